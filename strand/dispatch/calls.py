@@ -23,7 +23,7 @@ from strand.errors import (
     UnknownSymbolError,
     WouldDeadlockError,
 )
-from strand.failures import interrupts
+from strand.handlers.failures import interrupts
 from strand.numbers import seconds
 from strand.threads import WAITS_FOR_ITSELF
 

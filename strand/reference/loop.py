@@ -23,9 +23,9 @@ from strand.dispatch.base import RunBase
 from strand.dispatch.configuration import RENAMED, check_timed
 from strand.dispatch.python_handlers import stop_objects
 from strand.errors import ConfigurationError, HandlerError, StoppedError
-from strand.failures import error_of
 from strand.handlers import HandlerLike
 from strand.handlers.bound import BoundHandler, BoundNative
+from strand.handlers.failures import error_of
 from strand.handlers.traded import warn_of_unpriced
 from strand.options import options_of, refuse_unknown
 from strand.reference.emitted import AT_END, TIMER, SerialEmitted

@@ -11,8 +11,8 @@ from engine_support import worker_threads
 
 from strand import Dispatcher, Fifo
 from strand.dispatch.configuration import merging_cores
+from strand.dispatch.policies import Policy
 from strand.errors import ConfigurationError, UnknownSymbolError
-from strand.policies import Policy
 from strand.symbols import SymbolTable
 from strand.ticks import zeros
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strand.dispatch.grouping import strand_count, strands_for
 from strand.errors import ConfigurationError
-from strand.grouping import strand_count, strands_for
 
 pytestmark = pytest.mark.python
 

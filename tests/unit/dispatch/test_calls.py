@@ -430,7 +430,7 @@ def test_dispatchers_go_without_a_collection_when_nothing_refers_to_them() -> No
 
 
 def test_the_example_of_the_docs_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    page = Path(__file__).resolve().parents[2] / "docs" / "handlers" / "call.md"
+    page = Path(__file__).resolve().parents[3] / "docs" / "handlers" / "call.md"
     code = page.read_text().split("```python\n")[1].split("```")[0]
     exec(compile(code, str(page), "exec"), {})
     assert "with 0 orders before it" in capsys.readouterr().out

@@ -15,7 +15,7 @@ import pytest
 
 pytestmark = pytest.mark.python
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "handlers"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "handlers"
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
 WAYS = {"numba.md", "python-batch.md", "python-object.md", "c.md"}
 

@@ -228,7 +228,7 @@ def test_a_handler_without_outputs_is_told_so_when_it_emits() -> None:
 
 
 def test_the_page_on_outputs_shows_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "handlers" / "output.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "handlers" / "output.md").read_text()
     exec(text.split("```python\n")[1].split("```")[0], {})
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3

@@ -26,7 +26,7 @@ from strand.replaying.header import describe_handlers
 
 pytestmark = pytest.mark.python
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "handlers" / "options.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "handlers" / "options.md"
 
 MODULE = '''
 from typing import Annotated

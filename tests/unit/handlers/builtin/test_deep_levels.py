@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-SUPPORT = Path(__file__).resolve().parent.parent / "support"
+SUPPORT = Path(__file__).resolve().parents[3] / "support"
 CSRC = SUPPORT.parent.parent / "csrc"
 
 

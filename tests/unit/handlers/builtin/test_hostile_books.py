@@ -19,7 +19,7 @@ from engine_support import ticks_for
 
 from strand import UNDEF_PRICE, Dispatcher, depth
 
-SUPPORT = Path(__file__).resolve().parent.parent / "support"
+SUPPORT = Path(__file__).resolve().parents[3] / "support"
 CSRC = SUPPORT.parent.parent / "csrc"
 N = 40_000
 CENT = 10_000_000

@@ -266,7 +266,7 @@ def test_hftbacktests_events_give_the_book_they_describe(tmp_path: Path) -> None
 
 
 def docs() -> str:
-    return (Path(__file__).parents[2] / "docs" / "handlers" / "depth.md").read_text()
+    return (Path(__file__).parents[4] / "docs" / "handlers" / "depth.md").read_text()
 
 
 def test_the_profile_of_the_docs_reads_binances_depth_messages() -> None:

@@ -231,7 +231,7 @@ def test_questions_that_cannot_be_answered_are_refused() -> None:
 
 
 def test_the_example_of_the_docs_runs() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "handlers" / "book.md").read_text()
+    text = (Path(__file__).parents[4] / "docs" / "handlers" / "book.md").read_text()
     (example,) = re.findall(r"```python\n(.*?)```", text, flags=re.S)
     done = run_python(example)
     assert done.returncode == 0, done.stderr

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.python
 
 SECOND = 1_000_000_000
 SYMBOLS = 6
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "handlers"
+DOCS = Path(__file__).resolve().parents[4] / "docs" / "handlers"
 OPEN = [(95 * SECOND, 301 * SECOND), (301 * SECOND, 340 * SECOND), (600 * SECOND, 1_111 * SECOND)]
 
 

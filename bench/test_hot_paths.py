@@ -14,9 +14,9 @@ import pytest
 
 from strand import Dispatcher
 from strand.binding.native import NativeFunction
+from strand.dispatch.grouping import strands_for
 from strand.feeds.synthetic.calibration import route_weights
 from strand.feeds.synthetic.market import route_stream
-from strand.grouping import strands_for
 from strand.handlers import spin
 
 SYMBOLS: Final = 8172

@@ -10,9 +10,9 @@ import sys
 import threading
 
 import strand
+from strand.command.serving import Faults, ServeOptions, serve
 from strand.feeds.live.mold import MoldFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.serving import Faults, ServeOptions, serve
 
 #: Messages a second, for at most so long.
 RATE = 200_000.0

@@ -7,6 +7,7 @@ from importlib import import_module
 TYPE_CHECKING = False  # as typing has it, whose import takes longer than all else here
 if TYPE_CHECKING:
     from strand.dispatch.dispatcher import Dispatcher
+    from strand.dispatch.policies import Fifo
     from strand.errors import StrandError
     from strand.handlers import (
         Context,
@@ -29,11 +30,10 @@ if TYPE_CHECKING:
         volatility,
         vwap,
     )
+    from strand.handlers.sessions import Sessions
     from strand.headers import get_include
-    from strand.policies import Fifo
     from strand.replaying.replay import replay
     from strand.replaying.result import ReplayResult
-    from strand.sessions import Sessions
     from strand.stats import Statistics
     from strand.ticks import PRICE_SCALE, TICK, UNDEF_PRICE
 
@@ -73,10 +73,10 @@ __all__ = [
 # Where a name comes from when it is first asked for; all others are of strand.handlers.
 _MODULES = {
     "Dispatcher": "strand.dispatch.dispatcher",
-    "Fifo": "strand.policies",
+    "Fifo": "strand.dispatch.policies",
     "PRICE_SCALE": "strand.ticks",
     "ReplayResult": "strand.replaying.result",
-    "Sessions": "strand.sessions",
+    "Sessions": "strand.handlers.sessions",
     "Statistics": "strand.stats",
     "StrandError": "strand.errors",
     "TICK": "strand.ticks",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from strand import _starting
+from strand.command import starting
 
 __all__ = ["main"]
 
 
 def main() -> None:
     """Imports the command, which takes long, and runs it."""
-    _starting.begin()
-    from strand.cli import main as run
+    starting.begin()
+    from strand.command.cli import main as run
 
     run()
 

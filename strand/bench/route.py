@@ -11,10 +11,10 @@ import numpy as np
 
 from strand.bench.ways import THROUGHPUT_WAYS, Job, Outcome, WayName, expected_rows, run
 from strand.binding.route import MAX_WORKERS
+from strand.dispatch.grouping import StrandsLike, strand_count
 from strand.errors import ConfigurationError
 from strand.feeds.synthetic.calibration import Skew
 from strand.feeds.synthetic.market import route_stream
-from strand.grouping import StrandsLike, strand_count
 from strand.handlers import spin
 from strand.machine import choose_cores, describe
 from strand.numbers import whole

@@ -20,9 +20,9 @@ import numpy.typing as npt
 from strand.bench import streams
 from strand.bench.ways import Job, Outcome, WayName, expected_rows, run
 from strand.binding.route import MAX_WORKERS, Neighbour
+from strand.dispatch.grouping import StrandsLike
 from strand.errors import ConfigurationError
 from strand.feeds.synthetic.market import route_stream
-from strand.grouping import StrandsLike
 from strand.handlers import NativeHandler, spin
 from strand.machine import Cores, choose_cores
 from strand.numbers import whole

@@ -16,8 +16,8 @@ from strand.binding.engine_words import histogram_floors_ns
 from strand.binding.gate import Code
 from strand.binding.native import NativeFunction
 from strand.dispatch.dispatcher import Dispatcher
+from strand.dispatch.grouping import StrandsLike
 from strand.errors import EngineError
-from strand.grouping import StrandsLike
 from strand.handlers import SPIN_ROW, NativeHandler
 from strand.machine import Cores, pinned
 from strand.stats import Latency

@@ -66,7 +66,7 @@ class SerialOutput:
 
 
 class RecordLayout(Protocol):
-    """Where a record has what the loop needs: ``strand.records.RecordReader``."""
+    """Where a record has what the loop needs: ``strand.dispatch.records.RecordReader``."""
 
     dtype: np.dtype[Any]
     key_offset: int

@@ -14,8 +14,8 @@ from strand.diff.rerun import Load, Ticks, handlers_of, open_input
 from strand.diff.runs import OutputParting, Parting
 from strand.diff.tables import PIECE, Columns, Table
 from strand.dispatch.dispatcher import Dispatcher
-from strand.fingerprint_file import OutputState
 from strand.output.records import NO_FEED
+from strand.replaying.fingerprint_file import OutputState
 from strand.replaying.run import tell_feeds
 from strand.ticks import joined
 

@@ -13,13 +13,13 @@ from strand import feeds
 from strand.errors import ConfigurationError
 from strand.feeds import Feed
 from strand.feeds.merge.selected import batches_from, feeds_of_batch
-from strand.fingerprint import layout_of, packed, row_digests, row_head
 from strand.handlers import Handler
 from strand.handlers.loading import load_handler
+from strand.output.fingerprint import layout_of, packed, row_digests, row_head
+from strand.output.tick_feeds import TickFeeds
 from strand.reference.loop import SerialLoop
 from strand.replaying.header import describe_source
 from strand.symbols import SymbolTable
-from strand.tick_feeds import TickFeeds
 from strand.ticks import named
 
 __all__ = ["Load", "Rerun", "Ticks", "chosen", "handlers_of", "open_input"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from strand.fingerprint_file import End, Interval, OutputState, SymbolState, read_fingerprints
+from strand.replaying.fingerprint_file import End, Interval, OutputState, SymbolState, read_fingerprints
 
 __all__ = ["OutputParting", "Parting", "SymbolParting", "diff_runs"]
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand.books import Books
 from strand.dispatch.configuration import assign_handlers, check_memory
 from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.python_handlers import objects_of
+from strand.dispatch.records import RecordReader
 from strand.handlers import HandlerLike
 from strand.handlers.bound import BindContext
+from strand.output.books import Books
 from strand.output.outputs import Outputs
 from strand.output.rows import RowMemory, Rows
-from strand.records import RecordReader
 from strand.symbols import SymbolTable
 from strand.threads import Inside
 

@@ -23,12 +23,12 @@ from strand.errors import (
     UnknownSymbolError,
     WouldDeadlockError,
 )
-from strand.failures import interrupts
+from strand.handlers.failures import interrupts
 from strand.numbers import seconds
 from strand.threads import WAITS_FOR_ITSELF
 
 if TYPE_CHECKING:
-    from strand.books import Book, Books
+    from strand.output.books import Book, Books
     from strand.output.rows import Rows
 
 __all__ = ["CallFuture", "Calls", "SymbolView"]

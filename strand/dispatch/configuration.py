@@ -18,11 +18,11 @@ from strand.binding.engine_config import (
     segment_bytes,
     segment_records,
 )
+from strand.dispatch.grouping import StrandsLike, strand_count, strands_for
+from strand.dispatch.records import RecordReader
 from strand.errors import ConfigurationError
-from strand.grouping import StrandsLike, strand_count, strands_for
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.numbers import is_whole, whole
-from strand.records import RecordReader
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
 

@@ -18,20 +18,20 @@ from strand.dispatch.calls import CallFuture, Calls
 from strand.dispatch.configuration import RENAMED, engine_config, symbol_counts, worker_cores
 from strand.dispatch.control import Control
 from strand.dispatch.flow import Flow
+from strand.dispatch.grouping import StrandsLike
 from strand.dispatch.lifecycle import Lifecycle
+from strand.dispatch.policies import Fifo, Policy
 from strand.dispatch.publishers import Publishers
 from strand.dispatch.python_handlers import PythonHandlers
+from strand.dispatch.records import RecordReader
 from strand.dispatch.routing import Routing
 from strand.dispatch.state import RunState
 from strand.dispatch.statistics import EngineStatistics
 from strand.dispatch.workers import Workers
 from strand.errors import ConfigurationError, HandlerError
-from strand.grouping import StrandsLike
 from strand.handlers import HandlerLike
 from strand.numbers import whole
 from strand.options import options_of, refuse_unknown
-from strand.policies import Fifo, Policy
-from strand.records import RecordReader
 from strand.stats import Statistics
 from strand.ticks import TICK
 

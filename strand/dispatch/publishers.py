@@ -15,11 +15,11 @@ from strand.binding.tally import Seen
 from strand.dispatch.flow import Flow
 from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.python_handlers import PythonHandlers
+from strand.dispatch.records import RecordReader
 from strand.dispatch.routing import Routing
 from strand.dispatch.state import RunState
 from strand.errors import StoppedError, WouldDeadlockError
 from strand.numbers import seconds
-from strand.records import RecordReader
 from strand.threads import WAITS_FOR_ITSELF
 
 __all__ = ["Publishers"]

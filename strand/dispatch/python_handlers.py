@@ -14,9 +14,9 @@ from strand.binding.engine import Engine
 from strand.binding.engine_words import Failure
 from strand.binding.py_batches import EndBatch, PyBatches
 from strand.errors import ConfigurationError, HandlerError
-from strand.failures import failure_of, interrupts
 from strand.handlers.bound import BoundHandler, BoundPython
 from strand.handlers.context import Context
+from strand.handlers.failures import failure_of, interrupts
 from strand.handlers.timed import Host
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from strand.binding.engine import Engine
 from strand.binding.engine_words import RunByPython
 from strand.binding.native import NativeFunction
+from strand.dispatch.grouping import strands_for
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.errors import WouldDeadlockError
-from strand.grouping import strands_for
 from strand.threads import WAITS_FOR_ITSELF, Inside
 
 __all__ = ["Routing"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from strand.binding.engine import Engine
 from strand.errors import EngineError, HandlerError, StoppedError
-from strand.failures import describe, failures_of
+from strand.handlers.failures import describe, failures_of
 from strand.output.outputs import Outputs
 from strand.symbols import SymbolTable
 from strand.threads import Inside

@@ -14,7 +14,7 @@ from strand.dispatch.calls import Calls
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.dispatch.state import RunState
 from strand.errors import ConfigurationError
-from strand.failures import failure_of
+from strand.handlers.failures import failure_of
 from strand.threads import join
 
 __all__ = ["Workers"]

@@ -19,8 +19,8 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from strand.errors import ConfigurationError
+from strand.handlers.sessions import Sessions
 from strand.numbers import is_whole
-from strand.sessions import Sessions
 
 __all__ = ["Option", "Origin", "options_of_function", "options_of_record"]
 

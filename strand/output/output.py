@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, WouldDeadlockError
-from strand.fingerprint import OutputDigest
 from strand.output.emitted import EmittedRecords
+from strand.output.fingerprint import OutputDigest
 from strand.output.memory import as_one
 from strand.output.records import merged_dtype
 from strand.output.tables import Table

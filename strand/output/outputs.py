@@ -21,13 +21,13 @@ from strand.background import BackgroundWriter
 from strand.binding.engine_words import Until
 from strand.errors import ConfigurationError, EngineError
 from strand.feeds.write.destinations import check_outputs, output_paths
-from strand.fingerprint import OutputDigest
 from strand.output.files import OutputFile, check_path
+from strand.output.fingerprint import OutputDigest
 from strand.output.memory import PIECE_BYTES, Memory
 from strand.output.output import Output
 from strand.output.records import FEED, HEAD_BYTES, merged_dtype, with_feed
+from strand.output.tick_feeds import TickFeeds
 from strand.threads import Inside, join
-from strand.tick_feeds import TickFeeds
 
 if TYPE_CHECKING:
     from strand.handlers import Handler

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand.tick_feeds import NO_FEED, TickFeeds
+from strand.output.tick_feeds import NO_FEED, TickFeeds
 from strand.units import COUNT, TIME, declare
 
 __all__ = ["AT_END", "AT_TIMER", "FEED", "HEAD_BYTES", "NO_FEED", "NO_SEQUENCE", "merged_dtype", "with_feed"]

@@ -22,13 +22,13 @@ from strand.binding.serial import POSITION, PlainRows, SerialRun
 from strand.dispatch.base import RunBase
 from strand.dispatch.configuration import RENAMED, check_timed
 from strand.dispatch.python_handlers import stop_objects
+from strand.dispatch.records import RecordReader
 from strand.errors import ConfigurationError, HandlerError, StoppedError
-from strand.failures import error_of
 from strand.handlers import HandlerLike
 from strand.handlers.bound import BoundHandler, BoundNative
+from strand.handlers.failures import error_of
 from strand.handlers.traded import warn_of_unpriced
 from strand.options import options_of, refuse_unknown
-from strand.records import RecordReader
 from strand.reference.emitted import AT_END, TIMER, SerialEmitted
 from strand.reference.python_handlers import SerialPython
 from strand.stats import FrozenDict, Latency, Statistics, WorkerStatistics

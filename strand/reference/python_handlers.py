@@ -13,11 +13,11 @@ from strand.binding.chain import Chained
 from strand.binding.engine_words import Failure
 from strand.binding.native import NativeFunction
 from strand.binding.serial import PlainRows, SerialRun
-from strand.failures import failure_of, interrupts
+from strand.dispatch.records import RecordReader
 from strand.handlers.bound import BoundHandler, BoundPython
 from strand.handlers.context import Context
+from strand.handlers.failures import failure_of, interrupts
 from strand.handlers.timed import Host
-from strand.records import RecordReader
 from strand.reference.emitted import SerialEmitted
 
 if TYPE_CHECKING:

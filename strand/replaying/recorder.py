@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.feeds import Feed, TickBatch
-from strand.fingerprint import Digests, Names, OutputDigest, RowBytes, Running, digest_sum, fingerprint_of
-from strand.fingerprint_file import End, Interval, SymbolState, create_fingerprints, dump
+from strand.output.fingerprint import Digests, Names, OutputDigest, RowBytes, Running, digest_sum, fingerprint_of
 from strand.output.output import output_digests
+from strand.replaying.fingerprint_file import End, Interval, SymbolState, create_fingerprints, dump
 
 if TYPE_CHECKING:
     from strand.dispatch.dispatcher import Dispatcher

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from strand import feeds
-from strand.days import DayRecorder, NoDays
 from strand.dispatch.configuration import RENAMED, yes_or_no
 from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError
@@ -21,14 +20,15 @@ from strand.feeds.trading_day import as_date
 from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.numbers import whole
-from strand.observe.sampler import NoSampler, Sampler
 from strand.options import check_apart, options_of, refuse_unknown
-from strand.pacing import Pacer
 from strand.reference.loop import SerialLoop
+from strand.replaying.days import DayRecorder, NoDays
 from strand.replaying.header import run_header
+from strand.replaying.pacing import Pacer
 from strand.replaying.recorder import recorder_for
 from strand.replaying.result import ReplayResult
 from strand.replaying.run import Run, Timed, chain, pinned
+from strand.replaying.sampler import NoSampler, Sampler
 from strand.symbols import SymbolTable
 
 __all__ = ["ReplayResult", "replay"]
@@ -181,7 +181,7 @@ def _check(limit: int | None, position: int, speed: float, pacer: Pacer | None) 
         if value is not None:
             whole(name, value, least)
     if pacer is not None and not isinstance(pacer, Pacer):
-        raise ConfigurationError(f"pacer: {pacer!r} is no strand.pacing.Pacer")
+        raise ConfigurationError(f"pacer: {pacer!r} is no strand.replaying.pacing.Pacer")
     if pacer is None:
         return Pacer(speed) if speed != 0 else None
     if speed != 0:

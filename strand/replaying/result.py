@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from strand.run_result import RunResult
+from strand.replaying.run_result import RunResult
 
 __all__ = ["ReplayResult"]
 
 
 @dataclass(frozen=True)
 class ReplayResult(RunResult):
-    """What ``strand.replay`` returns. Its fields are those of ``strand.run_result.RunResult``, with what they mean."""
+    """What ``strand.replay`` returns. ``RunResult`` (``strand.replaying.run_result``) says what its fields are."""
 
     def plot(self, kind: str | None = None, *, symbols: Sequence[str] | None = None) -> Any:
         """A matplotlib figure of the run, which a notebook shows by itself.
@@ -25,7 +25,7 @@ class ReplayResult(RunResult):
         handler emitted, of ``symbols`` or the busiest four); None: the first four.
         Raises MissingExtraError without the extra ``plot``, ConfigurationError where there is nothing to draw.
         """
-        from strand.observe.figures import plot
+        from strand.report.figures import plot
 
         return plot(self, kind, symbols=symbols)
 
@@ -35,12 +35,12 @@ class ReplayResult(RunResult):
 
         Raises MissingExtraError without the extra ``report``, FeedError where the file cannot be written.
         """
-        from strand.observe.page import check_page_path, write_page
+        from strand.report.page import check_page_path, write_page
 
         check_page_path(Path(path))
         write_page(Path(path), self, symbols=symbols, handler=handler)
 
     def _repr_html_(self) -> str:
-        from strand.observe.card import card
+        from strand.report.card import card
 
         return card(self)

@@ -11,21 +11,21 @@ from functools import partial
 import numpy as np
 
 from strand.binding.tally import Seen, tally
-from strand.days import NoDays
 from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.flow import Flow
 from strand.errors import ConfigurationError, FeedError, RecordTypeError
 from strand.feeds import Feed, FeedInfo, TickBatch
 from strand.feeds.formats.decoded import DecodedFeed
 from strand.feeds.merge.selected import feeds_of_batch, skipped_of, tick_feeds_of
-from strand.observe.sampler import NoSampler, Sampler
 from strand.output.output import output_digests
 from strand.output.outputs import Outputs
-from strand.pacing import Pacer
+from strand.output.tick_feeds import TickFeeds
 from strand.reference.loop import SerialLoop
+from strand.replaying.days import NoDays
+from strand.replaying.pacing import Pacer
 from strand.replaying.recorder import NoRecorder
 from strand.replaying.result import ReplayResult
-from strand.tick_feeds import TickFeeds
+from strand.replaying.sampler import NoSampler, Sampler
 from strand.ticks import empty, named
 
 __all__ = ["Run", "Timed", "chain", "pinned", "tell_feeds"]

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from unittest import mock
 
-from strand.cli import main
+from strand.command.cli import main
 
 
 def run_here(*args: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -38,7 +38,7 @@ from mold_wire import SESSION, blocks, heartbeat, packet
 
 from strand import feeds
 from strand.binding.mold import Receiver
-from strand.cli import main as command
+from strand.command.cli import main as command
 from strand.errors import ConfigurationError, StrandError, UnknownFormatError
 from strand.feeds.io.bytestream import InflateLimits
 from strand.symbols import SymbolTable

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from strand.cli import cli
+from strand.command.cli import cli
 
 
 def commands_on(page: Path) -> list[str]:

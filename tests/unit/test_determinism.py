@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strand
-from strand import policies
+from strand.dispatch import policies
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import BAR_PARTIAL, Handler, object_handler
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import strand
-from strand.cli import COMMANDS, cli
+from strand.command.cli import COMMANDS, cli
 
 pytestmark = pytest.mark.python
 
@@ -92,7 +92,7 @@ def test_a_star_imports_what_is_public() -> None:
 
 def test_modules_are_attributes_and_what_is_none_is_an_attribute_error() -> None:
     assert strand.ticks.zeros(2).shape == (2,)
-    assert strand.outputs.AT_END
+    assert strand.output.AT_END
     with pytest.raises(AttributeError, match="module 'strand' has no attribute 'vwop'"):
         strand.vwop  # noqa: B018
     assert not hasattr(strand, "_nothing")

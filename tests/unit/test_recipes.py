@@ -21,7 +21,7 @@ from engine_support import CSRC, ticks_for
 
 import strand
 from strand import feeds
-from strand.cli import COMMANDS, cli
+from strand.command.cli import COMMANDS, cli
 from strand.feeds import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats import registry
 from strand.feeds.sample import SAMPLE_DATE, sample_path

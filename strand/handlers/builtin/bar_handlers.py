@@ -16,9 +16,9 @@ from strand.handlers.builtin.definition import built_in
 from strand.handlers.builtin.tape import STRETCH, one_of, tape_handler
 from strand.handlers.feed_trades import Fills
 from strand.handlers.native_handlers import NativeHandler, SymbolMemory
+from strand.handlers.sessions import SessionsLike, session_table
+from strand.handlers.spans import SpanLike, span_ns
 from strand.numbers import is_whole, whole
-from strand.sessions import SessionsLike, session_table
-from strand.spans import SpanLike, span_ns
 from strand.ticks import PRICE_SCALE, UNDEF_PRICE
 from strand.units import COUNT, INNER, NO_SIZE_UNIT, NOTIONAL, PRICE, SIZE, TIME, declare, prefixed
 

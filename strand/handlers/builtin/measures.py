@@ -19,9 +19,9 @@ from strand.handlers.base import Handler
 from strand.handlers.builtin.definition import built_in
 from strand.handlers.builtin.tape import STRETCH, TOP, one_of, tape_handler
 from strand.handlers.feed_trades import Fills
+from strand.handlers.sessions import SessionsLike, session_table
+from strand.handlers.spans import SpanLike, span_ns
 from strand.numbers import whole
-from strand.sessions import SessionsLike, session_table
-from strand.spans import SpanLike, span_ns
 from strand.units import (
     COUNT,
     INNER,

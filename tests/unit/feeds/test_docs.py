@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from shown_commands import check_command, commands_on, words_of
 
 import strand
-from strand.cli import cli
+from strand.command.cli import cli
 from strand.feeds.trading_day import midnight_ns
 from strand.feeds.write.conversion import convert
 from strand.feeds.write.npy import write_npy

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import strand
-from strand.cli import cli
+from strand.command.cli import cli
 from strand.errors import FeedError
 from strand.feeds.formats.registry import formats
 

@@ -16,6 +16,7 @@ import pytest
 from mold_wire import end_of_session, heartbeat, packet
 
 import strand
+from strand.command.serving import Faults, ServeOptions, serve
 from strand.errors import (
     ConfigurationError,
     FeedError,
@@ -30,7 +31,6 @@ from strand.feeds.io.address import Address
 from strand.feeds.live import udp
 from strand.feeds.live.mold import MoldFeed
 from strand.feeds.synthetic.market import SyntheticFeed
-from strand.serving import Faults, ServeOptions, serve
 
 pytestmark = pytest.mark.python
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from feed_samples import SAMPLES, Sample
 
 from strand import feeds
-from strand.cli import cli
+from strand.command.cli import cli
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.feeds.formats.registry import format_named
 from strand.feeds.io.bytestream import InflateLimits

@@ -18,7 +18,7 @@ from merge_support import ArrayFeed, keys, stamped
 
 import strand
 from strand import TICK
-from strand.cli import cli
+from strand.command.cli import cli
 from strand.errors import ConfigurationError, DisorderError, FeedError, FormatError, RecordTypeError, UnknownSymbolError
 from strand.feeds import Feed, TickBatch
 from strand.feeds.base import BaseFeed, FeedInfo

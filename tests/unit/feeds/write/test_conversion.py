@@ -16,7 +16,7 @@ from array_feed import ArrayFeed
 from click.testing import CliRunner
 
 from strand import TICK, UNDEF_PRICE
-from strand.cli import cli
+from strand.command.cli import cli
 from strand.errors import ConfigurationError, FeedError, FormatError
 from strand.feeds import open as open_feed
 from strand.feeds.base import FeedInfo

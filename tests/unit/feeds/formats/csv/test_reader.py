@@ -25,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strand.feeds
-from strand.cli import cli
+from strand.command.cli import cli
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds.base import Feed
 from strand.feeds.formats.csv import reader

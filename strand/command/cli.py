@@ -1,0 +1,59 @@
+"""The command ``strand``: its commands, each in a module that is imported when it is called."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Final
+
+import click
+
+from strand.command.ending import run_to_its_end
+
+__all__ = ["COMMANDS", "cli", "main"]
+
+#: The module of each command, which has it under the command's name, and its line in the list of commands.
+COMMANDS: Final = {
+    "bench": ("strand.bench.cli", "Measure strand beside one core and beside static routing."),
+    "convert": ("strand.command.convert", "Write ticks as Parquet, Arrow, numpy, ITCH 5.0 or DBN."),
+    "demo": ("strand.command.demo", "Replay the sample, and compare with static routing."),
+    "diff": ("strand.command.diff", "Find the first symbol and sequence at which two runs part."),
+    "gen": ("strand.command.gen", "Generate markets that behave like real ones."),
+    "handlers": ("strand.command.handlers", "List the built-in handlers, and what each takes and emits."),
+    "include": ("strand.command.include", "Print the folder of the C headers."),
+    "info": ("strand.command.info", "Show what files hold: format, messages, symbols, times."),
+    "listen": ("strand.command.listen", "Run a handler on a live feed."),
+    "replay": ("strand.command.replay", "Replay recorded files through a handler on all cores."),
+    "serve": ("strand.command.serve", "Send a recorded file as a live feed."),
+}
+
+
+class _LazyGroup(click.Group):
+    """A group that imports a command only when it is called: numpy and the core take most of the time of a start."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context | None, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="strand", prog_name="strand")
+def cli() -> None:
+    """Market-data ticks through per-symbol handlers on all cores, in order."""
+
+
+def main() -> None:
+    """The command as a process of its own; ``strand.command.ending`` says how it ends."""
+    # The command is imported here, where an interrupt ends the process at once, and not in the midst of its run.
+    cli.get_command(None, next((word for word in sys.argv[1:] if not word.startswith("-")), ""))
+    run_to_its_end(lambda: cli.main(standalone_mode=False))

@@ -1,0 +1,325 @@
+"""``strand listen``: handlers on a live feed."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from click.core import ParameterSource
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from strand.command.handling import handling
+from strand.command.paging import Paging, paged
+from strand.command.parameters import CoreList, StrandCount, show
+from strand.command.reading import names
+from strand.command.writing import Writes, writing
+from strand.errors import FeedError, StrictError, UnknownSymbolError
+from strand.feeds.formats.json.ticks import FeedEvent
+from strand.feeds.live.mold import MoldFeed
+from strand.feeds.live.websocket import WebSocketFeed
+from strand.feeds.write.destinations import check_outputs, output_paths
+from strand.handlers import Handler
+from strand.replaying.replay import replay
+from strand.replaying.result import ReplayResult
+from strand.report.rows_file import write_rows
+from strand.report.tables import print_replay
+from strand.report.to_json import as_dict
+from strand.report.words import duration
+from strand.ticks import MOST_SEQUENCE
+
+__all__ = ["listen"]
+
+_LINE_COUNTS: Final = (
+    ("messages", "messages"), ("taken", "first"), ("duplicates", "duplicates"), ("lost", "gap_messages"),
+    ("in gaps", "gap_count"), ("late", "late"), ("not wanted", "unwanted"), ("heartbeats", "heartbeats"),
+    ("malformed", "malformed"), ("jumps", "jumps"), ("kernel drops", "kernel_drops"),
+)  # fmt: skip
+# Ranges shown to people; --json has them all.
+_SHOWN: Final = 10
+_MOLD_ONLY: Final = (
+    "groups", "interface", "requests", "session", "first", "gap_timeout", "jump_window", "on_gap",
+    "receive_buffer", "date",
+)  # fmt: skip
+
+
+@click.command("listen")
+@click.option(
+    "--line",
+    "lines",
+    multiple=True,
+    metavar="HOST:PORT",
+    help="Where a line comes in; twice for A and B. Port 0: any.",
+)
+@click.option("--websocket", metavar="URL", help="JSON messages of a WebSocket instead, ws:// or wss://.")
+@click.option("--profile", type=click.Path(path_type=Path), help="TOML file that says what its messages mean.")
+@click.option("--subscribe", multiple=True, metavar="TEXT", help="A message to send it after each connect.")
+@click.option(
+    "--group", "groups", multiple=True, metavar="ADDRESS", help="Multicast group of the first line, of the second."
+)
+@click.option("--interface", metavar="ADDRESS", help="Address of the interface to join groups on.")
+@click.option("--requests", metavar="HOST:PORT", help="Server that sends missing messages again.")
+@handling
+@click.option("--record", type=click.Path(path_type=Path), help="Write what came in, for strand replay.")
+@click.option("--for", "seconds", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="End after so long.")
+@click.option("--messages", type=click.IntRange(1), help="End after so many.")
+@click.option(
+    "--idle-timeout",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="End when nothing came for so long.",
+)
+@click.option("--session", help="The session to follow. [default: the first one heard]")
+@click.option(
+    "--first", type=click.IntRange(1, MOST_SEQUENCE), help="The first message wanted. [default: the first one heard]"
+)
+@click.option(
+    "--gap-timeout",
+    type=click.FloatRange(0),
+    default=50.0,
+    show_default=True,
+    metavar="MS",
+    help="How long a gap of both lines may stay.",
+)
+@click.option(
+    "--jump-window",
+    type=click.IntRange(1, MOST_SEQUENCE),
+    default=1_000_000,
+    show_default=True,
+    metavar="MESSAGES",
+    help="A packet further ahead is taken only when a second one agrees.",
+)
+@click.option(
+    "--on-gap",
+    type=click.Choice(["continue", "raise"]),
+    default="continue",
+    show_default=True,
+    help="What a gap that stays does.",
+)
+@click.option(
+    "--receive-buffer",
+    type=click.IntRange(1),
+    default=64,
+    show_default=True,
+    metavar="MIB",
+    help="Asked of the kernel for each line.",
+)
+@click.option("--date", help="The trading day, YYYY-MM-DD. [default: today in New York]")
+@click.option("--symbols", help="Names or globs to keep, separated by commas; @FILE: those in it, one a line.")
+@click.option(
+    "--on-bad-record",
+    type=click.Choice(["raise", "skip"]),
+    default="raise",
+    show_default=True,
+    help="What a message that is no ITCH 5.0 does.",
+)
+@click.option(
+    "--on-error",
+    type=click.Choice(["stop", "quarantine"]),
+    default="stop",
+    show_default=True,
+    help="What a failing handler does.",
+)
+@click.option("--workers", type=click.IntRange(1, 1024), help="Threads that drain. [default: one fewer than the cores]")
+@click.option("--cores", type=CoreList(), help="Cores to pin the workers to, like 1,2-5. [default: the last ones]")
+@click.option("--strands", default="auto", type=StrandCount(), show_default=True, help="Which symbols share a strand.")
+@click.option(
+    "--idle",
+    type=click.Choice(["spin", "backoff", "park"]),
+    default="backoff",
+    show_default=True,
+    help="What a worker without work does.",
+)
+@click.option("--strict", is_flag=True, help="Warnings of the run are an error, and exit status 2.")
+@writing
+@paged
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
+def listen(
+    lines: tuple[str, ...], websocket: str | None, profile: Path | None, subscribe: tuple[str, ...],
+    groups: tuple[str, ...], interface: str | None, requests: str | None,
+    handler: Handler, record: Path | None, seconds: float | None, messages: int | None,
+    idle_timeout: float | None, session: str | None, first: int | None, gap_timeout: float,
+    jump_window: int, on_gap: Any,
+    receive_buffer: int, date: str | None, symbols: str | None, on_bad_record: Any, on_error: str,
+    workers: int | None, cores: list[int] | None, strands: Any, idle: str, writes: Writes, paging: Paging,
+    as_json: bool, strict: bool,
+) -> None:  # fmt: skip
+    """Run a handler on NASDAQ ITCH 5.0 as it comes by MoldUDP64, on one line or two that carry the same messages.
+
+    Or, with --websocket and --profile, on JSON messages of another kind.
+
+    It ends with the session, at --for, --messages or --idle-timeout, or when interrupted; then it reports what came on
+    each line, what each missed, and which messages came on neither.
+    """
+    if (websocket is None) == (not lines):
+        raise click.UsageError("give --line, once or twice, or --websocket")
+    if len(lines) > 2:
+        raise click.UsageError("--line: two at most, A and B of the same session")
+    out = writes.rows
+    feed: MoldFeed | WebSocketFeed
+    if websocket is not None:
+        context = click.get_current_context()
+        for option in context.command.params:
+            if option.name in _MOLD_ONLY and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"{option.opts[0]} is for --line, not for --websocket")
+        if profile is None:
+            raise click.UsageError("--websocket needs --profile, which says what its messages mean")
+        feed = WebSocketFeed(
+            websocket,
+            profile,
+            subscribe=subscribe,
+            on_error=on_bad_record,
+            on_event=_tell,
+            record=record,
+            max_messages=messages,
+            max_seconds=seconds,
+            idle_timeout_s=idle_timeout,
+        )
+    else:
+        feed = MoldFeed(
+            *lines,
+            groups=groups,
+            interface=interface,
+            rerequest=requests,
+            session=session,
+            first_sequence=first,
+            gap_timeout_s=gap_timeout / 1e3,
+            jump_window=jump_window,
+            on_gap=on_gap,
+            receive_bytes=receive_buffer << 20,
+            date=date,
+            on_error=on_bad_record,
+            record=record,
+            max_messages=messages,
+            max_seconds=seconds,
+            idle_timeout_s=idle_timeout,
+            on_late=lambda first: click.echo(f"warning: {_joined(first)}", err=True),
+        )
+    try:
+        check_outputs(output_paths(writes.outputs, rows=out, page=paging.path), feed, symbols=names(symbols))
+        with _interrupt_ends(feed):
+            if isinstance(feed, MoldFeed):
+                for warning in feed.warnings:
+                    click.echo(f"warning: {warning}", err=True)
+                click.echo("listening at " + ", ".join(map(str, feed.addresses)), err=True)
+            result = replay(
+                feed,
+                handler,
+                symbols=names(symbols),
+                allow_empty=True,  # the report says that nothing came
+                workers=workers,
+                cores="auto" if cores is None else cores,
+                strands=strands,
+                on_error=on_error,
+                idle=idle,
+                out=writes.outputs,
+                escape_formulas=writes.escape_formulas,
+                watch=paging.watch,
+                strict=strict,
+            )
+    except (FeedError, StrictError, UnknownSymbolError) as error:
+        if error.partial is not None:
+            paging.write(error.partial, "" if isinstance(error, StrictError) else str(error))
+            _report(as_json, feed, error.partial, record, None, str(error))
+        raise
+    if out is not None:
+        write_rows(out, result, escape_formulas=writes.escape_formulas)
+    paging.write(result)
+    _report(as_json, feed, result, record, out, None)
+
+
+def _tell(event: FeedEvent) -> None:
+    """Connections made and lost, as it happens: a wrong address would else be silence."""
+    if event.kind != "gap":
+        click.echo(f"{event.kind}: {event.text}", err=True)
+
+
+def _joined(first: int) -> str:
+    return (
+        f"the first message heard is number {first:,}; the {first - 1:,} before it, names of symbols among them, are "
+        "not asked for: with --first 1 they are, or count as missing"
+    )
+
+
+@contextlib.contextmanager
+def _interrupt_ends(feed: MoldFeed | WebSocketFeed) -> Iterator[None]:
+    """An interrupt, or a request to terminate, ends the feed and not the command: what came is handled and reported."""
+    before = {number: signal.signal(number, lambda *_: feed.stop()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _report(
+    as_json: bool,
+    feed: MoldFeed | WebSocketFeed,
+    result: ReplayResult,
+    record: Path | None,
+    out: Path | None,
+    error: str | None,
+) -> None:
+    live = feed.report()
+    plain = {**as_dict(result), "live": live, "record": str(record) if record is not None else None}
+    if error is not None:
+        plain["error"] = error
+
+    def human(console: Console) -> None:
+        print_replay(console, result, out)
+        if isinstance(feed, MoldFeed):
+            _print_lines(console, live)
+        else:
+            _print_events(console, live)
+        if record is not None:
+            console.print(f"recorded to {record}; strand replay {record} gives the same ticks", markup=False)
+
+    show(as_json, plain, human)
+
+
+def _print_events(console: Console, live: dict[str, Any]) -> None:
+    console.print(
+        f"[bold]{live['messages']:,}[/] messages, {live['other_messages']:,} of them of no kind the profile knows; "
+        f"connected {live['connected']:,} times; {live['gap_messages']:,} messages missing in {live['gap']:,} gaps"
+    )
+    for event in live["events"][-_SHOWN:]:
+        console.print(f"  {event['kind']}: {event['text']}", markup=False)
+
+
+def _print_lines(console: Console, live: dict[str, Any]) -> None:
+    console.print(
+        f"session {escape(live['session'] or 'not heard')}: [bold]{live['delivered']:,}[/] messages in order, "
+        f"{live['gap_messages']:,} missing on every line, {live['requests']:,} requests for "
+        f"{live['requested_messages']:,}"
+    )
+    if live["joined_at"] is not None:
+        console.print(f"[yellow]{_joined(live['joined_at'])}[/]")
+    # A row a count: as a column each, the numbers would not fit a terminal's width.
+    lines = live["lines"]
+    table = Table("line", *lines)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for words, key in _LINE_COUNTS:
+        of_gaps = key in ("gap_messages", "gap_count")
+        cells = ("" if of_gaps and name not in live["line_gaps"] else f"{line[key]:,}" for name, line in lines.items())
+        table.add_row(words, *cells)
+    console.print(table)
+    if live["latency_ns"]:
+        console.print(
+            "receipt to delivery: " + ", ".join(f"{name} {duration(ns)}" for name, ns in live["latency_ns"].items())
+        )
+    if gaps := live["gaps"]:
+        shown = ", ".join(f"{low:,}" if end == low + 1 else f"{low:,}-{end - 1:,}" for low, end in gaps[:_SHOWN])
+        rest = f" and {len(gaps) - _SHOWN:,} more ranges" if len(gaps) > _SHOWN else ""
+        console.print(f"[yellow]missing on every line:[/] {shown}{rest}")
+    for at, what in (
+        ("forced", "gaps were given up early, for want of room"),
+        ("gaps_unlisted", "gaps are only counted"),
+    ):
+        if live[at]:
+            console.print(f"[yellow]{live[at]:,} {what}[/]")

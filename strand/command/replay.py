@@ -1,0 +1,126 @@
+"""``strand replay``: recorded files through a handler on all cores."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import click
+
+from strand.command.fingerprints import fingerprinting
+from strand.command.handling import handling
+from strand.command.paging import Paging, paged
+from strand.command.parameters import CoreList, StrandCount, progress, show
+from strand.command.reading import Reads, reading
+from strand.command.writing import Writes, writing
+from strand.errors import FeedError, StrictError, UnknownSymbolError
+from strand.feeds.write.destinations import check_outputs, output_paths
+from strand.handlers import Handler
+from strand.replaying.replay import replay as run_replay
+from strand.replaying.result import ReplayResult
+from strand.report.rows_file import write_rows
+from strand.report.tables import print_replay
+from strand.report.to_json import as_dict
+
+__all__ = ["replay"]
+
+
+@click.command("replay")
+@click.argument("files", nargs=-1, required=True)
+@handling
+@click.option(
+    "--workers",
+    type=click.IntRange(0, 1024),
+    help="Threads that drain; 0: a plain loop without queues. [default: one fewer than the cores]",
+)
+@click.option("--cores", type=CoreList(), help="Cores to pin the workers to, like 1,2-5. [default: the last ones]")
+@click.option("--strands", default="auto", type=StrandCount(), show_default=True, help="Which symbols share a strand.")
+@reading
+@fingerprinting
+@click.option(
+    "--on-error",
+    type=click.Choice(["stop", "quarantine", "skip"]),
+    multiple=True,
+    help="What a failing handler does: stop (the default) or quarantine; skip: the same as --on-bad-record skip.",
+)
+@click.option(
+    "--idle",
+    type=click.Choice(["spin", "backoff", "park"]),
+    default="backoff",
+    show_default=True,
+    help="What a worker without work does.",
+)
+@click.option(
+    "--speed",
+    type=click.FloatRange(0),
+    default=0.0,
+    show_default=True,
+    help="1 as recorded, 10 ten times as fast, 0 as fast as it goes.",
+)
+@click.option("--per-day", is_flag=True, help="Let rows begin anew with each day, and report each day's.")
+@click.option("--strict", is_flag=True, help="Warnings of the run are an error, and exit status 2.")
+@writing
+@paged
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
+def replay(
+    files: tuple[str, ...], handler: Handler, workers: int | None, cores: list[int] | None, strands: Any,
+    reads: Reads, on_error: tuple[str, ...], idle: str, speed: float, writes: Writes, paging: Paging, as_json: bool,
+    recording: dict[str, Any], per_day: bool, strict: bool,
+) -> None:  # fmt: skip
+    """Replay recorded files through a handler on all cores, and report how it went.
+
+    FILES: files, folders, globs, or - for standard input.
+    """
+    out = writes.rows
+    check_outputs(
+        output_paths(writes.outputs, recording["fingerprints"], rows=out, page=paging.path),
+        files,
+        symbols=reads.symbols,
+        options=reads.options,
+    )
+    try:
+        with progress("replaying", reads.limit, as_json, functools.partial(writes.check, handler)) as advance:
+            result = run_replay(
+                files if len(files) > 1 else files[0],
+                handler,
+                symbols=reads.symbols,
+                start=reads.start,
+                end=reads.end,
+                limit=reads.limit,
+                allow_empty=reads.allow_empty,
+                feed_options=reads.options | ({"on_error": "skip"} if "skip" in on_error else {}),
+                progress=advance,
+                workers=workers,
+                cores="auto" if cores is None else cores,
+                strands=strands,
+                on_error=next((action for action in on_error if action != "skip"), "stop"),
+                idle=idle,
+                speed=speed,
+                **recording,
+                out=writes.outputs,
+                escape_formulas=writes.escape_formulas,
+                watch=paging.watch,
+                per_day=per_day,
+                strict=strict,
+            )
+    except KeyboardInterrupt as interrupt:
+        # What was handled before it is reported, where the replay got so far as to say.
+        _report_partial(getattr(interrupt, "partial", None), "interrupted", paging, as_json)
+        raise
+    except (FeedError, StrictError, UnknownSymbolError) as error:
+        # What was handled before the fault is reported; only then is the fault, by main.
+        _report_partial(error.partial, error, paging, as_json)
+        raise
+    if out is not None:
+        write_rows(out, result, escape_formulas=writes.escape_formulas)
+    paging.write(result)
+    show(as_json, as_dict(result), lambda console: print_replay(console, result, out))
+
+
+def _report_partial(partial: ReplayResult | None, why: Exception | str, paging: Paging, as_json: bool) -> None:
+    """What was handled before a run ended early, where it got so far as to say."""
+    if partial is None:
+        return
+    paging.write(partial, "" if isinstance(why, StrictError) else str(why))
+    plain = as_dict(partial) | {"error": str(why)}
+    show(as_json, plain, lambda console: print_replay(console, partial, None))

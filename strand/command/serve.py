@@ -1,0 +1,145 @@
+"""``strand serve``: a recorded file sent as a live feed."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from strand.command.parameters import progress, show
+from strand.command.serving import Faults, ServeOptions
+from strand.command.serving import serve as run_serve
+from strand.errors import ConfigurationError
+
+__all__ = ["serve"]
+
+
+@click.command("serve")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--line",
+    "lines",
+    multiple=True,
+    required=True,
+    metavar="HOST:PORT",
+    help="Where to send a line; twice for A and B.",
+)
+@click.option(
+    "--speed",
+    type=click.FloatRange(0),
+    default=1.0,
+    show_default=True,
+    help="Times the file's own pace; 0: as fast as it goes.",
+)
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Messages a second, instead of --speed.")
+@click.option("--requests", metavar="HOST:PORT", help="Where requests for retransmission are answered.")
+@click.option(
+    "--loss",
+    type=click.FloatRange(0, 1),
+    multiple=True,
+    metavar="SHARE",
+    help="Packets lost on each line; twice: on A, on B.",
+)
+@click.option(
+    "--reorder",
+    type=click.FloatRange(0, 1),
+    multiple=True,
+    metavar="SHARE",
+    help="Packets kept back behind later ones; likewise.",
+)
+@click.option(
+    "--duplicate", type=click.FloatRange(0, 1), multiple=True, metavar="SHARE", help="Packets sent twice; likewise."
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**64 - 1), default=1, show_default=True, help="What the faults are drawn from."
+)
+@click.option("--session", default="STRAND0001", show_default=True, help="Its name, 1 to 10 characters.")
+@click.option(
+    "--packet-bytes", type=click.IntRange(300, 9216), default=1400, show_default=True, help="UDP payload at most."
+)
+@click.option(
+    "--linger",
+    type=click.FloatRange(0, 3600),
+    default=0.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Answer requests for so long after the end.",
+)
+@click.option("--interface", metavar="ADDRESS", help="Address of the interface that multicast goes out on.")
+@click.option("--allow-remote", is_flag=True, help="Send to other machines than this one.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def serve(
+    file: Path, lines: tuple[str, ...], speed: float, rate: float | None, requests: str | None,
+    loss: tuple[float, ...], reorder: tuple[float, ...], duplicate: tuple[float, ...], seed: int, session: str,
+    packet_bytes: int, linger: float, interface: str | None, allow_remote: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Send an ITCH 5.0 FILE, compressed or not, by MoldUDP64 on one line or two, with losses and disorder on demand.
+
+    It ends with the file. An interrupt ends the session early, and reports too.
+    """
+    if len(lines) > 2:
+        raise click.UsageError("--line: two at most, A and B")
+    shares = [_by_line(name, given) for name, given in (("loss", loss), ("reorder", reorder), ("duplicate", duplicate))]
+    options = ServeOptions(
+        lines[0],
+        lines[1] if len(lines) > 1 else None,
+        rerequest=requests,
+        session=session,
+        rate=rate or 0.0,
+        speed=speed,
+        packet_bytes=packet_bytes,
+        faults=(Faults(*(share[0] for share in shares)), Faults(*(share[1] for share in shares))),
+        seed=seed,
+        linger_s=linger,
+        allow_remote=allow_remote,
+        interface=interface,
+    )
+    with progress("serving", None, as_json) as advance, _interrupt_sets() as stop:
+        sent = run_serve(file, options, stop=stop, progress=advance)
+    show(as_json, sent, lambda console: _print_sent(console, sent))
+
+
+def _by_line(name: str, given: tuple[float, ...]) -> tuple[float, float]:
+    if len(given) > 2:
+        raise ConfigurationError(f"{name}: given {len(given)} times for two lines")
+    return (given[0], given[-1]) if given else (0.0, 0.0)
+
+
+@contextlib.contextmanager
+def _interrupt_sets() -> Iterator[threading.Event]:
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _print_sent(console: Console, sent: dict[str, Any]) -> None:
+    console.print(
+        f"[bold]{escape(sent['path'])}[/], session {escape(sent['session'])}: [bold]{sent['messages']:,}[/] messages "
+        f"in {sent['packets']:,} packets, {sent['seconds']:.3f} s, "
+        f"[bold]{sent['messages'] / max(sent['seconds'], 1e-9):,.0f} messages/s[/]"
+    )
+    table = Table("line", "packets sent", "lost", "kept back", "sent twice", "messages lost", "in ranges")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, line in sent["lines"].items():
+        table.add_row(
+            name, f"{line['packets']:,}", f"{line['lost_packets']:,}", f"{line['reordered_packets']:,}",
+            f"{line['duplicated_packets']:,}", f"{line['lost_messages']:,}", f"{len(line['lost_ranges']):,}",
+        )  # fmt: skip
+    console.print(table)
+    console.print(
+        f"{sent['requests']:,} requests, {sent['answered']:,} answered with {sent['answered_messages']:,} messages, "
+        f"{sent['unanswerable']:,} unanswerable; {sent['heartbeats']:,} heartbeats"
+    )

@@ -1,1 +1,0 @@
-"""Looking at a run: samples over time, figures for notebooks, and a page for everybody else."""

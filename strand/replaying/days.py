@@ -1,0 +1,141 @@
+"""Results of each day of a run: rows that begin anew where a clear record says that a day begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.feeds import Feed, TickBatch
+from strand.feeds.merge.days import is_clear
+from strand.output.fingerprint import fingerprint_of_rows
+from strand.output.rows import Rows
+
+if TYPE_CHECKING:
+    from strand.dispatch.dispatcher import Dispatcher
+    from strand.reference.loop import SerialLoop
+
+__all__ = ["Day", "DayRecorder", "NoDays"]
+
+
+@dataclass(frozen=True)
+class Day:
+    """One day of the symbols whose venue ended it: ``rows`` as a replay of that day alone leaves them.
+
+    ``start_ns``: receive time of the day's first tick, ns since the epoch. ``end_ns``: of the next day's, None for what
+    was under way when the run ended. ``symbols``: names of those with ticks, ``ticks_by_symbol`` how many each had,
+    shape (n,), without clear records.
+    """
+
+    start_ns: int
+    end_ns: int | None
+    symbols: tuple[str, ...]
+    ticks_by_symbol: npt.NDArray[np.int64]
+    rows: Rows
+
+    @property
+    def ticks(self) -> int:
+        return int(self.ticks_by_symbol.sum())
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits that stand for the day's rows and ticks, by name. What handlers emit is no part."""
+        return fingerprint_of_rows(self.rows, self.symbols, self.ticks_by_symbol)
+
+
+class NoDays:
+    """A run whose rows go on from day to day."""
+
+    days: tuple[Day, ...] = ()
+    on = False
+
+    def cut(self, batches: Iterator[TickBatch], counts: npt.NDArray[np.int64]) -> Iterator[TickBatch]:  # noqa: ARG002
+        """The batches; ``counts`` count published ticks by symbol, up to date whenever the next is asked for."""
+        return batches
+
+    def end(self, counts: npt.NDArray[np.int64]) -> None:
+        """Nothing more is handled."""
+
+
+class DayRecorder(NoDays):
+    """Brings a run to rest where a day ends, takes its rows, and lets them begin as zeros."""
+
+    on = True
+
+    def __init__(self, feed: Feed, dispatcher: Dispatcher | SerialLoop) -> None:
+        self._feed = feed
+        self._dispatcher = dispatcher
+        self._counted = np.zeros(feed.capacity, np.int64)
+        self._start = np.full(feed.capacity, -1, np.int64)
+        self._first: int | None = None
+        self._over: list[npt.NDArray[np.uint32]] = []
+        self._over_ns = 0
+        self.days: tuple[Day, ...] = ()
+
+    def cut(self, batches: Iterator[TickBatch], counts: npt.NDArray[np.int64]) -> Iterator[TickBatch]:
+        for batch in batches:
+            clear = is_clear(batch)
+            ends = [*(np.flatnonzero(clear[1:] != clear[:-1]) + 1).tolist(), len(batch)]
+            start = 0
+            for end in ends:
+                part = batch[start:end]
+                if len(part) and clear[start]:
+                    self._take(part, counts)
+                elif len(part):
+                    self._begin(counts)
+                    if self._first is None:
+                        self._first = int(part["ts_recv"][0])
+                yield part
+                start = end
+
+    def end(self, counts: npt.NDArray[np.int64]) -> None:
+        self._begin(counts)
+        self._rest(counts)
+        self._add(self._symbols, None)
+
+    def _take(self, clears: TickBatch, counts: npt.NDArray[np.int64]) -> None:
+        """Some symbols' day is over. A batch may end among the clear records of a boundary."""
+        if not self._over:
+            self._dispatcher.drain()
+            self._rest(counts)
+            self._over_ns = int(clears["ts_recv"][0])
+        self._over.append(clears["instrument_id"].copy())
+
+    def _rest(self, counts: npt.NDArray[np.int64]) -> None:
+        """Keeps the rows of all symbols that had ticks on their day."""
+        self._dispatcher.learn_symbols(self._feed.symbols)
+        self._symbols = np.flatnonzero(counts > self._counted)
+        self._ticks = counts[self._symbols] - self._counted[self._symbols]
+        self._rows = self._dispatcher.rows.of(self._symbols) if len(self._symbols) else None
+
+    def _begin(self, counts: npt.NDArray[np.int64]) -> None:
+        """All clear records of a boundary are published: the rows of their symbols begin anew."""
+        if not self._over:
+            return
+        over = np.unique(np.concatenate(self._over)).astype(np.intp)
+        self._over = []
+        self._dispatcher.drain()
+        self._add(over, self._over_ns)
+        self._dispatcher.rows.begin(over)
+        self._counted[over] = counts[over]
+        self._start[over] = self._over_ns
+
+    def _add(self, over: npt.NDArray[np.intp], end_ns: int | None) -> None:
+        """The day of some symbols, of those whose rows were kept."""
+        at = np.flatnonzero(np.isin(self._symbols, over))
+        if not len(at) or self._rows is None:
+            return
+        starts = self._start[self._symbols[at]]
+        rows = self._rows.of(at)
+        day = Day(
+            start_ns=int(np.where(starts < 0, self._first or 0, starts).min()),
+            end_ns=end_ns,
+            symbols=tuple(rows.symbols),
+            ticks_by_symbol=self._ticks[at],
+            rows=rows,
+        )
+        self.days = (*self.days, day)

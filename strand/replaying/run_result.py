@@ -1,0 +1,112 @@
+"""What a run did: its rows, outputs, counts and times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding.tally import TickCounts
+from strand.feeds import FeedInfo
+from strand.feeds.skipped import Skipped
+from strand.output.books import Books
+from strand.output.emitted import EmittedRecords
+from strand.output.fingerprint import OutputDigest, fingerprint_of_rows
+from strand.output.rows import Rows
+from strand.replaying.days import Day
+from strand.replaying.fingerprint_file import Interval
+from strand.replaying.pacing import Pacing
+from strand.replaying.run_warnings import RunWarning, warnings_of
+from strand.replaying.timeline import Timeline
+from strand.stats import Statistics
+from strand.symbols import SymbolTable
+
+__all__ = ["RunResult"]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run did.
+
+    ``ticks``: handed to the dispatcher, ``seen``: how many of each kind, and with times that run backwards.
+    ``unpriced``: by symbol, trades without a price, with which no handler of one's own that asks for trades was called.
+    ``wall_s``: asking for the first batch to the last handler's end; of it, ``setup_s`` went into making the dispatcher
+    and starting its workers.
+    ``feed_s``: time the publishing thread spent getting batches (reading, inflating, decoding); of it, ``input_wait_s``
+    was spent waiting for the thread that inflates. ``statistics`` as of the end, ``rows`` the final state,
+    ``feed_statistics`` the feed's own counts, ``skipped`` what it passed over under ``on_error="skip"``,
+    ``failures`` of quarantined strands as text, ``outputs`` what handlers emitted, by name, shape (n,), as
+    strand.output says, ``written`` file and number of records of what went to files, ``books`` the order books where
+    a handler keeps them, ``objects`` an object handler's objects by symbol, ``pacing`` how well the pace was kept,
+    None for as fast as it goes, ``timeline`` counters and rows over the run (None with ``timeline=False``, and of a
+    plain loop), ``intervals`` what ``fingerprint_every`` recorded,
+    ``days`` each day's rows with ``per_day=True``.
+    """
+
+    info: FeedInfo
+    symbols: SymbolTable
+    rows: Rows
+    ticks: int
+    ticks_by_symbol: npt.NDArray[np.int64]
+    seen: TickCounts
+    unpriced: npt.NDArray[np.int64]
+    wall_s: float
+    setup_s: float
+    feed_s: float
+    input_wait_s: float
+    workers: int
+    n_strands: int
+    statistics: Statistics
+    feed_statistics: Mapping[str, int]
+    skipped: Skipped
+    failures: tuple[str, ...]
+    books: Books | None = None
+    outputs: Mapping[str, EmittedRecords] = field(default_factory=dict)
+    written: Mapping[str, tuple[Path, int]] = field(default_factory=dict)
+    pacing: Pacing | None = None
+    objects: Mapping[str, Any] = field(default_factory=dict)
+    timeline: Timeline | None = None
+    intervals: tuple[Interval, ...] = ()
+    days: tuple[Day, ...] = ()
+    _digests: Callable[[], Mapping[str, OutputDigest]] = field(default=dict, repr=False, compare=False)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits that stand for every symbol's row and ticks counted, by name: the same for
+        any workers, grouping and batches; and for all outputs. Taken when it is first asked for."""
+        return fingerprint_of_rows(self.rows, self.symbols[:], self.ticks_by_symbol, self._digests())
+
+    @cached_property
+    def warnings(self) -> tuple[RunWarning, ...]:
+        """What was done to the data or found wrong in it (docs/warnings.md), one entry per kind; empty: nothing was.
+        ``skipped`` and ``statistics.dropped`` count what options let pass."""
+        return warnings_of(self)
+
+    @property
+    def ticks_per_s(self) -> float:
+        return self.ticks / self.wall_s if self.wall_s > 0 else 0.0
+
+    @property
+    def limited_by(self) -> str:
+        """What took most of the run: ``inflate``, ``feed`` (reading and decoding), ``dispatch`` (publishing,
+        handlers), ``set-up`` or ``pacing``."""
+        waited_s = self.pacing.waited_s if self.pacing is not None else 0.0
+        parts = {
+            "pacing": waited_s,
+            "inflate": self.input_wait_s,
+            "feed": self.feed_s - self.input_wait_s,
+            "set-up": self.setup_s,
+            "dispatch": self.wall_s - self.feed_s - self.setup_s - waited_s,
+        }
+        return max(parts, key=lambda name: parts[name])
+
+    @property
+    def busy_share(self) -> float:
+        """Share of the run's time that a worker ran handlers, averaged over workers."""
+        busy = [w.busy_ns for w in self.statistics.workers if w.name != "publishers"]
+        return sum(busy) / len(busy) / (self.wall_s * 1e9) if busy and self.wall_s > 0 else 0.0

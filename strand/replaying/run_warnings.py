@@ -1,0 +1,333 @@
+"""What a run did to its data, or found wrong in it: the list ``ReplayResult.warnings``.
+
+Handlers and feeds count what does not fit where they meet it. Here these counts become one list: each with an example
+and a cure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.units import NO_SIZE_UNIT
+
+if TYPE_CHECKING:
+    from strand.binding.tally import TickCounts
+    from strand.feeds import FeedInfo
+    from strand.output.rows import Rows
+    from strand.replaying.days import Day
+    from strand.replaying.pacing import Pacing
+    from strand.symbols import SymbolTable
+
+__all__ = ["RunWarning", "warnings_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunWarning:
+    """One kind of thing that happened to the data.
+
+    ``kind``: a short name (``"unknown orders"``). ``count``: how often it happened. ``example``: one place where, as
+    exactly as is known. ``cure``: what to do about it.
+    """
+
+    kind: str
+    count: int
+    example: str
+    cure: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.count:,} ({self.example}); {self.cure}"
+
+
+class RunFacts(Protocol):
+    """A run's result, as far as warnings are found in it."""
+
+    @property
+    def info(self) -> FeedInfo: ...
+    @property
+    def symbols(self) -> SymbolTable: ...
+    @property
+    def rows(self) -> Rows: ...
+    @property
+    def days(self) -> tuple[Day, ...]: ...
+    @property
+    def ticks(self) -> int: ...
+    @property
+    def ticks_by_symbol(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def seen(self) -> TickCounts: ...
+    @property
+    def unpriced(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def feed_statistics(self) -> Mapping[str, int]: ...
+    @property
+    def pacing(self) -> Pacing | None: ...
+
+
+class _Counter(NamedTuple):
+    """A field of a row, or of a feed's statistics, that counts what does not fit."""
+
+    field: str
+    kind: str
+    cure: str
+
+
+_WHOLE: Final = "replay from the start of the day, all its files, no record skipped"
+_CORRECT: Final = "correct the source"
+_NAMES: Final = "begin where the source names its symbols, or open a numpy file with NpyFeed(path, symbols=names)"
+_UNPRICED_TRADES: Final = _Counter(
+    "unpriced",
+    "unpriced trades",
+    "replay from the start of the day, and give book=True for a feed of single orders: no volume has these trades",
+)
+_CROSSED_QUOTES: Final = _Counter(
+    "locked",
+    "crossed quotes",
+    "take one venue's quotes: their bid is at the ask or above, and no spread has them",
+)
+
+_SAY_TICKS: Final = (
+    "say by ticks=, or the key ticks of a profile, what they mean: 'orders' where fills take off their orders, "
+    "'dbn-orders' of Databento's, 'plain' where trades say all; 'plain' was taken for granted"
+)
+
+#: Counters of a feed's statistics.
+_OF_FEEDS: Final = (
+    _Counter("rows_rounded", "rounded rows", "leave out inexact='round' to have the first one refused"),
+    _Counter(
+        "gap_messages",
+        "missing messages",
+        "receive two lines or name a server that sends again (rerequest); after a WebSocket's gap take a snapshot",
+    ),
+    _Counter("missing", "missing messages", "take a capture that has both lines, or one of the other line"),
+    _Counter(
+        "sequence_jumps",
+        "sequence jumps",
+        "look at who sends to the group, and give a larger jump_window where an outage was that long",
+    ),
+    _Counter(
+        "unended_lines",
+        "unended last line",
+        "see whether the file is whole: no line end follows its last number, which may be cut off",
+    ),
+    _Counter(
+        "doubtful_books",
+        "doubtful books",
+        "begin behind the source's gap, at a snapshot: Databento marks these records F_MAYBE_BAD_BOOK",
+    ),
+    _Counter(
+        "doubtful_times",
+        "doubtful times",
+        "take ts_event for their times: Databento marks these records F_BAD_TS_RECV",
+    ),
+    _Counter("times_raised", "raised times", "sort the archive: a time that goes back became the latest so far"),
+)
+
+# Rows of built-in handlers are known by these fields: a row of a user's own may have some of them.
+_BOOK: Final = frozenset({"unknown", "duplicates", "clipped", "unusable", "crossed"})
+_DEPTH: Final = frozenset({"absent", "beyond", "unusable", "crossed", "passed_over"})
+_SPREAD: Final = frozenset({"quotes", "locked", "one_sided", "quoted"})
+_IMBALANCE: Final = frozenset({"quotes", "ofi", "queue_mean"})
+_VWAP: Final = frozenset({"trades", "notional", "vwap", "unpriced"})
+_TRADE_STATS: Final = frozenset({"signed_volume", "interarrival_ns", "unpriced"})
+_BBO: Final = frozenset({"changes", "one_sided", "locked"})
+_TRADES: Final = frozenset({"volume", "last_size", "unpriced"})
+_BARS: Final = frozenset({"bars", "outside", "late", "unpriced"})
+_VOLATILITY: Final = frozenset({"rv", "bv", "left_out"})
+
+#: Counters of these rows.
+_OF_ROWS: Final[Mapping[frozenset[str], tuple[_Counter, ...]]] = {
+    _BOOK: (
+        _Counter("unknown", "unknown orders", f"{_WHOLE}: books lack what changes of these orders did"),
+        _Counter("duplicates", "duplicate orders", f"{_WHOLE}: books have the first order of each id"),
+        _Counter("clipped", "clipped orders", f"{_WHOLE}: more was taken off these orders than was left"),
+        _Counter("unusable", "unusable orders", f"{_CORRECT}: they lack a price, a side or a size, and are left out"),
+        _Counter("crossed", "crossed books", f"{_WHOLE}: after so many ticks the bid was at the ask or above it"),
+    ),
+    _DEPTH: (
+        _Counter("absent", "unknown levels", "begin with a whole snapshot: levels that were to go were not there"),
+        _Counter("beyond", "clipped levels", "give depth a larger max_levels: a side was full, and its worst went"),
+        _Counter("unusable", "unusable levels", f"{_CORRECT}: they lack a price, a side or a size, and are left out"),
+        _Counter("crossed", "crossed books", "begin with a whole snapshot: the bid was at the ask or above it"),
+    ),
+    _SPREAD: (_CROSSED_QUOTES,),
+    _BBO: (_CROSSED_QUOTES,),
+    _VWAP: (_UNPRICED_TRADES,),
+    _TRADE_STATS: (_UNPRICED_TRADES,),
+    _TRADES: (_UNPRICED_TRADES,),
+    _BARS: (
+        _UNPRICED_TRADES,
+        _Counter("late", "late trades", "give the feed a wider reorder_ns: they are in a later bar than their time"),
+    ),
+    _VOLATILITY: (
+        _Counter("left_out", "unusable prices", f"{_CORRECT}: at or below 0 they have no logarithm, and are left out"),
+    ),
+}
+
+
+class _Need(NamedTuple):
+    """What a handler lives on: ticks of a kind. ``used``: fields of its row that are above 0 where it got any, so that
+    it has none of a feed that lacks the kind only where all are 0."""
+
+    row: frozenset[str]
+    kind: str
+    used: tuple[str, ...]
+    cure: str
+
+
+_TOPS: Final = "a feed of quotes or single orders; changes of price levels are for depth"
+_NEEDS: Final = (
+    _Need(_BOOK, "single order", (), "give book a feed of single orders, and this one to depth or spread"),
+    _Need(_DEPTH, "quote", (), "give depth a feed of quotes or price levels, and this one to book"),
+    _Need(_SPREAD, "quote of the top or order", ("quotes",), f"give spread {_TOPS}"),
+    _Need(_IMBALANCE, "quote of the top or order", ("quotes",), f"give imbalance {_TOPS}"),
+    _Need(_BBO, "quote of the top or order", ("changes",), f"give bbo {_TOPS}"),
+    _Need(_VWAP, "trade or order", ("trades", "unpriced"), "give vwap a feed that has trades"),
+    _Need(_TRADE_STATS, "trade or order", ("trades", "unpriced"), "give trade_stats a feed that has trades"),
+    _Need(_TRADES, "trade or order", ("trades", "unpriced"), "give trades a feed that has trades"),
+    _Need(_BARS, "trade or order", ("trades", "bars", "outside", "unpriced"), "give bars a feed that has trades"),
+    _Need(_VOLATILITY, "trade or order", ("prices", "left_out"), "give volatility a feed of trades, or price='mid'"),
+    _Need(_VOLATILITY, "quote or order", ("prices", "left_out"), "give volatility a feed of quotes, or price='trade'"),
+)
+
+
+def warnings_of(result: RunFacts) -> tuple[RunWarning, ...]:
+    """The warnings of a run: of what its handlers could not use, of their rows, over all its days, of its feed, its
+    times, its symbols and its pace."""
+    parts = [*_of_meaning(result), *_of_unused(result), *_of_rows(result), *_of_feed(result)]
+    return (*parts, *_of_units(result), *_of_times(result), *_of_symbols(result), *_of_pace(result))
+
+
+def _parts(table: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+    """A handler's rows, and those of each part of a chain."""
+    yield table
+    for name in table.dtype.names or ():
+        yield from _parts(table[name])
+
+
+def _is(part: npt.NDArray[Any], row: frozenset[str]) -> bool:
+    return row <= set(part.dtype.names or ())
+
+
+def _all_rows(result: RunFacts) -> Sequence[Rows]:
+    """A run per day has its last day's rows among those of the others."""
+    return [day.rows for day in result.days] or [result.rows]
+
+
+def _lacks(result: RunFacts, kind: str) -> bool:
+    """Whether the feed had ticks, and none that a handler that needs such a kind can live on."""
+    seen = result.seen
+    if kind == "single order":
+        return not seen.orders and (bool(seen.quotes) or 0 < seen.trades == result.ticks)
+    if kind == "quote":
+        return not seen.quotes and bool(seen.orders or seen.trades)
+    if kind == "quote or order":
+        return not seen.quotes and not seen.orders and bool(seen.trades)
+    if kind == "quote of the top or order":  # ticks of kind quote may be changes of price levels
+        return not seen.orders and bool(seen.quotes or seen.trades)
+    return not seen.trades and not seen.orders and bool(result.ticks)
+
+
+def _of_unused(result: RunFacts) -> Iterator[RunWarning]:
+    for need in _NEEDS:
+        if not _lacks(result, need.kind):
+            continue
+        tables = [(symbols, part) for symbols, table in result.rows.by_handler() for part in _parts(table)]
+        ours = [symbols for symbols, part in tables if _is(part, need.row)]
+        days = (table for rows in _all_rows(result) for _, table in rows.by_handler())
+        parts = (part for table in days for part in _parts(table) if _is(part, need.row))
+        if any(part[name].any() for part in parts for name in need.used):
+            continue
+        counts = np.zeros_like(result.ticks_by_symbol)
+        for symbols in ours:
+            counts[symbols] = result.ticks_by_symbol[symbols]
+        if total := int(counts.sum()):
+            most = int(counts.argmax())
+            example = f"none of the {int(counts[most]):,} of {result.symbols[most]} is a {need.kind}"
+            yield RunWarning("unusable ticks", total, example, need.cure)
+
+
+def _of_rows(result: RunFacts) -> Iterator[RunWarning]:
+    found: dict[_Counter, Counter[str]] = {}
+    for rows in _all_rows(result):
+        for symbols, table in rows.by_handler():
+            for counter, values in _counted(result, table).items():
+                at = np.flatnonzero(values)
+                counts = zip(symbols[at].tolist(), values[at].tolist(), strict=True)
+                found.setdefault(counter, Counter()).update({rows.symbols[i]: count for i, count in counts})
+    for i in np.flatnonzero(result.unpriced).tolist():
+        # What handlers of one's own were not called with; a built-in one beside them counts the same trades.
+        name, mine = result.symbols[i], found.setdefault(_UNPRICED_TRADES, Counter())
+        mine[name] = max(mine[name], int(result.unpriced[i]))
+    for counter, by_symbol in found.items():
+        if by_symbol:
+            ((symbol, most),) = by_symbol.most_common(1)
+            yield RunWarning(counter.kind, by_symbol.total(), f"{most:,} of {symbol}", counter.cure)
+
+
+def _counted(result: RunFacts, table: npt.NDArray[Any]) -> dict[_Counter, npt.NDArray[Any]]:
+    """What a handler's rows count, shape (n,). Parts of a chain that count the same have met the same ticks."""
+    found: dict[_Counter, npt.NDArray[Any]] = {}
+    for part in _parts(table):
+        for row, counters in _OF_ROWS.items():
+            # What a book took for orders that it does not know were quotes.
+            if _is(part, row) and not (row is _BOOK and result.seen.quotes and not result.seen.orders):
+                for counter in counters:
+                    values = part[counter.field]
+                    found[counter] = np.maximum(found.get(counter, values), values)
+    return found
+
+
+def _of_feed(result: RunFacts) -> Iterator[RunWarning]:
+    for counter in _OF_FEEDS:
+        if count := result.feed_statistics.get(counter.field, 0):
+            yield RunWarning(counter.kind, count, f"in {result.info.path}", counter.cure)
+
+
+def _of_meaning(result: RunFacts) -> Iterator[RunWarning]:
+    parts = [part for _, table in result.rows.by_handler() for part in _parts(table)]
+    built_in = any(_is(part, need.row) for part in parts for need in _NEEDS if need.row is not _DEPTH)
+    if not built_in and not result.rows.asks_for_trades:
+        return
+    if result.info.ticks_assumed and result.seen.orders:
+        yield RunWarning("orders of an unsaid kind", result.seen.orders, f"in {result.info.path}", _SAY_TICKS)
+
+
+def _of_units(result: RunFacts) -> Iterator[RunWarning]:
+    if result.info.size_unit is None and result.ticks:
+        yield RunWarning("mixed size units", result.ticks, f"in {result.info.path}", NO_SIZE_UNIT)
+
+
+def _of_times(result: RunFacts) -> Iterator[RunWarning]:
+    seen = result.seen
+    if seen.behind:
+        place = f"tick {seen.furthest_at + 1:,}, of {result.symbols[seen.furthest_symbol]}"
+        if result.info.format == "moldudp64":
+            cure = "nothing is out of order: messages are in the venue's sequence, and those that came again came later"
+        else:
+            cure = f"give reorder_ns={seen.furthest_ns} where times have the right order, and not the source"
+        yield RunWarning("backward times", seen.behind, f"{place}, is {seen.furthest_ns:,} ns behind", cure)
+
+
+def _of_symbols(result: RunFacts) -> Iterator[RunWarning]:
+    unnamed = [i for i in np.flatnonzero(result.ticks_by_symbol).tolist() if not result.symbols.has_name(i)]
+    if unnamed:
+        most = max(unnamed, key=lambda i: int(result.ticks_by_symbol[i]))
+        example = f"{result.symbols[most]} with {int(result.ticks_by_symbol[most]):,} ticks"
+        yield RunWarning("unnamed symbols", len(unnamed), example, _NAMES)
+
+
+def _of_pace(result: RunFacts) -> Iterator[RunWarning]:
+    pacing = result.pacing
+    if pacing is not None and pacing.late:
+        example = f"one that was {pacing.lateness.maximum_ns / 1e6:,.3f} ms late"
+        yield RunWarning("late ticks", pacing.late, example, "replay at a lower speed, or with more workers")

@@ -1,0 +1,47 @@
+"""What a notebook shows of a result: a small table."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from strand.report.words import duration
+
+if TYPE_CHECKING:
+    from strand.replaying.run_result import RunResult
+
+__all__ = ["card"]
+
+BUSIEST: Final = 5
+
+
+def card(result: RunResult) -> str:
+    """A few lines of HTML, without style of its own."""
+    s = result.statistics
+    dropped = ", ".join(f"{n:,} {reason}" for reason, n in s.dropped.items() if n)
+    ranked = np.argsort(-result.ticks_by_symbol, kind="stable")[:BUSIEST].tolist()
+    busiest = ", ".join(
+        f"{result.symbols[i]} {result.ticks_by_symbol[i]:,}" for i in ranked if result.ticks_by_symbol[i]
+    )
+    p50, p99 = (duration(s.end_to_end.percentiles[p]) for p in (50.0, 99.0))
+    lines = {
+        "warnings": "; ".join(f"{w.kind} {w.count:,} ({w.example})" for w in result.warnings) or "none",
+        "file": f"{result.info.path} ({result.info.format})",
+        "ticks": f"{result.ticks:,} of {np.count_nonzero(result.ticks_by_symbol):,} symbols",
+        "time": f"{duration(result.wall_s * 1e9)}, limited by {result.limited_by}",
+        "throughput": f"{result.ticks_per_s / 1e6:,.2f} M ticks/s",
+        "end to end": f"p50 {p50}, p99 {p99}",
+        "workers": f"{result.workers}, imbalance {s.imbalance:.2f}",
+        "dropped": dropped or "nothing",
+        "skipped": ", ".join(f"{n:,} {reason}" for reason, n in result.skipped.counts.items()) or "nothing",
+        "quarantined": "; ".join(result.failures),
+        "busiest": busiest,
+    }
+    rows = "".join(
+        f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(text)}</td></tr>'
+        for name, text in lines.items()
+        if text
+    )
+    return f"<table>{rows}</table>"

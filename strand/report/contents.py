@@ -1,0 +1,322 @@
+"""What stands on the report's page, most wanted first: numbers as text, figures as SVG."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from strand.errors import FeedError, MissingExtraError
+from strand.machine import describe
+from strand.report import figures
+from strand.report.bars import bars_of
+from strand.report.final_rows import final_rows
+from strand.report.prices import has_prices
+from strand.report.svg import PLACEHOLDERS, inline_svg
+from strand.report.words import duration
+
+if TYPE_CHECKING:
+    from strand.replaying.run_result import RunResult
+
+__all__ = ["contents"]
+
+ROWS: Final = 10
+#: Workers in a table that is open; a longer one is opened by who wants it.
+SHOWN: Final = 17
+
+
+@dataclass(frozen=True)
+class Card:
+    name: str
+    value: str
+    unit: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    folded: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    id: str
+    title: str
+    note: str = ""
+    figures: Sequence[Any] = field(default=())
+    tables: Sequence[Table] = field(default=())
+
+
+def contents(result: RunResult, symbols: Sequence[str] | None, handler: str, error: str) -> dict[str, Any]:
+    """The template's variables."""
+    well, verdict = _verdict(result, error)
+    missing = [name for name in symbols or () if result.timeline is None or name not in result.timeline.symbols]
+    sections = (
+        _throughput(result),
+        _bars(result, symbols),
+        _prices(result, symbols, missing),
+        _workers(result),
+        _latency(result),
+        _symbols(result),
+        _rows(result),
+        _details(result),
+    )
+    return {
+        "title": PurePath(result.info.path).name or result.info.path,
+        "subtitle": _subtitle(result, handler),
+        "well": well,
+        "verdict": verdict,
+        "warnings": result.warnings,
+        "cards": _cards(result),
+        "problems": [f"quarantined: {failure}" for failure in result.failures],
+        "sections": [section for section in sections if section is not None],
+        "footer": _footer(result),
+    }
+
+
+def _subtitle(result: RunResult, handler: str) -> str:
+    where = result.info.path if PurePath(result.info.path).name != result.info.path else ""
+    parts = [where, result.info.format, result.info.date or "", f"handler {handler}" if handler else ""]
+    parts += [f"{result.workers} worker{'s' if result.workers > 1 else ''}", f"{result.n_strands:,} strands"]
+    return " · ".join(part for part in parts if part)
+
+
+def _verdict(result: RunResult, error: str) -> tuple[bool, str]:
+    s = result.statistics
+    dropped = [f"{n:,} {reason}" for reason, n in s.dropped.items() if n]
+    skipped = [f"{n:,} {reason}" for reason, n in result.skipped.counts.items()]
+    if not dropped and not skipped and not s.pending and not result.failures and not error:
+        text = f"All {s.handled:,} ticks handled, in order; nothing dropped, nothing skipped"
+        found = len(result.warnings)
+        return not found, f"{text}; {found or 'no'} warning{'s' if found != 1 else ''}."
+    text = f"{s.handled:,} of {s.accepted:,} ticks handled"
+    text += f"; dropped: {', '.join(dropped)}" if dropped else "; nothing dropped"
+    text += f"; skipped in the file: {', '.join(skipped)}" if skipped else ""
+    text += f"; {s.pending:,} still pending" if s.pending else ""
+    return False, f"Ended early: {error}. {text}." if error else f"{text}."
+
+
+def _cards(result: RunResult) -> list[Card]:
+    s = result.statistics
+    cards = [
+        Card("throughput", f"{result.ticks_per_s / 1e6:,.2f}", "M ticks/s", f"limited by {result.limited_by}"),
+        Card("ticks", f"{result.ticks:,}", "", f"of {np.count_nonzero(result.ticks_by_symbol):,} symbols"),
+        Card("time", *_split(duration(result.wall_s * 1e9)), _speed(result)),
+        Card(
+            "end to end, p99",
+            *_split(duration(s.end_to_end.percentiles[99.0])),
+            f"median {duration(s.end_to_end.percentiles[50.0])}",
+        ),
+        Card("workers busy", f"{100 * result.busy_share:.0f}", "%", f"imbalance {s.imbalance:.2f}"),
+    ]
+    if result.pacing is not None:
+        late = result.pacing.lateness
+        cards.append(Card("late, p99", *_split(duration(late.percentiles[99.0])), f"at speed {result.pacing.speed:g}"))
+    return cards
+
+
+def _split(text: str) -> tuple[str, str]:
+    value, _, unit = text.partition(" ")
+    return value, unit
+
+
+def _speed(result: RunResult) -> str:
+    """How much of the feed's time passed in the run's."""
+    timeline = result.timeline
+    if timeline is None or not len(timeline) or result.info.span is None:
+        return f"set-up {duration(result.setup_s * 1e9)} of it"
+    first, last = result.info.span
+    return f"{(last - first) / 1e9 / result.wall_s:,.0f} x as fast as recorded"
+
+
+def _figure(result: RunResult, kind: str, description: str, symbols: Sequence[str] | None = None) -> Any:
+    from markupsafe import Markup
+
+    # What matplotlib wrote, which escapes what it is given.
+    return Markup(inline_svg(figures.draw(result, [kind], PLACEHOLDERS, symbols), description))
+
+
+def _throughput(result: RunResult) -> Section:
+    waited_s = result.pacing.waited_s if result.pacing is not None else 0.0
+    spans = {
+        "set-up": result.setup_s,
+        "waiting for inflate": result.input_wait_s,
+        "reading and decoding": result.feed_s - result.input_wait_s,
+        "pacing": waited_s,
+        "publishing, draining": result.wall_s - result.feed_s - result.setup_s - waited_s,
+    }
+    shares = [f"{name} {100 * s / result.wall_s:.0f}%" for name, s in spans.items() if s > 0.005 * result.wall_s]
+    note = f"The publishing thread's time: {', '.join(shares)}."
+    if result.timeline is None:
+        return Section(
+            "throughput", "Throughput and lag", note + " Not sampled: the run had timeline=False, or no workers."
+        )
+    return Section(
+        "throughput",
+        "Throughput and lag",
+        note,
+        [
+            _figure(
+                result, "throughput", "Ticks handled a second, and ticks published but not yet handled, over the run"
+            )
+        ],
+    )
+
+
+def _prices(result: RunResult, symbols: Sequence[str] | None, missing: Sequence[str]) -> Section | None:
+    watched = {} if result.timeline is None else result.timeline.symbols
+    names = [name for name in (watched if symbols is None else symbols) if name in watched]
+    drawn = [name for name in names if has_prices(watched[name].rows)]
+    notes = []
+    if drawn:
+        least, most = (f(len(watched[name].rows) for name in drawn) for f in (min, max))
+        spread = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+        notes.append(
+            f"Each symbol's row at {spread} moments, each exactly as after the ticks before it; what happened in "
+            "between is not shown."
+        )
+    if len(drawn) < len(names):
+        notes.append(f"No prices in the rows of: {', '.join(name for name in names if name not in drawn)}.")
+    if missing:
+        notes.append(f"Not seen in this run: {', '.join(missing)}.")
+    if not drawn:
+        return Section("prices", "Market", " ".join(notes)) if missing else None
+    figure = _figure(result, "prices", f"Prices and volume of {', '.join(drawn)} over the feed's time", drawn)
+    return Section("prices", "Market", " ".join(notes), [figure])
+
+
+def _bars(result: RunResult, symbols: Sequence[str] | None) -> Section | None:
+    try:
+        drawn = list(bars_of(result, symbols))
+    except (FeedError, MissingExtraError) as error:
+        return Section("bars", "Bars", f"{error}.")
+    if not drawn:
+        return None
+    figure = _figure(result, "bars", f"Bars of {', '.join(drawn)} over the feed's time", drawn)
+    note = (
+        "From low to high, the open to the left, the close to the right; blue where it closed no lower than it opened."
+    )
+    return Section("bars", "Bars", note, [figure])
+
+
+def _workers(result: RunResult) -> Section:
+    rows = [
+        (
+            w.name,
+            "" if w.core is None else str(w.core),
+            f"{w.handled:,}",
+            f"{100 * w.handled / max(result.statistics.handled, 1):.1f}%",
+            f"{w.busy_ns / (result.wall_s * 1e7):.0f}%",
+            f"{w.visits:,}",
+            f"{w.stolen:,}",
+            f"{w.parks:,}",
+        )
+        for w in result.statistics.workers
+    ]
+    heads = ("worker", "core", "ticks", "share", "busy", "visits", "steals", "parks")
+    drawn = [] if result.timeline is None else [_figure(result, "workers", "Load of each worker over the run")]
+    handled_inline = result.statistics.handled_inline / max(result.statistics.handled, 1)
+    note = f"Imbalance {result.statistics.imbalance:.2f} (1 is even)."
+    if result.statistics.unpinned is not None:
+        note += f" The {result.statistics.unpinned}."
+    if handled_inline > 0.0005:
+        note += (
+            f" {100 * handled_inline:.1f}% of the ticks were handled by the publisher where they lay: that was cheaper."
+        )
+    return Section(
+        "workers", "Workers", note, drawn, [Table(heads, rows, f"{len(rows) - 1} workers" if len(rows) > SHOWN else "")]
+    )
+
+
+def _latency(result: RunResult) -> Section:
+    s = result.statistics
+    rows = [
+        (name, *(duration(ns) for ns in latency.percentiles.values()), duration(latency.maximum_ns))
+        for name, latency in (("wait", s.wait), ("handler", s.handler), ("end to end", s.end_to_end))
+    ]
+    if result.pacing is not None:
+        late = result.pacing.lateness
+        rows.append(("late", *(duration(ns) for ns in late.percentiles.values()), duration(late.maximum_ns)))
+    return Section(
+        "latency",
+        "Latency",
+        "Wait and end to end are upper bounds: the oldest tick of a visit stands for all in it.",
+        [_figure(result, "latency", "Distributions of the latency a tick: wait, handler, end to end")],
+        [Table(("", "p50", "p90", "p99", "p99.9", "max"), rows)],
+    )
+
+
+def _busiest(result: RunResult, n: int) -> list[int]:
+    ranked = np.argsort(-result.ticks_by_symbol, kind="stable")[:n]
+    return [int(i) for i in ranked if result.ticks_by_symbol[i]]
+
+
+def _symbols(result: RunResult) -> Section:
+    note, tables = _handler_times(result)
+    drawn = _figure(result, "symbols", "Ticks of the busiest symbols, and the share of the ticks the n busiest have")
+    return Section("symbols", "Hottest symbols", note, [drawn], tables)
+
+
+def _handler_times(result: RunResult) -> tuple[str, list[Table]]:
+    """What handlers took of the busiest symbols, where that is known of any."""
+    timeline = result.timeline
+    if timeline is None or not timeline.handler_ticks.any():
+        return "", []
+    busy_ns = max(int(timeline.worker_busy_ns[-1].sum()), 1)
+    rows = []
+    for i in _busiest(result, ROWS):
+        ns, ticks = int(timeline.handler_ns[i]), int(timeline.handler_ticks[i])
+        count = int(result.ticks_by_symbol[i])
+        known = (duration(ns / ticks), duration(ns), f"{100 * ns / busy_ns:.1f}%") if ticks else ("", "", "")
+        rows.append((result.symbols[i], f"{count:,}", f"{100 * count / max(result.ticks, 1):.1f}%", *known))
+    note = (
+        "Handler time is known of symbols with a strand of their own, for ticks that were queued and not handled by "
+        "the publisher where they lay."
+    )
+    return note, [Table(("symbol", "ticks", "share", "handler a tick", "in all", "of all handlers' time"), rows)]
+
+
+def _rows(result: RunResult) -> Section | None:
+    found = final_rows(result, _busiest(result, ROWS))
+    if found is None:
+        return None
+    return Section("rows", "Final rows of the busiest symbols", found.note, (), [Table(found.heads, found.rows)])
+
+
+def _details(result: RunResult) -> Section:
+    s = result.statistics
+    counters = [("accepted", s.accepted), ("handled", s.handled), *((f"dropped: {k}", n) for k, n in s.dropped.items())]
+    counters += [("pending at the end", s.pending), ("handled where they lay", s.handled_inline), ("visits", s.visits)]
+    counters += [
+        ("strands stolen", s.stolen),
+        ("visits cut by the budget", s.cut),
+        ("parks", s.parks),
+        ("wakes", s.wakes),
+    ]
+    feed = [*result.feed_statistics.items(), *((f"skipped: {k}", n) for k, n in result.skipped.counts.items())]
+    tables = [Table(("ticks and events", ""), [(name, f"{n:,}") for name, n in counters])]
+    if feed:
+        tables.append(Table(("feed", ""), [(name.replace("_", " "), f"{n:,}") for name, n in feed]))
+    if result.skipped.samples:
+        places = [
+            (x.reason, "" if x.offset is None else f"{x.offset:,}", "" if x.line is None else f"{x.line:,}", x.text)
+            for x in result.skipped.samples
+        ]
+        tables.append(Table(("skipped", "byte", "line", "text"), places))
+    return Section("counters", "Counters", "", (), tables)
+
+
+def _footer(result: RunResult) -> str:
+    here = describe()
+    now = datetime.now(UTC)
+    where = f"{here['cpu']}, {here['cores']} cores, Linux {here['kernel']}"
+    made = f"strand {version('strand')}, Python {platform.python_version()}"
+    return f"Fingerprint {result.fingerprint}. {made}, {where}; {now:%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,106 @@
+"""The rows of a run, written to a file."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import ConfigurationError
+from strand.feeds.io.atomic_write import atomic_write
+from strand.output.tables import FORMULA_STARTS, Column
+from strand.replaying.run_result import RunResult
+
+__all__ = ["check_rows_path", "rows_with_names", "write_rows"]
+
+ENDINGS = (".npy", ".csv", ".csv.gz")
+
+
+def check_rows_path(path: Path) -> None:
+    """Raises ConfigurationError, before anything has run, when rows cannot be written there."""
+    if not path.name.endswith(ENDINGS):
+        raise ConfigurationError(f"out: {path.name!r} must end in one of {', '.join(ENDINGS)}")
+    if not path.parent.is_dir():
+        raise ConfigurationError(f"out: there is no folder {path.parent}")
+
+
+def rows_with_names(result: RunResult) -> npt.NDArray[Any]:
+    """The rows of symbols that had ticks, with their names in front: fields ``symbol``, then the row's own. Of a run
+    per day those of each day, with its number from 1 as ``day`` before all."""
+    if result.days:
+        tables = [_named(day.rows.array, day.symbols, number) for number, day in enumerate(result.days, 1)]
+        widest = max((table.dtype for table in tables), key=lambda dtype: dtype.itemsize)
+        return np.concatenate([table.astype(widest) for table in tables])
+    at = np.flatnonzero(result.ticks_by_symbol)
+    return _named(result.rows.array[at], [result.symbols[i] for i in at.tolist()])
+
+
+def _named(rows: npt.NDArray[Any], names: Sequence[str], day: int | None = None) -> npt.NDArray[Any]:
+    width = max((len(n) for n in names), default=1)
+    of_day = [] if day is None else [("day", "<i8")]
+    fields = [*of_day, ("symbol", f"U{width}"), *((n, rows.dtype[n]) for n in rows.dtype.names or ())]
+    out = np.zeros(len(rows), np.dtype(fields))
+    if day is not None:
+        out["day"] = day
+    out["symbol"] = names
+    for name in rows.dtype.names or ():
+        out[name] = rows[name]
+    return out
+
+
+def _shown(result: RunResult) -> dict[str, Column]:
+    """The same as ``rows_with_names``, in natural units, by column; a field of several values gives ``bid_sizes_1`` and
+    so on."""
+    if result.days:
+        tables = [day.rows.table(symbols=np.arange(len(day.symbols))) for day in result.days]
+        number = np.repeat(np.arange(1, len(tables) + 1), [len(table["symbol"]) for table in tables])
+        joined: Any = np.ma.concatenate  # which numpy does not type
+        columns = {name: joined([table[name] for table in tables]) for name in tables[0]}
+        columns = {"day": number, **columns}
+    else:
+        columns = result.rows.table(symbols=np.flatnonzero(result.ticks_by_symbol))
+    found: dict[str, Column] = {}
+    for name, column in columns.items():
+        if column.ndim == 1:
+            found[name] = column
+        else:
+            several = column.reshape(len(column), -1)
+            found |= {f"{name}_{at + 1}": several[:, at] for at in range(several.shape[1])}
+    return found
+
+
+def _cells(column: Column, *, escape_formulas: bool) -> list[Any]:
+    """Values for CSV: None, an empty cell, where one is undefined; times in UTC as ISO 8601 writes them."""
+    if column.dtype.kind != "M":
+        found: list[Any] = column.tolist()
+        if not escape_formulas or column.dtype.kind in "iufb":
+            return found
+        return [
+            f"'{cell}" if isinstance(cell, str) and cell.startswith(tuple(FORMULA_STARTS)) else cell for cell in found
+        ]
+    return [None if np.isnat(at) else f"{at}Z" for at in np.asarray(column)]
+
+
+def write_rows(path: Path, result: RunResult, *, escape_formulas: bool = False) -> None:
+    """Writes the rows: exact integers as ``.npy``, natural units as CSV, with an empty cell for what is undefined.
+
+    ``escape_formulas``: of CSV, as ``Dispatcher`` has it. The file appears under its name only when it is whole. Raises
+    ConfigurationError for sizes whose unit nobody knows.
+    """
+    with atomic_write(path) as file:
+        if path.name.endswith(".npy"):
+            np.save(file, rows_with_names(result), allow_pickle=False)
+            return
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        columns = _shown(result)
+        writer.writerow(columns)
+        cells = [_cells(column, escape_formulas=escape_formulas) for column in columns.values()]
+        writer.writerows(zip(*cells, strict=True))
+        text.flush()
+        text.detach()

@@ -1,0 +1,141 @@
+"""What the command shows of a replay or a file, for people."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from strand.replaying.run_result import RunResult
+from strand.report.to_json import UNDATED, skipped_as_dict
+from strand.report.words import duration
+
+__all__ = ["print_info", "print_replay", "print_skipped"]
+
+_PLACES: Final = (("byte", "offset"), ("line", "line"))
+
+
+def print_skipped(console: Console, found: dict[str, Any]) -> None:
+    """What ``skipped_as_dict`` has, where it has anything."""
+    for reason, count in found["counts"].items():
+        console.print(f"[yellow]skipped:[/] {count:,} {escape(reason)}")
+    for sample in found["samples"]:
+        at = "".join(f" at {word} {sample[key]}" for word, key in _PLACES if sample[key] is not None)
+        console.print(f"  {escape(sample['reason'])}{at} {escape(sample['text'])}".rstrip())
+
+
+def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
+    """The closing report."""
+    for warning in result.warnings:
+        console.print(f"[yellow]warning:[/] {escape(str(warning))}", highlight=False, soft_wrap=True)
+    if not result.warnings:
+        console.print("warnings: none")
+    s = result.statistics
+    console.print(
+        f"[bold]{escape(result.info.path)}[/] ({result.info.format}): [bold]{result.ticks:,}[/] ticks of "
+        f"{np.count_nonzero(result.ticks_by_symbol):,} symbols in {result.wall_s:.3f} s, "
+        f"[bold]{result.ticks_per_s / 1e6:,.2f} M ticks/s[/]"
+    )
+    console.print(
+        f"limited by: {result.limited_by} (set-up took {result.setup_s / result.wall_s:.0%} of the time, getting ticks "
+        f"{result.feed_s / result.wall_s:.0%}"
+        + (f", waiting for inflate {result.input_wait_s / result.wall_s:.0%}" if result.input_wait_s else "")
+        + f"); {result.n_strands:,} strands, {s.handled_inline / max(s.handled, 1):.0%} of ticks handled where they lay"
+    )
+    if result.info.undated:
+        console.print(f"[yellow]{UNDATED}[/]")
+    if s.unpinned is not None:
+        console.print(f"[yellow]{escape(s.unpinned)}[/]")
+    _print_tables(console, result)
+    if (pacing := result.pacing) is not None:
+        late = pacing.lateness
+        console.print(
+            f"pace: speed {pacing.speed:g}; late by p50 {duration(late.percentiles[50.0])}, "
+            f"p99 {duration(late.percentiles[99.0])}, at most {duration(late.maximum_ns)}; "
+            f"{pacing.late:,} of {late.count:,} ticks more than {duration(pacing.late_after_ns)}"
+        )
+    dropped = {reason: n for reason, n in s.dropped.items() if n}
+    console.print("dropped: " + (", ".join(f"{n:,} {reason}" for reason, n in dropped.items()) or "nothing"))
+    print_skipped(console, skipped_as_dict(result.skipped))
+    for failure in result.failures:
+        console.print(f"[red]quarantined:[/] {escape(failure)}")
+    _print_parts(console, result)
+    console.print(f"fingerprint: [bold]{result.fingerprint}[/]", highlight=False)
+    if out is not None:
+        console.print(f"rows written to {escape(str(out))}")
+    for name, (path, records) in result.written.items():
+        console.print(f"{name}: {records:,} records written to {escape(str(path))}")
+    for name, array in result.outputs.items():
+        console.print(f"{name}: {len(array):,} records, not written (--out {name}=FILE)")
+
+
+def _print_tables(console: Console, result: RunResult) -> None:
+    """What each worker did, and the latencies."""
+    s = result.statistics
+    table = Table("worker", "core", "ticks", "busy", "visits", "steals", "parks", title=f"imbalance {s.imbalance:.2f}")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for w in s.workers:
+        busy = f"{w.busy_ns / (result.wall_s * 1e9):.0%}"
+        core = "" if w.core is None else str(w.core)
+        table.add_row(w.name, core, f"{w.handled:,}", busy, f"{w.visits:,}", f"{w.stolen:,}", f"{w.parks:,}")
+    console.print(table)
+    table = Table("latency", "p50", "p90", "p99", "p99.9", "max")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, latency in (("wait", s.wait), ("handler", s.handler), ("end to end", s.end_to_end)):
+        table.add_row(name, *(duration(ns) for ns in latency.percentiles.values()), duration(latency.maximum_ns))
+    console.print(table)
+
+
+def _print_parts(console: Console, result: RunResult) -> None:
+    """The fingerprints of days, and of what was handled up to each interval."""
+    for number, day in enumerate(result.days, 1):
+        begun = datetime.fromtimestamp(day.start_ns / 1e9, UTC)
+        console.print(
+            f"day {number}, from {begun:%Y-%m-%d %H:%M:%S} UTC: {day.ticks:,} ticks of {len(day.symbols):,} symbols, "
+            f"fingerprint {day.fingerprint}",
+            highlight=False,
+        )
+    for at in result.intervals:
+        console.print(
+            f"at {at.ticks:,} ticks: fingerprint {at.fingerprint}, of the input {at.input}",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def print_info(console: Console, found: dict[str, Any]) -> None:
+    """What ``strand info`` found."""
+    table = Table(show_header=False, box=None)
+    table.add_column()
+    table.add_column(overflow="fold")
+    span, date = "none", found["date"] or "not known"
+    if found["first_ns"] is not None:
+        first, last = (datetime.fromtimestamp(found[k] / 1e9, UTC) for k in ("first_ns", "last_ns"))
+        day = "" if last.date() == first.date() else "%Y-%m-%d "
+        if found["undated"]:
+            date += "; give --date"
+        span = (
+            f"{first:%Y-%m-%d %H:%M:%S.%f} to {last:{day}%H:%M:%S.%f} UTC "
+            f"({duration(found['last_ns'] - found['first_ns'])})"
+        )
+    rows = {
+        "file": found["path"],
+        "format": found["format"],
+        "date": date,
+        "ticks": f"{found['ticks']:,}",
+        "symbols": f"{found['symbols']:,}, {found['symbols_with_ticks']:,} of them with ticks",
+        "span": span,
+        "skew": ", ".join(f"{k.replace('_', ' ')} {v:.1%}" for k, v in found["share_of_ticks"].items()),
+        "busiest": ", ".join(f"{t['symbol']} {t['ticks']:,}" for t in found["busiest"][:5]),
+    }
+    for name, value in {**rows, **{k: v for k, v in found["statistics"].items() if v}}.items():
+        table.add_row(name, f"{value:,}" if isinstance(value, int) else escape(str(value)))
+    console.print(table)
+    print_skipped(console, found["skipped"])

@@ -1,0 +1,56 @@
+"""What the command shows of a replay, for programs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Final
+
+import numpy as np
+
+from strand.feeds.skipped import Skipped
+from strand.replaying.run_result import RunResult
+
+__all__ = ["UNDATED", "as_dict", "skipped_as_dict"]
+
+#: Said of what comes of a feed that is ``FeedInfo.undated``.
+UNDATED: Final = "the date is not known, so times count from 1970-01-01; give --date"
+
+
+def as_dict(result: RunResult) -> dict[str, Any]:
+    """The closing report as plain values."""
+    return {
+        "warnings": [warning.as_dict() for warning in result.warnings],
+        "path": result.info.path,
+        "format": result.info.format,
+        "undated": result.info.undated,
+        "ticks": result.ticks,
+        "wall_s": result.wall_s,
+        "ticks_per_s": result.ticks_per_s,
+        "limited_by": result.limited_by,
+        "setup_s": result.setup_s,
+        "feed_s": result.feed_s,
+        "input_wait_s": result.input_wait_s,
+        "workers": result.workers,
+        "strands": result.n_strands,
+        "symbols": int(np.count_nonzero(result.ticks_by_symbol)),
+        "busy_share": result.busy_share,
+        "failures": list(result.failures),
+        "outputs": {name: {"records": len(array), "path": None} for name, array in result.outputs.items()}
+        | {name: {"records": records, "path": str(path)} for name, (path, records) in result.written.items()},
+        "statistics": result.statistics.as_dict(),
+        "feed": dict(result.feed_statistics),
+        "skipped": skipped_as_dict(result.skipped),
+        "pacing": None if result.pacing is None else result.pacing.as_dict(),
+        "fingerprint": result.fingerprint,
+        "intervals": [{"ticks": at.ticks, "fingerprint": at.fingerprint, "input": at.input} for at in result.intervals],
+        "days": [
+            {"start_ns": day.start_ns, "end_ns": day.end_ns, "ticks": day.ticks, "symbols": len(day.symbols)}
+            | {"fingerprint": day.fingerprint}
+            for day in result.days
+        ],
+    }
+
+
+def skipped_as_dict(skipped: Skipped) -> dict[str, Any]:
+    """What a feed passed over: counts by reason, and samples."""
+    return {"counts": dict(skipped.counts), "samples": [asdict(sample) for sample in skipped.samples]}

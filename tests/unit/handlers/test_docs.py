@@ -1,0 +1,71 @@
+"""Every block of code on the pages about handlers runs, in a folder of its own, and prints what the page says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import linecache
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.python
+
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "handlers"
+PAGES = sorted(path.name for path in DOCS.glob("*.md"))
+WAYS = {"numba.md", "python-batch.md", "python-object.md", "c.md"}
+
+
+def blocks_of(page: str) -> list[tuple[str, str]]:
+    """Language and text of each block."""
+    return re.findall(r"^```(python|c|sh)\n(.*?)^```$", (DOCS / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_code_of_the_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if page == "numba.md":
+        pytest.importorskip("numba")
+    names: dict[str, object] = {"__name__": "page"}
+    for number, (language, code) in enumerate(blocks_of(page)):
+        if language == "sh":
+            subprocess.run(["bash", "-eu", "-c", code], check=True)
+        elif language == "c":
+            name = re.match(r"/\* (\S+\.c) ", code)
+            assert name is not None, "a block of C begins with the name of its file"
+            Path(name[1]).write_text(code, "utf-8")
+        else:
+            source = tmp_path / f"{page.removesuffix('.md')}_{number}.py"
+            source.write_text(code, "utf-8")
+            linecache.checkcache(str(source))
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(code, str(source), "exec", dont_inherit=True), names)
+            for said in re.findall(r"print\(.*\)  # (.*)", code):
+                assert said in printed.getvalue().splitlines(), printed.getvalue()
+
+
+def test_each_way_to_write_a_handler_has_a_page_with_an_example_that_prints() -> None:
+    assert set(PAGES) >= WAYS
+    for page in WAYS:
+        assert any("print(" in code for language, code in blocks_of(page) if language == "python")
+
+
+def test_the_example_in_c_builds_with_one_command_and_runs(tmp_path: Path) -> None:
+    example = DOCS.parents[1] / "examples" / "c_handler"
+    for file in ("Makefile", "quotes.c", "run.py"):
+        (tmp_path / file).write_bytes((example / file).read_bytes())
+    strand = Path(sys.executable).parent / "strand"
+    subprocess.run(["make", "--silent", f"STRAND={strand}"], cwd=tmp_path, check=True)
+    found = subprocess.run(
+        [sys.executable, "run.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    spreads = [float(line.split()[1]) for line in found]
+    assert len(spreads) == 5
+    assert spreads == sorted(spreads)
+    assert spreads[0] >= 0.01

@@ -1,0 +1,560 @@
+"""What handlers emit comes out in the order of the ticks, the same for any workers, grouping, batches and policy."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from engine_support import balanced, numbered, ticks_for, wait_until
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from strand import Dispatcher, Handler, batch_handler, native
+from strand.errors import BackpressureError, ConfigurationError, HandlerError, RecordTypeError
+from strand.output.fingerprint import OutputDigest
+from strand.output.memory import PIECE_BYTES, Memory
+from strand.output.records import merged_dtype
+from strand.reference.loop import SerialLoop
+
+ROW = [("ticks", "<u8")]
+SEEN = np.dtype([("count", "<u8"), ("size", "<u4"), ("place", "u1")], align=True)
+FIFTH = np.dtype([("nth", "<u4")])
+OUTPUTS = {"seen": SEEN, "fifth": FIFTH}
+
+EMPTY = {name: np.empty(0, merged_dtype(dtype)) for name, dtype in OUTPUTS.items()}
+
+
+def echo(library: Path, *, never_publishes: bool = True) -> Handler:
+    return native(library, "on_echo", state=ROW, never_publishes=never_publishes, outputs=OUTPUTS)
+
+
+@batch_handler(state=ROW, outputs=OUTPUTS, name="echo in Python")
+def echo_in_python(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+    count = row["ticks"] + np.arange(1, len(ticks) + 1, dtype=np.uint64)
+    at = np.repeat(np.arange(len(ticks)), ticks["depth"])
+    seen = np.zeros(len(at), SEEN)
+    seen["count"], seen["size"] = count[at], ticks["size"][at]
+    seen["place"] = np.arange(len(at)) - np.repeat(
+        np.cumsum(ticks["depth"], dtype=np.int64) - ticks["depth"], ticks["depth"]
+    )
+    ctx.emit(seen, at=at, output="seen")
+    fifth = np.flatnonzero(count % 5 == 0)
+    ctx.emit(count[fifth].astype(FIFTH["nth"]).view(FIFTH), at=fifth, output="fifth")
+    row["ticks"] += len(ticks)
+
+
+def stream(keys: npt.ArrayLike, seed: int = 0) -> npt.NDArray[Any]:
+    """Ticks with as many echoes as a seed says, and times that now and then run back."""
+    ticks = ticks_for(keys)
+    random = np.random.default_rng(seed)
+    ticks["depth"] = random.integers(0, 4, len(ticks))
+    ticks["sequence"] = random.integers(0, 1 << 40, len(ticks))
+    ticks["ts_recv"] = 1000 + np.arange(len(ticks)) * 10 - random.integers(0, 40, len(ticks))
+    return ticks
+
+
+def serial(ticks: npt.NDArray[Any], fails: Callable[[Any], bool] | None = None) -> dict[str, npt.NDArray[Any]]:
+    """What a plain loop emits: the reference. A tick it fails on counts and emits nothing."""
+    found: dict[str, list[Any]] = {"seen": [], "fifth": []}
+    counts: dict[int, int] = {}
+    time = 0
+    columns = (ticks[name].tolist() for name in ("instrument_id", "ts_recv", "sequence", "size", "depth"))
+    for number, (key, received, sequence, size, places) in enumerate(zip(*columns, strict=True)):
+        time = max(time, received)
+        counts[key] = counts.get(key, 0) + 1
+        if fails is not None and fails(ticks[number]):
+            continue
+        head = (number, sequence, time, key)
+        found["seen"] += [(*head, counts[key], size, place) for place in range(places)]
+        if counts[key] % 5 == 0:
+            found["fifth"].append((*head, counts[key]))
+    return {name: np.array(rows, merged_dtype(OUTPUTS[name])) for name, rows in found.items()}
+
+
+def collected(d: Dispatcher) -> dict[str, npt.NDArray[Any]]:
+    return {name: output.array() for name, output in d.outputs.items()}
+
+
+def same(found: dict[str, npt.NDArray[Any]], expected: dict[str, npt.NDArray[Any]]) -> None:
+    assert found.keys() == expected.keys()
+    for name, array in found.items():
+        np.testing.assert_array_equal(array, expected[name])
+
+
+@st.composite
+def options(draw: st.DrawFn) -> dict[str, Any]:
+    return {
+        "workers": draw(st.integers(1, 4)),
+        "capacity_ticks": draw(st.sampled_from([1, 2, 31, 100, 65_536])),
+        "budget_ticks": draw(st.sampled_from([1, 3, 31, 4096])),
+        "batch_ticks": draw(st.sampled_from([1, 5, 64, 4096])),
+        "strands": draw(st.sampled_from(["auto", "per-symbol", 1, 3])),
+        "publisher_drains": draw(st.booleans()),
+        "idle": draw(st.sampled_from(["backoff", "park"])),
+        "_counters_start": draw(st.sampled_from([0, 2**32 - 7, 2**64 - 7])),
+        "cores": None,
+    }
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    keys=st.lists(st.integers(0, 7), max_size=600),
+    cuts=st.integers(1, 8),
+    kind=st.sampled_from(["python", "C", "C, never publishes"]),
+    options=options(),
+)
+def test_any_workers_grouping_and_batches_give_what_a_plain_loop_emits(
+    c_handlers: Path, keys: list[int], cuts: int, kind: str, options: dict[str, Any]
+) -> None:
+    ticks = stream(keys, len(keys))
+    handler = echo_in_python if kind == "python" else echo(c_handlers, never_publishes=kind == "C, never publishes")
+    with Dispatcher(8, handler, **options) as d:
+        for part in np.array_split(ticks, cuts):
+            d.publish(part)
+    same(collected(d), serial(ticks))
+    balanced(d)
+
+
+@pytest.mark.parametrize("publisher_drains", [True, False])
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_long_stream_comes_out_whole_and_in_order(c_handlers: Path, workers: int, publisher_drains: bool) -> None:
+    ticks = stream(np.random.default_rng(1).integers(0, 300, 200_000))
+    with Dispatcher(300, echo(c_handlers), workers=workers, cores=None, publisher_drains=publisher_drains) as d:
+        d.publish(ticks)
+    if publisher_drains:
+        assert d.statistics().handled_inline > 0
+    same(collected(d), serial(ticks))
+
+
+@pytest.mark.parametrize("publisher_drains", [True, False])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_what_a_call_emits_in_several_turns_is_put_in_order_amid_what_is_in_order_already(
+    c_handlers: Path, workers: int, publisher_drains: bool
+) -> None:
+    ticks = stream(np.random.default_rng(2).integers(0, 300, 120_000))
+    third = len(ticks) // 3
+    ticks["depth"][:third] = ticks["depth"][-third:] = 1
+    handler = native(c_handlers, "on_echo_in_turns", state=ROW, never_publishes=True, outputs=OUTPUTS)
+    with Dispatcher(300, handler, workers=workers, cores=None, publisher_drains=publisher_drains) as d:
+        for part in np.array_split(ticks, 60):
+            d.publish(part)
+    found = d.outputs["seen"].array()
+    depth = ticks["depth"].astype(np.int64)
+    np.testing.assert_array_equal(found["number"], np.repeat(np.arange(len(ticks)), depth))
+    np.testing.assert_array_equal(found["instrument_id"], np.repeat(ticks["instrument_id"], depth))
+    np.testing.assert_array_equal(found["size"], np.repeat(ticks["size"], depth))
+    np.testing.assert_array_equal(found["place"], np.arange(depth.sum()) - np.repeat(np.cumsum(depth) - depth, depth))
+
+
+def test_a_batch_that_is_kept_stays_as_it_is_while_the_memory_of_others_is_used_again(c_handlers: Path) -> None:
+    ticks = stream(np.random.default_rng(3).integers(0, 300, 300_000))
+    kept: list[npt.NDArray[Any]] = []
+    places: list[int] = []
+    taken = 0
+    with Dispatcher(300, echo(c_handlers), workers=2, cores=None) as d:
+        for part in np.array_split(ticks, 40):
+            d.publish(part)
+            d.drain()
+            batch = next(iter(d.outputs["seen"]))
+            if len(places) % 3 == 0:
+                kept.append(batch)
+            places.append(taken)
+            taken += len(batch)
+    expected = serial(ticks)["seen"]
+    assert taken * expected.itemsize > 4 * PIECE_BYTES
+    for at, batch in zip(places[::3], kept, strict=True):
+        np.testing.assert_array_equal(batch, expected[at : at + len(batch)])
+
+
+def test_a_record_at_the_greatest_time_there_is_comes_out(c_handlers: Path) -> None:
+    ticks = stream([0, 1, 0])
+    ticks["ts_recv"], ticks["depth"] = 2**63 - 1, 1
+    with Dispatcher(2, echo(c_handlers), workers=1, cores=None) as d:
+        d.publish(ticks)
+    same(collected(d), serial(ticks))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    keys=st.lists(st.integers(0, 7), min_size=1, max_size=400),
+    on_full=st.sampled_from(["drop_oldest", "conflate"]),
+    options=options(),
+)
+def test_of_what_is_dropped_nothing_is_emitted_and_the_rest_keeps_its_numbers(
+    c_handlers: Path, keys: list[int], on_full: str, options: dict[str, Any]
+) -> None:
+    ticks = stream(keys)
+    ticks["depth"] = 1
+    options |= {"on_full": on_full, "strands": "per-symbol", "capacity_ticks": 3}
+    with Dispatcher(8, echo(c_handlers), **options) as d:
+        d.publish(ticks)
+    seen = d.outputs["seen"].array()
+    s = d.statistics()
+    assert len(seen) == s.handled
+    assert (np.diff(seen["number"].astype(np.int64)) > 0).all()
+    whose = ticks[seen["number"].astype(np.int64)]
+    np.testing.assert_array_equal(seen["size"], whose["size"])
+    np.testing.assert_array_equal(seen["instrument_id"], whose["instrument_id"])
+    np.testing.assert_array_equal(seen["ts"], np.maximum.accumulate(ticks["ts_recv"])[seen["number"].astype(np.int64)])
+
+
+@pytest.mark.parametrize("publisher_drains", [True, False])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_tick_a_handler_fails_on_emits_nothing_and_the_others_do(
+    c_handlers: Path, workers: int, publisher_drains: bool
+) -> None:
+    keys = np.random.default_rng(2).integers(0, 20, 30_000)
+    ticks = stream(keys)
+    bad = np.arange(100, len(ticks), 997)
+    ticks["flags"][bad] = 255
+    options: dict[str, Any] = {"workers": workers, "publisher_drains": publisher_drains, "strands": "per-symbol"}
+    with Dispatcher(20, echo(c_handlers), on_error="quarantine", cores=None, **options) as d:
+        for part in np.array_split(ticks, 300):
+            d.publish(part)
+            while True:
+                d.drain()
+                held = [key for key in range(20) if d.inspect(key).quarantined]
+                for key in held:
+                    d.release(key)
+                if not held:
+                    break
+    same(collected(d), serial(ticks, lambda tick: tick["flags"] == 255))
+
+
+def test_what_a_python_batch_emitted_before_it_raised_is_not_emitted() -> None:
+    tries = []
+
+    @batch_handler(state=ROW, outputs={"x": [("n", "<u8")]})
+    def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+        ctx.emit(ticks["sequence"].view([("n", "<u8")]), at=np.arange(len(ticks)))
+        tries.append(len(ticks))
+        if len(tries) == 1:
+            raise ValueError("the first time")
+
+    with Dispatcher(1, on_ticks, workers=1, cores=None, on_error="quarantine") as d:
+        d.publish(ticks_for([0] * 5))
+        d.drain()
+        d.release(0)
+    # The tick it failed on is done with; those behind it come again.
+    assert d.outputs["x"].array()["n"].tolist() == [2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("loop", [Dispatcher, SerialLoop])
+def test_an_interrupt_in_a_handler_s_end_ends_the_outputs(loop: Any, tmp_path: Path) -> None:
+    def on_finish(symbol: str, row: Any) -> None:
+        raise KeyboardInterrupt
+
+    @batch_handler(state=ROW, outputs={"x": [("n", "<u8")], "y": [("n", "<u8")]}, on_finish=on_finish)
+    def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+        for name in ("x", "y"):
+            ctx.emit(ticks["sequence"].astype("<u8").view([("n", "<u8")]), at=np.arange(len(ticks)), output=name)
+
+    with pytest.raises(KeyboardInterrupt), loop(1, on_ticks, out={"y": tmp_path / "y.npy"}) as d:
+        d.publish(ticks_for([0] * 5))
+        d.drain()
+    assert sum(len(batch) for batch in d.outputs["x"]) == 5  # and no wait for more
+    assert len(np.load(tmp_path / "y.npy")) == 5
+    assert [path.name for path in tmp_path.iterdir()] == ["y.npy"]
+
+
+@pytest.mark.parametrize("loop", [Dispatcher, SerialLoop])
+def test_memory_for_batches_goes_with_its_run(loop: Any, c_handlers: Path) -> None:
+    def alive() -> int:
+        gc.collect()
+        return sum(type(found) is Memory for found in gc.get_objects())
+
+    before = alive()
+    for _ in range(3):
+        with loop(3, echo(c_handlers)) as d:
+            d.publish(stream([0, 1, 2] * 100))
+            d.drain()
+        assert len(d.outputs["seen"].array())
+        del d
+    assert alive() == before
+
+
+def test_a_handler_s_failure_that_stops_the_run_leaves_a_beginning_of_what_a_plain_loop_emits(c_handlers: Path) -> None:
+    ticks = stream(np.random.default_rng(3).integers(0, 20, 50_000))
+    ticks["flags"][25_000] = 255
+    d = Dispatcher(20, echo(c_handlers), workers=3, cores=None, strands="per-symbol", batch_ticks=64)
+    with pytest.raises(HandlerError), d:
+        d.publish(ticks)
+    whole = serial(ticks, lambda tick: tick["flags"] == 255)
+    for name, array in collected(d).items():
+        np.testing.assert_array_equal(array, whole[name][: len(array)])
+        assert (array["number"] < 50_000).all()
+
+
+def test_a_stop_without_draining_leaves_all_before_the_first_tick_that_was_not_handled(c_handlers: Path) -> None:
+    ticks = stream(np.random.default_rng(4).integers(0, 5, 5_000))
+    d = Dispatcher(5, echo(c_handlers), workers=2, cores=None, strands="per-symbol", publisher_drains=False)
+    with d:
+        d.publish(ticks[:1000])
+        d.drain()
+        d.pause(3)
+        d.publish(ticks[1000:])
+        wait_until(lambda: d.statistics().pending == np.count_nonzero(ticks["instrument_id"][1000:] == 3))
+        d.stop(drain=False)
+    first = 1000 + int(np.flatnonzero(ticks["instrument_id"][1000:] == 3)[0])
+    whole = serial(ticks)
+    same(collected(d), {name: array[array["number"] < first] for name, array in whole.items()})
+
+
+def test_a_paused_strand_holds_back_what_comes_after_it_until_it_is_resumed(c_handlers: Path) -> None:
+    ticks = stream(np.arange(4000) % 4)
+    with Dispatcher(4, echo(c_handlers), workers=2, cores=None, strands="per-symbol") as d:
+        d.pause(1)
+        d.publish(ticks)
+        wait_until(lambda: d.statistics().pending == 1000)
+        assert d.outputs["seen"].records <= ticks["depth"][0]
+        d.resume(1)
+        d.drain()
+        wait_until(lambda: d.outputs["seen"].records == ticks["depth"].sum())
+    same(collected(d), serial(ticks))
+
+
+def test_batches_can_be_iterated_over_while_the_run_goes_on(c_handlers: Path) -> None:
+    ticks = stream(np.arange(3000) % 7)
+    batches: list[npt.NDArray[Any]] = []
+    with Dispatcher(7, echo(c_handlers), workers=2, cores=None) as d:
+        reader = threading.Thread(target=lambda: batches.extend(d.outputs["seen"]))
+        reader.start()
+        d.publish(ticks[:1000])
+        wait_until(lambda: sum(map(len, batches)) == ticks["depth"][:1000].sum())
+        d.publish(ticks[1000:])
+    reader.join(30)
+    np.testing.assert_array_equal(np.concatenate(batches), serial(ticks)["seen"])
+    assert len(d.outputs["seen"].array()) == 0
+
+
+def test_at_rest_all_that_was_emitted_so_far_can_be_taken_and_digested(c_handlers: Path) -> None:
+    ticks = stream(np.arange(6000) % 7)
+    taken = []
+    d = Dispatcher(7, echo(c_handlers), workers=3, cores=None)
+    d.outputs.digest_all()
+    with d:
+        for end in (1000, 2500, 6000):
+            start = sum(len(part) for part in taken)
+            d.publish(ticks[0 if not taken else (1000, 2500)[len(taken) - 1] : end])
+            d.drain()
+            digest = d.outputs.at_rest()["seen"]
+            expected = serial(ticks[:end])["seen"]
+            alone = OutputDigest(expected.dtype, d.symbols)
+            alone.add(expected)
+            assert (digest.records, digest.digest()) == (len(expected), alone.digest())
+            taken.append(d.outputs["seen"].take())
+            np.testing.assert_array_equal(taken[-1], expected[start:])
+    assert len(d.outputs["seen"].take()) == 0
+    assert len(d.outputs["fifth"].array()) == len(serial(ticks)["fifth"])
+
+
+def test_a_forked_process_can_look_at_what_was_collected_and_waits_for_no_thread(c_handlers: Path) -> None:
+    ticks = stream(np.arange(1000) % 7)
+    d = Dispatcher(7, echo(c_handlers), workers=1, cores=None)
+    d.outputs.digest_all()
+    with d:
+        d.publish(ticks)
+        d.drain()
+        collected_here = len(d.outputs["seen"].array())
+        child = os.fork()
+        if child == 0:
+            signal.alarm(30)
+            same_there = len(d.outputs["seen"].array()) == collected_here
+            os._exit(0 if same_there and d.outputs.at_rest() else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert collected_here == ticks["depth"].sum()
+
+
+def test_publishers_wait_for_the_merger_where_more_is_emitted_than_the_bound_allows(c_handlers: Path) -> None:
+    ticks = stream(np.arange(150_000) % 3)
+    ticks["depth"] = 3
+    d = Dispatcher(
+        3, echo(c_handlers), workers=1, cores=None, strands="per-symbol", max_publishers=1, output_memory=1 << 20
+    )
+    with d:
+        d.pause(1)
+        with pytest.raises(BackpressureError):
+            d.publish(ticks, timeout_s=1.0)
+        assert d.statistics().accepted < 75_000
+        accepted = d.statistics().accepted
+        d.resume(1)
+        d.publish(ticks[accepted:])
+        d.drain()
+    same(collected(d), serial(ticks))
+
+
+def test_a_quarantined_strand_keeps_nobody_waiting_and_what_it_emits_too_late_is_counted(c_handlers: Path) -> None:
+    ticks = stream(np.arange(200_000) % 3)
+    ticks["depth"] = 1
+    ticks["flags"][1] = 255
+    options: dict[str, Any] = {"strands": "per-symbol", "max_publishers": 1, "output_memory": 1 << 20}
+    with Dispatcher(3, echo(c_handlers), workers=1, cores=None, on_error="quarantine", **options) as d:
+        d.publish(ticks, timeout_s=60)
+        d.drain()
+        pending = d.inspect(1).pending
+        assert 0 < pending < np.count_nonzero(ticks["instrument_id"] == 1)
+        d.release(1)
+    seen = d.outputs["seen"].array()
+    assert (np.diff(seen["number"].astype(np.int64)) > 0).all()
+    others = seen[seen["instrument_id"] != 1]
+    np.testing.assert_array_equal(others["number"], np.flatnonzero(ticks["instrument_id"] != 1))
+    late_fifths = pending // 5
+    assert np.count_nonzero(seen["instrument_id"] == 1) + d.outputs.late == pytest.approx(pending, abs=late_fifths + 1)
+    assert d.outputs.late > 0
+
+
+def test_several_publishers_numbers_rise_along_every_symbol(c_handlers: Path) -> None:
+    parts = [stream(np.random.default_rng(i).integers(0, 6, 20_000)) for i in range(3)]
+    for i, part in enumerate(parts):
+        part["depth"] = 1
+        part["size"] = np.arange(len(part)) * 4 + i
+    with Dispatcher(6, echo(c_handlers), workers=2, cores=None, batch_ticks=16, strands="per-symbol") as d:
+        threads = [threading.Thread(target=lambda p=p: [d.publish(c) for c in np.array_split(p, 400)]) for p in parts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    seen = d.outputs["seen"].array()
+    assert len(seen) == 60_000
+    assert (np.diff(seen["number"].astype(np.int64)) > 0).all()
+    assert (np.diff(seen["ts"].astype(np.int64)) >= 0).all()
+    # The handler counted each symbol's ticks as it met them: in the order of their numbers.
+    np.testing.assert_array_equal(seen["count"], numbered(seen["instrument_id"].astype(np.int64)))
+    for i in range(3):
+        for key in range(6):
+            one = seen[(seen["size"] % 4 == i) & (seen["instrument_id"] == key)]
+            assert (np.diff(one["size"].astype(np.int64)) > 0).all()
+
+
+def test_two_handlers_may_share_an_output_of_one_dtype_only(c_handlers: Path) -> None:
+    ticks = stream(np.arange(300) % 2)
+    with Dispatcher(2, handlers={"#0": echo_in_python, "*": echo(c_handlers)}, workers=2, cores=None) as d:
+        d.publish(ticks)
+    same(collected(d), serial(ticks))
+    other = native(c_handlers, "on_echo", state=ROW, outputs={"seen": FIFTH})
+    with pytest.raises(ConfigurationError, match="one output has one dtype"):
+        Dispatcher(2, handlers={"#0": other, "*": echo(c_handlers)})
+
+
+def test_records_of_another_dtype_carry_the_time_0_and_no_sequence(c_handlers: Path) -> None:
+    del c_handlers
+    dtype = np.dtype([("key", "<u4"), ("value", "<u4")])
+
+    @batch_handler(state=ROW, outputs={"x": [("value", "<u4")]})
+    def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+        ctx.emit((int(ticks["value"][-1]),), at=len(ticks) - 1)
+
+    records = np.array([(1, 5), (0, 6), (1, 7)], dtype)
+    with Dispatcher(2, on_ticks, workers=1, cores=None, dtype=dtype, key="key", batch_ticks=1) as d:
+        for record in records:
+            d.publish(record)
+            d.drain()
+    assert d.outputs["x"].array().tolist() == [(0, -1, 0, 1, 5), (1, -1, 0, 0, 6), (2, -1, 0, 1, 7)]
+
+
+def test_emitting_from_c_to_an_output_that_was_not_declared_is_a_failure_that_says_so(c_handlers: Path) -> None:
+    handler = native(c_handlers, "on_echo", state=ROW, outputs={"seen": SEEN})
+    ticks = ticks_for([0] * 5)
+    with (
+        pytest.raises(HandlerError, match="emits to output 1 but has declared 1"),
+        Dispatcher(1, handler, workers=1) as d,
+    ):
+        d.publish(ticks)
+        d.drain()
+
+
+@pytest.mark.parametrize(
+    ("emit", "error", "match"),
+    [
+        (lambda ctx: ctx.emit(np.zeros(1, [("z", "<u4")]), at=0), RecordTypeError, "declared are"),
+        (lambda ctx: ctx.emit("no", at=0), RecordTypeError, "is no record"),
+        (lambda ctx: ctx.emit((1,), at=3), IndexError, "3 is no place in a batch of 3"),
+        (lambda ctx: ctx.emit((1,), at=-1), IndexError, "-1 is no place"),
+        (lambda ctx: ctx.emit((1,), at=0.5), IndexError, "no places"),
+        (lambda ctx: ctx.emit((1,), at=0, output="y"), ConfigurationError, "declares x: not 'y'"),
+    ],
+)
+def test_emitting_what_cannot_be_is_refused_by_name(
+    emit: Callable[[Any], None], error: type[Exception], match: str
+) -> None:
+    caught: list[Exception] = []
+
+    @batch_handler(state=ROW, outputs={"x": [("n", "<u8")]})
+    def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+        with pytest.raises(error, match=match) as raised:
+            emit(ctx)
+        caught.append(raised.value)
+
+    with Dispatcher(1, on_ticks, workers=1, cores=None) as d:
+        d.publish(ticks_for([0] * 3))
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize(
+    ("outputs", "match"),
+    [
+        ({"x": "f8"}, "structured dtype"),
+        ({"x": [("ts", "f8")]}, "already"),
+        ({"a b": [("n", "f8")]}, "cannot be an output's name"),
+        ({"x": [("n", "V20000")]}, "at most"),
+        ({"x": [("n", "O")]}, "Python objects"),
+    ],
+)
+def test_outputs_that_cannot_be_are_refused_where_they_are_declared(outputs: dict[str, Any], match: str) -> None:
+    with pytest.raises(ConfigurationError, match=match):
+        batch_handler(state=ROW, outputs=outputs)
+
+
+def test_a_bound_too_small_for_the_slots_is_refused_with_the_least_that_will_do(c_handlers: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"output_memory: 1000 cannot .* give at least \d+"):
+        Dispatcher(2, echo(c_handlers), workers=1, output_memory=1000)
+    for wrong in (-1, 1e8):
+        with pytest.raises(ConfigurationError, match=r"output_memory: .* is not a whole number from 1"):
+            Dispatcher(2, echo(c_handlers), workers=1, output_memory=wrong)  # type: ignore[arg-type]
+
+
+def test_what_was_emitted_is_there_right_after_a_drain(c_handlers: Path) -> None:
+    ticks = ticks_for([0, 1, 2])
+    ticks["depth"] = 1
+    with Dispatcher(3, echo(c_handlers), workers=2, cores=None) as d:
+        for turn in range(1, 200):
+            d.publish(ticks)
+            d.drain()
+            assert len(d.outputs["seen"].array()) == 3 * turn
+
+
+def test_outputs_can_be_looked_at_by_many_while_the_run_ends(c_handlers: Path) -> None:
+    ticks = ticks_for([0, 1, 2] * 100)
+    ticks["depth"] = 1
+    for _ in range(20):
+        ended = threading.Event()
+        d = Dispatcher(3, echo(c_handlers), workers=2, cores=None).start()
+
+        def look(d: Dispatcher, ended: threading.Event) -> None:
+            while not ended.is_set():
+                d.outputs["seen"].array()
+
+        threads = [threading.Thread(target=look, args=(d, ended)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        d.publish(ticks)
+        assert d.stop()
+        ended.set()
+        for thread in threads:
+            thread.join()
+        assert len(d.outputs["seen"].array()) == 300
+
+
+def test_a_dispatcher_without_outputs_has_none() -> None:
+    d = Dispatcher(2, "count", workers=1)
+    assert len(d.outputs) == 0
+    with pytest.raises(KeyError, match="no handler emits"):
+        d.outputs["bars"]

@@ -1,0 +1,348 @@
+"""Records of a merge say which feed their tick came from, however the run goes."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from strand import batch_handler, feeds, object_handler, replay
+from strand.diff import diff_runs, narrow
+from strand.errors import ConfigurationError, RecordTypeError
+from strand.feeds import FeedInfo
+from strand.feeds.base import BaseFeed
+from strand.feeds.merge.feeds import merge_feeds
+from strand.output.records import NO_FEED
+from strand.output.tick_feeds import TickFeeds
+from strand.ticks import zeros
+
+pytestmark = pytest.mark.python
+
+SEEN = np.dtype([("ref", "<u8")])
+NS = 1_000_000_000
+
+
+@batch_handler(state=[("n", "<i8")], outputs={"seen": SEEN})
+def every_third(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+    """Emits for each third tick of a symbol, what the tick's ``ref_id`` says."""
+    at = np.flatnonzero((row["n"] + np.arange(len(ticks))) % 3 == 0)
+    found = np.empty(len(at), SEEN)
+    found["ref"] = ticks["ref_id"][at]
+    ctx.emit(found, at=at)
+    row["n"] += len(ticks)
+
+
+class Timed:
+    """Emits at each tick, a second after a symbol's first, and at the end."""
+
+    def __init__(self) -> None:
+        self._waits = True
+
+    def on_start(self, ctx: Any) -> None:
+        self._ctx = ctx
+
+    def on_tick(self, tick: Any) -> None:
+        if self._waits:
+            self._ctx.wake_at(tick.ts_recv + NS)
+            self._waits = False
+        self._ctx.emit((tick.ref_id,))
+
+    def on_wake(self, time: int) -> None:
+        self._ctx.emit((77,))
+
+    def on_finish(self) -> None:
+        self._ctx.emit((88,))
+
+
+timed = object_handler(outputs={"seen": SEEN})(Timed)
+
+
+class Made(BaseFeed):
+    """Ticks in an array; each one's ``ref_id`` says which feed of a merge it is, in plain words of the test."""
+
+    def __init__(self, ticks: npt.NDArray[Any], name: str, piece: int = 700) -> None:
+        super().__init__()
+        self._ticks, self._name, self._piece = ticks, name, piece
+
+    @property
+    def info(self) -> FeedInfo:
+        return FeedInfo(format="made", path=self._name)
+
+    @property
+    def symbols(self) -> list[str]:
+        return ["A", "B", "C", "D"]
+
+    def batches(self) -> Iterator[npt.NDArray[Any]]:
+        for start in range(0, len(self._ticks), self._piece):
+            yield self._ticks[start : start + self._piece]
+
+
+def made(n: int, place: int, *, seed: int) -> npt.NDArray[Any]:
+    random = np.random.default_rng(seed)
+    ticks = zeros(n)
+    ticks["instrument_id"] = random.integers(0, 4, n)
+    ticks["ts_recv"] = ticks["ts_event"] = 5 * NS + np.sort(random.integers(0, 3 * NS, n))
+    ticks["kind"], ticks["action"], ticks["side"] = 2, b"T", b"B"
+    ticks["price"], ticks["size"], ticks["ref_id"] = NS, 1, place
+    return ticks
+
+
+def merged(piece: int = 700) -> BaseFeed:
+    parts = [Made(made(4000, place, seed=place), f"made {place}", piece) for place in range(3)]
+    return merge_feeds(parts, batch_ticks=1000)
+
+
+RUNS: Mapping[str, dict[str, Any]] = {
+    "plain loop": {"workers": 0},
+    "one worker": {"workers": 1},
+    "two workers": {"workers": 2},
+    "grouped": {"workers": 2, "strands": 2},
+    "small queues": {"workers": 2, "capacity_ticks": 32},
+    "newest dropped": {"workers": 2, "capacity_ticks": 32, "on_full": "drop_newest"},
+    "oldest dropped": {"workers": 2, "capacity_ticks": 32, "on_full": "drop_oldest"},
+    "conflated": {"workers": 2, "capacity_ticks": 32, "on_full": "conflate"},
+}
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_record_says_which_feed_its_tick_came_from(run: str) -> None:
+    result = replay(merged(), every_third, **RUNS[run])
+    records = result.outputs["seen"]
+    dropped = "on_full" in RUNS[run]
+    assert len(records) == sum(-(-int(n) // 3) for n in result.ticks_by_symbol) or (dropped and len(records))
+    assert records.dtype.names == ("number", "sequence", "ts", "instrument_id", "feed", "ref")
+    np.testing.assert_array_equal(records["feed"], records["ref"])
+    assert dropped or set(records["feed"]) == {0, 1, 2}
+    assert [part["path"] for part in result.info.details["feeds"]] == ["made 0", "made 1", "made 2"]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_timers_and_the_end_come_from_no_feed(workers: int) -> None:
+    records = replay(merged(), timed, workers=workers).outputs["seen"]
+    ticks = records["number"] >= 0
+    assert set(records["ref"][~ticks]) == {77, 88}
+    assert (records["feed"][~ticks] == NO_FEED).all()
+    np.testing.assert_array_equal(records["feed"][ticks], records["ref"][ticks])
+    table = records.to_arrow()
+    assert table.column("feed").null_count == int((~ticks).sum())
+
+
+@pytest.mark.parametrize("position", [1, 999, 1000, 4321])
+def test_a_position_passes_over_feeds_of_ticks_too(position: int) -> None:
+    records = replay(merged(), every_third, position=position, limit=3000, workers=1).outputs["seen"]
+    np.testing.assert_array_equal(records["feed"], records["ref"])
+
+
+def test_a_selection_chooses_among_the_feeds_of_ticks() -> None:
+    records = replay(merged(), every_third, symbols=["B", "D"], workers=1).outputs["seen"]
+    assert len(records)
+    assert set(records["instrument_id"]) == {1, 3}
+    np.testing.assert_array_equal(records["feed"], records["ref"])
+
+
+def test_intervals_and_days_cut_no_feeds(tmp_path: Path) -> None:
+    result = replay(merged(), every_third, fingerprint_every=777, fingerprints=tmp_path / "f", workers=2)
+    np.testing.assert_array_equal(result.outputs["seen"]["feed"], result.outputs["seen"]["ref"])
+
+
+def saved(folder: Path, n: int = 1500) -> list[Path]:
+    """Two files of trades with the same symbols, an hour apart around a midnight."""
+    paths = []
+    for place in range(2):
+        ticks = made(n, place, seed=10 + place)
+        ticks["ts_recv"] += (24 * 3600 - 7 + place) * NS
+        path = folder / f"{place}.npz"
+        np.savez(path, ticks=ticks, symbols=np.array(["A", "B", "C", "D"]))
+        paths.append(path)
+    return paths
+
+
+def test_files_that_are_merged_and_cut_at_midnight(tmp_path: Path) -> None:
+    options = {"new_day": "date"}
+    result = replay(saved(tmp_path), every_third, feed_options=options, workers=2)
+    assert result.feed_statistics["days_cleared"] > 0
+    records = result.outputs["seen"]
+    clear = records["feed"] == NO_FEED
+    assert (records["ref"][clear] == 0).all()
+    np.testing.assert_array_equal(records["feed"][~clear], records["ref"][~clear])
+    assert set(records["feed"][~clear]) == {0, 1}
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".arrow", ".csv", ".npy"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_files_of_outputs_have_the_feed(tmp_path: Path, ending: str, workers: int) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import csv, feather, parquet
+
+    path = tmp_path / f"seen{ending}"
+    replay(merged(), every_third, out={"seen": path}, workers=workers)
+    if ending == ".npy":
+        records = np.load(path)
+        found, expected = records["feed"], records["ref"]
+    else:
+        read = {".parquet": parquet.read_table, ".arrow": feather.read_table, ".csv": csv.read_csv}[ending]
+        table = read(path)
+        assert isinstance(table, pyarrow.Table)
+        found, expected = (table.column(name).to_numpy() for name in ("feed", "ref"))
+    assert len(found)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_one_file_has_no_such_column(tmp_path: Path) -> None:
+    one, _ = saved(tmp_path)
+    assert "feed" not in replay(one, every_third, workers=1).outputs["seen"].dtype.names
+
+
+def test_fingerprints_do_not_know_of_feeds(tmp_path: Path) -> None:
+    """The same ticks in one array give the fingerprint that they give as a merge."""
+    together = np.concatenate([batch.copy() for batch in merged()])
+    one = replay(Made(together, "one"), every_third, workers=2)
+    several = replay(merged(), every_third, workers=2)
+    assert one.fingerprint == several.fingerprint
+    written = replay(merged(), every_third, workers=2, out={"seen": tmp_path / "seen.npy"})
+    assert written.fingerprint == one.fingerprint
+
+
+PARTS = """
+import numpy as np
+import strand
+
+def emits(name, more):
+    @strand.batch_handler(state=[("n", "<i8")], outputs={"seen": np.dtype([("nth", "<i8")])}, name=name)
+    def handler(symbol, ticks, row, ctx):
+        nth = row["n"] + np.arange(len(ticks))
+        ctx.emit((nth + more * (nth == 200)).astype([("nth", "<i8")]), at=np.arange(len(ticks)))
+        row["n"] += len(ticks)
+    return handler
+
+plain, other = emits("plain", 0), emits("other", 1)
+"""
+
+
+def test_diff_says_which_feed_a_record_came_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"parts_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(PARTS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module(name)
+    files = [tmp_path / letter for letter in "ab"]
+    for file, handler in zip(files, (module.plain, module.other), strict=True):
+        replay(saved(tmp_path), handler, workers=1, fingerprint_every=500, fingerprints=file)
+    narrowed = narrow(diff_runs(*files))
+    (record,) = narrowed.records
+    ticks = np.concatenate([batch.copy() for batch in feeds.open(saved(tmp_path))])
+    assert record.difference.number is not None
+    assert record.difference.feed == ticks["ref_id"][int(record.difference.number)]
+
+
+def test_a_field_named_feed_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="feed"):
+        batch_handler(state=[("n", "<i8")], outputs={"x": np.dtype([("feed", "<i8")])})(lambda symbol, ticks, row: None)
+
+
+def test_feeds_of_ticks_are_forgotten_below_a_number() -> None:
+    told = TickFeeds()
+    buffer = np.empty(4, np.int32)
+    for start in range(0, 40, 4):
+        buffer[:] = np.arange(start, start + 4)
+        told.add(buffer)
+    numbers = np.array([-1, 3, 3, 4, -2, 17, 39])
+    np.testing.assert_array_equal(told.of(numbers), [NO_FEED, 3, 3, 4, NO_FEED, 17, 39])
+    told.forget(18)
+    np.testing.assert_array_equal(told.of(np.array([16, 17, 38])), [16, 17, 38])
+    assert len(told._batches) == 6
+    told.forget(1 << 63)
+    assert not told._batches
+
+
+def test_what_is_handed_out_is_forgotten() -> None:
+    """A long run keeps what is under way alone."""
+    kept: list[int] = []
+    made_feeds: list[TickFeeds] = []
+    keep = TickFeeds.__init__
+
+    def remember(self: TickFeeds) -> None:
+        keep(self)
+        made_feeds.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TickFeeds, "__init__", remember)
+        replay(merged(), every_third, workers=0, progress=lambda _: kept.append(len(made_feeds[0]._batches)))
+    assert max(kept) <= 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TickFeeds, "__init__", remember)
+        replay(merged(), every_third, workers=2)
+    assert not made_feeds[1]._batches
+
+
+class Miscounted(Made):
+    """A merge of the user's own that is told of one number too few, too many, or of none, from its third batch on."""
+
+    def __init__(self, numbers: int | None) -> None:
+        super().__init__(made(4000, 0, seed=1), "miscounted")
+        self._numbers = numbers
+        self._told: npt.NDArray[np.int32] | None = np.empty(0, np.int32)
+
+    @property
+    def tick_feeds(self) -> npt.NDArray[np.int32] | None:
+        return self._told
+
+    def batches(self) -> Iterator[npt.NDArray[Any]]:
+        for i, batch in enumerate(super().batches()):
+            self._told = np.zeros(len(batch), np.int32)
+            if i == 2:
+                self._told = None if self._numbers is None else np.zeros(len(batch) + self._numbers, np.int32)
+            yield batch
+
+
+@pytest.mark.parametrize("options", [{}, {"position": 100}, {"symbols": ["A", "B"]}], ids=["all", "position", "chosen"])
+@pytest.mark.parametrize(("numbers", "said"), [(-1, "699"), (1, "701"), (None, "0")])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_feed_that_miscounts_its_tick_feeds_is_refused(
+    options: dict[str, Any], numbers: int | None, said: str, workers: int
+) -> None:
+    feed = Miscounted(numbers)
+    expected = rf"tick_feeds: give one number per tick .*: miscounted has {said} for 700 ticks"
+    if numbers is None and "symbols" in options:
+        expected = r"tick_feeds: give one number per tick .*: miscounted has 0 for [0-9]+ ticks"
+    with pytest.raises(RecordTypeError, match=expected):
+        replay(feed, every_third, workers=workers, **options)
+
+
+@batch_handler(state=[("n", "<i8")], outputs={"seen": SEEN})
+def fails_on_the_first_symbol(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+    """Fails on A, and emits for each other symbol one record."""
+    if symbol == "A":
+        raise ValueError(symbol)
+    if not row["n"]:
+        found = np.empty(1, SEEN)
+        found["ref"] = ticks["ref_id"][-1]
+        ctx.emit(found, at=[len(ticks) - 1])
+    row["n"] += len(ticks)
+
+
+def test_feeds_of_ticks_stay_bounded_behind_a_quarantined_strand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is final behind what waits there: at output_memory the strand is passed."""
+    n, memory, most = 1_000_000, 1 << 20, 0
+    add = TickFeeds.add
+
+    def watch(self: TickFeeds, told: npt.NDArray[np.int32]) -> None:
+        nonlocal most
+        add(self, told)
+        most = max(most, sum(part.nbytes for _, part in self._batches))
+
+    monkeypatch.setattr(TickFeeds, "add", watch)
+    parts = [Made(made(n, place, seed=place), f"made {place}", 10_000) for place in range(3)]
+    options: dict[str, Any] = {"workers": 1, "max_publishers": 1, "capacity_ticks": 1024, "output_memory": memory}
+    feed = merge_feeds(parts, batch_ticks=10_000)
+    result = replay(feed, fails_on_the_first_symbol, on_error="quarantine", **options)
+    assert result.ticks == 3 * n
+    # Beyond the bound lies what is published between two rounds of the merger.
+    assert memory // 2 < most < 6 * memory
+    records = result.outputs["seen"]
+    assert len(records) == 3
+    np.testing.assert_array_equal(records["feed"], records["ref"])

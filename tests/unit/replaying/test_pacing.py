@@ -1,0 +1,370 @@
+"""A pace is kept by intended time, measured, and changed from anywhere while it runs; no test looks at a real clock."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from merge_support import ArrayFeed, stamped
+
+import strand
+from strand.binding import pace
+from strand.command.cli import cli
+from strand.errors import ConfigurationError
+from strand.feeds import TickBatch
+from strand.feeds.write.npy import write_npy
+from strand.replaying.pacing import Pacer, SystemClock
+
+MS = 1_000_000
+
+
+class ManualClock:
+    """A clock that jumps to whatever is waited for, and by ``slow`` ns whenever it is read."""
+
+    def __init__(self, slow: int = 0) -> None:
+        self.time_ns = 5_000
+        self.slow = slow
+        self.waits = 0
+
+    def now_ns(self) -> int:
+        self.time_ns += self.slow
+        return self.time_ns
+
+    def wait_until(self, time_ns: int) -> None:
+        self.waits += 1
+        self.time_ns = max(self.time_ns, time_ns)
+
+
+def released(pacer: Pacer, clock: ManualClock, *batches: TickBatch, takes_ns: int = 0) -> list[tuple[int, list[int]]]:
+    """When each slice came out, from the start, and its receive times; publishing one takes ``takes_ns``."""
+    found, start = [], clock.time_ns
+    for part in pacer.paced(batches):
+        found.append((clock.time_ns - start, part["ts_recv"].tolist()))
+        clock.time_ns += takes_ns
+    return found
+
+
+# ---- the schedule
+
+
+@pytest.mark.parametrize(("speed", "at"), [(1, [0, 40, 100]), (10, [0, 4, 10]), (0.5, [0, 80, 200])])
+def test_ticks_come_when_their_receive_times_over_the_speed_say(speed: float, at: list[int]) -> None:
+    clock = ManualClock()
+    ticks = stamped([1_000 * MS, 1_040 * MS, 1_100 * MS])
+    found = released(Pacer(speed, clock=clock), clock, ticks[:2], ticks[2:])
+    assert found == [(at[i] * MS, [int(ticks["ts_recv"][i])]) for i in range(3)]
+
+
+def test_speed_0_lets_everything_through_at_once() -> None:
+    clock = ManualClock()
+    pacer = Pacer(0, clock=clock)
+    assert released(pacer, clock, stamped([5, 900 * MS])) == [(0, [5, 900 * MS])]
+    assert clock.waits == 0
+    assert pacer.statistics().lateness.count == 0
+
+
+def test_a_burst_stays_in_one_slice() -> None:
+    clock = ManualClock()
+    assert [times for _, times in released(Pacer(1, clock=clock), clock, stamped([7] * 5 + [9] * 3 + [11]))] == [
+        [7] * 5,
+        [9] * 3,
+        [11],
+    ]
+
+
+def test_what_became_due_while_publishing_took_long_comes_together_and_the_schedule_stays() -> None:
+    clock = ManualClock()
+    pacer = Pacer(1, clock=clock)
+    found = released(pacer, clock, stamped([0, 10 * MS, 20 * MS, 30 * MS, 80 * MS]), takes_ns=25 * MS)
+    assert found == [(0, [0]), (25 * MS, [10 * MS, 20 * MS]), (50 * MS, [30 * MS]), (80 * MS, [80 * MS])]
+    pacing = pacer.statistics()
+    assert pacing.lateness.count == 5
+    assert pacing.lateness.maximum_ns == 20 * MS
+    assert pacing.late == 3
+    assert pacing.waited_s == 5 / 1000
+
+
+def test_a_time_that_runs_back_is_due_at_once() -> None:
+    clock = ManualClock()
+    found = released(Pacer(1, clock=clock), clock, stamped([5 * MS, 9 * MS, 2 * MS]), stamped([1 * MS, 10 * MS]))
+    assert found == [(0, [5 * MS]), (4 * MS, [9 * MS, 2 * MS]), (4 * MS, [1 * MS]), (5 * MS, [10 * MS])]
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 50 * MS), max_size=8), max_size=5),
+    st.sampled_from([0.01, 0.3, 1, 7, 1e4]),
+    st.sampled_from([0, 1, 3 * MS]),
+)
+def test_nothing_comes_early_lost_or_out_of_order(steps: list[list[int]], speed: float, takes_ns: int) -> None:
+    times = np.cumsum([step for batch in steps for step in batch], dtype=np.uint64) + np.uint64(10**18)
+    ticks = stamped(times.tolist())
+    cuts = np.cumsum([len(batch) for batch in steps], dtype=int)[:-1]
+    clock = ManualClock()
+    pacer = Pacer(speed, clock=clock)
+    found = released(pacer, clock, *(np.split(ticks, cuts) if steps else []), takes_ns=takes_ns)
+    assert [time for _, part in found for time in part] == times.tolist()
+    latenesses = [at - (time - int(times[0])) / speed for at, part in found for time in part]
+    assert all(late > -0.01 for late in latenesses)
+    assert pacer.ticks == len(times)
+    pacing = pacer.statistics()
+    assert pacing.lateness.count == len(times)
+    assert abs(pacing.lateness.maximum_ns - max(latenesses, default=0)) <= 1
+    assert pacing.late == sum(late > MS + 1 for late in latenesses)
+
+
+def test_times_a_century_apart_and_undefined_ones_do_not_stall_it() -> None:
+    clock = ManualClock()
+    ticks = stamped([0, 2**62, 2**63 - 1])
+    found = released(Pacer(1e12, clock=clock), clock, ticks)
+    assert [time for _, part in found for time in part] == [0, 2**62, 2**63 - 1]
+
+
+# ---- the book of lateness
+
+
+def test_lateness_is_booked_in_the_engines_buckets() -> None:
+    book = pace.Book()
+    floors = book.floors_ns()
+    book.note(np.array([100, 200, 5_000, 9_000], np.int64), 5_100, 1_000)
+    counts = book.counts()
+    for behind, ticks in {5_000: 1, 4_900: 1, 100: 1, 0: 1}.items():
+        assert counts[np.searchsorted(floors, behind, side="right") - 1] >= ticks
+    assert counts.sum() == book.ticks == 4
+    assert book.late == 2
+    assert book.furthest_ns == 5_000
+
+
+def test_percentiles_are_never_above_the_maximum() -> None:
+    clock = ManualClock()
+    pacer = Pacer(1, clock=clock)
+    released(pacer, clock, stamped([0, 1, 2, 3]), takes_ns=1_000_003)
+    lateness = pacer.statistics().lateness
+    assert max(lateness.percentiles.values()) == lateness.maximum_ns == 1_000_002
+
+
+def test_the_systems_clock_waits_at_least_so_long() -> None:
+    clock = SystemClock()
+    until = clock.now_ns() + 300_000
+    while clock.now_ns() < until:
+        clock.wait_until(until)
+    clock.wait_until(until - 10**9)
+    assert clock.now_ns() >= until
+
+
+# ---- pausing and stepping
+
+
+def test_a_pause_puts_off_what_follows_by_its_length() -> None:
+    clock = ManualClock()
+    pacer = Pacer(1, clock=clock)
+    slices = pacer.paced([stamped([0, 10 * MS, 20 * MS])])
+    start = clock.time_ns
+    next(slices)
+    clock.time_ns += 4 * MS
+    pacer.pause()
+    assert pacer.paused
+    clock.time_ns += 1000 * MS
+    pacer.resume()
+    next(slices)
+    assert clock.time_ns - start == 1010 * MS
+    next(slices)
+    assert clock.time_ns - start == 1020 * MS
+    assert pacer.statistics().lateness.maximum_ns == 0
+
+
+def test_a_step_lets_exactly_so_many_ticks_through() -> None:
+    clock = ManualClock()
+    pacer = Pacer(1, clock=clock, paused=True)
+    slices = pacer.paced([stamped([0, 10 * MS, 20 * MS]), stamped([30 * MS, 40 * MS])])
+    pacer.step(ticks=1)
+    assert next(slices)["ts_recv"].tolist() == [0]
+    pacer.step(ticks=1)
+    pacer.step(ticks=2)
+    assert [next(slices)["ts_recv"].tolist() for _ in range(2)] == [[10 * MS, 20 * MS], [30 * MS]]
+    assert (pacer.ticks, pacer.time_ns) == (4, 30 * MS)
+    pacer.resume()
+    start = clock.time_ns
+    assert [part["ts_recv"].tolist() for part in slices] == [[40 * MS]]
+    assert pacer.statistics().lateness.count == 1
+    assert clock.time_ns == start
+
+
+def test_a_step_until_a_time_lets_what_was_received_until_then_through() -> None:
+    pacer = Pacer(1, clock=ManualClock(), paused=True)
+    slices = pacer.paced([stamped([0, 10, 20]), stamped([20, 21])])
+    pacer.step(until=20)
+    assert [next(slices)["ts_recv"].tolist() for _ in range(2)] == [[0, 10, 20], [20]]
+
+
+def test_after_stepping_ahead_it_goes_on_from_there_at_its_pace() -> None:
+    clock = ManualClock()
+    pacer = Pacer(1, clock=clock)
+    slices = pacer.paced([stamped([0, 10 * MS, 20 * MS, 25 * MS])])
+    next(slices)
+    pacer.step(ticks=2)
+    next(slices)
+    pacer.resume()
+    start = clock.time_ns
+    next(slices)
+    assert clock.time_ns - start == 5 * MS
+
+
+def test_another_speed_holds_from_where_the_replay_stands() -> None:
+    clock = ManualClock()
+    pacer = Pacer(1, clock=clock)
+    slices = pacer.paced([stamped([0, 10 * MS, 30 * MS])])
+    start = clock.time_ns
+    next(slices)
+    next(slices)
+    pacer.speed = 4
+    next(slices)
+    assert clock.time_ns - start == 15 * MS
+    assert pacer.speed == 4
+
+
+def test_after_a_stretch_as_fast_as_it_goes_a_speed_holds_from_the_last_tick() -> None:
+    clock = ManualClock()
+    pacer = Pacer(1, clock=clock)
+    slices = pacer.paced([stamped([0]), stamped([500 * MS]), stamped([504 * MS])])
+    next(slices)
+    pacer.speed = 0
+    next(slices)
+    pacer.speed = 2
+    start = clock.time_ns
+    next(slices)
+    assert clock.time_ns - start == 2 * MS
+
+
+def test_the_time_reached_never_runs_back() -> None:
+    pacer = Pacer(0)
+    assert [pacer.time_ns for _ in pacer.paced([stamped([5, 9]), stamped([2])])] == [9, 9]
+
+
+def test_a_replay_is_paused_stepped_and_resumed_from_another_thread() -> None:
+    feed = ArrayFeed(stamped(range(0, 1000, 10)), ["A"], batch_ticks=7)
+    pacer = Pacer(1000, paused=True)
+    seen: list[int] = []
+    results = []
+    thread = threading.Thread(
+        target=lambda: results.append(strand.replay(feed, "count", workers=1, pacer=pacer, progress=seen.append))
+    )
+    thread.start()
+    try:
+        assert pacer.wait(60)
+        assert pacer.ticks == 0
+        pacer.step(ticks=33)
+        assert pacer.wait(60)
+        assert pacer.ticks == seen[-1] == 33
+        pacer.step(until=500)
+        assert pacer.wait(60)
+        assert pacer.ticks == seen[-1] == 51
+    finally:
+        pacer.resume()
+        thread.join(60)
+    assert pacer.wait(0)
+    assert results[0].ticks == 100
+    assert results[0].pacing.lateness.count == 49
+    assert int(results[0].rows["A"]["ticks"]) == 100
+
+
+def test_a_pacer_serves_one_replay_at_a_time_and_then_the_next() -> None:
+    pacer = Pacer(0)
+    first = pacer.paced([stamped([1]), stamped([2])])
+    next(first)
+    with pytest.raises(ConfigurationError, match="pacer"):
+        next(pacer.paced([stamped([1])]))
+    first.close()  # type: ignore[attr-defined]
+    assert [len(part) for part in pacer.paced([stamped([1])])] == [1]
+    assert pacer.ticks == 1
+
+
+@pytest.mark.parametrize("speed", [-1, float("nan"), float("inf"), "fast", True])
+def test_a_speed_that_cannot_work_is_refused(speed: object) -> None:
+    with pytest.raises(ConfigurationError, match="speed"):
+        Pacer(speed)  # type: ignore[arg-type]
+
+
+def test_a_step_is_of_ticks_or_until_a_time() -> None:
+    pacer = Pacer(1)
+    for given_ in ({}, {"ticks": 1, "until": 2}, {"ticks": -1}, {"until": 1.5}):
+        with pytest.raises(ConfigurationError):
+            pacer.step(**given_)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="late_after_ns"):
+        Pacer(1, late_after_ns=-1)
+
+
+# ---- replays
+
+
+def test_a_paced_replay_gives_the_rows_of_one_as_fast_as_it_goes_and_says_how_late_it_was() -> None:
+    ticks = stamped(range(0, 3_000_000, 1000), 0, np.arange(3000) % 3)
+    plain = strand.replay(ArrayFeed(ticks, ["A", "B", "C"], batch_ticks=64), "count", workers=1)
+    paced = strand.replay(ArrayFeed(ticks, ["A", "B", "C"], batch_ticks=64), "count", workers=1, speed=1.5)
+    assert plain.rows.array.tobytes() == paced.rows.array.tobytes()
+    assert plain.ticks_by_symbol.tolist() == paced.ticks_by_symbol.tolist() == [1000] * 3
+    assert plain.pacing is None
+    assert paced.pacing is not None
+    assert paced.pacing.speed == 1.5
+    assert paced.pacing.lateness.count == 3000
+
+
+def test_a_limit_ends_a_paced_replay_and_frees_its_pacer() -> None:
+    pacer = Pacer(1, clock=ManualClock())
+    for _ in range(2):
+        feed = ArrayFeed(stamped([0, 10 * MS, 20 * MS]), ["A"])
+        assert strand.replay(feed, "count", workers=1, limit=2, pacer=pacer).ticks == 2
+
+
+def test_a_speed_and_a_pacer_together_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="speed"):
+        strand.replay(ArrayFeed(stamped([1]), ["A"]), "count", speed=2, pacer=Pacer(1))
+
+
+def test_an_interrupt_ends_a_paced_replay_after_what_was_published_is_handled() -> None:
+    class Interrupting(ManualClock):
+        def wait_until(self, time_ns: int) -> None:
+            super().wait_until(time_ns)
+            if self.waits == 3:
+                os.kill(os.getpid(), signal.SIGINT)
+                signal.pthread_sigmask(signal.SIG_BLOCK, [])  # a call behind which Python looks for signals
+
+    feed = ArrayFeed(stamped([0, 10 * MS, 20 * MS, 30 * MS, 40 * MS]), ["A"])
+    with pytest.raises(KeyboardInterrupt) as caught:
+        strand.replay(feed, "count", workers=1, pacer=Pacer(1, clock=Interrupting()))
+    partial = caught.value.partial  # type: ignore[attr-defined]
+    assert partial.ticks == 3
+    assert int(partial.rows["A"]["ticks"]) == 3
+    assert feed.closed == 1
+
+
+def test_the_command_takes_a_speed_and_reports_lateness(tmp_path: Path) -> None:
+    path = tmp_path / "day.npz"
+    write_npy(path, stamped(range(0, 2_000_000, 1000), 0, 0), ["A"])
+    done = CliRunner().invoke(cli, ["replay", str(path), "--speed", "2", "--workers", "1", "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)["pacing"]
+    assert found["speed"] == 2
+    assert found["ticks"] == 2000
+    assert {"p50_ns", "p99_ns", "max_ns"} <= set(found["lateness"])
+    said = CliRunner().invoke(cli, ["replay", str(path), "--speed", "2", "--workers", "1"]).stdout
+    assert "pace: speed 2" in " ".join(said.split())
+    assert CliRunner().invoke(cli, ["replay", str(path), "--speed", "-1"]).exit_code == 2
+
+
+def test_slices_are_views_of_the_batch_and_not_copies() -> None:
+    batch = stamped([0, 1, 2])
+
+    def one() -> Iterator[TickBatch]:
+        yield batch
+
+    parts = list(Pacer(1, clock=ManualClock()).paced(one()))
+    assert all(np.shares_memory(part, batch) for part in parts)

@@ -1,0 +1,390 @@
+"""Replaying files: rows, counts and reports against computations that share no code with the engine."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import zipfile
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import itch_reference
+import numpy as np
+import pytest
+
+import strand
+from strand.errors import (
+    ConfigurationError,
+    FormatError,
+    HandlerError,
+    RecordTypeError,
+    TruncatedFeedError,
+    UnknownSymbolError,
+)
+from strand.feeds import BaseFeed, Feed, FeedInfo, TickBatch
+from strand.feeds.io.prefetch import Prefetch
+from strand.feeds.sample import SAMPLE_DATE, sample_feed, sample_path
+from strand.feeds.write.npy import write_npy
+from strand.report.rows_file import rows_with_names, write_rows
+from strand.report.to_json import as_dict
+
+pytestmark = pytest.mark.python
+
+
+@pytest.fixture(scope="module")
+def sample() -> tuple[Any, list[str]]:
+    feed = sample_feed()
+    return np.concatenate([batch.copy() for batch in feed.batches()]), list(feed.symbols)
+
+
+def counted(ticks: Any, symbols: int) -> dict[str, Any]:
+    """What the count handler should leave, by plain numpy."""
+    keys = ticks["instrument_id"]
+    traded = ticks["kind"] == 2
+    last = np.zeros(symbols, np.uint64)
+    last[keys] = ticks["sequence"]  # the last assignment stands
+    return {
+        "ticks": np.bincount(keys, minlength=symbols),
+        "trades": np.bincount(keys[traded], minlength=symbols),
+        "volume": np.bincount(keys[traded], weights=ticks["size"][traded], minlength=symbols),
+        "last_sequence": last,
+    }
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("strands", ["auto", "per-symbol", 7])
+def test_the_sample_gives_the_rows_of_a_plain_computation(sample: Any, workers: int, strands: Any) -> None:
+    ticks, names = sample
+    result = strand.replay(sample_path(), "count", workers=workers, strands=strands, feed_options={"date": SAMPLE_DATE})
+    assert result.ticks == len(ticks) == result.statistics.handled
+    assert list(result.symbols[: len(names)])[1:] == names[1:]
+    for field, values in counted(ticks, len(result.rows)).items():
+        np.testing.assert_array_equal(result.rows.array[field], values)
+    assert result.statistics.pending == 0
+    assert sum(result.statistics.dropped.values()) == 0
+
+
+def test_symbols_are_chosen_by_name_and_glob(sample: Any) -> None:
+    ticks, names = sample
+    wanted = [i for i, name in enumerate(names) if name == "AAAHD" or name.startswith("AAAA")]
+    result = strand.replay(sample_path(), "count", symbols=["AAAHD", "AAAA*"])
+    assert sorted(np.flatnonzero(result.ticks_by_symbol)) == wanted
+    assert result.ticks == int(np.isin(ticks["instrument_id"], wanted).sum())
+    with pytest.raises(UnknownSymbolError, match="NOSUCH"):
+        strand.replay(sample_path(), "count", symbols=["NOSUCH"])
+
+
+def test_a_limit_is_exact_and_progress_ends_there() -> None:
+    seen: list[int] = []
+    result = strand.replay(sample_path(), "count", limit=12_345, progress=seen.append)
+    assert result.ticks == 12_345 == seen[-1] == result.rows.array["ticks"].sum()
+    with pytest.raises(ConfigurationError, match="limit"):
+        strand.replay(sample_path(), "count", limit=0)
+
+
+class Cut(Feed):
+    """A feed that ends in an error, after two batches."""
+
+    def __init__(self, ticks: Any) -> None:
+        self.ticks, self.closed = ticks, False
+
+    @property
+    def info(self) -> FeedInfo:
+        return FeedInfo("cut", "nowhere")
+
+    @property
+    def symbols(self) -> list[str]:
+        return []
+
+    @property
+    def capacity(self) -> int:
+        return 501
+
+    def batches(self) -> Iterator[TickBatch]:
+        yield self.ticks[:1000]
+        yield self.ticks[1000:1500]
+        raise TruncatedFeedError("cut", offset=7)
+
+    def statistics(self) -> dict[str, int]:
+        return {}
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_feed_that_fails_is_closed_and_what_came_before_is_handled_and_counted(sample: Any) -> None:
+    feed = Cut(sample[0])
+    with pytest.raises(TruncatedFeedError, match="byte 7") as caught:
+        strand.replay(feed, "count")
+    assert feed.closed
+    partial = caught.value.partial
+    assert partial is not None
+    assert partial.ticks == partial.statistics.handled == 1500
+    for field, values in counted(sample[0][:1500], len(partial.rows)).items():
+        np.testing.assert_array_equal(partial.rows.array[field], values)
+
+
+def test_a_name_that_the_whole_feed_lacks_is_an_error_behind_the_others_result(sample: Any) -> None:
+    with pytest.raises(UnknownSymbolError, match="NOSUCH") as caught:
+        strand.replay(sample_path(), "count", symbols=["AAAHD", "NOSUCH"])
+    assert caught.value.partial is not None
+    assert caught.value.partial.rows["AAAHD"]["ticks"] > 0
+
+
+def test_a_feed_of_ones_own_is_selected_from_too(sample: Any) -> None:
+    ticks, _ = sample
+    whole = ticks[:1500]
+    cut = int(np.median(whole["ts_recv"]))
+    with pytest.raises(TruncatedFeedError) as caught:
+        strand.replay(Cut(ticks), "count", end=cut)
+    assert caught.value.partial is not None
+    assert caught.value.partial.ticks == int((whole["ts_recv"] < cut).sum()) > 0
+
+
+def test_a_replay_goes_on_where_another_was_left_off(sample: Any) -> None:
+    first = strand.replay(sample_path(), "count", limit=70_001)
+    rest = strand.replay(sample_path(), "count", position=70_001)
+    assert first.ticks + rest.ticks == len(sample[0])
+    np.testing.assert_array_equal(
+        first.rows.array["ticks"] + rest.rows.array["ticks"], np.bincount(sample[0]["instrument_id"], minlength=65536)
+    )
+
+
+def test_a_handler_that_fails_is_named_and_ends_the_replay() -> None:
+    @strand.batch_handler(state=[("n", "u8")])
+    def picky(symbol: str, ticks: Any, row: Any) -> None:
+        if symbol == "AAAHD":
+            raise ValueError("not this one")
+
+    with pytest.raises(HandlerError, match=r"picky.*AAAHD.*not this one"):
+        strand.replay(sample_path(), picky)
+    result = strand.replay(sample_path(), picky, on_error="quarantine")
+    assert len(result.failures) == 1
+    s = result.statistics
+    assert s.accepted == s.handled + sum(s.dropped.values())
+
+
+@pytest.mark.parametrize("source", [None, 5, strand.ticks.zeros(3)], ids=["None", "number", "array"])
+def test_what_is_neither_a_path_nor_a_feed_is_named(source: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"source: .* is neither a path, nor a list of them, nor a feed"):
+        strand.replay(source, "count")
+
+
+def test_a_feed_without_ticks_gives_rows_of_zeros(tmp_path: Path) -> None:
+    path = tmp_path / "none.npz"
+    write_npy(path, strand.ticks.zeros(0), ["A"])
+    result = strand.replay(path, "count", allow_empty=True)
+    assert result.ticks == 0
+    assert result.rows["A"]["ticks"] == 0
+
+
+@pytest.mark.parametrize("ending", [".npy", ".csv", ".csv.gz"])
+def test_rows_are_written_with_names_and_read_back(tmp_path: Path, ending: str) -> None:
+    result = strand.replay(sample_path(), "count", limit=5000)
+    path = tmp_path / f"rows{ending}"
+    write_rows(path, result)
+    table = rows_with_names(result)
+    assert table["ticks"].sum() == 5000
+    if ending == ".npy":
+        np.testing.assert_array_equal(np.load(path, allow_pickle=False), table)
+        return
+    data = path.read_bytes()
+    if ending.endswith(".gz"):
+        data = gzip.decompress(data)
+    rows = list(csv.DictReader(io.StringIO(data.decode())))
+    assert [r["symbol"] for r in rows] == table["symbol"].tolist()
+    assert [int(r["ticks"]) for r in rows] == table["ticks"].tolist()
+    assert not [p for p in tmp_path.iterdir() if p != path]
+
+
+def test_the_report_is_plain_json_and_says_what_limits_the_run() -> None:
+    plain = json.loads(json.dumps(as_dict(strand.replay(sample_path(), "vwap"))))
+    assert plain["ticks"] == 200_500
+    assert plain["limited_by"] in ("inflate", "feed", "set-up", "dispatch")
+    assert plain["statistics"]["latency"]["end_to_end"]["p99_ns"] >= plain["statistics"]["latency"]["wait"]["p50_ns"]
+    assert sum(w["handled"] for w in plain["statistics"]["workers"]) == 200_500
+
+
+# ---- recorded files
+
+
+def test_recorded_lean_ticks_leave_the_rows_of_zipfile_and_csv(shared_data: Path) -> None:
+    pytest.importorskip("pyarrow")
+    paths = sorted((shared_data / "lean").glob("*.zip"))
+    ticks: dict[str, int] = defaultdict(int)
+    trades: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for path in paths:
+        with zipfile.ZipFile(path) as archive:
+            (name,) = archive.namelist()
+            symbol = name.split("_")[1].upper()
+            for row in csv.reader(io.TextIOWrapper(archive.open(name), newline="")):
+                ticks[symbol] += 1
+                if "_Trade_" in name:
+                    trades[symbol].append((int(row[1]) * 100_000, int(row[2])))
+    result = strand.replay(paths, "count")
+    assert result.ticks == sum(ticks.values()) == 2_845_943
+    for symbol, count in ticks.items():
+        row = result.rows[symbol]
+        assert row["ticks"] == count
+        assert row["trades"] == len(trades[symbol])
+        assert row["volume"] == sum(size for _, size in trades[symbol])
+        assert row["last_price"] == (trades[symbol][-1][0] if trades[symbol] else 0)
+
+
+def test_the_recorded_itch_file_leaves_the_rows_of_an_independent_decoder(shared_data: Path) -> None:
+    path = next((shared_data / "itch50").glob("*.TEST_ITCH_50"))
+    reference = itch_reference.decode(path.read_bytes(), 0)
+    result = strand.replay(path, "count", feed_options={"date": "2010-12-24"})
+    counts: dict[int, int] = defaultdict(int)
+    last: dict[int, int] = {}
+    for tick in reference.ticks:
+        counts[tick["instrument_id"]] += 1
+        last[tick["instrument_id"]] = tick["sequence"]
+    assert result.ticks == sum(counts.values())
+    for key, count in counts.items():
+        assert result.rows[key]["ticks"] == count
+        assert result.rows[key]["last_sequence"] == last[key]
+
+
+def test_a_file_cut_short_is_a_typed_error_that_says_where(tmp_path: Path) -> None:
+    data = gzip.decompress(sample_path().read_bytes())
+    path = tmp_path / "cut.itch50"
+    path.write_bytes(data[:-3] if data[-2:] != b"\0\0" else data[:-5])
+    with pytest.raises((TruncatedFeedError, FormatError), match="byte"):
+        strand.replay(path, "count")
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a publisher has a core of its own beside a worker's")
+@pytest.mark.parametrize(("asked", "plain", "packed"), [(None, True, False), (True, True, True), (False, False, False)])
+def test_the_publisher_is_pinned_unless_a_thread_inflates_the_file(
+    tmp_path: Path, asked: bool | None, plain: bool, packed: bool
+) -> None:
+    allowed = os.sched_getaffinity(0)
+    unpacked = tmp_path / "sample.itch50"
+    unpacked.write_bytes(gzip.decompress(sample_path().read_bytes()))
+    for path, pinned in ((unpacked, plain), (sample_path(), packed)):
+        cores: list[set[int]] = []
+
+        def note(_: int, cores: list[set[int]] = cores) -> None:
+            cores.append(os.sched_getaffinity(0))
+
+        strand.replay(
+            path,
+            "count",
+            workers=len(allowed) - 1,
+            pin_publisher=asked,
+            progress=note,
+            feed_options={"date": SAMPLE_DATE},
+        )
+        assert {len(of) for of in cores} == {1 if pinned else len(allowed)}
+    assert os.sched_getaffinity(0) == allowed
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 3, reason="there are no two cores beside a worker's")
+@pytest.mark.parametrize("asked", [None, True, False])
+def test_publisher_and_inflating_thread_have_a_core_each_where_two_are_left(
+    monkeypatch: pytest.MonkeyPatch, asked: bool | None
+) -> None:
+    allowed = os.sched_getaffinity(0)
+    publisher: list[set[int]] = []
+    reader: list[set[int]] = []
+
+    class Noting(Prefetch):
+        def keep_to(self, cores: Collection[int]) -> None:
+            super().keep_to(cores)
+            reader.append(set(cores))
+
+    monkeypatch.setattr("strand.feeds.io.prefetch.Prefetch", Noting)
+    result = strand.replay(
+        sample_path(),
+        "count",
+        workers=len(allowed) - 2,
+        pin_publisher=asked,
+        progress=lambda _: publisher.append(os.sched_getaffinity(0)),
+        feed_options={"date": SAMPLE_DATE},
+    )
+    workers = {w.core for w in result.statistics.workers}
+    assert len(allowed - workers) == 2
+    if asked is False:
+        assert all(cores == allowed for cores in publisher)
+        assert not reader
+    else:
+        assert all(len(cores) == 1 for cores in publisher)
+        assert reader == [allowed - workers - publisher[0]]
+    assert os.sched_getaffinity(0) == allowed
+
+
+@pytest.mark.parametrize("batch", [None, [1, 2], np.zeros(3)], ids=["None", "list", "floats"])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_feed_that_gives_no_ticks_in_its_batches_is_told_so(batch: Any, workers: int) -> None:
+    class Wrong(BaseFeed):
+        info = FeedInfo("wrong", "memory")
+        symbols = ("A",)
+
+        def batches(self) -> Iterator[Any]:
+            yield strand.ticks.zeros(2)
+            yield batch
+
+    with pytest.raises(RecordTypeError, match="batches: the feed gives"):
+        strand.replay(Wrong(), "count", workers=workers)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            {"capacity": 64},
+            r"capacity: did you mean capacity_ticks\? It is no option of strand.replay, which",
+        ),
+        ({"speeed": 2}, r"speeed: did you mean speed\?"),
+        ({"zzz": 1}, "zzz: no option of strand.replay, which has allow_empty, .*, workers$"),
+        ({"fields": {}}, "fields: is called columns now"),
+        ({"quantum_us": 10}, "quantum_us: is called budget_us now"),
+        ({"_counters_start": 5}, "_counters_start: no option|_counters_start: did you mean"),
+        (
+            {"feed_options": {"symbols": ["AAPL"]}},
+            "symbols: give it as an argument of its own, and not in feed_o",
+        ),
+        ({"feed_options": {1: 2}}, "feed_options: 1 is no option's name"),
+        ({"feed_options": {"prize": 1}}, "prize: .*no option of ItchFeed, which has batch_ticks"),
+    ],
+)
+def test_an_unknown_option_is_refused_by_name(workers: int, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        strand.replay(sample_path(), "count", workers=workers, **options)
+
+
+def test_options_for_files_are_refused_with_a_feed() -> None:
+    with pytest.raises(ConfigurationError, match="feed_options: date are for files"):
+        strand.replay(sample_feed(), "count", feed_options={"date": SAMPLE_DATE})
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"limit": 1.5}, "limit: 1.5 is not a whole number from 1"),
+        ({"limit": "3"}, "limit: '3' is not a whole number"),
+        ({"limit": 0}, "limit: 0 is not a whole number from 1"),
+        ({"position": -1}, "position: -1 is not a whole number from 0"),
+        ({"progress": 3}, "progress: 3 cannot be called"),
+        ({"pacer": 3}, "pacer: 3 is no strand.replaying.pacing.Pacer"),
+        ({"feed_options": "date"}, "feed_options: 'date' is not a dict"),
+        ({"timeline": "no"}, "timeline: 'no' is neither True nor False"),
+        ({"pin_publisher": "no"}, "pin_publisher: 'no' is neither"),
+        ({"symbols": [1]}, "symbols: 1 is no symbol's name"),
+        ({"symbols": [""]}, "symbols: '' is no symbol's name"),
+        ({"source": b"day.itch50"}, "source: 100 is no path"),
+        ({"source": [3]}, "source: 3 is no path"),
+        ({"start": 2 * 10**18, "end": 10**18}, r"start: 2033-.* UTC is not before end: 2001-.* UTC"),
+    ],
+)
+def test_an_argument_of_replay_that_cannot_work_is_named(options: dict[str, Any], text: str) -> None:
+    source = options.get("source", sample_path())
+    with pytest.raises(ConfigurationError, match=text):
+        strand.replay(source, "count", **{k: v for k, v in options.items() if k != "source"})

@@ -68,13 +68,13 @@ def read(path: Path) -> list[Mutant]:
     mutants: list[Mutant] = []
     lines = iter(path.read_text().splitlines(keepends=True))
 
-    def until(position: str) -> str:
+    def until(mark: str) -> str:
         taken = []
         for line in lines:
-            if line.rstrip("\n") == position:
+            if line.rstrip("\n") == mark:
                 return "".join(taken)
             taken.append(line)
-        raise SystemExit(f"FAILED      {path.name}: {mutants[-1].name}: an edit has no line {position!r}")
+        raise SystemExit(f"FAILED      {path.name}: {mutants[-1].name}: an edit has no line {mark!r}")
 
     for line in lines:
         key, _, value = line.rstrip("\n").partition(" ")

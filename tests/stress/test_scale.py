@@ -23,7 +23,7 @@ def resident_bytes() -> int:
     raise AssertionError("no Rss")
 
 
-@pytest.position.slow
+@pytest.mark.slow
 def test_a_million_idle_strands_take_at_most_256_bytes_each_and_all_of_them_work() -> None:
     before = resident_bytes()
     with Dispatcher(SYMBOLS, "count", strands="per-symbol", workers=2, cores=None) as d:
@@ -44,8 +44,8 @@ def test_a_million_idle_strands_take_at_most_256_bytes_each_and_all_of_them_work
         assert (s.handled, s.pending) == (2 * SYMBOLS, 0)
 
 
-@pytest.position.slow
-@pytest.position.parametrize("on_full", ["segment", "drop_oldest"])
+@pytest.mark.slow
+@pytest.mark.parametrize("on_full", ["block", "drop_oldest"])
 def test_a_small_pool_serves_a_hundred_thousand_strands_by_taking_blocks_back(on_full: str) -> None:
     symbols = 100_000
     least = (2 + 1 + 1) * 128 * 2048 + 300 * 2048
@@ -64,7 +64,7 @@ def test_a_small_pool_serves_a_hundred_thousand_strands_by_taking_blocks_back(on
     assert d.rows.array["broken"].sum() == 0
 
 
-@pytest.position.slow
+@pytest.mark.slow
 def test_a_starfish_of_a_thousand_symbols_and_a_thousand_steps_ends_with_every_tick_accounted_for(
     c_handlers: Path,
 ) -> None:
@@ -82,8 +82,8 @@ def test_a_starfish_of_a_thousand_symbols_and_a_thousand_steps_ends_with_every_t
     assert d.rows.array["ticks"].tolist() == [legs] * legs
 
 
-@pytest.position.slow
-@pytest.position.parametrize("idle", ["backoff", "park"])
+@pytest.mark.slow
+@pytest.mark.parametrize("idle", ["backoff", "park"])
 def test_waves_with_pauses_between_them_wake_whom_they_need(idle: str) -> None:
     symbols = 2_000
     with Dispatcher(

@@ -179,7 +179,7 @@ def test_a_table_with_room_knows_the_first_names_and_learns_the_others() -> None
         SymbolTable.with_room([], 0)
 
 
-@pytest.mark.parametrize("call", ["pause", "resume", "release", "look", "strand_of"])
+@pytest.mark.parametrize("call", ["pause", "resume", "release", "inspect", "strand_of"])
 def test_a_symbol_that_is_not_there_is_named(call: str) -> None:
     d = Dispatcher(["A"], "count", workers=1)
     with pytest.raises(UnknownSymbolError, match="there is no symbol 'B' among the 1"):

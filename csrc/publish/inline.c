@@ -145,13 +145,13 @@ static inline int64_t own_slice(sd_dispatcher *d, uint32_t participant, sd_publi
 }
 
 /* Gives the numbers of the last n records of a slice of `all` back, so that the records get them again. Not beside other
- * publishers, whose lower bounds may lie above them. `time`: the feed's time from now on. Timers up to it have fired, so it cannot be
+ * publishers, whose lower bounds may lie above them. `time`: the feed's time from now on, and of this publisher's bound. Timers up to it have fired, so it cannot be
  * less; and if it were more, the records would get a later time than their own. */
 static void unnumber(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint32_t n, uint32_t all, uint64_t time) {
   sd_arena *a = d->arena;
   uint64_t next = p->number + all + d->config.sizes.counters_start;
   p->numbered = all - n;
-  if (all > n) p->end_time = p->positions[all - n - 1].time;
+  p->end_time = time;
   sd_lock(&a->numbering);
   sd_lock(&a->number_lock);
   if (sd_publishes_alone(d, participant) && sd_load(&a->next_sequence, relaxed, N1) == next) {

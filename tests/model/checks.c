@@ -982,16 +982,16 @@ static int asks_again(const record *t, int64_t i, sd_context *ctx) {
   return 0;
 }
 
-/* Calls of one or two records. Now and then time takes a leap, in which a timer fires so often that a publisher that handles
+/* Calls of one to six records. Now and then time takes a leap, in which a timer fires so often that a publisher that handles
  * records inline stops before the record. */
 static void leaping_publisher(void *unused, unsigned fiber) {
   uint32_t participant = enter();
-  for (int i = 0; i < 5; i++) {
-    char symbols[3] = {(char)('a' + sd_scheduler_random(2)), (char)('a' + sd_scheduler_random(2)), 0};
-    symbols[one_of(1, 2)] = 0;
+  for (int i = 0; i < 3; i++) {
+    char symbols[7] = {0};
+    for (uint32_t j = 0, n = one_of(1, 6); j < n; j++) symbols[j] = (char)('a' + sd_scheduler_random(2));
     const void *records = records_of(participant, symbols);
     for (size_t j = 0; symbols[j]; j++)
-      ((record *)records)[j].time = W.time += sd_scheduler_random(4) ? one_of(0, 3) : 100;
+      ((record *)records)[j].time = W.time += sd_scheduler_random(4) ? one_of(0, 3) : 50;
     /* Another publisher, of later records, may be first: until it stops among its timers. */
     const uint64_t wakes = W.wakes;
     for (uint32_t pauses = sd_scheduler_random(2) * 60; pauses && W.wakes == wakes; pauses--) sd_pause();

@@ -298,7 +298,7 @@ def one_symbol(work: Work) -> Iterator[Found]:
     """
     path = itch_file(work, work.messages)
     feed = feeds.open(path, date=DATE)
-    counts = np.zeros(feed.capacity, np.int64)
+    counts = np.zeros(feed.max_symbols, np.int64)
     for batch in feed.batches():
         counts += np.bincount(batch["instrument_id"], minlength=len(counts))
     names, ranked = list(feed.symbols), np.argsort(-counts, kind="stable")

@@ -21,7 +21,7 @@ def test_books_of_a_day(benchmark: Any, symbols: int) -> None:
     ticks = np.concatenate([batch.copy() for batch in feed.batches()])
 
     def day() -> int:
-        with Dispatcher(feed.capacity, book(), workers=1, cores=None) as d:
+        with Dispatcher(feed.max_symbols, book(), workers=1, cores=None) as d:
             d.publish(ticks)
             d.drain()
             return d.books.live_orders

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, Self, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from strand.errors import ConfigurationError
 from strand.feeds.skipped import Skipped
 
 __all__ = ["BaseFeed", "Feed", "FeedInfo", "TickBatch", "TicksAre"]
@@ -63,8 +64,8 @@ class FeedInfo:
 class Feed(Protocol):
     """Anything that can be replayed.
 
-    ``symbols`` may grow while batches are read (a directory message in mid-stream), and never beyond ``capacity``:
-    every ``instrument_id`` in every batch is below ``capacity``. Iterating reads the feed from its start, each
+    ``symbols`` may grow while batches are read (a directory message in mid-stream), and never beyond ``max_symbols``:
+    every ``instrument_id`` in every batch is below ``max_symbols``. Iterating reads the feed from its start, each
     time anew. ``close`` may be called more than once, also in the middle of an iteration.
     """
 
@@ -77,7 +78,7 @@ class Feed(Protocol):
         ...
 
     @property
-    def capacity(self) -> int: ...
+    def max_symbols(self) -> int: ...
 
     def batches(self) -> Iterator[TickBatch]: ...
 
@@ -98,6 +99,11 @@ class BaseFeed(ABC):
     def __init__(self) -> None:
         self.skipped = Skipped()
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "capacity" in vars(cls):
+            raise ConfigurationError(f"{cls.__name__}.capacity: is called max_symbols now")
+
     @property
     @abstractmethod
     def info(self) -> FeedInfo: ...
@@ -107,7 +113,7 @@ class BaseFeed(ABC):
     def symbols(self) -> Sequence[str]: ...
 
     @property
-    def capacity(self) -> int:
+    def max_symbols(self) -> int:
         return len(self.symbols)
 
     @property

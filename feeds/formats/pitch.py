@@ -144,7 +144,7 @@ class PitchFeed(DecodedFeed):
         return self._names
 
     @property
-    def capacity(self) -> int:
+    def max_symbols(self) -> int:
         """65,536: PITCH names symbols in each message, and does not say how many there are."""
         return _pitch.SYMBOLS
 

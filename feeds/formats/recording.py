@@ -183,8 +183,8 @@ class RecordedFeed(BaseFeed):
         return self._itch.symbols
 
     @property
-    def capacity(self) -> int:
-        return self._itch.capacity
+    def max_symbols(self) -> int:
+        return self._itch.max_symbols
 
     def batches(self) -> Iterator[TickBatch]:
         """The recording from its start. Each batch is valid until the next."""

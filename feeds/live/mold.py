@@ -192,7 +192,7 @@ class MoldFeed(BaseFeed):
         return self._symbols
 
     @property
-    def capacity(self) -> int:
+    def max_symbols(self) -> int:
         """65,536: a stock locate has 16 bits."""
         return _itch.LOCATES
 

@@ -136,7 +136,7 @@ class WebSocketFeed(BaseFeed):
         self._least_s, self._most_s = reconnect_least_s, max(reconnect_least_s, reconnect_most_s)
         self._silence_s, self._open_timeout_s = silence_s, open_timeout_s
         self._max_message_bytes = max_message_bytes
-        self._capacity = max_symbols
+        self._max_symbols = max_symbols
         self._max_messages, self._batch_ticks = max_messages, batch_ticks
         self._max_seconds, self._idle_timeout_s = max_seconds, idle_timeout_s
         self._stop = threading.Event()
@@ -175,8 +175,8 @@ class WebSocketFeed(BaseFeed):
         return self._ticks.events
 
     @property
-    def capacity(self) -> int:
-        return self._capacity
+    def max_symbols(self) -> int:
+        return self._max_symbols
 
     def batches(self) -> Iterator[TickBatch]:
         """The first batch is empty: it says that the feed is ready. Can be iterated once.

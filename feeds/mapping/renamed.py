@@ -10,5 +10,5 @@ __all__ = ["RENAMED"]
 #: By what it was called: what it is called now.
 RENAMED: Final[Mapping[str, str]] = {
     "worth": "unit", "price_scale": "price_unit", "size_scale": "size_unit", "fields": "columns", "path": "column",
-    "symbol_constant": "symbol.constant", "iso": "stamp",
+    "symbol_constant": "symbol.constant", "iso": "stamp", "capacity": "max_symbols",
 }  # fmt: skip

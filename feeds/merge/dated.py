@@ -58,7 +58,7 @@ class DatedFeed(SelectedFeed):
     def batches(self) -> Iterator[TickBatch]:
         """As the other feed gives them, cut where a day begins; clear records come as batches of their own."""
         self._cleared = 0
-        touched = np.zeros(self.capacity, np.bool_)
+        touched = np.zeros(self.max_symbols, np.bool_)
         midnight: int | None = None
         for batch in self._feed.batches():
             rest = batch

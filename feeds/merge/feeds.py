@@ -36,7 +36,7 @@ def merge_feeds(
     new_day: str | None = None,
     carry_over: bool = False,
     batch_ticks: int = MERGED_TICKS,
-    capacity: int | None = None,
+    max_symbols: int | None = None,
 ) -> MergedFeed:
     """Merge feeds into one that owns them: closing it closes them. See :class:`MergedFeed`."""
     return MergedFeed(
@@ -47,7 +47,7 @@ def merge_feeds(
         new_day=new_day,
         carry_over=carry_over,
         batch_ticks=batch_ticks,
-        capacity=capacity,
+        max_symbols=max_symbols,
     )
 
 
@@ -63,9 +63,9 @@ class MergedFeed(BaseFeed):
     ``new_day``: ``"file"``: a file that begins when others have ended is a new day, whatever their format; by default
     so are files of venues that close (ITCH, PITCH, LOBSTER, DBN) where their dates differ. At its start there is a
     clear record for each symbol that the day before had (docs/feeds/days.md). ``carry_over``: there is none.
-    ``batch_ticks``: ticks in a full batch. ``capacity``: the most symbols there can be together; by default as many as
-    complete symbol tables have, and for those that grow while read their capacities, 131,072 at most unless one alone
-    has more.
+    ``batch_ticks``: ticks in a full batch. ``max_symbols``: of all feeds together; by default as many as
+    complete symbol tables have, and for those that grow while read their own ``max_symbols``, 131,072 at most
+    unless one alone has more.
 
     Holds one batch a feed, the batch being made, and of each feed the ticks less than ``reorder_ns`` behind its latest.
     A feed that raises in mid-stream has been merged up to its last tick when the error is raised.
@@ -83,7 +83,7 @@ class MergedFeed(BaseFeed):
         new_day: str | None = None,
         carry_over: bool = False,
         batch_ticks: int = MERGED_TICKS,
-        capacity: int | None = None,
+        max_symbols: int | None = None,
     ) -> None:
         super().__init__()
         self._feeds = tuple(feeds)
@@ -105,7 +105,7 @@ class MergedFeed(BaseFeed):
         self._remap = SymbolRemap(
             self._feeds,
             venue_in_name=venue_in_name,
-            capacity=None if capacity is None else whole("capacity", capacity, 1),
+            max_symbols=None if max_symbols is None else whole("max_symbols", max_symbols, 1),
         )
         self._reorders = self._new_reorders()
         self._tick_feeds: npt.NDArray[np.int32] = np.empty(0, np.int32)
@@ -171,8 +171,8 @@ class MergedFeed(BaseFeed):
         return list(dict.fromkeys(name for feed in self._feeds for name in feed.symbols))
 
     @property
-    def capacity(self) -> int:
-        return self._remap.capacity
+    def max_symbols(self) -> int:
+        return self._remap.max_symbols
 
     @property
     def skipped(self) -> Skipped:
@@ -198,7 +198,7 @@ class MergedFeed(BaseFeed):
     def batches(self) -> Iterator[TickBatch]:
         """The feeds from their starts, in batches of ``batch_ticks``, the last one shorter; each valid until the next.
 
-        Raises DisorderError, what a feed raises, or FeedError for more symbols than ``capacity``, after every tick
+        Raises DisorderError, what a feed raises, or FeedError for more symbols than ``max_symbols``, after every tick
         before that place.
         """
         self._check_open()

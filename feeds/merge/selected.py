@@ -136,8 +136,8 @@ class SelectedFeed(BaseFeed):
         return self._feed.symbols
 
     @property
-    def capacity(self) -> int:
-        return self._feed.capacity
+    def max_symbols(self) -> int:
+        return self._feed.max_symbols
 
     @property
     def directory(self) -> Mapping[str, StockAttributes]:
@@ -191,7 +191,7 @@ class SelectedFeed(BaseFeed):
 
     def _keys(self) -> npt.NDArray[np.bool_]:
         """By index, those without a name yet included."""
-        keys = np.full(self._feed.capacity, self._select.keeps(""), np.bool_)
+        keys = np.full(self._feed.max_symbols, self._select.keeps(""), np.bool_)
         named = self._select.keys(self._feed.symbols)
         keys[: len(named)] = named[: len(keys)]
         return keys

@@ -32,7 +32,7 @@ class SymbolRemap:
     it: then ticks from there on bear the name's.
     """
 
-    def __init__(self, feeds: Sequence[Feed], *, venue_in_name: bool, capacity: int | None) -> None:
+    def __init__(self, feeds: Sequence[Feed], *, venue_in_name: bool, max_symbols: int | None) -> None:
         self._feeds = feeds
         #: By feed: what its names end with.
         self.endings = [_ending(feed) if venue_in_name else "" for feed in feeds]
@@ -45,7 +45,7 @@ class SymbolRemap:
         self._known = [0] * len(feeds)
         self._seen: list[Sequence[str] | None] = [None] * len(feeds)
         self._as_tuple: tuple[str, ...] | None = None
-        self._capacity = self._sized(capacity)
+        self._max_symbols = self._sized(max_symbols)
         for feed in range(len(feeds)):
             self.refresh(feed)
 
@@ -57,9 +57,9 @@ class SymbolRemap:
         return self._as_tuple
 
     @property
-    def capacity(self) -> int:
+    def max_symbols(self) -> int:
         """Every number is below it."""
-        return self._capacity
+        return self._max_symbols
 
     def table(self, stream: int) -> Table:
         return self._tables[stream]
@@ -86,9 +86,10 @@ class SymbolRemap:
 
     def assign(self, stream: int, own_id: int) -> Table | None:
         feed = self._feeds[stream]
-        if own_id >= feed.capacity:
+        if own_id >= feed.max_symbols:
             raise FeedError(
-                f"a tick's instrument_id is {own_id}, and the feed's capacity {feed.capacity}", path=feed.info.path
+                f"a tick's instrument_id is {own_id}, and the feed's max_symbols {feed.max_symbols}",
+                path=feed.info.path,
             )
         before = self._tables[stream]
         table = self._room(stream, own_id)
@@ -106,8 +107,10 @@ class SymbolRemap:
         number = self._numbers.get(key)
         if number is None:
             number = len(self._names)
-            if number == self._capacity:
-                raise FeedError(f"the feeds have more than {number} symbols together: give merge_feeds more capacity=")
+            if number == self._max_symbols:
+                raise FeedError(
+                    f"the feeds have more than {number} symbols together: give merge_feeds a larger max_symbols="
+                )
             self._numbers[key] = number
             self._names.append(key[0])
             self._as_tuple = None
@@ -130,19 +133,19 @@ class SymbolRemap:
     def _room(self, stream: int, own_id: int) -> Table:
         table = self._tables[stream]
         if own_id >= len(table):
-            larger = np.full(max(own_id + 1, min(2 * len(table), self._feeds[stream].capacity)), UNMAPPED, np.uint32)
+            larger = np.full(max(own_id + 1, min(2 * len(table), self._feeds[stream].max_symbols)), UNMAPPED, np.uint32)
             larger[: len(table)] = table
             self._tables[stream] = table = larger
         return table
 
-    def _sized(self, capacity: int | None) -> int:
-        if capacity is not None:
-            return capacity
+    def _sized(self, max_symbols: int | None) -> int:
+        if max_symbols is not None:
+            return max_symbols
         complete: set[_Key] = set()
         growing = []
         for feed, ending in zip(self._feeds, self.endings, strict=True):
-            if len(feed.symbols) < feed.capacity:
-                growing.append(feed.capacity)
+            if len(feed.symbols) < feed.max_symbols:
+                growing.append(feed.max_symbols)
                 continue
             for own_id, name in enumerate(feed.symbols):
                 complete.add((name + ending, "", 0) if name else ("", ending, own_id))

@@ -51,8 +51,8 @@ class Measure:
 class _Counts:
     """Ticks by symbol, by millisecond of the session, and by the gap since the one before."""
 
-    def __init__(self, capacity: int, open_ns: int) -> None:
-        self.symbols = np.zeros(capacity, np.int64)
+    def __init__(self, max_symbols: int, open_ns: int) -> None:
+        self.symbols = np.zeros(max_symbols, np.int64)
         self.milliseconds = np.zeros(_SESSION_S * 1000, np.int32)
         self.gaps = np.zeros(_OCTAVES * _BUCKETS_AN_OCTAVE, np.int64)
         self._open_ns = open_ns
@@ -90,7 +90,7 @@ def check_calibration(feed: Feed) -> list[Measure]:
     """
     if feed.info.date is None:
         raise ConfigurationError(f"{feed.info.path}: without the trading day the session is unknown; give its date")
-    counts = _Counts(feed.capacity, midnight_ns(as_date(feed.info.date)) + _OPEN_NS)
+    counts = _Counts(feed.max_symbols, midnight_ns(as_date(feed.info.date)) + _OPEN_NS)
     for batch in feed.batches():
         counts.add(batch)
     if counts.gaps.sum() < 1:

@@ -33,9 +33,9 @@ Progress = Callable[[int, int], None]
 def _states(feed: SyntheticFeed) -> Iterator[Any]:
     """The trading states at the day's start, in batches that are valid until the next."""
     ticks = empty(_ROOM)
-    for first in range(0, feed.capacity - 1, _ROOM):
-        count = min(_ROOM, feed.capacity - 1 - first)
-        _market.fill_opening_ticks(feed.capacity - 1, first, feed.midnight_ns, ticks[:count])
+    for first in range(0, feed.max_symbols - 1, _ROOM):
+        count = min(_ROOM, feed.max_symbols - 1 - first)
+        _market.fill_opening_ticks(feed.max_symbols - 1, first, feed.midnight_ns, ticks[:count])
         yield ticks[:count]
 
 
@@ -77,7 +77,7 @@ def write_mbo(feed: SyntheticFeed, path: str | os.PathLike[str], *, progress: Pr
     ConfigurationError for a name in ``.npz``.
     """
     _check_npy(path)
-    records = feed.capacity - 1 + sum(MboWriter.count(events.types[: events.count]) for events in _events(feed))
+    records = feed.max_symbols - 1 + sum(MboWriter.count(events.types[: events.count]) for events in _events(feed))
     header = npy_header(MBO, records)
     writer = MboWriter(_ROOM)
     with atomic_write(path) as file:
@@ -98,7 +98,7 @@ def write_ticks(feed: SyntheticFeed, path: str | os.PathLike[str], *, progress: 
     written, ConfigurationError for a name in ``.npz``.
     """
     _check_npy(path)
-    count = feed.capacity - 1 + feed.messages
+    count = feed.max_symbols - 1 + feed.messages
     with atomic_write(path) as file:
         written = file.write(npy_header(TICK, count))
         for states in _states(feed):

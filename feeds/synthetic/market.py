@@ -160,7 +160,7 @@ class SyntheticFeed(BaseFeed):
         return _Names(self._symbol_count)
 
     @property
-    def capacity(self) -> int:
+    def max_symbols(self) -> int:
         """One above the highest stock locate."""
         return self._symbol_count + 1
 

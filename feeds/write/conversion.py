@@ -276,7 +276,7 @@ def _write(
     chosen: bool,
 ) -> Converted:
     written = 0
-    used = np.zeros(feed.capacity, np.bool_)
+    used = np.zeros(feed.max_symbols, np.bool_)
     with atomic_write(path) as file:
         try:
             with contextlib.closing(_target(kind, file, path, feed.info)) as target:

@@ -35,7 +35,7 @@ def info(files: tuple[str, ...], reads: Reads, as_json: bool) -> None:
     )
     limit = reads.limit
     try:
-        counts = np.zeros(feed.capacity, dtype=np.int64)
+        counts = np.zeros(feed.max_symbols, dtype=np.int64)
         total, first_ns, last_ns = 0, None, None
         fault: FeedError | UnknownSymbolError | None = None
         with progress("reading", reads.limit, as_json) as advance:

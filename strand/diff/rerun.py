@@ -54,7 +54,7 @@ class Ticks:
 
     def names(self) -> SymbolTable:
         """A place for every index the feed may use, with the names known by now."""
-        return SymbolTable.with_room(self.feed.symbols, self.feed.capacity)
+        return SymbolTable.with_room(self.feed.symbols, self.feed.max_symbols)
 
     def name(self, key: int) -> str:
         """A symbol's name as far as it is known by now."""
@@ -138,7 +138,7 @@ class Rerun:
         self._ticks = ticks
         alone = handlers.get("*") if len(handlers) == 1 else None
         self._loop = SerialLoop(ticks.names(), alone, handlers=None if alone is not None else handlers)
-        self._counts = np.zeros(ticks.feed.capacity, np.int64)
+        self._counts = np.zeros(ticks.feed.max_symbols, np.int64)
 
     def publish(self, batch: npt.NDArray[Any]) -> None:
         """Runs the handlers over ticks."""

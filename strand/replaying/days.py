@@ -69,8 +69,8 @@ class DayRecorder(NoDays):
     def __init__(self, feed: Feed, dispatcher: Dispatcher | SerialLoop) -> None:
         self._feed = feed
         self._dispatcher = dispatcher
-        self._counted = np.zeros(feed.capacity, np.int64)
-        self._start = np.full(feed.capacity, -1, np.int64)
+        self._counted = np.zeros(feed.max_symbols, np.int64)
+        self._start = np.full(feed.max_symbols, -1, np.int64)
         self._first: int | None = None
         self._over: list[npt.NDArray[np.uint32]] = []
         self._over_ns = 0

@@ -127,7 +127,7 @@ def replay(
         handler, handlers = _for_feed(handler, handlers, feed.info)
         make = SerialLoop if options.get("workers") == 0 else Dispatcher
         dispatcher = make(
-            SymbolTable.with_room(feed.symbols, feed.capacity), handler, handlers=handlers, out=out, **options
+            SymbolTable.with_room(feed.symbols, feed.max_symbols), handler, handlers=handlers, out=out, **options
         )
         recorder = recorder_for(
             dispatcher,

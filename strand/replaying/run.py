@@ -54,9 +54,9 @@ class Run:
         self._days = days
         self._uncounted: TickBatch = _NOTHING
         self.ticks = 0
-        self.by_symbol = np.zeros(feed.capacity, dtype=np.int64)
+        self.by_symbol = np.zeros(feed.max_symbols, dtype=np.int64)
         self.seen = Seen()
-        self.unpriced = np.zeros(feed.capacity, dtype=np.int64)
+        self.unpriced = np.zeros(feed.max_symbols, dtype=np.int64)
         self.ended_by: FeedError | KeyboardInterrupt | None = None
         self._tick_feeds = tell_feeds(feed, dispatcher.outputs)
         #: Whether the next batch's beginning may have been passed over.

@@ -130,7 +130,7 @@ def read(name: str, folder: Path) -> Callable[[bytes], None]:
             except (FeedError, ConfigurationError):  # what is in the file may call for an option
                 continue
             try:
-                exhaust(feed.batches(), feed.capacity)
+                exhaust(feed.batches(), feed.max_symbols)
             except FeedError:
                 pass
             finally:

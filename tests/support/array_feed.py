@@ -34,7 +34,7 @@ class ArrayFeed(BaseFeed):
         return self._names if self._given >= self._learn_after else []
 
     @property
-    def capacity(self) -> int:
+    def max_symbols(self) -> int:
         return len(self._names)
 
     def batches(self) -> Iterator[TickBatch]:

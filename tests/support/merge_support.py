@@ -28,7 +28,7 @@ class ArrayFeed(BaseFeed):
         venue: str | None = None,
         date: str | None = None,
         fault: Exception | None = None,
-        capacity: int | None = None,
+        max_symbols: int | None = None,
         learns: Sequence[Sequence[str]] = (),
     ) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class ArrayFeed(BaseFeed):
         self.batch_ticks = batch_ticks
         self.closed = self.ended = 0
         self.read = 0
-        self._capacity = capacity
+        self._max_symbols = max_symbols
         span = (int(ticks["ts_recv"].min()), int(ticks["ts_recv"].max())) if len(ticks) else None
         self._info = FeedInfo("array", path, date, venue, span=span)
 
@@ -50,8 +50,8 @@ class ArrayFeed(BaseFeed):
         return self.names
 
     @property
-    def capacity(self) -> int:
-        return len(self.names) if self._capacity is None else self._capacity
+    def max_symbols(self) -> int:
+        return len(self.names) if self._max_symbols is None else self._max_symbols
 
     def batches(self) -> Iterator[TickBatch]:
         buffer = zeros(self.batch_ticks)

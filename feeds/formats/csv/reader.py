@@ -163,7 +163,7 @@ class CsvFeed(BaseFeed):
         return self._names
 
     @property
-    def capacity(self) -> int:
+    def max_symbols(self) -> int:
         return 1 if self._symbol is not None else self._max_symbols
 
     def statistics(self) -> dict[str, int]:

@@ -115,7 +115,7 @@ class SymbolTable:
     keeps: Callable[[str], bool]
     unwanted: int
     names: list[str] = field(default_factory=list)
-    capacity: int = 0
+    max_symbols: int = 0
     _index: dict[str, int] = field(default_factory=dict)
     _rows: list[tuple[int, int, int, str]] = field(default_factory=list)
 
@@ -162,7 +162,7 @@ class SymbolTable:
     def key(self, name: str) -> int:
         """The index of a name, given one if it has none yet; ``unwanted`` where the selection leaves it out.
 
-        Raises OverflowError when ``capacity`` is used up.
+        Raises OverflowError when ``max_symbols`` is used up.
         """
         return self._named(name) if self.keeps(name) else self.unwanted
 
@@ -170,7 +170,7 @@ class SymbolTable:
         index = self._index.get(name)
         if index is None:
             index = len(self.names)
-            if self.capacity and index >= self.capacity:
+            if self.max_symbols and index >= self.max_symbols:
                 raise OverflowError(name)
             self._index[name] = index
             self.names.append(name)

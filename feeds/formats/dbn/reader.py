@@ -67,8 +67,8 @@ class DbnFeed(BaseFeed):
     has one); a symbol has one ``instrument_id``, whatever ids it has had in the file. Symbol mapping records of a live
     stream count from where they stand. An instrument without a name is called ``id:N``.
 
-    ``levels``: of MBP-10, how many levels become quotes, 1 to 10. ``capacity``: the most symbols; by default those the
-    metadata names and 4,096 more, or 65,536 where it names none. ``on_error``: ``"raise"``, or ``"skip"`` to pass over
+    ``levels``: of MBP-10, how many levels become quotes, 1 to 10. ``max_symbols``: by default those that the metadata
+    names and 4,096 more, or 65,536 where it names none. ``on_error``: ``"raise"``, or ``"skip"`` to pass over
     records of unknown type, of a length their type does not have or with an impossible letter, and count them; a file
     that is cut or out of step is an error either way. ``batch_ticks``: ticks in a full batch. ``limits``: what a
     compressed file may expand to. ``select``: what is not in it is passed over before ticks are made.
@@ -85,7 +85,7 @@ class DbnFeed(BaseFeed):
         on_error: Literal["raise", "skip"] = "raise",
         select: Selection | None = None,
         levels: int = 1,
-        capacity: int | None = None,
+        max_symbols: int | None = None,
         batch_ticks: int = 16384,
         limits: InflateLimits | None = None,
     ) -> None:
@@ -110,8 +110,8 @@ class DbnFeed(BaseFeed):
         self._tail = 8 if metadata.decoded.ts_out else 0
         self._table = SymbolTable(self._select.keeps, _dbn.UNWANTED)
         self._table.learn(metadata.decoded, self._path)
-        self._capacity = self._checked_capacity(capacity)
-        self._table.capacity = self._capacity
+        self._max_symbols = self._checked_max_symbols(max_symbols)
+        self._table.max_symbols = self._max_symbols
         self._info = FeedInfo(
             format="dbn",
             path=str(self._path),
@@ -134,8 +134,8 @@ class DbnFeed(BaseFeed):
         return self._table.names
 
     @property
-    def capacity(self) -> int:
-        return self._capacity
+    def max_symbols(self) -> int:
+        return self._max_symbols
 
     def count(self) -> int | None:
         """Ticks in all, where every record makes as many, the file is not compressed and nothing is left out."""
@@ -224,8 +224,8 @@ class DbnFeed(BaseFeed):
                 return None
         except OverflowError as error:
             return FormatError(
-                f"{error} is one symbol more than the {self._capacity} there is room for: give capacity= if the file "
-                "really has so many",
+                f"{error} is one symbol more than the {self._max_symbols} there is room for: give max_symbols= if the "
+                "file really has so many",
                 path=self._path,
                 offset=self._place(decoder),
             )
@@ -270,11 +270,11 @@ class DbnFeed(BaseFeed):
         for chunks in list(self._chunks):
             chunks.close()
 
-    def _checked_capacity(self, capacity: int | None) -> int:
+    def _checked_max_symbols(self, max_symbols: int | None) -> int:
         named = len(self._table.names)
-        if capacity is None:
+        if max_symbols is None:
             return named + _SPARE_BESIDE_NAMES if named else _SPARE_ALONE
-        return whole("capacity", capacity, max(1, named), (1 << 24) - 1)
+        return whole("max_symbols", max_symbols, max(1, named), (1 << 24) - 1)
 
     def _check_open(self) -> None:
         if self._closed:

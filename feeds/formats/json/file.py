@@ -56,7 +56,7 @@ class JsonFileFeed(BaseFeed):
         return self._ticks.names
 
     @property
-    def capacity(self) -> int:
+    def max_symbols(self) -> int:
         return self._max_symbols
 
     def batches(self) -> Iterator[TickBatch]:

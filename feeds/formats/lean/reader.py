@@ -88,7 +88,7 @@ class LeanFeed(BaseFeed):
         return self._symbols
 
     @property
-    def capacity(self) -> int:
+    def max_symbols(self) -> int:
         return len(self._symbols)
 
     def batches(self) -> Iterator[TickBatch]:

@@ -34,7 +34,7 @@ from strand.ticks import TICK, named
 
 __all__ = ["NpyFeed"]
 
-#: Keys from here up are taken for damage unless ``capacity`` is given: a table that size would be made for them.
+#: Keys from here up are taken for damage unless ``max_symbols`` is given: a table that size would be made for them.
 MAX_GUESSED_CAPACITY: Final = 1 << 22
 _INPUT_PIECE: Final = 1 << 16
 #: Of records that are read at one go: what a header says of their size and number is the file's word alone.
@@ -59,7 +59,7 @@ class NpyFeed(BaseFeed):
 
     Of an .npz the array ``ticks`` is read, or the only one beside ``symbols``, or the one named by ``array``. Names
     come from ``symbols`` (by index; ``symbol``: the one there is), else from the array ``symbols`` of an .npz, else
-    every name is empty. An array of one symbol without a key field needs ``symbol="NAME"``. ``capacity`` is found in
+    every name is empty. An array of one symbol without a key field needs ``symbol="NAME"``. ``max_symbols`` is found in
     one scan of the keys when neither names nor an argument give it.
 
     Raises ``FormatError`` for a dtype, key or value that cannot be a tick's (``on_error="skip"`` passes over such
@@ -82,7 +82,7 @@ class NpyFeed(BaseFeed):
         nulls: Literal["raise", "undefined"] = "raise",
         symbol: str | None = None,
         symbols: Sequence[str] | None = None,
-        capacity: int | None = None,
+        max_symbols: int | None = None,
         array: str | None = None,
         batch_ticks: int = 65536,
         on_error: Literal["raise", "skip"] = "raise",
@@ -138,17 +138,17 @@ class NpyFeed(BaseFeed):
         if not keyed and len(names or ()) != 1:
             raise ConfigurationError("symbol: name the one symbol of the file, or map instrument_id by columns")
         # Until it is known the only bound is the field's own.
-        self._capacity = 1 << 32
-        self._capacity = self._capacity_for(capacity, names)
+        self._max_symbols = 1 << 32
+        self._max_symbols = self._max_symbols_for(max_symbols, names)
         names = names or ()
-        self._symbols = names + ("",) * (self._capacity - len(names))
+        self._symbols = names + ("",) * (self._max_symbols - len(names))
 
-    def _capacity_for(self, given: int | None, names: tuple[str, ...] | None) -> int:
+    def _max_symbols_for(self, given: int | None, names: tuple[str, ...] | None) -> int:
         """What is given; else as many as there are names, or as the keys of the file need."""
         if given is None:
             return self._scan() if names is None else max(1, len(names))
-        if whole("capacity", given, 1) < len(names or ()):
-            raise ConfigurationError(f"capacity is {given}, and there are {len(names or ())} symbols")
+        if whole("max_symbols", given, 1) < len(names or ()):
+            raise ConfigurationError(f"max_symbols is {given}, and there are {len(names or ())} symbols")
         return given
 
     def _own_map(self) -> RecordColumns | None:
@@ -183,8 +183,8 @@ class NpyFeed(BaseFeed):
         return self._symbols
 
     @property
-    def capacity(self) -> int:
-        return self._capacity
+    def max_symbols(self) -> int:
+        return self._max_symbols
 
     def count(self) -> int | None:
         """The records, where each is a tick and none may be left out."""
@@ -303,11 +303,11 @@ class NpyFeed(BaseFeed):
             raise self._bad_record(position + bad.index, f"{bad}: {MEND}") from None
 
     def _check_keys(self, keys: npt.NDArray[Any], position: int) -> None:
-        if len(keys) and int(keys.max()) >= self._capacity:
-            index = int(np.argmax(keys >= self._capacity))
+        if len(keys) and int(keys.max()) >= self._max_symbols:
+            index = int(np.argmax(keys >= self._max_symbols))
             raise self._bad_record(
                 position + index,
-                f"instrument_id is {int(keys[index])}, and the symbol table ends at {self._capacity - 1}: {MEND}",
+                f"instrument_id is {int(keys[index])}, and the symbol table ends at {self._max_symbols - 1}: {MEND}",
             )
 
     def _bad_record(self, index: int, problem: str) -> FormatError:
@@ -329,7 +329,7 @@ class NpyFeed(BaseFeed):
             pass  # found again, and told, where the ticks before it have been given
         if highest >= MAX_GUESSED_CAPACITY:
             raise self._bad_record(
-                at, f"instrument_id is {highest}: give capacity= if the file really has so many instruments"
+                at, f"instrument_id is {highest}: give max_symbols= if the file really has so many instruments"
             )
         return max(1, highest + 1)
 

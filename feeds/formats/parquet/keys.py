@@ -50,7 +50,7 @@ class Keys:
         names: Sequence[str] | None,
         one: str | None,
         keeps: Callable[[str], bool],
-        capacity: int,
+        max_symbols: int,
         path: str | Path,
         schema: Any,
     ) -> None:
@@ -69,15 +69,15 @@ class Keys:
         self._fixed: npt.NDArray[np.bool_] | None = None
         self._kind = "one"
         self.column = ""
-        self.capacity = capacity
+        self.max_symbols = max_symbols
         self.names: list[str] = []
         if one is not None:
             if columns.of.get("symbol") is not None:
                 raise ConfigurationError("symbol: the file has a column of symbols; leave it out by columns")
-            self.names, self.capacity = [check_name("symbol", one)], 1
+            self.names, self.max_symbols = [check_name("symbol", one)], 1
         elif names is not None and "symbol" not in columns.of:
             self._kind, self.column = "own", columns.of.get("instrument_id", "")
-            self.names, self.capacity = list(names), max(1, len(names))
+            self.names, self.max_symbols = list(names), max(1, len(names))
             self.problem = f"holds a key beyond the file's {len(names)} symbols"
             if not self.column:
                 raise FormatError("its column 'instrument_id' is missing", path=path)
@@ -260,7 +260,7 @@ class Keys:
         import pyarrow.types as kinds
 
         first = len(self.names)
-        names = [value if isinstance(value, str) else f"id:{value}" for value in told[: self.capacity - first]]
+        names = [value if isinstance(value, str) else f"id:{value}" for value in told[: self.max_symbols - first]]
         bad = [at for at, name in enumerate(names) if name_problem(name)]
         if names:
             new = new[: len(names)]
@@ -275,8 +275,8 @@ class Keys:
             self.names += names
         if len(names) < len(told):
             raise OverflowError(
-                f"{told[len(names)]!r} is one symbol more than the {self.capacity} there is room for: give capacity= "
-                "if the file really has so many"
+                f"{told[len(names)]!r} is one symbol more than the {self.max_symbols} there is room for: give "
+                "max_symbols= if the file really has so many"
             )
 
 

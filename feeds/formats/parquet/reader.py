@@ -83,8 +83,8 @@ class ParquetFeed(BaseFeed):
     ``ticks``: what the ticks mean, a ``TicksAre``: what is a trade, and what a fill does to its order; ``"plain"``,
     unless the file says it.
 
-    ``on_error``: ``"raise"``, or ``"skip"`` to pass over bad rows, counting and sampling them. ``capacity``: the most
-    symbols, 65,536 by default. ``select``: row groups whose statistics lie outside it are not read, other rows are
+    ``on_error``: ``"raise"``, or ``"skip"`` to pass over bad rows, counting and sampling them. ``max_symbols``: 65,536
+    by default. ``select``: row groups whose statistics lie outside it are not read, other rows are
     passed over before they become ticks. ``batch_ticks``: the most rows read at a time.
 
     Raises FormatError for a file without usable columns, TruncatedFeedError for one that is cut, ConfigurationError for
@@ -105,7 +105,7 @@ class ParquetFeed(BaseFeed):
         time_zone: str | None = None,
         ticks: TicksAre | None = None,
         nulls: Literal["raise", "undefined"] = "raise",
-        capacity: int | None = None,
+        max_symbols: int | None = None,
         on_error: Literal["raise", "skip"] = "raise",
         select: Selection | None = None,
         batch_ticks: int = 131072,
@@ -162,7 +162,7 @@ class ParquetFeed(BaseFeed):
             names=None if own is None else own.symbols,
             one=catalogue.symbol if symbol is None and catalogue is not None else symbol,
             keeps=self._select.keeps,
-            capacity=_SPARE if capacity is None else whole("capacity", capacity, 1, 1 << 24),
+            max_symbols=_SPARE if max_symbols is None else whole("max_symbols", max_symbols, 1, 1 << 24),
             path=self._path,
             schema=self._source.schema,
         )
@@ -207,8 +207,8 @@ class ParquetFeed(BaseFeed):
         return self._names
 
     @property
-    def capacity(self) -> int:
-        return self._keys.capacity
+    def max_symbols(self) -> int:
+        return self._keys.max_symbols
 
     def count(self) -> int | None:
         """The rows, where nothing is left out and the file says how many it has."""

@@ -424,10 +424,10 @@ def test_records_before_a_bad_key_come_first_and_skip_goes_on_behind_it(tmp_path
     ticks["sequence"] = np.arange(1000)
     ticks["instrument_id"][[333, 700]] = 9
     write_npy(tmp_path / "a.npy", ticks)
-    found = outcome(tmp_path / "a.npy", "bad record", symbols=(), capacity=1)
+    found = outcome(tmp_path / "a.npy", "bad record", symbols=(), max_symbols=1)
     assert isinstance(found.error, FormatError)
     np.testing.assert_array_equal(found.ticks["sequence"], np.arange(333))
-    with NpyFeed(tmp_path / "a.npy", capacity=1, on_error="skip") as feed:
+    with NpyFeed(tmp_path / "a.npy", max_symbols=1, on_error="skip") as feed:
         kept = np.concatenate([batch.copy() for batch in feed.batches()])
     np.testing.assert_array_equal(kept["sequence"], np.delete(np.arange(1000), [333, 700]))
     assert feed.skipped.counts == {"bad record": 2}

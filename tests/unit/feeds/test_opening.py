@@ -420,3 +420,11 @@ def test_a_date_given_with_a_time_of_day_serves_files_that_have_none(tmp_path: P
     assert 0 < len(chosen) < len(ticks)
     with pytest.raises(ConfigurationError, match="date: no option of NpyFeed"):
         feeds.open(tmp_path / "a.npz", date="2020-01-30")
+
+
+def test_the_old_name_of_max_symbols_is_refused_with_the_new_one(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", zeros(1))
+    with pytest.raises(ConfigurationError, match="capacity: is called max_symbols now"):
+        feeds.open(tmp_path / "a.npy", capacity=7)
+    with pytest.raises(ConfigurationError, match=r"Old\.capacity: is called max_symbols now"):
+        type("Old", (feeds.BaseFeed,), {"capacity": 7})

@@ -102,7 +102,7 @@ class Cut(Feed):
         return []
 
     @property
-    def capacity(self) -> int:
+    def max_symbols(self) -> int:
         return 501
 
     def batches(self) -> Iterator[TickBatch]:

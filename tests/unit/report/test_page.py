@@ -76,13 +76,13 @@ class Named:
 
     def __init__(self, names: Sequence[str], path: str = "named", ticks: int = 10_000) -> None:
         self.symbols = list(names)
-        self.capacity = len(self.symbols)
+        self.max_symbols = len(self.symbols)
         self.info = FeedInfo("own", path)
         self._ticks = ticks
 
     def batches(self) -> Iterator[npt.NDArray[Any]]:
         if self._ticks:
-            yield ticks_for(np.arange(self._ticks) % self.capacity, kind=2)
+            yield ticks_for(np.arange(self._ticks) % self.max_symbols, kind=2)
 
     def statistics(self) -> dict[str, int]:
         return {}

@@ -239,7 +239,7 @@ def test_a_name_is_one_symbol_whatever_its_number_in_a_feed() -> None:
     other = ArrayFeed(stamped([2, 4], 1, [1, 0]), ["MSFT", "AAPL"])
     feed = merged(one, other)
     assert list(feed.symbols) == ["AAPL", "MSFT"]
-    assert feed.capacity == 2
+    assert feed.max_symbols == 2
     assert read(feed)["instrument_id"].tolist() == [0, 0, 1, 1]
 
 
@@ -258,11 +258,11 @@ def test_venues_are_asked_of_feeds_that_say_them() -> None:
 def test_the_table_grows_with_those_of_the_feeds() -> None:
     learns = [["A"], ["A", "B"], ["A", "B", "", "C"]]
     ticks = stamped([0, 1, 2, 3, 4, 5, 6, 7, 8], 0, [0, 0, 0, 1, 1, 1, 3, 3, 3])
-    growing = ArrayFeed(ticks, [], capacity=10, learns=learns)
+    growing = ArrayFeed(ticks, [], max_symbols=10, learns=learns)
     fixed = ArrayFeed(stamped([0, 9], 1, [0, 1]), ["C", "B"])
     feed = merged(growing, fixed)
     assert list(feed.symbols) == ["C", "B"]
-    assert feed.capacity == 12
+    assert feed.max_symbols == 12
     found = read(feed)
     assert list(feed.symbols) == ["C", "B", "A"]
     names = [feed.symbols[number] for number in found["instrument_id"]]
@@ -271,7 +271,7 @@ def test_the_table_grows_with_those_of_the_feeds() -> None:
 
 
 def test_an_index_that_is_named_late_keeps_its_number() -> None:
-    late = ArrayFeed(stamped([1, 2, 3, 4], 0, 1), ["A"], capacity=5, learns=[["A"], ["A", "LATE"]])
+    late = ArrayFeed(stamped([1, 2, 3, 4], 0, 1), ["A"], max_symbols=5, learns=[["A"], ["A", "LATE"]])
     feed = merged(ArrayFeed(stamped([0], 1), ["B"]), late)
     numbers = read(feed)["instrument_id"].tolist()
     assert len(set(numbers[1:])) == 1
@@ -279,7 +279,7 @@ def test_an_index_that_is_named_late_keeps_its_number() -> None:
 
 
 def test_an_index_that_is_named_late_with_a_name_another_feed_has_goes_over_to_it() -> None:
-    late = ArrayFeed(stamped([1, 2, 3, 4], 0, 0), [], capacity=5, learns=[[], ["B"]])
+    late = ArrayFeed(stamped([1, 2, 3, 4], 0, 0), [], max_symbols=5, learns=[[], ["B"]])
     feed = merged(ArrayFeed(stamped([0], 1), ["B"]), late)
     numbers = read(feed)["instrument_id"].tolist()
     assert [feed.symbols[number] for number in numbers] == ["B", "", "", "", "B"]
@@ -291,20 +291,20 @@ def test_indices_without_names_are_one_symbol_where_they_are_equal() -> None:
     assert read(merged(one, other))["instrument_id"].tolist() == [0, 1, 1, 2]
 
 
-def test_an_index_beyond_a_feeds_capacity_is_its_fault() -> None:
+def test_an_index_beyond_a_feeds_max_symbols_is_its_fault() -> None:
     ticks, error = read_until_fault(merged(ArrayFeed(stamped([1, 2], 0, [0, 9]), ["A", "B"], path="day.npy")))
     assert len(ticks) == 1
     assert isinstance(error, FeedError)
-    assert str(error) == "day.npy: a tick's instrument_id is 9, and the feed's capacity 2"
+    assert str(error) == "day.npy: a tick's instrument_id is 9, and the feed's max_symbols 2"
 
 
-def test_more_symbols_than_capacity_are_an_error_that_says_so() -> None:
-    growing = ArrayFeed(stamped([1, 2, 3], 0, [0, 1, 2]), [], capacity=100)
-    feed = merged(growing, capacity=2)
+def test_more_symbols_than_max_symbols_are_an_error_that_says_so() -> None:
+    growing = ArrayFeed(stamped([1, 2, 3], 0, [0, 1, 2]), [], max_symbols=100)
+    feed = merged(growing, max_symbols=2)
     ticks, error = read_until_fault(feed)
     assert len(ticks) == 2
     assert isinstance(error, FeedError)
-    assert "capacity=" in str(error)
+    assert "max_symbols=" in str(error)
 
 
 # ---- faults, and what a feed does besides
@@ -376,7 +376,8 @@ def test_records_that_are_no_ticks_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"reorder_ns": -1}, {"reorder_ns": True}, {"on_disorder": "drop"}, {"batch_ticks": 0}, {"capacity": 0}]
+    "options",
+    [{"reorder_ns": -1}, {"reorder_ns": True}, {"on_disorder": "drop"}, {"batch_ticks": 0}, {"max_symbols": 0}],
 )
 def test_options_that_cannot_work_are_named(options: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(options))):

@@ -369,7 +369,7 @@ def test_a_file_refuses_more_symbols_than_it_can_number_and_arrays_take_a_millio
         SyntheticFeed(65_536, 1000).write_itch(tmp_path / "more.itch50")
     assert [p.name for p in tmp_path.iterdir()] == ["most.itch50"]
     feed = SyntheticFeed(1_000_000, 300_000)
-    assert feed.capacity == len(feed.symbols) == 1_000_001
+    assert feed.max_symbols == len(feed.symbols) == 1_000_001
     assert feed.symbols[-1] == "CEXHN"
     ticks = stream(300_000, symbols=1_000_000)
     Books().replay(ticks[:20_000])

@@ -345,7 +345,7 @@ def test_times_that_run_backwards_are_given_as_they_are_and_counted(tmp_path: Pa
 def test_more_symbols_than_there_may_be_are_an_error_that_names_the_option(tmp_path: Path) -> None:
     rows = [f"x,S{at},1700000000000000,1700000000000000,1,buy,1,2" for at in range(20)]
     feed = CsvFeed(write(tmp_path / "trades.csv", rows), max_symbols=10)
-    assert feed.capacity == 10
+    assert feed.max_symbols == 10
     ticks, error = drained(feed)
     assert (len(ticks), len(feed.symbols)) == (10, 10)
     assert "max_symbols is 10" in str(error)

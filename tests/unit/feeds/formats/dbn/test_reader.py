@@ -130,7 +130,7 @@ def test_names_follow_the_day_and_a_name_keeps_its_index(tmp_path: Path) -> None
     assert error is None
     assert names_of(feed, ticks) == ["AAA", "BBB", "AAA", "id:8", "id:7"]
     assert list(feed.symbols) == ["AAA", "BBB", "id:8", "id:7"]
-    assert feed.capacity == 2 + 4096
+    assert feed.max_symbols == 2 + 4096
     again, _ = read(feed)
     np.testing.assert_array_equal(again, ticks)
 
@@ -165,12 +165,12 @@ def test_a_symbol_mapping_in_the_stream_counts_from_where_it_stands(
 def test_more_instruments_than_there_is_room_for_are_an_error_with_the_place(tmp_path: Path) -> None:
     data = one_name()
     path = write(tmp_path, data + b"".join(ref.mbo(instrument=i) for i in range(7, 12)))
-    ticks, error = read(DbnFeed(path, capacity=3))
+    ticks, error = read(DbnFeed(path, max_symbols=3))
     assert names_of(DbnFeed(path), ticks[:1]) == ["ESH4"]
     assert len(ticks) == 3
     assert isinstance(error, FormatError)
     assert error.offset == len(data) + 3 * 56
-    assert "capacity" in str(error)
+    assert "max_symbols" in str(error)
 
 
 def test_a_selection_gives_what_masking_would(tmp_path: Path) -> None:
@@ -333,7 +333,7 @@ def test_what_is_no_metadata_is_refused(tmp_path: Path, head: bytes, error: type
 
 
 @pytest.mark.parametrize(
-    "options", [{"on_error": "x"}, {"levels": 0}, {"levels": 11}, {"batch_ticks": 0}, {"capacity": 0}]
+    "options", [{"on_error": "x"}, {"levels": 0}, {"levels": 11}, {"batch_ticks": 0}, {"max_symbols": 0}]
 )
 def test_options_that_cannot_work_are_refused_by_name(tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(options))):

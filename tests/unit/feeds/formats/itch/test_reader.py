@@ -132,7 +132,7 @@ def test_it_is_a_feed(tmp_path: Path, data: bytes) -> None:
     feed = ItchFeed(write(tmp_path, data))
     assert isinstance(feed, Feed)
     assert feed.info.format == "itch50"
-    assert feed.capacity == 65536
+    assert feed.max_symbols == 65536
 
 
 @pytest.mark.parametrize("options", [{"batch_ticks": 0}, {"batch_ticks": 5000}, {"on_error": "ignore"}])

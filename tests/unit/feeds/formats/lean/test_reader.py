@@ -66,7 +66,7 @@ def test_an_error_names_no_option_that_archives_lack(row: bytes, tmp_path: Path)
 def test_a_trade_row_becomes_a_trade_tick(tmp_path: Path) -> None:
     feed = LeanFeed(archive(tmp_path, TRADES))
     assert isinstance(feed, Feed)
-    assert (feed.symbols, feed.capacity, feed.info.date) == (("XYZ",), 1, "2013-10-09")
+    assert (feed.symbols, feed.max_symbols, feed.info.date) == (("XYZ",), 1, "2013-10-09")
     ticks = read(feed)
     opening = int(datetime(2013, 10, 9, 9, 30, tzinfo=ZoneInfo("America/New_York")).timestamp()) * 10**9
     assert ticks["ts_event"].tolist() == ticks["ts_recv"].tolist() == [opening, opening, opening + 5_000_000]

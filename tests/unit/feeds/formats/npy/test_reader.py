@@ -60,8 +60,8 @@ def test_ticks_written_are_the_ticks_read_in_batches_of_the_size_asked_for(
     assert isinstance(feed, Feed)
     assert [len(batch) for batch in feed.batches()][:-1] == [batch_ticks] * ((50 - 1) // batch_ticks)
     assert read(feed).tobytes() == ticks.tobytes()
-    assert feed.capacity == int(ticks["instrument_id"].max()) + 1
-    assert feed.symbols == ("",) * feed.capacity
+    assert feed.max_symbols == int(ticks["instrument_id"].max()) + 1
+    assert feed.symbols == ("",) * feed.max_symbols
     assert feed.statistics()["ticks"] == 50
     assert [path.name for path in tmp_path.iterdir()] == [name], "a scratch file was left"
 
@@ -102,7 +102,7 @@ def test_a_packed_npy_is_recognised_streamed_and_equal(tmp_path: Path, packing: 
     feed = open_feed(tmp_path / "20260105.npy.packed", batch_ticks=33)
     assert isinstance(feed, NpyFeed)
     assert feed.info.details["packed"] == packing.replace("lzma", "xz")
-    assert (feed.count(), feed.capacity) == (1000, 7)
+    assert (feed.count(), feed.max_symbols) == (1000, 7)
     assert read(feed).tobytes() == ticks.tobytes()
     assert np.concatenate([b.copy() for b in feed.batches_from(967)]).tobytes() == ticks[967:].tobytes()
 
@@ -115,7 +115,7 @@ def test_a_packed_npy_that_is_cut_gives_what_there_is_or_says_why_not(tmp_path: 
         write_anew(tmp_path / "a.npy.gz", packed[:cut])
         got = 0
         with pytest.raises(TruncatedFeedError):
-            for batch in NpyFeed(tmp_path / "a.npy.gz", capacity=7).batches():
+            for batch in NpyFeed(tmp_path / "a.npy.gz", max_symbols=7).batches():
                 got += len(batch)
         given.add(got)
     assert given == set(range(21))
@@ -127,7 +127,7 @@ def test_faults_behind_a_packed_array_of_nothing_are_found(tmp_path: Path) -> No
     for damaged in (packed[:-1], packed[:-8], packed + b"garbage!!"):
         (tmp_path / "a.npy.gz").write_bytes(damaged)
         with pytest.raises(FeedError, match="gzip data"):
-            read(NpyFeed(tmp_path / "a.npy.gz", capacity=7))
+            read(NpyFeed(tmp_path / "a.npy.gz", max_symbols=7))
 
 
 def header(descr: str, shape: str, padding: int = 0) -> bytes:
@@ -180,7 +180,7 @@ def test_opening_an_archive_of_ones_own_takes_no_more_than_it_holds(tmp_path: Pa
 
 def test_an_npz_that_inflates_beyond_the_ratio_is_refused_on_the_way(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "a.npz", ticks=zeros(1 << 16))
-    feed = NpyFeed(tmp_path / "a.npz", capacity=1, batch_ticks=1024, limits=InflateLimits(ratio_after_bytes=1 << 20))
+    feed = NpyFeed(tmp_path / "a.npz", max_symbols=1, batch_ticks=1024, limits=InflateLimits(ratio_after_bytes=1 << 20))
     with pytest.raises(FormatError, match="max_ratio"):
         read(feed)
     assert len(read(NpyFeed(tmp_path / "a.npz", limits=InflateLimits(max_ratio=10_000)))) == 1 << 16
@@ -193,7 +193,7 @@ def test_an_npz_with_a_flipped_bit_is_refused_by_its_checksum(tmp_path: Path) ->
         data[archive.getinfo("ticks.npy").header_offset + 3000] ^= 1
     (tmp_path / "a.npz").write_bytes(data)
     with pytest.raises(FormatError, match="damaged"):
-        read(NpyFeed(tmp_path / "a.npz", capacity=7))
+        read(NpyFeed(tmp_path / "a.npz", max_symbols=7))
 
 
 def test_a_file_cut_at_any_byte_is_refused_with_the_place(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_other_records_become_ticks_through_a_map(tmp_path: Path) -> None:
     assert ticks["action"].tolist() == [b"T", b"T", b"A"]
     assert set(ticks["kind"].tolist()) == {2}
     assert set(ticks["side"].tolist()) == {b"B"}
-    assert feed.capacity == 2
+    assert feed.max_symbols == 2
     assert feed.statistics()["rows_rounded"] == 2
 
 
@@ -298,7 +298,7 @@ def test_fields_without_a_source_have_their_neutral_values(tmp_path: Path) -> No
     assert ticks["price"].tolist() == [UNDEF_PRICE] * 3
     assert ticks["action"].tolist() == ticks["side"].tolist() == [b"N"] * 3
     assert ticks["instrument_id"].tolist() == [0, 0, 0]
-    assert (feed.capacity, feed.symbols) == (1, ("ONE",))
+    assert (feed.max_symbols, feed.symbols) == (1, ("ONE",))
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_fields_without_a_source_have_their_neutral_values(tmp_path: Path) -> No
         ({"columns": {"size": 3}}, "columns.size: give a column's name, a table"),
         ({"price_unit": "0.1"}, "price_unit: give columns too"),
         ({"columns": MAP, "batch_ticks": 0}, "batch_ticks"),
-        ({"columns": MAP, "symbols": ["A", "B"], "capacity": 1}, "capacity is 1"),
+        ({"columns": MAP, "symbols": ["A", "B"], "max_symbols": 1}, "max_symbols is 1"),
     ],
 )
 def test_an_option_that_cannot_work_is_refused_where_it_is_given(
@@ -357,7 +357,7 @@ def test_a_value_that_does_not_fit_is_refused_with_its_record(
     array[field][2] = value
     path = save(tmp_path / "a.npy", array)
     with pytest.raises(FormatError, match=f"byte \\d+: record 3: .*'{field}'.*{words}") as caught:
-        read(NpyFeed(path, columns=MAP, capacity=2, batch_ticks=1, inexact="round"))
+        read(NpyFeed(path, columns=MAP, max_symbols=2, batch_ticks=1, inexact="round"))
     assert caught.value.offset == path.stat().st_size - EVENT.itemsize
 
 
@@ -436,7 +436,7 @@ def test_an_empty_array_is_an_empty_feed(tmp_path: Path) -> None:
     write_npy(tmp_path / "a.npy", zeros(0))
     feed = NpyFeed(tmp_path / "a.npy")
     assert list(feed.batches()) == []
-    assert feed.capacity == 1
+    assert feed.max_symbols == 1
 
 
 def test_a_file_of_the_layout_before_is_converted(tmp_path: Path) -> None:

@@ -274,7 +274,7 @@ def test_a_file_without_symbols_needs_one_and_numbers_become_names(tmp_path: Pat
         ParquetFeed(path)
     feed = ParquetFeed(path, symbol="X")
     assert names_of(feed, read(feed)[0]) == ["X", "X"]
-    assert feed.capacity == 1
+    assert feed.max_symbols == 1
     feed = ParquetFeed(parquet(tmp_path, table(3, symbol=None, instrument_id=pa.array([9, 7, 9]))))
     assert names_of(feed, read(feed)[0]) == ["id:9", "id:7", "id:9"]
 
@@ -293,7 +293,7 @@ def test_a_file_without_symbols_needs_one_and_numbers_become_names(tmp_path: Pat
         {"price_unit": "0.3"},
         {"size_unit": "0"},
         {"batch_ticks": 0},
-        {"capacity": 0},
+        {"max_symbols": 0},
         {"symbol": "X"},
     ],
 )
@@ -304,9 +304,9 @@ def test_options_that_cannot_work_are_refused_by_name(tmp_path: Path, options: d
 
 def test_more_symbols_than_there_is_room_for_are_an_error(tmp_path: Path) -> None:
     path = parquet(tmp_path, table(10, symbol=pa.array(list("ABCDEFGHIJ"))))
-    _, error = read(ParquetFeed(path, capacity=3))
+    _, error = read(ParquetFeed(path, max_symbols=3))
     assert isinstance(error, FormatError)
-    assert "capacity" in str(error)
+    assert "max_symbols" in str(error)
 
 
 def keys_of(path: Path, column: str, batches: list[Any], **options: Any) -> tuple[ParquetFeed, list[str]]:
@@ -443,7 +443,9 @@ def test_what_there_is_room_for_keeps_its_number_after_an_overflow(
     tmp_path: Path, values: list[Any], encoded: bool
 ) -> None:
     column = pa.array(values)
-    feed = ParquetFeed(arrow(tmp_path, table(4, symbol=column.dictionary_encode() if encoded else column)), capacity=2)
+    feed = ParquetFeed(
+        arrow(tmp_path, table(4, symbol=column.dictionary_encode() if encoded else column)), max_symbols=2
+    )
     for _ in range(2):
         ticks, error = read(feed)
         assert len(ticks) == 0
@@ -681,7 +683,7 @@ def test_what_strand_writes_it_reads_back_bit_for_bit_and_others_can_read_it(tmp
     assert error is None
     assert again.tobytes() == ticks.tobytes()
     assert list(feed.symbols) == names
-    assert (feed.capacity, feed.info.date, feed.info.venue) == (6, "2020-01-02", "V")
+    assert (feed.max_symbols, feed.info.date, feed.info.venue) == (6, "2020-01-02", "V")
     by_pyarrow = pq.read_table(tmp_path / "a.parquet")
     assert by_pyarrow["symbol"].to_pylist() == [names[i] for i in ticks["instrument_id"].tolist()]
     assert by_pyarrow["price"].to_pylist() == ticks["price"].tolist()

@@ -58,7 +58,7 @@ def check_same(live: WebSocketFeed, ticks: np.ndarray, record: Path) -> Recorded
     assert isinstance(feed, RecordedMessages)
     np.testing.assert_array_equal(ticks_of(feed), ticks)
     assert list(feed.symbols) == list(live.symbols)
-    assert feed.capacity == live.capacity
+    assert feed.max_symbols == live.max_symbols
     assert feed.statistics() == live.statistics()
     assert list(feed.events) == list(live.events)
     return feed

@@ -82,14 +82,14 @@ static void decide(sd_publisher *p, int64_t n, int trial_over) {
   }
   /* On one core a worker's time is the publisher's too: handing records over saves nothing, and inline execution leaves nobody idle. */
   const double most = p->one_core ? UNKNOWN : p->enqueue_cost.n >= SAMPLES ? CLEARLY * cost_of(&p->enqueue_cost) : 0;
-  int better = cost_of(&p->inline_cost) < most ? INLINE : ENQUEUE;
+  int better = cost_of(&p->inline_cost) < most ? BY_INLINE : BY_ENQUEUE;
   if (better != p->better) {
     p->better = better;
     p->next_trial = p->interval = FIRST_INTERVAL;
-  } else if (p->next_trial <= 0 && !(p->one_core && better == INLINE)) {
+  } else if (p->next_trial <= 0 && !(p->one_core && better == BY_INLINE)) {
     p->on_trial = 1;
     /* What was true some time ago may be so no more. */
-    if (better == INLINE) p->enqueue_cost.n = 0;
+    if (better == BY_INLINE) p->enqueue_cost.n = 0;
     else p->inline_cost.n = 0;
     p->interval = p->interval < LAST_INTERVAL / 16 ? 16 * p->interval : LAST_INTERVAL;
   }
@@ -105,8 +105,8 @@ static void forget_sample(sd_publisher *p) {
 
 /* Nonzero: a trial that was over with it, as if all samples had cost as much. */
 static int end_warm_up(sd_publisher *p) {
-  int over =
-      p->on_trial && p->better == INLINE && (double)p->spent > DEARER * cost_of(&p->inline_cost) * (double)p->sampled;
+  int over = p->on_trial && p->better == BY_INLINE &&
+             (double)p->spent > DEARER * cost_of(&p->inline_cost) * (double)p->sampled;
   for (int i = 0; over && i < SAMPLES; i++) learn(&p->enqueue_cost, p->spent, p->sampled);
   forget_sample(p);
   return over;
@@ -151,7 +151,7 @@ int64_t sd_records_inline(sd_dispatcher *d, sd_publisher *p) {
     p->interval = FIRST_INTERVAL;
     p->on_trial = 1;
   }
-  if (p->on_trial == (p->better == INLINE)) return 0;
+  if (p->on_trial == (p->better == BY_INLINE)) return 0;
   if (p->on_trial && p->in_a_row < LONG_LEAST && !p->one_core) return 0;
   /* The first trial of all brings rows into the caches: a short run would tell of little else. */
   int64_t most = !p->on_trial || (!p->runs && !p->enqueue_cost.n) ? RUN_MOST : p->runs ? TRIAL_MOST : WARM_UP;

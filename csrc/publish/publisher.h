@@ -60,7 +60,7 @@ typedef struct sd_cost {
 } sd_cost;
 
 /* Which way records are published. */
-enum { ENQUEUE = 0, INLINE = 1 };
+enum { BY_ENQUEUE = 0, BY_INLINE = 1 };
 
 struct sd_publisher {
   uint32_t *group_of;  /* a strand: its place in groups[], or while it is owned its records; 0 between chunks */

@@ -99,8 +99,8 @@ class BaseFeed(ABC):
     def __init__(self) -> None:
         self.skipped = Skipped()
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
         if "capacity" in vars(cls):
             raise ConfigurationError(f"{cls.__name__}.capacity: is called max_symbols now")
 

@@ -264,7 +264,7 @@ class BackgroundReader(Generic[Room, T]):
 
     @property
     def is_open(self) -> bool:
-        """Whether it has not been closed."""
+        """True until it is closed."""
         return self._finalizer.alive
 
     @property

@@ -30,7 +30,7 @@ CHECKS: Final = {
     "hostile": ("make hostile", r"(?m)^all .*"),
     "tsan": ("make tsan DURATION=1800", r"\d+ rounds, .*"),
     "aarch64": ("make aarch64 DURATION=600", r"\d+ rounds, .*"),
-    "fuzz": ("make fuzz DURATION=300", r"[\d,]+ inputs tried, .*"),
+    "fuzz": ("make fuzz DURATION=60", r"[\d,]+ inputs tried, .*"),
 }
 HEAD: Final = """# What was proven last, at length
 

@@ -84,7 +84,7 @@ class Lifecycle:
                     # The fourth is who called Dispatcher.start, or entered it.
                     warnings.warn(f"{state.unpinned}; cores=None asks for that", RuntimeWarning, stacklevel=4)
         except BaseException:
-            # The block has not been entered, and nobody leaves it.
+            # __exit__ runs only after __enter__ has returned, so the stop is done here.
             self._close(drained=False)
             raise
 

@@ -1,4 +1,4 @@
-"""What the parts of a dispatcher share: the engine, who is inside, and how the run stands."""
+"""The state that the parts of a dispatcher share: the engine, the threads inside it, and how far the run is."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ HandlerLike = Handler | str | type
 
 @dataclass(frozen=True, kw_only=True)
 class SingleHandler(Handler):
-    """A handler that is none of several.
+    """A handler that is not a chain.
 
     ``outputs``: dtypes of the records it emits, by name, in the order of its numbers. ``params``: the parameters that
     a symbol has, None where it has none.
@@ -177,7 +177,7 @@ class SingleHandler(Handler):
 
     @property
     def sees_chain(self) -> bool:
-        """Whether in a chain it is given the chain's whole row, of which its own is a part."""
+        """True where a chain gives it the chain's whole row instead of its own part."""
         return False
 
     def bind(self, context: BindContext) -> BoundHandler:

@@ -71,7 +71,7 @@ class BoundHandler(ABC):
     @property
     @abstractmethod
     def for_engine(self) -> NativeFunction | RunByPython:
-        """What the engine is told of it."""
+        """The function that the engine calls, or that Python runs it, with its timers and its end."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -110,7 +110,7 @@ def native(
     first one is its output 0. ``wake`` and ``finish``: an ``sd_wake_fn`` that runs at timers and an ``sd_finish_fn``
     for the end of a run, by name or likewise; ``yields`` promises to return where ``ctx->yield`` says so, and gets more
     than one tick a call in spite of timers.
-    Raises ConfigurationError when the object or the function cannot be found, and for an option that it has not.
+    Raises ConfigurationError when the object or the function cannot be found, and for an unknown option.
     """
     refuse_unknown(unknown, options_of(native), "strand.native", RENAMED)
     dtype, emitted = row_dtype(state), output_dtypes(outputs)

@@ -61,8 +61,8 @@ class Parameters:
     def records(self, name: str, table: SymbolTable) -> npt.NDArray[Any]:
         """One record a symbol of the table, shape (n_symbols,), read-only. ``name``: the handler's.
 
-        What a symbol is not given it takes from ``"*"``, and then from the defaults. Raises UnknownSymbolError for a
-        name that is not in the table, ConfigurationError for a parameter that is nowhere or does not fit its field.
+        A symbol takes a value that it is not given from ``"*"``, else from the defaults. Raises UnknownSymbolError for
+        a name that is not in the table, ConfigurationError for a parameter that is nowhere or does not fit its field.
         """
         others, fields = self.others, self.dtype.names or ()
         found = np.zeros(len(table), self.dtype)

@@ -645,7 +645,7 @@ static void watermark_script(void *unused, unsigned fiber) {
 static const char *watermark_holds(void) {
   uint32_t publishers = one_of(1, 2), workers = one_of(1, 2);
   sd_config c = usual(3, workers, publishers);
-  /* Without positions nobody is told of the numbers; of one publisher they are known. */
+  /* Without positions no handler sees the numbers. Those of a single publisher are known. */
   c.sizes.has_positions = publishers > 1 || sd_scheduler_random(2);
   c.on_full = (int32_t)(uint32_t[]){SD_BLOCK, SD_BLOCK, SD_DROP_NEWEST, SD_DROP_OLDEST}[sd_scheduler_random(4)];
   c.capacity = one_of(1, 7);
@@ -836,7 +836,7 @@ static int emits_three(const record *t, int64_t i, sd_context *ctx) {
   return 0;
 }
 
-/* Both participants handle, and what is merged has room for a record at least. */
+/* Both participants handle records, and the merger's target has room for at least one record. */
 static void three_script(void *unused, unsigned fiber) {
   static const char *const calls[] = {"a", "b", "ab", "ba", "aab"};
   uint32_t participant = enter();

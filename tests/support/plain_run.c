@@ -16,7 +16,7 @@ static int no_more(sd_context *ctx, sd_output_writer *writer) {
   return -1;
 }
 
-/* A alarm for what is past is one for the next moment. */
+/* An alarm for a time that is past is set to the next ns. */
 static void wake_at(sd_context *ctx, uint32_t key, int64_t ns) {
   plain_run *run = ctx->engine;
   run->alarms[key] = ns && ns <= (int64_t)run->now ? run->now + 1 : (uint64_t)ns;

@@ -119,7 +119,7 @@ HEAD = b"two words a line\n"
 
 
 class LinesFeed(BaseFeed):
-    """A file of lines, a symbol and a size on each; the reader of a format as ``strand.feeds.open`` makes it."""
+    """Reads lines of a symbol and a size. ``strand.feeds.open`` makes such a reader for its format."""
 
     symbols: Sequence[str] = ("AA", "BB")
 

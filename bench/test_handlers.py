@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pytest
 
 from strand import TICK, Dispatcher, Handler, batch_handler, handler, object_handler
+from strand.binding.space import Space
 from strand.feeds.synthetic.market import route_stream
 from strand.handlers import COUNT_ROW, VWAP_ROW, resolve
 from strand.handlers.bound import BindContext, BoundNative
@@ -78,7 +79,7 @@ def in_turn(ways: dict[str, Callable[[], None]]) -> dict[str, float]:
 def caller(like: Handler, ticks: npt.NDArray[Any]) -> Callable[[], None]:
     """Runs a native handler over the ticks as a worker does, a block of records a call."""
     stride = -(-like.state.itemsize // 64) * 64
-    bound = like.bind(BindContext(SymbolTable(SYMBOLS), TICK, "instrument_id", stride))
+    bound = like.bind(BindContext(SymbolTable(SYMBOLS), TICK, "instrument_id", stride, Space()))
     assert isinstance(bound, BoundNative)
     function = bound.function
     rows = np.zeros(SYMBOLS * stride, np.uint8)

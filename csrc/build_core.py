@@ -24,12 +24,13 @@ if not sys.platform.startswith("linux") or platform.machine() not in ("x86_64", 
 
 
 def _below_csrc(pattern: str) -> list[Path]:
-    """Declarations build on the engine's, these on those of engine/, and a folder's on its file of the same name."""
+    """Declarations build on the engine's, these on those of memory/ and engine/, and a folder's on its file of the same
+    name."""
     engine = (CSRC / "engine_rooms").read_text("utf-8").split()
 
     def place(path: Path) -> tuple[object, ...]:
         room, name = path.parent, path.parent.name
-        return name != "engine", name not in engine, room, path.stem != name, path
+        return name != "memory", name != "engine", name not in engine, room, path.stem != name, path
 
     return sorted(CSRC.rglob(pattern), key=place)
 

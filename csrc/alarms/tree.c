@@ -1,49 +1,34 @@
 #include "alarms/tree.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "sd_error.h"
-
 enum { A_LINE = SD_LINE / sizeof(uint64_t), DEEPEST = 32 };
 
 /* A strand without symbols has a root too. */
 static uint64_t nodes_of(uint32_t symbols) { return (2 * (uint64_t)symbols / A_LINE + 1) * A_LINE; }
 
-int sd_alarms_create(sd_alarms *w, const uint32_t *strand_of, uint32_t n_symbols, uint32_t n_strands) {
-  uint64_t nodes = 0;
-  uint32_t symbols = 0;
-  w->tree = calloc(n_strands, sizeof *w->tree);
-  w->place = calloc(n_symbols, sizeof *w->place);
-  w->symbols = calloc(n_symbols, sizeof *w->symbols);
-  if (!w->tree || !w->place || !w->symbols) return SD_E_NO_MEMORY;
-  for (uint32_t i = 0; i < n_symbols; i++) w->tree[strand_of[i]].n++;
-  for (uint32_t i = 0; i < n_strands; i++) nodes += nodes_of(w->tree[i].n);
-  w->nodes = aligned_alloc(SD_LINE, nodes * sizeof *w->nodes);
-  if (!w->nodes) return SD_E_NO_MEMORY;
-  for (uint64_t i = 0; i < nodes; i++) sd_init(&w->nodes[i], SD_NEVER);
-  nodes = 0;
-  for (uint32_t i = 0; i < n_strands; i++) {
-    w->tree[i].node = w->nodes + nodes;
-    w->tree[i].symbol = w->symbols + symbols;
-    nodes += nodes_of(w->tree[i].n);
-    symbols += w->tree[i].n;
-    w->tree[i].n = 0;
-  }
-  for (uint32_t i = 0; i < n_symbols; i++) {
-    sd_alarm_tree *t = &w->tree[strand_of[i]];
-    w->place[i] = (sd_alarm_place){strand_of[i], t->n};
-    w->symbols[(t->symbol - w->symbols) + t->n++] = i;
-  }
-  for (uint32_t i = 0; i < n_symbols; i++) w->place[i].leaf += w->tree[strand_of[i]].n;
-  return SD_OK;
+/* No way of dealing them out takes more: a tree has a line at most beside two nodes for each of its symbols. */
+uint64_t sd_alarm_nodes(uint32_t n_symbols, uint32_t n_strands) {
+  return 2 * (uint64_t)n_symbols + (uint64_t)n_strands * A_LINE;
 }
 
-void sd_alarms_destroy(sd_alarms *w) {
-  free(w->tree);
-  free(w->place);
-  free(w->nodes);
-  free(w->symbols);
+void sd_alarms_start(const sd_alarms *w, const uint32_t *strand_of, uint32_t n_symbols, uint32_t n_strands) {
+  uint64_t nodes = 0;
+  uint32_t symbols = 0;
+  for (uint32_t i = 0; i < n_symbols; i++) w->span[strand_of[i]].n++;
+  for (uint32_t i = 0; i < n_strands; i++) {
+    sd_alarm_span *span = &w->span[i];
+    span->node = nodes;
+    span->symbol = symbols;
+    nodes += nodes_of(span->n);
+    symbols += span->n;
+    span->n = 0;
+  }
+  for (uint64_t i = 0; i < nodes; i++) sd_init(&w->nodes[i], SD_NEVER);
+  for (uint32_t i = 0; i < n_symbols; i++) {
+    sd_alarm_span *span = &w->span[strand_of[i]];
+    w->place[i] = (sd_alarm_place){strand_of[i], span->n};
+    w->symbols[span->symbol + span->n++] = i;
+  }
+  for (uint32_t i = 0; i < n_symbols; i++) w->place[i].leaf += w->span[strand_of[i]].n;
 }
 
 uint32_t sd_alarm_first(const sd_alarm_tree *t) {

@@ -18,21 +18,33 @@ typedef struct sd_alarm_tree {
   uint32_t n;
 } sd_alarm_tree;
 
+/* Where a strand's tree lies among all. */
+typedef struct sd_alarm_span {
+  uint64_t node;
+  uint32_t symbol, n;
+} sd_alarm_span;
+
 /* Where a symbol's alarm is. */
 typedef struct sd_alarm_place {
   uint32_t strand, leaf; /* the leaf is a node of the strand's tree */
 } sd_alarm_place;
 
 typedef struct sd_alarms {
-  sd_alarm_tree *tree;   /* a strand */
+  sd_alarm_span *span;   /* a strand */
   sd_alarm_place *place; /* a symbol */
-  sd_a64 *nodes;
-  uint32_t *symbols;
+  uint32_t *symbols;     /* a symbol */
+  sd_a64 *nodes;         /* sd_alarm_nodes() of them, at a cache line */
 } sd_alarms;
 
-/* From the strand of each symbol, all at SD_NEVER. SD_E_NO_MEMORY. */
-int sd_alarms_create(sd_alarms *w, const uint32_t *strand_of, uint32_t n_symbols, uint32_t n_strands);
-void sd_alarms_destroy(sd_alarms *w);
+/* How many nodes the trees of so many symbols have, on so many strands. */
+uint64_t sd_alarm_nodes(uint32_t n_symbols, uint32_t n_strands);
+/* All alarms at SD_NEVER, from the strand of each symbol; w's memory is there, and zero. */
+void sd_alarms_start(const sd_alarms *w, const uint32_t *strand_of, uint32_t n_symbols, uint32_t n_strands);
+
+static inline sd_alarm_tree sd_alarm_tree_of(const sd_alarms *w, uint32_t strand) {
+  const sd_alarm_span *span = &w->span[strand];
+  return (sd_alarm_tree){w->nodes + span->node, w->symbols + span->symbol, span->n};
+}
 
 /* When the strand's next timer is due, to its owner. */
 static inline uint64_t sd_alarm_next(const sd_alarm_tree *t) {

@@ -6,6 +6,7 @@
 
 #include "base/atomic.h"
 #include "emit/alarm_merge.h"
+#include "memory/space.h"
 #include "sd_handler.h"
 
 struct sd_dispatcher;
@@ -36,35 +37,47 @@ enum {
 /* Bytes of a merged record before its declared ones: number, sequence, time, key. */
 #define SD_MERGED_HEAD 28
 
+/* In the arena, as all that is emitted. A chunk is named by its index in the pool. */
 typedef struct sd_chunk {
-  struct sd_chunk *next; /* the buffer's next one; written before a buffer says that it is filled beyond this one */
-  uint64_t top;          /* the merger's: the greatest number in it, a timer's time, as far as it was read */
-  uint32_t index;        /* in the pool's table */
-  sd_a32 mixed; /* its numbers do not rise from one entry to the next, beginning after those of the chunk before */
+  uint32_t next; /* the buffer's next one; written before a buffer says that it is filled beyond this one */
+  sd_a32 mixed;  /* its numbers do not rise from one entry to the next, beginning after those of the chunk before */
+  uint64_t top;  /* the merger's: the greatest number in it, a timer's time, as far as it was read */
 } sd_chunk;
 
-/* Chunks of all buffers; those that are free go to who freed one last. */
-typedef struct sd_chunk_pool {
+/* Chunks of all buffers; those that are free go to who freed one last. In the arena. */
+typedef struct sd_chunk_list {
   sd_a32 lock;
-  sd_chunk *free;
-  sd_chunk **table;       /* of `most`; those of a slab lie in a row */
-  uint32_t n, room, most; /* handed out so far, in slabs, and at most */
-  sd_a64 bytes;           /* in use by buffers and by the merger's tables */
+  uint32_t free;               /* SD_NONE: there is none */
+  uint32_t n, filled, maximum; /* handed out so far, those there is memory for, and at most */
+  sd_a64 bytes;                /* in use by buffers and by the merger's tables */
+} sd_chunk_list;
+
+/* One process's way to them. */
+typedef struct sd_chunk_pool {
+  sd_chunk_list *list;
+  unsigned char *chunks;
+  sd_space *space;
   uint64_t soft_bytes;
 } sd_chunk_pool;
 
-/* What one participant emits to one output. */
+/* What one participant emitted to one output, for the merger. In the arena. */
+typedef struct sd_emitted_so_far {
+  SD_ALIGNED(2 * SD_LINE) sd_a64 filled; /* bytes of entries that may be read */
+  uint32_t first;                        /* chunk; written before anything is said to be filled */
+} sd_emitted_so_far;
+
+/* A participant's way to what it emits to one output, and the merger's. */
 typedef struct sd_emit_buffer {
   sd_output_writer writer; /* first: a writer is its buffer */
   struct sd_dispatcher *d;
-  sd_chunk *chunk;                       /* the one being filled */
-  uint64_t before;                       /* bytes of entries in those before it */
-  sd_chunk *done_chunk;                  /* where what is filled ends, ... */
-  unsigned char *done;                   /* ... and where in it */
-  sd_chunk *first;                       /* written before anything is said to be filled */
-  uint64_t least;                        /* while numbers rise: the next one has to be at least this */
-  uint32_t chunk_bytes;                  /* of entries in a chunk */
-  SD_ALIGNED(2 * SD_LINE) sd_a64 filled; /* bytes of entries that the merger may read */
+  const sd_chunk_pool *pool;
+  sd_emitted_so_far *so_far;
+  sd_chunk *chunk;      /* the one being filled */
+  uint64_t before;      /* bytes of entries in those before it */
+  sd_chunk *done_chunk; /* where what is filled ends, ... */
+  unsigned char *done;  /* ... and where in it */
+  uint64_t least;       /* while numbers rise: the next one has to be at least this */
+  uint32_t chunk_bytes; /* of entries in a chunk */
   /* the merger's */
   SD_ALIGNED(2 * SD_LINE) sd_chunk *reading;
   sd_chunk *oldest; /* from here to the one being read they have something that has not been handed out */
@@ -111,8 +124,16 @@ enum { SD_BUFFER_AHEAD = 1024 };
 
 static inline unsigned char *entries_of(sd_chunk *chunk) { return (unsigned char *)chunk + SD_CHUNK_HEADER; }
 
+static inline sd_chunk *chunk_at(const sd_chunk_pool *pool, uint32_t index) {
+  return (sd_chunk *)(void *)(pool->chunks + (size_t)index * SD_CHUNK_BYTES);
+}
+
+static inline uint32_t index_of(const sd_chunk_pool *pool, const sd_chunk *chunk) {
+  return (uint32_t)((size_t)((const unsigned char *)chunk - pool->chunks) / SD_CHUNK_BYTES);
+}
+
 static inline sd_emitted *entry_at(const sd_outputs *o, const sd_output *output, uint32_t ref) {
-  sd_chunk *chunk = o->pool.table[ref >> SD_REF_BITS];
+  sd_chunk *chunk = chunk_at(&o->pool, ref >> SD_REF_BITS);
   return (sd_emitted *)(entries_of(chunk) + (size_t)((ref & ((1u << SD_REF_BITS) - 1)) - 1) * output->entry_bytes);
 }
 
@@ -121,10 +142,10 @@ static inline uint32_t next_of(const sd_emitted *e) { return e->link & ~SD_BY_PY
 /* Goes on to the chunk that has the next entry, where there is one. */
 static inline void find_next(sd_emit_buffer *buffer) {
   if (!buffer->reading) {
-    buffer->reading = buffer->oldest = buffer->first;
+    buffer->reading = buffer->oldest = chunk_at(buffer->pool, buffer->so_far->first);
     buffer->at = entries_of(buffer->reading);
   } else if (buffer->at == entries_of(buffer->reading) + buffer->chunk_bytes) {
-    buffer->reading = buffer->reading->next;
+    buffer->reading = chunk_at(buffer->pool, buffer->reading->next);
     buffer->at = entries_of(buffer->reading);
   }
 }

@@ -1,7 +1,6 @@
 /* The participants' side of outputs: chunks to fill, and saying how far they are filled. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "emit/writer.h"
 
@@ -10,81 +9,41 @@
 
 enum { FIRST_SLABS = 2 };
 
-/* Slabs of dispatchers that are no more, for the next ones: pages that are new to the process cost more than filling them. The
- * system may have their pages where it runs short of them. Where the lock is taken, by a thread that a fork left behind too,
- * there are none. */
-#ifdef __SANITIZE_ADDRESS__
-enum { SPARE_SLABS = 0 }; /* what is used after its end is to be noticed */
-#else
-enum { SPARE_SLABS = 32 };
-#endif
-static const size_t SLAB_BYTES = (size_t)SD_SLAB_CHUNKS * SD_CHUNK_BYTES;
-static struct {
-  sd_a32 lock;
-  int n;
-  void *slab[SPARE_SLABS + 1];
-} spare;
-
-static void *get_slab(void) {
-  void *slab = NULL;
-  if (sd_try_lock(&spare.lock)) {
-    if (spare.n) slab = spare.slab[--spare.n];
-    sd_unlock(&spare.lock);
-  }
-  if (slab) return slab;
-  slab = aligned_alloc(SLAB_BYTES, SLAB_BYTES);
-  /* Only advice. */
-  if (slab) madvise(slab, SLAB_BYTES, MADV_HUGEPAGE);
-  return slab;
-}
-
-static void give_slab(void *slab) {
-  int kept = 0;
-  if (sd_try_lock(&spare.lock)) {
-    kept = spare.n < SPARE_SLABS;
-    if (kept) {
-      madvise(slab, SLAB_BYTES, MADV_FREE);
-      spare.slab[spare.n++] = slab;
-    }
-    sd_unlock(&spare.lock);
-  }
-  if (!kept) free(slab);
-}
-
-/* Room for more chunks. Zero: no memory. */
-static int add_slab(sd_chunk_pool *pool) {
-  unsigned char *slab = get_slab();
-  if (!slab) return 0;
-  for (uint32_t i = 0; i < SD_SLAB_CHUNKS && pool->room < pool->most; i++)
-    pool->table[pool->room++] = (sd_chunk *)(slab + (size_t)i * SD_CHUNK_BYTES);
+/* Memory for more chunks, for a slab of them. Zero: there is none. */
+static int add_slab(const sd_chunk_pool *pool) {
+  sd_chunk_list *list = pool->list;
+  const uint32_t left = list->maximum - list->filled, n = left < SD_SLAB_CHUNKS ? left : SD_SLAB_CHUNKS;
+  const uint64_t at = sd_space_offset(pool->space, chunk_at(pool, list->filled));
+  if (sd_space_fill(pool->space, at, n * (uint64_t)SD_CHUNK_BYTES)) return 0;
+  list->filled += n;
   return 1;
 }
 
 /* A chunk off the pool. NULL: there are as many as there may be, or no memory. */
-static sd_chunk *get_chunk(sd_chunk_pool *pool) {
-  sd_lock(&pool->lock);
-  sd_chunk *chunk = pool->free;
-  if (chunk) {
-    pool->free = chunk->next;
-  } else if (pool->n < pool->most && (pool->n < pool->room || add_slab(pool))) {
-    chunk = pool->table[pool->n];
-    chunk->index = pool->n++;
+static sd_chunk *get_chunk(const sd_chunk_pool *pool) {
+  sd_chunk_list *list = pool->list;
+  sd_chunk *chunk = NULL;
+  sd_lock(&list->lock);
+  if (list->free != SD_NONE) {
+    chunk = chunk_at(pool, list->free);
+    list->free = chunk->next;
+  } else if (list->n < list->maximum && (list->n < list->filled || add_slab(pool))) {
+    chunk = chunk_at(pool, list->n++);
   }
-  sd_unlock(&pool->lock);
+  sd_unlock(&list->lock);
   /* E3 */
-  if (chunk) sd_fetch_add(&pool->bytes, (uint64_t)SD_CHUNK_BYTES, relaxed, E3);
+  if (chunk) sd_fetch_add(&list->bytes, (uint64_t)SD_CHUNK_BYTES, relaxed, E3);
   return chunk;
 }
 
 /* Brings the pages of the chunks in that are used first: who emits first would pay for them, and so would what a publisher learns
  * about its ways. */
-static int touch_first_chunks(sd_chunk_pool *pool) {
-  for (int i = 0; i < FIRST_SLABS && pool->room < pool->most; i++) {
-    uint32_t from = pool->room;
+static int touch_first_chunks(const sd_chunk_pool *pool) {
+  sd_chunk_list *list = pool->list;
+  for (int i = 0; i < FIRST_SLABS && list->filled < list->maximum; i++)
     if (!add_slab(pool)) return SD_E_NO_MEMORY;
-    volatile unsigned char *at = (unsigned char *)pool->table[from];
-    for (size_t j = 0; j < (size_t)(pool->room - from) * SD_CHUNK_BYTES; j += 4096) at[j] = 0;
-  }
+  volatile unsigned char *at = pool->chunks;
+  for (size_t i = 0; i < (size_t)list->filled * SD_CHUNK_BYTES; i += SD_SPACE_PAGE) at[i] = 0;
   return SD_OK;
 }
 
@@ -97,15 +56,16 @@ static int more(sd_context *ctx, sd_output_writer *writer) {
              "what was emitted and cannot be merged yet takes too much: raise output_memory");
     return SD_E_NO_MEMORY;
   }
-  chunk->next = NULL;
+  chunk->next = SD_NONE;
   chunk->top = 0;
   /* E4: relaxed; who reads it has E1 of what it says, or may as well not know yet. */
   sd_store(&chunk->mixed, 0u, relaxed, E4);
   if (buffer->chunk) {
-    buffer->chunk->next = chunk;
+    buffer->chunk->next = index_of(buffer->pool, chunk);
     buffer->before += buffer->chunk_bytes;
   } else {
-    buffer->first = buffer->done_chunk = chunk;
+    buffer->so_far->first = index_of(buffer->pool, chunk);
+    buffer->done_chunk = chunk;
     buffer->done = entries_of(chunk);
   }
   buffer->chunk = chunk;
@@ -133,7 +93,7 @@ static inline int rise(const unsigned char *at, const unsigned char *end, uint32
 static SD_NOINLINE void look_beyond(sd_emit_buffer *buffer) {
   const uint32_t size = buffer->writer.entry_bytes;
   const unsigned char *at = buffer->done;
-  for (sd_chunk *chunk = buffer->done_chunk;; chunk = chunk->next, at = entries_of(chunk)) {
+  for (sd_chunk *chunk = buffer->done_chunk;; chunk = chunk_at(buffer->pool, chunk->next), at = entries_of(chunk)) {
     const unsigned char *end = chunk == buffer->chunk ? buffer->writer.at : entries_of(chunk) + buffer->chunk_bytes;
     int rises = !sd_load(&chunk->mixed, relaxed, E4);
     for (; at < end; at += size) {
@@ -164,7 +124,7 @@ static void commit(sd_emit_buffer *buffer) {
   buffer->done = at;
   buffer->done_chunk = buffer->chunk;
   /* E1: release; pairs with E2: the entries below it are there. */
-  sd_store(&buffer->filled, buffer->before + (uint64_t)(at - entries_of(buffer->chunk)), release, E1);
+  sd_store(&buffer->so_far->filled, buffer->before + (uint64_t)(at - entries_of(buffer->chunk)), release, E1);
 }
 
 void sd_writers_commit(sd_context *ctx) {
@@ -177,7 +137,7 @@ static void make_void(sd_emit_buffer *buffer, uint64_t number) {
   unsigned char *at = buffer->done;
   while (chunk && at != buffer->writer.at) {
     if (at == entries_of(chunk) + buffer->chunk_bytes) {
-      chunk = chunk->next;
+      chunk = chunk_at(buffer->pool, chunk->next);
       at = entries_of(chunk);
       continue;
     }
@@ -200,18 +160,34 @@ uint64_t sd_outputs_least(const sd_dispatcher *d, uint32_t n) {
   return (uint64_t)d->n_participants * n * 4 * SD_CHUNK_BYTES;
 }
 
-static sd_emit_buffer *make_buffer(sd_dispatcher *d, const sd_output *output, int timers) {
-  sd_emit_buffer *buffer =
-      aligned_alloc(2 * SD_LINE, (sizeof *buffer + 2 * SD_LINE - 1) / (2 * SD_LINE) * (2 * SD_LINE));
-  if (!buffer) return NULL;
-  memset(buffer, 0, sizeof *buffer);
+static int make_buffer(sd_dispatcher *d, const sd_output *output, uint32_t index, int timers) {
+  sd_outputs *o = d->outputs;
+  sd_emit_buffer *buffer = o->buffer[index] = calloc(1, sizeof *buffer);
+  if (!buffer) return SD_E_NO_MEMORY;
   buffer->d = d;
+  buffer->pool = &o->pool;
+  buffer->so_far = (sd_emitted_so_far *)sd_space_at(d->space, d->arena->emitted) + index;
   buffer->timers = timers;
   buffer->writer.more = more;
   buffer->writer.record_bytes = output->record_bytes;
   buffer->writer.entry_bytes = output->entry_bytes;
   buffer->chunk_bytes = (SD_CHUNK_BYTES - SD_CHUNK_HEADER) / output->entry_bytes * output->entry_bytes;
-  return buffer;
+  return SD_OK;
+}
+
+/* The chunks of all buffers, which take addresses alone until they are used. */
+static int make_pool(sd_dispatcher *d, sd_chunk_pool *pool, uint64_t soft_bytes) {
+  const uint64_t most = soft_bytes / SD_CHUNK_BYTES * SD_OUTPUT_SLACK, named = (SD_BY_PYTHON - 1) >> SD_REF_BITS;
+  pool->list = sd_arena_get(d->space, 1, sizeof *pool->list, &d->arena->chunk_list);
+  if (!pool->list) return SD_E_NO_MEMORY;
+  pool->list->free = SD_NONE;
+  pool->list->maximum = (uint32_t)(most < named ? most : named);
+  pool->space = d->space;
+  pool->soft_bytes = soft_bytes;
+  d->arena->chunks = sd_space_take(d->space, pool->list->maximum * (uint64_t)SD_CHUNK_BYTES, SD_HUGE_PAGE);
+  if (!d->arena->chunks) return SD_E_NO_MEMORY;
+  pool->chunks = sd_space_at(d->space, d->arena->chunks);
+  return touch_first_chunks(pool);
 }
 
 int sd_dispatcher_outputs(sd_dispatcher *d, const uint32_t *record_bytes, uint32_t n, uint64_t soft_bytes) {
@@ -221,14 +197,12 @@ int sd_dispatcher_outputs(sd_dispatcher *d, const uint32_t *record_bytes, uint32
   o->n = n;
   o->n_participants = d->n_participants;
   o->armed = UINT64_MAX;
-  uint64_t most = soft_bytes / SD_CHUNK_BYTES * SD_OUTPUT_SLACK;
-  if (most > (SD_BY_PYTHON - 1) >> SD_REF_BITS) most = (SD_BY_PYTHON - 1) >> SD_REF_BITS;
-  o->pool.most = (uint32_t)most;
-  o->pool.soft_bytes = soft_bytes;
-  o->pool.table = calloc(most, sizeof *o->pool.table);
+  const uint64_t buffers = (uint64_t)o->n_participants * 2 * n;
   o->output = calloc(n, sizeof *o->output);
-  o->buffer = calloc((size_t)o->n_participants * 2 * n, sizeof *o->buffer);
-  if (!o->pool.table || !o->output || !o->buffer || touch_first_chunks(&o->pool)) return SD_E_NO_MEMORY;
+  o->buffer = calloc(buffers, sizeof *o->buffer);
+  if (!o->output || !o->buffer || !sd_arena_get(d->space, buffers, sizeof(sd_emitted_so_far), &d->arena->emitted) ||
+      make_pool(d, &o->pool, soft_bytes))
+    return SD_E_NO_MEMORY;
   for (uint32_t i = 0; i < n; i++) {
     sd_output *output = &o->output[i];
     output->record_bytes = record_bytes[i];
@@ -236,10 +210,8 @@ int sd_dispatcher_outputs(sd_dispatcher *d, const uint32_t *record_bytes, uint32
     output->merged_bytes = SD_MERGED_HEAD + record_bytes[i];
     if (output->entry_bytes > (SD_CHUNK_BYTES - SD_CHUNK_HEADER) / 2 || !record_bytes[i]) return SD_E_ARGUMENT;
     for (uint32_t participant = 0; participant < o->n_participants; participant++)
-      for (uint32_t timers = 0; timers < 2; timers++) {
-        sd_emit_buffer *buffer = o->buffer[participant * 2 * n + timers * n + i] = make_buffer(d, output, (int)timers);
-        if (!buffer) return SD_E_NO_MEMORY;
-      }
+      for (uint32_t timers = 0; timers < 2; timers++)
+        if (make_buffer(d, output, participant * 2 * n + timers * n + i, (int)timers)) return SD_E_NO_MEMORY;
   }
   return SD_OK;
 }
@@ -278,7 +250,6 @@ sd_output_writer **sd_writers_of(sd_dispatcher *d, uint32_t participant, const s
 void sd_outputs_destroy(sd_dispatcher *d) {
   sd_outputs *o = d->outputs;
   if (!o) return;
-  for (uint32_t i = 0; o->pool.table && i < o->pool.room; i += SD_SLAB_CHUNKS) give_slab(o->pool.table[i]);
   for (uint32_t i = 0; o->buffer && i < o->n_participants * 2 * o->n; i++) free(o->buffer[i]);
   for (uint32_t i = 0; o->writers && i < o->n_participants; i++) free(o->writers[i]);
   for (uint32_t i = 0; o->output && i < o->n; i++) {
@@ -288,7 +259,6 @@ void sd_outputs_destroy(sd_dispatcher *d) {
     free(output->spare);
     sd_alarm_records_free(&output->timers);
   }
-  free(o->pool.table);
   free(o->output);
   free(o->buffer);
   free(o->writers);
@@ -300,5 +270,5 @@ void sd_outputs_destroy(sd_dispatcher *d) {
 int sd_outputs_full(sd_dispatcher *d) {
   sd_outputs *o = d->outputs;
   /* E3: relaxed; a bound. */
-  return o && sd_load(&o->pool.bytes, relaxed, E3) > o->pool.soft_bytes;
+  return o && sd_load(&o->pool.list->bytes, relaxed, E3) > o->pool.soft_bytes;
 }

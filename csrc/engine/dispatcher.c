@@ -45,60 +45,73 @@ static void settle_strands(sd_dispatcher *d) {
   }
 }
 
-int sd_dispatcher_create(const sd_config *config, sd_dispatcher **out) {
+/* What of the arena is looked up often. */
+static void view_arena(sd_dispatcher *d) {
+  sd_space *space = d->space;
+  sd_arena *a = d->arena;
+  d->strands = sd_space_at(space, a->strands);
+  d->ready = (sd_ready){sd_space_at(space, a->lists), space->base};
+  d->participants = sd_space_at(space, a->participants);
+  d->map = sd_space_at(space, a->map);
+  d->rows = sd_space_at(space, a->rows);
+  d->pool = (sd_pool){.list = &a->free_list,
+                      .stack = sd_space_at(space, a->stack),
+                      .segments = sd_space_at(space, a->segments),
+                      .segment_bytes = a->segment_bytes,
+                      .record_size = a->record_size,
+                      .records = a->segment_records,
+                      .positions_at = a->positions_at,
+                      .space = space};
+  d->tasks = (sd_task_pool){&a->task_list, sd_space_at(space, a->tasks)};
+  d->last_number = sd_space_at(space, a->last_numbers);
+  d->watermark_target = sd_space_at(space, a->watermark_targets);
+  d->watermark_strand = sd_space_at(space, a->watermark_strands);
+  d->n_workers = a->n_workers;
+  d->n_participants = a->n_workers + a->n_publishers;
+}
+
+/* Memory that no other process has a use for. */
+static int make_private(sd_dispatcher *d) {
+  const uint64_t budget = d->config.budget_records;
+  d->scratch = calloc(d->n_participants, sizeof *d->scratch);
+  d->watches = calloc(d->n_participants, sizeof *d->watches);
+  d->py_batches = calloc(d->n_participants, sizeof *d->py_batches);
+  d->scratch_positions = calloc(d->n_participants, sizeof *d->scratch_positions);
+  if (!d->scratch || !d->watches || !d->py_batches || !d->scratch_positions) return SD_E_NO_MEMORY;
+  for (uint32_t i = 0; i < d->n_participants; i++) {
+    d->scratch[i] = malloc(budget * d->arena->record_size);
+    d->watches[i] = calloc(d->n_participants, sizeof **d->watches);
+    if (!d->scratch[i] || !d->watches[i]) return SD_E_NO_MEMORY;
+    if (!d->config.sizes.has_positions) continue;
+    d->scratch_positions[i] = malloc(budget * sizeof **d->scratch_positions);
+    if (!d->scratch_positions[i]) return SD_E_NO_MEMORY;
+  }
+  return sd_publishers_create(d);
+}
+
+int sd_dispatcher_create(sd_space *space, const sd_config *config, sd_dispatcher **out) {
   *out = NULL;
   if (!good_config(config)) return SD_E_ARGUMENT;
   sd_clock_init();
   sd_dispatcher *d = calloc(1, sizeof *d);
   if (!d) return SD_E_NO_MEMORY;
-  d->fd = -1;
-  d->publish = sd_publish_from_handler;
-  int code = sd_arena_create(&config->sizes, config->shared, &d->arena, &d->fd);
-  if (code) {
-    free(d);
-    return code;
-  }
-  /* Where publishers handle what they publish, few segments are used or none. */
-  uint64_t in_flight = (uint64_t)config->ahead_records + config->batch_records;
-  if (!config->one_core) sd_arena_touch_segments(d->arena, &config->sizes, in_flight);
-  sd_arena *a = d->arena;
+  d->space = space;
   d->config = *config;
-  d->cache_cold = a->n_symbols >= CACHE_COLD_SYMBOLS;
-  d->strands = sd_arena_at(a, a->strands);
-  d->ready = (sd_ready){sd_arena_at(a, a->lists), (unsigned char *)a};
-  d->participants = sd_arena_at(a, a->participants);
-  d->map = sd_arena_at(a, a->map);
-  d->rows = sd_arena_at(a, a->rows);
-  d->pool = (sd_pool){&a->free_list,    sd_arena_at(a, a->stack), sd_arena_at(a, a->segments),
-                      a->segment_bytes, a->record_size,           a->segment_records,
-                      a->positions_at};
-  d->tasks = (sd_task_pool){&a->task_list, sd_arena_at(a, a->tasks)};
+  d->publish = sd_publish_from_handler;
   d->policy = &sd_policy_fifo;
-  d->n_workers = a->n_workers;
-  d->n_participants = a->n_workers + a->n_publishers;
   d->budget_counts = sd_clock_counts(config->budget_ns);
-  /* Unless every strand can keep a segment beside those that rest in caches. */
-  d->shed = a->n_strands > a->n_segments / 2 || a->n_strands + d->n_participants * 2 * SD_FREE_RUN >= a->n_segments;
-  settle_strands(d);
-  d->scratch = calloc(d->n_participants, sizeof *d->scratch);
-  d->watches = calloc(d->n_participants, sizeof *d->watches);
-  d->py_batches = calloc(d->n_participants, sizeof *d->py_batches);
-  d->scratch_positions = calloc(d->n_participants, sizeof *d->scratch_positions);
-  d->last_number = calloc(a->n_strands, sizeof *d->last_number);
-  d->watermark_target = calloc(a->n_strands, sizeof *d->watermark_target);
-  d->watermark_strand = calloc(a->n_strands, sizeof *d->watermark_strand);
-  d->watermark = d->watermark_next = config->sizes.counters_start;
-  code = d->scratch && d->watches && d->py_batches && d->scratch_positions && d->last_number && d->watermark_target &&
-                 d->watermark_strand
-             ? sd_publishers_create(d)
-             : SD_E_NO_MEMORY;
-  for (uint32_t i = 0; !code && i < d->n_participants; i++) {
-    d->scratch[i] = malloc((size_t)config->budget_records * a->record_size);
-    d->watches[i] = calloc(d->n_participants, sizeof **d->watches);
-    if (!d->scratch[i] || !d->watches[i]) code = SD_E_NO_MEMORY;
-    if (!config->sizes.has_positions) continue;
-    d->scratch_positions[i] = malloc((size_t)config->budget_records * sizeof **d->scratch_positions);
-    if (!d->scratch_positions[i]) code = SD_E_NO_MEMORY;
+  int code = sd_arena_create(space, config, &d->arena);
+  /* Where publishers handle what they publish, few segments are used or none. */
+  const uint64_t in_flight = (uint64_t)config->ahead_records + config->batch_records;
+  if (!code) code = sd_arena_fill_segments(space, d->arena, in_flight, !config->one_core);
+  if (!code) {
+    view_arena(d);
+    d->cache_cold = d->arena->n_symbols >= CACHE_COLD_SYMBOLS;
+    /* Unless every strand can keep a segment beside those that rest in caches. */
+    const uint32_t strands = d->arena->n_strands, segments = d->arena->n_segments;
+    d->shed = strands > segments / 2 || strands + d->n_participants * 2 * SD_FREE_RUN >= segments;
+    settle_strands(d);
+    code = make_private(d);
   }
   if (code) {
     sd_dispatcher_destroy(d);
@@ -112,20 +125,14 @@ void sd_dispatcher_destroy(sd_dispatcher *d) {
   if (!d) return;
   sd_publishers_destroy(d);
   sd_outputs_destroy(d);
-  sd_timers_destroy(d);
   for (uint32_t i = 0; d->scratch && i < d->n_participants; i++) free(d->scratch[i]);
   for (uint32_t i = 0; d->watches && i < d->n_participants; i++) free(d->watches[i]);
   for (uint32_t i = 0; d->scratch_positions && i < d->n_participants; i++) free(d->scratch_positions[i]);
   free(d->scratch);
   free(d->scratch_positions);
   free(d->py_batches);
-  free(d->last_number);
   free(d->watches);
-  free(d->watermark_target);
-  free(d->watermark_strand);
-  free(d->strand_time);
   free(d->handlers);
-  sd_arena_destroy(d->arena, d->fd);
   free(d);
 }
 
@@ -155,8 +162,6 @@ int sd_dispatcher_handlers(sd_dispatcher *d, const sd_handler *handlers, uint32_
   int code = sd_timers_connect(d);
   return code ? code : sd_outputs_connect(d);
 }
-
-uint64_t sd_dispatcher_bytes(const sd_dispatcher *d) { return d->arena->bytes; }
 
 void *sd_dispatcher_rows(sd_dispatcher *d, uint64_t *stride) {
   *stride = d->arena->row_stride;

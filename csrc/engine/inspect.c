@@ -98,7 +98,8 @@ int sd_strand_inspect(sd_dispatcher *d, uint32_t strand, sd_inspection *out) {
 }
 
 int sd_dispatcher_time_strands(sd_dispatcher *d) {
-  if (!d->strand_time) d->strand_time = calloc(d->arena->n_strands, sizeof *d->strand_time);
+  sd_arena *a = d->arena;
+  if (!d->strand_time) d->strand_time = sd_arena_get(d->space, a->n_strands, sizeof *d->strand_time, &a->strand_times);
   return d->strand_time ? SD_OK : SD_E_NO_MEMORY;
 }
 

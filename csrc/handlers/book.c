@@ -8,18 +8,20 @@
 #include "handlers/book_apply.h"
 #include "handlers/book_store.h"
 
-sd_books *sd_books_create(uint64_t n, uint32_t start, int per_publisher) {
+sd_books *sd_books_create(struct sd_space *space, uint64_t n, uint32_t start, int per_publisher) {
   if (n == 0 || n > SIZE_MAX / sizeof(sd_book)) return NULL;
   sd_books *books = aligned_alloc(_Alignof(sd_books), sizeof *books);
   if (!books) return NULL;
   sd_book_draw_key();
-  sd_pools_init(&books->pools);
   books->n = n;
   sd_pool *pool = sd_pools_of(&books->pools, 0);
+  if (sd_pools_create(&books->pools, space)) {
+    free(books);
+    return NULL;
+  }
   books->book = sd_pool_take_zeros(pool, n * sizeof(sd_book));
   books->publishers = per_publisher ? sd_pool_take_zeros(pool, n * sizeof(sd_publishers)) : NULL;
   if (!books->book || (per_publisher && !books->publishers)) {
-    sd_pools_destroy(&books->pools);
     free(books);
     return NULL;
   }
@@ -27,11 +29,7 @@ sd_books *sd_books_create(uint64_t n, uint32_t start, int per_publisher) {
   return books;
 }
 
-void sd_books_destroy(sd_books *books) {
-  if (!books) return;
-  sd_pools_destroy(&books->pools);
-  free(books);
-}
+void sd_books_destroy(sd_books *books) { free(books); }
 
 /* ---- one tick */
 

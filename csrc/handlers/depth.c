@@ -16,25 +16,20 @@ struct sd_depths {
   sd_pools pools;
 };
 
-sd_depths *sd_depths_create(uint64_t n) {
+sd_depths *sd_depths_create(sd_space *space, uint64_t n) {
   if (n == 0 || n > SIZE_MAX / sizeof(sd_depth)) return NULL;
   sd_depths *depths = aligned_alloc(_Alignof(sd_depths), sizeof *depths);
   if (!depths) return NULL;
-  sd_pools_init(&depths->pools);
   depths->n = n;
-  depths->book = sd_pool_take_zeros(sd_pools_of(&depths->pools, 0), n * sizeof(sd_depth));
-  if (!depths->book) {
+  if (sd_pools_create(&depths->pools, space) ||
+      !(depths->book = sd_pool_take_zeros(sd_pools_of(&depths->pools, 0), n * sizeof(sd_depth)))) {
     sd_depths_destroy(depths);
     return NULL;
   }
   return depths;
 }
 
-void sd_depths_destroy(sd_depths *depths) {
-  if (!depths) return;
-  sd_pools_destroy(&depths->pools);
-  free(depths);
-}
+void sd_depths_destroy(sd_depths *depths) { free(depths); }
 
 /* ---- one tick */
 

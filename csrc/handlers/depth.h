@@ -14,6 +14,7 @@
 #ifndef SD_HANDLERS_DEPTH_H
 #define SD_HANDLERS_DEPTH_H
 
+#include "memory/space.h"
 #include "sd_handler.h"
 
 enum { SD_DEPTH_BEST = 4, SD_DEPTH_SNAPSHOT = 32, SD_DEPTH_TOP_MOST = 64 };
@@ -53,7 +54,7 @@ typedef struct sd_depth_level {
 } sd_depth_level;
 
 /* Books of symbols 0 .. n - 1, empty. NULL: no memory, or n is 0. */
-sd_depths *sd_depths_create(uint64_t n);
+sd_depths *sd_depths_create(sd_space *space, uint64_t n);
 void sd_depths_destroy(sd_depths *depths);
 
 int64_t sd_handle_depth(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);

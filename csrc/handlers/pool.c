@@ -1,78 +1,42 @@
-#define _GNU_SOURCE
 #include "handlers/pool.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+
+#include "sd_error.h"
 
 enum {
-  LINE = 64,
-  HUGE_PAGE = 2 << 20,
-  REGION_LEAST = HUGE_PAGE,
+  REGION_LEAST = SD_HUGE_PAGE,
   REGION_MOST = 64 << 20,
-  PIECE_MOST = 1 << 20 /* larger ones are regions of their own, and go back to the system */
+  FILE_REGION_MOST = 4 << 20, /* all of which is allocated at one go */
+  PIECE_MOST = 1 << 20,       /* larger ones have pages of their own, which go back to the system with them */
+  CLASSES = SD_POOL_CLASSES
 };
 
-/* Under a sanitizer every piece is an allocation, so that what is outside of it is noticed. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define PLAIN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define PLAIN 1
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__
 #endif
 #endif
-#ifndef PLAIN
-#define PLAIN 0
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+enum { GAP = SD_LINE }; /* between two pieces */
+#else
+#define ASAN_POISON_MEMORY_REGION(at, bytes) ((void)(at))
+#define ASAN_UNPOISON_MEMORY_REGION(at, bytes) ((void)(at))
+enum { GAP = 0 };
 #endif
-
-/* ---- regions */
-
-/* Whole huge pages at a place that one can start at. */
-static sd_pool_region *map_region(size_t bytes) {
-  size_t asked = bytes + HUGE_PAGE;
-  unsigned char *at = mmap(NULL, asked, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (at == MAP_FAILED) return NULL;
-  size_t before = (HUGE_PAGE - (uintptr_t)at % HUGE_PAGE) % HUGE_PAGE;
-  if (before) munmap(at, before);
-  if (HUGE_PAGE - before) munmap(at + before + bytes, HUGE_PAGE - before);
-  sd_pool_region *region = (sd_pool_region *)(at + before);
-  madvise(region, bytes, MADV_HUGEPAGE);
-  return region;
-}
-
-static size_t whole_pages(size_t bytes) { return (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE; }
-
-static sd_pool_region *new_region(sd_pool *pool, size_t bytes) {
-  sd_pool_region *region = PLAIN ? aligned_alloc(LINE, (bytes + LINE - 1) / LINE * LINE) : map_region(bytes);
-  if (!region) return NULL;
-  region->pool = pool;
-  region->bytes = bytes;
-  region->prev = NULL;
-  region->next = pool->regions;
-  if (region->next) region->next->prev = region;
-  pool->regions = region;
-  return region;
-}
-
-static void drop_region(sd_pool *pool, sd_pool_region *region) {
-  if (region->next) region->next->prev = region->prev;
-  if (region->prev) region->prev->next = region->next;
-  else pool->regions = region->next;
-  if (PLAIN) free(region);
-  else munmap(region, region->bytes);
-}
 
 /* ---- sizes */
 
 /* 64, 128, 192, 256, 384, 512, 768 and so on: the next one at least half as large again, and all of them whole lines. */
 static size_t size_of(uint32_t class) {
-  if (class < 2) return (size_t)LINE << class;
-  return (size_t)(class % 2 ? 4 : 3) * LINE << (class / 2 - 1);
+  if (class < 2) return (size_t)SD_LINE << class;
+  return (size_t)(class % 2 ? 4 : 3) * SD_LINE << (class / 2 - 1);
 }
 
 static uint32_t class_of(size_t bytes) {
   uint32_t class = 0;
-  while (size_of(class) < bytes) class++;
+  while (class < CLASSES && size_of(class) < bytes) class++;
   return class;
 }
 
@@ -80,75 +44,95 @@ size_t sd_pool_larger(size_t bytes) { return size_of(class_of(bytes) + 1); }
 
 /* ---- pieces */
 
-void sd_pools_init(sd_pools *pools) {
-  memset(pools, 0, sizeof *pools);
-  for (int i = 0; i < SD_POOLS; i++) pthread_mutex_init(&pools->pool[i].lock, NULL);
+int sd_pools_create(sd_pools *pools, sd_space *space) {
+  sd_pool_state *states = sd_space_get(space, SD_POOLS * sizeof *states, _Alignof(sd_pool_state));
+  if (!states) return SD_E_NO_MEMORY;
+  for (uint32_t i = 0; i < SD_POOLS; i++) pools->pool[i] = (sd_pool){&states[i], space};
+  return SD_OK;
 }
 
-void sd_pools_destroy(sd_pools *pools) {
-  for (int i = 0; i < SD_POOLS; i++) {
-    sd_pool *pool = &pools->pool[i];
-    while (pool->regions) drop_region(pool, pool->regions);
-    pthread_mutex_destroy(&pool->lock);
+/* A region to cut pieces from: as large as all before together. 0: there is no memory. */
+static uint64_t new_region(const sd_pool *pool, uint64_t *bytes) {
+  const uint64_t cut = pool->state->cut;
+  const uint64_t most = sd_space_is_attachable(pool->space) ? FILE_REGION_MOST : REGION_MOST;
+  *bytes = cut < REGION_LEAST ? REGION_LEAST : cut > most ? most : cut;
+  const uint64_t at = sd_space_take(pool->space, *bytes, SD_HUGE_PAGE);
+  if (!at || sd_space_fill(pool->space, at, *bytes)) return 0;
+  ASAN_POISON_MEMORY_REGION(sd_space_at(pool->space, at), *bytes);
+  return at;
+}
+
+static uint64_t cut(const sd_pool *pool, size_t size) {
+  sd_pool_state *s = pool->state;
+  if (s->end - s->at < size) {
+    uint64_t bytes, at = new_region(pool, &bytes);
+    if (!at) return 0;
+    s->at = at;
+    s->end = at + bytes;
+    s->cut += bytes;
   }
-}
-
-/* A region of its own, one line in. */
-static void *take_large(sd_pool *pool, size_t bytes) {
-  if (bytes > SIZE_MAX / 2) return NULL;
-  sd_pool_region *region = new_region(pool, PLAIN ? bytes + LINE : whole_pages(bytes + LINE));
-  return region ? (unsigned char *)region + LINE : NULL;
-}
-
-static void *cut(sd_pool *pool, size_t size) {
-  if ((size_t)(pool->end - pool->at) < size) {
-    size_t bytes = pool->cut;
-    bytes = bytes < REGION_LEAST ? REGION_LEAST : bytes > REGION_MOST ? REGION_MOST : bytes;
-    sd_pool_region *region = new_region(pool, bytes);
-    if (!region) return NULL;
-    pool->at = (unsigned char *)region + LINE;
-    pool->end = (unsigned char *)region + bytes;
-    pool->cut += bytes;
-  }
-  void *piece = pool->at;
-  pool->at += size;
+  const uint64_t piece = s->at;
+  s->at += size;
   return piece;
+}
+
+/* The last piece of a class that was given back; 0: there is none. */
+static uint64_t take_free(const sd_pool *pool, uint32_t class) {
+  const uint64_t piece = pool->state->free[class];
+  if (!piece) return 0;
+  uint64_t *next = sd_space_at(pool->space, piece);
+  ASAN_UNPOISON_MEMORY_REGION(next, sizeof *next);
+  pool->state->free[class] = *next;
+  *next = 0;
+  return piece;
+}
+
+/* For the next one of its class. */
+static void keep(const sd_pool *pool, uint32_t class, uint64_t piece) {
+  *(uint64_t *)sd_space_at(pool->space, piece) = pool->state->free[class];
+  pool->state->free[class] = piece;
+}
+
+static int has_pages(uint32_t class) { return size_of(class) > PIECE_MOST; }
+
+/* A piece with pages of its own, all of them zeros. */
+static uint64_t take_pages(const sd_pool *pool, uint32_t class, size_t bytes) {
+  const uint64_t old = take_free(pool, class);
+  const uint64_t piece = old ? old : sd_space_take(pool->space, size_of(class), SD_SPACE_PAGE);
+  if (piece && !sd_space_fill(pool->space, piece, bytes)) return piece;
+  if (old) keep(pool, class, old);
+  return 0;
 }
 
 void *sd_pool_take(sd_pool *pool, size_t bytes) {
-  void *piece;
-  pthread_mutex_lock(&pool->lock);
-  if (PLAIN || bytes > PIECE_MOST) {
-    piece = take_large(pool, bytes);
-  } else {
-    uint32_t class = class_of(bytes);
-    piece = pool->free[class];
-    if (piece) pool->free[class] = *(void **)piece;
-    else piece = cut(pool, size_of(class));
-  }
-  pthread_mutex_unlock(&pool->lock);
-  return piece;
+  const uint32_t class = class_of(bytes + GAP);
+  if (class == CLASSES) return NULL;
+  sd_lock(&pool->state->lock);
+  uint64_t piece = has_pages(class) ? take_pages(pool, class, bytes) : take_free(pool, class);
+  if (!piece && !has_pages(class)) piece = cut(pool, size_of(class));
+  sd_unlock(&pool->state->lock);
+  if (!piece) return NULL;
+  ASAN_UNPOISON_MEMORY_REGION(sd_space_at(pool->space, piece), bytes);
+  return sd_space_at(pool->space, piece);
 }
 
 void *sd_pool_take_zeros(sd_pool *pool, size_t bytes) {
   void *piece = sd_pool_take(pool, bytes);
-  /* A large one is fresh from the system. */
-  if (piece && (PLAIN || bytes <= PIECE_MOST)) memset(piece, 0, bytes);
+  if (piece && !has_pages(class_of(bytes + GAP))) memset(piece, 0, bytes);
   return piece;
 }
 
 void sd_pool_give(sd_pool *pool, void *piece, size_t bytes) {
   if (!piece) return;
-  if (PLAIN || bytes > PIECE_MOST) {
-    sd_pool_region *region = (sd_pool_region *)((unsigned char *)piece - LINE);
-    pool = region->pool;
-    pthread_mutex_lock(&pool->lock);
-    drop_region(pool, region);
-  } else {
-    uint32_t class = class_of(bytes);
-    pthread_mutex_lock(&pool->lock);
-    *(void **)piece = pool->free[class];
-    pool->free[class] = piece;
+  const uint32_t class = class_of(bytes + GAP);
+  const uint64_t at = sd_space_offset(pool->space, piece);
+  /* The first page holds the link. What the system does not take back has to be cleared here. */
+  if (has_pages(class)) {
+    memset(piece, 0, SD_SPACE_PAGE);
+    if (sd_space_empty(pool->space, at + SD_SPACE_PAGE, size_of(class) - SD_SPACE_PAGE)) memset(piece, 0, bytes);
   }
-  pthread_mutex_unlock(&pool->lock);
+  sd_lock(&pool->state->lock);
+  keep(pool, class, at);
+  sd_unlock(&pool->state->lock);
+  ASAN_POISON_MEMORY_REGION(piece, bytes);
 }

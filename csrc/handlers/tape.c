@@ -18,13 +18,13 @@ struct sd_tape {
   sd_tape_row *rows;
 };
 
-sd_tape *sd_tape_create(uint64_t n, const sd_trade_rules *rules) {
+sd_tape *sd_tape_create(sd_space *space, uint64_t n, const sd_trade_rules *rules) {
   if (n == 0 || n > SIZE_MAX / sizeof(sd_tape_row)) return NULL;
   sd_tape *tape = calloc(1, sizeof *tape);
   if (!tape) return NULL;
   tape->n = n;
   tape->params.rules = *rules;
-  tape->params.books = sd_books_create(n, 0, rules->fills_report);
+  tape->params.books = sd_books_create(space, n, 0, rules->fills_report);
   tape->rows = aligned_alloc(SD_LINE, n * sizeof *tape->rows);
   if (!tape->params.books || !tape->rows) {
     sd_tape_destroy(tape);

@@ -38,7 +38,7 @@ typedef struct sd_event {
 } sd_event;
 
 /* Books of symbols 0 .. n - 1. NULL: no memory, or n is 0. */
-sd_tape *sd_tape_create(uint64_t n, const sd_trade_rules *rules);
+sd_tape *sd_tape_create(sd_space *space, uint64_t n, const sd_trade_rules *rules);
 void sd_tape_destroy(sd_tape *tape);
 
 /* Applies a tick to its book and says what came of it. Nonzero: the book failed, and *ctx says why. */

@@ -14,13 +14,17 @@
 #include <stddef.h>
 
 #include "base/atomic.h"
+#include "memory/space.h"
 #if defined(SD_MODEL_STRANDS)
 typedef struct sd_position sd_position; /* such records have none */
 #else
 #include "sd_handler.h"
 #endif
 
-enum { SD_SEGMENTS_AHEAD = 4 }; /* segments of a cache to prefetch before they are handed out */
+enum {
+  SD_SEGMENTS_AHEAD = 4,  /* segments of a cache to prefetch before they are handed out */
+  SD_SEGMENTS_MORE = 1024 /* for which memory is asked at one go, where the space is attachable */
+};
 
 #if defined(SD_MODEL_STRANDS)
 /* For the models of strands and tokens: segments are structures of two records, and a "byte" is a record. The checker has to see
@@ -53,6 +57,7 @@ typedef struct sd_free_list {
   sd_a32 lock;
   SD_PLAIN(uint32_t) runs;   /* full runs on the stack */
   SD_PLAIN(uint32_t) unused; /* segments from here to n_segments were never handed out */
+  SD_PLAIN(uint32_t) filled; /* there is memory for those below */
   uint32_t n_segments;
 } sd_free_list;
 
@@ -69,6 +74,7 @@ typedef struct sd_pool {
   uint32_t record_size;
   uint32_t records;      /* a segment */
   uint32_t positions_at; /* bytes from the start of a segment to its records' positions; 0: there are none */
+  sd_space *space;
 } sd_pool;
 
 #if defined(SD_MODEL_STRANDS)
@@ -99,6 +105,20 @@ static inline sd_position *sd_segment_position(const sd_pool *pool, uint32_t ind
 }
 #endif
 
+#if defined(SD_MODEL_STRANDS)
+static inline void sd_segments_fill(sd_pool *pool, uint32_t n) {}
+#else
+/* Memory for n more of the segments, or for some of them: as much as the system has. Under the free list's lock. */
+static inline void sd_segments_fill(sd_pool *pool, uint32_t n) {
+  sd_free_list *list = pool->list;
+  const uint32_t left = list->n_segments - list->filled;
+  if (n > left) n = left;
+  if (!n) return;
+  const uint64_t at = sd_space_offset(pool->space, sd_segment_at(pool, list->filled));
+  if (!sd_space_fill(pool->space, at, n * (uint64_t)pool->segment_bytes)) list->filled = list->filled + n;
+}
+#endif
+
 /* A run for an empty cache: a freed one, else segments never used. */
 static inline void sd_segment_refill(sd_pool *pool, sd_segment_cache *cache) {
   sd_free_list *list = pool->list;
@@ -110,7 +130,9 @@ static inline void sd_segment_refill(sd_pool *pool, sd_segment_cache *cache) {
     count = SD_FREE_RUN;
     list->runs = list->runs - 1;
   } else {
-    uint32_t first = list->unused, left = list->n_segments - first;
+    uint32_t first = list->unused;
+    if (SD_UNLIKELY(list->filled - first < SD_FREE_RUN)) sd_segments_fill(pool, SD_SEGMENTS_MORE);
+    uint32_t left = list->filled - first;
     count = left < SD_FREE_RUN ? left : SD_FREE_RUN;
     for (uint32_t i = 0; i < count; i++) cache->index[i] = first + count - 1 - i;
     list->unused = first + count;

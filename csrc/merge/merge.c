@@ -262,19 +262,20 @@ static void drop_pages(sd_outputs *o, sd_output *output) {
   for (; output->low_page < low && output->low_page < output->high_page; output->low_page++) {
     sd_page **page = &output->pages[output->low_page & (output->n_pages - 1)];
     if (!*page) continue;
-    sd_fetch_sub(&o->pool.bytes, sizeof **page, relaxed, E3);
+    sd_fetch_sub(&o->pool.list->bytes, sizeof **page, relaxed, E3);
     if (output->spare) free(*page);
     else output->spare = memset(*page, 0, sizeof **page);
     *page = NULL;
   }
 }
 
-static void put_chunk(sd_chunk_pool *pool, sd_chunk *chunk) {
-  sd_lock(&pool->lock);
-  chunk->next = pool->free;
-  pool->free = chunk;
-  sd_unlock(&pool->lock);
-  sd_fetch_sub(&pool->bytes, (uint64_t)SD_CHUNK_BYTES, relaxed, E3);
+static void put_chunk(const sd_chunk_pool *pool, sd_chunk *chunk) {
+  sd_chunk_list *list = pool->list;
+  sd_lock(&list->lock);
+  chunk->next = list->free;
+  list->free = index_of(pool, chunk);
+  sd_unlock(&list->lock);
+  sd_fetch_sub(&list->bytes, (uint64_t)SD_CHUNK_BYTES, relaxed, E3);
 }
 
 /* Lets go of the chunks of an output of which all has been handed out, but for those that are being read. */
@@ -286,7 +287,7 @@ static void drop_chunks(sd_outputs *o, uint32_t index) {
     sd_emit_buffer *buffer = o->buffer[i * o->n + index];
     while (buffer->oldest != buffer->reading && buffer->oldest->top < (buffer->timers ? time : number)) {
       sd_chunk *done = buffer->oldest;
-      buffer->oldest = done->next;
+      buffer->oldest = chunk_at(buffer->pool, done->next);
       put_chunk(&o->pool, done);
     }
   }

@@ -39,7 +39,7 @@ static SD_NOINLINE sd_page *make_page(sd_outputs *o, sd_output *output, uint64_t
   if (!*page) {
     *page = output->spare ? output->spare : calloc(1, sizeof **page);
     output->spare = NULL;
-    if (*page) sd_fetch_add(&o->pool.bytes, sizeof **page, relaxed, E3);
+    if (*page) sd_fetch_add(&o->pool.list->bytes, sizeof **page, relaxed, E3);
   }
   return *page;
 }
@@ -126,7 +126,7 @@ static int add_ticks(sd_outputs *o, sd_output *output, sd_emit_buffer *buffer, u
 static int rises(sd_emit_buffer *buffer, uint64_t filled) {
   uint64_t ahead = buffer->read;
   const unsigned char *at = buffer->at;
-  for (sd_chunk *chunk = buffer->reading;; chunk = chunk->next, at = entries_of(chunk)) {
+  for (sd_chunk *chunk = buffer->reading;; chunk = chunk_at(buffer->pool, chunk->next), at = entries_of(chunk)) {
     /* E4: relaxed; where it is of an entry below filled, E2 has it. */
     if (sd_load(&chunk->mixed, relaxed, E4)) return 0;
     ahead += (uint64_t)(entries_of(chunk) + buffer->chunk_bytes - at);
@@ -136,7 +136,7 @@ static int rises(sd_emit_buffer *buffer, uint64_t filled) {
 
 static int read_buffer(sd_outputs *o, sd_output *output, sd_emit_buffer *buffer, int may_be_straight) {
   /* E2: acquire; pairs with E1. After the watermark: who read that has all that was emitted below it. */
-  uint64_t filled = sd_load(&buffer->filled, acquire, E2);
+  uint64_t filled = sd_load(&buffer->so_far->filled, acquire, E2);
   buffer->straight = buffer->read;
   if (buffer->read == filled) return SD_OK;
   find_next(buffer);
@@ -147,7 +147,8 @@ static int read_buffer(sd_outputs *o, sd_output *output, sd_emit_buffer *buffer,
   while (buffer->read < filled) {
     find_next(buffer);
     unsigned char *start = entries_of(buffer->reading), *end = end_of_row(buffer, filled);
-    uint32_t ref = buffer->reading->index << SD_REF_BITS | (uint32_t)((buffer->at - start) / output->entry_bytes + 1);
+    uint32_t ref = index_of(buffer->pool, buffer->reading) << SD_REF_BITS |
+                   (uint32_t)((buffer->at - start) / output->entry_bytes + 1);
     int code = buffer->timers ? add_timers(output, buffer, end, ref) : add_ticks(o, output, buffer, end, ref);
     if (SD_UNLIKELY(code)) return code;
     pass(buffer, end);
@@ -196,7 +197,7 @@ static void count_beside(sd_dispatcher *d) {
   if (!o->tick_bytes) return;
   uint64_t time, low = sd_lowest_unpublished(d, &time) - d->config.sizes.counters_start;
   const uint64_t bytes = low > o->frontier ? (low - o->frontier) * o->tick_bytes : 0;
-  sd_fetch_add(&o->pool.bytes, bytes - o->beside, relaxed, E3);
+  sd_fetch_add(&o->pool.list->bytes, bytes - o->beside, relaxed, E3);
   o->beside = bytes;
 }
 

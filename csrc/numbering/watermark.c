@@ -55,9 +55,10 @@ uint64_t sd_feed_time(sd_dispatcher *d) { return sd_load(&d->arena->feed_time, r
 /* Begins a round. None can begin while a publisher holds the lock of a strand with tasks: a handler may run under that lock, and
  * whoever else asks for the watermark would wait for it too. */
 static void watermark_round(sd_dispatcher *d) {
+  sd_watermark_round *w = &d->arena->watermark;
   uint64_t time, low = sd_lowest_unpublished(d, &time);
   /* Who took its lower bound long ago may name one that has been passed. */
-  if ((int64_t)(low - d->watermark) < 0) low = d->watermark, time = d->watermark_time;
+  if ((int64_t)(low - w->at) < 0) low = w->at, time = w->time;
   uint32_t n = 0;
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
     sd_strand *s = &d->strands[i];
@@ -67,28 +68,29 @@ static void watermark_round(sd_dispatcher *d) {
     d->watermark_strand[n] = i;
     d->watermark_target[n++] = sd_records_finished(s) + (uint64_t)pending;
   }
-  d->watermark_left = n;
-  d->watermark_next = low;
-  d->watermark_next_time = time;
+  w->left = n;
+  w->next = low;
+  w->next_time = time;
 }
 
 /* Crosses off the strands that have reached the round's goal; ends the round when that is all of them. */
 static int watermark_reached(sd_dispatcher *d) {
-  for (uint32_t i = 0; i < d->watermark_left;) {
+  sd_watermark_round *w = &d->arena->watermark;
+  for (uint32_t i = 0; i < w->left;) {
     sd_strand *s = &d->strands[d->watermark_strand[i]];
     int64_t left;
     if ((!sd_records_left(d, s, &left) && left <= 0) ||
         (int64_t)(sd_records_finished(s) - d->watermark_target[i]) >= 0) {
-      uint32_t last = --d->watermark_left;
+      uint32_t last = --w->left;
       d->watermark_strand[i] = d->watermark_strand[last];
       d->watermark_target[i] = d->watermark_target[last];
     } else {
       i++;
     }
   }
-  if (d->watermark_left) return 0;
-  d->watermark = d->watermark_next;
-  d->watermark_time = d->watermark_next_time;
+  if (w->left) return 0;
+  w->at = w->next;
+  w->time = w->next_time;
   return 1;
 }
 
@@ -98,15 +100,16 @@ uint64_t sd_watermark(sd_dispatcher *d) {
 }
 
 uint64_t sd_watermark_time(sd_dispatcher *d, uint64_t *time) {
-  sd_lock(&d->watermark_lock);
+  sd_watermark_round *w = &d->arena->watermark;
+  sd_lock(&w->lock);
   /* An old round that ends now tells of an old moment: look afresh. */
   if (watermark_reached(d)) {
     watermark_round(d);
     watermark_reached(d);
   }
-  uint64_t position = d->watermark;
-  *time = d->watermark_time;
-  sd_unlock(&d->watermark_lock);
+  uint64_t position = w->at;
+  *time = w->time;
+  sd_unlock(&w->lock);
   return position;
 }
 

@@ -24,10 +24,10 @@ static uint32_t sweep(sd_dispatcher *d, int leaves) {
   /* K5: acq_rel; see worker/alarm.h. */
   sd_exchange(&d->arena->next_alarm, UINT64_MAX, acq_rel, K5);
   /* K8: acquire; pairs with the release below: the strands that it was set for are seen as they were then. */
-  if (sd_load(&d->overdue_later, relaxed, K8)) sd_exchange(&d->overdue_later, 0u, acquire, K8);
+  if (sd_load(&d->arena->overdue_later, relaxed, K8)) sd_exchange(&d->arena->overdue_later, 0u, acquire, K8);
   for (uint32_t strand = 0; strand < d->arena->n_strands; strand++) {
     /* K4: acquire; an alarm that is seen is seen after the overdue alarm that came before it. */
-    uint64_t alarm = sd_load(&d->alarms.tree[strand].node[1], acquire, K4);
+    uint64_t alarm = sd_load(&sd_alarm_tree_of(&d->alarms, strand).node[1], acquire, K4);
     if (alarm == SD_NEVER) continue;
     if (alarm <= time) {
       uint64_t until = sd_load(&d->overdue_until[strand], acquire, K6);
@@ -46,7 +46,7 @@ static uint32_t sweep(sd_dispatcher *d, int leaves) {
   }
   if (least != UINT64_MAX) sd_lower_next_alarm(d, least);
   /* K8: release; a sweep that takes it back has not looked at the strands yet. */
-  if (later) sd_store(&d->overdue_later, 1u, release, K8);
+  if (later) sd_store(&d->arena->overdue_later, 1u, release, K8);
   return due;
 }
 

@@ -16,7 +16,7 @@ static inline void sd_overdue_scan_where_due(sd_dispatcher *d, uint64_t time, in
   /* K5: relaxed; a look that comes too early is made up for by the next one. */
   if (sd_load(&d->arena->next_alarm, relaxed, K5) > time) {
     /* K8 */
-    if (!merges || !sd_load(&d->overdue_later, relaxed, K8)) return;
+    if (!merges || !sd_load(&d->arena->overdue_later, relaxed, K8)) return;
   }
   sd_overdue_scan(d);
 }

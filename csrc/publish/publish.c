@@ -34,7 +34,7 @@ enum {
 
 /* One a participant for handlers that publish, then one a publisher's participant for its own calls: a publisher that runs a handler in the
  * middle of a call needs both. */
-static uint32_t how_many(const sd_dispatcher *d) { return d->n_participants + d->arena->n_publishers; }
+static uint32_t how_many(const sd_dispatcher *d) { return 2 * d->n_participants - d->n_workers; }
 
 static sd_publisher *publisher_of(sd_dispatcher *d, uint32_t participant, int nested) {
   return d->publishers[nested ? participant : d->n_participants + participant - d->n_workers];

@@ -1,15 +1,11 @@
-#define _GNU_SOURCE
 #include "state/arena.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "sd_error.h"
 
-static uint64_t place(uint64_t *end, uint64_t bytes, uint64_t align) {
+/* The next place for so many bytes; *end goes behind them. */
+static uint64_t lay(uint64_t *end, uint64_t bytes, uint64_t align) {
   uint64_t at = (*end + align - 1) / align * align;
   *end = at + bytes;
   return at;
@@ -25,13 +21,14 @@ static uint32_t power_of_two(uint32_t n) {
 enum { SD_TASKS_AT_WORK = 1024 };
 static uint32_t tasks_for(const sd_sizes *z) { return z->n_strands + SD_TASKS_AT_WORK; }
 
-static void lay_out(sd_arena *a, const sd_sizes *z) {
-  const uint64_t line = 2 * SD_LINE, page = 4096;
-  uint32_t participants = z->n_workers + z->n_publishers;
+/* Where everything lies, from offset 0 on, with the segments last; returns the bytes it takes without them. */
+static uint64_t lay_out(sd_arena *a, const sd_config *config) {
+  const uint64_t line = 2 * SD_LINE, page = SD_SPACE_PAGE;
+  const sd_sizes *z = &config->sizes;
+  const uint64_t participants = z->n_workers + z->n_publishers, strands = z->n_strands;
   uint64_t end = sizeof(sd_arena);
-  a->magic = SD_MAGIC;
-  a->abi_version = SD_ABI_VERSION;
-  a->header_bytes = sizeof(sd_arena);
+  a->config = *config;
+  a->clock = sd_the_clock;
   a->n_symbols = z->n_symbols;
   a->n_strands = z->n_strands;
   a->n_workers = z->n_workers;
@@ -50,27 +47,40 @@ static void lay_out(sd_arena *a, const sd_sizes *z) {
     a->segment_bytes =
         (uint32_t)(a->positions_at + a->segment_records * sizeof(sd_position) + SD_LINE - 1) / SD_LINE * SD_LINE;
   }
-  a->lists = place(&end, (uint64_t)participants * sizeof(sd_list), line);
-  a->participants = place(&end, (uint64_t)participants * sizeof(sd_participant), line);
-  a->rings = place(&end, (uint64_t)participants * power_of_two(z->n_strands) * sizeof(uint32_t), line);
-  a->map = place(&end, (uint64_t)z->n_symbols * sizeof(uint32_t), line);
-  a->stack = place(&end, ((uint64_t)z->n_segments + SD_FREE_RUN) * sizeof(uint32_t), line);
-  a->strands = place(&end, (uint64_t)z->n_strands * sizeof(sd_strand), page);
-  a->tasks = place(&end, (uint64_t)tasks_for(z) * sizeof(sd_task), line);
-  a->rows = place(&end, (uint64_t)z->n_symbols * a->row_stride, page);
-  a->segments = place(&end, (uint64_t)z->n_segments * a->segment_bytes, page);
-  a->bytes = (end + page - 1) / page * page;
+  a->lists = lay(&end, participants * sizeof(sd_list), line);
+  a->participants = lay(&end, participants * sizeof(sd_participant), line);
+  a->rings = lay(&end, participants * power_of_two(z->n_strands) * sizeof(uint32_t), line);
+  a->map = lay(&end, (uint64_t)z->n_symbols * sizeof(uint32_t), line);
+  a->stack = lay(&end, ((uint64_t)z->n_segments + SD_FREE_RUN) * sizeof(uint32_t), line);
+  a->last_numbers = lay(&end, strands * sizeof(uint64_t), line);
+  a->watermark_targets = lay(&end, strands * sizeof(uint64_t), line);
+  a->watermark_strands = lay(&end, strands * sizeof(uint32_t), line);
+  a->strands = lay(&end, strands * sizeof(sd_strand), page);
+  a->tasks = lay(&end, (uint64_t)tasks_for(z) * sizeof(sd_task), line);
+  a->rows = lay(&end, (uint64_t)z->n_symbols * a->row_stride, page);
+  a->segments = end = (end + page - 1) / page * page;
+  return end;
 }
 
-static void start(sd_arena *a, const sd_sizes *z) {
+/* The offsets are from the start of the space, where the arena lies at `at`. */
+static void move_to(sd_arena *a, uint64_t at) {
+  uint64_t *offsets[] = {&a->strands,           &a->lists, &a->rings, &a->participants, &a->stack,
+                         &a->segments,          &a->map,   &a->rows,  &a->last_numbers, &a->watermark_targets,
+                         &a->watermark_strands, &a->tasks};
+  for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) *offsets[i] += at;
+}
+
+static void start(const sd_space *space, sd_arena *a) {
+  const sd_sizes *z = &a->config.sizes;
   uint32_t participants = z->n_workers + z->n_publishers, places = power_of_two(z->n_strands);
-  sd_list *lists = sd_arena_at(a, a->lists);
-  sd_participant *participant = sd_arena_at(a, a->participants);
-  sd_strand *strands = sd_arena_at(a, a->strands);
+  sd_list *lists = sd_space_at(space, a->lists);
+  sd_participant *participant = sd_space_at(space, a->participants);
+  sd_strand *strands = sd_space_at(space, a->strands);
   a->free_list.n_segments = z->n_segments;
   sd_init(&a->next_alarm, UINT64_MAX);
   a->task_list.n = tasks_for(z);
   sd_init(&a->next_sequence, z->counters_start);
+  a->watermark.at = a->watermark.next = z->counters_start;
   for (uint32_t i = 0; i < participants; i++) {
     lists[i].mask = places - 1;
     lists[i].ring = a->rings + (uint64_t)i * places * sizeof(uint32_t);
@@ -94,55 +104,48 @@ static void start(sd_arena *a, const sd_sizes *z) {
 /* Segments that are used before any comes back: what caches hold, two for each of the first strands, and those in flight. */
 enum { SD_BUSY_STRANDS = 8192, SD_SEGMENTS_IN_FLIGHT = 4096 };
 
-void sd_arena_touch_segments(sd_arena *a, const sd_sizes *z, uint64_t records_in_flight) {
+int sd_arena_fill_segments(sd_space *space, sd_arena *a, uint64_t records_in_flight, int touch) {
+  const sd_sizes *z = &a->config.sizes;
   uint64_t participants = z->n_workers + z->n_publishers;
   uint64_t strands = z->n_strands < SD_BUSY_STRANDS ? z->n_strands : SD_BUSY_STRANDS;
   uint64_t in_flight = records_in_flight / a->segment_records;
   if (in_flight > SD_SEGMENTS_IN_FLIGHT) in_flight = SD_SEGMENTS_IN_FLIGHT;
   uint64_t n = 2 * SD_FREE_RUN * participants + 2 * strands + in_flight;
   if (n > z->n_segments) n = z->n_segments;
-  volatile unsigned char *segments = sd_arena_at(a, a->segments);
-  for (uint64_t at = 0; at < n * a->segment_bytes; at += 4096) segments[at] = 0;
-}
-
-int sd_arena_create(const sd_sizes *z, int shared, sd_arena **arena, int *fd) {
-  *fd = -1;
-  *arena = NULL;
-  if (!z->n_symbols || !z->n_strands || !z->n_workers || !z->n_publishers || !z->n_segments) return SD_E_ARGUMENT;
-  if (z->n_strands > 1u << 30 || z->n_symbols > 1u << 31) return SD_E_ARGUMENT;
-  if (z->record_size < 4 || z->record_size > SD_SEGMENT_BYTES - SD_SEGMENT_HEADER) return SD_E_ARGUMENT;
-  if (z->key_offset > z->record_size - 4) return SD_E_ARGUMENT;
-  sd_arena plan;
-  memset(&plan, 0, sizeof plan);
-  lay_out(&plan, z);
-  void *at;
-  if (shared) {
-    int file = memfd_create("strand", MFD_CLOEXEC);
-    if (file < 0) return SD_E_NO_MEMORY;
-    /* Reserved now: a page that cannot be had at first touch would kill the process with SIGBUS. */
-    if (posix_fallocate(file, 0, (off_t)plan.bytes)) {
-      close(file);
-      return SD_E_NO_MEMORY;
-    }
-    at = mmap(NULL, plan.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (at == MAP_FAILED) {
-      close(file);
-      return SD_E_NO_MEMORY;
-    }
-    *fd = file;
-  } else {
-    at = mmap(NULL, plan.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) return SD_E_NO_MEMORY;
-    /* Segments and rows are touched all over: fewer misses of the address cache. Only advice. */
-    madvise(at, plan.bytes, MADV_HUGEPAGE);
-  }
-  memcpy(at, &plan, sizeof plan);
-  start(at, z);
-  *arena = at;
+  /* Of a file all that is filled takes memory; the pages of a private space do not before they are touched. */
+  const uint64_t filled = sd_space_is_attachable(space) && touch ? n
+                          : sd_space_is_attachable(space)        ? 0
+                                                                 : z->n_segments;
+  if (sd_space_fill(space, a->segments, filled * a->segment_bytes)) return SD_E_NO_MEMORY;
+  a->free_list.filled = (uint32_t)filled;
+  volatile unsigned char *segments = sd_space_at(space, a->segments);
+  for (uint64_t at = 0; touch && at < n * a->segment_bytes; at += SD_SPACE_PAGE) segments[at] = 0;
   return SD_OK;
 }
 
-void sd_arena_destroy(sd_arena *arena, int fd) {
-  if (arena) munmap(arena, arena->bytes);
-  if (fd >= 0) close(fd);
+void *sd_arena_get(sd_space *space, uint64_t n, size_t size, uint64_t *offset) {
+  void *memory = sd_space_get(space, n * size, 2 * SD_LINE);
+  if (memory) *offset = sd_space_offset(space, memory);
+  return memory;
+}
+
+static int good_sizes(const sd_sizes *z) {
+  if (!z->n_symbols || !z->n_strands || !z->n_workers || !z->n_publishers || !z->n_segments) return 0;
+  if (z->n_strands > 1u << 30 || z->n_symbols > 1u << 31) return 0;
+  if (z->record_size < 4 || z->record_size > SD_SEGMENT_BYTES - SD_SEGMENT_HEADER) return 0;
+  return z->key_offset <= z->record_size - 4;
+}
+
+int sd_arena_create(sd_space *space, const sd_config *config, sd_arena **arena) {
+  *arena = NULL;
+  if (!good_sizes(&config->sizes)) return SD_E_ARGUMENT;
+  sd_arena plan;
+  memset(&plan, 0, sizeof plan);
+  const uint64_t bytes = lay_out(&plan, config);
+  const uint64_t at = sd_space_take(space, bytes + (uint64_t)plan.n_segments * plan.segment_bytes, SD_SPACE_PAGE);
+  if (!at || sd_space_fill(space, at, bytes)) return SD_E_NO_MEMORY;
+  move_to(&plan, at);
+  *arena = memcpy(sd_space_at(space, at), &plan, sizeof plan);
+  start(space, *arena);
+  return SD_OK;
 }

@@ -1,5 +1,5 @@
-/* The arena: one mapping that holds all shared state and refers to itself by index or offset only, so that another process
- * may map it anywhere. What is private to a process (pointers, handlers, scratch) lies in struct sd_dispatcher. */
+/* The arena: all state that participants share, in one space (memory/space.h), by index and offset only: another process may map
+ * it anywhere. What is private to a process (pointers, handlers' functions, scratch) lies in struct sd_dispatcher. */
 #ifndef SD_STATE_ARENA_H
 #define SD_STATE_ARENA_H
 
@@ -7,16 +7,18 @@
 #include <stdint.h>
 
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "memory/counters.h"
 #include "memory/segment.h"
+#include "memory/space.h"
 #include "schedule/idle.h"
 #include "schedule/list.h"
 #include "sd_handler.h"
+#include "state/config.h"
 #include "strand/strand.h"
 #include "strand/tasks.h"
 
-#define SD_MAGIC UINT64_C(0x3144304e41525453) /* "STRAN0D1" */
-enum { SD_ABI_VERSION = 3, SD_ERRORS = 64, SD_MESSAGE_BYTES = 256 };
+enum { SD_ERRORS = 64, SD_MESSAGE_BYTES = 256 };
 
 /* A handler's failure, kept for whoever asks. */
 typedef struct sd_failure {
@@ -44,23 +46,37 @@ typedef struct sd_participant {
   SD_ALIGNED(2 * SD_LINE) sd_counters counters;
 } sd_participant;
 
+/* Rounds of the watermark (numbering/watermark.c), under the lock. */
+typedef struct sd_watermark_round {
+  sd_a32 lock;
+  uint32_t left; /* strands that have not reached the round's goal: the first ones of watermark_strands */
+  uint64_t next, next_time;
+  uint64_t at, time; /* the watermark, and the feed's time there, where records carry positions */
+} sd_watermark_round;
+
 typedef struct sd_arena {
-  uint64_t magic;
-  uint32_t abi_version;
-  uint32_t header_bytes;
-  uint64_t bytes;
+  sd_config config; /* as it was made */
+  sd_clock clock;   /* what a count of its counters and histograms is */
   uint32_t n_symbols, n_strands, n_workers, n_publishers;
   uint32_t record_size, key_offset, row_stride;
   uint32_t segment_records, n_segments;
   uint32_t segment_bytes, positions_at;
   sd_sequence_at sequence;
   uint64_t row_bytes;
-  /* offsets from the start of the mapping */
+  /* Offsets from the start of the space. */
   uint64_t strands, lists, rings, participants, stack, segments, map, rows, tasks;
+  uint64_t last_numbers;                         /* a strand, see sd_dispatcher */
+  uint64_t watermark_targets, watermark_strands; /* a strand */
+  /* Offsets of what not all have; 0: there is none. */
+  uint64_t alarm_spans, alarm_places, alarm_nodes, alarm_symbols, overdue_until; /* timers */
+  uint64_t seen;                                                                 /* handlers with an end */
+  uint64_t strand_times;
+  uint64_t emitted, chunk_list, chunks; /* outputs, see emit/buffer.h: of each participant and output, and in all */
   SD_ALIGNED(2 * SD_LINE) sd_free_list free_list;
   SD_ALIGNED(2 * SD_LINE) sd_task_list task_list;
   SD_ALIGNED(2 * SD_LINE) sd_idle idle;
   SD_ALIGNED(2 * SD_LINE) sd_a32 stopping;
+  sd_a32 timed; /* a handler has timers */
   sd_a32 failures_lock;
   sd_a32 failures;                              /* recorded in all; the first SD_ERRORS are kept */
   SD_ALIGNED(2 * SD_LINE) sd_a64 next_sequence; /* number of the next record, and counters_start */
@@ -69,28 +85,18 @@ typedef struct sd_arena {
    * number_lock for a look at the two, or for a change. */
   sd_a32 number_lock, numbering;
   SD_ALIGNED(2 * SD_LINE)
-  sd_a64 next_alarm; /* no alarm that still needs an overdue alarm is earlier, see worker/alarm.h */
+  sd_a64 next_alarm;    /* no alarm that still needs an overdue alarm is earlier, see worker/alarm.h */
+  sd_a32 overdue_later; /* strands with an alarm that is due were left to the merger */
+  SD_ALIGNED(2 * SD_LINE) sd_watermark_round watermark;
   SD_ALIGNED(2 * SD_LINE) sd_failure failure[SD_ERRORS];
 } sd_arena;
 
-typedef struct sd_sizes {
-  uint32_t n_symbols, n_strands, n_workers, n_publishers;
-  uint32_t record_size, key_offset;
-  uint32_t sequence_offset; /* of the sequence in a record: a u64; SD_NONE: there is none */
-  uint32_t sequence_high;   /* not 0: that one is a u32, and its next eight bits are a byte here, as in sd_tick */
-  uint32_t row_bytes;
-  uint32_t n_segments;
-  uint32_t has_positions;  /* records carry positions */
-  uint64_t counters_start; /* where free-running counters start; tests put it just below wrap-around */
-} sd_sizes;
-
-/* Maps and lays out an arena; shared: over a memfd whose pages are reserved, else private memory. Returns an error code. */
-int sd_arena_create(const sd_sizes *sizes, int shared, sd_arena **arena, int *fd);
+/* Lays an arena out in a space that has none. Returns an error code. */
+int sd_arena_create(sd_space *space, const sd_config *config, sd_arena **arena);
+/* Memory for n more of something, zeros; *offset says where it is. NULL: there is none. */
+void *sd_arena_get(sd_space *space, uint64_t n, size_t size, uint64_t *offset);
 /* Brings the pages of the segments in that are used first, those for so many records in flight among them: the first ticks of a
  * day would pay for them, and so would what a publisher learns about its ways. */
-void sd_arena_touch_segments(sd_arena *arena, const sd_sizes *sizes, uint64_t records_in_flight);
-void sd_arena_destroy(sd_arena *arena, int fd);
-
-static inline void *sd_arena_at(sd_arena *arena, uint64_t offset) { return (unsigned char *)arena + offset; }
+int sd_arena_fill_segments(sd_space *space, sd_arena *arena, uint64_t records_in_flight, int touch);
 
 #endif

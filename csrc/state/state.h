@@ -1,4 +1,4 @@
-/* The dispatcher's state: one process's view of an arena, and what the parts of the engine share.
+/* The dispatcher: one process's view of an arena, and what the parts of the engine share.
  *
  * Who calls what: sd_publish_* from any thread that holds a publisher's participant (sd_publisher_enter); sd_worker_* from the one
  * thread that is worker `participant`; the rest from any thread.
@@ -12,25 +12,6 @@
 #include "state/arena.h"
 
 #include <string.h>
-
-enum { SD_ON_ERROR_STOP = 0, SD_ON_ERROR_QUARANTINE = 1 };
-
-typedef struct sd_config {
-  sd_sizes sizes;
-  uint32_t time_offset; /* of the u64 in a record that is its time, for positions; SD_NONE: it has none */
-  int32_t shared;
-  int32_t idle;            /* SD_IDLE_* */
-  int32_t on_error;        /* SD_ON_ERROR_* */
-  int32_t on_full;         /* SD_BLOCK ... */
-  uint32_t capacity;       /* bound of a strand, in records */
-  uint32_t budget_records; /* most records a visit */
-  uint64_t budget_ns;      /* time after which a visit ends at the next run of records */
-  uint32_t batch_records;  /* records grouped at one go by a publisher */
-  uint32_t ahead_records;  /* records in flight beyond which a publisher helps to drain */
-  int32_t
-      publisher_drains; /* whether publishers run handlers: when ahead, and where queueing costs more than handling */
-  int32_t one_core;     /* publishers and workers have one core between them */
-} sd_config;
 
 /* A handler: fn NULL says that Python runs it. */
 typedef struct sd_handler {
@@ -79,20 +60,31 @@ typedef struct sd_strand_time {
 } sd_strand_time;
 
 typedef struct sd_dispatcher {
+  sd_space *space; /* its maker's */
+  /* what lies there */
   sd_arena *arena;
   sd_strand *strands;
   sd_ready ready;
   sd_participant *participants;
   uint32_t *map;
   unsigned char *rows;
-  const sd_policy *policy;
   sd_pool pool;
   sd_task_pool tasks;
+  uint64_t *
+      last_number; /* a strand: a number not above its last record's, where there are positions; under the publish lock */
+  uint64_t *watermark_target;  /* a round's goal a strand, see sd_watermark */
+  uint32_t *watermark_strand;  /* the strands that have a goal */
+  sd_alarms alarms;            /* where there are timers */
+  sd_a64 *overdue_until;       /* a strand: up to when the overdue alarm that waits there fires; 0: there is none */
+  unsigned char *seen;         /* a symbol: whether it has had records; NULL: no handler has an end */
+  sd_strand_time *strand_time; /* a strand; NULL: not kept */
+  /* private */
+  const sd_policy *policy;
   sd_handler *handlers;
   uint32_t n_handlers;
   int (*publish)(sd_context *ctx, const void *records, int64_t n, int64_t *accepted); /* handlers' contexts have it */
   uint32_t n_participants, n_workers;
-  sd_config config;
+  sd_config config; /* a copy of the arena's, nearer to what is beside it */
   uint64_t budget_counts;
   int all_native;     /* every strand's handler is native: publishers may help */
   int may_run_inline; /* every strand has the same native handler, which never publishes */
@@ -103,23 +95,8 @@ typedef struct sd_dispatcher {
   unsigned char **scratch;         /* a budget of records a worker */
   const sd_py_batch **py_batches;  /* a participant: what Python has in hand */
   sd_position **scratch_positions; /* and of their positions */
-  uint64_t *
-      last_number; /* a strand: a number not above its last record's, where there are positions; under the publish lock */
-  sd_a32 timed;    /* a handler has timers */
-  sd_alarms alarms;
-  sd_a64 *overdue_until; /* a strand: up to when the overdue alarm that waits there fires; 0: there is none */
-  sd_a32 overdue_later;  /* strands with an alarm that is due were left to the merger */
-  unsigned char *seen;   /* a symbol: whether it has had records; NULL: no handler has an end */
   sd_publisher **publishers;
-  sd_outputs *outputs;         /* NULL: there are none */
-  sd_strand_time *strand_time; /* a strand; NULL: not kept */
-  uint64_t *watermark_target;  /* a round's goal a strand, see sd_watermark */
-  uint32_t *watermark_strand;
-  uint32_t watermark_left;
-  uint64_t watermark_next, watermark;
-  uint64_t watermark_next_time, watermark_time; /* the feed's times there, where records carry positions */
-  sd_a32 watermark_lock;
-  int fd;
+  sd_outputs *outputs; /* NULL: there are none */
 } sd_dispatcher;
 
 /* The key that lies at `at`, aligned or not. It is read once, whatever the compiler thinks of memory: the caller of a publish

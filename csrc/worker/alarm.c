@@ -1,8 +1,6 @@
 /* When symbols' timers fire: the alarms, and what is due. */
 #include "worker/alarm.h"
 
-#include <stdlib.h>
-
 #include "sd_error.h"
 
 void sd_lower_next_alarm(sd_dispatcher *d, uint64_t ns) {
@@ -21,7 +19,8 @@ void sd_arm_leaf(sd_dispatcher *d, const sd_alarm_tree *t, uint32_t leaf, uint64
 
 void sd_arm(sd_dispatcher *d, uint32_t key, uint64_t ns) {
   const sd_alarm_place place = d->alarms.place[key];
-  sd_arm_leaf(d, &d->alarms.tree[place.strand], place.leaf, ns);
+  const sd_alarm_tree t = sd_alarm_tree_of(&d->alarms, place.strand);
+  sd_arm_leaf(d, &t, place.leaf, ns);
 }
 
 void sd_wake_at(sd_context *ctx, uint32_t key, int64_t at) {
@@ -51,16 +50,17 @@ void sd_timer_context(sd_context *ctx, uint32_t key, uint64_t time) {
 /* ---- what is due */
 
 int64_t sd_timer_cut(const sd_dispatcher *d, uint32_t strand, const sd_position *positions, int64_t n) {
-  const uint64_t next = sd_alarm_next(&d->alarms.tree[strand]);
+  const sd_alarm_tree t = sd_alarm_tree_of(&d->alarms, strand);
+  const uint64_t next = sd_alarm_next(&t);
   for (int64_t i = 0; i < n; i++)
     if (SD_UNLIKELY(next <= sd_alarm_until(positions[i].time))) return i;
   return n;
 }
 
 uint32_t sd_timer_due(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t *alarm) {
-  const sd_alarm_tree *t = &d->alarms.tree[strand];
-  *alarm = sd_alarm_next(t);
-  return *alarm <= sd_alarm_until(time) ? t->symbol[sd_alarm_first(t) - t->n] : SD_NONE;
+  const sd_alarm_tree t = sd_alarm_tree_of(&d->alarms, strand);
+  *alarm = sd_alarm_next(&t);
+  return *alarm <= sd_alarm_until(time) ? t.symbol[sd_alarm_first(&t) - t.n] : SD_NONE;
 }
 
 void sd_overdue_done(sd_dispatcher *d, uint32_t strand) {
@@ -73,7 +73,7 @@ uint64_t sd_earliest_alarm(sd_dispatcher *d) {
   if (!sd_timed(d)) return least;
   for (uint32_t strand = 0; strand < d->arena->n_strands; strand++) {
     /* K4: acquire; see sd_alarm_set(). */
-    uint64_t alarm = sd_load(&d->alarms.tree[strand].node[1], acquire, K4);
+    uint64_t alarm = sd_load(&sd_alarm_tree_of(&d->alarms, strand).node[1], acquire, K4);
     if (alarm >= least) continue;
     /* A1: acquire; pairs with S4: what the strand emitted before it was quarantined is there. */
     if (sd_load(&d->strands[strand].control, acquire, A1) & SD_QUARANTINED) continue;
@@ -84,27 +84,32 @@ uint64_t sd_earliest_alarm(sd_dispatcher *d) {
 
 /* ---- making and unmaking */
 
+static int make_alarms(sd_dispatcher *d) {
+  sd_arena *a = d->arena;
+  sd_alarms *w = &d->alarms;
+  w->span = sd_arena_get(d->space, a->n_strands, sizeof *w->span, &a->alarm_spans);
+  w->place = sd_arena_get(d->space, a->n_symbols, sizeof *w->place, &a->alarm_places);
+  w->symbols = sd_arena_get(d->space, a->n_symbols, sizeof *w->symbols, &a->alarm_symbols);
+  w->nodes = sd_arena_get(d->space, sd_alarm_nodes(a->n_symbols, a->n_strands), sizeof *w->nodes, &a->alarm_nodes);
+  d->overdue_until = sd_arena_get(d->space, a->n_strands, sizeof *d->overdue_until, &a->overdue_until);
+  if (!w->span || !w->place || !w->symbols || !w->nodes || !d->overdue_until) return SD_E_NO_MEMORY;
+  sd_alarms_start(w, d->map, a->n_symbols, a->n_strands);
+  return SD_OK;
+}
+
 int sd_timers_connect(sd_dispatcher *d) {
-  const sd_arena *a = d->arena;
+  sd_arena *a = d->arena;
   int finishes = 0, timed = 0;
   for (uint32_t i = 0; i < d->n_handlers; i++) {
     const sd_handler *h = &d->handlers[i];
     if (h->fn ? h->wake != NULL : h->wakes) timed = 1;
     finishes |= h->fn ? h->finish != NULL : h->finishes;
   }
-  if (finishes && !(d->seen = calloc(a->n_symbols, 1))) return SD_E_NO_MEMORY;
+  if (finishes && !(d->seen = sd_arena_get(d->space, a->n_symbols, 1, &a->seen))) return SD_E_NO_MEMORY;
   if (!timed) return SD_OK;
   if (!d->config.sizes.has_positions) return SD_E_ARGUMENT;
-  d->overdue_until = calloc(a->n_strands, sizeof *d->overdue_until);
-  if (!d->overdue_until) return SD_E_NO_MEMORY;
-  if (sd_alarms_create(&d->alarms, d->map, a->n_symbols, a->n_strands)) return SD_E_NO_MEMORY;
+  const int code = make_alarms(d);
   /* K7: release; see sd_timed(). */
-  sd_store(&d->timed, 1u, release, K7);
-  return SD_OK;
-}
-
-void sd_timers_destroy(sd_dispatcher *d) {
-  free(d->seen);
-  free(d->overdue_until);
-  sd_alarms_destroy(&d->alarms);
+  if (!code) sd_store(&a->timed, 1u, release, K7);
+  return code;
 }

@@ -43,7 +43,7 @@ void sd_timer_context(sd_context *ctx, uint32_t key, uint64_t time);
 /* Whether there are timers. Who merges asks before the handlers are set. */
 static inline int sd_timed(sd_dispatcher *d) {
   /* K7: acquire; pairs with the release of sd_timers_connect: the trees are there. */
-  return sd_load(&d->timed, acquire, K7) != 0;
+  return sd_load(&d->arena->timed, acquire, K7) != 0;
 }
 
 /* The earliest alarm there is, but for strands that are quarantined; UINT64_MAX: there is none. */
@@ -51,6 +51,5 @@ uint64_t sd_earliest_alarm(sd_dispatcher *d);
 
 /* After the handlers are set. */
 int sd_timers_connect(sd_dispatcher *d);
-void sd_timers_destroy(sd_dispatcher *d);
 
 #endif

@@ -63,7 +63,7 @@ static int fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, co
 }
 
 int sd_timers_fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, uint32_t strand, uint64_t time) {
-  const sd_alarm_tree *t = &d->alarms.tree[strand];
+  const sd_alarm_tree tree = sd_alarm_tree_of(&d->alarms, strand), *t = &tree;
   const uint64_t stride = d->arena->row_stride;
   uint32_t leaf[AT_A_GO], n;
   for (int any = 0; (n = sd_alarm_due(t, time, leaf, AT_A_GO)) > 0; any = 1) {
@@ -88,7 +88,8 @@ int sd_timers_fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx,
 
 /* When the next timer is due on a record's strand, which is in hand. */
 static inline uint64_t next_due(const sd_dispatcher *d, const unsigned char *record) {
-  return sd_alarm_next(&d->alarms.tree[d->map[sd_key_of(d, record)]]);
+  const sd_alarm_tree t = sd_alarm_tree_of(&d->alarms, d->map[sd_key_of(d, record)]);
+  return sd_alarm_next(&t);
 }
 
 /* The same for records of several strands. */
@@ -131,7 +132,8 @@ static int64_t run_timed(sd_dispatcher *d, const sd_handler *handler, uint32_t s
       /* The record that asked is the last one handled. */
       uint64_t time = sd_alarm_until(positions[at + done - 1].time);
       const sd_alarm_place place = d->alarms.place[ctx->wake_key];
-      if (sd_alarm_at(&d->alarms.tree[place.strand], place.leaf) <= time) sd_arm(d, ctx->wake_key, time + 1);
+      const sd_alarm_tree t = sd_alarm_tree_of(&d->alarms, place.strand);
+      if (sd_alarm_at(&t, place.leaf) <= time) sd_arm(d, ctx->wake_key, time + 1);
     } else if (SD_UNLIKELY(done != most)) {
       if (done >= 0 && done < most) return at + done;
       snprintf(ctx->message, sizeof ctx->message, "the handler returned %lld for %lld records", (long long)done,

@@ -116,6 +116,7 @@ int sd_worker_wake_done(sd_dispatcher *d, uint32_t participant, const sd_py_batc
 }
 
 const void *sd_py_memory(const sd_dispatcher *d, uint32_t participant, int copied, uint64_t *bytes) {
-  *bytes = copied ? (uint64_t)d->config.budget_records * d->arena->record_size : d->arena->bytes;
-  return copied ? (const void *)d->scratch[participant] : d->arena;
+  const sd_arena *a = d->arena;
+  *bytes = copied ? (uint64_t)d->config.budget_records * a->record_size : (uint64_t)a->n_segments * a->segment_bytes;
+  return copied ? d->scratch[participant] : d->pool.segments;
 }

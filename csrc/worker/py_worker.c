@@ -6,11 +6,12 @@
 
 int64_t sd_py_worker_next(sd_py_worker *hand) {
   const sd_py_batch *batch = &hand->batch;
-  const sd_arena *arena = hand->d->arena;
+  const sd_dispatcher *d = hand->d;
+  const sd_arena *arena = d->arena;
   hand->what = sd_worker_next(hand->d, hand->participant, &hand->batch);
   if (SD_UNLIKELY(hand->what != SD_PY_RECORDS)) return -1;
-  uint64_t at = (uint64_t)((const unsigned char *)batch->records - (const unsigned char *)arena);
-  if (at >= arena->bytes || at % arena->record_size) return -1;
+  const uint64_t at = (uint64_t)((const unsigned char *)batch->records - d->pool.segments);
+  if (at >= (uint64_t)arena->n_segments * arena->segment_bytes || at % arena->record_size) return -1;
   hand->first = (int64_t)(at / arena->record_size);
   hand->end = hand->first + batch->n;
   return batch->strand;

@@ -157,7 +157,10 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64
   sd_context ctx;
   sd_context_of(d, participant, handler, &ctx);
   ctx.until = start + d->budget_counts;
-  if (handler->wake) sd_alarm_ask(&d->alarms.tree[index]);
+  if (handler->wake) {
+    const sd_alarm_tree t = sd_alarm_tree_of(&d->alarms, index);
+    sd_alarm_ask(&t);
+  }
   while (done < n) {
     unsigned char *records;
     uint32_t run = sd_strand_front(s, &d->pool, cache, (uint32_t)(n - done), &records);

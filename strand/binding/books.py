@@ -11,6 +11,7 @@ from strand.binding import ffi, lib
 from strand.binding.gate import made
 from strand.binding.memory import owned
 from strand.binding.native import NativeFunction, builtin
+from strand.binding.space import Space
 from strand.binding.trades import TradeRules
 
 __all__ = ["LEVEL", "ORDER", "BookMemory"]
@@ -31,7 +32,7 @@ ORDER: Final = np.dtype(
 
 
 class BookMemory:
-    """The books of symbols 0 to ``n_symbols`` - 1. ``side`` is ``"A"`` or ``"B"`` everywhere.
+    """The books of symbols 0 to ``n_symbols`` - 1, in a space. ``side`` is ``"A"`` or ``"B"`` everywhere.
 
     ``rules``: what is a trade; by default as in ITCH. Where fills report (Databento's), each publisher of a symbol
     has a book, at a ``place`` in the order they came in; all others have one, at place 0. ``start``: where a book
@@ -39,13 +40,14 @@ class BookMemory:
     Raises MemoryError where there is none for them.
     """
 
-    def __init__(self, n_symbols: int, rules: TradeRules | None = None, *, start: int = 0) -> None:
+    def __init__(self, space: Space, n_symbols: int, rules: TradeRules | None = None, *, start: int = 0) -> None:
         rules = rules or TradeRules(orders=True)
         books = made(
-            lib.sd_books_create(n_symbols, start, rules.fills_report),
+            lib.sd_books_create(space.pointer, n_symbols, start, rules.fills_report),
             f"no memory for the books of {n_symbols:,} symbols",
         )
         self._books = owned(books, lib.sd_books_destroy)
+        self._space = space
         self._n_symbols = n_symbols
         params = ffi.new("sd_book_params *", {"books": self._books})
         ffi.buffer(ffi.addressof(params, "rules"))[:] = rules.packed
@@ -53,7 +55,7 @@ class BookMemory:
             builtin("book"),
             bytes(ffi.buffer(params)),
             never_publishes=True,
-            keep=self._books,
+            keep=(space, self._books),
             ahead=ffi.addressof(lib, "sd_ahead_book"),
         )
 

@@ -11,6 +11,7 @@ from strand.binding import ffi, lib
 from strand.binding.gate import made
 from strand.binding.memory import owned
 from strand.binding.native import NativeFunction, builtin
+from strand.binding.space import Space
 
 __all__ = ["DEPTH_LEVEL", "MOST_TOP", "DepthMemory"]
 
@@ -21,17 +22,21 @@ MOST_TOP: Final = 64
 
 
 class DepthMemory:
-    """The level books of symbols 0 to ``n_symbols`` - 1, at most ``max_levels`` a side, the best ``top`` in each row.
+    """The level books of symbols 0 to ``n_symbols`` - 1 in a space: at most ``max_levels`` a side, and the best ``top``
+    in each row.
 
     Raises MemoryError where there is none for them.
     """
 
-    def __init__(self, n_symbols: int, *, top: int, max_levels: int) -> None:
-        depths = made(lib.sd_depths_create(n_symbols), f"no memory for the books of {n_symbols:,} symbols")
+    def __init__(self, space: Space, n_symbols: int, *, top: int, max_levels: int) -> None:
+        depths = made(
+            lib.sd_depths_create(space.pointer, n_symbols), f"no memory for the books of {n_symbols:,} symbols"
+        )
         self._depths = owned(depths, lib.sd_depths_destroy)
+        self._space = space
         params = ffi.new("sd_depth_params *", {"depths": self._depths, "top": top, "max_levels": max_levels})
         self.function: Final = NativeFunction(
-            builtin("depth"), bytes(ffi.buffer(params)), never_publishes=True, keep=self._depths
+            builtin("depth"), bytes(ffi.buffer(params)), never_publishes=True, keep=(space, self._depths)
         )
 
     def levels(self, symbol: int, side: str, n: int) -> npt.NDArray[Any]:

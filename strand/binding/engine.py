@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding import ffi, lib
-from strand.binding.engine_config import EngineConfig, config_struct
+from strand.binding.engine_config import EngineConfig, addresses, config_struct
 from strand.binding.engine_words import (
     COUNTERS,
     HISTOGRAMS,
@@ -26,6 +26,7 @@ from strand.binding.itch_flow import ItchFlow
 from strand.binding.memory import Memory, bytes_of, owned
 from strand.binding.native import NativeFunction
 from strand.binding.py_batches import EndBatch, PyBatches
+from strand.binding.space import Space
 from strand.errors import ConfigurationError
 
 __all__ = ["Engine", "HeldParticipant"]
@@ -55,9 +56,10 @@ class Engine:
     """One arena and what this process needs to use it. Freed when neither it nor a view of its rows is left."""
 
     def __init__(self, config: EngineConfig) -> None:
+        self.space = Space(attachable=config.attachable, more=addresses(config))
         out = ffi.new("sd_dispatcher **")
         checked(
-            lib.sd_dispatcher_create(config_struct(config), out),
+            lib.sd_dispatcher_create(self.space.pointer, config_struct(config), out),
             f"the engine refused its configuration: {config}",
             ConfigurationError,
             no_memory=f"no memory for {config.n_strands} strands and {config.n_segments} blocks of 2 KB",
@@ -75,11 +77,12 @@ class Engine:
         )
         checked(code, "a symbol was routed to a strand that does not exist")
 
-    def set_outputs(self, record_bytes: Sequence[int], memory_bytes: int) -> None:
+    def set_outputs(self, record_bytes: Sequence[int]) -> None:
         """Before the handlers: what they emit, records of so many bytes an output. Raises ConfigurationError."""
-        if code := lib.sd_dispatcher_outputs(self._d, list(record_bytes), len(record_bytes), memory_bytes):
+        memory = self.config.output_memory
+        if code := lib.sd_dispatcher_outputs(self._d, list(record_bytes), len(record_bytes), memory):
             least = int(lib.sd_outputs_least(self._d, len(record_bytes)))
-            what = f"output_memory: {memory_bytes} cannot hold what {len(record_bytes)} outputs take"
+            what = f"output_memory: {memory} cannot hold what {len(record_bytes)} outputs take"
             raise refusal(code, f"{what}; give at least {least}", ConfigurationError)
 
     def set_handlers(self, functions: Sequence[NativeFunction | RunByPython], outputs: Sequence[Sequence[int]]) -> None:
@@ -106,8 +109,8 @@ class Engine:
 
     @property
     def bytes(self) -> int:
-        """Size of the arena's mapping; pages never touched take no memory."""
-        return int(lib.sd_dispatcher_bytes(self._d))
+        """What the arena has asked for, with handlers' memory; pages never touched take none."""
+        return self.space.bytes
 
     def rows(self, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """All symbols' rows, shape (n_symbols,), a view of the engine's memory."""

@@ -13,6 +13,7 @@ __all__ = [
     "ON_ERROR",
     "ON_FULL",
     "EngineConfig",
+    "addresses",
     "config_struct",
     "segment_bytes",
     "segment_records",
@@ -57,7 +58,8 @@ class EngineConfig:
     one_core: bool
     has_positions: bool = False
     time_offset: int | None = None
-    shared: bool = False
+    attachable: bool = False
+    output_memory: int = 0
     counters_start: int = 0
 
 
@@ -75,6 +77,13 @@ def segment_bytes(record_size: int, has_positions: bool) -> int:
     return int((positions_at + records * ffi.sizeof("sd_position") + 63) // 64 * 64)
 
 
+def addresses(config: EngineConfig) -> int:
+    """Bytes of addresses that segments, rows, and what handlers emit can take."""
+    segments = int(config.n_segments) * segment_bytes(config.record_size, config.has_positions)
+    emitted = min(int(lib.SD_OUTPUT_SLACK) * int(config.output_memory), 1 << 36)  # more than references can name
+    return segments + config.n_symbols * (config.row_bytes + 64) + emitted
+
+
 def config_struct(config: EngineConfig) -> Any:
     """An sd_config."""
     c = ffi.new("sd_config *")
@@ -85,7 +94,6 @@ def config_struct(config: EngineConfig) -> Any:
     c.sizes.sequence_high = config.sequence_high
     c.sizes.has_positions = config.has_positions
     c.time_offset = lib.SD_NONE if config.time_offset is None else config.time_offset
-    c.shared = config.shared
     c.idle, c.on_error, c.on_full = IDLE[config.idle], ON_ERROR[config.on_error], ON_FULL[config.on_full]
     c.capacity = config.capacity_ticks
     c.budget_records, c.budget_ns = config.budget_ticks, config.budget_ns

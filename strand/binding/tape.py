@@ -9,6 +9,7 @@ from strand.binding import ffi, lib
 from strand.binding.gate import made
 from strand.binding.memory import owned
 from strand.binding.native import NativeFunction, builtin
+from strand.binding.space import Space
 from strand.binding.trades import TradeRules
 
 __all__ = ["TapeMemory", "source_bytes", "tape_function"]
@@ -42,12 +43,12 @@ class TapeMemory:
     """
 
     def __init__(
-        self, n_symbols: int, name: str, rules: TradeRules, params: bytes, *, timers: bool, ends: bool
+        self, space: Space, n_symbols: int, name: str, rules: TradeRules, params: bytes, *, timers: bool, ends: bool
     ) -> None:
         tape = made(
-            lib.sd_tape_create(n_symbols, ffi.from_buffer("sd_trade_rules *", rules.packed)),
+            lib.sd_tape_create(space.pointer, n_symbols, ffi.from_buffer("sd_trade_rules *", rules.packed)),
             f"no memory for the books of {n_symbols:,} symbols",
         )
         self._tape = owned(tape, lib.sd_tape_destroy)
         source = source_bytes(rules, int(ffi.cast("uintptr_t", self._tape)))
-        self.function: Final = tape_function(name, source, params, timers=timers, ends=ends, keep=self._tape)
+        self.function: Final = tape_function(name, source, params, timers=timers, ends=ends, keep=(space, self._tape))

@@ -14,6 +14,7 @@ from strand.binding.engine_words import Failure
 from strand.binding.gate import made, text_of
 from strand.binding.memory import owned
 from strand.binding.native import NativeFunction, builtin
+from strand.binding.space import Space
 from strand.ticks import TRADE
 
 __all__ = ["TradeMaker", "TradeRules", "TradeSource"]
@@ -60,16 +61,17 @@ class TradeMaker:
     Raises MemoryError where there is none for the books.
     """
 
-    def __init__(self, n_symbols: int, source: TradeSource) -> None:
+    def __init__(self, space: Space, n_symbols: int, source: TradeSource) -> None:
         self._params = ffi.new("sd_traded_params *")
         ffi.buffer(ffi.addressof(self._params.source, "rules"))[:] = source.rules.packed
         if source.books:
             tape = made(
-                lib.sd_tape_create(n_symbols, ffi.addressof(self._params.source, "rules")),
+                lib.sd_tape_create(space.pointer, n_symbols, ffi.addressof(self._params.source, "rules")),
                 f"no memory for the books of {n_symbols:,} symbols",
             )
             self._tape = owned(tape, lib.sd_tape_destroy)
             self._params.source.tape = self._tape
+            self._space = space
         self._unpriced = np.zeros(n_symbols, np.int64)
         self._params.unpriced = ffi.cast("int64_t *", self._unpriced.ctypes.data)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from strand.binding.space import Space
 from strand.dispatch.configuration import assign_handlers, check_memory
 from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.python_handlers import objects_of
@@ -69,9 +70,10 @@ class RunBase:
         #: Each handler's, by the numbers that emitted records know them by.
         self._output_numbers = [self._outputs.numbers(h) for h in self._handlers]
 
-    def _open(self, memory: RowMemory, row_stride: int) -> None:
-        """Puts the handlers to work on rows that lie in ``memory``, so many bytes apart."""
-        context = BindContext(self._table, self._reader.dtype, self._reader.key, row_stride)
+    def _open(self, memory: RowMemory, row_stride: int, space: Space) -> None:
+        """Puts the handlers to work on rows that lie in ``memory``, so many bytes apart; what they keep beside them
+        lies in ``space``."""
+        context = BindContext(self._table, self._reader.dtype, self._reader.key, row_stride, space)
         self._bound = [h.bind(context) for h in self._handlers]
         self._makers = context.makers
         self._rows = Rows(self._table, memory, self._handlers, self._handler_of_symbol)

@@ -228,7 +228,7 @@ def _pool_segments(
 ) -> int:
     """Segments for what is in flight, FULL_STRANDS at their bound, one or two a strand, and those that rest in caches.
 
-    Blocks take memory once they are used, the first ones (csrc/state/arena.c) at once: the mapping is not reserved.
+    Segments take memory once they are used, the first ones (csrc/state/arena.c) at once.
     """
     per_segment = segment_records(record)
     in_caches = (participants + 1) * CACHED_SEGMENTS
@@ -274,6 +274,8 @@ def engine_config(
     memory_bytes: int | None,
     publisher_drains: bool,
     emits: bool,
+    output_memory: int,
+    attachable: bool,
     counters_start: int,
     **given: Any,
 ) -> EngineConfig:
@@ -314,6 +316,8 @@ def engine_config(
         has_positions=has_positions,
         publisher_drains=yes_or_no("publisher_drains", publisher_drains),
         one_core=len(cores.allowed) == 1,
+        output_memory=whole("output_memory", output_memory, 1),
+        attachable=yes_or_no("attachable", attachable),
         counters_start=counters_start,
         **given,
     )

@@ -30,7 +30,6 @@ from strand.dispatch.statistics import EngineStatistics
 from strand.dispatch.workers import Workers
 from strand.errors import ConfigurationError, HandlerError
 from strand.handlers import HandlerLike
-from strand.numbers import whole
 from strand.options import options_of, refuse_unknown
 from strand.stats import Statistics
 from strand.ticks import TICK
@@ -69,6 +68,8 @@ class Dispatcher(RunBase):
     ``@``, a tab or a carriage return) is written behind an apostrophe.
     ``output_memory``: bytes emitted and not merged yet beyond which publishing waits. In a replay of several merged
     feeds, each tick that is not final counts 4 bytes more.
+    ``attachable``: another process of the same user may look at it while it runs. Its memory then has the pages that
+    the system gives to files, which are small ones as a rule.
 
     ``dtype`` and ``key``: the records' structured dtype and the u32 field that holds the symbol's index.
     ``columns`` maps tick fields to the fields of the arrays that will be published, which are then converted as
@@ -110,6 +111,7 @@ class Dispatcher(RunBase):
         out: Mapping[str, str | os.PathLike[str]] | None = None,
         escape_formulas: bool = False,
         output_memory: int = 1 << 26,
+        attachable: bool = False,
         dtype: np.dtype[Any] = TICK,
         key: str = "instrument_id",
         columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
@@ -148,14 +150,15 @@ class Dispatcher(RunBase):
             capacity_ticks=capacity_ticks,
             budget_ticks=budget_ticks,
             batch_ticks=batch_ticks,
+            output_memory=output_memory,
+            attachable=attachable,
             counters_start=_counters_start,
         )
         expected = symbol_counts(counts, config.n_symbols)
-        output_memory = whole("output_memory", output_memory, 1)
         self._engine = engine = Engine(config)
         if len(self._outputs) > 0:
-            engine.set_outputs(self._outputs.record_bytes, output_memory)
-        self._open(engine, engine.row_stride)
+            engine.set_outputs(self._outputs.record_bytes)
+        self._open(engine, engine.row_stride, engine.space)
         self._python: PythonHandlers = PythonHandlers(
             engine,
             self._table,

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from strand.binding.chain import Chained
 from strand.binding.engine_words import Failure, RunByPython
 from strand.binding.native import NativeFunction
+from strand.binding.space import Space
 from strand.binding.trades import TradeMaker, TradeSource
 from strand.handlers.context import Context
 from strand.handlers.emit import Emit, EmittingBatch
@@ -40,20 +41,22 @@ class Site(Clock, TradesSite, Protocol):
 
 @dataclass(frozen=True)
 class BindContext:
-    """What handlers are bound to: the symbols, the records and their key, and bytes from one row to the next.
+    """What handlers are bound to: the symbols, the records and their key, bytes from one row to the next, and the space
+    for what they keep beside their rows.
     ``makers``: what makes trades for those that ask for them."""
 
     table: SymbolTable
     record: np.dtype[Any]
     key: str
     row_stride: int
+    space: Space
     makers: list[TradeMaker] = field(default_factory=list)
 
     def maker_for(self, source: TradeSource | None) -> TradeMaker | None:
         """What makes a handler's trades; None where it asks for none."""
         if source is None:
             return None
-        self.makers.append(TradeMaker(len(self.table), source))
+        self.makers.append(TradeMaker(self.space, len(self.table), source))
         return self.makers[-1]
 
 

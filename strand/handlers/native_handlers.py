@@ -19,6 +19,7 @@ from strand.binding.native import (
     pointer_from_address,
     wake_pointer,
 )
+from strand.binding.space import Space
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, SingleHandler
 from strand.handlers.bound import BindContext, BoundNative
@@ -50,13 +51,13 @@ class SymbolMemory(Protocol):
 class NativeHandler(SingleHandler):
     """A handler of functions in C: a built-in one, or one of the user's own.
 
-    ``function``: what is called, or what makes memory for so many symbols that has it. ``needs_ticks``: it reads
-    records of ``strand.TICK``. ``takes_ticks_as_plain``: nobody has said what its feed's mean. ``for_feed``: makes the
-    handler to use in its place where the feed is known, as in a replay. ``timers`` and ``ends``: it may ask for timers,
-    and does something at the end of a run.
+    ``function``: what is called, or what makes memory in a space, for so many symbols, that has it.
+    ``needs_ticks``: it reads records of ``strand.TICK``. ``takes_ticks_as_plain``: nobody has said what its feed's
+    mean. ``for_feed``: makes the handler to use in its place where the feed is known, as in a replay. ``timers`` and
+    ``ends``: it may ask for timers, and does something at the end of a run.
     """
 
-    function: NativeFunction | Callable[[int], SymbolMemory]
+    function: NativeFunction | Callable[[Space, int], SymbolMemory]
     needs_ticks: bool = False
     takes_ticks_as_plain: bool = False
     for_feed: Callable[[FeedInfo], Handler] | None = None
@@ -78,7 +79,7 @@ class NativeHandler(SingleHandler):
 
     def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundNative:  # noqa: ARG002 - its code knows its row
         if not isinstance(self.function, NativeFunction):
-            memory = self.function(len(context.table))
+            memory = self.function(context.space, len(context.table))
             return BoundNative(function=memory.function, memory=memory)
         if self.params is None:
             return BoundNative(function=self.function)

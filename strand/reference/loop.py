@@ -19,6 +19,7 @@ import numpy.typing as npt
 from strand.binding.engine_words import Failure, histogram_floors_ns
 from strand.binding.gate import key_error
 from strand.binding.serial import POSITION, PlainRows, SerialRun
+from strand.binding.space import Space
 from strand.dispatch.base import RunBase
 from strand.dispatch.configuration import RENAMED, check_timed
 from strand.dispatch.python_handlers import stop_objects
@@ -88,7 +89,7 @@ class SerialLoop(RunBase):
         )
         self._timed = check_timed(self._handlers, self._reader)
         self._memory = PlainRows(len(self._table), max(h.state.itemsize for h in self._handlers))
-        self._open(self._memory, self._memory.stride)
+        self._open(self._memory, self._memory.stride, Space())
         self._emitted = SerialEmitted(self._outputs.record_bytes)
         self._alarms = np.zeros(len(self._table), np.uint64)
         self._runs = [self._run_of(b, numbers) for b, numbers in zip(self._bound, self._output_numbers, strict=True)]

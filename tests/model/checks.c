@@ -28,6 +28,7 @@ typedef struct record {
 
 typedef struct world {
   sd_config config;
+  sd_space *space;
   sd_dispatcher *d;
   int (*each)(const record *t, int64_t i, sd_context *ctx); /* what the handler does with a record; nonzero: it fails */
   uint64_t time, given;
@@ -123,7 +124,7 @@ static void make(const sd_config *config, int kind, int timed, uint32_t record_b
                     .yields = timed};
   W.config = *config;
   for (uint32_t i = 0; i < n; i++) map[i] = i % config->sizes.n_strands;
-  if (sd_dispatcher_create(config, &W.d)) abort();
+  if (sd_space_create(0, 0, &W.space) || sd_dispatcher_create(W.space, config, &W.d)) abort();
   if (record_bytes && sd_dispatcher_outputs(W.d, &record_bytes, 1, sd_outputs_least(W.d, 1))) abort();
   if (sd_dispatcher_route(W.d, map, handlers) || sd_dispatcher_handlers(W.d, &one, 1)) abort();
 }
@@ -1026,15 +1027,20 @@ static const char *records_keep_their_place_among_timers(void) {
 /* The tree of a strand against a plain list. */
 static const char *alarm_trees_are_right(void) {
   static const uint32_t strand_of[SYMBOLS] = {0, 1, 0, 0, 1, 0, 0, 0};
-  sd_alarms alarms;
+  static _Alignas(SD_LINE) sd_a64 nodes[2 * SYMBOLS + 2 * SD_LINE / 8];
+  sd_alarm_span span[2] = {0};
+  sd_alarm_place place[SYMBOLS];
+  uint32_t symbols[SYMBOLS];
+  const sd_alarms alarms = {span, place, symbols, nodes};
   uint64_t plain[SYMBOLS];
   const char *wrong = NULL;
-  if (sd_alarms_create(&alarms, strand_of, SYMBOLS, 2)) abort();
+  if (sd_alarm_nodes(SYMBOLS, 2) > sizeof nodes / sizeof *nodes) abort();
+  sd_alarms_start(&alarms, strand_of, SYMBOLS, 2);
   for (int i = 0; i < SYMBOLS; i++) plain[i] = SD_NEVER;
   for (int i = 0; i < 400 && !wrong; i++) {
     const uint32_t key = sd_scheduler_random(SYMBOLS), strand = strand_of[key];
     const uint64_t time = sd_scheduler_random(30);
-    const sd_alarm_tree *t = &alarms.tree[strand];
+    const sd_alarm_tree tree = sd_alarm_tree_of(&alarms, strand), *t = &tree;
     uint64_t least = SD_NEVER;
     uint32_t leaf[SYMBOLS], due = 0;
     plain[key] = sd_scheduler_random(3) ? one_of(1, 40) : SD_NEVER;
@@ -1048,7 +1054,6 @@ static const char *alarm_trees_are_right(void) {
     else if (sd_alarm_at(t, sd_alarm_first(t)) != least) wrong = "the first leaf is not the earliest alarm";
     else if (sd_alarm_due(t, time, leaf, SYMBOLS) != due) wrong = "not all alarms that are due are found";
   }
-  sd_alarms_destroy(&alarms);
   return wrong;
 }
 
@@ -1117,7 +1122,8 @@ static const char *looks_for_alarms(void) {
   const char *wrong = run();
   if (wrong) return wrong;
   for (uint32_t i = 0; i < 2; i++)
-    if (sd_load(&W.d->alarms.tree[i].node[1], relaxed, X1) < sd_load(&W.d->arena->next_alarm, relaxed, X1))
+    if (sd_load(&sd_alarm_tree_of(&W.d->alarms, i).node[1], relaxed, X1) <
+        sd_load(&W.d->arena->next_alarm, relaxed, X1))
       return "an alarm that nobody would look for";
   return NULL;
 }
@@ -1165,6 +1171,7 @@ static const char *with_seed(const struct check *check, uint64_t seed) {
   sd_scheduler_start(seed);
   const char *wrong = check->fn();
   sd_dispatcher_destroy(W.d);
+  sd_space_destroy(W.space);
   return wrong;
 }
 

@@ -211,9 +211,10 @@ template <bool inlined, bool merges> struct timers : rl::test_suite<timers<inlin
   void after() {
     /* An alarm that no overdue alarm covers is one that a look still finds. */
     for (uint32_t strand = 0; strand < STRANDS; strand++) {
-      uint64_t alarm = sd_alarm_next(&e.d.alarms.tree[strand]);
+      const sd_alarm_tree t = sd_alarm_tree_of(&e.d.alarms, strand);
+      uint64_t alarm = sd_alarm_next(&t);
       RL_ASSERT(alarm == SD_NEVER || sd_load(&e.arena.next_alarm, relaxed, K5) <= alarm ||
-                sd_load(&e.d.overdue_later, relaxed, K8));
+                sd_load(&e.arena.overdue_later, relaxed, K8));
     }
     /* What is due fires without a record. */
     for (uint32_t due; (due = sd_overdue_sweep(&e.d)) > 0;) {
@@ -233,7 +234,8 @@ struct root_first {
 struct lowered_first {
   static void arm(engine &e) {
     sd_lower_next_alarm(&e.d, 14);
-    sd_alarm_set(&e.d.alarms.tree[0], e.d.alarms.place[0].leaf, 14);
+    const sd_alarm_tree t = sd_alarm_tree_of(&e.d.alarms, 0);
+    sd_alarm_set(&t, e.d.alarms.place[0].leaf, 14);
   }
 };
 
@@ -252,7 +254,8 @@ template <typename rules> struct arming : rl::test_suite<arming<rules>, 2> {
       for (int i = 0; i < 2; i++) sd_overdue_scan(&e.d);
   }
   void after() {
-    RL_ASSERT(sd_alarm_next(&e.d.alarms.tree[0]) == 14 && sd_load(&e.arena.next_alarm, relaxed, K5) <= 14);
+    const sd_alarm_tree t = sd_alarm_tree_of(&e.d.alarms, 0);
+    RL_ASSERT(sd_alarm_next(&t) == 14 && sd_load(&e.arena.next_alarm, relaxed, K5) <= 14);
     e.end();
   }
 };

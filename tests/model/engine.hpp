@@ -19,16 +19,16 @@
 
 #include "base/atomic.h"
 
-/* Memory for atomics, where the engine takes it from the heap. */
-void *model_zeroed(size_t n, size_t size);
-void *model_nodes(size_t bytes);
-
+#include "alarms/tree.c"
 #include "emit/alarm_merge.c"
+#include "emit/writer.c"
 #include "engine/finish.c"
 #include "engine/inspect.c"
+#include "memory/space.c"
 #include "merge/merge.c"
 #include "merge/rounds.c"
 #include "numbering/failure.c"
+#include "numbering/watermark.c"
 #include "overdue/overdue.c"
 #include "publish/chunk.c"
 #include "publish/cost_model.c"
@@ -37,35 +37,23 @@ void *model_nodes(size_t bytes);
 #include "publish/one_by_one.c"
 #include "publish/publish.c"
 #include "schedule/fifo.c"
+#include "worker/alarm.c"
+#include "worker/call.c"
 #include "worker/py_batch.c"
 #include "worker/py_emit.c"
 #include "worker/py_worker.c"
-/* Its one static atomic, the lock of spare slabs, would be there before the checker is. */
-struct never_locked {};
-static inline int sd_try_lock(never_locked *) { return 0; }
-static inline void sd_unlock(never_locked *) {}
-#define sd_a32 never_locked
-#include "emit/writer.c"
-#undef sd_a32
-#include "numbering/watermark.c"
-#include "worker/call.c"
 #include "worker/task.c"
 #include "worker/task_queue.c"
 #include "worker/visit.c"
-#define calloc(n, size) model_zeroed(n, size)
-#include "worker/alarm.c"
-#undef calloc
-#define aligned_alloc(line, bytes) model_nodes(bytes)
-#include "alarms/tree.c"
-#undef aligned_alloc
 /* Files that have a name in common with one before. */
 #define RECORDS_AHEAD RECORDS_AHEAD_INLINE
 #include "publish/inline.c"
 #define PAUSES PAUSES_OF_A_WORKER
 #include "worker/worker.c"
-#define place place_in_arena
+/* Memory for atomics comes from the model. */
+#define sd_arena_get arena_get
 #include "state/arena.c"
-#undef place
+#undef sd_arena_get
 #include "engine/dispatcher.c"
 
 #include "model_run.hpp"
@@ -80,7 +68,7 @@ enum {
   SEGMENT_RECORDS = 2,
   TASKS = 8,
   CHUNKS = 12,
-  NODES = 16,
+  NODES = 2 * SYMBOLS + 8 * STRANDS,
   MOST = 16, /* records, and timers, in all */
   BATCH = 2
 };
@@ -115,6 +103,7 @@ static int wake(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 /* One worker, publishers, and perhaps a merger. */
 struct engine {
   sd_arena arena;
+  sd_space space; /* all of this */
   sd_dispatcher d;
   sd_strand strands[STRANDS];
   sd_list lists[PARTICIPANTS];
@@ -131,6 +120,8 @@ struct engine {
   uint64_t last_number[STRANDS], target[STRANDS];
   uint32_t target_strand[STRANDS];
   sd_a64 until[STRANDS], nodes[NODES];
+  uint64_t of_alarms[3][2 * STRANDS]; /* where alarms are */
+  uint32_t n_of_alarms;
   /* outputs */
   sd_outputs outputs;
   sd_output output;
@@ -138,8 +129,9 @@ struct engine {
   sd_output_writer *writer[PARTICIPANTS][2], **writers[PARTICIPANTS];
   size_t first_writer;
   uint32_t declared;
+  sd_emitted_so_far so_far[PARTICIPANTS][2];
+  sd_chunk_list chunk_list;
   chunk chunks[CHUNKS];
-  sd_chunk *chunk_table[CHUNKS];
 
   /* what the checker sees beside the engine */
   SD_PLAIN(uint64_t) row[SYMBOLS];
@@ -172,24 +164,27 @@ struct engine {
     merged_number = merged_time = 0, merged_timer = 0, merged_key = 0;
     emits = with_outputs, timed = with_timers;
 
-    sd_sizes z = {SYMBOLS, STRANDS, WORKERS, PUBLISHERS, sizeof(record), 0,
-                  SD_NONE, 0,       SD_LINE, SEGMENTS,   has_positions,  0};
     sd_arena *a = &arena;
+    memset(&d.config, 0, sizeof d.config);
+    d.config.sizes = (sd_sizes){SYMBOLS, STRANDS, WORKERS, PUBLISHERS, sizeof(record), 0,
+                                SD_NONE, 0,       SD_LINE, SEGMENTS,   has_positions,  0};
+    a->config = d.config;
     a->n_symbols = SYMBOLS, a->n_strands = STRANDS, a->n_workers = WORKERS, a->n_publishers = PUBLISHERS;
     a->record_size = sizeof(record), a->key_offset = 0, a->row_stride = SD_LINE;
     a->sequence = sd_sequence_at_of(0, SD_NONE, 0);
     a->segment_records = SEGMENT_RECORDS, a->n_segments = SEGMENTS, a->segment_bytes = sizeof(segment);
     a->positions_at = has_positions ? offsetof(segment, positions) : 0;
-    a->strands = (char *)strands - (char *)a;
-    a->lists = (char *)lists - (char *)a;
-    a->rings = (char *)rings - (char *)a;
-    a->participants = (char *)participants - (char *)a;
-    start(a, &z);
-    for (auto &l : lists) l.ring = (char *)rings[&l - lists] - (char *)a;
+    d.space = &space;
+    space.base = (unsigned char *)this, space.fd = -1;
+    a->strands = sd_space_offset(&space, strands), a->lists = sd_space_offset(&space, lists);
+    a->rings = sd_space_offset(&space, rings), a->participants = sd_space_offset(&space, participants);
+    start(&space, a);
+    for (auto &l : lists) l.ring = sd_space_offset(&space, rings[&l - lists]);
+    a->free_list.filled = SEGMENTS;
     a->task_list.n = TASKS;
 
     d.arena = a, d.strands = strands, d.participants = participants, d.map = map, d.rows = rows[0];
-    d.ready.lists = lists, d.ready.rings = (unsigned char *)a;
+    d.ready.lists = lists, d.ready.rings = space.base;
     d.policy = &sd_policy_fifo;
     d.pool.list = &a->free_list, d.pool.stack = stack, d.pool.segments = (unsigned char *)segments;
     d.pool.segment_bytes = sizeof(segment), d.pool.record_size = sizeof(record), d.pool.records = SEGMENT_RECORDS;
@@ -201,8 +196,6 @@ struct engine {
     handler.n_outputs = emits, handler.outputs = &declared;
     handler.wake = timed ? wake : NULL;
     d.handlers = &handler, d.n_handlers = 1, d.n_workers = WORKERS, d.n_participants = PARTICIPANTS;
-    memset(&d.config, 0, sizeof d.config);
-    d.config.sizes = z;
     d.config.time_offset = has_positions ? offsetof(record, time) : SD_NONE;
     d.config.on_error = SD_ON_ERROR_STOP;
     d.config.on_full = SD_BLOCK, d.config.capacity = 1000, d.config.budget_records = 2;
@@ -220,10 +213,12 @@ struct engine {
     d.watches = watches, d.py_batches = py_batches, d.last_number = last_number;
     d.scratch = NULL, d.scratch_positions = NULL, d.seen = NULL, d.strand_time = NULL, d.overdue_until = NULL;
     d.watermark_target = target, d.watermark_strand = target_strand;
-    d.watermark_left = 0, d.watermark_next = d.watermark = d.watermark_next_time = d.watermark_time = 0;
+    a->watermark.left = 0, a->watermark.next = a->watermark.at = a->watermark.next_time = a->watermark.time = 0;
     d.outputs = NULL;
     RL_ASSERT(sd_publishers_create(&d) == SD_OK);
     memset(&d.alarms, 0, sizeof d.alarms);
+    memset(of_alarms, 0, sizeof of_alarms);
+    n_of_alarms = 0;
     if (emits) make_outputs();
   }
 
@@ -232,9 +227,9 @@ struct engine {
     o->n = 1, o->n_participants = PARTICIPANTS, o->output = &output, o->buffer = buffer, o->writers = writers,
     o->first_writer = &first_writer;
     first_writer = 0;
-    o->pool.free = NULL, o->pool.table = chunk_table, o->pool.n = 0, o->pool.room = o->pool.most = CHUNKS;
+    chunk_list.free = SD_NONE, chunk_list.n = 0, chunk_list.filled = chunk_list.maximum = CHUNKS;
+    o->pool.list = &chunk_list, o->pool.chunks = (unsigned char *)chunks, o->pool.space = &space;
     o->pool.soft_bytes = 1 << 20;
-    for (uint32_t i = 0; i < CHUNKS; i++) chunk_table[i] = &chunks[i].head;
     o->frontier = o->time = o->looked = o->passed = o->late = 0, o->armed = UINT64_MAX, o->ended = 0;
     memset(&output, 0, sizeof output);
     output.record_bytes = sizeof(emission);
@@ -248,7 +243,8 @@ struct engine {
         l->writer.at = l->writer.end = NULL;
         l->writer.more = more, l->writer.record_bytes = output.record_bytes, l->writer.entry_bytes = output.entry_bytes;
         l->d = &d, l->timers = (int)timers;
-        l->chunk = l->done_chunk = l->first = l->reading = l->oldest = NULL;
+        l->pool = &o->pool, l->so_far = &so_far[participant][timers];
+        l->chunk = l->done_chunk = l->reading = l->oldest = NULL;
         l->done = l->at = NULL, l->before = l->least = l->read = l->straight = 0;
         l->chunk_bytes = (SD_CHUNK_BYTES - SD_CHUNK_HEADER) / output.entry_bytes * output.entry_bytes;
       }
@@ -257,9 +253,6 @@ struct engine {
 
   void end() {
     sd_publishers_destroy(&d);
-    free(d.alarms.tree);
-    free(d.alarms.place);
-    free(d.alarms.symbols);
     if (!emits) return;
     for (uint64_t p = 0; p < output.n_pages; p++) free(output.pages[p]);
     free(output.pages);
@@ -391,13 +384,13 @@ static int wake(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   return 0;
 }
 
-void *model_zeroed(size_t n, size_t size) {
-  RL_ASSERT(size == sizeof(sd_a64) && n <= STRANDS);
-  return E->until;
-}
-void *model_nodes(size_t bytes) {
-  RL_ASSERT(bytes <= sizeof E->nodes);
-  return E->nodes;
+void *sd_arena_get(sd_space *, uint64_t n, size_t size, uint64_t *) {
+  if (size == sizeof(sd_a64)) {
+    RL_ASSERT(n == STRANDS || n == NODES);
+    return n == STRANDS ? E->until : E->nodes;
+  }
+  RL_ASSERT(n * size <= sizeof E->of_alarms[0] && E->n_of_alarms < 3);
+  return E->of_alarms[E->n_of_alarms++];
 }
 uint64_t sd_schedule_now() { return E->now++; }
 sd_clock sd_the_clock = {0, 1.0};

@@ -22,6 +22,7 @@ typedef struct record {
 
 typedef struct run {
   sd_config config;
+  sd_space *space;
   sd_dispatcher *d;
   uint32_t n_workers, n_strands, quiet, workers_left;
   uint32_t endless; /* the strand whose visit ends with the run; SD_NONE: there is none */
@@ -103,7 +104,7 @@ static int prepare(void) {
       .ahead_records = 1000,
       .publisher_drains = 1,
   };
-  if (sd_dispatcher_create(&R.config, &R.d)) return 0;
+  if (sd_space_create(0, 0, &R.space) || sd_dispatcher_create(R.space, &R.config, &R.d)) return 0;
   uint32_t map[MOST_STRANDS];
   uint16_t handler_of[MOST_STRANDS] = {0};
   for (uint32_t i = 0; i < R.n_strands; i++) map[i] = i;
@@ -135,6 +136,7 @@ static int one(uint64_t seed, int loud) {
     sd_scheduler_print();
   }
   sd_dispatcher_destroy(R.d);
+  sd_space_destroy(R.space);
   return wrong != NULL;
 }
 

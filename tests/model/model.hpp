@@ -50,7 +50,7 @@ struct world {
     sd_init(&free_list.lock, 0u);
     free_list.runs = 0u;
     free_list.unused = 0u;
-    free_list.n_segments = n_segments;
+    free_list.n_segments = free_list.filled = n_segments;
     pool.list = &free_list;
     pool.stack = stack;
     pool.segments = segments;

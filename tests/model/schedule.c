@@ -32,6 +32,7 @@ typedef struct task {
 
 typedef struct run {
   sd_config config;
+  sd_space *space;
   sd_dispatcher *d;
   task tasks[TASKS];
   uint32_t n_tasks, tasking, timed, yields;
@@ -441,7 +442,7 @@ static int prepare(void) {
   c->one_core = (int32_t)sd_scheduler_random(2);
   /* A quarantined strand keeps what it holds: the pool has to have that much, or all the others wait for its segments. */
   if (R.failing) c->sizes.n_segments += R.n_strands * (c->capacity + 1);
-  if (sd_dispatcher_create(c, &R.d)) return 0;
+  if (sd_space_create(0, 0, &R.space) || sd_dispatcher_create(R.space, c, &R.d)) return 0;
   uint16_t handler_of[STRANDS] = {0};
   for (uint32_t i = 0; i < R.n_symbols; i++) {
     R.map[i] = i % R.n_strands;
@@ -555,6 +556,7 @@ static int one(uint64_t seed, int loud) {
     sd_scheduler_print();
   }
   sd_dispatcher_destroy(R.d);
+  sd_space_destroy(R.space);
   return wrong != NULL;
 }
 

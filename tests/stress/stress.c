@@ -48,6 +48,7 @@ typedef struct source {
 } source;
 
 typedef struct scene {
+  sd_space *space;
   sd_dispatcher *d;
   sd_config config;
   uint32_t n_symbols, n_strands, n_publishers, n_workers, batches, record_size, fail_one_in, nest_one_in, task_one_in,
@@ -430,7 +431,8 @@ static struct {
 
 static int play(uint32_t round) {
   prepare();
-  if (sd_dispatcher_create(&S.config, &S.d)) return fail("the configuration was refused", round);
+  if (sd_space_create(0, 0, &S.space) || sd_dispatcher_create(S.space, &S.config, &S.d))
+    return fail("the configuration was refused", round);
   uint16_t handler_of[SYMBOLS] = {0};
   for (uint32_t i = 0; i < S.n_symbols; i++) S.map[i] = i % S.n_strands;
   int pure = !S.nest_one_in && one_of(0, 1);
@@ -528,6 +530,7 @@ static int play(uint32_t round) {
       sum.stopped += (uint64_t)stopped, sum.merged += S.merged, sum.timers += timers,
       sum.merged_timers += S.merged_timers;
   sd_dispatcher_destroy(S.d);
+  sd_space_destroy(S.space);
   return 0;
 }
 

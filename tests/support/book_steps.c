@@ -2,6 +2,7 @@
  *
  * Each tick costs TICK steps: the lines of its book, row, bucket and level. Further steps are the buckets that a search passes,
  * and each kilobyte or less that is copied, moved or set to zero at once. Comparisons are not counted: searches go by halves. */
+#define _GNU_SOURCE
 #include <string.h>
 
 #include "handlers/book_store.h"
@@ -22,6 +23,7 @@ static inline size_t counted(size_t bytes) {
 
 #include "handlers/deep.c"
 #include "handlers/pool.c"
+#include "memory/space.c"
 #ifdef OF_DEPTH
 #include "handlers/depth.c"
 #include "handlers/depth_side.c"
@@ -35,15 +37,18 @@ static inline size_t counted(size_t bytes) {
 #endif
 
 static unsigned char row[4096];
+static sd_space *space;
 
 /* Steps for ticks of symbol 0; 0: one of them was not handled. */
 #ifdef OF_DEPTH
 uint64_t steps_of(const sd_tick *ticks, int64_t n, uint32_t max_levels) {
-  sd_depths *depths = sd_depths_create(1);
+  if (sd_space_create(0, 0, &space)) return 0;
+  sd_depths *depths = sd_depths_create(space, 1);
   const sd_depth_params params = {.depths = depths, .top = 5, .max_levels = max_levels};
 #else
 uint64_t steps_of(const sd_tick *ticks, int64_t n, uint64_t mask, uint64_t factor) {
-  sd_books *books = sd_books_create(1, 0, 0);
+  if (sd_space_create(0, 0, &space)) return 0;
+  sd_books *books = sd_books_create(space, 1, 0, 0);
   const sd_book_params params = {.books = books};
   sd_book_key = (sd_hash_key){mask, factor};
 #endif
@@ -57,5 +62,6 @@ uint64_t steps_of(const sd_tick *ticks, int64_t n, uint64_t mask, uint64_t facto
   const int64_t done = sd_handle_book(row, ticks, n, &ctx);
   sd_books_destroy(books);
 #endif
+  sd_space_destroy(space);
   return done == n ? steps : 0;
 }

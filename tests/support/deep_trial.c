@@ -80,9 +80,10 @@ static int change(sd_deep *d, uint64_t key, uint64_t what, int grows) {
 /* The greatest height of the tree; 0: it was wrong. */
 uint32_t deep_trial(uint64_t seed, uint64_t changes) {
   sd_pools pools;
+  sd_space *space;
   sd_deep d = {0};
   uint32_t height = 1;
-  sd_pools_init(&pools);
+  if (sd_space_create(0, 0, &space) || sd_pools_create(&pools, space)) return 0;
   state = seed * UINT64_C(0x9E3779B97F4A7C15) | 1;
   n = 0;
   const uint64_t range = 50 + draw(2000);
@@ -93,6 +94,6 @@ uint32_t deep_trial(uint64_t seed, uint64_t changes) {
     if (d.height > height) height = d.height;
     if (!good || (i % 32 == 0 && !same(&d))) height = 0;
   }
-  sd_pools_destroy(&pools);
+  sd_space_destroy(space);
   return height;
 }

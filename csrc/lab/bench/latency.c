@@ -144,7 +144,9 @@ int sd_bench_ping_run(sd_bench_ping *ping) {
   memset(g, 0, sizeof *g);
   g->ping = ping;
   g->warm = WARM;
-  int code = sd_dispatcher_create(&config, &g->d);
+  sd_space *space = NULL;
+  int code = sd_space_create(0, 0, &space);
+  if (!code) code = sd_dispatcher_create(space, &config, &g->d);
   if (!code) {
     sd_handler handler = {.fn = arrive, .params = &g};
     code = sd_dispatcher_route(g->d, &strand, &first);
@@ -159,6 +161,7 @@ int sd_bench_ping_run(sd_bench_ping *ping) {
     }
     sd_dispatcher_destroy(g->d);
   }
+  sd_space_destroy(space);
   free(g);
   return code;
 }

@@ -61,6 +61,6 @@ def depth(*, top: int = 5, max_levels: int = 16_384) -> Handler:
     return NativeHandler(
         name="depth",
         state=depth_row(shown),
-        function=lambda n: DepthMemory(n, top=shown, max_levels=kept),
+        function=lambda space, n: DepthMemory(space, n, top=shown, max_levels=kept),
         needs_ticks=True,
     )

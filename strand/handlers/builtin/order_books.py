@@ -64,7 +64,7 @@ def book(*, fills: Fills | None = None, crosses: bool = True) -> Handler:
     return NativeHandler(
         name="book",
         state=BOOK_ROW,
-        function=lambda n: BookMemory(n, rules),
+        function=lambda space, n: BookMemory(space, n, rules),
         needs_ticks=True,
         for_feed=None if fills is not None else lambda info: book(fills=fills_of(info), crosses=crosses),
     )

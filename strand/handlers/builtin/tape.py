@@ -77,7 +77,7 @@ def tape_handler(
         name=shown or name,
         state=state,
         function=(
-            (lambda n: TapeMemory(n, name, rules, params, **acts))
+            (lambda space, n: TapeMemory(space, n, name, rules, params, **acts))
             if book
             else tape_function(name, source_bytes(rules), params, **acts)
         ),

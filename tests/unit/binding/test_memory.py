@@ -37,12 +37,12 @@ HOLDERS = {
     """,
     "books": """
         from strand.binding.books import BookMemory
-        held = BookMemory(100_000)
+        held = BookMemory(Space(), 100_000)
         uses = [lambda: held.live_orders, lambda: held.levels(99_999, "B", 5)]
     """,
     "depths": """
         from strand.binding.depths import DepthMemory
-        held = DepthMemory(100_000, top=5, max_levels=50)
+        held = DepthMemory(Space(), 100_000, top=5, max_levels=50)
         uses = [lambda: held.levels(99_999, "B", 5)]
     """,
 }
@@ -52,6 +52,7 @@ import gc, warnings
 import numpy as np
 import strand
 from strand import Dispatcher
+from strand.binding.space import Space
 
 def ticks_for(keys):
     ticks = np.zeros(len(keys), strand.TICK)

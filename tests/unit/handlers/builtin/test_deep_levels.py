@@ -26,8 +26,9 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Any:
     assert short.count("= 6,") + short.count("= 24") == 2
     (folder / "handlers" / "deep.h").write_text(short)
     sources = [SUPPORT / "deep_trial.c"]
-    for name in ("deep.c", "pool.c"):
-        (folder / name).write_text((CSRC / "handlers" / name).read_text())
+    for name in ("handlers/deep.c", "handlers/pool.c", "memory/space.c"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text((CSRC / name).read_text())
         sources.append(folder / name)
     options = ["-O2", "-shared", "-fPIC", "-std=gnu11", f"-I{folder}", f"-I{CSRC}"]
     subprocess.run([compiler, *options, "-o", folder / "trial.so", *sources, "-lpthread"], check=True)

@@ -1,0 +1,33 @@
+"""The memory that a dispatcher shares (csrc/memory/space.h)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from strand.binding import ffi, lib
+from strand.binding.gate import checked
+from strand.binding.memory import owned
+
+__all__ = ["Space"]
+
+
+class Space:
+    """Addresses for all that a dispatcher and its handlers keep, and memory where they ask for it.
+
+    ``attachable``: another process may look at it. ``more``: bytes of addresses beside the usual ones.
+    Raises MemoryError where the process may not have so many addresses.
+    """
+
+    def __init__(self, *, attachable: bool = False, more: int = 0) -> None:
+        out = ffi.new("sd_space **")
+        checked(
+            lib.sd_space_create(attachable, more, out),
+            f"the process may not reserve {(lib.SD_SPACE_BYTES + more) / 2**30:,.0f} GiB of addresses: see ulimit -v",
+            MemoryError,
+        )
+        self.pointer: Final[Any] = owned(out[0], lib.sd_space_destroy)
+
+    @property
+    def bytes(self) -> int:
+        """What has been asked for; pages never touched take no memory, unless it is attachable."""
+        return int(lib.sd_space_bytes(self.pointer))

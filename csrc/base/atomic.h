@@ -63,6 +63,8 @@ void sd_schedule_point(const char *label);
   SD_STEP( \
       atomic_compare_exchange_strong_explicit((p), (expected), (desired), memory_order_##order, memory_order_relaxed), \
       order, label)
+/* Orders the operations around it, plain ones too. Not even an instruction on x86-64. */
+#define sd_fence(order, label) atomic_thread_fence(memory_order_##order)
 /* Before the memory is shared: no order, no label. */
 #define sd_init(p, v) atomic_init((p), (v))
 

@@ -27,11 +27,12 @@ static void end_context(sd_dispatcher *d, uint32_t key, sd_context *ctx) {
 int sd_dispatcher_finish(sd_dispatcher *d) {
   for (uint32_t key = 0; d->seen && key < d->arena->n_symbols; key++) {
     const sd_handler *handler = &d->handlers[d->strands[d->map[key]].handler];
-    if (!handler->finish || !sd_dispatcher_seen(d, key)) continue;
+    if (!handler->finish || !sd_dispatcher_finish_begin(d, key)) continue;
     d->seen[key] = 0;
     sd_context ctx;
     end_context(d, key, &ctx);
     int code = handler->finish(d->rows, key, &ctx);
+    sd_dispatcher_finish_end(d, key);
     if (finished(d, key, code, ctx.message, &ctx)) return SD_E_HANDLER;
   }
   return SD_OK;
@@ -44,7 +45,12 @@ int sd_dispatcher_finished(sd_dispatcher *d, uint32_t key, int32_t code, const c
   return finished(d, key, code, message, &ctx);
 }
 
-int sd_dispatcher_seen(sd_dispatcher *d, uint32_t key) {
+int sd_dispatcher_finish_begin(sd_dispatcher *d, uint32_t key) {
+  sd_strand *s = &d->strands[d->map[key]];
   /* P4: what a handler left when it failed is not to be made anything of. */
-  return d->seen && d->seen[key] && !(sd_load(&d->strands[d->map[key]].control, relaxed, P4) & SD_QUARANTINED);
+  if (!d->seen || !d->seen[key] || (sd_load(&s->control, relaxed, P4) & SD_QUARANTINED)) return 0;
+  sd_strand_begin(s, 0);
+  return 1;
 }
+
+void sd_dispatcher_finish_end(sd_dispatcher *d, uint32_t key) { sd_strand_end(&d->strands[d->map[key]]); }

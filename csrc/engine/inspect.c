@@ -78,7 +78,7 @@ int sd_strand_inspect(sd_dispatcher *d, uint32_t strand, sd_inspection *out) {
   if (strand >= d->arena->n_strands) return SD_E_ARGUMENT;
   sd_strand *s = &d->strands[strand];
   out->pending = sd_load(&s->pending, acquire, A1);
-  out->owner = sd_load(&s->owner, relaxed, C2);
+  out->owner = sd_owner_in(sd_load(&s->owner, relaxed, C2));
   out->handled = sd_peek(&s->handled) - d->config.sizes.counters_start;
   out->failed = sd_load(&s->failed, relaxed, C2);
   out->lost = sd_load(&s->lost, relaxed, C2);

@@ -18,7 +18,8 @@ void sd_histogram_sum(sd_dispatcher *d, int which, uint64_t *counts);
 void sd_bucket_floors(double *ns);
 typedef struct sd_inspection {
   int64_t pending;
-  uint64_t owner, accepted, handled, failed, lost, dropped[4];
+  uint64_t owner; /* 0, or participant + 1 */
+  uint64_t accepted, handled, failed, lost, dropped[4];
   uint32_t control, capacity, tasks;
 } sd_inspection;
 int sd_strand_inspect(sd_dispatcher *d, uint32_t strand, sd_inspection *out);

@@ -12,6 +12,11 @@
  * and sees pending 0 has the strand to itself: nobody else can make the token appear. It may then run the handlers over
  * its records where they lie (sd_strand_own_idle).
  *
+ * Who looks from outside, perhaps from another process, takes no lock. The upper half of the owner word counts the strand's owners: what
+ * was read between two loads of it that agree, and that name nobody, nobody wrote meanwhile (sd_strand_look). Rows are plain memory: it
+ * is assumed that an aligned word of eight bytes is written at once, which is so on x86-64 and aarch64, and that a handler, being called
+ * through a pointer, writes none of them before or after its call.
+ *
  * Lossy strands (drop_oldest, conflate) let publishers discard what waits: there the queue's head too is under the
  * publish lock, and a worker copies its budget out before it runs handlers.
  *
@@ -45,7 +50,7 @@ enum { SD_DROPPED_NEWEST = 0, SD_DROPPED_OLDEST, SD_DROPPED_CONFLATED, SD_DROPPE
 typedef struct sd_strand {
   /* shared: the token */
   sd_ai64 pending;
-  sd_a64 owner;   /* 0, or participant + 1 */
+  sd_a64 owner;   /* lower half: 0, or participant + 1; upper half: how often it was owned */
   sd_a32 control; /* SD_PAUSED ... */
   /* the owner's; head and at are atomic only because the next worker guesses from them what to prefetch */
   sd_a32 head;               /* first segment, SD_NONE before the first record */
@@ -88,12 +93,46 @@ static inline int sd_strand_add(sd_strand *s, int64_t n) {
   return sd_fetch_add(&s->pending, n, acq_rel, P2) == 0;
 }
 
+static inline uint32_t sd_owner_in(uint64_t word) { return (uint32_t)word; }
+
 /* By the owner, before it touches the queue. Zero: the protocol is broken. */
 static inline int sd_strand_take(sd_strand *s, uint32_t participant) {
-  uint64_t idle = 0;
+  /* P5: relaxed; the owner's alone, whom the token makes. */
+  uint64_t word = sd_load(&s->owner, relaxed, P5);
   /* W1: acquire; pairs with W3 of the last owner. Redundant beside the token (W4, P2, the list's lock), kept so that the
    * owner word alone already orders one owner after another. */
-  return sd_cas(&s->owner, &idle, (uint64_t)participant + 1, acquire, W1);
+  if (sd_owner_in(word) || !sd_cas(&s->owner, &word, word + participant + 1, acquire, W1)) return 0;
+  /* O1: release; pairs with O3: who reads what the owner writes from here on sees that it is owned. */
+  sd_fence(release, O1);
+  return 1;
+}
+
+/* The owner word of a strand that the caller has to itself by other means names it. */
+static inline void sd_strand_begin(sd_strand *s, uint32_t participant) {
+  sd_store(&s->owner, sd_load(&s->owner, relaxed, P5) + participant + 1, relaxed, P5);
+  /* O1: as above. */
+  sd_fence(release, O1);
+}
+
+/* And names nobody any more: one owner more has been. */
+static inline void sd_strand_end(sd_strand *s) {
+  const uint64_t word = sd_load(&s->owner, relaxed, P5);
+  /* W3: release; pairs with W1, and with O2: the owner's writes come before. */
+  sd_store(&s->owner, (word | UINT32_MAX) + 1, release, W3);
+}
+
+/* Whoever looks, from anywhere: reads the word, then what the strand's owners write, and asks whether that may be believed. A word that
+ * names an owner says to come back later. */
+static inline uint64_t sd_strand_look(sd_strand *s) {
+  /* O2: acquire; pairs with W3: what the owners counted in the word wrote is there. */
+  return sd_load(&s->owner, acquire, O2);
+}
+
+/* Nonzero: nobody wrote since the look that gave `word`. */
+static inline int sd_strand_unchanged(sd_strand *s, uint64_t word) {
+  /* O3: acquire; pairs with O1: if an owner's write was read, its word is. */
+  sd_fence(acquire, O3);
+  return sd_load(&s->owner, relaxed, O4) == word && !sd_owner_in(word);
 }
 
 /* How many records may be drained now: what was published before this call, perhaps more. */
@@ -105,8 +144,7 @@ static inline int64_t sd_strand_pending(sd_strand *s) {
 /* By the owner after its handlers ran over n records. Nonzero: records are left and the caller, still the owner, must
  * list the strand again. */
 static inline int sd_strand_release(sd_strand *s, int64_t n) {
-  /* W3: release; pairs with W1. */
-  sd_store(&s->owner, 0, release, W3);
+  sd_strand_end(s);
   /* W4: acq_rel. Release pairs with P2 (a publisher that finds 0) and P3: the owner's writes come before the next
    * owner's. Acquire pairs with P2: when records are left, they are seen by whoever takes the strand from this thread. */
   return sd_fetch_sub(&s->pending, n, acq_rel, W4) != n;
@@ -124,14 +162,12 @@ static inline int sd_strand_own_idle(sd_strand *s, uint32_t participant) {
     sd_unlock(&s->publish_lock);
     return 0;
   }
-  /* P5: relaxed; only names the owner to those who look. */
-  sd_store(&s->owner, (uint64_t)participant + 1, relaxed, P5);
+  sd_strand_begin(s, participant);
   return 1;
 }
 
 static inline void sd_strand_disown(sd_strand *s) {
-  /* P6: release; pairs with W1, though the lock (L3) and P2 already order the rows' writes before the next owner. */
-  sd_store(&s->owner, 0, release, P6);
+  sd_strand_end(s);
   sd_unlock(&s->publish_lock);
 }
 

@@ -255,8 +255,8 @@ class Engine:
         return bool(lib.sd_dispatcher_finish(self._d) == lib.SD_OK)
 
     def to_finish(self, key: int) -> EndBatch | None:
-        """The end of a Python handler's symbol, where it has had ticks and is not quarantined."""
-        return EndBatch(self._d, key, self.feed_time) if lib.sd_dispatcher_seen(self._d, key) else None
+        """The end of a Python handler's symbol, where it has had ticks and is not quarantined; to be closed."""
+        return EndBatch(self._d, key, self.feed_time) if lib.sd_dispatcher_finish_begin(self._d, key) else None
 
     @property
     def feed_time(self) -> int:

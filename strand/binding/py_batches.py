@@ -199,3 +199,7 @@ class EndBatch:
     def done(self, failure: Failure | None = None) -> bool:
         """It is over, or failed. False: nothing more is to be finished."""
         return bool(lib.sd_dispatcher_finished(self._d, self._key, *_said(failure)) == lib.SD_OK)
+
+    def close(self) -> None:
+        """Whoever looks at the symbol's row may believe it again."""
+        lib.sd_dispatcher_finish_end(self._d, self._key)

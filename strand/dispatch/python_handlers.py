@@ -174,6 +174,7 @@ class PythonHandlers:
                 end.done()
             finally:
                 self._here.batches = None
+                end.close()
         return True
 
 

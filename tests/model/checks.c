@@ -461,7 +461,7 @@ enum { KEYED = 12 };
 /* Each record has a symbol, and its strand is in this participant's hands. */
 static int is_of_a_strand_in_hand(const record *t, int64_t i, sd_context *ctx) {
   expect(t->key < W.config.sizes.n_symbols, "a record of no symbol reaches a handler");
-  expect(sd_load(&W.d->strands[W.d->map[t->key]].owner, relaxed, X1) == (uint64_t)ctx->participant + 1,
+  expect(sd_owner_in(sd_load(&W.d->strands[W.d->map[t->key]].owner, relaxed, X1)) == ctx->participant + 1,
          "a record reaches a handler by a strand that is not its symbol's");
   return 0;
 }

@@ -209,7 +209,7 @@ struct world {
     for (uint32_t i = 0; i < MODEL_STRANDS; i++) {
       sd_strand *s = &strand[i];
       RL_ASSERT(sd_load(&s->pending, acquire, W2) == 0);
-      RL_ASSERT(sd_load(&s->owner, relaxed, C2) == 0);
+      RL_ASSERT(sd_owner_in(sd_load(&s->owner, relaxed, C2)) == 0);
       RL_ASSERT(o.holders[i] == 0 && o.listed[i] == 0 && o.aside[i] == 0);
       for (uint32_t b = sd_load(&s->head, relaxed, Q1); b != SD_NONE; b = sd_load(&segments[b].next, relaxed, Q3))
         found++;

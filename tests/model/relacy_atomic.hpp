@@ -75,6 +75,10 @@ static inline rl::memory_order sd_model_order(rl::memory_order order, const char
 }
 
 #define SD_MODEL_ORDER(order, label) sd_model_order(rl::mo_##order, #label)
+#define sd_fence(order, label) \
+  do { \
+    if (SD_MODEL_ORDER(order, label) != rl::mo_relaxed) rl::atomic_thread_fence(rl::mo_##order, $); \
+  } while (0)
 #define sd_load(p, order, label) ((p)->load(SD_MODEL_ORDER(order, label), $))
 #define sd_store(p, v, order, label) ((p)->store((v), SD_MODEL_ORDER(order, label), $))
 #define sd_exchange(p, v, order, label) ((p)->exchange((v), SD_MODEL_ORDER(order, label), $))

@@ -1,10 +1,9 @@
 #include "handlers/tape.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/atomic.h"
-#include "handlers/publishers.h"
+#include "handlers/book_ahead.h"
 
 typedef struct sd_tape_row {
   _Alignas(SD_LINE) sd_book_row book;
@@ -12,38 +11,40 @@ typedef struct sd_tape_row {
   uint32_t told, cleared;
 } sd_tape_row;
 
+/* A piece of its books' memory. */
 struct sd_tape {
-  sd_book_params params;
-  uint64_t n;
-  sd_tape_row *rows;
+  sd_relative books; /* sd_books */
+  sd_trade_rules rules;
+  sd_tape_row rows[]; /* by symbol */
 };
 
+/* What the books' handler is called with. */
+static sd_book_params params_of(const sd_tape *tape) {
+  return (sd_book_params){sd_relative_get(&tape->books), tape->rules};
+}
+
 sd_tape *sd_tape_create(uint64_t n, const sd_trade_rules *rules) {
-  if (n == 0 || n > SIZE_MAX / sizeof(sd_tape_row)) return NULL;
-  sd_tape *tape = calloc(1, sizeof *tape);
-  if (!tape) return NULL;
-  tape->n = n;
-  tape->params.rules = *rules;
-  tape->params.books = sd_books_create(n, 0, rules->fills_report);
-  tape->rows = aligned_alloc(SD_LINE, n * sizeof *tape->rows);
-  if (!tape->params.books || !tape->rows) {
-    sd_tape_destroy(tape);
+  if (n == 0 || n > SIZE_MAX / sizeof(sd_tape_row) - 1) return NULL;
+  sd_books *books = sd_books_create(n, 0, rules->fills_report);
+  if (!books) return NULL;
+  sd_tape *tape = sd_pool_take_zeros(sd_pools_of(&books->pools, 0), sizeof *tape + n * sizeof *tape->rows);
+  if (!tape) {
+    sd_books_destroy(books);
     return NULL;
   }
-  memset(tape->rows, 0, n * sizeof *tape->rows);
+  sd_relative_set(&tape->books, books);
+  tape->rules = *rules;
   return tape;
 }
 
 void sd_tape_destroy(sd_tape *tape) {
-  if (!tape) return;
-  sd_books_destroy(tape->params.books);
-  free(tape->rows);
-  free(tape);
+  if (tape) sd_books_destroy(sd_relative_get(&tape->books));
 }
 
 void sd_tape_ahead(const sd_tape *tape, const sd_tick *ticks, int64_t n) {
-  const sd_context ctx = {.params = &tape->params, .row_stride = sizeof *tape->rows};
-  sd_ahead_book(tape->rows, ticks, n, &ctx);
+  const sd_book_params params = params_of(tape);
+  const sd_context ctx = {.params = &params, .row_stride = sizeof *tape->rows};
+  sd_ahead_book((void *)tape->rows, ticks, n, &ctx);
 }
 
 /* Databento's: what a tick's event left, at its end. A cleared book is told with what came in its place. */
@@ -74,12 +75,13 @@ int sd_tape_event(sd_tape *tape, const sd_tick *t, sd_context *ctx, sd_event *e)
   const sd_top before = {fresh ? SD_UNDEF_PRICE : row->bid_price, fresh ? SD_UNDEF_PRICE : row->ask_price,
                          row->bid_size, row->ask_size};
   sd_resting met = {SD_UNDEF_PRICE, 'N'};
-  const int by_event = tape->params.rules.fills_report;
-  if (t->action == 'F' && !by_event) met = sd_books_resting(tape->params.books, t->instrument_id, t->order_id);
-  e->trade = sd_trade_of(t, &tape->params.rules, met, &before);
+  const sd_book_params params = params_of(tape);
+  const int by_event = params.rules.fills_report;
+  if (t->action == 'F' && !by_event) met = sd_books_resting(params.books, t->instrument_id, t->order_id);
+  e->trade = sd_trade_of(t, &params.rules, met, &before);
   /* No more than a book reads: the rest of a context is long. */
   sd_context inner;
-  inner.params = &tape->params;
+  inner.params = &params;
   inner.row_stride = sizeof *tape->rows;
   inner.participant = ctx->participant;
   if (sd_handle_book(tape->rows, t, 1, &inner) != 1) {

@@ -225,12 +225,13 @@ static void show_side(const sd_depth_change *c, int side, uint32_t top) {
   const int64_t *sizes = sd_depth_sizes(s);
   sd_depth_row *row = c->row;
   int64_t *prices = row->top + (side == SD_BID ? 0 : 2 * top), *amounts = prices + top;
+  const uint32_t n = s->n;
   for (uint32_t i = c->from[side]; i < top; i++) {
-    prices[i] = i < s->n ? sd_ladder_price(side, keys[s->n - 1 - i]) : SD_UNDEF_PRICE;
-    amounts[i] = i < s->n ? sizes[s->n - 1 - i] : 0;
+    prices[i] = i < n ? sd_ladder_price(side, keys[n - 1 - i]) : SD_UNDEF_PRICE;
+    amounts[i] = i < n ? sizes[n - 1 - i] : 0;
   }
-  int64_t best = s->n ? sd_ladder_price(side, keys[s->n - 1]) : SD_UNDEF_PRICE;
-  const int64_t size = s->n ? sizes[s->n - 1] : 0;
+  int64_t best = n ? sd_ladder_price(side, keys[n - 1]) : SD_UNDEF_PRICE;
+  const int64_t size = n ? sizes[n - 1] : 0;
   if (side == SD_BID) {
     row->bid_price = best;
     row->bid_size = size;

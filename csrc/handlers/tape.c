@@ -18,10 +18,7 @@ struct sd_tape {
   sd_tape_row rows[]; /* by symbol */
 };
 
-/* What the books' handler is called with. */
-static sd_book_params params_of(const sd_tape *tape) {
-  return (sd_book_params){sd_relative_get(&tape->books), tape->rules};
-}
+static sd_books *books_of(const sd_tape *tape) { return sd_relative_get(&tape->books); }
 
 sd_tape *sd_tape_create(uint64_t n, const sd_trade_rules *rules) {
   if (n == 0 || n > SIZE_MAX / sizeof(sd_tape_row) - 1) return NULL;
@@ -38,11 +35,11 @@ sd_tape *sd_tape_create(uint64_t n, const sd_trade_rules *rules) {
 }
 
 void sd_tape_destroy(sd_tape *tape) {
-  if (tape) sd_books_destroy(sd_relative_get(&tape->books));
+  if (tape) sd_books_destroy(books_of(tape));
 }
 
 void sd_tape_ahead(const sd_tape *tape, const sd_tick *ticks, int64_t n) {
-  const sd_book_params params = params_of(tape);
+  const sd_book_params params = {books_of(tape), tape->rules};
   const sd_context ctx = {.params = &params, .row_stride = sizeof *tape->rows};
   sd_ahead_book((void *)tape->rows, ticks, n, &ctx);
 }
@@ -75,11 +72,11 @@ int sd_tape_event(sd_tape *tape, const sd_tick *t, sd_context *ctx, sd_event *e)
   const sd_top before = {fresh ? SD_UNDEF_PRICE : row->bid_price, fresh ? SD_UNDEF_PRICE : row->ask_price,
                          row->bid_size, row->ask_size};
   sd_resting met = {SD_UNDEF_PRICE, 'N'};
-  const sd_book_params params = params_of(tape);
-  const int by_event = params.rules.fills_report;
-  if (t->action == 'F' && !by_event) met = sd_books_resting(params.books, t->instrument_id, t->order_id);
-  e->trade = sd_trade_of(t, &params.rules, met, &before);
+  const int by_event = tape->rules.fills_report;
+  if (t->action == 'F' && !by_event) met = sd_books_resting(books_of(tape), t->instrument_id, t->order_id);
+  e->trade = sd_trade_of(t, &tape->rules, met, &before);
   /* No more than a book reads: the rest of a context is long. */
+  const sd_book_params params = {books_of(tape), tape->rules};
   sd_context inner;
   inner.params = &params;
   inner.row_stride = sizeof *tape->rows;

@@ -93,7 +93,6 @@ static inline int handle(const sd_book_params *params, sd_pool *pool, sd_book *b
 /* What a batch's ticks pass before their turn. */
 typedef struct sd_stages {
   const sd_books *books;
-  sd_book *all;
   unsigned char *rows;
   const sd_tick *ticks;
   uint64_t stride;
@@ -103,13 +102,14 @@ typedef struct sd_stages {
 
 /* The first ticks' stages, each as far as it is ahead of the handling of the first one. */
 static SD_NOINLINE void fill(sd_stages *s) {
+  sd_book *all = sd_books_all(s->books);
   uint64_t i;
   for (i = 0; i < AHEAD && i < s->end; i++) {
-    if (has_book(s->books, &s->ticks[i])) ask_for_book(s->all, s->rows, &s->ticks[i], s->stride);
+    if (has_book(s->books, &s->ticks[i])) ask_for_book(all, s->rows, &s->ticks[i], s->stride);
     else s->end = i;
   }
-  for (i = 0; i < AHEAD - STAGE && i < s->end; i++) ask_for_order(s->all, &s->ticks[i]);
-  for (i = 0; i < AHEAD - 2 * STAGE && i < s->end; i++) s->guesses[i] = ask_for_its_level(s->all, &s->ticks[i]);
+  for (i = 0; i < AHEAD - STAGE && i < s->end; i++) ask_for_order(all, &s->ticks[i]);
+  for (i = 0; i < AHEAD - 2 * STAGE && i < s->end; i++) s->guesses[i] = ask_for_its_level(all, &s->ticks[i]);
 }
 
 int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
@@ -118,7 +118,7 @@ int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *
   sd_book *all = sd_books_all(books);
   sd_pool *pool = sd_pools_of(&params->books->pools, ctx->participant);
   const uint64_t stride = ctx->row_stride;
-  sd_stages s = {.books = books, .all = all, .rows = rows, .ticks = ticks, .stride = stride, .end = (uint64_t)n};
+  sd_stages s = {.books = books, .rows = rows, .ticks = ticks, .stride = stride, .end = (uint64_t)n};
   fill(&s);
   for (uint64_t i = 0; i < s.end; i++) {
     const uint64_t first = i + AHEAD, second = first - STAGE, third = second - STAGE;

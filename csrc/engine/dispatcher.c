@@ -54,14 +54,14 @@ static void view_arena(sd_dispatcher *d) {
   d->participants = sd_space_at(space, a->participants);
   d->map = sd_space_at(space, a->map);
   d->rows = sd_space_at(space, a->rows);
-  d->pool = (sd_pool){.list = &a->free_list,
-                      .stack = sd_space_at(space, a->stack),
-                      .segments = sd_space_at(space, a->segments),
-                      .segment_bytes = a->segment_bytes,
-                      .record_size = a->record_size,
-                      .records = a->segment_records,
-                      .positions_at = a->positions_at,
-                      .space = space};
+  d->pool = (sd_segment_pool){.list = &a->free_list,
+                              .stack = sd_space_at(space, a->stack),
+                              .segments = sd_space_at(space, a->segments),
+                              .segment_bytes = a->segment_bytes,
+                              .record_size = a->record_size,
+                              .records = a->segment_records,
+                              .positions_at = a->positions_at,
+                              .space = space};
   d->tasks = (sd_task_pool){&a->task_list, sd_space_at(space, a->tasks)};
   d->last_number = sd_space_at(space, a->last_numbers);
   d->watermark_target = sd_space_at(space, a->watermark_targets);

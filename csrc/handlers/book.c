@@ -1,7 +1,6 @@
 #include "handlers/book.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/atomic.h"
@@ -10,26 +9,20 @@
 
 sd_books *sd_books_create(struct sd_space *space, uint64_t n, uint32_t start, int per_publisher) {
   if (n == 0 || n > SIZE_MAX / sizeof(sd_book)) return NULL;
-  sd_books *books = aligned_alloc(_Alignof(sd_books), sizeof *books);
+  sd_books *books = sd_space_get(space, sizeof *books, _Alignof(sd_books));
   if (!books) return NULL;
   sd_book_draw_key();
   books->n = n;
-  sd_pool *pool = sd_pools_of(&books->pools, 0);
-  if (sd_pools_create(&books->pools, space)) {
-    free(books);
-    return NULL;
-  }
-  books->book = sd_pool_take_zeros(pool, n * sizeof(sd_book));
-  books->publishers = per_publisher ? sd_pool_take_zeros(pool, n * sizeof(sd_publishers)) : NULL;
-  if (!books->book || (per_publisher && !books->publishers)) {
-    free(books);
-    return NULL;
-  }
-  for (uint64_t i = 0; start && i < n; i++) books->book[i].stamps = start;
+  books->key = sd_book_key;
+  sd_pool pool = sd_pools_of(&books->pools, space, 0);
+  sd_book *all = sd_pool_take_zeros(&pool, n * sizeof *all);
+  sd_publishers *publishers = per_publisher ? sd_pool_take_zeros(&pool, n * sizeof *publishers) : NULL;
+  if (!all || (per_publisher && !publishers)) return NULL;
+  sd_relative_set(&books->book, all);
+  sd_relative_set(&books->publishers, publishers);
+  for (uint64_t i = 0; start && i < n; i++) all[i].stamps = start;
   return books;
 }
-
-void sd_books_destroy(sd_books *books) { free(books); }
 
 /* ---- one tick */
 
@@ -50,7 +43,7 @@ static int64_t fail(sd_context *ctx, int32_t code, const char *what, uint32_t nu
 
 static SD_NOINLINE int64_t fail_on(sd_context *ctx, const sd_books *books, const sd_tick *t, int fault, int64_t at) {
   if (fault == NO_MEMORY)
-    return fail(ctx, fault, "no memory for one more order beside %u", book_of(books, t)->live, at);
+    return fail(ctx, fault, "no memory for one more order beside %u", book_of(sd_books_all(books), t)->live, at);
   if (fault == TOO_MANY)
     return fail(ctx, fault, "symbol %u: more than 64 publishers: replay them from a file for each few of them",
                 t->instrument_id, at);
@@ -66,18 +59,17 @@ static inline int has_book(const sd_books *books, const sd_tick *t) { return t->
 
 void sd_ahead_book(void *rows, const sd_tick *ticks, int64_t n, const sd_context *ctx) {
   const sd_books *books = ((const sd_book_params *)ctx->params)->books;
+  sd_book *all = sd_books_all(books);
   for (int64_t i = 0; i < n; i++)
-    if (has_book(books, &ticks[i])) ask_for_book(books, rows, &ticks[i], ctx->row_stride);
+    if (has_book(books, &ticks[i])) ask_for_book(all, rows, &ticks[i], ctx->row_stride);
   for (int64_t i = 0; i < n; i++)
-    if (has_book(books, &ticks[i])) ask_for_order(books, &ticks[i]);
+    if (has_book(books, &ticks[i])) ask_for_order(all, &ticks[i]);
   for (int64_t i = 0; i < n; i++)
-    if (has_book(books, &ticks[i])) ask_for_its_level(books, &ticks[i]);
+    if (has_book(books, &ticks[i])) ask_for_its_level(all, &ticks[i]);
 }
 
-static inline int handle(const sd_book_params *params, sd_pool *pool, unsigned char *rows, const sd_tick *t,
-                         uint64_t stride, sd_guess guess) {
-  sd_book *b = book_of(params->books, t);
-  sd_book_row *row = row_of(rows, t, stride);
+static inline int handle(const sd_book_params *params, sd_pool *pool, sd_book *b, sd_book_row *row, const sd_tick *t,
+                         sd_guess guess) {
   if (SD_UNLIKELY(row->ticks == 0)) row->bid_price = row->ask_price = SD_UNDEF_PRICE;
   if (SD_UNLIKELY(params->rules.fills_report)) return sd_book_record(params, pool, row, t, guess);
   sd_change c = {b, pool, row, guess.order, guess.level};
@@ -99,31 +91,35 @@ typedef struct sd_stages {
 
 /* The first ticks' stages, each as far as it is ahead of the handling of the first one. */
 static SD_NOINLINE void fill(sd_stages *s) {
+  sd_book *all = sd_books_all(s->books);
   uint64_t i;
   for (i = 0; i < AHEAD && i < s->end; i++) {
-    if (has_book(s->books, &s->ticks[i])) ask_for_book(s->books, s->rows, &s->ticks[i], s->stride);
+    if (has_book(s->books, &s->ticks[i])) ask_for_book(all, s->rows, &s->ticks[i], s->stride);
     else s->end = i;
   }
-  for (i = 0; i < AHEAD - STAGE && i < s->end; i++) ask_for_order(s->books, &s->ticks[i]);
-  for (i = 0; i < AHEAD - 2 * STAGE && i < s->end; i++) s->guesses[i] = ask_for_its_level(s->books, &s->ticks[i]);
+  for (i = 0; i < AHEAD - STAGE && i < s->end; i++) ask_for_order(all, &s->ticks[i]);
+  for (i = 0; i < AHEAD - 2 * STAGE && i < s->end; i++) s->guesses[i] = ask_for_its_level(all, &s->ticks[i]);
 }
 
 int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const sd_book_params *params = ctx->params;
   const sd_books *books = params->books;
-  sd_pool *pool = sd_pools_of(&params->books->pools, ctx->participant);
+  sd_book *all = sd_books_all(books);
+  sd_pool pool = sd_pools_of(&params->books->pools, params->space, ctx->participant);
   const uint64_t stride = ctx->row_stride;
   sd_stages s = {.books = books, .rows = rows, .ticks = ticks, .stride = stride, .end = (uint64_t)n};
   fill(&s);
   for (uint64_t i = 0; i < s.end; i++) {
     const uint64_t first = i + AHEAD, second = first - STAGE, third = second - STAGE;
     if (SD_LIKELY(first < s.end)) {
-      if (SD_LIKELY(has_book(books, &ticks[first]))) ask_for_book(books, rows, &ticks[first], stride);
+      if (SD_LIKELY(has_book(books, &ticks[first]))) ask_for_book(all, rows, &ticks[first], stride);
       else s.end = first;
     }
-    if (SD_LIKELY(second < s.end)) ask_for_order(books, &ticks[second]);
-    if (SD_LIKELY(third < s.end)) s.guesses[third % GUESSES] = ask_for_its_level(books, &ticks[third]);
-    const int fault = handle(params, pool, rows, &ticks[i], stride, s.guesses[i % GUESSES]);
+    if (SD_LIKELY(second < s.end)) ask_for_order(all, &ticks[second]);
+    if (SD_LIKELY(third < s.end)) s.guesses[third % GUESSES] = ask_for_its_level(all, &ticks[third]);
+    sd_book *b = book_of(all, &ticks[i]);
+    sd_book_row *row = row_of(rows, &ticks[i], stride);
+    const int fault = handle(params, &pool, b, row, &ticks[i], s.guesses[i % GUESSES]);
     if (SD_UNLIKELY(fault)) return fail_on(ctx, books, &ticks[i], fault, (int64_t)i);
   }
   if (SD_UNLIKELY(s.end < (uint64_t)n))

@@ -35,7 +35,6 @@ struct sd_space;
 /* Books of symbols 0 .. n - 1 in a space, empty, that count the orders that come from `start` on: tests put it just below where a book
  * begins again. `per_publisher`: for rules.fills_report, each publisher has a book. NULL: no memory, or n is 0. */
 sd_books *sd_books_create(struct sd_space *space, uint64_t n, uint32_t start, int per_publisher);
-void sd_books_destroy(sd_books *books);
 
 /* Asks for the memory that n ticks will touch: for a chain, which then handles them one by one. */
 void sd_ahead_book(void *rows, const sd_tick *ticks, int64_t n, const sd_context *ctx);

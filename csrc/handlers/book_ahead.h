@@ -16,10 +16,19 @@
 
 struct sd_books {
   uint64_t n;
-  sd_book *book;
-  sd_publishers *publishers; /* by symbol; NULL: a symbol has one book */
+  sd_relative book;       /* sd_book by symbol */
+  sd_relative publishers; /* sd_publishers by symbol; nothing: a symbol has one book */
+  sd_hash_key key;        /* by which ids lie in their buckets: for other processes, which have keys of their own */
   sd_pools pools;
 };
+
+/* The books of all symbols. */
+static inline sd_book *sd_books_all(const sd_books *books) { return sd_relative_get(&books->book); }
+
+/* Of all symbols; NULL: a symbol has one book. */
+static inline sd_publishers *sd_books_of_publishers(const sd_books *books) {
+  return sd_relative_or_null(&books->publishers);
+}
 
 /* Ticks from one stage to the next: what is asked for has to be there by then, and still in the first cache, of which ten lines a
  * tick take their share. */
@@ -40,10 +49,11 @@ static inline uint32_t is_change(char action) {
 
 static inline void ask_for_bucket(const sd_book *b, uint64_t id) {
   const uint32_t at = sd_book_home(b, sd_book_hash(id));
-  const uintptr_t home = (uintptr_t)b->buckets + sizeof(sd_bucket) * (uintptr_t)at;
+  const uint32_t *high = sd_book_high(b);
+  const uintptr_t home = (uintptr_t)sd_book_buckets(b) + sizeof(sd_bucket) * (uintptr_t)at;
   sd_prefetch_write((const char *)home);
   sd_prefetch_write((const char *)(home + SD_LINE));
-  if (SD_UNLIKELY(b->high)) sd_prefetch_write((const char *)&b->high[at << SD_PLACE_BITS]);
+  if (SD_UNLIKELY(high)) sd_prefetch_write((const char *)&high[at << SD_PLACE_BITS]);
 }
 
 /* The best eight prices and the numbers of their levels. */
@@ -57,32 +67,32 @@ static inline void ask_for_ladder(const sd_book *b, int side) {
 }
 
 static inline void ask_for_level(const sd_book *b, uint32_t level) {
-  const uintptr_t at = (uintptr_t)b->levels + level * sizeof(sd_level);
+  const uintptr_t at = (uintptr_t)sd_book_level_at(b, level);
   sd_prefetch_write((const char *)at);
   /* A level in four lies on two lines. */
   sd_prefetch_write((const char *)(at + sizeof(sd_level) - 1));
 }
 
-static inline sd_book *book_of(const sd_books *books, const sd_tick *t) { return &books->book[t->instrument_id]; }
+static inline sd_book *book_of(sd_book *all, const sd_tick *t) { return &all[t->instrument_id]; }
 
 static inline sd_book_row *row_of(unsigned char *rows, const sd_tick *t, uint64_t stride) {
   return (sd_book_row *)(rows + t->instrument_id * stride);
 }
 
-static inline void ask_for_book(const sd_books *books, unsigned char *rows, const sd_tick *t, uint64_t stride) {
-  sd_prefetch_write(book_of(books, t));
+static inline void ask_for_book(sd_book *all, unsigned char *rows, const sd_tick *t, uint64_t stride) {
+  sd_prefetch_write(book_of(all, t));
   sd_prefetch_write(row_of(rows, t, stride));
 }
 
-static inline void ask_for_order(const sd_books *books, const sd_tick *t) {
-  const sd_book *b = book_of(books, t);
+static inline void ask_for_order(sd_book *all, const sd_tick *t) {
+  const sd_book *b = book_of(all, t);
   ask_for_bucket(b, t->order_id);
   /* For an add. Others need it seldom, and have no side yet; but which it is, nobody can foresee: a branch would cost more. */
   ask_for_ladder(b, side_of_tick(t));
 }
 
-static inline __attribute__((always_inline)) sd_guess ask_for_its_level(const sd_books *books, const sd_tick *t) {
-  const sd_book *b = book_of(books, t);
+static inline __attribute__((always_inline)) sd_guess ask_for_its_level(sd_book *all, const sd_tick *t) {
+  const sd_book *b = book_of(all, t);
   sd_guess guess = {SD_NO_ORDER, SD_NO_LEVEL};
   if (t->action == 'A') {
     /* A price without a level will have the one that is free. */

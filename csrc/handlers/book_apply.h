@@ -129,7 +129,7 @@ static inline int apply(sd_change *c, const sd_tick *t, const sd_trade_rules *ru
 }
 
 static inline void show_best(const sd_book *b, int side, sd_book_row *row) {
-  const sd_level *best = &b->levels[b->top[side]];
+  const sd_level *best = sd_book_level_at(b, b->top[side]);
   const int is = b->n[side] != 0;
   *(side == SD_BID ? &row->bid_price : &row->ask_price) = is ? best->price : SD_UNDEF_PRICE;
   *(side == SD_BID ? &row->bid_size : &row->ask_size) = is ? best->size : 0;

@@ -69,8 +69,8 @@ static void begin_day(sd_publishers *p, const sd_change *c) {
 }
 
 int sd_book_record(const sd_book_params *params, sd_pool *pool, sd_book_row *row, const sd_tick *t, sd_guess guess) {
-  sd_change c = {book_of(params->books, t), pool, row, guess.order, guess.level};
-  sd_publishers *p = &params->books->publishers[t->instrument_id];
+  sd_change c = {book_of(sd_books_all(params->books), t), pool, row, guess.order, guess.level};
+  sd_publishers *p = &sd_books_of_publishers(params->books)[t->instrument_id];
   uint8_t no_tops = 0;
   sd_publisher_view view = {c.book, &no_tops, c.row};
   if (t->kind != SD_KIND_STATUS) {

@@ -28,6 +28,7 @@
 #include <stdint.h>
 
 #include "base/atomic.h"
+#include "memory/relative.h"
 
 enum { SD_BUCKET_ORDERS = 6, SD_PLACE_BITS = 3 };
 
@@ -54,9 +55,9 @@ typedef struct sd_level {
 } sd_level;
 
 typedef struct sd_book {
-  sd_bucket *buckets; /* by hash of the id; what finds its bucket full goes on to the next */
-  sd_level *levels;   /* in no order; before them a ladder a side */
-  uint32_t *high;     /* the upper halves of sizes, by slot; NULL: no order needs one */
+  sd_relative buckets; /* sd_bucket by hash of the id; what finds its bucket full goes on to the next */
+  sd_relative levels;  /* sd_level in no order; before them a ladder a side */
+  sd_relative high;    /* uint32_t, the upper halves of sizes, by slot; nothing: no order needs one */
   uint32_t n_buckets;
   uint32_t live, full; /* orders, and how many there may be before the table grows */
   uint32_t stamps;     /* given out; see SD_STAMPS */
@@ -70,6 +71,23 @@ typedef struct sd_book {
 } sd_book;
 
 _Static_assert(sizeof(sd_book) == SD_LINE, "a book is a cache line");
+
+static inline sd_bucket *sd_book_buckets(const sd_book *b) { return sd_relative_get(&b->buckets); }
+
+static inline sd_level *sd_book_level_at(const sd_book *b, uint32_t level) {
+  return (sd_level *)sd_relative_get(&b->levels) + level;
+}
+
+/* NULL: no order needs one. */
+static inline uint32_t *sd_book_high(const sd_book *b) { return sd_relative_or_null(&b->high); }
+
+/* Makes *to, which is no book or an empty one, the book that *from was; from then on *from is none. */
+static inline void sd_book_move(sd_book *to, const sd_book *from) {
+  *to = *from;
+  sd_relative_set(&to->buckets, sd_relative_or_null(&from->buckets));
+  sd_relative_set(&to->levels, sd_relative_or_null(&from->levels));
+  sd_relative_set(&to->high, sd_relative_or_null(&from->high));
+}
 
 /* A side's best level is another, or has changed; there are more levels or fewer. */
 #define SD_TOP(side) (1u << (side))

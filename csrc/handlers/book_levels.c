@@ -10,6 +10,10 @@ typedef struct sd_book_deep {
   uint64_t records; /* there is memory for so many levels */
 } sd_book_deep;
 
+static void move_deep(sd_book_deep *to, const sd_book_deep *from) {
+  for (int side = 0; side < 2; side++) sd_deep_move(&to->side[side], &from->side[side]);
+}
+
 /* Of both sides, with what lies before them. */
 static uint64_t ladder_bytes(uint32_t room) {
   const uint64_t keys = 2 * ((uint64_t)room * (sizeof(int64_t) + sizeof(uint32_t)) + SD_LADDER_BEST * sizeof(int64_t));
@@ -17,7 +21,7 @@ static uint64_t ladder_bytes(uint32_t room) {
 }
 
 static sd_book_deep *deep_of(const sd_book *b) {
-  return b->room == SD_NEAR ? (sd_book_deep *)((unsigned char *)b->levels - ladder_bytes(SD_NEAR)) : NULL;
+  return b->room == SD_NEAR ? (sd_book_deep *)((unsigned char *)sd_book_level_at(b, 0) - ladder_bytes(SD_NEAR)) : NULL;
 }
 
 static uint64_t records_of(const sd_book *b) { return b->room == SD_NEAR ? deep_of(b)->records : 2 * b->room; }
@@ -34,34 +38,38 @@ uint64_t sd_book_level_bytes(const sd_book *b) {
 
 /* A level is nobody's. */
 static void give_record(sd_book *b, uint32_t level) {
-  b->levels[level].orders = 0;
-  b->levels[level].side = b->free;
+  sd_level *l = sd_book_level_at(b, level);
+  l->orders = 0;
+  l->side = b->free;
   b->free = level + 1;
 }
 
 /* Zero: no memory. */
 static int move_levels(sd_book *b, sd_pool *pool, uint32_t room, uint64_t records) {
-  const sd_book old = *b;
-  const uint64_t old_records = records_of(&old);
+  const uint32_t old_room = b->room;
+  const uint64_t old_records = records_of(b);
+  const sd_book_deep *old_deep = deep_of(b);
+  const uint64_t *old_keys[] = {sd_book_keys(b, SD_ASK), sd_book_keys(b, SD_BID)};
+  const uint32_t *old_numbers[] = {sd_book_numbers(b, SD_ASK), sd_book_numbers(b, SD_BID)};
+  sd_level *old = sd_book_level_at(b, 0);
   unsigned char *piece = records > MOST_RECORDS ? NULL : sd_pool_take(pool, level_bytes(room, records));
   if (!piece) return 0;
-  b->levels = (sd_level *)(piece + ladder_bytes(room));
+  sd_relative_set(&b->levels, piece + ladder_bytes(room));
   b->room = (uint16_t)room;
   if (room == SD_NEAR) {
     sd_book_deep *deep = deep_of(b);
-    if (old.room == SD_NEAR) *deep = *deep_of(&old);
+    if (old_deep) move_deep(deep, old_deep);
     else memset(deep, 0, sizeof *deep);
     deep->records = records;
   }
-  if (old.room) memcpy(b->levels, old.levels, old_records * sizeof(sd_level));
-  for (int side = 0; side < 2 && old.room; side++) {
-    memcpy(sd_book_keys(b, side), sd_book_keys(&old, side), b->n[side] * sizeof(int64_t));
-    memcpy(sd_book_numbers(b, side), sd_book_numbers(&old, side), b->n[side] * sizeof(uint32_t));
+  if (old_room) memcpy(sd_book_level_at(b, 0), old, old_records * sizeof(sd_level));
+  for (int side = 0; side < 2 && old_room; side++) {
+    memcpy(sd_book_keys(b, side), old_keys[side], b->n[side] * sizeof(int64_t));
+    memcpy(sd_book_numbers(b, side), old_numbers[side], b->n[side] * sizeof(uint32_t));
   }
   for (int side = 0; side < 2; side++) sd_ladder_begin(sd_book_keys(b, side) - SD_LADDER_BEST);
   for (uint64_t i = records; i-- > old_records;) give_record(b, (uint32_t)i);
-  if (old.room)
-    sd_pool_give(pool, (unsigned char *)old.levels - ladder_bytes(old.room), level_bytes(old.room, old_records));
+  if (old_room) sd_pool_give(pool, (unsigned char *)old - ladder_bytes(old_room), level_bytes(old_room, old_records));
   return 1;
 }
 
@@ -134,7 +142,7 @@ int sd_book_next_level(const sd_book *b, int side, sd_level_cursor *cursor, uint
 
 static uint32_t take_record(sd_book *b, int side, int64_t price) {
   const uint32_t level = b->free - 1;
-  sd_level *l = &b->levels[level];
+  sd_level *l = sd_book_level_at(b, level);
   b->free = l->side;
   *l = (sd_level){price, 0, 0, (uint32_t)side};
   b->changed |= SD_LADDER;
@@ -197,7 +205,7 @@ uint32_t sd_book_make_level(sd_book *b, int side, int64_t price) {
 void sd_book_drop_level(sd_book *b, int side, uint32_t level) {
   uint64_t *keys = sd_book_keys(b, side);
   uint32_t *numbers = sd_book_numbers(b, side);
-  const uint64_t key = sd_ladder_key(side, b->levels[level].price);
+  const uint64_t key = sd_ladder_key(side, sd_book_level_at(b, level)->price);
   const uint32_t at = sd_ladder_find(keys, b->n[side], key);
   if (SD_LIKELY(keys[at] == key)) {
     const uint32_t after = --b->n[side] - at;

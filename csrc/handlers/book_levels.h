@@ -10,7 +10,7 @@
 #include "handlers/book_layout.h"
 #include "handlers/deep.h"
 #include "handlers/ladder.h"
-#include "handlers/pool.h"
+#include "memory/pool.h"
 
 /* Room for one more level of a side. Zero: no memory, and the book is as it was. */
 int sd_book_grow_levels(sd_book *b, sd_pool *pool, int side);
@@ -24,12 +24,12 @@ uint64_t sd_book_level_bytes(const sd_book *b);
 /* Where they begin, also of a book without any: to be asked for. */
 static inline uintptr_t sd_book_keys_at(const sd_book *b, int side) {
   const uintptr_t room = (uintptr_t)b->room + SD_LADDER_BEST;
-  return (uintptr_t)b->levels - ((room << side) - SD_LADDER_BEST) * sizeof(int64_t);
+  return (uintptr_t)sd_book_level_at(b, 0) - ((room << side) - SD_LADDER_BEST) * sizeof(int64_t);
 }
 
 static inline uintptr_t sd_book_numbers_at(const sd_book *b, int side) {
   const uintptr_t room = b->room, keys = 2 * (room + SD_LADDER_BEST) * sizeof(int64_t);
-  return (uintptr_t)b->levels - keys - (room << side) * sizeof(uint32_t);
+  return (uintptr_t)sd_book_level_at(b, 0) - keys - (room << side) * sizeof(uint32_t);
 }
 
 static inline uint64_t *sd_book_keys(const sd_book *b, int side) { return (uint64_t *)sd_book_keys_at(b, side); }
@@ -48,7 +48,7 @@ static inline uint32_t sd_book_level_of(const sd_book *b, int side, int64_t pric
 
 static inline int sd_book_is_level(const sd_book *b, int side, int64_t price, uint32_t level) {
   if (level == SD_NO_LEVEL) return 0;
-  const sd_level *l = &b->levels[level];
+  const sd_level *l = sd_book_level_at(b, level);
   return l->price == price && l->side == (uint32_t)side && l->orders;
 }
 
@@ -81,16 +81,18 @@ static inline void sd_book_touch(sd_book *b, int side, uint32_t level) {
 /* More of a price; its level is made if it is not there, for which there has to be room. Returns the level. */
 static inline uint32_t sd_book_add_to_level(sd_book *b, int side, int64_t price, int64_t size, uint32_t level) {
   if (SD_UNLIKELY(!sd_book_is_level(b, side, price, level))) level = sd_book_make_level(b, side, price);
-  b->levels[level].size += size;
-  b->levels[level].orders++;
+  sd_level *l = sd_book_level_at(b, level);
+  l->size += size;
+  l->orders++;
   sd_book_touch(b, side, level);
   return level;
 }
 
 static inline void sd_book_take_from_level(sd_book *b, int side, uint32_t level, int64_t size) {
   sd_book_touch(b, side, level);
-  b->levels[level].size -= size;
-  if (--b->levels[level].orders == 0) sd_book_drop_level(b, side, level);
+  sd_level *l = sd_book_level_at(b, level);
+  l->size -= size;
+  if (--l->orders == 0) sd_book_drop_level(b, side, level);
 }
 
 #endif

@@ -11,22 +11,26 @@ static int side_of(int letter) { return letter == 'B' ? SD_BID : SD_ASK; }
 static const sd_book *book_at(const sd_books *books, uint64_t symbol, uint64_t place, uint8_t *tops) {
   *tops = 0;
   if (symbol >= books->n) return NULL;
-  if (books->publishers) {
-    const sd_publishers *p = &books->publishers[symbol];
-    if (p->all) {
+  const sd_publishers *publishers = sd_books_of_publishers(books);
+  if (publishers) {
+    const sd_publishers *p = &publishers[symbol];
+    const sd_publisher *all = sd_publishers_all(p);
+    if (all) {
       if (place >= p->n) return NULL;
-      *tops = p->all[place].tops;
-      return &p->all[place].book;
+      *tops = all[place].tops;
+      return &all[place].book;
     }
     *tops = p->tops;
   }
-  return place ? NULL : &books->book[symbol];
+  return place ? NULL : &sd_books_all(books)[symbol];
 }
 
 uint64_t sd_books_publishers(const sd_books *books, uint64_t symbol, uint16_t *ids) {
-  if (symbol >= books->n || !books->publishers) return 0;
-  const sd_publishers *p = &books->publishers[symbol];
-  for (uint32_t i = 0; i < p->n; i++) ids[i] = p->all ? p->all[i].id : p->id;
+  const sd_publishers *publishers = sd_books_of_publishers(books);
+  if (symbol >= books->n || !publishers) return 0;
+  const sd_publishers *p = &publishers[symbol];
+  const sd_publisher *all = sd_publishers_all(p);
+  for (uint32_t i = 0; i < p->n; i++) ids[i] = all ? all[i].id : p->id;
   return p->n;
 }
 
@@ -47,7 +51,7 @@ uint64_t sd_books_levels(const sd_books *books, uint64_t symbol, uint64_t place,
   sd_level_cursor cursor = {0};
   uint64_t got = 0;
   for (uint32_t level; got < n && sd_book_next_level(b, which, &cursor, &level); got++) {
-    const sd_level *l = &b->levels[level];
+    const sd_level *l = sd_book_level_at(b, level);
     levels[got] = (sd_book_level){l->price, l->size, tops & SD_TOP(which) ? 0 : l->orders};
   }
   return got;
@@ -57,7 +61,7 @@ uint64_t sd_books_levels(const sd_books *books, uint64_t symbol, uint64_t place,
 static sd_book_order describe(const sd_book *b, uint32_t slot) {
   const sd_bucket *bucket = sd_book_bucket(b, slot);
   const uint32_t place = sd_bucket_place(slot);
-  const int64_t price = b->levels[bucket->level[place]].price;
+  const int64_t price = sd_book_level_at(b, bucket->level[place])->price;
   const char side = sd_bucket_side(bucket, place) == SD_BID ? 'B' : 'A';
   return (sd_book_order){bucket->id[place], price, sd_book_size(b, slot), bucket->stamp[place], 0, (uint64_t)side};
 }
@@ -93,7 +97,8 @@ uint64_t sd_books_orders(const sd_books *books, uint64_t symbol, uint64_t place,
 int sd_books_order(const sd_books *books, uint64_t symbol, uint64_t place, uint64_t order_id, sd_book_order *order) {
   uint8_t tops;
   const sd_book *b = book_at(books, symbol, place, &tops);
-  uint32_t found = b ? sd_book_find(b, order_id) : SD_NO_ORDER;
+  const uint64_t hash = sd_hash_with(&books->key, order_id);
+  const uint32_t found = b ? sd_book_find_hashed(b, order_id, hash) : SD_NO_ORDER;
   if (found == SD_NO_ORDER || tops & SD_TOP(sd_book_side(b, found))) return 0;
   const sd_book_order mine = describe(b, found);
   *order = mine;
@@ -108,7 +113,7 @@ int sd_books_order(const sd_books *books, uint64_t symbol, uint64_t place, uint6
 }
 
 sd_resting sd_books_resting(const sd_books *books, uint64_t symbol, uint64_t order_id) {
-  const sd_book *b = symbol < books->n ? &books->book[symbol] : NULL;
+  const sd_book *b = symbol < books->n ? &sd_books_all(books)[symbol] : NULL;
   const uint32_t found = b ? sd_book_find(b, order_id) : SD_NO_ORDER;
   if (found == SD_NO_ORDER) return (sd_resting){SD_UNDEF_PRICE, 'N'};
   return (sd_resting){sd_book_price(b, found), sd_book_side(b, found) == SD_BID ? 'B' : 'A'};
@@ -149,8 +154,8 @@ uint64_t sd_books_bytes(const sd_books *books) {
   uint64_t bytes = sizeof *books + books->n * sizeof(sd_book) + sd_books_order_bytes(books);
   uint8_t tops;
   for (const sd_book *b; (b = next_book(books, &at, &tops));) bytes += sd_book_level_bytes(b);
-  if (books->publishers) bytes += books->n * sizeof *books->publishers;
-  for (uint64_t i = 0; books->publishers && i < books->n; i++)
-    bytes += books->publishers[i].room * sizeof(sd_publisher);
+  const sd_publishers *publishers = sd_books_of_publishers(books);
+  if (publishers) bytes += books->n * sizeof *publishers;
+  for (uint64_t i = 0; publishers && i < books->n; i++) bytes += publishers[i].room * sizeof(sd_publisher);
   return bytes;
 }

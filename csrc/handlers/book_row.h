@@ -31,6 +31,7 @@ typedef struct sd_books sd_books;
 /* What a handler's params hold. */
 typedef struct sd_book_params {
   sd_books *books;
+  struct sd_space *space; /* that they lie in */
   sd_trade_rules rules;
 } sd_book_params;
 

@@ -19,7 +19,7 @@ int sd_book_stamp_again(sd_book *b, sd_pool *pool);
 void sd_book_clear(sd_book *b, sd_pool *pool);
 
 static inline int64_t sd_book_price(const sd_book *b, uint32_t slot) {
-  return b->levels[sd_book_bucket(b, slot)->level[sd_bucket_place(slot)]].price;
+  return sd_book_level_at(b, sd_book_bucket(b, slot)->level[sd_bucket_place(slot)])->price;
 }
 
 static inline uint32_t sd_book_next_stamp(sd_book *b, int side) { return b->stamps++ << 1 | (uint32_t)side; }
@@ -31,7 +31,7 @@ static inline int sd_book_make_room(sd_book *b, sd_pool *pool, int side, uint32_
   return SD_LIKELY(b->stamps < SD_STAMPS) || sd_book_stamp_again(b, pool);
 }
 
-static inline int sd_book_is_wide(const sd_book *b, int64_t size) { return size > UINT32_MAX || b->high; }
+static inline int sd_book_is_wide(const sd_book *b, int64_t size) { return size > UINT32_MAX || sd_book_high(b); }
 
 /* Lets a book keep the upper half of a size, where it has room for the order that brings it. `slot` is the order that gives way
  * to it, or SD_NO_ORDER. SD_BOOK_DONE: it may come; SD_BOOK_DUPLICATE: its id is another order's, and no level holds it. */
@@ -71,7 +71,7 @@ static inline void sd_book_reduce(sd_book *b, uint32_t slot, int64_t left, int64
   const sd_bucket *bucket = sd_book_bucket(b, slot);
   const uint32_t place = sd_bucket_place(slot), level = bucket->level[place];
   sd_book_set_size(b, slot, size);
-  b->levels[level].size -= left - size;
+  sd_book_level_at(b, level)->size -= left - size;
   sd_book_touch(b, sd_bucket_side(bucket, place), level);
 }
 

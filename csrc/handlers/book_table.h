@@ -11,7 +11,7 @@
 #endif
 
 #include "handlers/book_layout.h"
-#include "handlers/pool.h"
+#include "memory/pool.h"
 
 /* Room for one more order. Zero: no memory, and the book is as it was. */
 int sd_book_grow_orders(sd_book *b, sd_pool *pool);
@@ -24,7 +24,9 @@ uint64_t sd_book_order_bytes(const sd_book *b);
 
 #define SD_NO_ORDER UINT32_MAX
 
-static inline sd_bucket *sd_book_bucket(const sd_book *b, uint32_t slot) { return &b->buckets[slot >> SD_PLACE_BITS]; }
+static inline sd_bucket *sd_book_bucket(const sd_book *b, uint32_t slot) {
+  return sd_book_buckets(b) + (slot >> SD_PLACE_BITS);
+}
 
 static inline uint32_t sd_bucket_place(uint32_t slot) { return slot & ((1 << SD_PLACE_BITS) - 1); }
 
@@ -37,12 +39,14 @@ static inline int sd_bucket_has(const sd_bucket *bucket, uint32_t place, uint64_
 
 static inline int64_t sd_book_size(const sd_book *b, uint32_t slot) {
   const int64_t low = sd_book_bucket(b, slot)->size[sd_bucket_place(slot)];
-  return SD_UNLIKELY(b->high) ? (int64_t)b->high[slot] << 32 | low : low;
+  const uint32_t *high = sd_book_high(b);
+  return SD_UNLIKELY(high) ? (int64_t)high[slot] << 32 | low : low;
 }
 
 static inline void sd_book_set_size(sd_book *b, uint32_t slot, int64_t size) {
   sd_book_bucket(b, slot)->size[sd_bucket_place(slot)] = (uint32_t)size;
-  if (SD_UNLIKELY(b->high)) b->high[slot] = (uint32_t)(size >> 32);
+  uint32_t *high = sd_book_high(b);
+  if (SD_UNLIKELY(high)) high[slot] = (uint32_t)(size >> 32);
 }
 
 /* Drawn at random once in a process. Without it nobody can tell which ids share a bucket. */
@@ -55,10 +59,12 @@ extern sd_hash_key sd_book_key;
 void sd_book_draw_key(void);
 
 /* One product alone would keep ids at equal distances at equal distances, and for some keys these fall together. */
-static inline uint64_t sd_book_hash(uint64_t id) {
-  const uint64_t product = (id ^ sd_book_key.mask) * sd_book_key.factor;
+static inline uint64_t sd_hash_with(const sd_hash_key *key, uint64_t id) {
+  const uint64_t product = (id ^ key->mask) * key->factor;
   return (product ^ product >> 32) * UINT64_C(0x9E3779B97F4A7C15);
 }
+
+static inline uint64_t sd_book_hash(uint64_t id) { return sd_hash_with(&sd_book_key, id); }
 
 /* The bucket that is looked at first. */
 static inline uint32_t sd_book_home(const sd_book *b, uint64_t hash) {
@@ -90,17 +96,22 @@ static inline uint32_t sd_bucket_like(const sd_bucket *bucket, uint64_t id) {
 #endif
 }
 
-/* The same as sd_book_find where the first bucket alone does not tell. */
-uint32_t sd_book_search(const sd_book *b, uint64_t id);
+/* The slot of an order whose first bucket alone does not tell it; SD_NO_ORDER: there is none. */
+uint32_t sd_book_search(const sd_book *b, uint64_t id, uint64_t hash);
 
 /* The slot of an order; SD_NO_ORDER: there is none. */
-static inline uint32_t sd_book_find(const sd_book *b, uint64_t id) {
+static inline uint32_t sd_book_find_hashed(const sd_book *b, uint64_t id, uint64_t hash) {
   if (SD_UNLIKELY(!b->live)) return SD_NO_ORDER;
-  const uint32_t home = sd_book_home(b, sd_book_hash(id));
-  const sd_bucket *bucket = &b->buckets[home];
+  const uint32_t home = sd_book_home(b, hash);
+  const sd_bucket *bucket = sd_book_buckets(b) + home;
   const uint32_t place = (uint32_t)__builtin_ctz(sd_bucket_like(bucket, id) | 1u << (SD_BUCKET_ORDERS - 1));
   if (SD_LIKELY(sd_bucket_has(bucket, place, id))) return home << SD_PLACE_BITS | place;
-  return sd_book_search(b, id);
+  return sd_book_search(b, id, hash);
+}
+
+/* By this process's key. */
+static inline uint32_t sd_book_find(const sd_book *b, uint64_t id) {
+  return sd_book_find_hashed(b, id, sd_book_hash(id));
 }
 
 /* The first free place; SD_BUCKET_ORDERS: none. */
@@ -115,10 +126,10 @@ uint32_t sd_book_pass(sd_book *b, uint64_t hash);
 static inline uint32_t sd_book_slot_for(sd_book *b, uint64_t id) {
   const uint64_t hash = sd_book_hash(id);
   const uint32_t home = sd_book_home(b, hash);
-  const sd_bucket *bucket = &b->buckets[home];
+  const sd_bucket *bucket = sd_book_buckets(b) + home;
   const uint32_t place = sd_bucket_free(bucket);
   const uint32_t maybe = (bucket->passed_ids & sd_bucket_bit(hash)) | sd_bucket_like(bucket, id);
-  if (SD_UNLIKELY(maybe) && sd_book_search(b, id) != SD_NO_ORDER) return SD_NO_ORDER;
+  if (SD_UNLIKELY(maybe) && sd_book_search(b, id, hash) != SD_NO_ORDER) return SD_NO_ORDER;
   return SD_LIKELY(place < SD_BUCKET_ORDERS) ? home << SD_PLACE_BITS | place : sd_book_pass(b, hash);
 }
 

@@ -6,34 +6,49 @@
 
 enum { KEPT = SD_CHUNK / 2 };
 
-int sd_deep_reserve(sd_deep *d, sd_pool *pool) {
-  if (d->height + 1 == SD_DEEP_HEIGHT) return 0;
-  /* Every chunk on the way may need a second one, and there may be a new root and a new best chunk. */
-  while (d->spares < d->height + 2) {
-    sd_chunk *chunk = sd_pool_take(pool, sizeof *chunk);
-    if (!chunk) return 0;
-    chunk->next = d->spare;
-    d->spare = chunk;
-    d->spares++;
-    d->taken++;
-  }
-  return 1;
+static sd_chunk *root_of(const sd_deep *d) { return sd_relative_get(&d->root); }
+
+/* The distance that stands for a chunk among those below another, and back. */
+static int64_t distance_to(const sd_chunk *below, const sd_chunk *chunk) {
+  return (int64_t)((uintptr_t)below - (uintptr_t)chunk);
+}
+
+static sd_chunk *below_at(const sd_chunk *chunk, uint64_t at) {
+  return (sd_chunk *)((uintptr_t)chunk + (uintptr_t)chunk->below[at]);
+}
+
+void sd_deep_move(sd_deep *to, const sd_deep *from) {
+  *to = *from;
+  sd_relative_set(&to->root, sd_relative_or_null(&from->root));
+  sd_relative_set(&to->spare, sd_relative_or_null(&from->spare));
 }
 
 /* ---- chunks */
 
 static sd_chunk *open_chunk(sd_deep *d, uint64_t n) {
-  sd_chunk *chunk = d->spare;
-  d->spare = chunk->next;
+  sd_chunk *chunk = sd_relative_get(&d->spare);
+  sd_relative_set(&d->spare, sd_relative_or_null(&chunk->next));
   d->spares--;
   chunk->n = n;
   return chunk;
 }
 
 static void close_chunk(sd_deep *d, sd_chunk *chunk) {
-  chunk->next = d->spare;
-  d->spare = chunk;
+  sd_relative_set(&chunk->next, sd_relative_or_null(&d->spare));
+  sd_relative_set(&d->spare, chunk);
   d->spares++;
+}
+
+int sd_deep_reserve(sd_deep *d, sd_pool *pool) {
+  if (d->height + 1 == SD_DEEP_HEIGHT) return 0;
+  /* Every chunk on the way may need a second one, and there may be a new root and a new best chunk. */
+  while (d->spares < d->height + 2) {
+    sd_chunk *chunk = sd_pool_take(pool, sizeof *chunk);
+    if (!chunk) return 0;
+    close_chunk(d, chunk);
+    d->taken++;
+  }
+  return 1;
 }
 
 static void add_key(sd_chunk *chunk, uint64_t at, uint64_t key, int64_t value) {
@@ -50,11 +65,12 @@ static void remove_key(sd_chunk *chunk, uint64_t at) {
   memmove(&chunk->values[at], &chunk->values[at + 1], after * sizeof *chunk->values);
 }
 
-/* Copies what a chunk has from a place on to the end of another. */
-static void append(sd_chunk *to, const sd_chunk *from, uint64_t at) {
+/* Copies what a chunk has from a place on to the end of another; both are h steps above the lowest ones. */
+static void append(sd_chunk *to, const sd_chunk *from, uint64_t at, uint32_t h) {
   const uint64_t n = from->n - at;
   memcpy(&to->keys[to->n], &from->keys[at], n * sizeof *to->keys);
   memcpy(&to->values[to->n], &from->values[at], n * sizeof *to->values);
+  for (uint64_t i = 0; h && i < n; i++) to->below[to->n + i] += distance_to(from, to);
   to->n += n;
 }
 
@@ -83,12 +99,12 @@ static uint64_t below_in(const sd_chunk *chunk, uint64_t key) {
 /* ---- ways from the root down */
 
 int sd_deep_find(const sd_deep *d, uint64_t key, sd_deep_place *place) {
-  sd_chunk *chunk = d->root;
+  sd_chunk *chunk = root_of(d);
   for (uint32_t h = d->height - 1; h; h--) {
     const uint64_t at = below_in(chunk, key);
     place->step[h].chunk = chunk;
     place->step[h].at = at;
-    chunk = chunk->below[at];
+    chunk = below_at(chunk, at);
     /* A search by halves would wait for each of these lines. */
     for (uint32_t i = 0; i < SD_CHUNK; i += SD_LINE / sizeof *chunk->keys) sd_prefetch((const char *)&chunk->keys[i]);
   }
@@ -104,19 +120,19 @@ static void go_to_best(sd_deep_place *place, sd_chunk *chunk, uint32_t h) {
     place->step[h].chunk = chunk;
     place->step[h].at = chunk->n - 1;
     if (!h) return;
-    chunk = chunk->below[chunk->n - 1];
+    chunk = below_at(chunk, chunk->n - 1);
   }
 }
 
 const sd_chunk *sd_deep_best(const sd_deep *d) {
   sd_deep_place place;
-  go_to_best(&place, d->root, d->height - 1);
+  go_to_best(&place, root_of(d), d->height - 1);
   return place.step[0].chunk;
 }
 
 uint64_t sd_deep_worst(const sd_deep *d) {
-  const sd_chunk *chunk = d->root;
-  for (uint32_t h = d->height - 1; h; h--) chunk = chunk->below[0];
+  const sd_chunk *chunk = root_of(d);
+  for (uint32_t h = d->height - 1; h; h--) chunk = below_at(chunk, 0);
   return chunk->keys[0];
 }
 
@@ -125,12 +141,12 @@ int sd_deep_next(const sd_deep *d, sd_deep_cursor *cursor, uint64_t *key, int64_
   uint32_t h = 0;
   if (!place->step[0].chunk) {
     if (!d->height) return 0;
-    go_to_best(place, d->root, d->height - 1);
+    go_to_best(place, root_of(d), d->height - 1);
   } else {
     while (h < d->height && !place->step[h].at) h++;
     if (h == d->height) return 0;
     place->step[h].at--;
-    if (h) go_to_best(place, place->step[h].chunk->below[place->step[h].at], h - 1);
+    if (h) go_to_best(place, below_at(place->step[h].chunk, place->step[h].at), h - 1);
   }
   const sd_chunk *chunk = place->step[0].chunk;
   *key = chunk->keys[place->step[0].at];
@@ -143,19 +159,21 @@ int sd_deep_next(const sd_deep *d, sd_deep_cursor *cursor, uint64_t *key, int64_
 static void new_root(sd_deep *d, sd_deep_place *place) {
   sd_chunk *root = open_chunk(d, 1);
   root->keys[0] = 0;
-  root->below[0] = d->root;
-  place->step[d->height].chunk = d->root = root;
+  root->below[0] = distance_to(root_of(d), root);
+  sd_relative_set(&d->root, root);
+  place->step[d->height].chunk = root;
   place->step[d->height++].at = 0;
 }
 
-/* Adds a key and its value to a chunk h steps above the lowest ones: a chunk behind the one that the place leads through. */
+/* Adds a key and its value to a chunk h steps above the lowest ones: the address of a chunk behind the one that the place leads
+ * through. */
 static void insert_above(sd_deep *d, sd_deep_place *place, uint32_t h, uint64_t key, int64_t value) {
   if (h == d->height) new_root(d, place);
   sd_chunk *chunk = place->step[h].chunk;
   uint64_t at = place->step[h].at + (h != 0);
   if (chunk->n == SD_CHUNK) {
     sd_chunk *better = open_chunk(d, 0);
-    append(better, chunk, KEPT);
+    append(better, chunk, KEPT, h);
     chunk->n = KEPT;
     insert_above(d, place, h + 1, better->keys[0], (int64_t)(intptr_t)better);
     if (at > KEPT) {
@@ -163,7 +181,7 @@ static void insert_above(sd_deep *d, sd_deep_place *place, uint32_t h, uint64_t 
       at -= KEPT;
     }
   }
-  add_key(chunk, at, key, value);
+  add_key(chunk, at, key, h ? value - (int64_t)(intptr_t)chunk : value);
 }
 
 void sd_deep_insert(sd_deep *d, sd_deep_place *place, uint64_t key, int64_t value) {
@@ -175,10 +193,10 @@ void sd_deep_insert(sd_deep *d, sd_deep_place *place, uint64_t key, int64_t valu
  * back. */
 static int joined(sd_deep *d, sd_chunk *above, uint64_t at, uint32_t h) {
   if (at + 1 >= above->n) return 0;
-  sd_chunk *worse = above->below[at], *better = above->below[at + 1];
+  sd_chunk *worse = below_at(above, at), *better = below_at(above, at + 1);
   if (worse->n + better->n > SD_CHUNK / 2) return 0;
   if (h) better->keys[0] = above->keys[at + 1]; /* what a first chunk's key says was of no use, and may be too much */
-  append(worse, better, 0);
+  append(worse, better, 0, h);
   close_chunk(d, better);
   remove_key(above, at + 1);
   return 1;
@@ -196,10 +214,11 @@ static void shrink(sd_deep *d, sd_deep_place *place) {
       return;
     }
   }
-  while (d->height && d->root->n <= (d->height > 1)) {
-    sd_chunk *root = d->root;
-    d->root = d->height > 1 && root->n ? root->below[0] : NULL;
-    d->height = d->root ? d->height - 1 : 0;
+  while (d->height) {
+    sd_chunk *root = root_of(d), *left = d->height > 1 && root->n ? below_at(root, 0) : NULL;
+    if (root->n > (d->height > 1)) return;
+    sd_relative_set(&d->root, left);
+    d->height = left ? d->height - 1 : 0;
     close_chunk(d, root);
   }
 }
@@ -215,10 +234,10 @@ sd_chunk *sd_deep_push(sd_deep *d, uint64_t worst, uint32_t n) {
   d->levels += n;
   if (d->height) {
     sd_deep_place place;
-    go_to_best(&place, d->root, d->height - 1);
+    go_to_best(&place, root_of(d), d->height - 1);
     insert_above(d, &place, 1, worst, (int64_t)(intptr_t)chunk);
   } else {
-    d->root = chunk;
+    sd_relative_set(&d->root, chunk);
     d->height = 1;
   }
   return chunk;
@@ -226,7 +245,7 @@ sd_chunk *sd_deep_push(sd_deep *d, uint64_t worst, uint32_t n) {
 
 void sd_deep_pop(sd_deep *d) {
   sd_deep_place place;
-  go_to_best(&place, d->root, d->height - 1);
+  go_to_best(&place, root_of(d), d->height - 1);
   d->levels -= (uint32_t)place.step[0].chunk->n;
   place.step[0].chunk->n = 0;
   shrink(d, &place);
@@ -236,7 +255,7 @@ void sd_deep_cut(sd_deep *d, uint64_t key) {
   while (d->height && sd_deep_best(d)->keys[0] > key) sd_deep_pop(d);
   if (!d->height) return;
   sd_deep_place place;
-  go_to_best(&place, d->root, d->height - 1);
+  go_to_best(&place, root_of(d), d->height - 1);
   sd_chunk *chunk = place.step[0].chunk;
   const uint64_t worse = worse_in(chunk, key), kept = worse + (worse < chunk->n && chunk->keys[worse] == key);
   d->levels -= (uint32_t)(chunk->n - kept);

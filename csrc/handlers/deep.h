@@ -14,32 +14,37 @@
 
 #include <stdint.h>
 
-#include "handlers/pool.h"
+#include "memory/pool.h"
+#include "memory/relative.h"
 
 enum { SD_NEAR = 512, SD_NEAR_LEAST = 64, SD_CHUNK = 62, SD_DEEP_HEIGHT = 12 };
 
 typedef struct sd_chunk {
-  struct sd_chunk *next; /* of a spare one */
-  uint64_t n;            /* 0 only of a spare one */
+  sd_relative next; /* of a spare one, the next one */
+  uint64_t n;       /* 0 only of a spare one */
   uint64_t
       keys[SD_CHUNK]; /* the worst first. Above the lowest chunks: no key below is less, but the first one's may be */
   union {
     int64_t values[SD_CHUNK];
-    struct sd_chunk *below[SD_CHUNK]; /* of a chunk that is not one of the lowest */
+    /* Of a chunk that is not one of the lowest: how far from its own beginning the chunks below begin. So they may move within
+     * it as values do. */
+    int64_t below[SD_CHUNK];
   };
 } sd_chunk;
 
 _Static_assert(SD_NEAR_LEAST + SD_CHUNK <= SD_NEAR, "an array that is refilled has room");
 
 typedef struct sd_deep {
-  sd_chunk *root;
-  sd_chunk *spare;
-  uint32_t height; /* chunks on the way from the root to a key, both ends included; 0: the side is empty */
+  sd_relative root;  /* sd_chunk */
+  sd_relative spare; /* sd_chunk, the first of them */
+  uint32_t height;   /* chunks on the way from the root to a key, both ends included; 0: the side is empty */
   uint32_t spares;
   uint32_t levels;
   uint32_t taken; /* chunks, with the spare ones */
 } sd_deep;
 
+/* Makes *to the side that *from was; from then on *from is none. */
+void sd_deep_move(sd_deep *to, const sd_deep *from);
 /* Makes room for one sd_deep_insert or sd_deep_push. Zero: no memory. */
 int sd_deep_reserve(sd_deep *d, sd_pool *pool);
 

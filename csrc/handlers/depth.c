@@ -1,7 +1,6 @@
 #include "handlers/depth.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "handlers/depth_side.h"
 
@@ -12,24 +11,23 @@ typedef struct sd_depth {
 
 struct sd_depths {
   uint64_t n;
-  sd_depth *book;
+  sd_relative book; /* sd_depth by symbol */
   sd_pools pools;
 };
 
+static sd_depth *books_of(const sd_depths *depths) { return sd_relative_get(&depths->book); }
+
 sd_depths *sd_depths_create(sd_space *space, uint64_t n) {
   if (n == 0 || n > SIZE_MAX / sizeof(sd_depth)) return NULL;
-  sd_depths *depths = aligned_alloc(_Alignof(sd_depths), sizeof *depths);
+  sd_depths *depths = sd_space_get(space, sizeof *depths, _Alignof(sd_depths));
   if (!depths) return NULL;
   depths->n = n;
-  if (sd_pools_create(&depths->pools, space) ||
-      !(depths->book = sd_pool_take_zeros(sd_pools_of(&depths->pools, 0), n * sizeof(sd_depth)))) {
-    sd_depths_destroy(depths);
-    return NULL;
-  }
+  sd_pool pool = sd_pools_of(&depths->pools, space, 0);
+  sd_depth *books = sd_pool_take_zeros(&pool, n * sizeof *books);
+  if (!books) return NULL;
+  sd_relative_set(&depths->book, books);
   return depths;
 }
-
-void sd_depths_destroy(sd_depths *depths) { free(depths); }
 
 /* ---- one tick */
 
@@ -98,7 +96,7 @@ static int set(sd_depth_change *c, int side, int64_t price, int64_t size) {
   sd_depth_side *s = &c->book->side[side];
   uint64_t key = sd_ladder_key(side, price);
   uint32_t at = sd_depth_place(s, key);
-  int there = at < s->n && s->keys[at] == key;
+  int there = at < s->n && sd_depth_keys(s)[at] == key;
   if (!there && at == 0 && s->deep.levels) return set_deep(c, s, side, key, size);
   if (size == 0) {
     if (!there) {
@@ -127,7 +125,8 @@ static int set(sd_depth_change *c, int side, int64_t price, int64_t size) {
 static void clear_to(sd_depth_change *c, int side, int64_t price, int inclusive) {
   sd_depth_side *s = &c->book->side[side];
   const uint64_t key = sd_ladder_key(side, price), last = key - (uint64_t)inclusive;
-  const uint32_t at = sd_depth_place(s, key), kept = at + (uint32_t)(!inclusive && at < s->n && s->keys[at] == key);
+  const uint32_t at = sd_depth_place(s, key),
+                 kept = at + (uint32_t)(!inclusive && at < s->n && sd_depth_keys(s)[at] == key);
   if (kept == s->n) return;
   s->n = kept;
   if (!kept) sd_deep_cut(&s->deep, last);
@@ -212,15 +211,17 @@ static int apply(sd_depth_change *c, const sd_tick *t) {
 
 static void show_side(const sd_depth_change *c, int side, uint32_t top) {
   const sd_depth_side *s = &c->book->side[side];
+  const uint64_t *keys = sd_depth_keys(s);
   const int64_t *sizes = sd_depth_sizes(s);
   sd_depth_row *row = c->row;
   int64_t *prices = row->top + (side == SD_BID ? 0 : 2 * top), *amounts = prices + top;
+  const uint32_t n = s->n;
   for (uint32_t i = c->from[side]; i < top; i++) {
-    prices[i] = i < s->n ? sd_ladder_price(side, s->keys[s->n - 1 - i]) : SD_UNDEF_PRICE;
-    amounts[i] = i < s->n ? sizes[s->n - 1 - i] : 0;
+    prices[i] = i < n ? sd_ladder_price(side, keys[n - 1 - i]) : SD_UNDEF_PRICE;
+    amounts[i] = i < n ? sizes[n - 1 - i] : 0;
   }
-  int64_t best = s->n ? sd_ladder_price(side, s->keys[s->n - 1]) : SD_UNDEF_PRICE;
-  const int64_t size = s->n ? sizes[s->n - 1] : 0;
+  int64_t best = n ? sd_ladder_price(side, keys[n - 1]) : SD_UNDEF_PRICE;
+  const int64_t size = n ? sizes[n - 1] : 0;
   if (side == SD_BID) {
     row->bid_price = best;
     row->bid_size = size;
@@ -252,13 +253,14 @@ static int64_t fail(sd_context *ctx, int32_t code, const char *what, uint32_t nu
 int64_t sd_handle_depth(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const sd_depth_params *params = ctx->params;
   sd_depths *depths = params->depths;
-  sd_pool *pool = sd_pools_of(&depths->pools, ctx->participant);
+  sd_depth *books = books_of(depths);
+  sd_pool pool = sd_pools_of(&depths->pools, params->space, ctx->participant);
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = &ticks[i];
     if (SD_UNLIKELY(t->instrument_id >= depths->n))
       return fail(ctx, NO_BOOK, "no book was made for symbol %u", t->instrument_id, i);
     sd_depth_row *row = (sd_depth_row *)((unsigned char *)rows + t->instrument_id * ctx->row_stride);
-    sd_depth_change c = {&depths->book[t->instrument_id], row, pool, params->max_levels, {UINT32_MAX, UINT32_MAX}};
+    sd_depth_change c = {&books[t->instrument_id], row, &pool, params->max_levels, {UINT32_MAX, UINT32_MAX}};
     if (SD_UNLIKELY(row->ticks == 0)) c.from[0] = c.from[1] = 0;
     const int fault = apply(&c, t);
     if (SD_UNLIKELY(fault == NO_VOLUME))
@@ -277,11 +279,11 @@ int64_t sd_handle_depth(void *rows, const sd_tick *ticks, int64_t n, sd_context 
 uint64_t sd_depths_levels(const sd_depths *depths, uint64_t symbol, int side, sd_depth_level *levels, uint64_t n) {
   if (symbol >= depths->n) return 0;
   int which = side == 'B' ? SD_BID : SD_ASK;
-  const sd_depth_side *s = &depths->book[symbol].side[which];
+  const sd_depth_side *s = &books_of(depths)[symbol].side[which];
   uint64_t got = 0;
   for (; got < n && got < s->n; got++) {
     const uint64_t at = s->n - 1 - got;
-    levels[got] = (sd_depth_level){sd_ladder_price(which, s->keys[at]), sd_depth_sizes(s)[at]};
+    levels[got] = (sd_depth_level){sd_ladder_price(which, sd_depth_keys(s)[at]), sd_depth_sizes(s)[at]};
   }
   sd_deep_cursor cursor = {0};
   uint64_t key;
@@ -293,6 +295,6 @@ uint64_t sd_depths_levels(const sd_depths *depths, uint64_t symbol, int side, sd
 uint64_t sd_depths_bytes(const sd_depths *depths) {
   uint64_t bytes = sizeof *depths + depths->n * sizeof(sd_depth);
   for (uint64_t i = 0; i < depths->n; i++)
-    for (int side = 0; side < 2; side++) bytes += sd_depth_side_bytes(&depths->book[i].side[side]);
+    for (int side = 0; side < 2; side++) bytes += sd_depth_side_bytes(&books_of(depths)[i].side[side]);
   return bytes;
 }

@@ -44,8 +44,9 @@ typedef struct sd_depths sd_depths;
 /* What a handler's params hold. */
 typedef struct sd_depth_params {
   sd_depths *depths;
-  uint32_t top;        /* levels of each side in a row */
-  uint32_t max_levels; /* that a side keeps */
+  struct sd_space *space; /* that they lie in */
+  uint32_t top;           /* levels of each side in a row */
+  uint32_t max_levels;    /* that a side keeps */
 } sd_depth_params;
 
 typedef struct sd_depth_level {
@@ -54,8 +55,7 @@ typedef struct sd_depth_level {
 } sd_depth_level;
 
 /* Books of symbols 0 .. n - 1, empty. NULL: no memory, or n is 0. */
-sd_depths *sd_depths_create(sd_space *space, uint64_t n);
-void sd_depths_destroy(sd_depths *depths);
+sd_depths *sd_depths_create(struct sd_space *space, uint64_t n);
 
 int64_t sd_handle_depth(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 

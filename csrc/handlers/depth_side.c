@@ -12,22 +12,23 @@ static int grow(sd_depth_side *s, sd_pool *pool, uint32_t max_levels) {
   if (room > SD_NEAR) room = SD_NEAR;
   uint64_t *piece = sd_pool_take(pool, array_bytes(room));
   if (!piece) return 0;
-  uint64_t *keys = sd_ladder_begin(piece);
+  uint64_t *keys = sd_ladder_begin(piece), *old = sd_relative_or_null(&s->keys);
   if (s->n) {
-    memcpy(keys, s->keys, s->n * sizeof *keys);
+    memcpy(keys, old, s->n * sizeof *keys);
     memcpy(keys + room, sd_depth_sizes(s), s->n * sizeof(int64_t));
   }
-  if (s->keys) sd_pool_give(pool, s->keys - SD_LADDER_BEST, array_bytes(s->room));
-  s->keys = keys;
+  if (old) sd_pool_give(pool, old - SD_LADDER_BEST, array_bytes(s->room));
+  sd_relative_set(&s->keys, keys);
   s->room = room;
   return 1;
 }
 
 /* Gives the worst of a full array to the chunks, which have reserved. */
 static void spill(sd_depth_side *s) {
-  sd_chunk *chunk = sd_deep_push(&s->deep, s->keys[0], SD_CHUNK);
-  memcpy(chunk->keys, s->keys, SD_CHUNK * sizeof *s->keys);
-  memcpy(chunk->values, sd_depth_sizes(s), SD_CHUNK * sizeof *s->keys);
+  const uint64_t *keys = sd_depth_keys(s);
+  sd_chunk *chunk = sd_deep_push(&s->deep, keys[0], SD_CHUNK);
+  memcpy(chunk->keys, keys, SD_CHUNK * sizeof *keys);
+  memcpy(chunk->values, sd_depth_sizes(s), SD_CHUNK * sizeof *chunk->values);
   sd_depth_cut_out(s, 0, SD_CHUNK);
 }
 
@@ -40,12 +41,13 @@ int sd_depth_make_longer(sd_depth_side *s, sd_pool *pool, uint32_t max_levels) {
 }
 
 void sd_depth_fill(sd_depth_side *s) {
+  uint64_t *keys = sd_depth_keys(s);
+  int64_t *sizes = sd_depth_sizes(s);
   while (s->deep.levels && s->n < SD_NEAR_LEAST) {
     const sd_chunk *chunk = sd_deep_best(&s->deep);
-    int64_t *sizes = sd_depth_sizes(s);
-    memmove(&s->keys[chunk->n], s->keys, s->n * sizeof *s->keys);
+    memmove(&keys[chunk->n], keys, s->n * sizeof *keys);
     memmove(&sizes[chunk->n], sizes, s->n * sizeof *sizes);
-    memcpy(s->keys, chunk->keys, chunk->n * sizeof *s->keys);
+    memcpy(keys, chunk->keys, chunk->n * sizeof *keys);
     memcpy(sizes, chunk->values, chunk->n * sizeof *sizes);
     s->n += (uint32_t)chunk->n;
     sd_deep_pop(&s->deep);

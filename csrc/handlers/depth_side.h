@@ -11,37 +11,42 @@
 
 #include "handlers/deep.h"
 #include "handlers/ladder.h"
-#include "handlers/pool.h"
+#include "memory/pool.h"
 
 /* Behind all keys there is room for lie the sizes, in the same order. */
 typedef struct sd_depth_side {
-  uint64_t *keys; /* NULL: it never had a level */
+  sd_relative keys; /* uint64_t; nothing: it never had a level */
   uint32_t n, room;
   sd_deep deep;
 } sd_depth_side;
 
-static inline int64_t *sd_depth_sizes(const sd_depth_side *s) { return (int64_t *)s->keys + s->room; }
+static inline uint64_t *sd_depth_keys(const sd_depth_side *s) { return sd_relative_get(&s->keys); }
+
+static inline int64_t *sd_depth_sizes(const sd_depth_side *s) { return (int64_t *)sd_depth_keys(s) + s->room; }
 
 static inline uint32_t sd_depth_side_levels(const sd_depth_side *s) { return s->n + s->deep.levels; }
 
 /* Where a key is in the array, or belongs. */
 static inline uint32_t sd_depth_place(const sd_depth_side *s, uint64_t key) {
-  return s->n ? sd_ladder_find(s->keys, s->n, key) : 0;
+  return s->n ? sd_ladder_find(sd_depth_keys(s), s->n, key) : 0;
 }
 
 /* Takes n levels out, from `at` on. */
 static inline void sd_depth_cut_out(sd_depth_side *s, uint32_t at, uint32_t n) {
+  uint64_t *keys = sd_depth_keys(s);
+  int64_t *sizes = sd_depth_sizes(s);
   uint32_t after = s->n - at - n;
-  memmove(&s->keys[at], &s->keys[at + n], after * sizeof *s->keys);
-  memmove(&sd_depth_sizes(s)[at], &sd_depth_sizes(s)[at + n], after * sizeof(int64_t));
+  memmove(&keys[at], &keys[at + n], after * sizeof *keys);
+  memmove(&sizes[at], &sizes[at + n], after * sizeof *sizes);
   s->n -= n;
 }
 
 static inline void sd_depth_put_in(sd_depth_side *s, uint32_t at, uint64_t key, int64_t size) {
+  uint64_t *keys = sd_depth_keys(s);
   int64_t *sizes = sd_depth_sizes(s);
-  memmove(&s->keys[at + 1], &s->keys[at], (s->n - at) * sizeof *s->keys);
+  memmove(&keys[at + 1], &keys[at], (s->n - at) * sizeof *keys);
   memmove(&sizes[at + 1], &sizes[at], (s->n - at) * sizeof *sizes);
-  s->keys[at] = key;
+  keys[at] = key;
   sizes[at] = size;
   s->n++;
 }

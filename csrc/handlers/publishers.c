@@ -5,9 +5,15 @@
 enum { FIRST_ROOM = 4 };
 
 sd_publisher_view sd_publisher_at(sd_publishers *p, sd_book *book, sd_book_row *row, uint32_t place) {
-  if (!p->all) return (sd_publisher_view){book, &p->tops, row};
-  sd_publisher *one = &p->all[place];
+  sd_publisher *all = sd_publishers_all(p);
+  if (!all) return (sd_publisher_view){book, &p->tops, row};
+  sd_publisher *one = &all[place];
   return (sd_publisher_view){&one->book, &one->tops, &one->shown};
+}
+
+static void move_publisher(sd_publisher *to, const sd_publisher *from) {
+  *to = *from;
+  sd_book_move(&to->book, &from->book);
 }
 
 static int make_room(sd_publishers *p, sd_pool *pool) {
@@ -16,20 +22,20 @@ static int make_room(sd_publishers *p, sd_pool *pool) {
   sd_publisher *all = sd_pool_take(pool, room * sizeof *all);
   if (!all) return 0;
   memset(all, 0, room * sizeof *all);
-  if (p->all) {
-    memcpy(all, p->all, p->n * sizeof *all);
-    sd_pool_give(pool, p->all, p->room * sizeof *all);
-  }
-  p->all = all;
+  sd_publisher *old = sd_publishers_all(p);
+  for (uint32_t i = 0; old && i < p->n; i++) move_publisher(&all[i], &old[i]);
+  sd_pool_give(pool, old, p->room * sizeof *old);
+  sd_relative_set(&p->all, all);
   p->room = room;
   return 1;
 }
 
 int sd_publisher_find(sd_publishers *p, sd_pool *pool, sd_book *book, sd_book_row *row, uint16_t id,
                       sd_publisher_view *view) {
+  sd_publisher *all = sd_publishers_all(p);
   uint32_t at = 0;
-  if (p->all) {
-    while (at < p->n && p->all[at].id != id) at++;
+  if (all) {
+    while (at < p->n && all[at].id != id) at++;
   } else if (!p->n) {
     p->id = id;
     p->n = 1;
@@ -37,15 +43,19 @@ int sd_publisher_find(sd_publishers *p, sd_pool *pool, sd_book *book, sd_book_ro
     at = p->id != id;
   }
   if (at == p->n) {
-    const int second = !p->all;
+    const int second = !all;
     if (p->n == SD_MOST_PUBLISHERS) return SD_PUBLISHER_TOO_MANY;
     if (!make_room(p, pool)) return SD_PUBLISHER_NO_MEMORY;
+    all = sd_publishers_all(p);
     if (second) {
-      p->all[0] = (sd_publisher){.book = *book, .shown = *row, .id = p->id, .tops = p->tops};
+      sd_book_move(&all[0].book, book);
       memset(book, 0, sizeof *book);
+      all[0].shown = *row;
+      all[0].id = p->id;
+      all[0].tops = p->tops;
     }
-    p->all[at].id = id;
-    p->all[at].shown.bid_price = p->all[at].shown.ask_price = SD_UNDEF_PRICE;
+    all[at].id = id;
+    all[at].shown.bid_price = all[at].shown.ask_price = SD_UNDEF_PRICE;
     p->n++;
   }
   *view = sd_publisher_at(p, book, row, at);
@@ -67,12 +77,13 @@ static void take_better(int better, int64_t *price, int64_t *size, int32_t *orde
 }
 
 void sd_publishers_show(const sd_publishers *p, sd_book_row *row) {
-  if (!p->all) return;
+  const sd_publisher *all = sd_publishers_all(p);
+  if (!all) return;
   row->bid_price = row->ask_price = SD_UNDEF_PRICE;
   row->bid_size = row->ask_size = 0;
   row->bid_orders = row->ask_orders = row->orders = row->bid_levels = row->ask_levels = 0;
   for (uint32_t i = 0; i < p->n; i++) {
-    const sd_book_row *s = &p->all[i].shown;
+    const sd_book_row *s = &all[i].shown;
     take_better(s->bid_price > row->bid_price, &row->bid_price, &row->bid_size, &row->bid_orders, s->bid_price,
                 s->bid_size, s->bid_orders);
     take_better(s->ask_price < row->ask_price, &row->ask_price, &row->ask_size, &row->ask_orders, s->ask_price,

@@ -22,11 +22,14 @@ typedef struct sd_publisher {
 
 /* A symbol's. All zero: none has come. */
 typedef struct sd_publishers {
-  sd_publisher *all; /* NULL: there is one at most */
+  sd_relative all; /* sd_publisher by place; nothing: there is one at most */
   uint32_t n, room;
   uint16_t id; /* of the only one */
   uint8_t tops;
 } sd_publishers;
+
+/* By place; NULL: there is one at most. */
+static inline sd_publisher *sd_publishers_all(const sd_publishers *p) { return sd_relative_or_null(&p->all); }
 
 /* One publisher's book, what is known of it, and the row that shows it. */
 typedef struct sd_publisher_view {

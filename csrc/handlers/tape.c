@@ -1,10 +1,9 @@
 #include "handlers/tape.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/atomic.h"
-#include "handlers/publishers.h"
+#include "handlers/book_ahead.h"
 
 typedef struct sd_tape_row {
   _Alignas(SD_LINE) sd_book_row book;
@@ -13,36 +12,25 @@ typedef struct sd_tape_row {
 } sd_tape_row;
 
 struct sd_tape {
-  sd_book_params params;
-  uint64_t n;
-  sd_tape_row *rows;
+  sd_relative books;  /* sd_books */
+  sd_tape_row rows[]; /* by symbol */
 };
 
+static sd_books *books_of(const sd_tape *tape) { return sd_relative_get(&tape->books); }
+
 sd_tape *sd_tape_create(sd_space *space, uint64_t n, const sd_trade_rules *rules) {
-  if (n == 0 || n > SIZE_MAX / sizeof(sd_tape_row)) return NULL;
-  sd_tape *tape = calloc(1, sizeof *tape);
+  if (n == 0 || n > SIZE_MAX / sizeof(sd_tape_row) - 1) return NULL;
+  sd_books *books = sd_books_create(space, n, 0, rules->fills_report);
+  sd_tape *tape = books ? sd_space_get(space, sizeof *tape + n * sizeof *tape->rows, _Alignof(sd_tape)) : NULL;
   if (!tape) return NULL;
-  tape->n = n;
-  tape->params.rules = *rules;
-  tape->params.books = sd_books_create(space, n, 0, rules->fills_report);
-  tape->rows = aligned_alloc(SD_LINE, n * sizeof *tape->rows);
-  if (!tape->params.books || !tape->rows) {
-    sd_tape_destroy(tape);
-    return NULL;
-  }
-  memset(tape->rows, 0, n * sizeof *tape->rows);
+  sd_relative_set(&tape->books, books);
   return tape;
 }
 
-void sd_tape_destroy(sd_tape *tape) {
-  if (!tape) return;
-  sd_books_destroy(tape->params.books);
-  free(tape->rows);
-  free(tape);
-}
-
-void sd_tape_ahead(const sd_tape *tape, const sd_tick *ticks, int64_t n) {
-  const sd_context ctx = {.params = &tape->params, .row_stride = sizeof *tape->rows};
+void sd_tape_ahead(const sd_source *source, const sd_tick *ticks, int64_t n) {
+  sd_tape *tape = source->tape;
+  const sd_book_params params = {books_of(tape), source->space, source->rules};
+  const sd_context ctx = {.params = &params, .row_stride = sizeof *tape->rows};
   sd_ahead_book(tape->rows, ticks, n, &ctx);
 }
 
@@ -67,19 +55,21 @@ static void tell_event(sd_tape_row *row, const sd_tick *t, const sd_top *before,
   e->top = (sd_top){row->book.bid_price, row->book.ask_price, row->book.bid_size, row->book.ask_size};
 }
 
-int sd_tape_event(sd_tape *tape, const sd_tick *t, sd_context *ctx, sd_event *e) {
+int sd_tape_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd_event *e) {
+  sd_tape *tape = source->tape;
   sd_book_row *row = &tape->rows[t->instrument_id].book;
   /* Zeroes before the first tick: no top. */
   const int fresh = row->ticks == 0;
   const sd_top before = {fresh ? SD_UNDEF_PRICE : row->bid_price, fresh ? SD_UNDEF_PRICE : row->ask_price,
                          row->bid_size, row->ask_size};
   sd_resting met = {SD_UNDEF_PRICE, 'N'};
-  const int by_event = tape->params.rules.fills_report;
-  if (t->action == 'F' && !by_event) met = sd_books_resting(tape->params.books, t->instrument_id, t->order_id);
-  e->trade = sd_trade_of(t, &tape->params.rules, met, &before);
+  const int by_event = source->rules.fills_report;
+  if (t->action == 'F' && !by_event) met = sd_books_resting(books_of(tape), t->instrument_id, t->order_id);
+  e->trade = sd_trade_of(t, &source->rules, met, &before);
   /* No more than a book reads: the rest of a context is long. */
+  const sd_book_params params = {books_of(tape), source->space, source->rules};
   sd_context inner;
-  inner.params = &tape->params;
+  inner.params = &params;
   inner.row_stride = sizeof *tape->rows;
   inner.participant = ctx->participant;
   if (sd_handle_book(tape->rows, t, 1, &inner) != 1) {

@@ -24,7 +24,8 @@ typedef struct sd_tape sd_tape;
 
 /* First in the params of every handler that reads a market. */
 typedef struct sd_source {
-  sd_tape *tape; /* books to take trades and quotes from; NULL: ticks say them themselves */
+  sd_tape *tape;          /* books to take trades and quotes from; NULL: ticks say them themselves */
+  struct sd_space *space; /* that they lie in */
   sd_trade_rules rules;
 } sd_source;
 
@@ -37,14 +38,13 @@ typedef struct sd_event {
   sd_top top; /* valid where `bid`, `ask` say so */
 } sd_event;
 
-/* Books of symbols 0 .. n - 1. NULL: no memory, or n is 0. */
-sd_tape *sd_tape_create(sd_space *space, uint64_t n, const sd_trade_rules *rules);
-void sd_tape_destroy(sd_tape *tape);
+/* Books of symbols 0 .. n - 1, in a space. NULL: no memory, or n is 0. */
+sd_tape *sd_tape_create(struct sd_space *space, uint64_t n, const sd_trade_rules *rules);
 
 /* Applies a tick to its book and says what came of it. Nonzero: the book failed, and *ctx says why. */
-int sd_tape_event(sd_tape *tape, const sd_tick *t, sd_context *ctx, sd_event *e);
+int sd_tape_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd_event *e);
 /* Asks for the memory that n ticks will touch. */
-void sd_tape_ahead(const sd_tape *tape, const sd_tick *ticks, int64_t n);
+void sd_tape_ahead(const sd_source *source, const sd_tick *ticks, int64_t n);
 
 /* A clear of one side, or of prices up to one, is a change of levels. */
 static inline uint64_t sd_clear_of(const sd_tick *t) {
@@ -92,8 +92,8 @@ static inline int sd_read_event(const sd_source *source, const sd_tick *ticks, i
   e->bid = e->ask = 0;
   e->clear = sd_clear_of(t);
   if (source->tape) {
-    if (i % SD_TAPE_AHEAD == 0 && n > 1) sd_tape_ahead(source->tape, t, n - i < SD_TAPE_AHEAD ? n - i : SD_TAPE_AHEAD);
-    return sd_tape_event(source->tape, t, ctx, e);
+    if (i % SD_TAPE_AHEAD == 0 && n > 1) sd_tape_ahead(source, t, n - i < SD_TAPE_AHEAD ? n - i : SD_TAPE_AHEAD);
+    return sd_tape_event(source, t, ctx, e);
   }
   e->time = sd_time_of(t);
   e->trade = sd_trade_of(t, &source->rules, (sd_resting){SD_UNDEF_PRICE, 'N'}, &no_quote);

@@ -62,7 +62,7 @@ typedef struct sd_free_list {
 } sd_free_list;
 
 /* One process's way to the pool. */
-typedef struct sd_pool {
+typedef struct sd_segment_pool {
   sd_free_list *list;
   SD_PLAIN(uint32_t) * stack; /* a run after the other, under the free list's lock */
 #if defined(SD_MODEL_STRANDS)
@@ -75,41 +75,41 @@ typedef struct sd_pool {
   uint32_t records;      /* a segment */
   uint32_t positions_at; /* bytes from the start of a segment to its records' positions; 0: there are none */
   sd_space *space;
-} sd_pool;
+} sd_segment_pool;
 
 #if defined(SD_MODEL_STRANDS)
-static inline sd_segment *sd_segment_at(const sd_pool *pool, uint32_t index) {
+static inline sd_segment *sd_segment_at(const sd_segment_pool *pool, uint32_t index) {
   return &pool->segments[sd_model_index(index)];
 }
-static inline sd_byte *sd_segment_record(const sd_pool *pool, uint32_t index, uint32_t at) {
+static inline sd_byte *sd_segment_record(const sd_segment_pool *pool, uint32_t index, uint32_t at) {
   return &sd_segment_at(pool, index)->record[at];
 }
 static inline void sd_copy(sd_byte *to, const sd_byte *from, size_t n) {
   for (size_t i = 0; i < n; i++) to[i] = (uint64_t)from[i];
 }
 #else
-static inline sd_segment *sd_segment_at(const sd_pool *pool, uint32_t index) {
+static inline sd_segment *sd_segment_at(const sd_segment_pool *pool, uint32_t index) {
   return (sd_segment *)(pool->segments + (size_t)index * pool->segment_bytes);
 }
 
-static inline sd_byte *sd_segment_record(const sd_pool *pool, uint32_t index, uint32_t at) {
+static inline sd_byte *sd_segment_record(const sd_segment_pool *pool, uint32_t index, uint32_t at) {
   return pool->segments + (size_t)index * pool->segment_bytes + SD_SEGMENT_HEADER + (size_t)at * pool->record_size;
 }
 
 static inline void sd_copy(sd_byte *to, const sd_byte *from, size_t n) { __builtin_memcpy(to, from, n); }
 
 /* The position of the record at `at`, as sd_segment_record; NULL where there are none. */
-static inline sd_position *sd_segment_position(const sd_pool *pool, uint32_t index, uint32_t at) {
+static inline sd_position *sd_segment_position(const sd_segment_pool *pool, uint32_t index, uint32_t at) {
   if (!pool->positions_at) return NULL;
   return (sd_position *)(pool->segments + (size_t)index * pool->segment_bytes + pool->positions_at) + at;
 }
 #endif
 
 #if defined(SD_MODEL_STRANDS)
-static inline void sd_segments_fill(sd_pool *pool, uint32_t n) {}
+static inline void sd_segments_fill(sd_segment_pool *pool, uint32_t n) {}
 #else
 /* Memory for n more of the segments, or for some of them: as much as the system has. Under the free list's lock. */
-static inline void sd_segments_fill(sd_pool *pool, uint32_t n) {
+static inline void sd_segments_fill(sd_segment_pool *pool, uint32_t n) {
   sd_free_list *list = pool->list;
   const uint32_t left = list->n_segments - list->filled;
   if (n > left) n = left;
@@ -120,7 +120,7 @@ static inline void sd_segments_fill(sd_pool *pool, uint32_t n) {
 #endif
 
 /* A run for an empty cache: a freed one, else segments never used. */
-static inline void sd_segment_refill(sd_pool *pool, sd_segment_cache *cache) {
+static inline void sd_segment_refill(sd_segment_pool *pool, sd_segment_cache *cache) {
   sd_free_list *list = pool->list;
   uint32_t count;
   sd_lock(&list->lock);
@@ -142,7 +142,7 @@ static inline void sd_segment_refill(sd_pool *pool, sd_segment_cache *cache) {
 }
 
 /* A segment whose `next` is SD_NONE, or SD_NONE when the pool has none left. */
-static inline uint32_t sd_segment_get(sd_pool *pool, sd_segment_cache *cache) {
+static inline uint32_t sd_segment_get(sd_segment_pool *pool, sd_segment_cache *cache) {
   if (cache->count == 0) {
     sd_segment_refill(pool, cache);
     if (cache->count == 0) return SD_NONE;
@@ -155,7 +155,7 @@ static inline uint32_t sd_segment_get(sd_pool *pool, sd_segment_cache *cache) {
 }
 
 /* Gives a run of the cache's back to all: the one that has been there longest. */
-static inline void sd_segment_share(sd_pool *pool, sd_segment_cache *cache) {
+static inline void sd_segment_share(sd_segment_pool *pool, sd_segment_cache *cache) {
   sd_free_list *list = pool->list;
   sd_lock(&list->lock);
   uint32_t to = list->runs * SD_FREE_RUN;
@@ -166,7 +166,7 @@ static inline void sd_segment_share(sd_pool *pool, sd_segment_cache *cache) {
   cache->count = cache->count - SD_FREE_RUN;
 }
 
-static inline void sd_segment_put(sd_pool *pool, sd_segment_cache *cache, uint32_t index) {
+static inline void sd_segment_put(sd_segment_pool *pool, sd_segment_cache *cache, uint32_t index) {
   cache->index[cache->count] = index;
   cache->count = cache->count + 1;
   if (cache->count == 2 * SD_FREE_RUN) sd_segment_share(pool, cache);

@@ -68,7 +68,7 @@ typedef struct sd_dispatcher {
   sd_participant *participants;
   uint32_t *map;
   unsigned char *rows;
-  sd_pool pool;
+  sd_segment_pool pool;
   sd_task_pool tasks;
   uint64_t *
       last_number; /* a strand: a number not above its last record's, where there are positions; under the publish lock */

@@ -207,8 +207,8 @@ static inline int sd_strand_resume(sd_strand *s, uint32_t why) {
 
 /* Appends up to n records, under the publish lock; returns how many found a segment. `pick` names the records: index i of
  * the batch, or NULL for the first n in a row. Q1..Q3 are relaxed: their order comes from the token (P2, W2, W4). */
-static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_segment_cache *cache, const sd_byte *records,
-                                      const uint16_t *pick, uint32_t n);
+static inline uint32_t sd_strand_link(sd_strand *s, sd_segment_pool *pool, sd_segment_cache *cache,
+                                      const sd_byte *records, const uint16_t *pick, uint32_t n);
 
 /* Records, and what goes into the segments with them. */
 typedef struct sd_batch {
@@ -219,12 +219,12 @@ typedef struct sd_batch {
 } sd_batch;
 
 /* The same with their keys and positions. */
-static inline uint32_t sd_strand_link_batch(sd_strand *s, sd_pool *pool, sd_segment_cache *cache, const sd_batch *batch,
-                                            const uint16_t *pick, uint32_t n);
+static inline uint32_t sd_strand_link_batch(sd_strand *s, sd_segment_pool *pool, sd_segment_cache *cache,
+                                            const sd_batch *batch, const uint16_t *pick, uint32_t n);
 
 /* Asks for the lines a publisher will write next: another core drained them last, and a store that has to wait for its
  * line holds up every atomic operation behind it. */
-static inline void sd_strand_prefetch_segment(const sd_pool *pool, const sd_segment_cache *cache) {
+static inline void sd_strand_prefetch_segment(const sd_segment_pool *pool, const sd_segment_cache *cache) {
 #if !defined(SD_MODEL_STRANDS)
   if (cache->count < SD_SEGMENTS_AHEAD) return;
   uint32_t index = cache->index[cache->count - SD_SEGMENTS_AHEAD];
@@ -237,7 +237,7 @@ static inline void sd_strand_prefetch_segment(const sd_pool *pool, const sd_segm
 
 /* Drops n records from the front, giving segments passed back to the pool. By the owner (or, on a lossy strand, under the
  * publish lock). */
-static inline void sd_strand_advance(sd_strand *s, sd_pool *pool, sd_segment_cache *cache, uint32_t n) {
+static inline void sd_strand_advance(sd_strand *s, sd_segment_pool *pool, sd_segment_cache *cache, uint32_t n) {
   uint32_t head = sd_load(&s->head, relaxed, Q1), at = sd_load(&s->at, relaxed, Q2);
   while (n) {
     if (at == pool->records) {
@@ -257,7 +257,7 @@ static inline void sd_strand_advance(sd_strand *s, sd_pool *pool, sd_segment_cac
 
 /* The records at the front that lie in a row: their number, at most n, and where. Moves to the next segment when the first
  * is used up. */
-static inline uint32_t sd_strand_front(sd_strand *s, sd_pool *pool, sd_segment_cache *cache, uint32_t n,
+static inline uint32_t sd_strand_front(sd_strand *s, sd_segment_pool *pool, sd_segment_cache *cache, uint32_t n,
                                        sd_byte **records) {
   uint32_t head = sd_load(&s->head, relaxed, Q1), at = sd_load(&s->at, relaxed, Q2);
   if (at == pool->records) {
@@ -274,7 +274,7 @@ static inline uint32_t sd_strand_front(sd_strand *s, sd_pool *pool, sd_segment_c
 }
 
 /* Copies up to n records from the front, leaving them queued. */
-static inline uint32_t sd_strand_gather(sd_strand *s, sd_pool *pool, uint32_t n, sd_byte *to) {
+static inline uint32_t sd_strand_gather(sd_strand *s, sd_segment_pool *pool, uint32_t n, sd_byte *to) {
   uint32_t head = sd_load(&s->head, relaxed, Q1), at = sd_load(&s->at, relaxed, Q2), left = n;
   while (left) {
     if (at == pool->records) {
@@ -293,7 +293,7 @@ static inline uint32_t sd_strand_gather(sd_strand *s, sd_pool *pool, uint32_t n,
 
 #if !defined(SD_MODEL_STRANDS)
 /* The same for their positions, where there are any. */
-static inline void sd_strand_gather_positions(sd_strand *s, sd_pool *pool, uint32_t n, sd_position *to) {
+static inline void sd_strand_gather_positions(sd_strand *s, sd_segment_pool *pool, uint32_t n, sd_position *to) {
   uint32_t head = sd_load(&s->head, relaxed, Q1), at = sd_load(&s->at, relaxed, Q2), left = pool->positions_at ? n : 0;
   while (left) {
     if (at == pool->records) {
@@ -311,7 +311,7 @@ static inline void sd_strand_gather_positions(sd_strand *s, sd_pool *pool, uint3
 #endif
 
 /* An empty strand's last segment goes back to the pool. With the publish lock, by the owner or while nobody is. */
-static inline void sd_strand_shed_locked(sd_strand *s, sd_pool *pool, sd_segment_cache *cache) {
+static inline void sd_strand_shed_locked(sd_strand *s, sd_segment_pool *pool, sd_segment_cache *cache) {
   uint32_t head = sd_load(&s->head, relaxed, Q1);
   if (head == SD_NONE || head != s->tail || sd_load(&s->at, relaxed, Q2) != s->fill) return;
   sd_store(&s->head, SD_NONE, relaxed, Q1);
@@ -321,7 +321,7 @@ static inline void sd_strand_shed_locked(sd_strand *s, sd_pool *pool, sd_segment
 
 /* So that a million quiet strands pin no memory. By the owner, when it has handled all it counted; does nothing when a
  * publisher is at work: that one will have linked more, or finds no segment and calls sd_strand_reclaim. */
-static inline void sd_strand_shed(sd_strand *s, sd_pool *pool, sd_segment_cache *cache) {
+static inline void sd_strand_shed(sd_strand *s, sd_segment_pool *pool, sd_segment_cache *cache) {
   if (!sd_try_lock(&s->publish_lock)) return;
   sd_strand_shed_locked(s, pool, cache);
   sd_unlock(&s->publish_lock);
@@ -329,13 +329,13 @@ static inline void sd_strand_shed(sd_strand *s, sd_pool *pool, sd_segment_cache 
 
 /* By a publisher that holds the publish lock and found no segment: takes the used up one that an idle strand still has, which
  * nobody else would ever give back. */
-static inline void sd_strand_reclaim(sd_strand *s, sd_pool *pool, sd_segment_cache *cache) {
+static inline void sd_strand_reclaim(sd_strand *s, sd_segment_pool *pool, sd_segment_cache *cache) {
   /* P8: acquire; pairs with W4, as P3: 0 means that nobody drains, and that the last who did is done with head and at. */
   if (sd_load(&s->pending, acquire, P8) == 0) sd_strand_shed_locked(s, pool, cache);
 }
 
 /* A new segment at the end of the chain, under the publish lock. Zero: the pool has none. */
-static inline int sd_strand_extend(sd_strand *s, sd_pool *pool, sd_segment_cache *cache) {
+static inline int sd_strand_extend(sd_strand *s, sd_segment_pool *pool, sd_segment_cache *cache) {
   uint32_t segment = sd_segment_get(pool, cache), tail = s->tail;
   if (segment == SD_NONE) return 0;
   sd_strand_prefetch_segment(pool, cache);
@@ -351,14 +351,14 @@ static inline int sd_strand_extend(sd_strand *s, sd_pool *pool, sd_segment_cache
   return 1;
 }
 
-static inline uint32_t sd_strand_link(sd_strand *s, sd_pool *pool, sd_segment_cache *cache, const sd_byte *records,
-                                      const uint16_t *pick, uint32_t n) {
+static inline uint32_t sd_strand_link(sd_strand *s, sd_segment_pool *pool, sd_segment_cache *cache,
+                                      const sd_byte *records, const uint16_t *pick, uint32_t n) {
   const sd_batch batch = {records, NULL, 0, NULL};
   return sd_strand_link_batch(s, pool, cache, &batch, pick, n);
 }
 
-static inline uint32_t sd_strand_link_batch(sd_strand *s, sd_pool *pool, sd_segment_cache *cache, const sd_batch *batch,
-                                            const uint16_t *pick, uint32_t n) {
+static inline uint32_t sd_strand_link_batch(sd_strand *s, sd_segment_pool *pool, sd_segment_cache *cache,
+                                            const sd_batch *batch, const uint16_t *pick, uint32_t n) {
   uint32_t done = 0;
   const size_t size = pool->record_size;
   while (done < n) {

@@ -131,7 +131,7 @@ static inline void prefetch_rows(const sd_dispatcher *d, const unsigned char *re
 /* Asks for a segment, as far as the visit will get in it: another core wrote it, and its lines come side by side while the
  * handler is at work on the segment before. */
 static inline void prefetch_segment(const sd_dispatcher *d, uint32_t segment, int64_t left) {
-  const sd_pool *pool = &d->pool;
+  const sd_segment_pool *pool = &d->pool;
   const size_t records = left < (int64_t)pool->records ? (size_t)left : pool->records;
   const unsigned char *at = (const unsigned char *)sd_segment_at(pool, segment);
   for (const unsigned char *end = sd_segment_record(pool, segment, (uint32_t)records); at < end; at += SD_LINE)

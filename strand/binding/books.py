@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from strand.binding import ffi, lib
 from strand.binding.gate import made
-from strand.binding.memory import owned
 from strand.binding.native import NativeFunction, builtin
 from strand.binding.space import Space
 from strand.binding.trades import TradeRules
@@ -46,16 +45,16 @@ class BookMemory:
             lib.sd_books_create(space.pointer, n_symbols, start, rules.fills_report),
             f"no memory for the books of {n_symbols:,} symbols",
         )
-        self._books = owned(books, lib.sd_books_destroy)
+        self._books = books
         self._space = space
         self._n_symbols = n_symbols
-        params = ffi.new("sd_book_params *", {"books": self._books})
+        params = ffi.new("sd_book_params *", {"books": books, "space": space.pointer})
         ffi.buffer(ffi.addressof(params, "rules"))[:] = rules.packed
         self.function: Final = NativeFunction(
             builtin("book"),
             bytes(ffi.buffer(params)),
             never_publishes=True,
-            keep=(space, self._books),
+            keep=space,
             ahead=ffi.addressof(lib, "sd_ahead_book"),
         )
 

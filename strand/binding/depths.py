@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from strand.binding import ffi, lib
 from strand.binding.gate import made
-from strand.binding.memory import owned
 from strand.binding.native import NativeFunction, builtin
 from strand.binding.space import Space
 
@@ -32,11 +31,13 @@ class DepthMemory:
         depths = made(
             lib.sd_depths_create(space.pointer, n_symbols), f"no memory for the books of {n_symbols:,} symbols"
         )
-        self._depths = owned(depths, lib.sd_depths_destroy)
+        self._depths = depths
         self._space = space
-        params = ffi.new("sd_depth_params *", {"depths": self._depths, "top": top, "max_levels": max_levels})
+        params = ffi.new(
+            "sd_depth_params *", {"depths": depths, "space": space.pointer, "top": top, "max_levels": max_levels}
+        )
         self.function: Final = NativeFunction(
-            builtin("depth"), bytes(ffi.buffer(params)), never_publishes=True, keep=(space, self._depths)
+            builtin("depth"), bytes(ffi.buffer(params)), never_publishes=True, keep=space
         )
 
     def levels(self, symbol: int, side: str, n: int) -> npt.NDArray[Any]:

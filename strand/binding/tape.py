@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from strand.binding import ffi, lib
 from strand.binding.gate import made
-from strand.binding.memory import owned
 from strand.binding.native import NativeFunction, builtin
 from strand.binding.space import Space
 from strand.binding.trades import TradeRules
@@ -15,9 +14,10 @@ from strand.binding.trades import TradeRules
 __all__ = ["TapeMemory", "source_bytes", "tape_function"]
 
 
-def source_bytes(rules: TradeRules, tape: int = 0) -> bytes:
-    """An sd_source: the books to take trades and quotes from (0: the ticks themselves), and what is a trade."""
-    return struct.pack("=Q", tape) + rules.packed
+def source_bytes(rules: TradeRules, tape: int = 0, space: int = 0) -> bytes:
+    """An sd_source: the books to take trades and quotes from (0: the ticks themselves) and the space that they lie in,
+    and what is a trade."""
+    return struct.pack("=QQ", tape, space) + rules.packed
 
 
 def tape_function(
@@ -49,6 +49,6 @@ class TapeMemory:
             lib.sd_tape_create(space.pointer, n_symbols, ffi.from_buffer("sd_trade_rules *", rules.packed)),
             f"no memory for the books of {n_symbols:,} symbols",
         )
-        self._tape = owned(tape, lib.sd_tape_destroy)
-        source = source_bytes(rules, int(ffi.cast("uintptr_t", self._tape)))
-        self.function: Final = tape_function(name, source, params, timers=timers, ends=ends, keep=(space, self._tape))
+        addresses = (int(ffi.cast("uintptr_t", pointer)) for pointer in (tape, space.pointer))
+        source = source_bytes(rules, *addresses)
+        self.function: Final = tape_function(name, source, params, timers=timers, ends=ends, keep=space)

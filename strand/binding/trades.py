@@ -12,7 +12,6 @@ import numpy.typing as npt
 from strand.binding import ffi, lib
 from strand.binding.engine_words import Failure
 from strand.binding.gate import made, text_of
-from strand.binding.memory import owned
 from strand.binding.native import NativeFunction, builtin
 from strand.binding.space import Space
 from strand.ticks import TRADE
@@ -69,8 +68,7 @@ class TradeMaker:
                 lib.sd_tape_create(space.pointer, n_symbols, ffi.addressof(self._params.source, "rules")),
                 f"no memory for the books of {n_symbols:,} symbols",
             )
-            self._tape = owned(tape, lib.sd_tape_destroy)
-            self._params.source.tape = self._tape
+            self._params.source.tape, self._params.source.space = tape, space.pointer
             self._space = space
         self._unpriced = np.zeros(n_symbols, np.int64)
         self._params.unpriced = ffi.cast("int64_t *", self._unpriced.ctypes.data)

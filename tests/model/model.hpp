@@ -36,7 +36,7 @@ struct world {
   SD_PLAIN(uint32_t) stack[SD_MODEL_SEGMENTS];
   sd_segment segments[SD_MODEL_SEGMENTS];
   sd_segment_cache cache[MODEL_CACHES];
-  sd_pool pool;
+  sd_segment_pool pool;
   sd_strand strand[MODEL_STRANDS];
   SD_PLAIN(uint64_t) row[MODEL_STRANDS][MODEL_SOURCES]; /* last sequence seen of each publisher */
   SD_PLAIN(uint64_t) count[MODEL_STRANDS];              /* records handled */

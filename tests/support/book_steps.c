@@ -22,7 +22,7 @@ static inline size_t counted(size_t bytes) {
 #define sd_book_next_bucket(b, at) (steps++, sd_book_next_bucket(b, at))
 
 #include "handlers/deep.c"
-#include "handlers/pool.c"
+#include "memory/pool.c"
 #include "memory/space.c"
 #ifdef OF_DEPTH
 #include "handlers/depth.c"
@@ -44,12 +44,12 @@ static sd_space *space;
 uint64_t steps_of(const sd_tick *ticks, int64_t n, uint32_t max_levels) {
   if (sd_space_create(0, 0, &space)) return 0;
   sd_depths *depths = sd_depths_create(space, 1);
-  const sd_depth_params params = {.depths = depths, .top = 5, .max_levels = max_levels};
+  const sd_depth_params params = {.depths = depths, .space = space, .top = 5, .max_levels = max_levels};
 #else
 uint64_t steps_of(const sd_tick *ticks, int64_t n, uint64_t mask, uint64_t factor) {
   if (sd_space_create(0, 0, &space)) return 0;
   sd_books *books = sd_books_create(space, 1, 0, 0);
-  const sd_book_params params = {.books = books};
+  const sd_book_params params = {.books = books, .space = space};
   sd_book_key = (sd_hash_key){mask, factor};
 #endif
   sd_context ctx = {.params = &params, .row_stride = sizeof row};
@@ -57,10 +57,8 @@ uint64_t steps_of(const sd_tick *ticks, int64_t n, uint64_t mask, uint64_t facto
   steps = (uint64_t)n * TICK;
 #ifdef OF_DEPTH
   const int64_t done = sd_handle_depth(row, ticks, n, &ctx);
-  sd_depths_destroy(depths);
 #else
   const int64_t done = sd_handle_book(row, ticks, n, &ctx);
-  sd_books_destroy(books);
 #endif
   sd_space_destroy(space);
   return done == n ? steps : 0;

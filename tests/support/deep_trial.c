@@ -79,20 +79,20 @@ static int change(sd_deep *d, uint64_t key, uint64_t what, int grows) {
 
 /* The greatest height of the tree; 0: it was wrong. */
 uint32_t deep_trial(uint64_t seed, uint64_t changes) {
-  sd_pools pools;
   sd_space *space;
-  sd_deep d = {0};
   uint32_t height = 1;
-  if (sd_space_create(0, 0, &space) || sd_pools_create(&pools, space)) return 0;
+  if (sd_space_create(0, 0, &space)) return 0;
+  sd_pools *pools = sd_space_get(space, sizeof *pools, _Alignof(sd_pools));
+  sd_pool pool = sd_pools_of(pools, space, 0);
+  sd_deep *d = sd_pool_take_zeros(&pool, sizeof *d);
   state = seed * UINT64_C(0x9E3779B97F4A7C15) | 1;
   n = 0;
   const uint64_t range = 50 + draw(2000);
   for (uint64_t i = 0; height && i < changes; i++) {
     const uint64_t end = n ? draw(8) : 2, key = end > 1 ? 1 + draw(range) : end ? keys[n - 1] : keys[0];
-    const int good =
-        sd_deep_reserve(&d, sd_pools_of(&pools, 0)) && change(&d, key, draw(100), i / (500 + range) % 2 == 0);
-    if (d.height > height) height = d.height;
-    if (!good || (i % 32 == 0 && !same(&d))) height = 0;
+    const int good = sd_deep_reserve(d, &pool) && change(d, key, draw(100), i / (500 + range) % 2 == 0);
+    if (d->height > height) height = d->height;
+    if (!good || (i % 32 == 0 && !same(d))) height = 0;
   }
   sd_space_destroy(space);
   return height;

@@ -26,7 +26,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Any:
     assert short.count("= 6,") + short.count("= 24") == 2
     (folder / "handlers" / "deep.h").write_text(short)
     sources = [SUPPORT / "deep_trial.c"]
-    for name in ("handlers/deep.c", "handlers/pool.c", "memory/space.c"):
+    for name in ("handlers/deep.c", "memory/pool.c", "memory/space.c"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text((CSRC / name).read_text())
         sources.append(folder / name)

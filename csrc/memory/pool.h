@@ -8,8 +8,8 @@
  *
  * Under AddressSanitizer what is not handed out is poisoned.
  */
-#ifndef SD_HANDLERS_POOL_H
-#define SD_HANDLERS_POOL_H
+#ifndef SD_MEMORY_POOL_H
+#define SD_MEMORY_POOL_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,7 +19,7 @@
 
 enum { SD_POOL_CLASSES = 64, SD_POOLS = 16 };
 
-/* In the space, under the lock. Offsets. */
+/* Under the lock. Offsets. */
 typedef struct sd_pool_state {
   SD_ALIGNED(2 * SD_LINE) sd_a32 lock;
   uint64_t free[SD_POOL_CLASSES]; /* pieces given back, linked by their first words; 0: none */
@@ -27,22 +27,20 @@ typedef struct sd_pool_state {
   uint64_t cut;                   /* bytes of the regions that pieces are cut from */
 } sd_pool_state;
 
-/* One process's way to it. */
+/* In the space whose pieces they have. All zero: nothing was taken yet. */
+typedef struct sd_pools {
+  sd_pool_state state[SD_POOLS];
+} sd_pools;
+
+/* One of them, to who takes from it. */
 typedef struct sd_pool {
   sd_pool_state *state;
   sd_space *space;
 } sd_pool;
 
-typedef struct sd_pools {
-  sd_pool pool[SD_POOLS];
-} sd_pools;
-
-/* Pools in a space, with which they go. SD_E_NO_MEMORY. */
-int sd_pools_create(sd_pools *pools, sd_space *space);
-
 /* The one for a worker or publisher (sd_context's participant). */
-static inline sd_pool *sd_pools_of(sd_pools *pools, uint32_t participant) {
-  return &pools->pool[participant % SD_POOLS];
+static inline sd_pool sd_pools_of(sd_pools *pools, sd_space *space, uint32_t participant) {
+  return (sd_pool){&pools->state[participant % SD_POOLS], space};
 }
 
 /* A piece of at least `bytes`, at a cache line; NULL: no memory. Its content is anything. */

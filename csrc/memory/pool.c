@@ -1,8 +1,6 @@
-#include "handlers/pool.h"
+#include "memory/pool.h"
 
 #include <string.h>
-
-#include "sd_error.h"
 
 enum {
   REGION_LEAST = SD_HUGE_PAGE,
@@ -43,13 +41,6 @@ static uint32_t class_of(size_t bytes) {
 size_t sd_pool_larger(size_t bytes) { return size_of(class_of(bytes) + 1); }
 
 /* ---- pieces */
-
-int sd_pools_create(sd_pools *pools, sd_space *space) {
-  sd_pool_state *states = sd_space_get(space, SD_POOLS * sizeof *states, _Alignof(sd_pool_state));
-  if (!states) return SD_E_NO_MEMORY;
-  for (uint32_t i = 0; i < SD_POOLS; i++) pools->pool[i] = (sd_pool){&states[i], space};
-  return SD_OK;
-}
 
 /* A region to cut pieces from: as large as all before together. 0: there is no memory. */
 static uint64_t new_region(const sd_pool *pool, uint64_t *bytes) {

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from strand.handlers.sessions import Sessions
     from strand.headers import get_include
+    from strand.outside.attached import Attached, attach
     from strand.replaying.replay import replay
     from strand.replaying.result import ReplayResult
     from strand.stats import Statistics
@@ -41,6 +42,7 @@ __all__ = [
     "PRICE_SCALE",
     "TICK",
     "UNDEF_PRICE",
+    "Attached",
     "Context",
     "Dispatcher",
     "Fifo",
@@ -51,6 +53,7 @@ __all__ = [
     "StrandError",
     "Tick",
     "Trade",
+    "attach",
     "bars",
     "batch_handler",
     "bbo",
@@ -72,6 +75,7 @@ __all__ = [
 
 # Where a name comes from when it is first asked for; all others are of strand.handlers.
 _MODULES = {
+    "Attached": "strand.outside.attached",
     "Dispatcher": "strand.dispatch.dispatcher",
     "Fifo": "strand.dispatch.policies",
     "PRICE_SCALE": "strand.ticks",
@@ -81,6 +85,7 @@ _MODULES = {
     "StrandError": "strand.errors",
     "TICK": "strand.ticks",
     "UNDEF_PRICE": "strand.ticks",
+    "attach": "strand.outside.attached",
     "get_include": "strand.headers",
     "replay": "strand.replaying.replay",
 }

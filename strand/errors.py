@@ -27,6 +27,10 @@ class MissingExtraError(StrandError, ImportError):
         self.extra = extra
 
 
+class AttachError(StrandError):
+    """A dispatcher of another process cannot be looked at; the message says why."""
+
+
 class FeedError(StrandError):
     """A file or stream cannot be read on: says which, where and why.
 

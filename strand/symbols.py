@@ -125,6 +125,11 @@ class SymbolTable(Sequence[str]):
             return self._names[index]
         return f"#{index}"
 
+    @property
+    def n_named(self) -> int:
+        """Indexes from here on have no name."""
+        return len(self._names)
+
     def has_name(self, index: int) -> bool:
         """Whether the name at an index is one that was given."""
         return 0 <= index < len(self._names) and bool(self._names[index])

@@ -33,6 +33,8 @@ __all__ = [
     "Meaning",
     "Unit",
     "declare",
+    "layout_from_json",
+    "layout_to_json",
     "meaning_of",
     "prefixed",
     "undeclared",
@@ -176,6 +178,37 @@ def undeclared(dtype: np.dtype[Any]) -> np.dtype[Any]:
             "itemsize": dtype.itemsize,
         }
     )
+
+
+def layout_to_json(dtype: np.dtype[Any]) -> dict[str, Any]:
+    """A dtype with what its fields declare, as JSON has it; ``layout_from_json`` makes the dtype of it again."""
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        return {"of": layout_to_json(base), "shape": list(shape)}
+    if dtype.fields is not None:
+        fields = [[name, dtype.fields[name][1], layout_to_json(dtype.fields[name][0])] for name in dtype.names or ()]
+        return {"fields": fields, "itemsize": dtype.itemsize}
+    meaning = meaning_of(dtype)
+    if meaning is _RAW:
+        return {"form": dtype.str}
+    declared = {"quantity": meaning.quantity, "none": list(meaning.none), "given": dict(meaning.given)}
+    return {"form": dtype.str, "meaning": declared}
+
+
+def layout_from_json(layout: Mapping[str, Any]) -> np.dtype[Any]:
+    """See ``layout_to_json``. Raises KeyError, TypeError or ValueError for what is none."""
+    if "of" in layout:
+        return np.dtype((layout_from_json(layout["of"]), tuple(layout["shape"])))
+    if "fields" in layout:
+        names, offsets, formats = zip(*layout["fields"], strict=True) if layout["fields"] else ((), (), ())
+        made = {"names": list(names), "formats": [layout_from_json(form) for form in formats]}
+        return np.dtype({**made, "offsets": list(offsets), "itemsize": layout["itemsize"]})
+    if "meaning" not in layout:
+        return np.dtype(layout["form"])
+    declared = layout["meaning"]
+    if declared["quantity"] not in QUANTITIES:
+        raise ValueError(f"{declared['quantity']!r} is no quantity")
+    return _dtype(layout["form"], Meaning(declared["quantity"], tuple(declared["none"]), dict(declared["given"])))
 
 
 def _declares(dtype: np.dtype[Any]) -> bool:

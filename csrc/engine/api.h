@@ -3,6 +3,7 @@
 #define SD_ENGINE_API_H
 
 #include "emit/writer.h"
+#include "engine/describe.h"
 #include "engine/dispatcher.h"
 #include "engine/finish.h"
 #include "engine/inspect.h"

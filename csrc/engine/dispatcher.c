@@ -45,10 +45,10 @@ static void settle_strands(sd_dispatcher *d) {
   }
 }
 
-/* What of the arena is looked up often. */
-static void view_arena(sd_dispatcher *d) {
+void sd_dispatcher_view(sd_dispatcher *d) {
   sd_space *space = d->space;
   sd_arena *a = d->arena;
+  d->config = a->config;
   d->strands = sd_space_at(space, a->strands);
   d->ready = (sd_ready){sd_space_at(space, a->lists), space->base};
   d->participants = sd_space_at(space, a->participants);
@@ -105,7 +105,7 @@ int sd_dispatcher_create(sd_space *space, const sd_config *config, sd_dispatcher
   const uint64_t in_flight = (uint64_t)config->ahead_records + config->batch_records;
   if (!code) code = sd_arena_fill_segments(space, d->arena, in_flight, !config->one_core);
   if (!code) {
-    view_arena(d);
+    sd_dispatcher_view(d);
     d->cache_cold = d->arena->n_symbols >= CACHE_COLD_SYMBOLS;
     /* Unless every strand can keep a segment beside those that rest in caches. */
     const uint32_t strands = d->arena->n_strands, segments = d->arena->n_segments;

@@ -10,6 +10,11 @@
 #include "base/clock.h"
 #include "sd_error.h"
 
+/* By the clock of the process whose arena it is. */
+static uint64_t ns_of(const sd_dispatcher *d, uint64_t counts) {
+  return (uint64_t)((double)counts * d->arena->clock.ns_per_count);
+}
+
 void sd_participant_counters(sd_dispatcher *d, uint32_t participant, uint64_t *out) {
   sd_counters *c = &d->participants[participant].counters;
   sd_a64 *fields[SD_COUNTER_FIELDS] = {&c->accepted,   &c->handled,        &c->failed,     &c->dropped[0],
@@ -17,8 +22,8 @@ void sd_participant_counters(sd_dispatcher *d, uint32_t participant, uint64_t *o
                                        &c->visits,     &c->handled_inline, &c->stolen,     &c->cut,
                                        &c->busy,       &c->parks,          &c->wakes,      &c->waited};
   for (int i = 0; i < SD_COUNTER_FIELDS; i++) out[i] = sd_peek(fields[i]);
-  out[12] = sd_clock_ns(out[12]);
-  out[15] = sd_clock_ns(out[15]);
+  out[12] = ns_of(d, out[12]);
+  out[15] = ns_of(d, out[15]);
 }
 
 void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *t) {
@@ -53,11 +58,15 @@ void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *t) {
     t->pending = 0;
   }
   t->failures = sd_load(&d->arena->failures, acquire, F2);
+  t->watermark_sequence = sd_load(&d->arena->next_sequence, acquire, M5);
+}
+
+uint32_t sd_segments_used(sd_dispatcher *d) {
   sd_free_list *list = &d->arena->free_list;
   sd_lock(&list->lock);
-  t->segments_used = list->unused - list->runs * SD_FREE_RUN;
+  const uint32_t used = list->unused - list->runs * SD_FREE_RUN;
   sd_unlock(&list->lock);
-  t->watermark_sequence = sd_load(&d->arena->next_sequence, acquire, M5);
+  return used;
 }
 
 void sd_histogram_sum(sd_dispatcher *d, int which, uint64_t *counts) {
@@ -69,13 +78,16 @@ void sd_histogram_sum(sd_dispatcher *d, int which, uint64_t *counts) {
   }
 }
 
-void sd_bucket_floors(double *ns) {
-  sd_clock_init();
-  for (unsigned b = 0; b < SD_BUCKETS; b++) ns[b] = (double)sd_bucket_floor(b) * sd_the_clock.ns_per_count;
+void sd_bucket_floors(double ns_per_count, double *ns) {
+  for (unsigned b = 0; b < SD_BUCKETS; b++) ns[b] = (double)sd_bucket_floor(b) * ns_per_count;
 }
 
-int sd_strand_inspect(sd_dispatcher *d, uint32_t strand, sd_inspection *out) {
-  if (strand >= d->arena->n_strands) return SD_E_ARGUMENT;
+double sd_ns_per_count(void) {
+  sd_clock_init();
+  return sd_the_clock.ns_per_count;
+}
+
+void sd_strand_counts(sd_dispatcher *d, uint32_t strand, sd_inspection *out) {
   sd_strand *s = &d->strands[strand];
   out->pending = sd_load(&s->pending, acquire, A1);
   out->owner = sd_owner_in(sd_load(&s->owner, relaxed, C2));
@@ -87,6 +99,12 @@ int sd_strand_inspect(sd_dispatcher *d, uint32_t strand, sd_inspection *out) {
   out->control = sd_load(&s->control, relaxed, C2);
   out->capacity = s->capacity;
   out->tasks = 0;
+}
+
+int sd_strand_inspect(sd_dispatcher *d, uint32_t strand, sd_inspection *out) {
+  if (strand >= d->arena->n_strands) return SD_E_ARGUMENT;
+  sd_strand *s = &d->strands[strand];
+  sd_strand_counts(d, strand, out);
   if (sd_strand_tasks(s)) {
     sd_lock(&s->publish_lock);
     out->tasks = sd_task_count(&d->tasks, s);
@@ -105,7 +123,7 @@ int sd_dispatcher_time_strands(sd_dispatcher *d) {
 
 void sd_strand_times(sd_dispatcher *d, uint64_t *ns, uint64_t *records) {
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
-    ns[i] = d->strand_time ? sd_clock_ns(sd_peek(&d->strand_time[i].counts)) : 0;
+    ns[i] = d->strand_time ? ns_of(d, sd_peek(&d->strand_time[i].counts)) : 0;
     records[i] = d->strand_time ? sd_peek(&d->strand_time[i].records) : 0;
   }
 }

@@ -71,6 +71,8 @@ typedef struct sd_arena {
   uint64_t alarm_spans, alarm_places, alarm_nodes, alarm_symbols, overdue_until; /* timers */
   uint64_t seen;                                                                 /* handlers with an end */
   uint64_t strand_times;
+  uint64_t description, description_bytes,
+      names;                            /* of those that may be looked at: a text, and sd_name_of() a symbol */
   uint64_t emitted, chunk_list, chunks; /* outputs, see emit/buffer.h: of each participant and output, and in all */
   SD_ALIGNED(2 * SD_LINE) sd_free_list free_list;
   SD_ALIGNED(2 * SD_LINE) sd_task_list task_list;
@@ -90,6 +92,12 @@ typedef struct sd_arena {
   SD_ALIGNED(2 * SD_LINE) sd_watermark_round watermark;
   SD_ALIGNED(2 * SD_LINE) sd_failure failure[SD_ERRORS];
 } sd_arena;
+
+/* A name's place and length in one word; 0: there is none. */
+enum { SD_LONGEST_NAME = (1 << 20) - 1 };
+static inline uint64_t sd_name_of(uint64_t at, uint32_t bytes) { return at << 20 | bytes; }
+static inline uint64_t sd_name_at(uint64_t name) { return name >> 20; }
+static inline uint32_t sd_name_bytes(uint64_t name) { return (uint32_t)(name & SD_LONGEST_NAME); }
 
 /* Lays an arena out in a space that has none. Returns an error code. */
 int sd_arena_create(sd_space *space, const sd_config *config, sd_arena **arena);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,12 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding import ffi, lib
+from strand.binding.counters import Counters, inspection
 from strand.binding.engine_config import EngineConfig, addresses, config_struct
 from strand.binding.engine_words import (
     COUNTERS,
-    HISTOGRAMS,
-    PAUSED,
-    QUARANTINED,
     Failure,
     RunByPython,
     StrandInspection,
@@ -52,7 +50,7 @@ class HeldParticipant:
         return None if held < 0 else held
 
 
-class Engine:
+class Engine(Counters):
     """One arena and what this process needs to use it. Freed when neither it nor a view of its rows is left."""
 
     def __init__(self, config: EngineConfig) -> None:
@@ -65,7 +63,10 @@ class Engine:
             no_memory=f"no memory for {config.n_strands} strands and {config.n_segments} blocks of 2 KB",
         )
         self.config = config
-        self._d = owned(out[0], lib.sd_dispatcher_destroy)
+        participants = config.n_workers + config.n_publishers
+        super().__init__(
+            owned(out[0], lib.sd_dispatcher_destroy), config.n_workers, participants, config.counters_start
+        )
         self._keep: list[Any] = []
         self._tracked: dict[int, Any] = {}
 
@@ -126,6 +127,24 @@ class Engine:
     def _rows_at(self) -> tuple[int, int]:
         stride = ffi.new("uint64_t *")
         return int(ffi.cast("uintptr_t", lib.sd_dispatcher_rows(self._d, stride))), int(stride[0])
+
+    # ---- to those who look from outside
+
+    def show(self, description: bytes) -> None:
+        """From now on another process may attach, and finds this text. Once."""
+        checked(lib.sd_dispatcher_describe(self._d, description, len(description)), "no memory", MemoryError)
+        lib.sd_dispatcher_show(self._d)
+
+    def hide(self) -> None:
+        """From now on nobody finds it; who has attached goes on."""
+        lib.sd_dispatcher_hide(self._d)
+
+    def set_names(self, names: Mapping[int, str]) -> None:
+        """Names of symbols, by key, for them. One thread at a time."""
+        texts = [name.encode()[: lib.SD_LONGEST_NAME] for name in names.values()]
+        lengths = [len(text) for text in texts]
+        code = lib.sd_dispatcher_name(self._d, list(names), lengths, len(names), b"".join(texts))
+        checked(code, "a name of a symbol that does not exist", MemoryError)
 
     # ---- workers
 
@@ -268,24 +287,6 @@ class Engine:
     def watermark(self) -> int:
         return int(lib.sd_watermark(self._d))
 
-    def totals(self) -> dict[str, int]:
-        t = ffi.new("sd_totals *")
-        lib.sd_dispatcher_totals(self._d, t)
-        names = ("accepted", "handled", "failed", "lost", "pending", "visits", "handled_inline", "stolen", "cut",
-                 "parks", "wakes", "failures", "segments_used", "watermark_sequence")  # fmt: skip
-        totals = {name: int(getattr(t, name)) for name in names}
-        reasons = ("dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined")
-        return totals | {name: int(t.dropped[i]) for i, name in enumerate(reasons)}
-
-    def counters(self, participant: int) -> dict[str, int]:
-        """One participant's counters by name; a worker's participant is its number, publishers' participants follow."""
-        values = ffi.new("uint64_t[]", lib.SD_COUNTER_FIELDS)
-        lib.sd_participant_counters(self._d, participant, values)
-        counters = dict(zip(COUNTERS, map(int, values), strict=True))
-        for name in ("accepted", "handled"):
-            counters[name] = (counters[name] - self.config.counters_start) % 2**64
-        return counters
-
     def counters_reader(self) -> Callable[[], npt.NDArray[np.uint64]]:
         """Reads all participants' counters into one array, shape (participants, len(COUNTERS)), the same at every call.
 
@@ -304,20 +305,10 @@ class Engine:
 
         return read
 
-    def histogram(self, name: str) -> npt.NDArray[np.uint64]:
-        counts = np.zeros(lib.SD_BUCKETS, dtype=np.uint64)
-        lib.sd_histogram_sum(self._d, HISTOGRAMS[name], ffi.cast("uint64_t *", ffi.from_buffer(counts)))
-        return counts
-
     def inspect(self, strand: int) -> StrandInspection:
         k = ffi.new("sd_inspection *")
         checked(lib.sd_strand_inspect(self._d, strand, k), f"there is no strand {strand}")
-        dropped = (int(k.dropped[0]), int(k.dropped[1]), int(k.dropped[2]), int(k.dropped[3]))
-        owner = int(k.owner) - 1 if k.owner else None
-        return StrandInspection(
-            int(k.pending), owner, int(k.accepted), int(k.handled), int(k.failed), int(k.lost), dropped,
-            bool(k.control & PAUSED), bool(k.control & QUARANTINED), int(k.capacity), int(k.tasks),
-        )  # fmt: skip
+        return inspection(k)
 
     def time_strands(self) -> None:
         """Before workers run: keeps what handlers take by strand. Raises MemoryError."""
@@ -339,26 +330,6 @@ class Engine:
 
     def new_inspection(self) -> Any:
         return ffi.new("sd_inspection *")
-
-    def failures(self) -> list[Failure]:
-        """The first failures, in the order they happened."""
-        found: list[Failure] = []
-        f = ffi.new("sd_failure *")
-        while lib.sd_failure_get(self._d, len(found), f) == lib.SD_OK:
-            key = None if f.key == lib.SD_NONE else int(f.key)
-            sequence = None if f.sequence == lib.SD_NO_SEQUENCE else int(f.sequence)
-            found.append(
-                Failure(
-                    int(f.code),
-                    text_of(f.message),
-                    key=key,
-                    sequence=sequence,
-                    handler=int(f.handler),
-                    strand=int(f.strand),
-                    participant=int(f.participant),
-                )
-            )
-        return found
 
     def verify(self) -> None:
         """The books of a quiescent engine. Raises EngineError naming the strand where they do not balance."""

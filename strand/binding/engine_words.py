@@ -97,8 +97,8 @@ class StrandInspection:
     calls: int = 0
 
 
-def histogram_floors_ns() -> npt.NDArray[np.float64]:
-    """Lower edges of the histograms' buckets, in ns."""
+def histogram_floors_ns(ns_per_count: float | None = None) -> npt.NDArray[np.float64]:
+    """Lower edges of the histograms' buckets, in ns, by the clock that counts: this process's, or one of that rate."""
     floors = np.empty(lib.SD_BUCKETS, dtype=np.float64)
-    lib.sd_bucket_floors(ffi.cast("double *", ffi.from_buffer(floors)))
+    lib.sd_bucket_floors(ns_per_count or lib.sd_ns_per_count(), ffi.cast("double *", ffi.from_buffer(floors)))
     return floors

@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "listen": ("strand.command.listen", "Run a handler on a live feed."),
     "replay": ("strand.command.replay", "Replay recorded files through a handler on all cores."),
     "serve": ("strand.command.serve", "Send a recorded file as a live feed."),
+    "stat": ("strand.command.stat", "Look at a running dispatcher of another process."),
 }
 
 

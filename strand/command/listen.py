@@ -136,6 +136,7 @@ _MOLD_ONLY: Final = (
     help="What a worker without work does.",
 )
 @click.option("--strict", is_flag=True, help="Warnings of the run are an error, and exit status 2.")
+@click.option("--attachable", is_flag=True, help="Let strand stat look at the run from another process.")
 @writing
 @paged
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
@@ -147,7 +148,7 @@ def listen(
     jump_window: int, on_gap: Any,
     receive_buffer: int, date: str | None, symbols: str | None, on_bad_record: Any, on_error: str,
     workers: int | None, cores: list[int] | None, strands: Any, idle: str, writes: Writes, paging: Paging,
-    as_json: bool, strict: bool,
+    as_json: bool, strict: bool, attachable: bool,
 ) -> None:  # fmt: skip
     """Run a handler on NASDAQ ITCH 5.0 as it comes by MoldUDP64, on one line or two that carry the same messages.
 
@@ -217,6 +218,7 @@ def listen(
                 strands=strands,
                 on_error=on_error,
                 idle=idle,
+                attachable=attachable,
                 out=writes.outputs,
                 escape_formulas=writes.escape_formulas,
                 watch=paging.watch,

@@ -59,13 +59,14 @@ __all__ = ["replay"]
 )
 @click.option("--per-day", is_flag=True, help="Let rows begin anew with each day, and report each day's.")
 @click.option("--strict", is_flag=True, help="Warnings of the run are an error, and exit status 2.")
+@click.option("--attachable", is_flag=True, help="Let strand stat look at the run from another process.")
 @writing
 @paged
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def replay(
     files: tuple[str, ...], handler: Handler, workers: int | None, cores: list[int] | None, strands: Any,
     reads: Reads, on_error: tuple[str, ...], idle: str, speed: float, writes: Writes, paging: Paging, as_json: bool,
-    recording: dict[str, Any], per_day: bool, strict: bool,
+    recording: dict[str, Any], per_day: bool, strict: bool, attachable: bool,
 ) -> None:  # fmt: skip
     """Replay recorded files through a handler on all cores, and report how it went.
 
@@ -95,6 +96,7 @@ def replay(
                 strands=strands,
                 on_error=next((action for action in on_error if action != "skip"), "stop"),
                 idle=idle,
+                **({"attachable": True} if attachable else {}),
                 speed=speed,
                 **recording,
                 out=writes.outputs,

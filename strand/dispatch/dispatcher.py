@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn, Self
 
@@ -17,6 +18,7 @@ from strand.dispatch.base import RunBase
 from strand.dispatch.calls import CallFuture, Calls
 from strand.dispatch.configuration import RENAMED, engine_config, symbol_counts, worker_cores
 from strand.dispatch.control import Control
+from strand.dispatch.description import described
 from strand.dispatch.flow import Flow
 from strand.dispatch.grouping import StrandsLike
 from strand.dispatch.lifecycle import Lifecycle
@@ -68,8 +70,8 @@ class Dispatcher(RunBase):
     ``@``, a tab or a carriage return) is written behind an apostrophe.
     ``output_memory``: bytes emitted and not merged yet beyond which publishing waits. In a replay of several merged
     feeds, each tick that is not final counts 4 bytes more.
-    ``attachable``: another process of the same user may look at it while it runs. Its memory then has the pages that
-    the system gives to files, which are small ones as a rule.
+    ``attachable``: another process of the same user may look at it while it runs (``strand.attach``), and knows it by
+    its ``name``. Its memory then has the pages that the system gives to files, which are small ones as a rule.
 
     ``dtype`` and ``key``: the records' structured dtype and the u32 field that holds the symbol's index.
     ``columns`` maps tick fields to the fields of the arrays that will be published, which are then converted as
@@ -112,6 +114,7 @@ class Dispatcher(RunBase):
         escape_formulas: bool = False,
         output_memory: int = 1 << 26,
         attachable: bool = False,
+        name: str = "",
         dtype: np.dtype[Any] = TICK,
         key: str = "instrument_id",
         columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
@@ -132,6 +135,8 @@ class Dispatcher(RunBase):
         )
         if not isinstance(policy, Fifo):
             raise ConfigurationError(f"policy: {policy!r} is not a policy this dispatcher knows")
+        if not isinstance(name, str):
+            raise ConfigurationError(f"name: {name!r} is no text")
         placed = worker_cores(cores, workers)
         config = engine_config(
             self._reader,
@@ -195,6 +200,11 @@ class Dispatcher(RunBase):
         )
         if expected is not None or config.n_strands >= config.n_symbols:
             self._routing.by_counts(expected)
+        self._shown: set[int] | None = None
+        if config.attachable:
+            self._shown = set()
+            engine.show(described(name, asdict(config), self._handlers, tuple(self._outputs)))
+            self._show_names()
 
     if not TYPE_CHECKING:
 
@@ -202,6 +212,20 @@ class Dispatcher(RunBase):
             now = {"look": "inspect", "check": "verify"}.get(name)
             text = f"Dispatcher.{name} is called {now} now" if now else f"a Dispatcher has no attribute {name!r}"
             raise AttributeError(text, name=name, obj=self)
+
+    def learn_symbols(self, names: Sequence[str]) -> None:
+        super().learn_symbols(names)
+        if self._shown is not None:
+            self._show_names()
+
+    def _show_names(self) -> None:
+        """Tells whoever looks the names that are known by now."""
+        table, shown = self._table, self._shown
+        assert shown is not None
+        new = {key: table.name(key) for key in range(table.n_named) if key not in shown and table.has_name(key)}
+        if new:
+            self._engine.set_names(new)
+            shown.update(new)
 
     # ---- life
 

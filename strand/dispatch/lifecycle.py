@@ -147,6 +147,7 @@ class Lifecycle:
                     self._stop_failure = stop_objects(self._python.contexts)
                     ended = True
                 finally:
+                    self._engine.hide()
                     # Also where an interrupt comes in a handler's end: who waits for outputs has to hear of it.
                     self._outputs.finish(complete=drained and ended)
                     self._rows.keep()

@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from strand.binding.engine_words import histogram_floors_ns
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
 from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.state import RunState
 from strand.stats import FrozenDict, Latency, Statistics, WorkerStatistics
 
-__all__ = ["EngineStatistics"]
+__all__ = ["Counted", "EngineStatistics", "statistics_of"]
+
+
+class Counted(Protocol):
+    """What is read of an engine, in this process or another."""
+
+    @property
+    def n_workers(self) -> int: ...
+
+    def watermark(self) -> int: ...
+
+    def totals(self) -> dict[str, int]: ...
+
+    def histogram(self, name: str, /) -> npt.NDArray[np.uint64]: ...
+
+    def histogram_floors_ns(self) -> npt.NDArray[np.float64]: ...
+
+    def counters_by_participant(self) -> list[dict[str, int]]: ...
 
 
 class EngineStatistics:
@@ -20,51 +42,67 @@ class EngineStatistics:
 
     def read(self) -> Statistics:
         """Totals since the start."""
-        engine, abandoned = self._engine, self._state.abandoned
-        watermark = engine.watermark()  # before the totals, which then have what is below it
-        t = engine.totals()
-        floors = histogram_floors_ns()
-        wait, handler, end_to_end = (
-            Latency.from_histogram(engine.histogram(name), floors) for name in ("wait", "handler", "end_to_end")
-        )
-        dropped = {
-            "newest": t["dropped_newest"],
-            "oldest": t["dropped_oldest"],
-            "conflated": t["conflated"],
-            "quarantined": t["dropped_quarantined"],
-            "failed": t["failed"],
-            "lost": t["lost"],
-            "abandoned": abandoned,
-        }
-        return Statistics(
-            accepted=t["accepted"],
-            handled=t["handled"],
-            dropped=FrozenDict(dropped),
-            pending=t["pending"] - abandoned,
-            handled_inline=t["handled_inline"],
-            visits=t["visits"],
-            stolen=t["stolen"],
-            cut=t["cut"],
-            parks=t["parks"],
-            wakes=t["wakes"],
-            watermark=watermark,
-            wait=wait,
-            handler=handler,
-            end_to_end=end_to_end,
-            workers=self._workers(),
-            unpinned=self._state.unpinned,
+        state = self._state
+        return statistics_of(
+            self._engine,
+            abandoned=state.abandoned,
+            cores=state.cores,
+            unpinned=state.unpinned,
             orders_as_plain=self._orders.count,
         )
 
-    def _workers(self) -> tuple[WorkerStatistics, ...]:
-        engine, cores = self._engine, self._state.cores
-        keys = ("handled", "busy_ns", "visits", "stolen", "parks")
-        config = engine.config
-        participants = [engine.counters(i) for i in range(config.n_workers + config.n_publishers)]
-        found = [
-            WorkerStatistics(f"worker {i}", cores[i] if cores else None, c["handled"], *(c[k] for k in keys[1:]))
-            for i, c in enumerate(participants[: config.n_workers])
-        ]
-        rest = participants[config.n_workers :]
-        sums = [sum(c[k] for c in rest) for k in keys]
-        return (*found, WorkerStatistics("publishers", None, *sums))
+
+def statistics_of(
+    engine: Counted,
+    *,
+    abandoned: int = 0,
+    cores: Sequence[int | None] | None = None,
+    unpinned: str | None = None,
+    orders_as_plain: int = 0,
+) -> Statistics:
+    """What an engine has counted, and what only its dispatcher knows."""
+    watermark = engine.watermark()  # before the totals, which then have what is below it
+    t = engine.totals()
+    floors = engine.histogram_floors_ns()
+    wait, handler, end_to_end = (
+        Latency.from_histogram(engine.histogram(name), floors) for name in ("wait", "handler", "end_to_end")
+    )
+    dropped = {
+        "newest": t["dropped_newest"],
+        "oldest": t["dropped_oldest"],
+        "conflated": t["conflated"],
+        "quarantined": t["dropped_quarantined"],
+        "failed": t["failed"],
+        "lost": t["lost"],
+        "abandoned": abandoned,
+    }
+    return Statistics(
+        accepted=t["accepted"],
+        handled=t["handled"],
+        dropped=FrozenDict(dropped),
+        pending=t["pending"] - abandoned,
+        handled_inline=t["handled_inline"],
+        visits=t["visits"],
+        stolen=t["stolen"],
+        cut=t["cut"],
+        parks=t["parks"],
+        wakes=t["wakes"],
+        watermark=watermark,
+        wait=wait,
+        handler=handler,
+        end_to_end=end_to_end,
+        workers=_workers(engine, cores),
+        unpinned=unpinned,
+        orders_as_plain=orders_as_plain,
+    )
+
+
+def _workers(engine: Counted, cores: Sequence[int | None] | None) -> tuple[WorkerStatistics, ...]:
+    keys = ("handled", "busy_ns", "visits", "stolen", "parks")
+    participants, n_workers = engine.counters_by_participant(), engine.n_workers
+    found = [
+        WorkerStatistics(f"worker {i}", cores[i] if cores else None, *(c[k] for k in keys))
+        for i, c in enumerate(participants[:n_workers])
+    ]
+    sums = [sum(c[k] for c in participants[n_workers:]) for k in keys]
+    return (*found, WorkerStatistics("publishers", None, *sums))

@@ -23,6 +23,7 @@ from strand.ticks import PRICE_SCALE, UNDEF_PRICE
 from strand.units import COUNT, INNER, NO_SIZE_UNIT, NOTIONAL, PRICE, SIZE, TIME, declare, prefixed
 
 if TYPE_CHECKING:
+    from strand.binding.space import Space
     from strand.feeds import FeedInfo
 
 __all__ = ["BAR", "BARS_ROW", "BAR_CUT", "BAR_EMPTY", "BAR_OUTSIDE", "BAR_PARTIAL", "bars"]
@@ -151,7 +152,7 @@ def bars(
     except ConfigurationError as error:
         refused = error
 
-    def refuse(_: int) -> SymbolMemory:
+    def refuse(_space: Space, _n_symbols: int) -> SymbolMemory:
         raise refused
 
     # A feed that counts in finer units may have what is no whole number of ones.

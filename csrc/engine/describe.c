@@ -1,0 +1,36 @@
+#include "engine/describe.h"
+
+#include "sd_error.h"
+
+int sd_dispatcher_describe(sd_dispatcher *d, const char *text, uint64_t bytes) {
+  sd_arena *a = d->arena;
+  char *to = sd_arena_get(d->space, bytes, 1, &a->description);
+  if (!to || !sd_arena_get(d->space, a->n_symbols, sizeof(sd_a64), &a->names)) return SD_E_NO_MEMORY;
+  memcpy(to, text, bytes);
+  a->description_bytes = bytes;
+  return SD_OK;
+}
+
+int sd_dispatcher_name(sd_dispatcher *d, const uint32_t *keys, const uint32_t *lengths, uint32_t n, const char *text) {
+  sd_a64 *names = sd_space_at(d->space, d->arena->names);
+  uint64_t all = 0, at;
+  for (uint32_t i = 0; i < n; i++) {
+    if (keys[i] >= d->arena->n_symbols || lengths[i] > SD_LONGEST_NAME) return SD_E_ARGUMENT;
+    all += lengths[i];
+  }
+  char *to = sd_arena_get(d->space, all ? all : 1, 1, &at);
+  if (!to) return SD_E_NO_MEMORY;
+  memcpy(to, text, all);
+  for (uint32_t i = 0; i < n; at += lengths[i++]) {
+    /* D2: release; pairs with who asks for the name. */
+    sd_store(&names[keys[i]], sd_name_of(at, lengths[i]), release, D2);
+  }
+  return SD_OK;
+}
+
+void sd_dispatcher_show(sd_dispatcher *d) {
+  /* D1: release; pairs with who attaches: what the arena says of itself is there. */
+  sd_store(&sd_space_head_of(d->space)->root, sd_space_offset(d->space, d->arena), release, D1);
+}
+
+void sd_dispatcher_hide(sd_dispatcher *d) { sd_store(&sd_space_head_of(d->space)->root, 0, release, D1); }

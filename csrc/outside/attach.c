@@ -1,0 +1,155 @@
+#define _GNU_SOURCE
+#include "outside/attach.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/dispatcher.h"
+#include "sd_error.h"
+
+static int refuse(char *why, const char *text) {
+  snprintf(why, SD_WHY_BYTES, "%s", text);
+  return SD_E_FORMAT;
+}
+
+/* Whether n of something lie within the space. */
+static int within(const sd_space *space, uint64_t offset, uint64_t n, uint64_t size) {
+  return offset >= sizeof(sd_space_head) && offset <= space->reserved && n <= (space->reserved - offset) / size;
+}
+
+static int good_head(const sd_space_head *head, uint64_t file_bytes, char *why) {
+  if (head->magic != SD_MAGIC) return refuse(why, "it is no memory of a dispatcher");
+  if (head->abi_version != SD_ABI_VERSION || head->head_bytes != sizeof *head) {
+    snprintf(why, SD_WHY_BYTES, "it is of another build of strand: its layout is %u, and %u is this one's",
+             head->abi_version, SD_ABI_VERSION);
+    return SD_E_FORMAT;
+  }
+  if (head->reserved != file_bytes) return refuse(why, "it is damaged: it has another size than it says");
+  return SD_OK;
+}
+
+/* All that the arena says of sizes and places, before anything is read by it. */
+static int good_arena(const sd_space *space, const sd_arena *a) {
+  const sd_sizes *z = &a->config.sizes;
+  const uint64_t participants = (uint64_t)a->n_workers + a->n_publishers;
+  if (a->n_symbols != z->n_symbols || a->n_strands != z->n_strands || a->n_workers != z->n_workers ||
+      a->n_publishers != z->n_publishers || !a->n_symbols || !a->n_strands || !a->n_workers || !a->n_publishers ||
+      a->n_workers > UINT32_MAX - a->n_publishers)
+    return 0;
+  if (a->row_bytes > a->row_stride || a->row_bytes != z->row_bytes) return 0;
+  return within(space, a->strands, a->n_strands, sizeof(sd_strand)) &&
+         within(space, a->lists, participants, sizeof(sd_list)) &&
+         within(space, a->participants, participants, sizeof(sd_participant)) &&
+         within(space, a->map, a->n_symbols, sizeof(uint32_t)) &&
+         within(space, a->rows, a->n_symbols, a->row_stride ? a->row_stride : 1) &&
+         within(space, a->stack, a->n_segments, sizeof(uint32_t)) &&
+         within(space, a->segments, a->n_segments, a->segment_bytes ? a->segment_bytes : 1) &&
+         within(space, a->tasks, a->task_list.n, sizeof(sd_task)) &&
+         within(space, a->description, a->description_bytes, 1) &&
+         within(space, a->names, a->n_symbols, sizeof(sd_a64)) &&
+         (!a->strand_times || within(space, a->strand_times, a->n_strands, sizeof(sd_strand_time)));
+}
+
+static int view(sd_outside *o, char *why) {
+  /* D1: acquire; pairs with the release of sd_dispatcher_show: all that the arena says of itself is there. */
+  const uint64_t root = sd_load(&sd_space_head_of(&o->space)->root, acquire, D1);
+  if (!root) return SD_AGAIN;
+  if (root % SD_LINE || !within(&o->space, root, 1, sizeof(sd_arena))) return refuse(why, "it is damaged: its root");
+  o->d.space = &o->space;
+  o->d.arena = sd_space_at(&o->space, root);
+  if (!good_arena(&o->space, o->d.arena)) return refuse(why, "it is damaged: its sizes and places do not fit");
+  sd_dispatcher_view(&o->d);
+  return SD_OK;
+}
+
+int sd_outside_open(int fd, sd_outside **out, char *why) {
+  struct stat file;
+  *out = NULL;
+  *why = 0;
+  if (fstat(fd, &file)) return refuse(why, "it cannot be read");
+  if ((uint64_t)file.st_size < sizeof(sd_space_head)) return refuse(why, "it is no memory of a dispatcher");
+  sd_outside *o = calloc(1, sizeof *o);
+  if (!o) return SD_E_NO_MEMORY;
+  o->space = (sd_space){NULL, (uint64_t)file.st_size, -1};
+  void *at = mmap(NULL, o->space.reserved, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (at == MAP_FAILED) {
+    free(o);
+    return refuse(why, "it cannot be mapped");
+  }
+  o->space.base = at;
+  int code = good_head(at, o->space.reserved, why);
+  if (!code) code = view(o, why);
+  if (code) sd_outside_close(o);
+  else *out = o;
+  return code;
+}
+
+void sd_outside_close(sd_outside *o) {
+  if (!o) return;
+  munmap(o->space.base, o->space.reserved);
+  free(o);
+}
+
+const sd_config *sd_outside_config(const sd_outside *o) { return &o->d.arena->config; }
+double sd_outside_ns_per_count(const sd_outside *o) { return o->d.arena->clock.ns_per_count; }
+const uint32_t *sd_outside_map(const sd_outside *o) { return o->d.map; }
+uint32_t sd_outside_row_bytes(const sd_outside *o) { return (uint32_t)o->d.arena->row_bytes; }
+uint64_t sd_outside_watermark(const sd_outside *o) { return o->d.arena->watermark.at; }
+uint32_t sd_outside_handler(const sd_outside *o, uint32_t strand) { return o->d.strands[strand].handler; }
+sd_dispatcher *sd_outside_dispatcher(sd_outside *o) { return &o->d; }
+
+const char *sd_outside_description(const sd_outside *o, uint64_t *bytes) {
+  *bytes = o->d.arena->description_bytes;
+  return sd_space_at(&o->space, o->d.arena->description);
+}
+
+const char *sd_outside_name(sd_outside *o, uint32_t key, uint32_t *bytes) {
+  sd_a64 *names = sd_space_at(&o->space, o->d.arena->names);
+  /* D2: acquire; pairs with the release of sd_dispatcher_name: the text is there. */
+  const uint64_t name = key < o->d.arena->n_symbols ? sd_load(&names[key], acquire, D2) : 0;
+  *bytes = sd_name_bytes(name);
+  return name && within(&o->space, sd_name_at(name), *bytes, 1) ? sd_space_at(&o->space, sd_name_at(name)) : NULL;
+}
+
+/* ---- a strand with its rows */
+
+/* Those on a strand, as far as the chain can be followed while it changes. */
+static uint32_t count_tasks(sd_outside *o, sd_strand *s) {
+  const uint32_t most = o->d.arena->task_list.n;
+  uint32_t n = 0;
+  for (uint32_t task = sd_strand_tasks(s); task && task <= most && n < most; n++)
+    task = o->d.tasks.tasks[task - 1].next;
+  return n;
+}
+
+static void read_strand(sd_outside *o, uint32_t strand, const uint32_t *keys, uint32_t n, unsigned char *rows,
+                        sd_inspection *counts) {
+  const sd_arena *a = o->d.arena;
+  sd_strand_counts(&o->d, strand, counts);
+  counts->tasks = count_tasks(o, &o->d.strands[strand]);
+  counts->pending = counts->pending > counts->tasks ? counts->pending - counts->tasks : 0;
+  for (uint32_t i = 0; i < n; i++)
+    memcpy(rows + i * a->row_bytes, o->d.rows + (uint64_t)keys[i] * a->row_stride, a->row_bytes);
+}
+
+int sd_outside_rows(sd_outside *o, uint32_t strand, const uint32_t *keys, uint32_t n, unsigned char *rows,
+                    sd_inspection *counts, uint64_t patience_ns) {
+  if (strand >= o->d.arena->n_strands) return SD_E_ARGUMENT;
+  for (uint32_t i = 0; i < n; i++)
+    if (keys[i] >= o->d.arena->n_symbols) return SD_E_ARGUMENT;
+  sd_strand *s = &o->d.strands[strand];
+  const uint64_t start = sd_monotonic_ns();
+  for (uint32_t turn = 0;; turn++) {
+    const uint64_t word = sd_strand_look(s);
+    read_strand(o, strand, keys, n, rows, counts);
+    if (sd_strand_unchanged(s, word)) return SD_OK;
+    if (sd_monotonic_ns() - start > patience_ns) return SD_AGAIN;
+    if (turn < 200) sd_pause();
+    else nanosleep(&(struct timespec){0, 20000}, NULL);
+  }
+}

@@ -1,0 +1,93 @@
+"""What a dispatcher counts: its own, or that of another process which this one looks at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding import ffi, lib
+from strand.binding.engine_words import (
+    COUNTERS,
+    HISTOGRAMS,
+    PAUSED,
+    QUARANTINED,
+    Failure,
+    StrandInspection,
+    histogram_floors_ns,
+)
+from strand.binding.gate import text_of
+
+__all__ = ["Counters", "inspection"]
+
+
+def inspection(k: Any) -> StrandInspection:
+    """An sd_inspection."""
+    dropped = (int(k.dropped[0]), int(k.dropped[1]), int(k.dropped[2]), int(k.dropped[3]))
+    owner = int(k.owner) - 1 if k.owner else None
+    return StrandInspection(
+        int(k.pending), owner, int(k.accepted), int(k.handled), int(k.failed), int(k.lost), dropped,
+        bool(k.control & PAUSED), bool(k.control & QUARANTINED), int(k.capacity), int(k.tasks),
+    )  # fmt: skip
+
+
+class Counters:
+    """Counters, histograms and failures of an sd_dispatcher, read without a lock."""
+
+    def __init__(self, d: Any, n_workers: int, n_participants: int, counters_start: int) -> None:
+        self._d = d
+        self.n_workers = n_workers
+        self._n_participants = n_participants
+        self._counters_start = counters_start
+
+    def totals(self) -> dict[str, int]:
+        t = ffi.new("sd_totals *")
+        lib.sd_dispatcher_totals(self._d, t)
+        names = ("accepted", "handled", "failed", "lost", "pending", "visits", "handled_inline", "stolen", "cut",
+                 "parks", "wakes", "failures", "watermark_sequence")  # fmt: skip
+        totals = {name: int(getattr(t, name)) for name in names}
+        reasons = ("dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined")
+        return totals | {name: int(t.dropped[i]) for i, name in enumerate(reasons)}
+
+    def counters(self, participant: int) -> dict[str, int]:
+        """One participant's counters by name; a worker's participant is its number, publishers' participants follow."""
+        values = ffi.new("uint64_t[]", lib.SD_COUNTER_FIELDS)
+        lib.sd_participant_counters(self._d, participant, values)
+        counters = dict(zip(COUNTERS, map(int, values), strict=True))
+        for name in ("accepted", "handled"):
+            counters[name] = (counters[name] - self._counters_start) % 2**64
+        return counters
+
+    def counters_by_participant(self) -> list[dict[str, int]]:
+        """All participants' counters."""
+        return [self.counters(participant) for participant in range(self._n_participants)]
+
+    def histogram_floors_ns(self) -> npt.NDArray[np.float64]:
+        """The lower edges of histograms' buckets, shape (n_buckets,)."""
+        return histogram_floors_ns()
+
+    def histogram(self, name: str) -> npt.NDArray[np.uint64]:
+        counts = np.zeros(lib.SD_BUCKETS, dtype=np.uint64)
+        lib.sd_histogram_sum(self._d, HISTOGRAMS[name], ffi.cast("uint64_t *", ffi.from_buffer(counts)))
+        return counts
+
+    def failures(self) -> list[Failure]:
+        """The first failures, in the order they happened."""
+        found: list[Failure] = []
+        f = ffi.new("sd_failure *")
+        while lib.sd_failure_get(self._d, len(found), f) == lib.SD_OK:
+            key = None if f.key == lib.SD_NONE else int(f.key)
+            sequence = None if f.sequence == lib.SD_NO_SEQUENCE else int(f.sequence)
+            found.append(
+                Failure(
+                    int(f.code),
+                    text_of(f.message),
+                    key=key,
+                    sequence=sequence,
+                    handler=int(f.handler),
+                    strand=int(f.strand),
+                    participant=int(f.participant),
+                )
+            )
+        return found

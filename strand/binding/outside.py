@@ -1,0 +1,88 @@
+"""A dispatcher of another process, seen through the file that its memory lies over (csrc/outside/attach.h)."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding import ffi, lib
+from strand.binding.counters import Counters, inspection
+from strand.binding.engine_words import StrandInspection, histogram_floors_ns
+from strand.binding.gate import Code, text_of
+from strand.binding.memory import Memory, owned
+from strand.errors import AttachError
+
+__all__ = ["OutsideView"]
+
+
+class OutsideView(Counters):
+    """Maps the file with a descriptor, which may be closed afterwards; read-only.
+
+    Raises AttachError where it is no memory of a dispatcher that this build of strand can read.
+    """
+
+    def __init__(self, fd: int) -> None:
+        out, why = ffi.new("sd_outside **"), ffi.new("char[]", lib.SD_WHY_BYTES)
+        if code := lib.sd_outside_open(fd, out, why):
+            unseen = "its dispatcher has stopped, or is still being made"
+            raise AttachError(unseen if code == Code.AGAIN else text_of(why))
+        self._o = owned(out[0], lib.sd_outside_close)
+        config = lib.sd_outside_config(self._o)
+        self.n_symbols, self.n_strands = int(config.sizes.n_symbols), int(config.sizes.n_strands)
+        super().__init__(
+            lib.sd_outside_dispatcher(self._o),
+            int(config.sizes.n_workers),
+            int(config.sizes.n_workers + config.sizes.n_publishers),
+            int(config.sizes.counters_start),
+        )
+        size = ffi.new("uint64_t *")
+        text = lib.sd_outside_description(self._o, size)
+        #: What the dispatcher says of itself, JSON.
+        self.description = bytes(ffi.buffer(text, size[0]))
+        address = int(ffi.cast("uintptr_t", lib.sd_outside_map(self._o)))
+        #: The strand of each symbol, shape (n_symbols,), as it is now: it may change until the first tick comes.
+        self.strand_of_symbol = np.asarray(Memory(self, address, self.n_symbols, 4, np.dtype("<u4"))).view("<u4")
+        self._row_bytes = int(lib.sd_outside_row_bytes(self._o))
+
+    def watermark(self) -> int:
+        """As its last round left it: below it all ticks have been handled or dropped."""
+        return int(lib.sd_outside_watermark(self._o)) - self._counters_start
+
+    def histogram_floors_ns(self) -> npt.NDArray[np.float64]:
+        """By the clock of the process that counts."""
+        return histogram_floors_ns(float(lib.sd_outside_ns_per_count(self._o)))
+
+    def handler_of(self, strand: int) -> int:
+        """The number of a strand's handler."""
+        return int(lib.sd_outside_handler(self._o, strand))
+
+    def name(self, key: int) -> str:
+        """A symbol's name; empty: it has none yet."""
+        size = ffi.new("uint32_t *")
+        text = lib.sd_outside_name(self._o, key, size)
+        return "" if text == ffi.NULL else bytes(ffi.buffer(text, size[0])).decode("utf-8", "replace")
+
+    def accepted(self, strand: int) -> int:
+        """Records that a strand has accepted."""
+        return self.look(strand, np.empty(0, np.uint32), 0)[0].accepted
+
+    def look(
+        self, strand: int, keys: npt.NDArray[np.uint32], patience_ns: int
+    ) -> tuple[StrandInspection, npt.NDArray[np.uint8], bool]:
+        """A strand's counts and the rows of its symbols ``keys``, shape (len(keys), row bytes), of one moment; and
+        whether its owner held it for all of ``patience_ns``: then they may be of several."""
+        keys = np.ascontiguousarray(keys, np.uint32)
+        rows = np.zeros((len(keys), self._row_bytes), np.uint8)
+        counts = ffi.new("sd_inspection *")
+        code = lib.sd_outside_rows(
+            self._o,
+            strand,
+            ffi.cast("uint32_t *", ffi.from_buffer(keys)),
+            len(keys),
+            ffi.cast("unsigned char *", ffi.from_buffer(rows)),
+            counts,
+            patience_ns,
+        )
+        if code not in (Code.OK, Code.AGAIN):
+            raise AttachError(f"there is no strand {strand} with these symbols")
+        return inspection(counts), rows, code == Code.AGAIN

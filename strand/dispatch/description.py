@@ -1,0 +1,81 @@
+"""What a dispatcher says of itself to whoever attaches: a text in JSON that lies in its memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from strand.errors import AttachError
+from strand.units import layout_from_json, layout_to_json
+
+if TYPE_CHECKING:
+    from strand.handlers import Handler
+
+__all__ = ["Description", "HandlerDescription", "described"]
+
+
+@dataclass(frozen=True)
+class HandlerDescription:
+    """A handler's name, its row with what its fields declare, and what 1 in a size is worth (None: nobody knows)."""
+
+    name: str
+    row: np.dtype[Any]
+    size_unit: float | None
+
+
+@dataclass(frozen=True)
+class Description:
+    """``version``: of strand; ``pid`` and ``made_at`` (seconds since 1970, UTC): which process made it, and when.
+    ``configuration``: sizes and choices, by the names of ``Dispatcher``'s arguments where it has them."""
+
+    name: str
+    version: str
+    pid: int
+    made_at: float
+    configuration: Mapping[str, Any]
+    handlers: tuple[HandlerDescription, ...]
+    outputs: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: bytes) -> Description:
+        """From the text. Raises AttachError where it is none."""
+        try:
+            about = json.loads(text)
+            handlers = tuple(
+                HandlerDescription(str(h["name"]), layout_from_json(h["row"]), h["size_unit"])
+                for h in about["handlers"]
+            )
+            return cls(
+                str(about["name"]),
+                str(about["version"]),
+                int(about["pid"]),
+                float(about["made_at"]),
+                dict(about["configuration"]),
+                handlers,
+                tuple(map(str, about["outputs"])),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise AttachError("it is damaged: what it says of itself cannot be read") from error
+
+
+def described(
+    name: str, configuration: Mapping[str, Any], handlers: Sequence[Handler], outputs: Sequence[str]
+) -> bytes:
+    """The text for a dispatcher of this process."""
+    about = {
+        "name": name,
+        "version": version("strand"),
+        "pid": os.getpid(),
+        "made_at": time.time(),
+        "configuration": dict(configuration),
+        "handlers": [{"name": h.name, "row": layout_to_json(h.state), "size_unit": h.size_unit} for h in handlers],
+        "outputs": list(outputs),
+    }
+    return json.dumps(about, default=int).encode()

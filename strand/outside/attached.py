@@ -1,0 +1,141 @@
+"""``strand.attach``: another process's dispatcher, as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding.engine_words import StrandInspection
+from strand.binding.outside import OutsideView
+from strand.dispatch.description import Description, HandlerDescription
+from strand.dispatch.statistics import statistics_of
+from strand.errors import AttachError, UnknownSymbolError
+from strand.numbers import is_whole
+from strand.output.tables import Column, Prices, Table
+from strand.outside.finding import view_of
+from strand.stats import Statistics
+
+__all__ = ["Attached", "Look", "attach"]
+
+#: For so long a strand's owner is waited for.
+PATIENCE_NS = 100_000_000
+
+
+@dataclass(frozen=True)
+class Look:
+    """One strand at one moment.
+
+    ``symbols``: its names, ``rows``: their rows, shape (len(symbols),), exact integers in the units of ``units``;
+    ``counts``: what the strand had accepted, handled and so on. ``in_visit``: its owner held it for 100 ms, so counts
+    and rows may be of several moments.
+    """
+
+    strand: int
+    handler: str
+    symbols: tuple[str, ...]
+    rows: npt.NDArray[Any]
+    counts: StrandInspection
+    in_visit: bool
+    _table: Table
+
+    def columns(self, prices: Prices = "float") -> dict[str, Column]:
+        """The rows as columns in natural units, as ``Rows`` shows them."""
+        return {"symbol": np.array(self.symbols, np.str_), **self._table.columns(self.rows, prices)}
+
+
+class Attached:
+    """A dispatcher of another process, or of this one. It is never stopped, and no lock is taken: each counter is
+    exact, and not all are of one moment. What was seen last stays readable when the process has ended."""
+
+    def __init__(self, view: OutsideView, description: Description) -> None:
+        self._view = view
+        #: Name, process, version, configuration and handlers.
+        self.description = description
+        self._tables = [Table(h.row, h.size_unit) for h in description.handlers]
+        self._strand_of_symbol = np.zeros(0, np.uint32)
+        self._keys: list[npt.NDArray[np.uint32]] = []
+        self._index: dict[str, int] = {}
+
+    @property
+    def configuration(self) -> Mapping[str, Any]:
+        """Sizes and choices, by the names of ``Dispatcher``'s arguments where it has them."""
+        return self.description.configuration
+
+    @property
+    def n_strands(self) -> int:
+        """Strands: ``look`` takes their numbers."""
+        return self._view.n_strands
+
+    def statistics(self) -> Statistics:
+        """Counters and latencies since the start. What only the dispatcher's own process knows is left out: cores,
+        abandoned ticks, orders taken as plain ticks."""
+        return statistics_of(self._view)
+
+    def look(self, strand: int) -> Look:
+        """A strand with the rows of its symbols. Raises AttachError for a number that no strand has."""
+        if not is_whole(strand) or not 0 <= strand < self._view.n_strands:
+            raise AttachError(f"strand: {strand!r} is none of the {self._view.n_strands:,} there are, from 0 on")
+        return self._look(int(strand), self._keys_of(int(strand)))
+
+    def looks(self) -> Iterator[Look]:
+        """All strands that have had ticks, one after the other."""
+        for strand in range(self._view.n_strands):
+            if self._view.accepted(strand):
+                yield self._look(strand, self._keys_of(strand))
+
+    def symbol(self, symbol: str) -> Look:
+        """The strand of a symbol, with that symbol's row alone. Raises UnknownSymbolError."""
+        key = self._key(symbol)
+        strand = int(self._view.strand_of_symbol[key])
+        if strand >= self._view.n_strands:
+            raise AttachError("it is damaged: a symbol names a strand that does not exist")
+        return self._look(strand, np.array([key], np.uint32))
+
+    def _keys_of(self, strand: int) -> npt.NDArray[np.uint32]:
+        """A strand's symbols. Which they are may change until the first tick comes."""
+        now = self._view.strand_of_symbol
+        if not np.array_equal(now, self._strand_of_symbol):
+            self._strand_of_symbol = known = now.copy()
+            if int(known.max()) >= self._view.n_strands:
+                raise AttachError("it is damaged: a symbol names a strand that does not exist")
+            by_strand = np.argsort(known, kind="stable").astype(np.uint32)
+            ends = np.cumsum(np.bincount(known, minlength=self._view.n_strands))
+            self._keys = np.split(by_strand, ends[:-1])
+        return self._keys[strand]
+
+    def _key(self, symbol: str) -> int:
+        if symbol not in self._index:
+            names = (self._view.name(key) for key in range(self._view.n_symbols))
+            self._index = {name: key for key, name in enumerate(names) if name}
+        if symbol not in self._index:
+            raise UnknownSymbolError(f"{symbol!r} is no symbol of this dispatcher")
+        return self._index[symbol]
+
+    def _look(self, strand: int, keys: npt.NDArray[np.uint32]) -> Look:
+        number = self._view.handler_of(strand)
+        if number >= len(self._tables):
+            raise AttachError("it is damaged: a strand names a handler that does not exist")
+        counts, rows, in_visit = self._view.look(strand, keys, PATIENCE_NS)
+        handler: HandlerDescription = self.description.handlers[number]
+        if handler.row.itemsize > rows.shape[1]:
+            raise AttachError("it is damaged: its rows are shorter than its handler's")
+        found = np.ascontiguousarray(rows[:, : handler.row.itemsize]).view(self._tables[number].plain)[:, 0]
+        names = tuple(self._view.name(int(key)) or f"#{key}" for key in keys)
+        return Look(strand, handler.name, names, found, counts, in_visit, self._tables[number])
+
+
+def attach(target: int, *, name: str | None = None) -> Attached:
+    """Looks at a running dispatcher of process ``target``, which was made with ``attachable=True``.
+
+    It reads that dispatcher's memory through /proc, read-only: without a lock, and without stopping it. ``name``: of
+    the dispatcher, where the process has several.
+    Raises AttachError, which says why: no such process, another user's, one that forbids it, no dispatcher that may be
+    looked at, one of another build of strand, or damaged memory.
+    """
+    if not is_whole(target) or target < 1:
+        raise AttachError(f"target: {target!r} is not the id of a process")
+    return Attached(*view_of(int(target), name))

@@ -1,0 +1,59 @@
+"""Finding the memory of a process's dispatchers: files without a name, in /proc/PID/fd."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from strand.binding.outside import OutsideView
+from strand.dispatch.description import Description
+from strand.errors import AttachError
+
+__all__ = ["view_of"]
+
+#: What the links of such files say.
+_LINK: Final = "/memfd:strand (deleted)"
+
+
+def view_of(target: int, name: str | None) -> tuple[OutsideView, Description]:
+    """The dispatcher of a process, by its id; where it has several, that with a name. Raises AttachError."""
+    found = _views(target)
+    chosen = [(view, about) for view, about in found if name in (None, about.name)]
+    names = ", ".join(repr(about.name) for _, about in found)
+    if not chosen:
+        raise AttachError(f"process {target}: no dispatcher has the name {name!r}; there are {names}")
+    if len(chosen) > 1:
+        raise AttachError(f"process {target} has {len(chosen)} dispatchers, {names}: give the name of one")
+    return chosen[0]
+
+
+def _views(pid: int) -> list[tuple[OutsideView, Description]]:
+    folder = Path("/proc") / str(pid) / "fd"
+    try:
+        files = sorted(folder.iterdir(), key=lambda path: int(path.name))
+    except FileNotFoundError:
+        raise AttachError(f"there is no process {pid}") from None
+    except PermissionError:
+        raise AttachError(
+            f"process {pid} may not be looked at: it is another user's, or forbids it (prctl PR_SET_DUMPABLE)"
+        ) from None
+    found, refused = [], []
+    for path in files:
+        try:
+            if path.readlink() != Path(_LINK):
+                continue
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            continue  # it was closed meanwhile
+        try:
+            view = OutsideView(fd)
+            found.append((view, Description.of(view.description)))
+        except AttachError as error:
+            refused.append(error)
+        finally:
+            os.close(fd)
+    if not found:
+        why = str(refused[0]) if refused else "it has no dispatcher with attachable=True"
+        raise AttachError(f"process {pid}: {why}")
+    return found

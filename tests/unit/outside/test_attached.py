@@ -1,0 +1,245 @@
+"""Looking at a dispatcher from outside, of this process and of another."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from engine_support import ticks_for
+
+import strand
+from strand import Dispatcher
+from strand.command.cli import cli
+from strand.errors import AttachError, ConfigurationError, UnknownSymbolError
+from strand.outside import finding
+
+SYMBOLS = [f"S{i}" for i in range(40)]
+
+
+def some_ticks(n: int = 20_000, seed: int = 1) -> Any:
+    ticks = ticks_for(np.random.default_rng(seed).integers(0, len(SYMBOLS), n), kind=1)
+    ticks["action"], ticks["side"], ticks["size"] = b"A", b"B", 100
+    ticks["price"] = 10**9 * (1 + np.arange(n) % 50)
+    ticks["order_id"] = np.arange(1, n + 1)
+    return ticks
+
+
+@contextmanager
+def publishing(dispatcher: Dispatcher) -> Iterator[None]:
+    """A thread publishes in the block, as fast as it can."""
+    ended, ticks = threading.Event(), some_ticks()
+
+    def publish() -> None:
+        while not ended.is_set():
+            dispatcher.publish(ticks)
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("publisher_drains", [True, False])
+@pytest.mark.parametrize("strands", ["per-symbol", 7])
+def test_rows_are_those_of_their_strands_count_at_full_speed(strands: Any, publisher_drains: bool) -> None:
+    with Dispatcher(
+        SYMBOLS, "count", workers=2, cores=None, strands=strands, publisher_drains=publisher_drains, attachable=True
+    ) as dispatcher:
+        attached = strand.attach(os.getpid())
+        seen = 0
+        with publishing(dispatcher):
+            while seen < 2000:
+                for look in attached.looks():
+                    assert look.in_visit or int(look.rows["ticks"].sum()) == look.counts.handled
+                    seen += 1
+        dispatcher.drain()
+        looks = list(attached.looks())
+        assert not any(look.in_visit for look in looks)
+        handled = dispatcher.statistics().handled
+        assert sum(int(look.rows["ticks"].sum()) for look in looks) == handled == attached.statistics().handled
+
+
+def test_what_is_seen_is_what_the_dispatcher_says() -> None:
+    with Dispatcher(SYMBOLS, "vwap", feed="plain", workers=2, cores=None, attachable=True, name="day") as dispatcher:
+        dispatcher.publish(some_ticks())
+        dispatcher.drain()
+        attached = strand.attach(os.getpid(), name="day")
+        inner, outer = dispatcher.statistics(), attached.statistics()
+        for name in ("accepted", "handled", "pending", "handled_inline", "visits", "stolen", "dropped"):
+            assert getattr(outer, name) == getattr(inner, name), name
+        assert outer.handler.count == inner.handler.count
+        assert outer.handler.percentiles == pytest.approx(inner.handler.percentiles)
+        assert [w.handled for w in outer.workers] == [w.handled for w in inner.workers]
+        for symbol in ("S0", "S17"):
+            look = attached.symbol(symbol)
+            assert look.symbols == (symbol,)
+            assert look.handler == "vwap"
+            assert look.rows[0] == dispatcher.rows[symbol]
+            assert look.counts == dispatcher.inspect(symbol)
+        assert attached.description.name == "day"
+        assert attached.description.pid == os.getpid()
+        assert attached.configuration["n_symbols"] == len(SYMBOLS)
+        with pytest.raises(UnknownSymbolError, match="'GONE' is no symbol"):
+            attached.symbol("GONE")
+        with pytest.raises(AttachError, match="strand: 10000 is none of the"):
+            attached.look(10_000)
+
+
+def test_names_that_are_learnt_later_are_seen() -> None:
+    with Dispatcher(4, "count", workers=1, cores=None, attachable=True) as dispatcher:
+        attached = strand.attach(os.getpid())
+        assert attached.look(0).symbols[0].startswith("#")
+        dispatcher.learn_symbols(["AAPL", "", "MSFT"])
+        assert attached.symbol("MSFT").symbols == ("MSFT",)
+        dispatcher.learn_symbols(["AAPL", "IBM", "MSFT", "X"])
+        assert attached.symbol("IBM").symbols == ("IBM",)
+        assert attached.symbol("X").symbols == ("X",)
+
+
+def test_another_process_looks_and_the_command_too() -> None:
+    with Dispatcher(SYMBOLS, "count", workers=1, cores=None, attachable=True) as dispatcher:
+        dispatcher.publish(some_ticks(1000))
+        dispatcher.drain()
+        shows = "print(a.statistics().handled, a.symbol('S3').rows['ticks'][0])"
+        run = [sys.executable, "-c", f"import strand; a = strand.attach({os.getpid()}); {shows}"]
+        told = subprocess.run(run, capture_output=True, text=True, timeout=60, check=True).stdout.split()
+        assert told == ["1000", str(dispatcher.rows["S3"]["ticks"])]
+        arguments = ["stat", str(os.getpid()), "--symbol", "S3", "--strands"]
+        plain = json.loads(CliRunner().invoke(cli, [*arguments, "--json"], catch_exceptions=False).output)
+        assert plain["handled"] == 1000
+        assert plain["symbols"][0]["row"]["ticks"] == dispatcher.rows["S3"]["ticks"]
+        assert sum(one["handled"] for one in plain["by_strand"]) == 1000
+        shown = CliRunner().invoke(cli, arguments, catch_exceptions=False).output
+        assert "handled 1,000" in shown
+        assert "S3 (count)" in shown
+
+
+def test_what_was_seen_stays_when_the_dispatcher_is_gone() -> None:
+    with Dispatcher(SYMBOLS, "count", workers=1, cores=None, attachable=True) as dispatcher:
+        dispatcher.publish(some_ticks(1000))
+        attached = strand.attach(os.getpid())
+    with pytest.raises(AttachError, match="has stopped"):
+        strand.attach(os.getpid())
+    del dispatcher
+    assert attached.statistics().handled == 1000
+
+
+def test_who_may_not_be_looked_at_is_refused_with_the_reason() -> None:
+    with pytest.raises(AttachError, match="there is no process 4194303"):
+        strand.attach(4_194_303)
+    with pytest.raises(AttachError, match="'me' is not the id of a process"):
+        strand.attach("me")  # type: ignore[arg-type]
+    with (
+        Dispatcher(4, "count", workers=1, cores=None),
+        pytest.raises(AttachError, match="it has no dispatcher with attachable=True"),
+    ):
+        strand.attach(os.getpid())
+    with (
+        Dispatcher(4, "count", workers=1, cores=None, attachable=True, name="a"),
+        Dispatcher(4, "count", workers=1, cores=None, attachable=True, name="b"),
+    ):
+        assert strand.attach(os.getpid(), name="b").description.name == "b"
+        with pytest.raises(AttachError, match="has 2 dispatchers, 'a', 'b': give the name of one"):
+            strand.attach(os.getpid())
+        with pytest.raises(AttachError, match="no dispatcher has the name 'c'; there are 'a', 'b'"):
+            strand.attach(os.getpid(), name="c")
+    with pytest.raises(ConfigurationError, match="name: 3 is no text"):
+        Dispatcher(4, "count", attachable=True, name=3)  # type: ignore[arg-type]
+
+
+def test_a_process_that_forbids_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(_: object) -> Iterator[Any]:
+        raise PermissionError
+
+    monkeypatch.setattr(finding.Path, "iterdir", forbidden)
+    with pytest.raises(AttachError, match="another user's, or forbids it"):
+        strand.attach(os.getpid())
+
+
+def _copy_of(dispatcher: Dispatcher) -> int:
+    """A file like the dispatcher's, to be damaged."""
+    fd = os.memfd_create("strand", os.MFD_CLOEXEC)
+    own = f"/proc/self/fd/{fd}"
+    files = [path for path in Path("/proc/self/fd").iterdir() if os.path.lexists(path) and str(path) != own]
+    source = next(path for path in files if path.readlink() == Path("/memfd:strand (deleted)"))
+    original = os.open(source, os.O_RDONLY)
+    os.ftruncate(fd, os.fstat(original).st_size)
+    os.pwrite(fd, os.pread(original, dispatcher._engine.space.bytes, 0), 0)
+    os.close(original)
+    return fd
+
+
+def test_damaged_memory_is_refused_or_read_and_never_crashes() -> None:
+    """In a process of its own: it would end it."""
+    code = """
+import os, sys
+import numpy as np
+sys.path.insert(0, TESTS)
+from test_attached import _copy_of, some_ticks, SYMBOLS
+from strand import Dispatcher
+from strand.binding.outside import OutsideView
+from strand.dispatch.description import Description
+from strand.errors import AttachError
+from strand.outside.attached import Attached
+with Dispatcher(SYMBOLS, "count", workers=1, cores=None, attachable=True, max_publishers=1) as dispatcher:
+    dispatcher.publish(some_ticks(2000))
+    dispatcher.drain()
+    fd = _copy_of(dispatcher)
+rng = np.random.default_rng(1)
+good = os.pread(fd, 1 << 20, 0)
+root = int.from_bytes(good[40:48], "little")
+refused = read = 0
+for trial in range(400):
+    at = int(rng.integers(0, 64)) if trial % 2 else root + int(rng.integers(0, 900))
+    os.pwrite(fd, bytes([int(rng.integers(0, 256))]), at)
+    try:
+        view = OutsideView(fd)
+        attached = Attached(view, Description.of(view.description))
+        attached.statistics()
+        for strand in range(0, attached.n_strands, 7):
+            attached.look(strand)
+        read += 1
+    except AttachError:
+        refused += 1
+    os.pwrite(fd, good[at:at + 1], at)
+print(refused, read)
+assert refused > 20 and read > 20
+""".replace("TESTS", repr(str(Path(__file__).parent)))
+    path = os.pathsep.join(sys.path)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=os.environ | {"PYTHONPATH": path},
+    )
+    assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
+
+
+def test_memory_of_another_build_is_refused() -> None:
+    from strand.binding.outside import OutsideView
+
+    with Dispatcher(4, "count", workers=1, cores=None, attachable=True) as dispatcher:
+        fd = _copy_of(dispatcher)
+    os.pwrite(fd, ctypes.c_uint32(99), 8)
+    with pytest.raises(AttachError, match="another build of strand: its layout is 99"):
+        OutsideView(fd)
+    os.pwrite(fd, b"nonsense", 0)
+    with pytest.raises(AttachError, match="no memory of a dispatcher"):
+        OutsideView(fd)
+    os.close(fd)

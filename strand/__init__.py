@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from strand.handlers.sessions import Sessions
     from strand.headers import get_include
+    from strand.output.sink import Sink
     from strand.replaying.replay import replay
     from strand.replaying.result import ReplayResult
     from strand.stats import Statistics
@@ -47,6 +48,7 @@ __all__ = [
     "Handler",
     "ReplayResult",
     "Sessions",
+    "Sink",
     "Statistics",
     "StrandError",
     "Tick",
@@ -77,6 +79,7 @@ _MODULES = {
     "PRICE_SCALE": "strand.ticks",
     "ReplayResult": "strand.replaying.result",
     "Sessions": "strand.handlers.sessions",
+    "Sink": "strand.output.sink",
     "Statistics": "strand.stats",
     "StrandError": "strand.errors",
     "TICK": "strand.ticks",

@@ -23,7 +23,7 @@ from strand.threads import Inside, join
 __all__ = ["Background", "BackgroundReader", "BackgroundWriter"]
 
 #: Bytes that may wait for a writer: a row group of a file takes long, and others are merged meanwhile.
-MOST_BYTES: Final = 1 << 24
+MAXIMUM_BYTES: Final = 1 << 24
 
 Batch = npt.NDArray[Any]
 T = TypeVar("T")
@@ -158,10 +158,15 @@ class BackgroundWriter:
     def start(self) -> None:
         self._background.start()
 
+    @property
+    def is_this_thread(self) -> bool:
+        """Whether the calling thread is its thread."""
+        return self._background.thread is threading.current_thread()
+
     def put(self, batch: Batch) -> None:
         """Hands a batch over, whose memory must stay as it is. Waits while too much waits already."""
         with self._lock:
-            self._changed.wait_for(lambda: self._bytes < MOST_BYTES or self._over)
+            self._changed.wait_for(lambda: self._bytes < MAXIMUM_BYTES or self._over)
             if self._over:
                 return
             self._background.put(batch)

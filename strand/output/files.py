@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import numpy.lib.recfunctions as rfn
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds.io.atomic_write import atomic_write
+from strand.output.sink import Sink
 from strand.output.tables import FORMULA_STARTS, Table, arrow_column
 
 if TYPE_CHECKING:
@@ -27,16 +28,6 @@ __all__ = ["SUFFIXES", "OutputFile", "check_path"]
 
 #: Rows of a row group or record batch; and of what is put into columns at a time, which a cache holds.
 GROUP_ROWS, PART_ROWS = 1 << 16, 1 << 12
-
-
-class _Writer(Protocol):
-    """Writes batches of records into an open file."""
-
-    def write(self, batch: npt.NDArray[Any]) -> None: ...
-
-    def close(self) -> None: ...
-
-    def give_up(self) -> None: ...
 
 
 class OutputFile:
@@ -58,7 +49,7 @@ class OutputFile:
     ) -> None:
         self._stack = ExitStack()
         self._path = path
-        self._writer: _Writer | None = None
+        self._writer: Sink | None = None
         file = self._stack.enter_context(atomic_write(path))
         with self._failing():
             escapes = escape_formulas and _suffix(path) == ".csv"
@@ -78,12 +69,12 @@ class OutputFile:
             self._writer.close()
         self._stack.close()
 
-    def give_up(self) -> None:
+    def abort(self) -> None:
         """Leaves no file; what had the name before stays."""
         if self._writer is not None:
-            self._writer.give_up()
-        with suppress(_GivenUp):
-            self._stack.__exit__(_GivenUp, _GivenUp(), None)
+            self._writer.abort()
+        with suppress(_Aborted):
+            self._stack.__exit__(_Aborted, _Aborted(), None)
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
@@ -91,14 +82,14 @@ class OutputFile:
         try:
             yield
         except OSError as error:
-            self.give_up()
+            self.abort()
             raise FeedError(f"cannot be written: {error.strerror or error}", path=self._path) from error
         except BaseException:
-            self.give_up()
+            self.abort()
             raise
 
 
-class _GivenUp(Exception):  # noqa: N818 - nothing went wrong
+class _Aborted(Exception):  # noqa: N818 - nothing went wrong
     """Ends atomic_write's block without a file."""
 
 
@@ -158,7 +149,7 @@ class _Npy:
         # numpy leaves room for more digits; a header of another length would have overwritten records.
         assert self._file.tell() == self._start
 
-    def give_up(self) -> None:
+    def abort(self) -> None:
         """Nothing waits to be written."""
 
 
@@ -206,7 +197,7 @@ class _Arrow:
         self._flush()
         self._writer.close()
 
-    def give_up(self) -> None:
+    def abort(self) -> None:
         """A Parquet writer would try to write the file's end when it is collected."""
         if isinstance(self._writer, self._pa.parquet.ParquetWriter):
             self._writer.is_open = False
@@ -257,7 +248,7 @@ def _texts(pa: Any, words: list[str]) -> Any:
     return pa.StringArray.from_buffers(len(packed), pa.py_buffer(ends), pa.py_buffer(b"".join(packed)))
 
 
-def _parquet(file: BinaryIO, table: Table, names: SymbolTable) -> _Writer:
+def _parquet(file: BinaryIO, table: Table, names: SymbolTable) -> Sink:
     return _Arrow(file, table, names, _parquet_writer)
 
 
@@ -270,13 +261,13 @@ def _parquet_writer(pa: Any, to: BinaryIO, schema: Any) -> Any:
     return pa.parquet.ParquetWriter(to, schema, compression="zstd", use_dictionary=texts, column_encoding=near)
 
 
-def _ipc(file: BinaryIO, table: Table, names: SymbolTable) -> _Writer:
+def _ipc(file: BinaryIO, table: Table, names: SymbolTable) -> Sink:
     return _Arrow(file, table, names, lambda pa, to, schema: pa.ipc.new_file(to, schema))
 
 
 def _csv(
     file: BinaryIO, table: Table, names: SymbolTable, make: Callable[[Any, BinaryIO, Any], Any] | None = None
-) -> _Writer:
+) -> Sink:
     wide = [name for name in table.plain.names or () if table.plain[name].ndim]
     if wide:
         raise ConfigurationError(
@@ -285,7 +276,7 @@ def _csv(
     return _Arrow(file, table, names, make or _Csv)
 
 
-def _csv_escaped(file: BinaryIO, table: Table, names: SymbolTable) -> _Writer:
+def _csv_escaped(file: BinaryIO, table: Table, names: SymbolTable) -> Sink:
     return _csv(file, table, names, _EscapedCsv)
 
 
@@ -327,7 +318,7 @@ class _EscapedCsv(_Csv):
         return compute.if_else(runs, compute.binary_join_element_wise("'", column, ""), column)
 
 
-_WRITERS: Mapping[str, Callable[[BinaryIO, Table, SymbolTable], _Writer]] = {
+_WRITERS: Mapping[str, Callable[[BinaryIO, Table, SymbolTable], Sink]] = {
     ".parquet": _parquet,
     ".arrow": _ipc,
     ".feather": _ipc,

@@ -104,7 +104,6 @@ class Sinks:
         """The same, and ends the threads: nothing may be written any more."""
         for writer in self._writers:
             writer.close()
-        self._writers.clear()
 
     def close(self) -> None:
         """Closes the sinks, the one that came last first. Raises what one raises; the others then stay open."""

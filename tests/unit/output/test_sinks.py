@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -321,6 +322,20 @@ def test_in_a_forked_child_no_sink_has_an_end() -> None:
             os._exit(len(sink.ends))
         assert os.waitpid(child, 0)[1] == 0
     assert sink.ends == ["a close"]
+
+
+@LOOPS
+def test_what_a_run_has_collected_goes_with_it_and_waits_for_no_garbage_collection(loop: Any) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        d = run({}, loop=loop)
+        collected = weakref.ref(d.outputs["a"]._collected)
+        assert collected() is not None
+        del d
+        assert collected() is None
+    finally:
+        gc.enable()
 
 
 # ---- what a sink may not do, and what is none

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from strand.handlers.sessions import Sessions
     from strand.headers import get_include
+    from strand.output.sink import Sink
     from strand.outside.attached import Attached, attach
     from strand.replaying.replay import replay
     from strand.replaying.result import ReplayResult
@@ -49,6 +50,7 @@ __all__ = [
     "Handler",
     "ReplayResult",
     "Sessions",
+    "Sink",
     "Statistics",
     "StrandError",
     "Tick",
@@ -81,6 +83,7 @@ _MODULES = {
     "PRICE_SCALE": "strand.ticks",
     "ReplayResult": "strand.replaying.result",
     "Sessions": "strand.handlers.sessions",
+    "Sink": "strand.output.sink",
     "Statistics": "strand.stats",
     "StrandError": "strand.errors",
     "TICK": "strand.ticks",

@@ -1,7 +1,7 @@
-"""Work that a thread of its own does beside whoever uses it, so much ahead or behind and no more.
+"""Work that a thread does beside its user, with a bound on how far the two may be apart.
 
-A ``Background`` is that thread. A ``BackgroundWriter`` hands batches to it, and waits while too much waits there. A
-``BackgroundReader`` hands it room, and takes what it has made there.
+A ``Background`` is that thread. A ``BackgroundWriter`` hands batches to it, and waits while too many bytes wait there.
+A ``BackgroundReader`` hands it empty buffers, and takes what the thread makes in them.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from strand.threads import Inside, join
 
 __all__ = ["Background", "BackgroundReader", "BackgroundWriter"]
 
-#: Bytes that may wait for a writer: a row group of a file takes long, and others are merged meanwhile.
-MOST_BYTES: Final = 1 << 24
+#: Bytes that may wait for a writer. Writing a row group of a file takes long, and more records are merged meanwhile.
+MAXIMUM_BYTES: Final = 1 << 24
 
 Batch = npt.NDArray[Any]
 T = TypeVar("T")
-Room = TypeVar("Room")
+Buffer = TypeVar("Buffer")
 
 
 class _Thread(threading.Thread):
-    """One that is known by its kind."""
+    """A thread that ``_forget`` knows by its class."""
 
 
 class _LastFirst(Generic[T]):
-    """A queue whose last item comes first: what is put back is in a cache, and what is never needed is not touched."""
+    """A queue whose last item comes first. The buffer that was put back last is in a cache, and those that the thread
+    never needs are not touched."""
 
     def __init__(self) -> None:
         self._items: deque[T | None] = deque()
@@ -56,10 +57,12 @@ class _LastFirst(Generic[T]):
 class Background(Generic[T]):
     """Calls ``work`` with each item that is put, in their order or the last one first, in a daemonic thread.
 
-    The thread ends where ``work`` returns False or raises, or with ``end``. Its last act is to call ``ended`` with what
-    was raised, or None. It holds this object, and so both functions: they must not hold a user who may be forgotten.
+    The thread ends when ``work`` returns False or raises, or with ``end``. Then it calls ``ended`` with the exception,
+    or with None. The thread holds this object, and so both functions. They must not hold a user whose garbage
+    collection ends the thread.
 
-    ``allowed``: the cores that it runs on; None: those of its maker. ``inside``: what it counts as being in.
+    ``allowed``: the cores that the thread runs on; None: those of the thread that makes it. ``inside``: marks it as
+    a thread that may not wait for a dispatcher.
     """
 
     def __init__(
@@ -77,9 +80,9 @@ class Background(Generic[T]):
         self._allowed = allowed
         self._inside = inside or Inside()
         self._waiting: queue.SimpleQueue[T | None] | _LastFirst[T] = _LastFirst() if last_first else queue.SimpleQueue()
-        #: Whether it is to end without what waits.
+        #: Whether the thread is to end before the items that wait.
         self.stopping = False
-        # Daemonic: an iteration that nobody finished must not keep the interpreter from leaving.
+        # Daemonic: an iteration that was not finished must not keep the interpreter from exiting.
         self.thread = _Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -90,7 +93,7 @@ class Background(Generic[T]):
         self._waiting.put(item)
 
     def end(self, *, now: bool) -> None:
-        """Lets the thread end when it has worked on all that was put; ``now``: on the item under way."""
+        """Ends the thread after all items that were put; ``now``: after the item under way."""
         self.stopping = self.stopping or now
         self._waiting.put(None)
 
@@ -105,11 +108,11 @@ class Background(Generic[T]):
         try:
             self._inside.threads.append(me)
             if self._allowed is not None:
-                # Where its maker is pinned, it would be so too. Those cores may have gone: then it is slower.
+                # A thread inherits the cores of its maker, which may be pinned. If these cores are gone, it keeps them.
                 with suppress(OSError):
                     os.sched_setaffinity(0, self._allowed)
             self._work_on()
-        except BaseException as raised:  # whatever it is, it belongs to the user, who would wait for ever
+        except BaseException as raised:  # of any kind: without it the user would wait for ever
             error = raised
         finally:
             try:
@@ -122,19 +125,19 @@ class Background(Generic[T]):
         while (item := self._waiting.get()) is not None and not self.stopping:
             if not self._work(item):
                 break
-            del item  # which would be one more in memory while nothing comes
+            del item  # or it would stay in memory while the thread waits for the next
 
     def discard(self) -> None:
-        """Once the thread has ended, and nothing is put any more: lets go of what waits."""
+        """Removes the items that wait. The thread has ended, and nothing is put any more."""
         while not self._waiting.empty():
             self._waiting.get()
 
 
 class BackgroundWriter:
-    """Calls ``write`` with each batch, in their order, in a thread on the cores ``allowed``. The first exception that
-    it raises goes to ``failed``, in that thread; from then on batches are dropped.
+    """Calls ``write`` with each batch, in their order, in a thread on the cores ``allowed``.
 
-    Begins with ``start``, and ends with ``close`` or ``drop``, after which nothing may be put.
+    The first exception of ``write`` is passed to ``failed``, in that thread. From then on batches are dropped.
+    ``start`` starts the thread, ``close`` or ``drop`` ends it. Nothing may be put after that.
     """
 
     def __init__(
@@ -147,10 +150,10 @@ class BackgroundWriter:
     ) -> None:
         self._write = write
         self._failed = failed
-        #: Of batches that wait, and of the one under way.
+        #: The size of the batches that wait and of the one under way.
         self._bytes = 0
         self._over = False
-        # The lock is entered by itself: an interrupt in the condition's own way in would leave it locked.
+        # Methods enter the lock and not the condition: an interrupt while a condition is entered leaves it locked.
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._background = Background(self._work, self._ended, name, allowed=allowed, inside=inside)
@@ -158,28 +161,33 @@ class BackgroundWriter:
     def start(self) -> None:
         self._background.start()
 
+    @property
+    def is_this_thread(self) -> bool:
+        """Whether the calling thread is its thread."""
+        return self._background.thread is threading.current_thread()
+
     def put(self, batch: Batch) -> None:
-        """Hands a batch over, whose memory must stay as it is. Waits while too much waits already."""
+        """Hands a batch over, whose memory must not be changed. Waits while ``MAXIMUM_BYTES`` or more wait."""
         with self._lock:
-            self._changed.wait_for(lambda: self._bytes < MOST_BYTES or self._over)
+            self._changed.wait_for(lambda: self._bytes < MAXIMUM_BYTES or self._over)
             if self._over:
                 return
             self._background.put(batch)
             self._bytes += batch.nbytes
 
     def settle(self) -> None:
-        """Waits until all that was put has been worked on, or dropped."""
+        """Waits until all batches that were put have been written, or dropped."""
         with self._lock:
-            # Less than none where an interrupt came between putting a batch and counting it.
+            # Below 0 after an interrupt between putting a batch and counting it.
             self._changed.wait_for(lambda: self._bytes <= 0 or self._over)
 
     def close(self) -> None:
-        """Ends the thread when it has worked on all that was put, and waits for that."""
+        """Ends the thread after all batches that were put, and waits for that."""
         self._background.end(now=False)
         self._background.join()
 
     def drop(self) -> None:
-        """Ends the thread without what waits: at most the batch under way is waited for."""
+        """Ends the thread after the batch under way, and waits for that. Batches that wait are dropped."""
         self._background.end(now=True)
         self._background.join()
 
@@ -195,7 +203,7 @@ class BackgroundWriter:
             if isinstance(error, Exception):
                 self._failed(error)
             elif error is not None:
-                # What it had in hand is gone: nobody may take the work for done.
+                # The batch under way is lost: the work must not look complete.
                 failure = EngineError(f"the thread {self._background.thread.name!r} ended by {error!r}")
                 failure.__cause__ = error
                 self._failed(failure)
@@ -206,31 +214,32 @@ class BackgroundWriter:
             self._background.discard()
 
 
-class BackgroundReader(Generic[Room, T]):
-    """What ``make`` makes of each room, made by a thread, as much ahead of ``get`` as there are ``rooms``.
+class BackgroundReader(Generic[Buffer, T]):
+    """A thread calls ``make`` with each buffer, and ``get`` returns what it makes. The thread is ahead of ``get`` by as
+    many items as there are ``buffers``.
 
-    ``make`` returns None at the end. ``close`` is called in the thread, when it ends: then, on an error, with ``close``
-    of this object, or when this object is forgotten. ``interrupt`` ends a wait of ``make``, as far as it can. None of
-    the three may hold this object. ``last_first``: the room given back last is used first.
+    ``make`` returns None at the end. The thread calls ``close`` when it ends: after the last item, after an error,
+    after ``close`` of this object, or after this object was garbage collected. ``interrupt`` ends a wait of ``make``,
+    where it can. None of the three may hold this object. ``last_first``: the buffer given back last is used first.
     """
 
     _under_way: ClassVar[weakref.WeakSet[Background[Any]]] = weakref.WeakSet()
 
     def __init__(
         self,
-        make: Callable[[Room], T | None],
+        make: Callable[[Buffer], T | None],
         close: Callable[[], None],
-        rooms: Iterable[Room],
+        buffers: Iterable[Buffer],
         name: str,
         *,
         interrupt: Callable[[], None] | None = None,
         last_first: bool = False,
     ) -> None:
-        # An item, an error, or None at the end. Bounded by the rooms.
+        # An item, an error, or None at the end. The number of buffers bounds it.
         made: queue.SimpleQueue[T | BaseException | None] = queue.SimpleQueue()
 
-        def work(room: Room) -> bool:
-            item = make(room)
+        def work(buffer: Buffer) -> bool:
+            item = make(buffer)
             if item is not None:
                 made.put(item)
             return item is not None
@@ -247,15 +256,15 @@ class BackgroundReader(Generic[Room, T]):
         #: Whether ``get`` has come to the end, or raised.
         self.is_over = False
         self._background = background = Background(work, ended, name, last_first=last_first)
-        for room in rooms:
-            background.put(room)
-        self._under_way.add(background)  # before it begins: what it runs may ask
+        for buffer in buffers:
+            background.put(buffer)
+        self._under_way.add(background)  # before the start: what it runs may call ``threads``
         background.start()
         self._finalizer = weakref.finalize(self, _forget, background, interrupt)
 
     @classmethod
     def threads(cls) -> int:
-        """How many such threads run."""
+        """The number of such threads that run."""
         return len(cls._under_way)
 
     @property
@@ -264,16 +273,16 @@ class BackgroundReader(Generic[Room, T]):
 
     @property
     def is_open(self) -> bool:
-        """True until it is closed."""
+        """Whether it has not been closed."""
         return self._finalizer.alive
 
     @property
     def stopping(self) -> bool:
-        """Whether it has been closed before its end."""
+        """Whether it was closed before its end."""
         return self._background.stopping
 
     def get(self) -> T | None:
-        """The next item; None at the end, or where it was closed. An error comes where the item would have come."""
+        """The next item; None at the end, or after ``close``. Raises what ``make`` raised, in place of its item."""
         if self.is_over:
             return None
         item = self._made.get()
@@ -287,12 +296,12 @@ class BackgroundReader(Generic[Room, T]):
                 del item  # which holds this frame
         return item
 
-    def give_back(self, room: Room) -> None:
-        """Room for one more."""
-        self._background.put(room)
+    def give_back(self, buffer: Buffer) -> None:
+        """The buffer may be used for another item."""
+        self._background.put(buffer)
 
     def close(self) -> None:
-        """Stops the thread and waits for it: at most for the item under way."""
+        """Stops the thread, and waits for it: for the item under way at most."""
         if self._finalizer.detach() is not None:
             _stop(self._background, self._interrupt)
         self._background.join()
@@ -307,6 +316,6 @@ def _stop(background: Background[Any], interrupt: Callable[[], None] | None) -> 
 
 def _forget(background: Background[Any], interrupt: Callable[[], None] | None) -> None:
     _stop(background, interrupt)
-    # The garbage collector may have found the user in such a thread: in this one, or in one that it waits for.
+    # The garbage collector may run in such a thread: in this one, or in one that this one waits for.
     if not isinstance(threading.current_thread(), _Thread):
         join(background.thread)

@@ -189,5 +189,17 @@ class HandlerError(StrandError):
         self.reason = reason
 
 
+class SinkError(StrandError):
+    """A sink that ``out=`` gave to an output raised (``strand.Sink``).
+
+    ``output``: the output's name, ``method``: ``"write"``, ``"close"`` or ``"abort"``. ``__cause__`` is the exception.
+    """
+
+    def __init__(self, output: str, method: str, reason: str) -> None:
+        super().__init__(f"output {output!r}: {method} of its sink failed: {reason}")
+        self.output = output
+        self.method = method
+
+
 class EngineError(StrandError):
     """An invariant of the engine does not hold. This is a defect of strand: please report it with the message."""

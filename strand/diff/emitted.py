@@ -16,7 +16,7 @@ from strand.diff.tables import PIECE, Columns, Table
 from strand.dispatch.dispatcher import Dispatcher
 from strand.output.records import NO_FEED
 from strand.replaying.fingerprint_file import OutputState
-from strand.replaying.run import tell_feeds
+from strand.replaying.run import add_feed_column
 from strand.ticks import joined
 
 __all__ = ["RecordParting", "narrow_outputs"]
@@ -110,7 +110,7 @@ def _run_again(parting: Parting, side: int, source: Sequence[str] | None, load: 
         dispatcher = Dispatcher(ticks.names(), handlers=handlers, workers=1, cores=None)
         kept = {output.name: _Kept(output) for output in parting.outputs if output.name in dispatcher.outputs}
         dispatcher.outputs.digest_all()
-        ticks.tick_feeds = tell_feeds(ticks.feed, dispatcher.outputs)
+        ticks.tick_feeds = add_feed_column(ticks.feed, dispatcher.outputs)
         recorded = {output.name: (output.a, output.b)[side] for output in parting.outputs}
         with dispatcher:
             _publish(dispatcher, ticks, by, kept)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,6 +18,7 @@ from strand.handlers.bound import BindContext
 from strand.output.books import Books
 from strand.output.outputs import Outputs
 from strand.output.rows import RowMemory, Rows
+from strand.output.sink import Destination
 from strand.symbols import SymbolTable
 from strand.threads import Inside
 
@@ -53,7 +53,7 @@ class RunBase:
         *,
         reader: RecordReader,
         feed: TicksAre | None,
-        out: Mapping[str, str | os.PathLike[str]] | None,
+        out: Mapping[str, Destination] | None,
         escape_formulas: bool,
     ) -> None:
         self._table = SymbolTable(symbols)
@@ -64,9 +64,7 @@ class RunBase:
         )
         self._orders = OrderWatch(self._handlers, self._handler_of_symbol)
         self._inside = Inside()
-        self._outputs = Outputs(
-            self._handlers, self._table, out or {}, inside=self._inside, escape_formulas=escape_formulas
-        )
+        self._outputs = Outputs(self._handlers, self._table, out, inside=self._inside, escape_formulas=escape_formulas)
         #: Each handler's, by the numbers that emitted records know them by.
         self._output_numbers = [self._outputs.numbers(h) for h in self._handlers]
 

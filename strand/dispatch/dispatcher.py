@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from types import TracebackType
@@ -33,6 +32,7 @@ from strand.dispatch.workers import Workers
 from strand.errors import ConfigurationError, HandlerError
 from strand.handlers import HandlerLike
 from strand.options import options_of, refuse_unknown
+from strand.output.sink import Destination
 from strand.stats import Statistics
 from strand.ticks import TICK
 
@@ -65,7 +65,8 @@ class Dispatcher(RunBase):
     publisher must never be held up by a handler. ``memory_bytes`` bounds the blocks of all queues together (by
     default 64 strands at their bound, and more); when they are used up, publishing waits whatever ``on_full`` says.
 
-    ``out``: files for outputs that handlers emit to, by name; the others are collected in memory (``outputs``).
+    ``out``: files, or sinks of your own (``strand.Sink``), for outputs that handlers emit to, by name; the others are
+    collected in memory (``outputs``).
     ``escape_formulas``: in CSV files a text cell that a spreadsheet would run (it begins with ``=``, ``+``, ``-``,
     ``@``, a tab or a carriage return) is written behind an apostrophe.
     ``output_memory``: bytes emitted and not merged yet beyond which publishing waits. In a replay of several merged
@@ -110,7 +111,7 @@ class Dispatcher(RunBase):
         publisher_drains: bool = True,
         max_publishers: int = 8,
         memory_bytes: int | None = None,
-        out: Mapping[str, str | os.PathLike[str]] | None = None,
+        out: Mapping[str, Destination] | None = None,
         escape_formulas: bool = False,
         output_memory: int = 1 << 26,
         attachable: bool = False,

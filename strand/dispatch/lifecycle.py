@@ -51,6 +51,7 @@ class Lifecycle:
         self._engine = state.engine
         self._outputs = state.outputs
         self._inside = state.inside
+        self._dropped: weakref.finalize[..., Lifecycle] | None = None
         self._close_lock = threading.Lock()
         self._stop_failure: HandlerError | None = None
         self._closed = False
@@ -72,10 +73,10 @@ class Lifecycle:
         state = self._state
         try:
             self._outputs.start(self._engine, allowed=merging_cores(self._cores.allowed, state.cores))
-            _live.add(self)
             # Its threads hold the engine, and not the dispatcher.
             self._dropped = weakref.finalize(self, _drop, state)
             self._dropped.atexit = False
+            _live.add(self)
             self._workers.start()
             if state.cores is not None:
                 state.cores, refused = self._workers.pin(state.cores, must=self._cores.are_given)
@@ -85,7 +86,7 @@ class Lifecycle:
                     warnings.warn(f"{state.unpinned}; cores=None asks for that", RuntimeWarning, stacklevel=4)
         except BaseException:
             # __exit__ runs only after __enter__ has returned, so the stop is done here.
-            self._close(drained=False)
+            self._close(drained=False, started=False)
             raise
 
     def stop(self, *, drain: bool, timeout_s: float | None) -> bool:
@@ -124,7 +125,7 @@ class Lifecycle:
         warn_of_unpriced(makers)
         return drained and self._state.abandoned == 0
 
-    def _close(self, *, drained: bool) -> None:
+    def _close(self, *, drained: bool, started: bool = True) -> None:
         state = self._state
         state.closing = True
         self._engine.stop()
@@ -137,7 +138,7 @@ class Lifecycle:
             if not self._closed:
                 self._closed = True
                 _live.discard(self)
-                if state.threads:
+                if self._dropped is not None:
                     self._dropped.detach()
                 state.abandoned = self._engine.totals()["pending"]
                 ended = False
@@ -149,14 +150,15 @@ class Lifecycle:
                 finally:
                     self._engine.hide()
                     # Also where an interrupt comes in a handler's end: who waits for outputs has to hear of it.
-                    self._outputs.finish(complete=drained and ended)
+                    self._outputs.finish(complete=drained and ended, started=started)
                     self._rows.keep()
         self._calls.end()
 
     def forget(self) -> None:
         """In the child of a fork: threads stay behind, and a wait for one would have no end."""
         self._state.forked = self._state.closing = True
-        self._dropped.detach()
+        if self._dropped is not None:
+            self._dropped.detach()
         self._outputs.forget()
 
 

@@ -1,7 +1,7 @@
-"""What a run gives back: rows, and the records that handlers emit, in order, in memory and in files.
+"""The results of a run: rows, and the records that handlers emit, in order, in memory, in files and in users' sinks.
 
-The marks of records are here for users: ``number`` is AT_TIMER or AT_END, ``sequence`` NO_SEQUENCE, ``feed`` NO_FEED
-where a record came of no tick, or of one that has none.
+These values are for users. A record that no tick emitted has AT_TIMER or AT_END as its ``number``, NO_SEQUENCE as its
+``sequence``, and NO_FEED as its ``feed``. So has a record whose tick has no sequence, or no feed.
 """
 
 from __future__ import annotations

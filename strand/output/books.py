@@ -1,4 +1,4 @@
-"""Books, asked after their ticks: levels, orders, queue positions."""
+"""Order books: levels, orders and queue positions."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["DEPTH_LEVEL", "LEVEL", "ORDER", "Book", "Books", "DepthBook"]
 
 
 class _Levels:
-    """What every book answers, by the memory that keeps it. Answers are copies, in units of the ticks.
+    """The questions that every book answers. Answers are copies, in units of the ticks.
 
-    Ask while nothing of the symbol is being handled: after ``drain`` with nothing published since, while its strand is
-    paused, or after the stop.
+    Ask while no handler of the symbol runs: after ``drain`` with nothing published since, while its strand is paused,
+    or after the stop.
     """
 
     def __init__(self, symbol: str, index: int, memory: BookMemory | DepthMemory, row: Any) -> None:
@@ -60,14 +60,14 @@ class Book(_Levels):
     """
 
     def __init__(self, symbol: str, index: int, memory: BookMemory, row: Any, *, place: int | None = None) -> None:
-        """``place``: of the publisher whose book it is; None: all publishers'."""
+        """``place``: the place of the book's publisher; None: the book is that of all publishers."""
         super().__init__(symbol, index, memory, row)
         self._memory = memory
         self._place = place
 
     @property
     def publishers(self) -> tuple[int, ...]:
-        """The ids of those who published the symbol, in the order they came in; none in feeds but Databento's."""
+        """The ids of the symbol's publishers, in the order they first came; empty for feeds other than Databento's."""
         return tuple(self._memory.publishers(self._index))
 
     def publisher(self, publisher_id: int) -> Book:
@@ -97,7 +97,8 @@ class Book(_Levels):
         return self._memory.orders(self._index, _letter(side), self._memory.counts(self._index, place)[2], place)
 
     def order(self, order_id: int) -> np.void | None:
-        """One resting order, a record of ``ORDER`` with what is ahead of it in its queue; None: it does not rest.
+        """One resting order: a record of ``ORDER``, with the orders and size before it in its queue. None: it does not
+        rest.
 
         Raises ConfigurationError where there are several publishers: ask for one's book by ``publisher(id)``.
         """
@@ -126,7 +127,7 @@ class Book(_Levels):
 
 
 def _merged(found: Sequence[npt.NDArray[Any]], letter: str) -> npt.NDArray[Any]:
-    """Levels of several books, best first; those of one price are one."""
+    """Levels of several books, best first. Levels of one price are added up."""
     every = np.concatenate(found)
     prices, at = np.unique(every["price"], return_inverse=True)
     made = np.zeros(len(prices), LEVEL)
@@ -203,12 +204,12 @@ class Books:
 
     @property
     def bytes(self) -> int:
-        """Memory that the books take, for orders, levels and indexes, used or at hand."""
+        """Memory that the books take, for orders, levels and indexes, used or reserved."""
         return sum(memory.bytes for memory in self._memories if memory is not None)
 
     @property
     def order_bytes(self) -> int:
-        """Of ``bytes``, what orders and their indexes take; the rest is levels, and 64 bytes a symbol."""
+        """The part of ``bytes`` that orders and their indexes take. Levels take the rest, and 64 bytes per symbol."""
         return sum(memory.order_bytes for memory in self._memories if isinstance(memory, BookMemory))
 
 

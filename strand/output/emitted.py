@@ -1,4 +1,4 @@
-"""Records that handlers emitted, as an array that knows what its numbers mean."""
+"""Records that handlers emitted, as an array that knows the units of its numbers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["EmittedRecords"]
 
 
 class EmittedRecords(np.ndarray[Any, Any]):
-    """A structured array of records, shape (n,), whose numbers are exact integers; ``units`` says of what.
+    """A structured array of records, shape (n,), whose numbers are exact integers in ``units``.
 
-    A part of it, as ``records[10:20]``, knows as much; a field of it is a plain array.
+    A slice, as ``records[10:20]``, is one too. A field is a plain array.
     """
 
     _shown: Table | None = None
@@ -25,7 +25,7 @@ class EmittedRecords(np.ndarray[Any, Any]):
 
     @classmethod
     def of(cls, records: npt.NDArray[Any], table: Table, names: Sequence[str]) -> EmittedRecords:
-        """The same memory, with what its fields mean and the symbols' names by ``instrument_id``."""
+        """A view of the same memory, with the units of its fields and the symbols' names by ``instrument_id``."""
         found = records.view(cls)
         found._shown, found._names = table, names
         return found
@@ -34,7 +34,7 @@ class EmittedRecords(np.ndarray[Any, Any]):
         self._shown, self._names = getattr(other, "_shown", None), getattr(other, "_names", ())
 
     def __getitem__(self, key: Any) -> Any:
-        # A field of records is none of records.
+        # A field of records is a plain array.
         return self.view(np.ndarray)[key] if isinstance(key, str | list) else super().__getitem__(key)
 
     @property

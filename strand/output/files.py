@@ -1,7 +1,7 @@
-"""Files that outputs are written to: Parquet, Arrow IPC, npy and CSV, by the name's ending.
+"""Sinks that are files: Parquet, Arrow IPC, npy and CSV, by the ending of the name.
 
 Parquet, Arrow and CSV are tables in natural units (:mod:`strand.output.tables`); npy has the exact integers.
-The same records give the same bytes, however they come in batches. A file has its name only once it is complete.
+The same records give the same bytes, however they come in batches.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import numpy.lib.recfunctions as rfn
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds.io.atomic_write import atomic_write
+from strand.output.sink import Sink
 from strand.output.tables import FORMULA_STARTS, Table, arrow_column
 
 if TYPE_CHECKING:
@@ -25,26 +26,19 @@ if TYPE_CHECKING:
 
 __all__ = ["SUFFIXES", "OutputFile", "check_path"]
 
-#: Rows of a row group or record batch; and of what is put into columns at a time, which a cache holds.
+#: Rows of a row group or record batch, and rows that are put into columns at a time: these fit into a cache.
 GROUP_ROWS, PART_ROWS = 1 << 16, 1 << 12
 
 
-class _Writer(Protocol):
-    """Writes batches of records into an open file."""
-
-    def write(self, batch: npt.NDArray[Any]) -> None: ...
-
-    def close(self) -> None: ...
-
-    def give_up(self) -> None: ...
-
-
 class OutputFile:
-    """A file being written for records of a dtype, in the form its ending says.
+    """A sink that writes records of a dtype to a file, in the format of its ending. The file has its name once it is
+    closed.
 
-    ``dtype``: with what its fields declare. ``size_unit``: what 1 in a size is worth. ``escape_formulas``: see
-    ``escaped_formula``. Raises FeedError where the file cannot be created, or the disk does not take it, and
-    ConfigurationError where a table would have a size whose unit nobody knows.
+    ``dtype``: with what its fields declare. ``size_unit``: what 1 in a size is worth, None: nobody knows.
+    ``escape_formulas``: in CSV, text that a spreadsheet would run is written behind an apostrophe.
+
+    Raises FeedError where the file cannot be created, or the disk does not take it. Raises ConfigurationError for a
+    table with a size whose unit nobody knows. A method that raises has removed the file.
     """
 
     def __init__(
@@ -58,7 +52,7 @@ class OutputFile:
     ) -> None:
         self._stack = ExitStack()
         self._path = path
-        self._writer: _Writer | None = None
+        self._writer: Sink | None = None
         file = self._stack.enter_context(atomic_write(path))
         with self._failing():
             escapes = escape_formulas and _suffix(path) == ".csv"
@@ -78,28 +72,28 @@ class OutputFile:
             self._writer.close()
         self._stack.close()
 
-    def give_up(self) -> None:
+    def abort(self) -> None:
         """Leaves no file; what had the name before stays."""
         if self._writer is not None:
-            self._writer.give_up()
-        with suppress(_GivenUp):
-            self._stack.__exit__(_GivenUp, _GivenUp(), None)
+            self._writer.abort()
+        with suppress(_Aborted):
+            self._stack.__exit__(_Aborted, _Aborted(), None)
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """A block whose errors take the file away; those of the system become FeedErrors."""
+        """A block whose errors remove the file. Errors of the system become FeedErrors."""
         try:
             yield
         except OSError as error:
-            self.give_up()
+            self.abort()
             raise FeedError(f"cannot be written: {error.strerror or error}", path=self._path) from error
         except BaseException:
-            self.give_up()
+            self.abort()
             raise
 
 
-class _GivenUp(Exception):  # noqa: N818 - nothing went wrong
-    """Ends atomic_write's block without a file."""
+class _Aborted(Exception):  # noqa: N818 - no error
+    """Ends the block of ``atomic_write`` without a file."""
 
 
 def _suffix(path: Path) -> str:
@@ -107,8 +101,8 @@ def _suffix(path: Path) -> str:
 
 
 def check_path(path: Path) -> None:
-    """Raises ConfigurationError for a name without a known ending or in no folder, MissingExtraError where the package
-    that writes it is not installed."""
+    """Raises ConfigurationError for a name without a known ending or in no folder, MissingExtraError where pyarrow is
+    needed and not installed."""
     suffix = _suffix(path)
     if suffix not in _WRITERS:
         raise ConfigurationError(f"out: {path} does not end in one of {', '.join(SUFFIXES)}")
@@ -131,7 +125,7 @@ def _pyarrow(suffix: str) -> Any:
 
 
 class _Npy:
-    """One structured array. Its header says how many, so it is written again at the end."""
+    """One structured array. Its header has the number of records, so it is written again at the end."""
 
     def __init__(self, file: BinaryIO, table: Table, names: SymbolTable) -> None:  # noqa: ARG002
         self._file = file
@@ -155,15 +149,15 @@ class _Npy:
     def close(self) -> None:
         self._file.seek(0)
         self._header()
-        # numpy leaves room for more digits; a header of another length would have overwritten records.
+        # numpy pads the header for more digits. A longer header would have overwritten records.
         assert self._file.tell() == self._start
 
-    def give_up(self) -> None:
-        """Nothing waits to be written."""
+    def abort(self) -> None:
+        """Keeps no records that would have to be discarded."""
 
 
 class _Arrow:
-    """What pyarrow writes, in tables of GROUP_ROWS, so that nothing shows how records came in batches."""
+    """A file that pyarrow writes, in tables of GROUP_ROWS: they do not depend on how records came in batches."""
 
     def __init__(
         self, file: BinaryIO, table: Table, names: SymbolTable, make: Callable[[Any, BinaryIO, Any], Any]
@@ -177,7 +171,7 @@ class _Arrow:
         self._writer = make(self._pa, file, self._group().schema)
 
     def _group(self) -> Any:
-        """What waits, as an Arrow table."""
+        """The records that wait, as an Arrow table."""
         records = {name: column[: self._n] for name, column in self._columns.items()}
         found: dict[str, Any] = {}
         for name, column in self._table.columns(records).items():
@@ -206,77 +200,78 @@ class _Arrow:
         self._flush()
         self._writer.close()
 
-    def give_up(self) -> None:
-        """A Parquet writer would try to write the file's end when it is collected."""
+    def abort(self) -> None:
+        """Without this a Parquet writer would write the end of the file when it is garbage collected."""
         if isinstance(self._writer, self._pa.parquet.ParquetWriter):
             self._writer.is_open = False
 
 
 class _Symbols:
-    """Symbols' names as Arrow arrays, looked up once each."""
+    """The names of symbols as Arrow arrays. Each name is looked up once."""
 
     def __init__(self, pa: Any, table: SymbolTable) -> None:
         self._pa = pa
         self._table = table
         self._words = _texts(pa, [])
-        #: By key: one more than the place of its name among the words.
+        #: By key: 1 more than the place of its name among the words; 0: not looked up yet.
         self._place = np.zeros(0, np.uint32)
 
     def of(self, keys: npt.NDArray[np.uint32]) -> Any:
         """The names for keys of shape (n,)."""
-        most = int(keys.max(initial=0))
-        if most >= len(self._place):
-            self._place = np.concatenate([self._place, np.zeros(most + 1, np.uint32)])
+        maximum = int(keys.max(initial=0))
+        if maximum >= len(self._place):
+            self._place = np.concatenate([self._place, np.zeros(maximum + 1, np.uint32)])
         words, places = self._words, self._place[keys]
         if not places.all():
             new = np.unique(keys[places == 0])
             named = np.array([self._table.has_name(key) for key in new.tolist()], bool)
             self._words = self._with(new[named])
-            # Those that have no name yet may have one by the next time.
+            # Symbols without a name yet may have one in the next batch.
             words = self._with(new[~named])
             places = self._place[keys]
             self._place[new[~named]] = 0
         return words.take(_numbers(self._pa, places - 1))
 
     def _with(self, keys: npt.NDArray[np.uint32]) -> Any:
-        """The words, and behind them those of more keys, which are given their places."""
+        """The words, followed by the names of more keys. Sets the places of these keys."""
         self._place[keys] = len(self._words) + 1 + np.arange(len(keys))
         return self._pa.concat_arrays([self._words, _texts(self._pa, [self._table.name(key) for key in keys.tolist()])])
 
 
 def _numbers(pa: Any, values: npt.NDArray[Any]) -> Any:
-    """Over the same memory. pyarrow's own way imports pandas first, where that is installed: a third of a second."""
+    """An Arrow array over the same memory. ``pyarrow.array`` would import pandas, where it is installed, which takes a
+    third of a second."""
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
 
 
 def _texts(pa: Any, words: list[str]) -> Any:
-    """Likewise."""
+    """An Arrow array of text, likewise without pandas."""
     packed = [word.encode() for word in words]
     ends = np.zeros(len(packed) + 1, np.int32)
     np.cumsum([len(word) for word in packed], out=ends[1:])
     return pa.StringArray.from_buffers(len(packed), pa.py_buffer(ends), pa.py_buffer(b"".join(packed)))
 
 
-def _parquet(file: BinaryIO, table: Table, names: SymbolTable) -> _Writer:
+def _parquet(file: BinaryIO, table: Table, names: SymbolTable) -> Sink:
     return _Arrow(file, table, names, _parquet_writer)
 
 
 def _parquet_writer(pa: Any, to: BinaryIO, schema: Any) -> Any:
-    # A market's numbers repeat too seldom for dictionaries of them: those take a third of the time, and more room.
-    # Neighbours' are near each other: differences take less of both.
+    # A market's numbers repeat too seldom for dictionaries, which take a third of the time, and more space.
+    # Neighbouring numbers are close: to write differences takes less time and less space.
     texts = [field.name for field in schema if field.type == pa.string()]
     whole = (pa.types.is_integer, pa.types.is_timestamp)
     near = {field.name: "DELTA_BINARY_PACKED" for field in schema if any(kind(field.type) for kind in whole)}
     return pa.parquet.ParquetWriter(to, schema, compression="zstd", use_dictionary=texts, column_encoding=near)
 
 
-def _ipc(file: BinaryIO, table: Table, names: SymbolTable) -> _Writer:
+def _ipc(file: BinaryIO, table: Table, names: SymbolTable) -> Sink:
     return _Arrow(file, table, names, lambda pa, to, schema: pa.ipc.new_file(to, schema))
 
 
 def _csv(
     file: BinaryIO, table: Table, names: SymbolTable, make: Callable[[Any, BinaryIO, Any], Any] | None = None
-) -> _Writer:
+) -> Sink:
     wide = [name for name in table.plain.names or () if table.plain[name].ndim]
     if wide:
         raise ConfigurationError(
@@ -285,12 +280,12 @@ def _csv(
     return _Arrow(file, table, names, make or _Csv)
 
 
-def _csv_escaped(file: BinaryIO, table: Table, names: SymbolTable) -> _Writer:
+def _csv_escaped(file: BinaryIO, table: Table, names: SymbolTable) -> Sink:
     return _csv(file, table, names, _EscapedCsv)
 
 
 class _Csv:
-    """Times are text, as ISO 8601 has them, in UTC: pyarrow's own way with a zone takes six times as long."""
+    """Times are text in ISO 8601, in UTC. pyarrow's own conversion with a zone takes six times as long."""
 
     def __init__(self, pa: Any, to: BinaryIO, schema: Any) -> None:
         of = {field.name: pa.string() if pa.types.is_timestamp(field.type) else field.type for field in schema}
@@ -313,7 +308,7 @@ class _Csv:
 
 
 class _EscapedCsv(_Csv):
-    """Text cells are such as no spreadsheet runs."""
+    """No spreadsheet runs a text cell."""
 
     def write_table(self, table: Any) -> None:
         texts = self._pa.types.is_string
@@ -327,7 +322,7 @@ class _EscapedCsv(_Csv):
         return compute.if_else(runs, compute.binary_join_element_wise("'", column, ""), column)
 
 
-_WRITERS: Mapping[str, Callable[[BinaryIO, Table, SymbolTable], _Writer]] = {
+_WRITERS: Mapping[str, Callable[[BinaryIO, Table, SymbolTable], Sink]] = {
     ".parquet": _parquet,
     ".arrow": _ipc,
     ".feather": _ipc,

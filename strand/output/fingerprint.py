@@ -5,8 +5,8 @@ fields, without the padding between them. The digests of all symbols are added a
 not depend on how symbols are numbered, and where a few symbols changed it is brought up to date by those alone. A
 fingerprint is BLAKE2b over that sum and the outputs' digests.
 
-It tells runs apart that differ by accident. It is no signature: who tries to may find two runs with one fingerprint.
-BLAKE2b comes with Python, is as fast as the calls that lead to it on rows of this size, and is the same everywhere.
+It tells runs apart that differ by accident. It is no signature: two runs with one fingerprint can be made on purpose.
+BLAKE2b comes with Python and is the same everywhere. On rows of this size it takes as long as the calls around it.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ __all__ = [
 ]
 
 DIGEST_BYTES: Final = 16
-#: Ticks that wait to be hashed: a symbol's together cost far less than one by one.
+#: Ticks that wait to be hashed: to hash a symbol's ticks together costs far less than one by one.
 HELD_TICKS: Final = 1 << 18
-#: Records of an output that are brought together at once, which stay in a cache.
+#: Records of an output that are packed at a time: they fit into a cache.
 PART_RECORDS: Final = 4096
 Digests = npt.NDArray[np.uint64]
 
 
 class Names(Protocol):
-    """What gives a symbol's name for its index."""
+    """The names of symbols by their index."""
 
     def __getitem__(self, index: int, /) -> str: ...
 
@@ -70,7 +70,7 @@ def packed(rows: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 
 
 def _assign(out: npt.NDArray[Any], rows: npt.NDArray[Any]) -> None:
-    """The fields that ``out`` has, one by one: numpy copies a whole record much more slowly."""
+    """Copies the fields that ``out`` has one by one: numpy copies whole records much more slowly."""
     for name in out.dtype.names or ():
         if out.dtype[name].names is None:
             out[name] = rows[name]
@@ -79,7 +79,7 @@ def _assign(out: npt.NDArray[Any], rows: npt.NDArray[Any]) -> None:
 
 
 def row_head(layout: np.dtype[Any]) -> bytes:
-    """What stands for a row's layout in its digest: names and types of the fields."""
+    """The bytes that stand for a row's layout in its digest: from the names and types of the fields."""
     return blake2b(repr(layout.descr).encode(), digest_size=8).digest()
 
 
@@ -118,7 +118,7 @@ class OutputDigest:
         self._hash = blake2b(row_head(layout), digest_size=DIGEST_BYTES)
         self._names = names
         self._name_ids = np.zeros(len(names), np.uint64)
-        # What stands for a record: its symbol's name, where there are names, and its fields without padding.
+        # A record is hashed as its symbol's name, where there are names, and its fields without padding.
         self._part = np.zeros(PART_RECORDS, [*([("name", "<u8")] if len(names) else []), ("record", layout)])
 
     def add(self, records: npt.NDArray[Any]) -> None:
@@ -131,7 +131,7 @@ class OutputDigest:
         part = self._part[: len(records)]
         into = part["record"]
         if records.dtype == into.dtype:
-            # Without padding to leave out. As one field, which numpy copies at one go.
+            # There is no padding to leave out. As one field numpy copies a record at once.
             into.view(f"V{into.itemsize}")[:] = records.view(f"V{into.itemsize}")
         else:
             _assign(into, records)
@@ -164,10 +164,10 @@ def fingerprint_of(total: npt.NDArray[np.uint64], outputs: Mapping[str, OutputDi
 
 
 class RowBytes:
-    """The rows of all symbols as bytes, looked at again and again: says which have changed since the last look.
+    """The rows of all symbols as bytes. ``changed`` gives those that differ from its last call.
 
-    Symbols count that had a tick, or whose row is not all zeros: indices that a feed keeps free do not, and the digest
-    of one that is as if it had never been is zero.
+    Only symbols count that had a tick, or whose row is not all zeros. So indices that a feed keeps free do not count.
+    Their digest is zero, as is that of a symbol whose row and ticks are back at their beginning.
     """
 
     def __init__(self, rows: Rows) -> None:
@@ -178,10 +178,10 @@ class RowBytes:
     def changed(
         self, names: Names, counts: npt.NDArray[np.int64], touched: npt.NDArray[np.bool_] | None = None
     ) -> Iterator[tuple[list[int], Digests]]:
-        """A handler at a time, the indices of symbols that differ from the last look, and their digests now.
+        """For each handler, the indices of its symbols that differ from the last call, and their digests now.
 
-        ``counts``: ticks by symbol, ``touched`` those to give though their row is as it was; at the first look all
-        that had a tick.
+        ``counts``: ticks by symbol. ``touched``: symbols to give although their row is the same; None, for the first
+        call: all that had a tick.
         """
         for number, (at, view) in enumerate(self._rows.by_handler()):
             now = packed(view)
@@ -205,10 +205,10 @@ def fingerprint_of_rows(
 
 
 class Running:
-    """Digests of each symbol's ticks as they come: of all of them so far, wherever it is asked.
+    """Digests of each symbol's ticks so far.
 
-    The ticks' ``instrument_id`` is left out: it numbers the symbols of one feed. Takes about half a KB a symbol, and
-    keeps up to ``HELD_TICKS`` ticks to take in at one go.
+    The ticks' ``instrument_id`` is left out, because it numbers the symbols of one feed. It takes about half a KB per
+    symbol, and keeps up to ``HELD_TICKS`` ticks to hash them together.
     """
 
     def __init__(self, key: str = "instrument_id") -> None:
@@ -232,7 +232,7 @@ class Running:
         keys = ticks[self._key].copy()
         ticks[self._key] = 0
         order = np.argsort(keys, kind="stable")
-        # numpy copies records field by field, unless they look like one field.
+        # numpy copies records field by field, unless they are viewed as one field.
         size = ticks.dtype.itemsize
         data = ticks.view(f"V{size}")[order].tobytes()
         keys = keys[order]

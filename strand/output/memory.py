@@ -1,5 +1,5 @@
-"""Memory for what outputs hand out, which outlives their run: pages that are new to the process cost more than merging
-what comes to lie in them."""
+"""Memory for outputs' batches. It is kept for the next run: pages that are new to the process cost more than merging
+the records that are written to them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from strand.ticks import joined
 
 __all__ = ["PIECE_BYTES", "Memory", "as_one"]
 
-#: Bytes of a piece: a huge page, which comes in at once, where 512 small ones cost more than copying the records; and
-#: of all memory that nobody uses any more and that is kept for another run.
+#: Bytes of a piece: a huge page. It is mapped by one page fault. Those of 512 small pages cost more than copying the
+#: records.
 PIECE_BYTES: Final = 2 << 20
+#: The maximum of unused memory that is kept for another run.
 SPARE_BYTES: Final = 256 << 20
 #: Addresses of a stretch: what is collected cannot be more than the machine's memory.
 STRETCH_BYTES: Final = min(os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE, 64 << 30)
-#: Stretches kept.
+#: The maximum number of unused stretches.
 SPARE_STRETCHES: Final = 4
 PRIVATE: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-#: Of Linux, for which Python has no name: addresses alone, whatever is written to them takes memory then.
+#: Linux's MAP_NORESERVE, which Python does not name: only the pages that are written to take memory.
 NORESERVE: Final = 0x4000
 LINE: Final = 64
 
@@ -34,52 +35,52 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class Memory:
-    """Memory for an output's batches. ``as_one``: they lie in one stretch, each behind the one before it, so that they
-    are one array without a copy; until somebody takes them one by one, ``piecewise``, and gives them back so.
+    """Memory for an output's batches. ``as_one``: they lie in one stretch, each after the one before it, so that they
+    form one array without a copy. After ``piecewise`` they lie in pieces.
 
-    A piece is used again when nobody has a batch in it any more, a stretch when nobody has any.
+    A piece is used again when no array lies in it any more, and so is a stretch.
     """
 
     def __init__(self, *, as_one: bool) -> None:
         self._rest: Bytes = np.empty(0, np.uint8)
         self._stretch = _Stretch() if as_one else None
 
-    def rest(self, least: int) -> Bytes:
-        """Where the next batch goes: ``least`` bytes or more."""
+    def rest(self, minimum: int) -> Bytes:
+        """Memory for the next batch: ``minimum`` bytes or more."""
         if self._stretch is not None:
-            rest = self._stretch.rest(max(least, PIECE_BYTES))
+            rest = self._stretch.rest(max(minimum, PIECE_BYTES))
             if rest is not None:
                 return rest
             self._stretch = None
-        if len(self._rest) < max(least, PIECE_BYTES // 8):
-            memory = _a_piece(max(least, PIECE_BYTES))
+        if len(self._rest) < max(minimum, PIECE_BYTES // 8):
+            memory = _a_piece(max(minimum, PIECE_BYTES))
             self._rest = np.frombuffer(memory, np.uint8)
             if len(memory) == PIECE_BYTES:
                 weakref.finalize(self._rest, _keep_piece, memory).atexit = False
         return self._rest
 
     def use(self, used: int) -> None:
-        """So many bytes of the rest are a batch."""
+        """The first ``used`` bytes of the rest are a batch now."""
         if self._stretch is not None:
             self._stretch.use(used)
         else:
             self._rest = self._rest[-(-used // LINE) * LINE :]
 
     def piecewise(self) -> None:
-        """From the next batch on."""
+        """Batches lie in pieces from the next one on: a user takes them one by one, and their memory is used again."""
         self._stretch = None
 
 
 class _Stretch:
-    """Addresses for all that an output collects, of which pages are taken as they are written to."""
+    """Addresses for all that an output collects. Only the pages that are written to take memory."""
 
     def __init__(self) -> None:
         self._whole: Bytes | None = None
-        # Shared with who keeps the memory when there is no stretch any more.
+        # A list, because ``_keep_stretch`` reads it when this object is gone.
         self._used = [0]
 
-    def rest(self, least: int) -> Bytes | None:
-        """The next ``least`` bytes; None where there are no more."""
+    def rest(self, minimum: int) -> Bytes | None:
+        """The next ``minimum`` bytes; None where there are no more."""
         if self._whole is None:
             memory = _a_stretch()
             if memory is None:
@@ -87,16 +88,15 @@ class _Stretch:
             self._whole = np.frombuffer(memory, np.uint8)
             weakref.finalize(self._whole, _keep_stretch, memory, self._used).atexit = False
         start = self._used[0]
-        return self._whole[start : start + least] if start + least <= len(self._whole) else None
+        return self._whole[start : start + minimum] if start + minimum <= len(self._whole) else None
 
     def use(self, used: int) -> None:
-        """So many of them are a batch."""
+        """The next ``used`` bytes are a batch now."""
         self._used[0] += used
 
 
 def as_one(batches: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Batches of one dtype, of which there is at least one, as one array: of those that lie behind each other in the
-    same stretch without a copy."""
+    """One or more batches of one dtype as one array. Where they lie after each other in one stretch, it is no copy."""
     first, whole = batches[0], batches[0].base
     begin = end = _address(first)
     for batch in batches:
@@ -113,15 +113,15 @@ def _address(array: npt.NDArray[Any]) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-# ---- what is kept
+# ---- unused memory
 
 _pieces: list[mmap.mmap] = []
-#: With the bytes of each that have pages.
+#: Each with the number of its bytes that have pages.
 _stretches: list[tuple[mmap.mmap, int]] = []
 
 
-def _spare_room() -> int:
-    """What may be kept beside what is kept already."""
+def _spare_capacity() -> int:
+    """The bytes that may be kept beside those that are kept."""
     return max(0, SPARE_BYTES - len(_pieces) * PIECE_BYTES - sum(kept for _, kept in _stretches))
 
 
@@ -133,15 +133,15 @@ def _a_piece(size: int) -> mmap.mmap:
 
 
 def _keep_piece(memory: mmap.mmap) -> None:
-    """The system may have its pages where it runs short of them."""
-    if _spare_room():
+    """The system may take its pages when memory is short."""
+    if _spare_capacity():
         with contextlib.suppress(OSError):
             memory.madvise(mmap.MADV_FREE)
         _pieces.append(memory)
 
 
 def _a_stretch() -> mmap.mmap | None:
-    """None where the system does not give away more addresses than there is memory for."""
+    """None where the system reserves memory for all addresses, or limits them."""
     with contextlib.suppress(IndexError):
         return _stretches.pop()[0]
     try:
@@ -151,7 +151,7 @@ def _a_stretch() -> mmap.mmap | None:
 
 
 def _keep_stretch(memory: mmap.mmap, used: list[int]) -> None:
-    kept = min(_spare_room(), -(-used[0] // PIECE_BYTES) * PIECE_BYTES)
+    kept = min(_spare_capacity(), -(-used[0] // PIECE_BYTES) * PIECE_BYTES)
     if not kept or len(_stretches) >= SPARE_STRETCHES:
         return
     with contextlib.suppress(OSError):
@@ -163,6 +163,6 @@ def _keep_stretch(memory: mmap.mmap, used: list[int]) -> None:
 
 def _mapped(size: int, flags: int) -> mmap.mmap:
     memory = mmap.mmap(-1, size, flags=flags)
-    with contextlib.suppress(OSError):  # advice, which not every kernel takes
+    with contextlib.suppress(OSError):  # not every kernel takes this advice
         memory.madvise(mmap.MADV_HUGEPAGE)
     return memory

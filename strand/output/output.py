@@ -1,8 +1,7 @@
-"""One output: what is collected of the records that handlers emit to it."""
+"""One output: where the records go that handlers emit to it, and what users see of them."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,95 +9,93 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import ConfigurationError, WouldDeadlockError
+from strand.errors import ConfigurationError
+from strand.output.collected import Collected
 from strand.output.emitted import EmittedRecords
 from strand.output.fingerprint import OutputDigest
-from strand.output.memory import as_one
 from strand.output.records import merged_dtype
+from strand.output.sink import Sink
+from strand.output.sinks import NamedSink
 from strand.output.tables import Table
-from strand.threads import WAITS_FOR_ITSELF, Inside
+from strand.threads import Inside
 from strand.units import Unit, undeclared
 
 __all__ = ["Output", "output_digests"]
 
 
 class Output:
-    """What goes to one output. Iterate over it for structured arrays of shape (n,), in order and each record once,
-    while the run goes on and after it; the iteration ends when the run has. An output that is written to a file
-    is not collected, and refuses."""
+    """The records of one output. Iterate over it for structured arrays of shape (n,), in order and each record once,
+    while the run goes on and after it; the iteration ends when the run has.
+
+    An output that goes to a file or to a user's sink is not collected. Then iterating, ``array`` and ``take`` raise
+    ConfigurationError.
+    """
 
     def __init__(
         self,
         name: str,
         declared: np.dtype[Any],
-        path: Path | None,
+        destination: Path | Sink | None,
         names: Sequence[str] = (),
         inside: Inside | None = None,
         *,
         size_unit: float | None = 1.0,
     ) -> None:
+        """``destination``: a file, a user's sink, or None: the records are collected. ``names``: of the symbols."""
         self.name = name
-        self._inside = inside or Inside()
         self.declared = declared
         self._size_unit = size_unit
-        self._tell_of(merge=False)
-        self.path = path
+        self._set_table(merge=False)
+        #: The number of records that have been merged.
         self.records = 0
         self._names = names
-        #: Of what was handed out, where it is kept: of what goes to a file, and with ``Outputs.digest_all``.
+        #: Of the records that have been merged, where it is kept: of those that are not collected, and with
+        #: ``Outputs.digest_all``.
         self.digest = self._new_digest()
-        #: Whether somebody takes what is collected while the run goes on, and gives it back.
-        self.goes_on = False
-        self._batches: list[npt.NDArray[Any]] = []
-        self._ended = False
-        self._more = threading.Condition()
-        #: Hands out what is final, while the run goes on. Not to be called with ``_more`` held, which it takes.
+        #: The file that it is written to; None: no file.
+        self.path = destination if isinstance(destination, Path) else None
+        self._collected = Collected(name, inside or Inside()) if destination is None else None
+        #: Takes the records; None: the file will, which is opened at the start.
+        self._sink: Sink | None = self._collected
+        if destination is not None and not isinstance(destination, Path):
+            self._sink = NamedSink(name, destination, self._shown)
+        #: Merges what is final, while the run goes on.
         self._refresh: Callable[[], None] | None = None
 
-    def _tell_of(self, *, merge: bool) -> None:
-        """Before the start: whether its records say which feed they came from."""
+    def _set_table(self, *, merge: bool) -> None:
+        """Before the start: whether its records have a column for the feed they came from."""
         self._table = Table(merged_dtype(self.declared, merge=merge), self._size_unit)
         self.dtype = self._table.plain
 
     def _new_digest(self) -> OutputDigest:
-        """Of the records alone: the same ticks out of one file give the same one."""
+        """Of the records alone: the same ticks from one file or from several give the same digest."""
         return OutputDigest(undeclared(merged_dtype(self.declared)), self._names)
 
+    @property
+    def is_collected(self) -> bool:
+        """Whether its records are kept in memory: they go to no file and to no user's sink."""
+        return self._collected is not None
+
+    @property
+    def is_consumed(self) -> bool:
+        """Whether a user iterates over it, or takes records, while the run goes on."""
+        return self._collected is not None and self._collected.is_consumed
+
     def __iter__(self) -> Iterator[EmittedRecords]:
-        self._check_collected()
-        self.goes_on = True
-        while True:
-            with self._more:
-                while not self._batches and not self._ended:
-                    if self._inside.here:
-                        raise WouldDeadlockError(f"output {self.name!r}: {WAITS_FOR_ITSELF}: use take()")
-                    self._more.wait()
-                if not self._batches:
-                    return
-                batch = self._batches.pop(0)
+        collected = self._check_collected()
+        while (batch := collected.next()) is not None:
             yield self._shown(batch)
 
     def array(self) -> EmittedRecords:
         """All that is final by now and was not iterated over, shape (n,): after ``drain()`` all that was emitted."""
-        self._check_collected()
-        if self._refresh is not None:
-            self._refresh()
-        return self._shown(self._collected())
-
-    def _collected(self) -> npt.NDArray[Any]:
-        with self._more:
-            if len(self._batches) > 1:
-                self._batches = [as_one(self._batches)]
-            return self._batches[0] if self._batches else np.empty(0, self.dtype)
+        collected = self._check_collected()
+        if (refresh := self._refresh) is not None:
+            refresh()
+        return self._shown(collected.array(self.dtype))
 
     def take(self) -> EmittedRecords:
-        """All that was collected so far, shape (n,), which is then neither kept nor iterated over. Never waits."""
-        self._check_collected()
-        self.goes_on = True
-        with self._more:
-            found = self._collected()
-            self._batches.clear()
-        return self._shown(found)
+        """All that was collected so far, shape (n,). It is then neither kept nor iterated over. Never waits."""
+        return self._shown(self._check_collected().take(self.dtype))
 
     def _shown(self, records: npt.NDArray[Any]) -> EmittedRecords:
         return EmittedRecords.of(records, self._table, self._names)
@@ -112,26 +109,18 @@ class Output:
         return self._table.units
 
     def digested(self) -> OutputDigest:
-        """The digest of what went to the file, or of what was collected and not iterated over."""
-        if self.path is not None:
+        """The digest of its records: where they are collected, of those that were not iterated over."""
+        if not self.is_collected:
             return self.digest
         made = self._new_digest()
         made.add(self.array())
         return made
 
-    def _check_collected(self) -> None:
-        if self.path is not None:
-            raise ConfigurationError(f"output {self.name!r} is written to {self.path} and not collected")
-
-    def _put(self, batch: npt.NDArray[Any]) -> None:
-        with self._more:
-            self._batches.append(batch)
-            self._more.notify_all()
-
-    def _end(self) -> None:
-        with self._more:
-            self._ended = True
-            self._more.notify_all()
+    def _check_collected(self) -> Collected:
+        if self._collected is None:
+            where = "given to a sink" if self.path is None else f"written to {self.path}"
+            raise ConfigurationError(f"output {self.name!r} is {where} and not collected")
+        return self._collected
 
 
 def output_digests(outputs: Mapping[str, Output]) -> dict[str, OutputDigest]:

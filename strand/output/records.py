@@ -1,13 +1,17 @@
-"""What a record of an output is: the columns before the declared ones.
+"""The columns of an output's records.
 
-A record goes out with four columns before the declared ones: ``number`` (i8: the place of its tick in the order of
-publishing, from 0; ``AT_TIMER`` for what a timer emitted, ``AT_END`` for what the run's end did), ``sequence`` (i8: the
-feed's own, of its tick; ``NO_SEQUENCE`` where there is none: of a timer and of the end, and of all where records have
-no such field), ``ts`` (i8: the feed's time there, the greatest ``ts_recv`` up to that tick, or the timer's; ns since
-the UNIX epoch) and ``instrument_id`` (u4). Of a merge of several feeds there is a fifth, ``feed`` (i4: which of them
-the tick came from, by its place in ``info.details["feeds"]``; ``NO_FEED`` for what a timer, the end or a clear record
-between two days emitted). What is negative in ``number``, ``NO_SEQUENCE`` and ``NO_FEED`` are null in Parquet, Arrow
-and CSV.
+A record has four columns before the declared ones, and five where a run merges several feeds:
+
+- ``number`` (i8): the place of its tick in the order of publishing, from 0. ``AT_TIMER`` where a timer emitted it,
+  ``AT_END`` where the end of the run did.
+- ``sequence`` (i8): the feed's own, of its tick. ``NO_SEQUENCE`` where no tick emitted it, and where ticks have no such
+  field.
+- ``ts`` (i8): the feed's time, ns since the UNIX epoch: the greatest ``ts_recv`` up to its tick, or the timer's time.
+- ``instrument_id`` (u4): the symbol.
+- ``feed`` (i4): the feed of its tick, by its place in ``info.details["feeds"]``. ``NO_FEED`` where no tick emitted it,
+  or a clear record between two days did.
+
+Parquet, Arrow and CSV have null for negative numbers, ``NO_SEQUENCE`` and ``NO_FEED``.
 """
 
 from __future__ import annotations
@@ -22,10 +26,10 @@ from strand.units import COUNT, TIME, declare
 
 __all__ = ["AT_END", "AT_TIMER", "FEED", "HEAD_BYTES", "NO_FEED", "NO_SEQUENCE", "merged_dtype", "with_feed"]
 
-#: ``number`` of a record that a timer emitted, and of one that the end of the run did: no place of a tick.
+#: ``number`` of a record that a timer emitted, and of one that the end of the run emitted.
 AT_TIMER = -1
 AT_END = -2
-#: ``sequence`` of a record that has none.
+#: ``sequence`` of a record without one.
 NO_SEQUENCE = -1
 HEAD = (
     ("number", declare(COUNT, none=(AT_TIMER, AT_END))),
@@ -41,7 +45,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def merged_dtype(declared: np.dtype[Any], *, merge: bool = False) -> np.dtype[Any]:
-    """The dtype of an output's records, from the one its handler declares. ``merge``: of a merge of several feeds."""
+    """The dtype of an output's records, from the dtype that its handler declares. ``merge``: the run merges feeds."""
     assert declared.fields is not None
     assert declared.names is not None
     head = [*HEAD, ("feed", FEED)] if merge else HEAD
@@ -57,7 +61,7 @@ def merged_dtype(declared: np.dtype[Any], *, merge: bool = False) -> np.dtype[An
 
 
 def with_feed(records: Bytes, n: int, feeds: TickFeeds, into: Bytes) -> None:
-    """Copies ``n`` records, 1 or more, and puts the feed of each behind its head."""
+    """Copies ``n`` records, 1 or more, and inserts the feed of each after its head."""
     declared = len(records) // n - HEAD_BYTES
     narrow: Any = records.view([("head", f"V{HEAD_BYTES}"), ("declared", f"V{declared}")])
     wide: Any = into.view([("head", f"V{HEAD_BYTES}"), ("feed", FEED.str), ("declared", f"V{declared}")])

@@ -21,7 +21,7 @@ __all__ = ["RowMemory", "Rows"]
 
 
 class RowMemory(Protocol):
-    """Where rows lie: the engine's arena, or a plain loop's own."""
+    """The memory of rows: the engine's arena, or a plain loop's own memory."""
 
     def rows(self, dtype: np.dtype[Any], /) -> npt.NDArray[Any]: ...
 
@@ -29,9 +29,9 @@ class RowMemory(Protocol):
 class Rows:
     """State by symbol: ``rows["AAPL"]`` is that symbol's record, ``rows.array`` all of them, shape (n_symbols,).
 
-    Their numbers are exact integers, ``rows.units`` says of what; as tables they are in natural units.
-    While the dispatcher runs these are views of live memory: consistent for a symbol at rest. After it has stopped they
-    are final and stay valid.
+    Their numbers are exact integers in ``rows.units``. Tables of them are in natural units.
+    While the dispatcher runs these are views of live memory, consistent for a symbol without pending ticks. After the
+    stop they are final and stay valid.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Rows:
         return self._views[self._number(None)]
 
     def of_handler(self, name: str) -> npt.NDArray[Any]:
-        """The rows as one handler sees them, shape (n_symbols,); those of other handlers' symbols are not its own.
+        """All rows with the dtype of one handler, shape (n_symbols,). Those of other handlers' symbols have no meaning.
         Raises KeyError for a name no handler has."""
         return self._views[self._number(name)]
 
@@ -85,7 +85,7 @@ class Rows:
         return self._names.index(handler)
 
     def by_handler(self) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[Any]]]:
-        """A handler at a time, the indices of its symbols and their rows, both of shape (n,)."""
+        """For each handler the indices of its symbols and their rows, both of shape (n,)."""
         for number, view in enumerate(self._views):
             if len(self._views) == 1:
                 yield np.arange(len(view)), view
@@ -121,7 +121,7 @@ class Rows:
         return taken
 
     def begin(self, symbols: npt.NDArray[np.intp]) -> None:
-        """Makes some symbols' rows zeros, as they are before the first tick. The symbols are at rest."""
+        """Makes some symbols' rows zeros, as before the first tick. The symbols have no pending ticks."""
         for view in self._views:
             view[symbols] = np.zeros((), view.dtype)
 
@@ -191,5 +191,5 @@ class Rows:
         return [self._table.name(i) for i in kept], rows[kept]
 
     def keep(self) -> None:
-        """Copies the rows out of the engine, which may then go."""
+        """Copies the rows out of the engine, which is not needed any more."""
         self._views = [view.copy() for view in self._views]

@@ -124,8 +124,8 @@ def missing(declared: np.dtype[Any], records: Records, name: str) -> Missing | N
     found = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, bool)
     for none in meaning.none:
         found |= values == none
-    for other, least in meaning.given.items():
-        lacks = missing(declared, records, other) if least is None else records[other] < least
+    for other, minimum in meaning.given.items():
+        lacks = missing(declared, records, other) if minimum is None else records[other] < minimum
         if lacks is not None:
             found |= lacks.reshape(-1, *(1,) * (values.ndim - 1))
     return found

@@ -6,7 +6,6 @@ The reference that runs on many cores are compared with. It shares neither queue
 from __future__ import annotations
 
 import itertools
-import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -30,6 +29,7 @@ from strand.handlers.bound import BoundHandler, BoundNative
 from strand.handlers.failures import error_of
 from strand.handlers.traded import warn_of_unpriced
 from strand.options import options_of, refuse_unknown
+from strand.output.sink import Destination
 from strand.reference.emitted import AT_END, TIMER, SerialEmitted
 from strand.reference.python_handlers import SerialPython
 from strand.stats import FrozenDict, Latency, Statistics, WorkerStatistics
@@ -66,7 +66,7 @@ class SerialLoop(RunBase):
         *,
         handlers: Mapping[str, HandlerLike] | None = None,
         on_error: str = "stop",
-        out: Mapping[str, str | os.PathLike[str]] | None = None,
+        out: Mapping[str, Destination] | None = None,
         escape_formulas: bool = False,
         dtype: np.dtype[Any] = TICK,
         key: str = "instrument_id",
@@ -158,7 +158,7 @@ class SerialLoop(RunBase):
             self._busy_ns += time.perf_counter_ns() - begun
             self._emitted.sort(min(cut, self._failed_at), self._failed_timers)
             self._emitted.outputs_below = self._accepted
-            self._outputs.hand_out()
+            self._outputs.merge()
         if end < len(array):
             raise key_error(array, end, key=self._reader.key, symbols=len(self._table))
         return len(array)

@@ -21,6 +21,7 @@ from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.numbers import whole
 from strand.options import check_apart, options_of, refuse_unknown
+from strand.output.sink import Destination, files_and_sinks
 from strand.reference.loop import SerialLoop
 from strand.replaying.days import DayRecorder, NoDays
 from strand.replaying.header import run_header
@@ -52,7 +53,7 @@ def replay(
     pacer: Pacer | None = None,
     fingerprint_every: int | None = None,
     fingerprints: str | os.PathLike[str] | None = None,
-    out: Mapping[str, str | os.PathLike[str]] | None = None,
+    out: Mapping[str, Destination] | None = None,
     timeline: bool = True,
     watch: int | Sequence[str] | None = None,
     per_day: bool = False,
@@ -84,15 +85,15 @@ def replay(
 
     ``strict``: warnings of the run (``result.warnings``) are a StrictError, which has the result as ``partial``.
 
-    ``out``: files that outputs of the handlers are written to, by name: ``{"bars": "bars.parquet"}``; the others are
-    collected: ``result.outputs["bars"]``. Where the run ends before its time, by an error or an interrupt, they hold
-    what was final by then. A file that the run reads, or that two of them would be written to, is refused before
-    anything is read, whatever path leads to it.
+    ``out``: files that outputs of the handlers are written to, by name: ``{"bars": "bars.parquet"}``, or sinks of your
+    own (``strand.Sink``); the others are collected: ``result.outputs["bars"]``. Where the run ends before its time, by
+    an error or an interrupt, they hold what was final by then. A file that the run reads, or that two of them would be
+    written to, is refused before anything is read, whatever path leads to it.
 
     Raises FeedError for a file that cannot be read; where that shows in mid-stream, after every tick before it has been
     handled, and with the result of those as ``error.partial``. So does UnknownSymbolError, for a name or glob that no
     symbol of the whole feed has, and for a name in ``watch``. Raises EmptyFeedError, a FeedError, before any output is
-    made, where no tick comes of the source. Raises StrictError, HandlerError, ConfigurationError.
+    made, where no tick comes of the source. Raises StrictError, HandlerError, SinkError, ConfigurationError.
     """
     if fingerprint_every is not None:
         fingerprint_every = whole("fingerprint_every", fingerprint_every, 1)
@@ -109,7 +110,7 @@ def replay(
     given = handler
     if handler is not None:
         handler = resolve(handler)
-    check_outputs(output_paths(out, fingerprints), source, symbols=symbols, options=feed_options)
+    check_outputs(output_paths(files_and_sinks(out)[0], fingerprints), source, symbols=symbols, options=feed_options)
     wanted = feeds.read_symbols(symbols or ())
     feed = _feed(source, wanted, start, end, feed_options or {})
     begun = time.perf_counter()

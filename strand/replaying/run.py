@@ -28,7 +28,7 @@ from strand.replaying.result import ReplayResult
 from strand.replaying.sampler import NoSampler, Sampler
 from strand.ticks import empty, named
 
-__all__ = ["Run", "Timed", "chain", "pinned", "tell_feeds"]
+__all__ = ["Run", "Timed", "add_feed_column", "chain", "pinned"]
 
 _NOTHING = empty(0)
 
@@ -58,7 +58,7 @@ class Run:
         self.seen = Seen()
         self.unpriced = np.zeros(feed.max_symbols, dtype=np.int64)
         self.ended_by: FeedError | KeyboardInterrupt | None = None
-        self._tick_feeds = tell_feeds(feed, dispatcher.outputs)
+        self._tick_feeds = add_feed_column(feed, dispatcher.outputs)
         #: Whether the next batch's beginning may have been passed over.
         self._cut = position > 0
 
@@ -172,7 +172,7 @@ class Run:
             feed_statistics=feed_statistics,
             skipped=skipped_of(self._feed),
             failures=tuple(str(f) for f in dispatcher.failures),
-            outputs={name: output.array() for name, output in outputs.items() if output.path is None},
+            outputs={name: output.array() for name, output in outputs.items() if output.is_collected},
             written={name: (output.path, output.records) for name, output in outputs.items() if output.path},
             books=dispatcher.books if dispatcher.keeps_books else None,
             pacing=None if pacer is None else pacer.statistics(),
@@ -199,12 +199,13 @@ class Run:
             yield batch
 
 
-def tell_feeds(feed: Feed, outputs: Outputs) -> TickFeeds | None:
-    """Where a merge's ticks are told, for outputs that have not started; None where there is no need."""
+def add_feed_column(feed: Feed, outputs: Outputs) -> TickFeeds | None:
+    """Gives records of a merge's ticks a column for their feed. Returns what has to know the feed of each tick before
+    it is published; None: the feed is no merge, or nothing is emitted. The outputs have not started."""
     if not len(outputs) or tick_feeds_of(feed) is None:
         return None
     tick_feeds = TickFeeds()
-    outputs.tell_feeds(tick_feeds)
+    outputs.add_feed_column(tick_feeds)
     return tick_feeds
 
 

@@ -84,7 +84,7 @@ def test_it_is_done_in_a_thread_of_its_own_on_the_cores_that_are_allowed() -> No
 
 
 def test_so_much_may_wait_and_no_more(thread: BackgroundWriter, work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "MOST_BYTES", 4 * BATCH.nbytes)
+    monkeypatch.setattr(background, "MAXIMUM_BYTES", 4 * BATCH.nbytes)
     put: list[int] = []
 
     def put_all() -> None:
@@ -120,7 +120,7 @@ def test_whatever_ends_the_thread_is_told_and_nobody_waits_for_it(work: Work, mo
     def leave(_: Any) -> None:
         raise SystemExit(3)
 
-    monkeypatch.setattr(background, "MOST_BYTES", BATCH.nbytes)
+    monkeypatch.setattr(background, "MAXIMUM_BYTES", BATCH.nbytes)
     one = BackgroundWriter(leave, work.failures.append, "leaving", ALLOWED)
     one.start()
     for _ in range(10):

@@ -247,16 +247,31 @@ def test_a_built_in_handler_is_a_function_and_one_line_and_has_a_name_everywhere
 # ---- sink
 
 
-def test_a_sink_of_ones_own_iterates_over_the_output(lines: Path) -> None:
-    with strand.Dispatcher(["AA", "BB"], on_ticks, workers=1, cores=None) as dispatcher:
-        for batch in LinesFeed(lines):
-            dispatcher.publish(batch)
-    taken = [size for batch in dispatcher.outputs["sizes"] for size in batch["size"].tolist()]
-    assert taken == [100, 7, 50]
+class SizesSink:
+    """A sink that needs no file."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self.end = ""
+
+    def write(self, batch: Any) -> None:
+        self.sizes += batch["size"].tolist()
+
+    def close(self) -> None:
+        self.end = "closed"
+
+    def abort(self) -> None:
+        self.end = "aborted"
+
+
+def test_a_sink_of_ones_own_is_three_methods(lines: Path) -> None:
+    sink: strand.Sink = SizesSink()
+    strand.replay(LinesFeed(lines), on_ticks, workers=1, cores=None, out={"sizes": sink})
+    assert vars(sink) == {"sizes": [100, 7, 50], "end": "closed"}
 
 
 class TextSink:
-    """A writer of lines."""
+    """Writes lines into a file."""
 
     def __init__(self, file: BinaryIO, table: Any, names: Any) -> None:
         del table
@@ -269,17 +284,17 @@ class TextSink:
     def close(self) -> None:
         self._file.write(b"end\n")
 
-    def give_up(self) -> None:
+    def abort(self) -> None:
         """Nothing waits to be written."""
 
 
-def test_a_sink_is_a_writer_and_one_line_for_its_ending(
+def test_a_sink_for_files_is_the_same_methods_and_one_line_for_their_ending(
     lines: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "sizes.text"
     with pytest.raises(strand.errors.ConfigurationError, match="does not end in one of"):
         strand.replay(LinesFeed(lines), on_ticks, workers=1, cores=None, out={"sizes": out})
-    monkeypatch.setitem(files._WRITERS, ".text", TextSink)  # type: ignore[arg-type]
+    monkeypatch.setitem(files._WRITERS, ".text", TextSink)
     result = strand.replay(LinesFeed(lines), on_ticks, workers=1, cores=None, out={"sizes": out})
     assert out.read_text() == "AA 100\nBB 7\nAA 50\nend\n"
     assert result.written["sizes"][1] == 3

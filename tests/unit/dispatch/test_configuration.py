@@ -66,7 +66,7 @@ MISSING = max(os.sched_getaffinity(0)) + 1
         ({"publisher_drains": "no"}, "publisher_drains: 'no' is neither True nor False"),
         ({"publisher_drains": None}, "publisher_drains: None is neither"),
         ({"output_memory": 0}, "output_memory: 0 is not a whole number from 1"),
-        ({"out": "bars.csv"}, "out: 'bars.csv' is not a dict of files by the names of outputs"),
+        ({"out": "bars.csv"}, "out: 'bars.csv' is not a dict of files and sinks by the names of outputs"),
         ({"memory_bytes": 1e9}, "memory_bytes: 1000000000.0 is not a whole number from 1"),
     ],
 )

@@ -328,7 +328,7 @@ def test_what_the_native_part_has_emitted_ahead_comes_first_whichever_worker_is_
     """Worker 1 runs it for all ticks, and Python for one; worker 0, whose records are read first, for the others."""
     turn, over = Event(), Event()
     visited: list[int] = []
-    more, one_round = PyBatches.more, Outputs._round
+    more, one_round = PyBatches.more, Outputs._merge
 
     def more_in_turn(batches: PyBatches) -> int:
         if batches._participant == 1 and visited:
@@ -343,7 +343,7 @@ def test_what_the_native_part_has_emitted_ahead_comes_first_whichever_worker_is_
         return one_round(outputs, *args) if over.is_set() else 0.0
 
     monkeypatch.setattr(PyBatches, "more", more_in_turn)
-    monkeypatch.setattr(Outputs, "_round", only_the_last_round)
+    monkeypatch.setattr(Outputs, "_merge", only_the_last_round)
     seen = np.dtype([("count", "<u8"), ("size", "<u4"), ("place", "u1")], align=True)
     workers: list[str] = []
 

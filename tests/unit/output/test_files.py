@@ -30,6 +30,7 @@ from strand.output import files as output_files
 from strand.output.files import OutputFile
 from strand.output.outputs import Outputs
 from strand.output.records import AT_END, AT_TIMER, NO_SEQUENCE, merged_dtype
+from strand.output.sinks import Sinks
 from strand.symbols import SymbolTable
 from strand.ticks import UNDEF_PRICE
 from strand.units import COUNT, INNER, LETTER, NOTIONAL, PRICE, SIZE, TIME, declare, undeclared
@@ -186,9 +187,9 @@ def test_a_symbol_that_is_named_late_has_its_name_from_then_on(tmp_path: Path, m
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("where", ["close", "_close_files"])
+@pytest.mark.parametrize("where", [BackgroundWriter, Sinks])
 def test_an_interrupt_while_outputs_are_completed_leaves_no_file_and_nobody_waiting(
-    c_handlers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+    c_handlers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: type
 ) -> None:
     d = Dispatcher(NAMES, echo(c_handlers), out={"seen": tmp_path / "seen.npy"}, workers=1)
     d.start()
@@ -199,10 +200,10 @@ def test_an_interrupt_while_outputs_are_completed_leaves_no_file_and_nobody_wait
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    if where == "close" and not d.outputs._writers:
+    if where is BackgroundWriter and not d.outputs._sinks._writers:
         d.stop()
         pytest.skip("on one core no thread writes")
-    monkeypatch.setattr(BackgroundWriter if where == "close" else Outputs, where, interrupt)
+    monkeypatch.setattr(where, "close", interrupt)
     with pytest.raises(KeyboardInterrupt):
         d.stop()
     d.stop(drain=False)
@@ -453,14 +454,14 @@ def test_names_that_a_feed_tells_while_it_is_read_are_written_beside_what_their_
 
 
 @pytest.mark.parametrize("ending", SUFFIXES)
-def test_a_file_that_is_given_up_is_not_heard_of_again(
+def test_a_file_that_is_aborted_leaves_nothing_and_reports_nothing_later(
     tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", heard.append)
     file = OutputFile(tmp_path / f"o.{ending}", merged_dtype(np.dtype([("n", "<i8")])), SymbolTable(["A"]))
     file.write(np.zeros(3, merged_dtype(np.dtype([("n", "<i8")]))))
-    file.give_up()
+    file.abort()
     del file
     gc.collect()
     assert not heard

@@ -12,20 +12,26 @@ from strand.binding.gate import Code, text_of
 from strand.binding.memory import Memory, owned
 from strand.errors import AttachError
 
-__all__ = ["OutsideView"]
+__all__ = ["NotRunningError", "OutsideView"]
+
+
+class NotRunningError(AttachError):
+    """There is nothing to look at yet, or any more."""
 
 
 class OutsideView(Counters):
     """Maps the file with a descriptor, which may be closed afterwards; read-only.
 
-    Raises AttachError where it is no memory of a dispatcher that this build of strand can read.
+    Raises NotRunningError where its dispatcher has stopped, or is still being made, and AttachError where it is no
+    memory of a dispatcher that this build of strand can read.
     """
 
     def __init__(self, fd: int) -> None:
         out, why = ffi.new("sd_outside **"), ffi.new("char[]", lib.SD_WHY_BYTES)
         if code := lib.sd_outside_open(fd, out, why):
-            unseen = "its dispatcher has stopped, or is still being made"
-            raise AttachError(unseen if code == Code.AGAIN else text_of(why))
+            if code == Code.AGAIN:
+                raise NotRunningError("its dispatcher has stopped, or is still being made")
+            raise AttachError(text_of(why))
         self._o = owned(out[0], lib.sd_outside_close)
         config = lib.sd_outside_config(self._o)
         self.n_symbols, self.n_strands = int(config.sizes.n_symbols), int(config.sizes.n_strands)

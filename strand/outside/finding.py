@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from strand.binding.outside import OutsideView
+from strand.binding.outside import NotRunningError, OutsideView
 from strand.dispatch.description import Description
 from strand.errors import AttachError
 
@@ -49,11 +49,13 @@ def _views(pid: int) -> list[tuple[OutsideView, Description]]:
         try:
             view = OutsideView(fd)
             found.append((view, Description.of(view.description)))
+        except NotRunningError:
+            continue
         except AttachError as error:
             refused.append(error)
         finally:
             os.close(fd)
     if not found:
-        why = str(refused[0]) if refused else "it has no dispatcher with attachable=True"
+        why = str(refused[0]) if refused else "it has no running dispatcher with attachable=True"
         raise AttachError(f"process {pid}: {why}")
     return found

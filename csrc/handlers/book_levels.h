@@ -21,15 +21,22 @@ uint64_t sd_book_level_bytes(const sd_book *b);
 
 #define SD_NO_LEVEL UINT32_MAX
 
-/* Where they begin, also of a book without any: to be asked for. */
+/* Where a side's keys lie, and its levels' numbers, by where the first level is and how long ladders are. */
+static inline uintptr_t sd_ladder_keys_at(uintptr_t first_level, uintptr_t room, int side) {
+  return first_level - (((room + SD_LADDER_BEST) << side) - SD_LADDER_BEST) * sizeof(int64_t);
+}
+
+static inline uintptr_t sd_ladder_numbers_at(uintptr_t first_level, uintptr_t room, int side) {
+  return first_level - 2 * (room + SD_LADDER_BEST) * sizeof(int64_t) - (room << side) * sizeof(uint32_t);
+}
+
+/* The same of a book, also of one without any: to be asked for. */
 static inline uintptr_t sd_book_keys_at(const sd_book *b, int side) {
-  const uintptr_t room = (uintptr_t)b->room + SD_LADDER_BEST;
-  return (uintptr_t)sd_book_level_at(b, 0) - ((room << side) - SD_LADDER_BEST) * sizeof(int64_t);
+  return sd_ladder_keys_at((uintptr_t)sd_book_level_at(b, 0), b->room, side);
 }
 
 static inline uintptr_t sd_book_numbers_at(const sd_book *b, int side) {
-  const uintptr_t room = b->room, keys = 2 * (room + SD_LADDER_BEST) * sizeof(int64_t);
-  return (uintptr_t)sd_book_level_at(b, 0) - keys - (room << side) * sizeof(uint32_t);
+  return sd_ladder_numbers_at((uintptr_t)sd_book_level_at(b, 0), b->room, side);
 }
 
 static inline uint64_t *sd_book_keys(const sd_book *b, int side) { return (uint64_t *)sd_book_keys_at(b, side); }

@@ -2,18 +2,7 @@
 
 #include <stdio.h>
 
-#include "handlers/depth_side.h"
-
-typedef struct sd_depth {
-  sd_depth_side side[2];
-  uint64_t in_snapshot;
-} sd_depth;
-
-struct sd_depths {
-  uint64_t n;
-  sd_relative book; /* sd_depth by symbol */
-  sd_pools pools;
-};
+#include "handlers/depth_layout.h"
 
 static sd_depth *books_of(const sd_depths *depths) { return sd_relative_get(&depths->book); }
 

@@ -119,3 +119,5 @@ uint64_t sd_space_bytes(const sd_space *space) {
   sd_unlock(&head->lock);
   return end;
 }
+
+const void *sd_space_base(const sd_space *space) { return space->base; }

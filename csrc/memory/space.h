@@ -64,6 +64,7 @@ void *sd_space_get(sd_space *space, uint64_t bytes, uint64_t align);
 /* Gives the memory of whole pages back. They have to be filled before they are used again, and are zeros then. Nonzero: the system
  * did not take it. */
 int sd_space_empty(sd_space *space, uint64_t offset, uint64_t bytes);
+const void *sd_space_base(const sd_space *space);
 /* Bytes that were taken. Pages that nobody has touched take no memory, unless the space is attachable. */
 uint64_t sd_space_bytes(const sd_space *space);
 

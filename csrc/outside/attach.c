@@ -116,6 +116,19 @@ const char *sd_outside_name(sd_outside *o, uint32_t key, uint32_t *bytes) {
   return name && within(&o->space, sd_name_at(name), *bytes, 1) ? sd_space_at(&o->space, sd_name_at(name)) : NULL;
 }
 
+/* ---- waiting */
+
+enum { SPINS = 200, NAP_NS = 20000 };
+
+sd_patience sd_patience_of(uint64_t ns) { return (sd_patience){sd_monotonic_ns() + ns, 0}; }
+
+int sd_patience_ends(sd_patience *p) {
+  if (sd_monotonic_ns() >= p->until) return 1;
+  if (p->turns++ < SPINS) sd_pause();
+  else nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+  return 0;
+}
+
 /* ---- a strand with its rows */
 
 /* Those on a strand, as far as the chain can be followed while it changes. */
@@ -143,13 +156,11 @@ int sd_outside_rows(sd_outside *o, uint32_t strand, const uint32_t *keys, uint32
   for (uint32_t i = 0; i < n; i++)
     if (keys[i] >= o->d.arena->n_symbols) return SD_E_ARGUMENT;
   sd_strand *s = &o->d.strands[strand];
-  const uint64_t start = sd_monotonic_ns();
-  for (uint32_t turn = 0;; turn++) {
+  sd_patience patience = sd_patience_of(patience_ns);
+  for (;;) {
     const uint64_t word = sd_strand_look(s);
     read_strand(o, strand, keys, n, rows, counts);
     if (sd_strand_unchanged(s, word)) return SD_OK;
-    if (sd_monotonic_ns() - start > patience_ns) return SD_AGAIN;
-    if (turn < 200) sd_pause();
-    else nanosleep(&(struct timespec){0, 20000}, NULL);
+    if (sd_patience_ends(&patience)) return SD_AGAIN;
   }
 }

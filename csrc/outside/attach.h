@@ -15,6 +15,16 @@ typedef struct sd_outside {
   sd_dispatcher d; /* what of it lies in the arena; the rest is zero */
 } sd_outside;
 
+/* How long who looks waits for a strand's owner. */
+typedef struct sd_patience {
+  uint64_t until; /* of CLOCK_MONOTONIC */
+  uint32_t turns;
+} sd_patience;
+
+sd_patience sd_patience_of(uint64_t ns);
+/* Waits a little; nonzero: it is at its end. */
+int sd_patience_ends(sd_patience *p);
+
 /* Maps the space of an open file. SD_E_FORMAT: it is none of a dispatcher that may be looked at; `why` says so. SD_AGAIN: its dispatcher
  * is not made yet, or has stopped. */
 int sd_outside_open(int fd, sd_outside **out, char *why);

@@ -91,6 +91,11 @@ class BookMemory:
         return found if lib.sd_books_order(self._books, symbol, place, order_id, at) else None
 
     @property
+    def offset(self) -> int:
+        """Where it lies in its space, for who looks from outside."""
+        return self._space.offset_of(self._books)
+
+    @property
     def live_orders(self) -> int:
         """Orders resting in all books."""
         return int(lib.sd_books_live(self._books))

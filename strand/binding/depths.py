@@ -47,6 +47,11 @@ class DepthMemory:
         return found[: int(lib.sd_depths_levels(self._depths, symbol, ord(side), at, n))]
 
     @property
+    def offset(self) -> int:
+        """Where it lies in its space, for who looks from outside."""
+        return self._space.offset_of(self._depths)
+
+    @property
     def bytes(self) -> int:
         """Memory of all books, used or at hand."""
         return int(lib.sd_depths_bytes(self._depths))

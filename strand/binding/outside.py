@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 import numpy as np
 import numpy.typing as npt
 
 from strand.binding import ffi, lib
+from strand.binding.books import LEVEL
 from strand.binding.counters import Counters, inspection
 from strand.binding.engine_words import StrandInspection, histogram_floors_ns
 from strand.binding.gate import Code, text_of
 from strand.binding.memory import Memory, owned
 from strand.errors import AttachError
 
-__all__ = ["NotRunningError", "OutsideView"]
+__all__ = ["MOST_LEVELS", "NotRunningError", "OutsideView"]
+
+#: Of a side, that can be seen from outside.
+MOST_LEVELS: Final[int] = lib.SD_OUTSIDE_LEVELS
 
 
 class NotRunningError(AttachError):
@@ -71,6 +77,19 @@ class OutsideView(Counters):
     def accepted(self, strand: int) -> int:
         """Records that a strand has accepted."""
         return self.look(strand, np.empty(0, np.uint32), 0)[0].accepted
+
+    def book(
+        self, offset: int, of_levels: bool, symbol: int, place: int, patience_ns: int
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], int, int, bool]:
+        """The best levels of a symbol's book, at most MOST_LEVELS: asks and bids, arrays of LEVEL, best first; how many
+        publishers have one, the id of the one at ``place``; and whether they may be of several moments."""
+        found = ffi.new("sd_outside_book *")
+        code = lib.sd_outside_book_of(self._o, offset, of_levels, symbol, place, patience_ns, found)
+        if code not in (Code.OK, Code.AGAIN):
+            raise AttachError("it is damaged: a book does not fit together")
+        sides = (np.frombuffer(bytes(ffi.buffer(side)), LEVEL) for side in (found.asks, found.bids))
+        asks, bids = (side[:n] for side, n in zip(sides, (found.n_asks, found.n_bids), strict=True))
+        return asks, bids, int(found.publishers), int(found.publisher), code == Code.AGAIN
 
     def look(
         self, strand: int, keys: npt.NDArray[np.uint32], patience_ns: int

@@ -27,6 +27,10 @@ class Space:
         )
         self.pointer: Final[Any] = owned(out[0], lib.sd_space_destroy)
 
+    def offset_of(self, pointer: Any) -> int:
+        """Where something that lies in it does, from its start."""
+        return int(ffi.cast("uintptr_t", pointer)) - int(ffi.cast("uintptr_t", lib.sd_space_base(self.pointer)))
+
     @property
     def bytes(self) -> int:
         """What has been asked for; pages never touched take no memory, unless it is attachable."""

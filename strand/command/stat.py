@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from itertools import zip_longest
 from typing import Any, Final
 
 import click
@@ -12,10 +13,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from strand.binding.outside import MOST_LEVELS
 from strand.command.parameters import show
-from strand.outside.attached import Attached, Look, attach
+from strand.outside.attached import Attached, BookLook, Look, attach
 from strand.report.words import duration
 from strand.stats import Latency, Statistics
+from strand.ticks import PRICE_SCALE
 
 __all__ = ["stat"]
 
@@ -27,9 +30,16 @@ _PLAIN: Final = (int, float, str, list)
 @click.argument("pid", type=click.IntRange(1))
 @click.option("--name", help="Of the dispatcher, where the process has several.")
 @click.option("--symbol", "symbols", multiple=True, help="Show this symbol's row too. May be given again.")
+@click.option(
+    "--levels",
+    type=click.IntRange(0, MOST_LEVELS),
+    default=5,
+    show_default=True,
+    help="Of the books of these symbols, where they have any.",
+)
 @click.option("--strands", is_flag=True, help="List all strands that have had ticks.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
-def stat(pid: int, name: str | None, symbols: tuple[str, ...], strands: bool, as_json: bool) -> None:
+def stat(pid: int, name: str | None, symbols: tuple[str, ...], levels: int, strands: bool, as_json: bool) -> None:
     """Look at a dispatcher of process PID that was made with attachable=True, or by strand replay --attachable.
 
     It goes on meanwhile: nothing is locked, and each counter is exact, though not all are of one moment.
@@ -37,9 +47,16 @@ def stat(pid: int, name: str | None, symbols: tuple[str, ...], strands: bool, as
     attached = attach(pid, name=name)
     statistics = attached.statistics()
     looks = [attached.symbol(symbol) for symbol in symbols]
+    books = [attached.book(symbol, levels) for symbol in symbols if levels and attached.keeps_book(symbol)]
     listed = list(attached.looks()) if strands else []
-    plain = _plain(attached, statistics, looks, listed)
-    show(as_json, plain, lambda console: _print(console, attached, statistics, looks, listed))
+    plain = _plain(attached, statistics, looks, listed) | {"books": [_book(book) for book in books]}
+
+    def human(console: Console) -> None:
+        _print(console, attached, statistics, looks, listed)
+        for book in books:
+            _print_book(console, book)
+
+    show(as_json, plain, human)
 
 
 def _plain(attached: Attached, s: Statistics, looks: list[Look], listed: list[Look]) -> dict[str, Any]:
@@ -84,6 +101,18 @@ def _row(look: Look) -> dict[str, Any]:
         "in_visit": look.in_visit,
         "row": {name: value if isinstance(value, _PLAIN) else str(value) for name, value in columns.items()},
     }
+
+
+def _book(book: BookLook) -> dict[str, Any]:
+    """Prices as in tables, in units of currency."""
+    sides = {"bids": book.bids, "asks": book.asks}
+    levels = {name: [_level(level) for level in side.tolist()] for name, side in sides.items()}
+    return {"symbol": book.symbol, "in_visit": book.in_visit, **levels}
+
+
+def _level(level: tuple[int, int, int]) -> dict[str, float]:
+    price, size, orders = level
+    return {"price": price / PRICE_SCALE, "size": size, "orders": orders}
 
 
 def _strand(look: Look) -> dict[str, Any]:
@@ -137,6 +166,20 @@ def _print_row(console: Console, look: Look) -> None:
     console.print(table)
     if look.in_visit:
         console.print("[yellow]in a visit for 100 ms: the row may be of several moments[/]")
+
+
+def _print_book(console: Console, book: BookLook) -> None:
+    table = Table("orders", "size", "bid", "ask", "size", "orders", title=escape(book.symbol), box=SIMPLE_HEAD)
+    sides = [[_level(level) for level in side.tolist()] for side in (book.bids, book.asks)]
+    for bid, ask in zip_longest(*sides):
+        table.add_row(*_cells(bid), *reversed(_cells(ask)))
+    console.print(table)
+    if book.in_visit:
+        console.print("[yellow]in a visit for 100 ms: the book may be of several moments[/]")
+
+
+def _cells(level: dict[str, float] | None) -> tuple[str, str, str]:
+    return ("", "", "") if level is None else (f"{level['orders']:,}", f"{level['size']:,}", f"{level['price']:,.9g}")
 
 
 def _print_strands(console: Console, listed: list[Look]) -> None:

@@ -12,22 +12,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from strand.binding.books import BookMemory
+from strand.binding.depths import DepthMemory
 from strand.errors import AttachError
 from strand.units import layout_from_json, layout_to_json
 
 if TYPE_CHECKING:
     from strand.handlers import Handler
+    from strand.handlers.bound import BoundHandler
 
 __all__ = ["Description", "HandlerDescription", "described"]
 
 
 @dataclass(frozen=True)
 class HandlerDescription:
-    """A handler's name, its row with what its fields declare, and what 1 in a size is worth (None: nobody knows)."""
+    """A handler's name, its row with what its fields declare, and what 1 in a size is worth (None: nobody knows).
+
+    ``books``: where its books lie, ``of_levels``: whether they are of levels and not of orders; None: it keeps none."""
 
     name: str
     row: np.dtype[Any]
     size_unit: float | None
+    books: int | None = None
+    of_levels: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,9 @@ class Description:
         try:
             about = json.loads(text)
             handlers = tuple(
-                HandlerDescription(str(h["name"]), layout_from_json(h["row"]), h["size_unit"])
+                HandlerDescription(
+                    str(h["name"]), layout_from_json(h["row"]), h["size_unit"], h["books"], bool(h["of_levels"])
+                )
                 for h in about["handlers"]
             )
             return cls(
@@ -66,7 +75,11 @@ class Description:
 
 
 def described(
-    name: str, configuration: Mapping[str, Any], handlers: Sequence[Handler], outputs: Sequence[str]
+    name: str,
+    configuration: Mapping[str, Any],
+    handlers: Sequence[Handler],
+    bound: Sequence[BoundHandler],
+    outputs: Sequence[str],
 ) -> bytes:
     """The text for a dispatcher of this process."""
     about = {
@@ -75,7 +88,17 @@ def described(
         "pid": os.getpid(),
         "made_at": time.time(),
         "configuration": dict(configuration),
-        "handlers": [{"name": h.name, "row": layout_to_json(h.state), "size_unit": h.size_unit} for h in handlers],
+        "handlers": [_described(h, b.memory) for h, b in zip(handlers, bound, strict=True)],
         "outputs": list(outputs),
     }
     return json.dumps(about, default=int).encode()
+
+
+def _described(handler: Handler, memory: object) -> dict[str, Any]:
+    return {
+        "name": handler.name,
+        "row": layout_to_json(handler.state),
+        "size_unit": handler.size_unit,
+        "books": memory.offset if isinstance(memory, (BookMemory, DepthMemory)) else None,
+        "of_levels": isinstance(memory, DepthMemory),
+    }

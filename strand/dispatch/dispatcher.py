@@ -204,7 +204,7 @@ class Dispatcher(RunBase):
         self._shown: set[int] | None = None
         if config.attachable:
             self._shown = set()
-            engine.show(described(name, asdict(config), self._handlers, tuple(self._outputs)))
+            engine.show(described(name, asdict(config), self._handlers, self._bound, tuple(self._outputs)))
             self._show_names()
 
     if not TYPE_CHECKING:

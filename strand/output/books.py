@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from strand.output.rows import Rows
     from strand.symbols import SymbolTable
 
-__all__ = ["DEPTH_LEVEL", "LEVEL", "ORDER", "Book", "Books", "DepthBook"]
+__all__ = ["DEPTH_LEVEL", "LEVEL", "ORDER", "Book", "Books", "DepthBook", "merged_levels"]
 
 
 class _Levels:
@@ -82,7 +82,7 @@ class Book(_Levels):
         letter = _letter(side)
         n = n if n is None else whole("n", n, 0)
         found = [self._levels_at(place, letter, n) for place in self._places()]
-        return found[0] if len(found) == 1 else _merged(found, letter)[:n]
+        return found[0] if len(found) == 1 else merged_levels(found, letter)[:n]
 
     def _levels_at(self, place: int, letter: str, n: int | None) -> npt.NDArray[Any]:
         there = self._memory.counts(self._index, place)[letter == "B"]
@@ -126,7 +126,7 @@ class Book(_Levels):
         return f"<Book of {self.symbol}: {len(self)} orders>"
 
 
-def _merged(found: Sequence[npt.NDArray[Any]], letter: str) -> npt.NDArray[Any]:
+def merged_levels(found: Sequence[npt.NDArray[Any]], letter: str) -> npt.NDArray[Any]:
     """Levels of several books, best first. Levels of one price are added up."""
     every = np.concatenate(found)
     prices, at = np.unique(every["price"], return_inverse=True)

@@ -10,16 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine_words import StrandInspection
-from strand.binding.outside import OutsideView
+from strand.binding.outside import MOST_LEVELS, OutsideView
 from strand.dispatch.description import Description, HandlerDescription
 from strand.dispatch.statistics import statistics_of
 from strand.errors import AttachError, UnknownSymbolError
-from strand.numbers import is_whole
+from strand.numbers import is_whole, whole
+from strand.output.books import merged_levels
 from strand.output.tables import Column, Prices, Table
 from strand.outside.finding import view_of
 from strand.stats import Statistics
 
-__all__ = ["Attached", "Look", "attach"]
+__all__ = ["Attached", "BookLook", "Look", "attach"]
 
 #: For so long a strand's owner is waited for.
 PATIENCE_NS = 100_000_000
@@ -47,6 +48,18 @@ class Look:
         return {"symbol": np.array(self.symbols, np.str_), **self._table.columns(self.rows, prices)}
 
 
+@dataclass(frozen=True)
+class BookLook:
+    """The best levels of a book at one moment: ``asks`` and ``bids``, best first, arrays of
+    ``strand.output.books.LEVEL`` (price in 1e-9, size and orders; no orders where a feed has none). ``in_visit``: see
+    ``Look``. Books of several publishers are each of one moment, and not all of the same."""
+
+    symbol: str
+    asks: npt.NDArray[Any]
+    bids: npt.NDArray[Any]
+    in_visit: bool
+
+
 class Attached:
     """A dispatcher of another process, or of this one. It is never stopped, and no lock is taken: each counter is
     exact, and not all are of one moment. What was seen last stays readable when the process has ended."""
@@ -64,6 +77,11 @@ class Attached:
     def configuration(self) -> Mapping[str, Any]:
         """Sizes and choices, by the names of ``Dispatcher``'s arguments where it has them."""
         return self.description.configuration
+
+    def keeps_book(self, symbol: str) -> bool:
+        """Whether ``book`` has an answer for a symbol. Raises UnknownSymbolError."""
+        number = self._view.handler_of(self._strand_of(self._key(symbol)))
+        return number < len(self._tables) and self.description.handlers[number].books is not None
 
     @property
     def n_strands(self) -> int:
@@ -90,10 +108,34 @@ class Attached:
     def symbol(self, symbol: str) -> Look:
         """The strand of a symbol, with that symbol's row alone. Raises UnknownSymbolError."""
         key = self._key(symbol)
+        return self._look(self._strand_of(key), np.array([key], np.uint32))
+
+    def book(self, symbol: str, levels: int = 20) -> BookLook:
+        """The best levels of a symbol's book, ``levels`` a side at most, 64 in all; of several publishers those of all,
+        sizes and orders of one price added up. Raises UnknownSymbolError, and AttachError where its handler keeps no
+        book."""
+        most = whole("levels", levels, 1, MOST_LEVELS)
+        key = self._key(symbol)
+        if not self.keeps_book(symbol):
+            raise AttachError(f"symbol: the handler of {symbol} keeps no book")
+        about = self.description.handlers[self._view.handler_of(self._strand_of(key))]
+        assert about.books is not None
+        asks, bids, publishers, _, in_visit = self._view.book(about.books, about.of_levels, key, 0, PATIENCE_NS)
+        sides: list[list[npt.NDArray[Any]]] = [[asks], [bids]]
+        for place in range(1, publishers):
+            *more, _, _, also = self._view.book(about.books, about.of_levels, key, place, PATIENCE_NS)
+            for side, found in zip(sides, more, strict=True):
+                side.append(found)
+            in_visit |= also
+        if publishers > 1:
+            asks, bids = merged_levels(sides[0], "A"), merged_levels(sides[1], "B")
+        return BookLook(symbol, asks[:most], bids[:most], in_visit)
+
+    def _strand_of(self, key: int) -> int:
         strand = int(self._view.strand_of_symbol[key])
         if strand >= self._view.n_strands:
             raise AttachError("it is damaged: a symbol names a strand that does not exist")
-        return self._look(strand, np.array([key], np.uint32))
+        return strand
 
     def _keys_of(self, strand: int) -> npt.NDArray[np.uint32]:
         """A strand's symbols. Which they are may change until the first tick comes."""

@@ -36,9 +36,9 @@ def some_ticks(n: int = 20_000, seed: int = 1) -> Any:
 
 
 @contextmanager
-def publishing(dispatcher: Dispatcher) -> Iterator[None]:
+def publishing(dispatcher: Dispatcher, ticks: Any = None) -> Iterator[None]:
     """A thread publishes in the block, as fast as it can."""
-    ended, ticks = threading.Event(), some_ticks()
+    ended, ticks = threading.Event(), some_ticks() if ticks is None else ticks
 
     def publish() -> None:
         while not ended.is_set():
@@ -97,6 +97,64 @@ def test_what_is_seen_is_what_the_dispatcher_says() -> None:
             attached.symbol("GONE")
         with pytest.raises(AttachError, match="strand: 10000 is none of the"):
             attached.look(10_000)
+
+
+@pytest.mark.parametrize("kind", ["book", "depth"])
+def test_books_are_whole_at_full_speed_and_right_at_rest(kind: str) -> None:
+    ticks = some_ticks()
+    half = len(ticks) // 2
+    if kind == "book":
+        # Orders of 100 each, of which those of the second half take those of the first away.
+        ticks["action"][half:] = b"C"
+        ticks["order_id"][half:] = ticks["order_id"][:half]
+        for field in ("instrument_id", "price"):
+            ticks[field][half:] = ticks[field][:half]
+        ticks["side"] = np.where(ticks["order_id"] % 2, b"A", b"B")
+    else:
+        ticks["kind"], ticks["action"], ticks["order_id"] = 3, b"M", 0
+        ticks["side"] = np.where(np.arange(len(ticks)) % 2, b"A", b"B")
+        ticks["size"] = 100 * (1 + ticks["price"] // 10**9)
+    with Dispatcher(SYMBOLS, kind, workers=2, cores=None, attachable=True) as dispatcher:
+        attached = strand.attach(os.getpid())
+        with publishing(dispatcher, ticks):
+            for turn in range(1500):
+                seen = attached.book(SYMBOLS[turn % 40], 64)
+                for side, sign in ((seen.asks, 1), (seen.bids, -1)):
+                    assert np.all(np.diff(side["price"] * sign) > 0)
+                    wanted = 100 * side["orders"] if kind == "book" else 100 * (1 + side["price"] // 10**9)
+                    assert seen.in_visit or np.array_equal(side["size"], wanted)
+        dispatcher.publish(ticks[:half])
+        dispatcher.drain()
+        for symbol in SYMBOLS[:5]:
+            seen, inner = attached.book(symbol), dispatcher.books[symbol]
+            for outer, levels in ((seen.asks, inner.asks(20)), (seen.bids, inner.bids(20))):
+                assert len(levels)
+                assert [tuple(level)[:2] for level in outer.tolist()] == [tuple(level)[:2] for level in levels.tolist()]
+        shown = CliRunner().invoke(cli, ["stat", str(os.getpid()), "--symbol", "S1", "--json"], catch_exceptions=False)
+        (told,) = json.loads(shown.output)["books"]
+        assert told["bids"][0]["price"] == dispatcher.books["S1"].bids(1)["price"][0] / 1e9
+        text = CliRunner().invoke(cli, ["stat", str(os.getpid()), "--symbol", "S1"], catch_exceptions=False).output
+        assert "bid" in text
+
+
+def test_levels_of_all_publishers_are_added_up() -> None:
+    ticks = some_ticks(300)
+    ticks["instrument_id"], ticks["publisher_id"], ticks["flags"] = 0, 1 + np.arange(300) % 3, 0x80
+    with Dispatcher(SYMBOLS, "book", feed="dbn-orders", workers=1, cores=None, attachable=True) as dispatcher:
+        dispatcher.publish(ticks)
+        dispatcher.drain()
+        seen = strand.attach(os.getpid()).book("S0", 64)
+        assert np.array_equal(seen.bids, dispatcher.books["S0"].bids(64))
+        with pytest.raises(ConfigurationError, match="levels: 65 is not a whole number from 1 to 64"):
+            strand.attach(os.getpid()).book("S0", 65)
+
+
+def test_who_keeps_no_book_says_so() -> None:
+    with (
+        Dispatcher(SYMBOLS, "count", workers=1, cores=None, attachable=True),
+        pytest.raises(AttachError, match="the handler of S0 keeps no book"),
+    ):
+        strand.attach(os.getpid()).book("S0")
 
 
 def test_names_that_are_learnt_later_are_seen() -> None:
@@ -195,27 +253,33 @@ from strand.binding.outside import OutsideView
 from strand.dispatch.description import Description
 from strand.errors import AttachError
 from strand.outside.attached import Attached
-with Dispatcher(SYMBOLS, "count", workers=1, cores=None, attachable=True, max_publishers=1) as dispatcher:
+with Dispatcher(SYMBOLS, "book", workers=1, cores=None, attachable=True, max_publishers=1) as dispatcher:
     dispatcher.publish(some_ticks(2000))
     dispatcher.drain()
     fd = _copy_of(dispatcher)
 rng = np.random.default_rng(1)
 good = os.pread(fd, 1 << 20, 0)
 root = int.from_bytes(good[40:48], "little")
+books = Description.of(OutsideView(fd).description).handlers[0].books
+end = int.from_bytes(good[32:40], "little")
 refused = read = 0
-for trial in range(400):
-    at = int(rng.integers(0, 64)) if trial % 2 else root + int(rng.integers(0, 900))
-    os.pwrite(fd, bytes([int(rng.integers(0, 256))]), at)
+for trial in range(600):
+    from_, to = [(0, 64), (root, root + 900), (books, books + 64), (end - (2 << 20), end)][trial % 4]
+    at = int(rng.integers(from_, to))
+    was = os.pread(fd, 8, at)
+    os.pwrite(fd, rng.bytes(int(rng.integers(1, 9))), at)
     try:
         view = OutsideView(fd)
         attached = Attached(view, Description.of(view.description))
         attached.statistics()
         for strand in range(0, attached.n_strands, 7):
             attached.look(strand)
+        for symbol in SYMBOLS[:5]:
+            attached.book(symbol)
         read += 1
     except AttachError:
         refused += 1
-    os.pwrite(fd, good[at:at + 1], at)
+    os.pwrite(fd, was, at)
 print(refused, read)
 assert refused > 20 and read > 20
 """.replace("TESTS", repr(str(Path(__file__).parent)))

@@ -201,10 +201,12 @@ def layout_from_json(layout: Mapping[str, Any]) -> np.dtype[Any]:
         return np.dtype((layout_from_json(layout["of"]), tuple(layout["shape"])))
     if "fields" in layout:
         names, offsets, formats = zip(*layout["fields"], strict=True) if layout["fields"] else ((), (), ())
-        made = {"names": list(names), "formats": [layout_from_json(form) for form in formats]}
-        return np.dtype({**made, "offsets": list(offsets), "itemsize": layout["itemsize"]})
+        made: Any = {"names": list(names), "formats": [layout_from_json(form) for form in formats]}
+        made |= {"offsets": list(offsets), "itemsize": layout["itemsize"]}
+        found: np.dtype[Any] = np.dtype(made)
+        return found
     if "meaning" not in layout:
-        return np.dtype(layout["form"])
+        return np.dtype(str(layout["form"]))
     declared = layout["meaning"]
     if declared["quantity"] not in QUANTITIES:
         raise ValueError(f"{declared['quantity']!r} is no quantity")

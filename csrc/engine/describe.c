@@ -2,18 +2,25 @@
 
 #include "sd_error.h"
 
+/* The table of names, made at first use. NULL: there is no memory. */
+static sd_a64 *names_of(sd_dispatcher *d) {
+  sd_arena *a = d->arena;
+  return a->names ? sd_space_at(d->space, a->names) : sd_arena_get(d->space, a->n_symbols, sizeof(sd_a64), &a->names);
+}
+
 int sd_dispatcher_describe(sd_dispatcher *d, const char *text, uint64_t bytes) {
   sd_arena *a = d->arena;
   char *to = sd_arena_get(d->space, bytes, 1, &a->description);
-  if (!to || !sd_arena_get(d->space, a->n_symbols, sizeof(sd_a64), &a->names)) return SD_E_NO_MEMORY;
+  if (!to || !names_of(d)) return SD_E_NO_MEMORY;
   memcpy(to, text, bytes);
   a->description_bytes = bytes;
   return SD_OK;
 }
 
 int sd_dispatcher_name(sd_dispatcher *d, const uint32_t *keys, const uint32_t *lengths, uint32_t n, const char *text) {
-  sd_a64 *names = sd_space_at(d->space, d->arena->names);
+  sd_a64 *names = names_of(d);
   uint64_t all = 0, at;
+  if (!names) return SD_E_NO_MEMORY;
   for (uint32_t i = 0; i < n; i++) {
     if (keys[i] >= d->arena->n_symbols || lengths[i] > SD_LONGEST_NAME) return SD_E_ARGUMENT;
     all += lengths[i];

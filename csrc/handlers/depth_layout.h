@@ -2,7 +2,6 @@
 #ifndef SD_HANDLERS_DEPTH_LAYOUT_H
 #define SD_HANDLERS_DEPTH_LAYOUT_H
 
-#include "handlers/depth.h"
 #include "handlers/depth_side.h"
 
 typedef struct sd_depth {

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "handlers/book_ahead.h"
+#include "handlers/depth.h"
 #include "handlers/depth_layout.h"
 #include "sd_error.h"
 

@@ -108,6 +108,26 @@ class Engine(Counters):
         entry.wake, entry.finish = function.wake or ffi.NULL, function.finish or ffi.NULL
         entry.yields = function.yields
 
+    # ---- to those who look from outside
+
+    def show(self, description: bytes) -> None:
+        """From now on another process may attach, and finds this text. Once."""
+        checked(lib.sd_dispatcher_describe(self._d, description, len(description)), "no memory", MemoryError)
+        lib.sd_dispatcher_show(self._d)
+
+    def hide(self) -> None:
+        """From now on nobody finds it; who has attached goes on."""
+        lib.sd_dispatcher_hide(self._d)
+
+    def set_names(self, names: Mapping[int, str]) -> None:
+        """Names of symbols, by key, for them. One thread at a time."""
+        texts = [name.encode()[: lib.SD_LONGEST_NAME] for name in names.values()]
+        lengths = [len(text) for text in texts]
+        code = lib.sd_dispatcher_name(self._d, list(names), lengths, len(names), b"".join(texts))
+        checked(code, "a name of a symbol that does not exist", MemoryError)
+
+    # ---- memory
+
     @property
     def bytes(self) -> int:
         """What the arena has asked for, with handlers' memory; pages never touched take none."""
@@ -127,24 +147,6 @@ class Engine(Counters):
     def _rows_at(self) -> tuple[int, int]:
         stride = ffi.new("uint64_t *")
         return int(ffi.cast("uintptr_t", lib.sd_dispatcher_rows(self._d, stride))), int(stride[0])
-
-    # ---- to those who look from outside
-
-    def show(self, description: bytes) -> None:
-        """From now on another process may attach, and finds this text. Once."""
-        checked(lib.sd_dispatcher_describe(self._d, description, len(description)), "no memory", MemoryError)
-        lib.sd_dispatcher_show(self._d)
-
-    def hide(self) -> None:
-        """From now on nobody finds it; who has attached goes on."""
-        lib.sd_dispatcher_hide(self._d)
-
-    def set_names(self, names: Mapping[int, str]) -> None:
-        """Names of symbols, by key, for them. One thread at a time."""
-        texts = [name.encode()[: lib.SD_LONGEST_NAME] for name in names.values()]
-        lengths = [len(text) for text in texts]
-        code = lib.sd_dispatcher_name(self._d, list(names), lengths, len(names), b"".join(texts))
-        checked(code, "a name of a symbol that does not exist", MemoryError)
 
     # ---- workers
 

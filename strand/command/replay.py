@@ -79,6 +79,7 @@ def replay(
         symbols=reads.symbols,
         options=reads.options,
     )
+    options: dict[str, Any] = {"attachable": True} if attachable else {}  # a plain loop has no such option
     try:
         with progress("replaying", reads.limit, as_json, functools.partial(writes.check, handler)) as advance:
             result = run_replay(
@@ -96,9 +97,9 @@ def replay(
                 strands=strands,
                 on_error=next((action for action in on_error if action != "skip"), "stop"),
                 idle=idle,
-                **({"attachable": True} if attachable else {}),
                 speed=speed,
                 **recording,
+                **options,
                 out=writes.outputs,
                 escape_formulas=writes.escape_formulas,
                 watch=paging.watch,

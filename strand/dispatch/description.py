@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +18,13 @@ from strand.errors import AttachError
 from strand.units import layout_from_json, layout_to_json
 
 if TYPE_CHECKING:
+    from strand.binding.engine import Engine
+    from strand.binding.engine_config import EngineConfig
     from strand.handlers import Handler
     from strand.handlers.bound import BoundHandler
+    from strand.symbols import SymbolTable
 
-__all__ = ["Description", "HandlerDescription", "described"]
+__all__ = ["Description", "HandlerDescription", "ShownNames", "described"]
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ class Description:
 
 def described(
     name: str,
-    configuration: Mapping[str, Any],
+    config: EngineConfig,
     handlers: Sequence[Handler],
     bound: Sequence[BoundHandler],
     outputs: Sequence[str],
@@ -87,7 +90,7 @@ def described(
         "version": version("strand"),
         "pid": os.getpid(),
         "made_at": time.time(),
-        "configuration": dict(configuration),
+        "configuration": asdict(config),
         "handlers": [_described(h, b.memory) for h, b in zip(handlers, bound, strict=True)],
         "outputs": list(outputs),
     }
@@ -102,3 +105,20 @@ def _described(handler: Handler, memory: object) -> dict[str, Any]:
         "books": memory.offset if isinstance(memory, (BookMemory, DepthMemory)) else None,
         "of_levels": isinstance(memory, DepthMemory),
     }
+
+
+class ShownNames:
+    """The names of a dispatcher's symbols that whoever attaches finds in its memory."""
+
+    def __init__(self, engine: Engine, table: SymbolTable) -> None:
+        self._engine = engine
+        self._table = table
+        self._known: set[int] = set()
+
+    def update(self) -> None:
+        """Adds the names that are new."""
+        table, known = self._table, self._known
+        new = {key: table.name(key) for key in range(table.n_named) if key not in known and table.has_name(key)}
+        if new:
+            self._engine.set_names(new)
+            known.update(new)

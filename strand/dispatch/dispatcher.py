@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn, Self
 
@@ -17,7 +16,7 @@ from strand.dispatch.base import RunBase
 from strand.dispatch.calls import CallFuture, Calls
 from strand.dispatch.configuration import RENAMED, engine_config, symbol_counts, worker_cores
 from strand.dispatch.control import Control
-from strand.dispatch.description import described
+from strand.dispatch.description import ShownNames, described
 from strand.dispatch.flow import Flow
 from strand.dispatch.grouping import StrandsLike
 from strand.dispatch.lifecycle import Lifecycle
@@ -201,11 +200,10 @@ class Dispatcher(RunBase):
         )
         if expected is not None or config.n_strands >= config.n_symbols:
             self._routing.by_counts(expected)
-        self._shown: set[int] | None = None
-        if config.attachable:
-            self._shown = set()
-            engine.show(described(name, asdict(config), self._handlers, self._bound, tuple(self._outputs)))
-            self._show_names()
+        self._shown = ShownNames(engine, self._table) if config.attachable else None
+        if self._shown is not None:
+            self._shown.update()
+            engine.show(described(name, config, self._handlers, self._bound, tuple(self._outputs)))
 
     if not TYPE_CHECKING:
 
@@ -217,16 +215,7 @@ class Dispatcher(RunBase):
     def learn_symbols(self, names: Sequence[str]) -> None:
         super().learn_symbols(names)
         if self._shown is not None:
-            self._show_names()
-
-    def _show_names(self) -> None:
-        """Tells whoever looks the names that are known by now."""
-        table, shown = self._table, self._shown
-        assert shown is not None
-        new = {key: table.name(key) for key in range(table.n_named) if key not in shown and table.has_name(key)}
-        if new:
-            self._engine.set_names(new)
-            shown.update(new)
+            self._shown.update()
 
     # ---- life
 

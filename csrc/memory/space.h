@@ -16,7 +16,7 @@
 #include "base/atomic.h"
 
 #if defined(SD_MODEL_SCHEDULER) || defined(SD_STRESS)
-#define SD_SPACE_BYTES (UINT64_C(1) << 26)
+#define SD_SPACE_BYTES (UINT64_C(1) << 32)
 #else
 #define SD_SPACE_BYTES (UINT64_C(1) << 36)
 #endif

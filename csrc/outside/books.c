@@ -8,7 +8,7 @@
 #include "handlers/depth_layout.h"
 #include "sd_error.h"
 
-_Static_assert(SD_OUTSIDE_LEVELS <= SD_NEAR_LEAST, "the best levels are in the ladder");
+_Static_assert((int)SD_OUTSIDE_LEVELS <= (int)SD_NEAR_LEAST, "the best levels are in the ladder");
 
 /* Whether so many bytes from `at` on are of the mapping. What is read may be half of one state and half of the next, so each address is
  * asked about before it is followed, and each number that leads to one is read once. */

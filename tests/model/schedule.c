@@ -548,8 +548,9 @@ static int one(uint64_t seed, int loud) {
       /* Not sd_strand_inspect, which waits for a lock that nobody gives back any more. */
       sd_strand *k = &R.d->strands[i];
       printf("  strand %u: pending %lld, owner %llu, control %u, accepted %llu, handled %llu, failed %u, lost %u\n", i,
-             (long long)sd_load(&k->pending, relaxed, X1), (unsigned long long)sd_owner_in(sd_load(&k->owner, relaxed, X1)),
-             sd_load(&k->control, relaxed, X1), (unsigned long long)sd_load(&k->accepted, relaxed, X1),
+             (long long)sd_load(&k->pending, relaxed, X1),
+             (unsigned long long)sd_owner_in(sd_load(&k->owner, relaxed, X1)), sd_load(&k->control, relaxed, X1),
+             (unsigned long long)sd_load(&k->accepted, relaxed, X1),
              (unsigned long long)sd_load(&k->handled, relaxed, X1), sd_load(&k->failed, relaxed, X1),
              sd_load(&k->lost, relaxed, X1));
     }

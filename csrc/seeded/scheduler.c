@@ -158,16 +158,17 @@ static char *new_stack(void) {
   return stack;
 }
 
+static void make_context(fiber *f) {
+  if (!f->stack) f->stack = new_stack();
+  getcontext(&f->context);
+  f->context.uc_stack.ss_sp = f->stack;
+  f->context.uc_stack.ss_size = STACK_BYTES;
+  f->context.uc_link = NULL;
+  makecontext(&f->context, body, 0);
+}
+
 static void make_contexts(void) {
-  for (unsigned i = 0; i < n_fibers; i++) {
-    fiber *f = &fibers[i];
-    if (!f->stack) f->stack = new_stack();
-    getcontext(&f->context);
-    f->context.uc_stack.ss_sp = f->stack;
-    f->context.uc_stack.ss_size = STACK_BYTES;
-    f->context.uc_link = NULL;
-    makecontext(&f->context, body, 0);
-  }
+  for (unsigned i = 0; i < n_fibers; i++) make_context(&fibers[i]);
 }
 
 int sd_scheduler_run(uint64_t most) {

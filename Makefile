@@ -48,9 +48,9 @@ $(VENV)/.made: tools/make_venv.sh
 	$(BIN)/pip install --quiet --upgrade 'setuptools>=77' wheel 'cffi>=1.17'
 	@touch $@
 
-# The old core goes first: setuptools judges by time alone, and would keep it when a C file was only taken away.
+# The old modules go first: setuptools judges by time alone, and would keep them when a C file was only taken away.
 $(VENV)/.installed: $(VENV)/.made pyproject.toml setup.py $(CORE)
-	@rm -f strand/_core*.so
+	@rm -f strand/_core*.so strand/_scheduled*.so
 	$(BIN)/pip install --quiet --no-build-isolation --editable \
 	  '.[test,csv,gzip,zstd,dbn,parquet,live,numba,plot,report,pandas,polars]'
 	@touch $@
@@ -187,5 +187,5 @@ wheel: install
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
-	rm -f strand/_core*.so
+	rm -f strand/_core*.so strand/_scheduled*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""Metadata is in pyproject.toml; this file adds what it cannot say: the cffi module, the abi3 tag, the C headers."""
+"""Metadata is in pyproject.toml; this file adds what it cannot say: the cffi modules, the abi3 tag, the C headers."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ class BuildWithHeaders(build_py):
 
 
 setup(
-    cffi_modules=["csrc/build_core.py:ffibuilder"],
+    cffi_modules=["csrc/build_core.py:ffibuilder", "csrc/build_core.py:scheduled"],
     cmdclass={"build_py": BuildWithHeaders},
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

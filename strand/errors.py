@@ -201,5 +201,21 @@ class SinkError(StrandError):
         self.method = method
 
 
+class DifferenceError(StrandError, AssertionError):
+    """A run is not what a test expected it to be (``strand.testing``): the message tells the first differences.
+
+    ``symbols``: those whose rows differ, ``outputs``: the names of those that do. ``seed``: of the run, where one
+    decided it; else None.
+    """
+
+    def __init__(
+        self, message: str, symbols: tuple[str, ...], outputs: tuple[str, ...], *, seed: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.symbols = symbols
+        self.outputs = outputs
+        self.seed = seed
+
+
 class EngineError(StrandError):
     """An invariant of the engine does not hold. This is a defect of strand: please report it with the message."""

@@ -66,7 +66,7 @@ def _imported(file: Path, files: Mapping[str, Path]) -> Iterable[str]:
 
 
 def _module(imported: str, files: Mapping[str, Path]) -> str | None:
-    if imported == "strand._core":  # compiled
+    if imported in ("strand._core", "strand._scheduled"):  # compiled
         return None
     while imported and imported not in files:
         imported = imported.rpartition(".")[0]
@@ -87,9 +87,11 @@ def c_arrows() -> Arrows:
     sources = [file for file in files if file.suffix == ".c"]
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as threads:
         objects = list(threads.map(lambda source: _symbols(source, Path(scratch)), sources))
-    owner = {
-        symbol: name_of[source] for source, (defined, _) in zip(sources, objects, strict=True) for symbol in defined
-    }
+    owner: dict[str, str] = {}
+    for source, (defined, _) in zip(sources, objects, strict=True):
+        for symbol in defined:
+            # The seeded scheduler, which comes last, has a clock of its own.
+            owner.setdefault(symbol, name_of[source])
     for source, (_, needed) in zip(sources, objects, strict=True):
         found[name_of[source]] |= {owner[symbol] for symbol in needed if symbol in owner}
     return {name: others - {name} for name, others in found.items()}
@@ -99,6 +101,8 @@ def _symbols(source: Path, scratch: Path) -> tuple[set[str], set[str]]:
     """What a source defines for others, and what it needs of them."""
     made = scratch / f"{source.relative_to(ROOT)}.o".replace("/", "_")
     flags = ("-std=gnu11", "-O0", "-Werror=implicit-function-declaration", "-fPIC", f"-I{ROOT / 'csrc'}")
+    if source.parent.name == "seeded":
+        flags += ("-DSD_MODEL_SCHEDULER",)
     subprocess.run([os.environ.get("CC", "cc"), *flags, "-c", str(source), "-o", str(made)], check=True)
     listed = subprocess.run(
         ["nm", "--extern-only", "--format=posix", str(made)], check=True, capture_output=True, text=True

@@ -13,7 +13,11 @@ struct sd_dispatcher;
 struct sd_handler;
 
 enum {
-#if defined(SD_MODEL_SCHEDULER) || defined(SD_STRESS)
+#if defined(SD_SEEDED_MODULE) /* users' records are larger than the model's */
+  SD_CHUNK_BYTES = 1 << 13,
+  SD_SLAB_CHUNKS = 2,
+  SD_PAGE_BITS = 3,
+#elif defined(SD_MODEL_SCHEDULER) || defined(SD_STRESS)
   SD_CHUNK_BYTES = 256,
   SD_SLAB_CHUNKS = 2,
   SD_PAGE_BITS = 3,

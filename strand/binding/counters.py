@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding import ffi, lib
+from strand.binding import CORE, Core, ffi, lib
 from strand.binding.engine_words import (
     COUNTERS,
     HISTOGRAMS,
@@ -33,17 +33,20 @@ def inspection(k: Any) -> StrandInspection:
 
 
 class Counters:
-    """Counters, histograms and failures of an sd_dispatcher, read without a lock."""
+    """Counters, histograms and failures of an sd_dispatcher, read without a lock. ``core``: the module in C that it is
+    of."""
 
-    def __init__(self, d: Any, n_workers: int, n_participants: int, counters_start: int) -> None:
+    def __init__(self, d: Any, n_workers: int, n_participants: int, counters_start: int, core: Core = CORE) -> None:
+        self._core = core
+        self._ffi, self._lib = core
         self._d = d
         self.n_workers = n_workers
         self._n_participants = n_participants
         self._counters_start = counters_start
 
     def totals(self) -> dict[str, int]:
-        t = ffi.new("sd_totals *")
-        lib.sd_dispatcher_totals(self._d, t)
+        t = self._ffi.new("sd_totals *")
+        self._lib.sd_dispatcher_totals(self._d, t)
         names = ("accepted", "handled", "failed", "lost", "pending", "visits", "handled_inline", "stolen", "cut",
                  "parks", "wakes", "failures", "watermark_sequence")  # fmt: skip
         totals = {name: int(getattr(t, name)) for name in names}
@@ -53,7 +56,7 @@ class Counters:
     def counters(self, participant: int) -> dict[str, int]:
         """One participant's counters by name; a worker's participant is its number, publishers' participants follow."""
         values = ffi.new("uint64_t[]", lib.SD_COUNTER_FIELDS)
-        lib.sd_participant_counters(self._d, participant, values)
+        self._lib.sd_participant_counters(self._d, participant, values)
         counters = dict(zip(COUNTERS, map(int, values), strict=True))
         for name in ("accepted", "handled"):
             counters[name] = (counters[name] - self._counters_start) % 2**64
@@ -65,18 +68,18 @@ class Counters:
 
     def histogram_floors_ns(self) -> npt.NDArray[np.float64]:
         """The lower edges of histograms' buckets, shape (n_buckets,)."""
-        return histogram_floors_ns()
+        return histogram_floors_ns(self._lib.sd_ns_per_count())
 
     def histogram(self, name: str) -> npt.NDArray[np.uint64]:
         counts = np.zeros(lib.SD_BUCKETS, dtype=np.uint64)
-        lib.sd_histogram_sum(self._d, HISTOGRAMS[name], ffi.cast("uint64_t *", ffi.from_buffer(counts)))
+        self._lib.sd_histogram_sum(self._d, HISTOGRAMS[name], ffi.cast("uint64_t *", ffi.from_buffer(counts)))
         return counts
 
     def failures(self) -> list[Failure]:
         """The first failures, in the order they happened."""
         found: list[Failure] = []
-        f = ffi.new("sd_failure *")
-        while lib.sd_failure_get(self._d, len(found), f) == lib.SD_OK:
+        f = self._ffi.new("sd_failure *")
+        while self._lib.sd_failure_get(self._d, len(found), f) == lib.SD_OK:
             key = None if f.key == lib.SD_NONE else int(f.key)
             sequence = None if f.sequence == lib.SD_NO_SEQUENCE else int(f.sequence)
             found.append(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding import ffi, lib
+from strand.binding import CORE, Core, ffi, lib
 from strand.binding.counters import Counters, inspection
 from strand.binding.engine_config import EngineConfig, addresses, config_struct
 from strand.binding.engine_words import (
@@ -38,10 +38,10 @@ class HeldParticipant:
 
     __slots__ = ("_held", "give", "take")
 
-    def __init__(self, d: Any) -> None:
+    def __init__(self, d: Any, core: Core) -> None:
         self._held = ffi.new("int64_t *", lib.SD_AGAIN)
-        self.take: Callable[[], None] = partial(lib.sd_publisher_take, d, self._held)
-        self.give: Callable[[], None] = partial(lib.sd_publisher_give, d, self._held)
+        self.take: Callable[[], None] = partial(core.lib.sd_publisher_take, d, self._held)
+        self.give: Callable[[], None] = partial(core.lib.sd_publisher_give, d, self._held)
 
     @property
     def number(self) -> int | None:
@@ -51,27 +51,28 @@ class HeldParticipant:
 
 
 class Engine(Counters):
-    """One arena and what this process needs to use it. Freed when neither it nor a view of its rows is left."""
+    """One arena and what this process needs to use it. Freed when neither it nor a view of its rows is left.
 
-    def __init__(self, config: EngineConfig) -> None:
-        self.space = Space(attachable=config.attachable, more=addresses(config))
-        out = ffi.new("sd_dispatcher **")
+    ``core``: the module in C whose engine it is."""
+
+    def __init__(self, config: EngineConfig, core: Core = CORE) -> None:
+        self.space = Space(attachable=config.attachable, more=addresses(config), core=core)
+        out = core.ffi.new("sd_dispatcher **")
         checked(
-            lib.sd_dispatcher_create(self.space.pointer, config_struct(config), out),
+            core.lib.sd_dispatcher_create(self.space.pointer, config_struct(config, core), out),
             f"the engine refused its configuration: {config}",
             ConfigurationError,
             no_memory=f"no memory for {config.n_strands} strands and {config.n_segments} blocks of 2 KB",
         )
         self.config = config
         participants = config.n_workers + config.n_publishers
-        super().__init__(
-            owned(out[0], lib.sd_dispatcher_destroy), config.n_workers, participants, config.counters_start
-        )
+        d = owned(out[0], core.lib.sd_dispatcher_destroy)
+        super().__init__(d, config.n_workers, participants, config.counters_start, core)
         self._keep: list[Any] = []
         self._tracked: dict[int, Any] = {}
 
     def route(self, strand_of_symbol: npt.NDArray[np.uint32], handler_of_strand: npt.NDArray[np.uint16]) -> None:
-        code = lib.sd_dispatcher_route(
+        code = self._lib.sd_dispatcher_route(
             self._d,
             ffi.cast("uint32_t *", ffi.from_buffer(strand_of_symbol)),
             ffi.cast("uint16_t *", ffi.from_buffer(handler_of_strand)),
@@ -81,14 +82,14 @@ class Engine(Counters):
     def set_outputs(self, record_bytes: Sequence[int]) -> None:
         """Before the handlers: what they emit, records of so many bytes an output. Raises ConfigurationError."""
         memory = self.config.output_memory
-        if code := lib.sd_dispatcher_outputs(self._d, list(record_bytes), len(record_bytes), memory):
-            least = int(lib.sd_outputs_least(self._d, len(record_bytes)))
+        if code := self._lib.sd_dispatcher_outputs(self._d, list(record_bytes), len(record_bytes), memory):
+            least = int(self._lib.sd_outputs_least(self._d, len(record_bytes)))
             what = f"output_memory: {memory} cannot hold what {len(record_bytes)} outputs take"
             raise refusal(code, f"{what}; give at least {least}", ConfigurationError)
 
     def set_handlers(self, functions: Sequence[NativeFunction | RunByPython], outputs: Sequence[Sequence[int]]) -> None:
         """What each strand's handler is, by number; ``outputs``: the numbers of those each one declares."""
-        table = ffi.new("sd_handler[]", len(functions))
+        table = self._ffi.new("sd_handler[]", len(functions))
         for entry, function, numbers in zip(table, functions, outputs, strict=True):
             if numbers:
                 kept = ffi.new("uint32_t[]", list(numbers))
@@ -98,32 +99,36 @@ class Engine(Counters):
                 entry.wakes, entry.finishes = function.wakes, function.finishes
             else:
                 self._fill(entry, function)
-        code = lib.sd_dispatcher_handlers(self._d, table, len(functions))
+        code = self._lib.sd_dispatcher_handlers(self._d, table, len(functions))
         checked(code, "a strand names a handler that does not exist")
 
     def _fill(self, entry: Any, function: NativeFunction) -> None:
         params = ffi.new("char[]", function.params) if function.params else ffi.NULL
         self._keep.append((function, params))
-        entry.fn, entry.params, entry.never_publishes = function.pointer, params, function.never_publishes
-        entry.wake, entry.finish = function.wake or ffi.NULL, function.finish or ffi.NULL
+        # The function is the same for all modules in C, and its type is the core's.
+        cast = self._ffi.cast
+        entry.fn = cast("sd_handler_fn", function.pointer)
+        entry.wake = cast("sd_wake_fn", function.wake or ffi.NULL)
+        entry.finish = cast("sd_finish_fn", function.finish or ffi.NULL)
+        entry.params, entry.never_publishes = params, function.never_publishes
         entry.yields = function.yields
 
     # ---- to those who look from outside
 
     def show(self, description: bytes) -> None:
         """From now on another process may attach, and finds this text. Once."""
-        checked(lib.sd_dispatcher_describe(self._d, description, len(description)), "no memory", MemoryError)
-        lib.sd_dispatcher_show(self._d)
+        checked(self._lib.sd_dispatcher_describe(self._d, description, len(description)), "no memory", MemoryError)
+        self._lib.sd_dispatcher_show(self._d)
 
     def hide(self) -> None:
         """From now on nobody finds it; who has attached goes on."""
-        lib.sd_dispatcher_hide(self._d)
+        self._lib.sd_dispatcher_hide(self._d)
 
     def set_names(self, names: Mapping[int, str]) -> None:
         """Names of symbols, by key, for them. One thread at a time."""
         texts = [name.encode()[: lib.SD_LONGEST_NAME] for name in names.values()]
         lengths = [len(text) for text in texts]
-        code = lib.sd_dispatcher_name(self._d, list(names), lengths, len(names), b"".join(texts))
+        code = self._lib.sd_dispatcher_name(self._d, list(names), lengths, len(names), b"".join(texts))
         checked(code, "a name of a symbol that does not exist", MemoryError)
 
     # ---- memory
@@ -146,21 +151,21 @@ class Engine(Counters):
 
     def _rows_at(self) -> tuple[int, int]:
         stride = ffi.new("uint64_t *")
-        return int(ffi.cast("uintptr_t", lib.sd_dispatcher_rows(self._d, stride))), int(stride[0])
+        return int(ffi.cast("uintptr_t", self._lib.sd_dispatcher_rows(self._d, stride))), int(stride[0])
 
     # ---- workers
 
     def memory(self, participant: int, *, copied: bool) -> tuple[int, npt.NDArray[np.uint8]]:
         """Address and bytes of what a worker's batches lie in, read-only; they hold the engine."""
         size = ffi.new("uint64_t *")
-        address = int(ffi.cast("uintptr_t", lib.sd_py_memory(self._d, participant, copied, size)))
+        address = int(ffi.cast("uintptr_t", self._lib.sd_py_memory(self._d, participant, copied, size)))
         whole = np.asarray(Memory(self, address, int(size[0]), 1, np.dtype("u1"))).view(np.uint8)
         whole.flags.writeable = False  # what waits after a batch lies in the same block
         return address, whole
 
     def batches(self, participant: int, dtype: np.dtype[Any]) -> PyBatches:
         """What a Python worker has to do."""
-        return PyBatches(self, self._d, participant, dtype)
+        return PyBatches(self, self._d, participant, dtype, self._core)
 
     def track(
         self, participant: int, function: NativeFunction, records: npt.NDArray[Any], after: npt.NDArray[Any]
@@ -168,126 +173,129 @@ class Engine(Counters):
         """Runs a chain of native handlers over records in hand, and copies the start of the row after each
         into ``after``. Returns how many it handled: short of all of them it stopped before a timer of its own, or
         failed on the next one as is said then."""
-        failed, failure = ffi.new("int32_t *"), ffi.new("sd_failure *")
+        failed, failure = ffi.new("int32_t *"), self._ffi.new("sd_failure *")
         handler, n = self._tracked_handler(function), len(records)
-        done = lib.sd_chain_track(
+        done = self._lib.sd_chain_track(
             self._d, participant, handler, bytes_of(records), n, after.itemsize, bytes_of(after), failed, failure
         )
         return int(done), Failure(int(failure.code), text_of(failure.message)) if failed[0] else None
 
     def act(self, participant: int, function: NativeFunction, key: int, time: int, at_end: bool) -> Failure | None:
         """Runs the timers of such a chain that are due for a symbol of a strand in hand, or its end."""
-        failure = ffi.new("sd_failure *")
+        failure = self._ffi.new("sd_failure *")
         handler = self._tracked_handler(function)
-        failed = lib.sd_chain_act(self._d, participant, handler, key, time, at_end, failure)
+        failed = self._lib.sd_chain_act(self._d, participant, handler, key, time, at_end, failure)
         return Failure(int(failure.code), text_of(failure.message)) if failed else None
 
     def _tracked_handler(self, function: NativeFunction) -> Any:
         """The chain as a handler, without what tells the engine of its timers: that is told when Python's are known."""
         handler = self._tracked.get(id(function))
         if handler is None:
-            handler = self._tracked[id(function)] = ffi.new("sd_handler *")
+            handler = self._tracked[id(function)] = self._ffi.new("sd_handler *")
             self._fill(handler, function)
             handler.wake, handler.finish = ffi.NULL, ffi.NULL
         return handler
 
     def enqueue_task(self, strand: int, tag: int) -> int:
         """Puts a task behind all that is published to a strand; AGAIN: too many wait. ``tag`` is not 0."""
-        return int(lib.sd_task_enqueue(self._d, strand, tag))
+        return int(self._lib.sd_task_enqueue(self._d, strand, tag))
 
     def give_up_task(self, strand: int, tag: int) -> bool:
         """Whether a task will not run any more."""
-        return bool(lib.sd_task_give_up(self._d, strand, tag) == lib.SD_OK)
+        return bool(self._lib.sd_task_give_up(self._d, strand, tag) == lib.SD_OK)
 
     # ---- outputs
 
     def count_beside(self, tick_bytes: int) -> None:
         """Before the start: for each tick so many bytes are kept until it is final, and count toward the memory of
         outputs."""
-        lib.sd_outputs_tick_bytes(self._d, tick_bytes)
+        self._lib.sd_outputs_tick_bytes(self._d, tick_bytes)
 
     def settle_outputs(self, until: Until) -> int:
         """Finds out up to where all is final, and reads what participants have collected. One thread at a time.
 
         Returns the ns for which that looked at lines that workers write."""
-        checked(lib.sd_outputs_round(self._d, until), "no memory for what handlers emit", MemoryError)
-        return int(lib.sd_outputs_look_ns(self._d))
+        checked(self._lib.sd_outputs_round(self._d, until), "no memory for what handlers emit", MemoryError)
+        return int(self._lib.sd_outputs_look_ns(self._d))
 
     def take_output(self, output: int, to: npt.NDArray[np.uint8], room: int) -> int:
         """Fills ``to`` with up to ``room`` records of an output, in order, and returns how many; it has 8 bytes more
         than they take. Fewer: there are no more before the next ``settle_outputs``."""
-        return int(lib.sd_outputs_take(self._d, output, ffi.cast("unsigned char *", ffi.from_buffer(to)), room))
+        return int(self._lib.sd_outputs_take(self._d, output, ffi.cast("unsigned char *", ffi.from_buffer(to)), room))
 
     @property
     def outputs_below(self) -> int:
         """Of the latest ``settle_outputs``: all records of lower numbers are out when all outputs have been taken."""
-        return int(lib.sd_outputs_below(self._d))
+        return int(self._lib.sd_outputs_below(self._d))
 
     @property
     def late_outputs(self) -> int:
         """Records left out: emitted on a strand that was quarantined, and passed, before it was released."""
-        return int(lib.sd_outputs_late(self._d))
+        return int(self._lib.sd_outputs_late(self._d))
 
     # ---- publishers
 
     def held_participant(self) -> HeldParticipant:
-        return HeldParticipant(self._d)
+        return HeldParticipant(self._d, self._core)
 
     def publish(self, participant: int, records: npt.NDArray[Any], slice_ns: int) -> int:
-        return int(lib.sd_publish(self._d, participant, bytes_of(records), len(records), slice_ns))
+        return int(self._lib.sd_publish(self._d, participant, bytes_of(records), len(records), slice_ns))
 
     def flow(self, participant: int, flow: ItchFlow, *, flush: bool, slice_ns: int) -> int:
         return flow.step(self._d, participant, flush=flush, slice_ns=slice_ns)
 
     def publish_more(self, participant: int, slice_ns: int) -> int:
-        return int(lib.sd_publish_more(self._d, participant, slice_ns))
+        return int(self._lib.sd_publish_more(self._d, participant, slice_ns))
 
     def publish_nested(self, participant: int, records: npt.NDArray[Any]) -> int:
         """From inside a handler that participant ``participant`` runs."""
-        return int(lib.sd_publish_nested(self._d, participant, bytes_of(records), len(records)))
+        return int(self._lib.sd_publish_nested(self._d, participant, bytes_of(records), len(records)))
 
     def rejected(self, participant: int, *, nested: bool = False) -> npt.NDArray[np.int64]:
-        positions = np.empty(lib.sd_publish_rejected(self._d, participant, nested, ffi.NULL, 0), dtype=np.int64)
+        positions = np.empty(self._lib.sd_publish_rejected(self._d, participant, nested, ffi.NULL, 0), dtype=np.int64)
         to = ffi.cast("int64_t *", ffi.from_buffer(positions))
-        lib.sd_publish_rejected(self._d, participant, nested, to, len(positions))
+        self._lib.sd_publish_rejected(self._d, participant, nested, to, len(positions))
         positions.sort()
         return positions
 
     # ---- control
 
     def drain(self, participant: int | None, slice_ns: int) -> int:
-        return int(lib.sd_dispatcher_drain(self._d, lib.SD_NONE if participant is None else participant, slice_ns))
+        return int(
+            self._lib.sd_dispatcher_drain(self._d, lib.SD_NONE if participant is None else participant, slice_ns)
+        )
 
     def stop(self) -> None:
-        lib.sd_dispatcher_stop(self._d)
+        self._lib.sd_dispatcher_stop(self._d)
 
     @property
     def stopping(self) -> bool:
-        return bool(lib.sd_dispatcher_stopping(self._d))
+        return bool(self._lib.sd_dispatcher_stopping(self._d))
 
     def hold(self, strand: int, why: int) -> None:
-        checked(lib.sd_dispatcher_hold(self._d, strand, why), f"strand {strand} cannot be held")
+        checked(self._lib.sd_dispatcher_hold(self._d, strand, why), f"strand {strand} cannot be held")
 
     def resume(self, strand: int, why: int) -> None:
-        checked(lib.sd_dispatcher_resume(self._d, strand, why), f"strand {strand} cannot be resumed")
+        checked(self._lib.sd_dispatcher_resume(self._d, strand, why), f"strand {strand} cannot be resumed")
 
     def finish(self) -> bool:
         """At rest, after the workers' end: calls what native handlers have for it. False: one failed, see failures."""
-        return bool(lib.sd_dispatcher_finish(self._d) == lib.SD_OK)
+        return bool(self._lib.sd_dispatcher_finish(self._d) == lib.SD_OK)
 
     def to_finish(self, key: int) -> EndBatch | None:
         """The end of a Python handler's symbol, where it has had ticks and is not quarantined; to be closed."""
-        return EndBatch(self._d, key, self.feed_time) if lib.sd_dispatcher_finish_begin(self._d, key) else None
+        begun = self._lib.sd_dispatcher_finish_begin(self._d, key)
+        return EndBatch(self._d, key, self.feed_time, self._core) if begun else None
 
     @property
     def feed_time(self) -> int:
         """The greatest time of a record published; 0 where records carry no positions."""
-        return int(lib.sd_feed_time(self._d))
+        return int(self._lib.sd_feed_time(self._d))
 
     # ---- looking on
 
     def watermark(self) -> int:
-        return int(lib.sd_watermark(self._d))
+        return int(self._lib.sd_watermark(self._d))
 
     def counters_reader(self) -> Callable[[], npt.NDArray[np.uint64]]:
         """Reads all participants' counters into one array, shape (participants, len(COUNTERS)), the same at every call.
@@ -300,7 +308,7 @@ class Engine(Counters):
 
         def read() -> npt.NDArray[np.uint64]:
             for participant, place in places:
-                lib.sd_participant_counters(self._d, participant, place)
+                self._lib.sd_participant_counters(self._d, participant, place)
             if base:
                 values[:, :2] -= base
             return values
@@ -308,34 +316,34 @@ class Engine(Counters):
         return read
 
     def inspect(self, strand: int) -> StrandInspection:
-        k = ffi.new("sd_inspection *")
-        checked(lib.sd_strand_inspect(self._d, strand, k), f"there is no strand {strand}")
+        k = self._ffi.new("sd_inspection *")
+        checked(self._lib.sd_strand_inspect(self._d, strand, k), f"there is no strand {strand}")
         return inspection(k)
 
     def time_strands(self) -> None:
         """Before workers run: keeps what handlers take by strand. Raises MemoryError."""
         lacking = f"no memory for the times of {self.config.n_strands:,} strands"
-        checked(lib.sd_dispatcher_time_strands(self._d), lacking, MemoryError)
+        checked(self._lib.sd_dispatcher_time_strands(self._d), lacking, MemoryError)
 
     def strand_times(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
         """By strand: ns that handlers took, and the records that this was for; 0 where it was not kept."""
         times = np.zeros((2, self.config.n_strands), np.uint64)
         ns, records = (ffi.cast("uint64_t *", ffi.from_buffer(row)) for row in times)
-        lib.sd_strand_times(self._d, ns, records)
+        self._lib.sd_strand_times(self._d, ns, records)
         return times[0], times[1]
 
     def accepted_if_quiescent(self, strand: int, scratch: Any) -> int | None:
         """Records a strand has accepted, where none is pending; else None. ``scratch``: ``new_inspection()``."""
-        if code := lib.sd_strand_inspect(self._d, strand, scratch):
+        if code := self._lib.sd_strand_inspect(self._d, strand, scratch):
             raise refusal(code, f"there is no strand {strand}")
         return None if scratch.pending else int(scratch.accepted)
 
     def new_inspection(self) -> Any:
-        return ffi.new("sd_inspection *")
+        return self._ffi.new("sd_inspection *")
 
     def verify(self) -> None:
         """The books of a quiescent engine. Raises EngineError naming the strand where they do not balance."""
         strand = ffi.new("uint32_t *")
         what = ffi.new("char[128]")
-        if code := lib.sd_dispatcher_verify(self._d, strand, what):
+        if code := self._lib.sd_dispatcher_verify(self._d, strand, what):
             raise refusal(code, f"strand {strand[0]}: {text_of(what)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from strand.binding import ffi, lib
+from strand.binding import Core, ffi, lib
 
 __all__ = [
     "CACHED_SEGMENTS",
@@ -84,9 +84,9 @@ def addresses(config: EngineConfig) -> int:
     return segments + config.n_symbols * (config.row_bytes + 64) + emitted
 
 
-def config_struct(config: EngineConfig) -> Any:
+def config_struct(config: EngineConfig, core: Core) -> Any:
     """An sd_config."""
-    c = ffi.new("sd_config *")
+    c = core.ffi.new("sd_config *")
     for name in ("n_symbols", "n_strands", "n_workers", "n_publishers", "record_size", "key_offset", "row_bytes",
                  "n_segments", "counters_start"):  # fmt: skip
         setattr(c.sizes, name, getattr(config, name))

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding import ffi, lib
+from strand.binding import Core, ffi, lib
 from strand.binding.engine_words import Failure
 from strand.binding.gate import refusal, text_of
 from strand.binding.memory import bytes_of
@@ -68,15 +68,16 @@ class PyBatches:
     as much as a crossing to C.
     """
 
-    def __init__(self, engine: Memories, d: Any, participant: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, engine: Memories, d: Any, participant: int, dtype: np.dtype[Any], core: Core) -> None:
+        self._lib = core.lib
         self._d = d
         self._participant = participant
         #: The words of the structure, for reading one of an array takes half the time of a field of a structure.
         self.words = array("q", bytes(ffi.sizeof("sd_py_worker")))
         #: What ``go_on`` takes.
-        self.hand = ffi.from_buffer("sd_py_worker *", self.words)
+        self.hand = core.ffi.from_buffer("sd_py_worker *", self.words)
         self.hand.d, self.hand.participant = d, participant
-        self._batch = ffi.addressof(self.hand, "batch")
+        self._batch = core.ffi.addressof(self.hand, "batch")
         self._dtype = dtype
         #: A timer is in hand, and no records.
         self.at_timer = False
@@ -87,11 +88,11 @@ class PyBatches:
         self.records = named(_whole(self._arena, dtype))
         self._copied = named(_whole(copied, dtype))
         #: All of the records in ``hand`` were handled: the next strand, as ``more``.
-        self.go_on: Callable[[Any], int] = lib.sd_py_worker_go_on
+        self.go_on: Callable[[Any], int] = self._lib.sd_py_worker_go_on
 
     def more(self) -> int:
         """Runs native handlers until there is something for Python: a strand, or -1, and ``what`` says what it is."""
-        return int(lib.sd_py_worker_next(self.hand))
+        return int(self._lib.sd_py_worker_next(self.hand))
 
     @property
     def what(self) -> int:
@@ -124,16 +125,18 @@ class PyBatches:
         message, n, batch = ffi.new("char[104]"), len(records), self._batch
         if self.at_timer:
             key, ns = batch.wake_key, batch.wake_time
-            code = lib.sd_py_emit_timer(self._d, self._participant, key, ns, 0, output, bytes_of(records), n, message)
+            code = self._lib.sd_py_emit_timer(
+                self._d, self._participant, key, ns, 0, output, bytes_of(records), n, message
+            )
         else:
             to = ffi.NULL if at is None else ffi.cast("int64_t *", ffi.from_buffer(at))
-            code = lib.sd_py_emit(self._d, self._participant, batch, output, to, bytes_of(records), n, message)
+            code = self._lib.sd_py_emit(self._d, self._participant, batch, output, to, bytes_of(records), n, message)
         _check(code, message)
 
     def arm(self, handled: int, alarm: int) -> None:
         """Says when the timer of the batch's symbol is due from now on, as of its first ``handled`` records; 0: never.
         It is after the last of them."""
-        if code := lib.sd_py_wake_at(self._d, self._batch, handled, alarm):
+        if code := self._lib.sd_py_wake_at(self._d, self._batch, handled, alarm):
             raise refusal(code, f"a timer at {alarm} ns cannot be asked for by record {handled - 1} of {self.n}")
 
     def stopped(self, handled: int) -> int:
@@ -145,7 +148,7 @@ class PyBatches:
         return self._done(failure.handled, failure.code, _text(failure.message))
 
     def _done(self, handled: int, code: int, message: bytes) -> int:
-        if refused := lib.sd_worker_done(self._d, self._participant, self._batch, handled, code, message):
+        if refused := self._lib.sd_worker_done(self._d, self._participant, self._batch, handled, code, message):
             raise refusal(refused, f"{handled} of {self._batch.n} records cannot have been handled")
         return self.more()
 
@@ -158,7 +161,7 @@ class PyBatches:
 
     def task_done(self) -> int:
         """It has run: the next strand, as ``more``."""
-        lib.sd_worker_task_done(self._d, self._participant, self._batch)
+        self._lib.sd_worker_task_done(self._d, self._participant, self._batch)
         return self.more()
 
     def wake(self) -> tuple[int, int]:
@@ -170,7 +173,7 @@ class PyBatches:
         """The timer has run, or failed; ``alarm``: when the symbol's next one is due, 0: never. The next strand, as
         ``more``."""
         self.at_timer = False
-        if refused := lib.sd_worker_wake_done(self._d, self._participant, self._batch, alarm, *_said(failure)):
+        if refused := self._lib.sd_worker_wake_done(self._d, self._participant, self._batch, alarm, *_said(failure)):
             raise refusal(refused, "a timer of a handler without timers")
         return self.more()
 
@@ -181,7 +184,8 @@ class EndBatch:
     n = 0
     at_timer = True
 
-    def __init__(self, d: Any, key: int, time: int) -> None:
+    def __init__(self, d: Any, key: int, time: int, core: Core) -> None:
+        self._lib = core.lib
         self._d = d
         self._key = key
         self._time = time
@@ -194,12 +198,12 @@ class EndBatch:
         """Emits on behalf of the end."""
         message = ffi.new("char[104]")
         given = bytes_of(records), len(records), message
-        _check(lib.sd_py_emit_timer(self._d, 0, self._key, self._time, 1, output, *given), message)
+        _check(self._lib.sd_py_emit_timer(self._d, 0, self._key, self._time, 1, output, *given), message)
 
     def done(self, failure: Failure | None = None) -> bool:
         """It is over, or failed. False: nothing more is to be finished."""
-        return bool(lib.sd_dispatcher_finished(self._d, self._key, *_said(failure)) == lib.SD_OK)
+        return bool(self._lib.sd_dispatcher_finished(self._d, self._key, *_said(failure)) == lib.SD_OK)
 
     def close(self) -> None:
         """Whoever looks at the symbol's row may believe it again."""
-        lib.sd_dispatcher_finish_end(self._d, self._key)
+        self._lib.sd_dispatcher_finish_end(self._d, self._key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from strand.binding import ffi, lib
+from strand.binding import CORE, Core
 from strand.binding.gate import checked
 from strand.binding.memory import owned
 
@@ -14,12 +14,14 @@ __all__ = ["Space"]
 class Space:
     """Addresses for all that a dispatcher and its handlers keep, and memory where they ask for it.
 
-    ``attachable``: another process may look at it. ``more``: bytes of addresses beside the usual ones.
+    ``attachable``: another process may look at it. ``more``: bytes of addresses beside the usual ones. ``core``: the
+    module in C whose engine and handlers use it.
     Raises MemoryError where the process may not have so many addresses.
     """
 
-    def __init__(self, *, attachable: bool = False, more: int = 0) -> None:
-        out = ffi.new("sd_space **")
+    def __init__(self, *, attachable: bool = False, more: int = 0, core: Core = CORE) -> None:
+        self._lib = lib = core.lib
+        out = core.ffi.new("sd_space **")
         checked(
             lib.sd_space_create(attachable, more, out),
             f"the process may not reserve {(lib.SD_SPACE_BYTES + more) / 2**30:,.0f} GiB of addresses: see ulimit -v",
@@ -34,4 +36,4 @@ class Space:
     @property
     def bytes(self) -> int:
         """What has been asked for; pages never touched take no memory, unless it is attachable."""
-        return int(lib.sd_space_bytes(self.pointer))
+        return int(self._lib.sd_space_bytes(self.pointer))

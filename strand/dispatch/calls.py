@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any
 
 from strand.binding.gate import NOT_STARTED, Code
+from strand.clock import Deadline
 from strand.dispatch.control import Control
 from strand.dispatch.state import RunState
 from strand.errors import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["CallFuture", "Calls", "SymbolView"]
 
 #: How long a caller waits before it looks whether the run still goes on.
-SLICE_S = 0.02
+SLICE_NS = 20_000_000
 #: Where Future says what an Exception of a callback was.
 _log = logging.getLogger("concurrent.futures")
 
@@ -115,9 +115,13 @@ class Calls:
         self._waiting: dict[int, tuple[CallFuture, int, Callable[..., Any], tuple[Any, ...]]] = {}
 
     def submit(
-        self, symbol: str | int, function: Callable[..., Any], arguments: tuple[Any, ...], deadline: float = 0.0
+        self,
+        symbol: str | int,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        deadline: Deadline | None = None,
     ) -> CallFuture:
-        """Queues a call. ``deadline``: until when to wait for a place among those that wait."""
+        """Queues a call. ``deadline``: until when to wait for a place among those that wait; None: not at all."""
         if not callable(function):
             raise TypeError(f"fn: {function!r} cannot be called")
         index = self._state.table.index(symbol)
@@ -131,7 +135,7 @@ class Calls:
         future = CallFuture(self, strand, tag, self._state.table.name(index))
         self._waiting[tag] = (future, index, function, arguments)
         while self._engine.enqueue_task(strand, tag) == Code.AGAIN:
-            if time.monotonic() >= deadline or self._engine.stopping:
+            if deadline is None or deadline.has_passed() or self._engine.stopping:
                 self._waiting.pop(tag, None)
                 raise BackpressureError("too many calls wait for their strands: 1,024 at least")
             time.sleep(0.001)
@@ -146,15 +150,14 @@ class Calls:
         """Queues a call and waits for its answer."""
         if self._inside.here:
             raise WouldDeadlockError(f"call: {WAITS_FOR_ITSELF}: use submit_call")
-        limit = seconds("timeout_s", timeout_s)
-        deadline = math.inf if limit is None else time.monotonic() + limit
+        deadline = Deadline(seconds("timeout_s", timeout_s))
         future = self.submit(symbol, function, arguments, deadline)
         me = threading.get_ident()
         try:
             # It holds locks of the future, which a worker needs to answer.
             self._inside.threads.append(me)
-            while not wait((future,), _slice_s(deadline)).done:
-                if time.monotonic() >= deadline:
+            while not wait((future,), deadline.slice_ns(SLICE_NS) / 1e9).done:
+                if deadline.has_passed():
                     if future.cancel():
                         raise CallTimeoutError(f"the call to {future.symbol} was given up after {timeout_s} s", False)
                     if not future.done():
@@ -242,7 +245,3 @@ def _answer(tell: Callable[[Any], None], answer: Any) -> None:
         if interrupts(error):
             raise
         _log.exception("exception calling callback")
-
-
-def _slice_s(deadline: float) -> float:
-    return max(0.0, min(SLICE_S, deadline - time.monotonic()))

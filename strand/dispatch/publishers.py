@@ -12,6 +12,7 @@ import numpy.typing as npt
 from strand.binding.engine import HeldParticipant
 from strand.binding.gate import NOT_STARTED, Code, publish_error
 from strand.binding.tally import Seen
+from strand.clock import Deadline
 from strand.dispatch.flow import Flow
 from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.python_handlers import PythonHandlers
@@ -64,7 +65,7 @@ class Publishers:
             self._routing.by_keys(array[self._reader.key])
         if self._inside.here:
             return self._publish_nested(array)
-        deadline = _deadline(timeout_s)
+        deadline = Deadline(seconds("timeout_s", timeout_s))
         me, held = threading.get_ident(), self._participant()
         try:
             # What is half published counts as accepted meanwhile: no stop may end before this does.
@@ -73,9 +74,9 @@ class Publishers:
             if participant is None:
                 code, rejected = Code.AGAIN, np.arange(len(array))
             else:
-                code = self._engine.publish(participant, array, _slice_ns(deadline))
-                while code == Code.AGAIN and self._workers and not _passed(deadline):
-                    code = self._engine.publish_more(participant, _slice_ns(deadline))
+                code = self._engine.publish(participant, array, deadline.slice_ns(SLICE_NS))
+                while code == Code.AGAIN and self._workers and not deadline.has_passed():
+                    code = self._engine.publish_more(participant, deadline.slice_ns(SLICE_NS))
                 rejected = NONE if code == Code.OK else self._engine.rejected(participant)
         finally:
             try:
@@ -109,7 +110,7 @@ class Publishers:
         me, held = threading.get_ident(), self._participant()
         try:
             self._inside.threads.append(me)
-            participant = _enter(held, None)
+            participant = _enter(held, Deadline(None))
             assert participant is not None
             code = self._engine.flow(participant, flow, flush=flush, slice_ns=SLICE_NS)
             while code == Code.AGAIN and flow.is_open:
@@ -133,14 +134,14 @@ class Publishers:
         """The same for a thread that has been found to be outside, and may be marked as inside since."""
         if self._state.closing:
             raise self._state.stopped_error()
-        deadline = _deadline(timeout_s)
+        deadline = Deadline(seconds("timeout_s", timeout_s))
         me, held = threading.get_ident(), self._participant()
         try:
             self._inside.threads.append(me)
             # All participants may be taken by publishers that wait for this thread: then it waits without helping.
-            participant = _enter(held, time.monotonic())
-            while (code := self._engine.drain(participant, _slice_ns(deadline))) == Code.AGAIN:
-                if _passed(deadline):
+            participant = _enter(held, Deadline(0))
+            while (code := self._engine.drain(participant, deadline.slice_ns(SLICE_NS))) == Code.AGAIN:
+                if deadline.has_passed():
                     break
                 if not self._workers:
                     raise StoppedError(f"there are ticks to handle, but {NOT_STARTED}")
@@ -173,26 +174,10 @@ class Publishers:
             time.sleep(0.0001)
 
 
-def _enter(held: HeldParticipant, deadline: float | None) -> int | None:
+def _enter(held: HeldParticipant, deadline: Deadline) -> int | None:
     """A participant's number; None where all were in use until the deadline."""
     while True:
         held.take()
-        if (participant := held.number) is not None or _passed(deadline):
+        if (participant := held.number) is not None or deadline.has_passed():
             return participant
         time.sleep(0.0001)
-
-
-def _deadline(timeout_s: float | None) -> float | None:
-    limit = seconds("timeout_s", timeout_s)
-    return None if limit is None else time.monotonic() + limit
-
-
-def _slice_ns(deadline: float | None) -> int:
-    """How long C may wait at one go."""
-    if deadline is None:
-        return SLICE_NS
-    return max(0, int(min(SLICE_NS, (deadline - time.monotonic()) * 1e9)))
-
-
-def _passed(deadline: float | None) -> bool:
-    return deadline is not None and time.monotonic() >= deadline

@@ -17,7 +17,7 @@ from strand.errors import ConfigurationError
 from strand.handlers.failures import failure_of
 from strand.threads import join
 
-__all__ = ["Workers"]
+__all__ = ["Workers", "work"]
 
 
 class Workers:
@@ -76,7 +76,7 @@ class Workers:
         me = threading.get_ident()
         try:
             self._inside.threads.append(me)
-            _work(self._state, self._python, self._calls, self._dtype, participant)
+            work(self._state, self._python, self._calls, self._dtype, participant)
         except BaseException as error:
             # Nothing may wait for what it was to do.
             self._state.broken = self._state.broken or error
@@ -91,7 +91,7 @@ class Workers:
             self._inside.threads.remove(me)
 
 
-def _work(state: RunState, python: PythonHandlers, asked: Calls, dtype: np.dtype[Any], participant: int) -> None:
+def work(state: RunState, python: PythonHandlers, asked: Calls, dtype: np.dtype[Any], participant: int) -> None:
     """A batch is a strand's, and a strand of a Python handler is one symbol's: what to call is found by the strand."""
     batches = state.engine.batches(participant, dtype)
     python.enter(participant, batches)

@@ -6,17 +6,18 @@ import math
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.binding import pace as _pace
+from strand.clock import Clock, installed
 from strand.errors import ConfigurationError
 from strand.numbers import whole
 from strand.stats import Latency
 
-__all__ = ["Clock", "Pacer", "Pacing", "SystemClock"]
+__all__ = ["Pacer", "Pacing", "SystemClock"]
 
 #: How long a wait goes on before it looks whether the pace has been changed, or a signal has come.
 _SLICE_NS: Final = 20_000_000
@@ -25,18 +26,6 @@ _SPIN_NS: Final = 100_000
 _FAR: Final = float(1 << 62)
 
 Ticks = npt.NDArray[Any]
-
-
-class Clock(Protocol):
-    """Where a pacer has the time from; tests have one that they move themselves."""
-
-    def now_ns(self) -> int:
-        """The time in ns, from wherever it counts; never goes back."""
-        ...
-
-    def wait_until(self, time_ns: int) -> None:
-        """Returns at that time, or earlier."""
-        ...
 
 
 class SystemClock:
@@ -85,7 +74,8 @@ class Pacer:
     as late. ``paused``: whether to start paused. A time that runs back is due at once.
 
     ``pause``, ``resume``, ``step``, ``wait`` and ``speed`` may be called from any thread, also while a replay runs. A
-    pacer serves one replay at a time; each starts its schedule and its counts anew.
+    pacer serves one replay at a time; each starts its schedule and its counts anew. ``clock``: by default the system's,
+    or the one that stands in for it as the pacer is made (``strand.testing.Clock``).
     """
 
     def __init__(
@@ -93,7 +83,7 @@ class Pacer:
     ) -> None:
         self._speed = _checked(speed)
         self._late_after_ns = whole("late_after_ns", late_after_ns, 0)
-        self._clock: Clock = SystemClock() if clock is None else clock
+        self._clock: Clock = clock or installed() or SystemClock()
         self._changed = threading.Condition()
         self._paused = paused
         self._step_ticks = 0

@@ -58,6 +58,7 @@ def replay(
     watch: int | Sequence[str] | None = None,
     per_day: bool = False,
     strict: bool = False,
+    _dispatcher: Callable[..., Any] | None = None,
     **options: Any,
 ) -> ReplayResult:
     """Replays a file (or several, or a feed) through a handler, or ``handlers`` by symbol with ``"*"`` for the others.
@@ -126,7 +127,7 @@ def replay(
             raise empty_feed(feed, selected=bool(wanted or position) or start is not None or end is not None)
         ready = time.perf_counter()
         handler, handlers = _for_feed(handler, handlers, feed.info)
-        make = SerialLoop if options.get("workers") == 0 else Dispatcher
+        make = _dispatcher or (SerialLoop if options.get("workers") == 0 else Dispatcher)
         dispatcher = make(
             SymbolTable.with_room(feed.symbols, feed.max_symbols), handler, handlers=handlers, out=out, **options
         )

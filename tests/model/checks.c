@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "engine/api.h"
-#include "scheduler.h"
+#include "seeded/scheduler.h"
 #include "sd_error.h"
 
 enum { SYMBOLS = 8, PARTICIPANTS = 6, MOST_RECORDS = 64, LONG_RECORD = 1984, MOST_STEPS = 100000, SLICE_NS = 60 };

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "engine/api.h"
-#include "scheduler.h"
+#include "seeded/scheduler.h"
 #include "sd_error.h"
 
 enum { MOST_STRANDS = 8, MOST_STEPS = 400000 };

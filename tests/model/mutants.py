@@ -110,8 +110,9 @@ def read_all() -> list[Mutant]:
 
 
 def engine_files() -> list[Path]:
-    """The engine, and the headers that handlers share with it."""
-    return sorted([*CSRC.glob("*.h"), *(path for room in ROOMS for path in (CSRC / room).glob("*.[ch]"))])
+    """The engine, the headers that handlers share with it, and the seeded scheduler."""
+    rooms = (path for room in ROOMS for path in (CSRC / room).glob("*.[ch]"))
+    return sorted([*CSRC.glob("*.h"), *rooms, *(CSRC / "seeded").glob("scheduler.[ch]")])
 
 
 def sampled(mutants: list[Mutant], n: int) -> list[Mutant]:
@@ -130,7 +131,7 @@ def program_of(check: str) -> str:
 def sources_of(program: str, csrc: Path) -> list[Path]:
     """The program, and the engine but for its clock, in whose place the scheduler has its own."""
     engine = [csrc / file.relative_to(CSRC) for file in engine_files() if file.suffix == ".c"]
-    return [*(path for path in engine if path.name != "clock.c"), HERE / "scheduler.c", HERE / f"{program}.c"]
+    return [*(path for path in engine if path.name != "clock.c"), HERE / f"{program}.c"]
 
 
 def compile_one(source: Path, csrc: Path, to: Path) -> None:

@@ -52,12 +52,14 @@ compile_scheduled() {
 mkdir "$build/right"
 (cd "$root/csrc" && cp -r sd_*.h $(cat engine_rooms) "$build/right")
 rm "$build/right/base/clock.c" # the scheduler has a clock of its own
-engine=(scheduler.c $(cd "$build/right" && ls */*.c))
+mkdir "$build/right/seeded"
+cp "$root"/csrc/seeded/scheduler.[ch] "$build/right/seeded"
+engine=($(cd "$build/right" && ls */*.c))
 scheduled=(schedule liveness checks)
 for file in "${engine[@]}" "${scheduled[@]/%/.c}"; do beside must "$file" compile_scheduled "$build/right" "$file"; done
 
 # link_scheduled FOLDER PROGRAM TO: the engine as it was compiled in FOLDER, under one of the programs.
-link_scheduled() { "${cc[@]}" "$1/$2.c.o" "$1"/scheduler.c.o "$1"/*/*.c.o -o "$3" -lm; }
+link_scheduled() { "${cc[@]}" "$1/$2.c.o" "$1"/*/*.c.o -o "$3" -lm; }
 
 wait
 if [[ ! -s $build/failed ]]; then

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "engine/api.h"
-#include "scheduler.h"
+#include "seeded/scheduler.h"
 #include "sd_error.h"
 
 enum { TASKS = 64 };

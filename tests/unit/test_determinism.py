@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_feed import ArrayFeed, synthetic_day
+from array_feed import order_feed, synthetic_day
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -245,7 +245,7 @@ def plain(name: str) -> Any:
     """What the plain loop leaves of the generated day."""
     ticks, names = day()
     given_ = handlers()[name]()
-    return left(strand.replay(ArrayFeed(ticks, names), workers=0, fingerprint_every=EVERY, **given_))
+    return left(strand.replay(order_feed(ticks, names), workers=0, fingerprint_every=EVERY, **given_))
 
 
 @pytest.mark.parametrize("name", handlers())
@@ -253,7 +253,7 @@ def plain(name: str) -> Any:
 @given(way=ways())
 def test_any_way_leaves_what_the_plain_loop_leaves(name: str, way: Way) -> None:
     ticks, names = day()
-    feed = ArrayFeed(ticks, names, way.batch)
+    feed = order_feed(ticks, names, batches=way.batch)
     result = strand.replay(feed, fingerprint_every=EVERY, **handlers()[name](), **way.options)
     assert left(result) == plain(name)
 
@@ -276,7 +276,7 @@ def test_what_is_compared_is_not_nothing(name: str) -> None:
     at = int(np.flatnonzero(other["kind"] == 2)[-1])
     other["size"][at] += 1
     other["price"][at] += 10**7
-    again = left(strand.replay(ArrayFeed(other, names), workers=0, fingerprint_every=EVERY, **handlers()[name]()))
+    again = left(strand.replay(order_feed(other, names), workers=0, fingerprint_every=EVERY, **handlers()[name]()))
     assert again[1] != fingerprint
 
 
@@ -296,7 +296,7 @@ def test_output_files_are_the_same_byte_for_byte(tmp_path: Path, c_handlers: Pat
 
     def written(suffix: str, **options: Any) -> tuple[bytes, bytes, str]:
         paths = {name: tmp_path / f"{name}.{suffix}" for name in (first, second)}
-        feed = ArrayFeed(ticks, names, options.pop("batch", 4096))
+        feed = order_feed(ticks, names, batches=options.pop("batch", 4096))
         result = strand.replay(feed, handler, out=paths, cores=None, **options)
         return paths[first].read_bytes(), paths[second].read_bytes(), result.fingerprint
 
@@ -307,7 +307,7 @@ def test_output_files_are_the_same_byte_for_byte(tmp_path: Path, c_handlers: Pat
             assert written(suffix, workers=workers, strands=strands, batch=batch) == expected
     # Collected or written, in any format: one fingerprint.
     fingerprints = {written(suffix, workers=2)[2] for suffix in suffixes}
-    assert fingerprints == {strand.replay(ArrayFeed(ticks, names), handler, workers=1).fingerprint}
+    assert fingerprints == {strand.replay(order_feed(ticks, names), handler, workers=1).fingerprint}
 
 
 def test_one_record_that_is_emitted_otherwise_is_another_fingerprint() -> None:
@@ -320,7 +320,7 @@ def test_one_record_that_is_emitted_otherwise_is_another_fingerprint() -> None:
             records["price"] = ticks["price"] + (ticks["sequence"] == odd)
             ctx.emit(records, np.arange(len(ticks)))
 
-        return strand.replay(ArrayFeed(ticks, names), on_ticks, workers=1)
+        return strand.replay(order_feed(ticks, names), on_ticks, workers=1)
 
     results = [emitting(-1 % 2**63), emitting(int(ticks["sequence"][1000])), emitting(-1 % 2**63)]
     assert results[0].fingerprint == results[2].fingerprint != results[1].fingerprint
@@ -341,7 +341,7 @@ def test_the_plain_loop_is_the_same_at_any_batch_size() -> None:
     ticks, names = day()
     for name in handlers():
         for batch in (1, 77):
-            feed = ArrayFeed(ticks, names, batch)
+            feed = order_feed(ticks, names, batches=batch)
             assert left(strand.replay(feed, workers=0, fingerprint_every=EVERY, **handlers()[name]())) == plain(name)
 
 

@@ -295,6 +295,7 @@ CODE = {
     strand.dispatch.dispatcher.__file__,
     strand.dispatch.calls.__file__,
     strand.binding.engine.__file__,
+    strand.clock.__file__,
 }
 CALLS: dict[str, Callable[[Dispatcher], object]] = {
     "publish": lambda d: d.publish(ticks_for([0] * 10)),
@@ -347,7 +348,7 @@ def test_a_signal_handler_that_publishes_is_done_or_refused_at_each_place_of_a_c
             places += 1
         d.drain()
         assert done > 5
-        assert refused > 5
+        assert refused > 2
         assert done + refused == places
         assert int(d.rows[1]["ticks"]) == done
 

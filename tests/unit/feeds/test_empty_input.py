@@ -9,7 +9,7 @@ import itch_reference as itch
 import numpy as np
 import pcap_reference as capture
 import pytest
-from array_feed import ArrayFeed
+from array_feed import order_feed
 from command_here import run_here
 
 import strand
@@ -99,10 +99,10 @@ def test_replay_raises_before_anything_is_made_and_gives_rows_without_ticks_wher
 def test_a_position_behind_the_last_tick_and_batches_of_nothing_are_empty_too() -> None:
     ticks = strand.ticks.zeros(10)
     with pytest.raises(EmptyFeedError, match="position"):
-        strand.replay(ArrayFeed(ticks, ["A"]), "count", position=10)
-    assert strand.replay(ArrayFeed(ticks, ["A"]), "count", position=9).ticks == 1
+        strand.replay(order_feed(ticks, ["A"]), "count", position=10)
+    assert strand.replay(order_feed(ticks, ["A"]), "count", position=9).ticks == 1
     with pytest.raises(EmptyFeedError):
-        strand.replay(ArrayFeed(ticks[:0], ["A"]), "count")
+        strand.replay(order_feed(ticks[:0], ["A"]), "count")
 
 
 def test_a_name_that_nothing_has_is_still_an_unknown_symbol(tmp_path: Path) -> None:

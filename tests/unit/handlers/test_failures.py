@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_feed import ArrayFeed
+from array_feed import order_feed
 from engine_support import COUNT_ROW, PAIR_ROW, balanced, ticks_for, wait_until, worker_threads
 
 import strand
@@ -378,7 +378,7 @@ def test_what_is_no_exception_is_a_handlers_failure_like_any(where: str, workers
     ticks["ts_recv"] = [10, 20, 30]
     for what in (SystemExit, Ends, GeneratorExit, asyncio.CancelledError):
         with pytest.raises(HandlerError) as caught:
-            strand.replay(ArrayFeed(ticks, ["A"], batch=3), raising(what, where), workers=workers)
+            strand.replay(order_feed(ticks, ["A"], batches=3), raising(what, where), workers=workers)
         assert isinstance(caught.value.__cause__, what), (where, workers)
         assert what.__name__ in str(caught.value)
     assert worker_threads() == []
@@ -389,20 +389,20 @@ def test_an_interrupt_while_a_plain_loop_runs_a_handler_stays_one(where: str) ->
     ticks = ticks_for([0, 0, 0])
     ticks["ts_recv"] = [10, 20, 30]
     with pytest.raises(KeyboardInterrupt):
-        strand.replay(ArrayFeed(ticks, ["A"], batch=3), raising(KeyboardInterrupt, where), workers=0)
+        strand.replay(order_feed(ticks, ["A"], batches=3), raising(KeyboardInterrupt, where), workers=0)
 
 
 @pytest.mark.parametrize("where", ["on_finish", "object on_stop"])
 def test_an_interrupt_at_the_end_stays_one_with_workers_too(where: str) -> None:
     with pytest.raises(KeyboardInterrupt):
-        strand.replay(ArrayFeed(ticks_for([0]), ["A"], batch=1), raising(KeyboardInterrupt, where), workers=1)
+        strand.replay(order_feed(ticks_for([0]), ["A"], batches=1), raising(KeyboardInterrupt, where), workers=1)
     assert worker_threads() == []
 
 
 def test_an_interrupt_that_a_handler_raises_in_a_worker_is_its_failure() -> None:
     """The user's Ctrl-C comes in the main thread alone."""
     with pytest.raises(HandlerError) as caught:
-        strand.replay(ArrayFeed(ticks_for([0]), ["A"], batch=1), raising(KeyboardInterrupt, "batch"), workers=1)
+        strand.replay(order_feed(ticks_for([0]), ["A"], batches=1), raising(KeyboardInterrupt, "batch"), workers=1)
     assert isinstance(caught.value.__cause__, KeyboardInterrupt)
 
 

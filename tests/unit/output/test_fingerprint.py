@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_feed import ArrayFeed, synthetic_day
+from array_feed import order_feed, synthetic_day
 
 import strand
 from strand import Dispatcher
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.python
 
 
 def of(ticks: Any, names: Any, handler: Any = "count", **options: Any) -> str:
-    return strand.replay(ArrayFeed(ticks, names), handler, **{"workers": 1, "cores": None, **options}).fingerprint
+    return strand.replay(order_feed(ticks, names), handler, **{"workers": 1, "cores": None, **options}).fingerprint
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_field_no_handler_uses_leaves_the_fingerprint_and_shows_in_that_of_the
     ticks, names = day
     runs = []
     for _ in range(2):
-        runs.append(strand.replay(ArrayFeed(ticks, names), "vwap", workers=1, fingerprint_every=1000).intervals)
+        runs.append(strand.replay(order_feed(ticks, names), "vwap", workers=1, fingerprint_every=1000).intervals)
         ticks["flags"][1500] ^= 1
     assert [i.fingerprint for i in runs[0]] == [i.fingerprint for i in runs[1]]
     assert [a.input == b.input for a, b in zip(*runs, strict=True)] == [True, *([False] * (len(runs[0]) - 1))]
@@ -122,7 +122,7 @@ def test_how_symbols_are_numbered_does_not_matter(day: Any) -> None:
     for i, name in enumerate(names):
         renamed[order[i]] = name
     results = [
-        strand.replay(ArrayFeed(t, n), "count", workers=1, fingerprint_every=700)
+        strand.replay(order_feed(t, n), "count", workers=1, fingerprint_every=700)
         for t, n in ((ticks, names), (again, renamed))
     ]
     assert results[0].fingerprint == results[1].fingerprint
@@ -244,7 +244,9 @@ def test_input_digests_depend_on_each_symbol_s_ticks_in_order_and_not_on_numbers
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_interval_is_the_run_that_ends_there_whatever_the_batches(day: Any, batch: int, workers: int) -> None:
     ticks, names = day
-    result = strand.replay(ArrayFeed(ticks, names, batch), "book", workers=workers, cores=None, fingerprint_every=900)
+    result = strand.replay(
+        order_feed(ticks, names, batches=batch), "book", workers=workers, cores=None, fingerprint_every=900
+    )
     places = [*range(900, len(ticks), 900), len(ticks)]
     assert [i.ticks for i in result.intervals] == places
     assert [i.fingerprint for i in result.intervals] == [of(ticks[:n], names, "book") for n in places]
@@ -260,7 +262,7 @@ def test_outputs_are_part_of_an_interval_as_far_as_they_had_come(
     ticks, names = day
     out = {"bars": tmp_path / "bars.npy"} if written else None
     like = strand.bars("1s", book=True)
-    result = strand.replay(ArrayFeed(ticks, names), like, cores=None, fingerprint_every=500, out=out, **way)
+    result = strand.replay(order_feed(ticks, names), like, cores=None, fingerprint_every=500, out=out, **way)
     bars = np.load(tmp_path / "bars.npy") if written else result.outputs["bars"]
     assert [i.ticks for i in result.intervals] == [*range(500, len(ticks), 500), len(ticks)]
     for interval in result.intervals[:-1]:
@@ -295,7 +297,7 @@ def test_one_other_record_is_another_interval_though_rows_are_the_same(day: Any)
         return on_ticks
 
     runs = [
-        strand.replay(ArrayFeed(ticks, names), emitting(extra), workers=workers, cores=None, fingerprint_every=500)
+        strand.replay(order_feed(ticks, names), emitting(extra), workers=workers, cores=None, fingerprint_every=500)
         for extra, workers in ((0, 2), (0, 0), (1, 2))
     ]
     assert runs[0].intervals == runs[1].intervals
@@ -305,9 +307,9 @@ def test_one_other_record_is_another_interval_though_rows_are_the_same(day: Any)
 
 def test_intervals_that_end_with_the_ticks_end_once(day: Any) -> None:
     ticks, names = day
-    result = strand.replay(ArrayFeed(ticks[:2000], names), "count", workers=1, fingerprint_every=500)
+    result = strand.replay(order_feed(ticks[:2000], names), "count", workers=1, fingerprint_every=500)
     assert [i.ticks for i in result.intervals] == [500, 1000, 1500, 2000]
-    result = strand.replay(ArrayFeed(ticks, names), "count", workers=1, fingerprint_every=500, limit=1200)
+    result = strand.replay(order_feed(ticks, names), "count", workers=1, fingerprint_every=500, limit=1200)
     assert [i.ticks for i in result.intervals] == [500, 1000, 1200]
 
 
@@ -316,8 +318,10 @@ def test_a_name_that_comes_late_counts_from_then_on(day: Any) -> None:
     # One symbol is quiet from before its name is known.
     quiet = ticks["instrument_id"] == ticks["instrument_id"][50]
     ticks = ticks[~(quiet & (np.arange(len(ticks)) > 800))]
-    late = strand.replay(ArrayFeed(ticks, names, 100, learn_after=1500), "count", workers=1, fingerprint_every=1000)
-    early = strand.replay(ArrayFeed(ticks, names, 100), "count", workers=1, fingerprint_every=1000)
+    late = strand.replay(
+        order_feed(ticks, names, batches=100, known_from=1500), "count", workers=1, fingerprint_every=1000
+    )
+    early = strand.replay(order_feed(ticks, names, batches=100), "count", workers=1, fingerprint_every=1000)
     assert late.intervals[0] != early.intervals[0]
     assert late.intervals[1:] == early.intervals[1:]
     assert late.intervals[-1].fingerprint == late.fingerprint == early.fingerprint
@@ -326,7 +330,7 @@ def test_a_name_that_comes_late_counts_from_then_on(day: Any) -> None:
 @pytest.mark.parametrize("every", [0, -1, True, 1.5, "9"])
 def test_an_interval_is_a_number_of_ticks(day: Any, every: Any) -> None:
     with pytest.raises(ConfigurationError, match="fingerprint_every"):
-        strand.replay(ArrayFeed(*day), "count", fingerprint_every=every)
+        strand.replay(order_feed(*day), "count", fingerprint_every=every)
 
 
 # ---- the file
@@ -338,7 +342,7 @@ def test_a_file_holds_the_header_the_intervals_and_each_symbol_that_changed(
 ) -> None:
     ticks, names = day
     path = tmp_path / name
-    result = strand.replay(ArrayFeed(ticks, names), "count", workers=2, fingerprint_every=1000, fingerprints=path)
+    result = strand.replay(order_feed(ticks, names), "count", workers=2, fingerprint_every=1000, fingerprints=path)
     assert is_fingerprint_file(path)
     file = read_fingerprints(path)
     assert file.header["every"] == 1000
@@ -387,7 +391,7 @@ def test_a_file_does_not_depend_on_workers_grouping_or_batches(tmp_path: Path, d
     written = []
     for number, (workers, strands, batch) in enumerate([(0, "auto", 9999), (1, 1, 50), (3, "per-symbol", 1)]):
         path = tmp_path / f"{number}.jsonl"
-        feed = ArrayFeed(ticks, names, batch)
+        feed = order_feed(ticks, names, batches=batch)
         options = {"workers": workers, "strands": strands, "cores": None}
         strand.replay(feed, "count", fingerprint_every=777, fingerprints=path, **options)
         written.append(path.read_bytes().partition(b"\n")[2])
@@ -396,7 +400,7 @@ def test_a_file_does_not_depend_on_workers_grouping_or_batches(tmp_path: Path, d
 
 def test_a_file_without_intervals_holds_the_run_s_end(tmp_path: Path, day: Any) -> None:
     path = tmp_path / "run.jsonl"
-    result = strand.replay(ArrayFeed(*day), "count", workers=1, fingerprints=path)
+    result = strand.replay(order_feed(*day), "count", workers=1, fingerprints=path)
     assert [i.fingerprint for i in read_fingerprints(path)] == [result.fingerprint]
 
 
@@ -404,7 +408,7 @@ def test_a_run_of_no_ticks_has_a_fingerprint_and_a_file(tmp_path: Path, day: Any
     ticks, names = day
     path = tmp_path / "run.jsonl"
     result = strand.replay(
-        ArrayFeed(ticks[:0], names), "count", workers=1, fingerprint_every=5, fingerprints=path, allow_empty=True
+        order_feed(ticks[:0], names), "count", workers=1, fingerprint_every=5, fingerprints=path, allow_empty=True
     )
     assert [(i.ticks, i.fingerprint) for i in read_fingerprints(path)] == [(0, result.fingerprint)]
 
@@ -412,7 +416,13 @@ def test_a_run_of_no_ticks_has_a_fingerprint_and_a_file(tmp_path: Path, day: Any
 def test_a_feed_that_fails_leaves_a_file_that_says_so(tmp_path: Path, day: Any) -> None:
     path = tmp_path / "run.jsonl"
     with pytest.raises(TruncatedFeedError) as caught:
-        strand.replay(ArrayFeed(*day, fault=True), "count", workers=1, fingerprint_every=1000, fingerprints=path)
+        strand.replay(
+            order_feed(*day, error=TruncatedFeedError("cut", offset=7)),
+            "count",
+            workers=1,
+            fingerprint_every=1000,
+            fingerprints=path,
+        )
     file = read_fingerprints(path)
     assert caught.value.partial is not None
     assert list(file)[-1].fingerprint == caught.value.partial.fingerprint
@@ -426,13 +436,13 @@ def test_a_handler_that_fails_leaves_no_file(tmp_path: Path, day: Any) -> None:
         raise ValueError("no")
 
     with pytest.raises(HandlerError):
-        strand.replay(ArrayFeed(*day), fails, workers=1, fingerprints=tmp_path / "run.jsonl")
+        strand.replay(order_feed(*day), fails, workers=1, fingerprints=tmp_path / "run.jsonl")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_damaged_files_are_errors_that_name_the_line(tmp_path: Path, day: Any) -> None:
     path = tmp_path / "run.jsonl"
-    strand.replay(ArrayFeed(*day), "count", workers=1, fingerprint_every=1000, fingerprints=path)
+    strand.replay(order_feed(*day), "count", workers=1, fingerprint_every=1000, fingerprints=path)
     whole = path.read_bytes()
     lines = whole.splitlines(keepends=True)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_feed import ArrayFeed, synthetic_day
+from array_feed import order_feed, synthetic_day
 from engine_support import PAIR_ROW, RELAY_ROW, spin_rows, ticks_for
 
 import strand
@@ -65,8 +65,8 @@ def test_every_kind_of_handler_runs_and_each_symbol_has_its_own(c_handlers: Path
 
 def test_books_are_there_after_the_run() -> None:
     ticks, names = synthetic_day()
-    result = strand.replay(ArrayFeed(ticks, names), "book", workers=0)
-    other = strand.replay(ArrayFeed(ticks, names), "book", workers=2)
+    result = strand.replay(order_feed(ticks, names), "book", workers=0)
+    other = strand.replay(order_feed(ticks, names), "book", workers=2)
     assert result.books is not None
     assert other.books is not None
     assert result.workers == result.n_strands == 0

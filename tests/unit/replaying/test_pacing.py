@@ -23,33 +23,27 @@ from strand.errors import ConfigurationError
 from strand.feeds import TickBatch
 from strand.feeds.write.npy import write_npy
 from strand.replaying.pacing import Pacer, SystemClock
+from strand.testing import Clock
 
 MS = 1_000_000
 
 
-class ManualClock:
-    """A clock that jumps to whatever is waited for, and by ``slow`` ns whenever it is read."""
+class CountedClock(Clock):
+    """It counts how often it was waited for."""
 
-    def __init__(self, slow: int = 0) -> None:
-        self.time_ns = 5_000
-        self.slow = slow
-        self.waits = 0
-
-    def now_ns(self) -> int:
-        self.time_ns += self.slow
-        return self.time_ns
+    waits = 0
 
     def wait_until(self, time_ns: int) -> None:
         self.waits += 1
-        self.time_ns = max(self.time_ns, time_ns)
+        super().wait_until(time_ns)
 
 
-def released(pacer: Pacer, clock: ManualClock, *batches: TickBatch, takes_ns: int = 0) -> list[tuple[int, list[int]]]:
+def released(pacer: Pacer, clock: Clock, *batches: TickBatch, takes_ns: int = 0) -> list[tuple[int, list[int]]]:
     """When each slice came out, from the start, and its receive times; publishing one takes ``takes_ns``."""
-    found, start = [], clock.time_ns
+    found, start = [], clock.now_ns()
     for part in pacer.paced(batches):
-        found.append((clock.time_ns - start, part["ts_recv"].tolist()))
-        clock.time_ns += takes_ns
+        found.append((clock.now_ns() - start, part["ts_recv"].tolist()))
+        clock.advance(takes_ns / 1e9)
     return found
 
 
@@ -58,14 +52,14 @@ def released(pacer: Pacer, clock: ManualClock, *batches: TickBatch, takes_ns: in
 
 @pytest.mark.parametrize(("speed", "at"), [(1, [0, 40, 100]), (10, [0, 4, 10]), (0.5, [0, 80, 200])])
 def test_ticks_come_when_their_receive_times_over_the_speed_say(speed: float, at: list[int]) -> None:
-    clock = ManualClock()
+    clock = Clock()
     ticks = stamped([1_000 * MS, 1_040 * MS, 1_100 * MS])
     found = released(Pacer(speed, clock=clock), clock, ticks[:2], ticks[2:])
     assert found == [(at[i] * MS, [int(ticks["ts_recv"][i])]) for i in range(3)]
 
 
 def test_speed_0_lets_everything_through_at_once() -> None:
-    clock = ManualClock()
+    clock = CountedClock()
     pacer = Pacer(0, clock=clock)
     assert released(pacer, clock, stamped([5, 900 * MS])) == [(0, [5, 900 * MS])]
     assert clock.waits == 0
@@ -73,7 +67,7 @@ def test_speed_0_lets_everything_through_at_once() -> None:
 
 
 def test_a_burst_stays_in_one_slice() -> None:
-    clock = ManualClock()
+    clock = Clock()
     assert [times for _, times in released(Pacer(1, clock=clock), clock, stamped([7] * 5 + [9] * 3 + [11]))] == [
         [7] * 5,
         [9] * 3,
@@ -82,7 +76,7 @@ def test_a_burst_stays_in_one_slice() -> None:
 
 
 def test_what_became_due_while_publishing_took_long_comes_together_and_the_schedule_stays() -> None:
-    clock = ManualClock()
+    clock = Clock()
     pacer = Pacer(1, clock=clock)
     found = released(pacer, clock, stamped([0, 10 * MS, 20 * MS, 30 * MS, 80 * MS]), takes_ns=25 * MS)
     assert found == [(0, [0]), (25 * MS, [10 * MS, 20 * MS]), (50 * MS, [30 * MS]), (80 * MS, [80 * MS])]
@@ -94,7 +88,7 @@ def test_what_became_due_while_publishing_took_long_comes_together_and_the_sched
 
 
 def test_a_time_that_runs_back_is_due_at_once() -> None:
-    clock = ManualClock()
+    clock = Clock()
     found = released(Pacer(1, clock=clock), clock, stamped([5 * MS, 9 * MS, 2 * MS]), stamped([1 * MS, 10 * MS]))
     assert found == [(0, [5 * MS]), (4 * MS, [9 * MS, 2 * MS]), (4 * MS, [1 * MS]), (5 * MS, [10 * MS])]
 
@@ -108,7 +102,7 @@ def test_nothing_comes_early_lost_or_out_of_order(steps: list[list[int]], speed:
     times = np.cumsum([step for batch in steps for step in batch], dtype=np.uint64) + np.uint64(10**18)
     ticks = stamped(times.tolist())
     cuts = np.cumsum([len(batch) for batch in steps], dtype=int)[:-1]
-    clock = ManualClock()
+    clock = Clock()
     pacer = Pacer(speed, clock=clock)
     found = released(pacer, clock, *(np.split(ticks, cuts) if steps else []), takes_ns=takes_ns)
     assert [time for _, part in found for time in part] == times.tolist()
@@ -122,7 +116,7 @@ def test_nothing_comes_early_lost_or_out_of_order(steps: list[list[int]], speed:
 
 
 def test_times_a_century_apart_and_undefined_ones_do_not_stall_it() -> None:
-    clock = ManualClock()
+    clock = Clock()
     ticks = stamped([0, 2**62, 2**63 - 1])
     found = released(Pacer(1e12, clock=clock), clock, ticks)
     assert [time for _, part in found for time in part] == [0, 2**62, 2**63 - 1]
@@ -144,7 +138,7 @@ def test_lateness_is_booked_in_the_engines_buckets() -> None:
 
 
 def test_percentiles_are_never_above_the_maximum() -> None:
-    clock = ManualClock()
+    clock = Clock()
     pacer = Pacer(1, clock=clock)
     released(pacer, clock, stamped([0, 1, 2, 3]), takes_ns=1_000_003)
     lateness = pacer.statistics().lateness
@@ -164,25 +158,25 @@ def test_the_systems_clock_waits_at_least_so_long() -> None:
 
 
 def test_a_pause_puts_off_what_follows_by_its_length() -> None:
-    clock = ManualClock()
+    clock = Clock()
     pacer = Pacer(1, clock=clock)
     slices = pacer.paced([stamped([0, 10 * MS, 20 * MS])])
-    start = clock.time_ns
+    start = clock.now_ns()
     next(slices)
-    clock.time_ns += 4 * MS
+    clock.advance(4 / 1000)
     pacer.pause()
     assert pacer.paused
-    clock.time_ns += 1000 * MS
+    clock.advance(1000 / 1000)
     pacer.resume()
     next(slices)
-    assert clock.time_ns - start == 1010 * MS
+    assert clock.now_ns() - start == 1010 * MS
     next(slices)
-    assert clock.time_ns - start == 1020 * MS
+    assert clock.now_ns() - start == 1020 * MS
     assert pacer.statistics().lateness.maximum_ns == 0
 
 
 def test_a_step_lets_exactly_so_many_ticks_through() -> None:
-    clock = ManualClock()
+    clock = Clock()
     pacer = Pacer(1, clock=clock, paused=True)
     slices = pacer.paced([stamped([0, 10 * MS, 20 * MS]), stamped([30 * MS, 40 * MS])])
     pacer.step(ticks=1)
@@ -192,56 +186,56 @@ def test_a_step_lets_exactly_so_many_ticks_through() -> None:
     assert [next(slices)["ts_recv"].tolist() for _ in range(2)] == [[10 * MS, 20 * MS], [30 * MS]]
     assert (pacer.ticks, pacer.time_ns) == (4, 30 * MS)
     pacer.resume()
-    start = clock.time_ns
+    start = clock.now_ns()
     assert [part["ts_recv"].tolist() for part in slices] == [[40 * MS]]
     assert pacer.statistics().lateness.count == 1
-    assert clock.time_ns == start
+    assert clock.now_ns() == start
 
 
 def test_a_step_until_a_time_lets_what_was_received_until_then_through() -> None:
-    pacer = Pacer(1, clock=ManualClock(), paused=True)
+    pacer = Pacer(1, clock=Clock(), paused=True)
     slices = pacer.paced([stamped([0, 10, 20]), stamped([20, 21])])
     pacer.step(until=20)
     assert [next(slices)["ts_recv"].tolist() for _ in range(2)] == [[0, 10, 20], [20]]
 
 
 def test_after_stepping_ahead_it_goes_on_from_there_at_its_pace() -> None:
-    clock = ManualClock()
+    clock = Clock()
     pacer = Pacer(1, clock=clock)
     slices = pacer.paced([stamped([0, 10 * MS, 20 * MS, 25 * MS])])
     next(slices)
     pacer.step(ticks=2)
     next(slices)
     pacer.resume()
-    start = clock.time_ns
+    start = clock.now_ns()
     next(slices)
-    assert clock.time_ns - start == 5 * MS
+    assert clock.now_ns() - start == 5 * MS
 
 
 def test_another_speed_holds_from_where_the_replay_stands() -> None:
-    clock = ManualClock()
+    clock = Clock()
     pacer = Pacer(1, clock=clock)
     slices = pacer.paced([stamped([0, 10 * MS, 30 * MS])])
-    start = clock.time_ns
+    start = clock.now_ns()
     next(slices)
     next(slices)
     pacer.speed = 4
     next(slices)
-    assert clock.time_ns - start == 15 * MS
+    assert clock.now_ns() - start == 15 * MS
     assert pacer.speed == 4
 
 
 def test_after_a_stretch_as_fast_as_it_goes_a_speed_holds_from_the_last_tick() -> None:
-    clock = ManualClock()
+    clock = Clock()
     pacer = Pacer(1, clock=clock)
     slices = pacer.paced([stamped([0]), stamped([500 * MS]), stamped([504 * MS])])
     next(slices)
     pacer.speed = 0
     next(slices)
     pacer.speed = 2
-    start = clock.time_ns
+    start = clock.now_ns()
     next(slices)
-    assert clock.time_ns - start == 2 * MS
+    assert clock.now_ns() - start == 2 * MS
 
 
 def test_the_time_reached_never_runs_back() -> None:
@@ -318,7 +312,7 @@ def test_a_paced_replay_gives_the_rows_of_one_as_fast_as_it_goes_and_says_how_la
 
 
 def test_a_limit_ends_a_paced_replay_and_frees_its_pacer() -> None:
-    pacer = Pacer(1, clock=ManualClock())
+    pacer = Pacer(1, clock=Clock())
     for _ in range(2):
         feed = ArrayFeed(stamped([0, 10 * MS, 20 * MS]), ["A"])
         assert strand.replay(feed, "count", workers=1, limit=2, pacer=pacer).ticks == 2
@@ -330,7 +324,7 @@ def test_a_speed_and_a_pacer_together_are_refused() -> None:
 
 
 def test_an_interrupt_ends_a_paced_replay_after_what_was_published_is_handled() -> None:
-    class Interrupting(ManualClock):
+    class Interrupting(CountedClock):
         def wait_until(self, time_ns: int) -> None:
             super().wait_until(time_ns)
             if self.waits == 3:
@@ -366,5 +360,5 @@ def test_slices_are_views_of_the_batch_and_not_copies() -> None:
     def one() -> Iterator[TickBatch]:
         yield batch
 
-    parts = list(Pacer(1, clock=ManualClock()).paced(one()))
+    parts = list(Pacer(1, clock=Clock()).paced(one()))
     assert all(np.shares_memory(part, batch) for part in parts)

@@ -335,7 +335,7 @@ def test_what_is_known_of_the_feeds_is_known_of_the_merge() -> None:
     feed = merged(one, other)
     assert isinstance(feed, Feed)
     assert feed.info.span == (2, 9)
-    assert (feed.info.format, feed.info.path) == ("array", "a and 1 more")
+    assert (feed.info.format, feed.info.path) == ("list", "a and 1 more")
     assert (feed.info.date, feed.info.venue) == ("2026-01-05", None)
     assert [entry["venue"] for entry in feed.info.details["feeds"]] == ["XNAS", "XNYS"]
     assert feed.count() == 4

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,13 @@ import dbn_reference
 import itch_reference
 import numpy as np
 import pytest
-from array_feed import ArrayFeed
+from array_feed import order_feed
 from click.testing import CliRunner
 
 from strand import TICK, UNDEF_PRICE
 from strand.command.cli import cli
 from strand.errors import ConfigurationError, FeedError, FormatError
 from strand.feeds import open as open_feed
-from strand.feeds.base import FeedInfo
 from strand.feeds.formats.npy.reader import NpyFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.synthetic.market import SyntheticFeed
@@ -245,20 +243,15 @@ def test_names_that_a_format_cannot_hold_are_refused(tmp_path: Path, target: str
 def test_a_name_that_dbn_cannot_hold_is_said_and_nothing_is_left(tmp_path: Path, name: str, learnt: int) -> None:
     ticks = order().repeat(2)
     with pytest.raises(ConfigurationError) as raised:
-        convert(ArrayFeed(ticks, [name], 1, learn_after=learnt), tmp_path / "a.dbn")
+        convert(order_feed(ticks, [name], batches=1, known_from=learnt), tmp_path / "a.dbn")
     assert f"symbols: {name!r} " in str(raised.value) or f"and {name!r} is none" in str(raised.value)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("venue", ["ABCDEFGHIJKLMNOPQ", "B\u00d6RSE"])
 def test_a_venue_that_dbn_cannot_hold_is_said_and_nothing_is_left(tmp_path: Path, venue: str) -> None:
-    class Named(ArrayFeed):
-        @property
-        def info(self) -> FeedInfo:
-            return replace(super().info, venue=venue)
-
     with pytest.raises(ConfigurationError, match=r"venue: .* printable ASCII .* convert to Parquet or npz"):
-        convert(Named(order(), ["A"], 1), tmp_path / "a.dbn")
+        convert(order_feed(order(), ["A"], venue=venue), tmp_path / "a.dbn")
     assert list(tmp_path.iterdir()) == []
 
 

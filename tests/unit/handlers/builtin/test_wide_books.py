@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from array_feed import ArrayFeed
+from array_feed import order_feed
 from book_reference import PlainBook, as_tuples
 from engine_support import ticks_for
 from hypothesis import given, settings
@@ -377,7 +377,7 @@ def test_handlers_that_keep_books_of_their_own_count_large_fills_at_their_orders
                 volume, notional = volume + int(t["size"]), notional + price * int(t["size"])
         plain.change(t)
     rows = {
-        name: replay(ArrayFeed(ticks, ["X"]), name, workers=1).rows["X"]
+        name: replay(order_feed(ticks, ["X"]), name, workers=1).rows["X"]
         for name in ("vwap", "trade_stats", "book", "spread")
     }
     assert {name: int(row["volume"]) for name, row in rows.items() if name != "spread"} == dict.fromkeys(

@@ -1,15 +1,16 @@
-#include "scheduler.h"
+#include "seeded/scheduler.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <ucontext.h>
 
 #include "base/clock.h"
 #include "schedule/idle.h"
 
-enum { STACK_BYTES = 256 * 1024 };
+enum { STACK_BYTES = 1 << 20, GUARD_BYTES = 1 << 16 }; /* no page is larger than the guard */
 enum { OFTEN = 32, LONG = 400 };
 enum { RUNS = 0, SLEEPS = 1, ENDED = 2 };
 
@@ -150,17 +151,29 @@ static void body(void) {
   abort();
 }
 
+/* A handler that overruns it hits the guard, and not what lies below. */
+static char *new_stack(void) {
+  char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  if (stack == MAP_FAILED || mprotect(stack, GUARD_BYTES, PROT_NONE)) abort();
+  return stack;
+}
+
+static void make_context(fiber *f) {
+  if (!f->stack) f->stack = new_stack();
+  getcontext(&f->context);
+  f->context.uc_stack.ss_sp = f->stack;
+  f->context.uc_stack.ss_size = STACK_BYTES;
+  f->context.uc_link = NULL;
+  makecontext(&f->context, body, 0);
+}
+
+static void make_contexts(void) {
+  for (unsigned i = 0; i < n_fibers; i++) make_context(&fibers[i]);
+}
+
 int sd_scheduler_run(uint64_t most) {
   most_steps = most;
-  for (unsigned i = 0; i < n_fibers; i++) {
-    fiber *f = &fibers[i];
-    if (!f->stack && !(f->stack = malloc(STACK_BYTES))) abort();
-    getcontext(&f->context);
-    f->context.uc_stack.ss_sp = f->stack;
-    f->context.uc_stack.ss_size = STACK_BYTES;
-    f->context.uc_link = NULL;
-    makecontext(&f->context, body, 0);
-  }
+  make_contexts();
   running = 1;
   result = SD_RAN;
   current = sd_scheduler_random(n_fibers);
@@ -168,6 +181,25 @@ int sd_scheduler_run(uint64_t most) {
   running = 0;
   return result;
 }
+
+void sd_scheduler_enter(void) {
+  most_steps = UINT64_MAX;
+  make_contexts();
+  current = n_fibers;
+  sd_scheduler_add(NULL, NULL);
+  running = 1;
+}
+
+void sd_scheduler_leave(void) { running = 0; }
+
+void sd_scheduler_wait(const char *label) {
+  fibers[current].label = label;
+  fibers[current].word = NULL;
+  fibers[current].state = SLEEPS;
+  change();
+}
+
+void sd_scheduler_wake(unsigned index) { fibers[index].state = RUNS; }
 
 /* The clock: three counts a step, so that budgets and slices end at drawn places too. */
 sd_clock sd_the_clock = {0, 1.0};

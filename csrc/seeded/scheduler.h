@@ -3,12 +3,12 @@
  * Each atomic operation of a SD_MODEL_SCHEDULER build is a point where another fiber may go on. The futex wakes whom it
  * likes, and the clock counts steps. What it cannot show is weak memory: that is Relacy's part (relacy_atomic.hpp).
  */
-#ifndef SD_SCHEDULER_H
-#define SD_SCHEDULER_H
+#ifndef SD_SEEDED_SCHEDULER_H
+#define SD_SEEDED_SCHEDULER_H
 
 #include <stdint.h>
 
-enum { SD_FIBERS = 12 };
+enum { SD_FIBERS = 17 };
 enum { SD_RAN = 0, SD_DEADLOCK = 1, SD_NO_END = 2, SD_FAILED = 3 };
 
 typedef void (*sd_fiber_fn)(void *argument, unsigned index);
@@ -19,6 +19,13 @@ void sd_scheduler_add(sd_fiber_fn fn, void *argument);
 /* Runs all fibers to their ends: SD_RAN; SD_DEADLOCK when all that are left sleep; SD_NO_END after `most` steps;
  * SD_FAILED when a fiber called sd_scheduler_fail. */
 int sd_scheduler_run(uint64_t most);
+/* Instead of sd_scheduler_run: the caller becomes a fiber itself, and the others run while it is at a point. That lasts until
+ * sd_scheduler_leave, which it calls when all others have ended. */
+void sd_scheduler_enter(void);
+void sd_scheduler_leave(void);
+/* From a fiber: others go on until one of them calls sd_scheduler_wake for it. The caller of sd_scheduler_enter cannot wait. */
+void sd_scheduler_wait(const char *label);
+void sd_scheduler_wake(unsigned index);
 /* From a fiber: ends the run. After a run: only notes what failed. */
 void sd_scheduler_fail(const char *what);
 const char *sd_scheduler_failure(void);

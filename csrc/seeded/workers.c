@@ -1,0 +1,78 @@
+#include "seeded/workers.h"
+
+#include "sd_error.h"
+#include "seeded/scheduler.h"
+
+enum { PAUSES = 16 };
+enum { WORKS = 0, WAITS = 1, IN_PYTHON = 2 };
+
+/* A worker, which is the fiber of its number. */
+typedef struct seeded_worker {
+  sd_py_worker hand;
+  int64_t strand; /* as sd_py_worker_next said it */
+  int state, ended;
+} seeded_worker;
+
+static seeded_worker workers[SD_SEEDED_WORKERS];
+static uint32_t n_workers, left;
+
+static void work(void *at, unsigned fiber) {
+  (void)fiber;
+  seeded_worker *w = at;
+  while (!w->ended) {
+    w->strand = sd_py_worker_next(&w->hand);
+    int what = w->hand.what;
+    if (what != SD_PY_RECORDS && what != SD_PY_TASK && what != SD_PY_WAKE) break;
+    w->state = WAITS;
+    sd_scheduler_wait("Python");
+  }
+  left--;
+}
+
+void sd_seeded_start(sd_dispatcher *d, uint64_t seed) {
+  sd_scheduler_start(seed);
+  n_workers = left = d->n_workers;
+  for (uint32_t i = 0; i < n_workers; i++) {
+    workers[i] = (seeded_worker){.hand = {.d = d, .participant = i}};
+    sd_scheduler_add(work, &workers[i]);
+  }
+  sd_scheduler_enter();
+}
+
+uint32_t sd_seeded_pause(void) {
+  for (int i = 0; i < PAUSES && left; i++) sd_pause();
+  return left;
+}
+
+int64_t sd_seeded_waiting(void) {
+  uint32_t waiting[SD_SEEDED_WORKERS], n = 0;
+  for (uint32_t i = 0; i < n_workers; i++)
+    if (workers[i].state == WAITS) waiting[n++] = i;
+  return n ? (int64_t)waiting[sd_scheduler_random(n)] : -1;
+}
+
+void sd_seeded_go_on(uint32_t participant, int ended) {
+  workers[participant].ended = ended;
+  workers[participant].state = WORKS;
+  sd_scheduler_wake(participant);
+}
+
+void sd_seeded_stop(void) { sd_scheduler_leave(); }
+
+int64_t sd_seeded_next(sd_py_worker *hand) {
+  seeded_worker *w = &workers[hand->participant];
+  if (w->state != WAITS) {
+    hand->what = SD_E_STOPPED;
+    return -1;
+  }
+  w->state = IN_PYTHON;
+  *hand = w->hand;
+  return w->strand;
+}
+
+int64_t sd_seeded_done(sd_py_worker *hand) {
+  int code = sd_worker_done(hand->d, hand->participant, &hand->batch, hand->batch.n, 0, NULL);
+  if (code == SD_OK) return sd_seeded_next(hand);
+  hand->what = code;
+  return -1;
+}

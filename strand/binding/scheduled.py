@@ -1,0 +1,45 @@
+"""The engine under the seeded scheduler (csrc/seeded): a second module in C, with structures of its own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from strand._scheduled import ffi, lib
+from strand.binding import Core
+from strand.binding.engine import Engine
+from strand.binding.engine_config import EngineConfig
+
+__all__ = ["MOST_WORKERS", "ScheduledEngine"]
+
+MOST_WORKERS: Final[int] = lib.SD_SEEDED_WORKERS
+
+
+class ScheduledEngine(Engine):
+    """An engine whose workers are fibers. They go on while a call is under way, all on the thread that calls.
+
+    Between ``start_workers`` and ``end_workers`` there may be one in a process.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        super().__init__(config, Core(ffi, lib))
+
+    def start_workers(self, seed: int) -> None:
+        """Instead of starting threads. After the handlers are set."""
+        lib.sd_seeded_start(self._d, seed % 2**64)
+
+    def pause(self) -> int:
+        """Lets the workers go on for a while. Returns how many have not ended."""
+        return int(lib.sd_seeded_pause())
+
+    def waiting(self) -> int | None:
+        """A worker that has something for Python, drawn from those that do: ``batches`` says what; None: none has."""
+        found = int(lib.sd_seeded_waiting())
+        return None if found < 0 else found
+
+    def go_on(self, worker: int, *, ended: bool) -> None:
+        """Python has run what that worker had. ``ended``: it ends, and leaves undone what was not answered for."""
+        lib.sd_seeded_go_on(worker, ended)
+
+    def end_workers(self) -> None:
+        """When all have ended."""
+        lib.sd_seeded_stop()

@@ -1,0 +1,68 @@
+"""The clock that waits and time limits go by: the system's, unless a test has put another in its place."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+__all__ = ["Clock", "Deadline", "install", "installed"]
+
+#: By how much a wait in vain moves a clock that is not the system's, and how long it really takes, in ns.
+STEP_NS, REAL_STEP_NS = 100_000_000, 1_000_000
+#: The longest wait there is: thirty years.
+MOST_S = 1e9
+
+
+class Clock(Protocol):
+    """Where the time comes from."""
+
+    def now_ns(self) -> int:
+        """The time in ns, from wherever it counts; never goes back."""
+        ...
+
+    def wait_until(self, time_ns: int) -> None:
+        """Returns at that time, or earlier."""
+        ...
+
+
+_installed: list[Clock] = []
+
+
+def installed() -> Clock | None:
+    """The clock that stands in for the system's, if one does."""
+    return _installed[-1] if _installed else None
+
+
+def install(clock: Clock | None) -> None:
+    """Puts a clock in the place of the system's for all threads; None: the system's again."""
+    _installed[:] = [] if clock is None else [clock]
+
+
+class Deadline:
+    """When a wait of so many seconds is over; None: never."""
+
+    def __init__(self, limit_s: float | None) -> None:
+        self._clock = installed()
+        self._at_ns: int | None = None
+        if limit_s is not None:
+            self._at_ns = self._now_ns() + int(min(max(limit_s, 0), MOST_S) * 1e9)
+
+    def _now_ns(self) -> int:
+        return time.monotonic_ns() if self._clock is None else self._clock.now_ns()
+
+    def has_passed(self) -> bool:
+        """Whether it is over, after a wait in vain: that moves a clock which is not the system's."""
+        if self._at_ns is None:
+            return False
+        now = self._now_ns()
+        if self._clock is not None and now < self._at_ns:
+            self._clock.wait_until(min(self._at_ns, now + STEP_NS))
+            now = self._now_ns()
+        return now >= self._at_ns
+
+    def slice_ns(self, most_ns: int) -> int:
+        """How long to wait at one go, up to ``most_ns``."""
+        if self._at_ns is None:
+            return most_ns
+        most_ns = most_ns if self._clock is None else REAL_STEP_NS
+        return max(0, min(most_ns, self._at_ns - self._now_ns()))

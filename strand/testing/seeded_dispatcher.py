@@ -1,0 +1,249 @@
+"""A dispatcher whose workers are fibers of the seeded scheduler: what ``strand.testing.seeded`` runs on."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding.gate import Code, publish_error
+from strand.binding.scheduled import MOST_WORKERS, ScheduledEngine
+from strand.binding.space import Space
+from strand.dispatch.base import RunBase
+from strand.dispatch.calls import Calls
+from strand.dispatch.configuration import RENAMED, WorkerCores, engine_config, symbol_counts
+from strand.dispatch.control import Control
+from strand.dispatch.dispatcher import Dispatcher
+from strand.dispatch.python_handlers import PythonHandlers, stop_objects
+from strand.dispatch.records import RecordReader
+from strand.dispatch.routing import Routing
+from strand.dispatch.state import RunState
+from strand.dispatch.statistics import EngineStatistics
+from strand.dispatch.workers import work
+from strand.errors import ConfigurationError, HandlerError, StoppedError
+from strand.handlers import HandlerLike
+from strand.handlers.traded import warn_of_unpriced
+from strand.numbers import whole
+from strand.options import options_of, refuse_unknown
+from strand.output.sink import Destination
+from strand.stats import Statistics
+
+__all__ = ["SeededDispatcher"]
+
+#: How long a call waits, in steps of the scheduler times three, before Python's handlers have their turn.
+SLICE: Final = 300
+#: Options of a Dispatcher about what is not here: cores, policies, several publishers, other processes.
+_NOT_HERE: Final = ("cores", "policy", "max_publishers", "attachable", "name")
+
+_under_way = threading.Lock()
+
+
+class SeededDispatcher(RunBase):
+    """It has a dispatcher's face, as far as ``strand.replay`` looks at it. All of it runs on the calling thread."""
+
+    def __init__(
+        self,
+        symbols: int | Sequence[str],
+        handler: HandlerLike | None = None,
+        *,
+        seed: int,
+        handlers: Mapping[str, HandlerLike] | None = None,
+        out: Mapping[str, Destination] | None = None,
+        **options: Any,
+    ) -> None:
+        refuse_unknown(options, options_of(Dispatcher) - set(_NOT_HERE), "a seeded run", RENAMED)
+        parameters = inspect.signature(Dispatcher).parameters
+        given = {name: parameters[name].default for name in options_of(Dispatcher)} | options
+        workers = whole("workers", 2 if given["workers"] is None else given["workers"], 1, MOST_WORKERS)
+        super().__init__(
+            symbols,
+            handler,
+            handlers,
+            reader=RecordReader(*(given[name] for name in ("dtype", "key", "columns", "column_options"))),
+            feed=given["feed"],
+            out=out,
+            escape_formulas=given["escape_formulas"],
+        )
+        # Not of this machine: the same seed is the same run on all.
+        cores = WorkerCores(workers, None, list(range(workers + 1)), are_given=False)
+        names = (
+            "strands", "budget_us", "memory_bytes", "publisher_drains", "on_error", "on_full", "capacity_ticks",
+            "budget_ticks", "batch_ticks", "idle", "output_memory",
+        )  # fmt: skip
+        config = engine_config(
+            self._reader,
+            self._handlers,
+            self._handler_of_symbol,
+            cores,
+            max_publishers=1,
+            emits=len(self._outputs) > 0,
+            attachable=False,
+            counters_start=0,
+            **{name: given[name] for name in names},
+        )
+        expected = symbol_counts(given["counts"], config.n_symbols)
+        self._seed = seed
+        self._engine = engine = ScheduledEngine(config)
+        if len(self._outputs) > 0:
+            engine.set_outputs(self._outputs.record_bytes)
+        # Handlers are the core's: what they keep is not in the space of the scheduled engine, whose lock is another's.
+        self._open(engine, engine.row_stride, Space())
+        self._put_together(expected)
+
+    def _put_together(self, expected: npt.NDArray[Any] | None) -> None:
+        engine = self._engine
+        self._python: PythonHandlers = PythonHandlers(
+            engine, self._table, self._rows, bound=self._bound, handler_of_symbol=self._handler_of_symbol
+        )
+        functions = [bound.for_engine for bound in self._bound]
+        self._routing = Routing(
+            engine, self._python, self._handler_of_symbol, functions, self._output_numbers, inside=self._inside
+        )
+        self._state = RunState(
+            engine, self._table, self._handlers, self._outputs, self._inside, causes=self._python.causes, cores=None
+        )
+        self._calls = Calls(self._state, Control(self._state, self._routing), self._rows, self._books)
+        self._statistics = EngineStatistics(self._state, self._orders)
+        self._started = self._closed = False
+        if expected is not None or engine.config.n_strands >= engine.config.n_symbols:
+            self._routing.by_counts(expected)
+
+    # ---- life
+
+    def __enter__(self) -> Self:
+        self._outputs.start(self._engine, allowed=None)
+        return self
+
+    def _start(self) -> None:
+        """With the first ticks: handlers are set by then."""
+        if not _under_way.acquire(blocking=False):
+            raise ConfigurationError("seeded: another seeded run is under way: this one can begin when that has ended")
+        self._started = True
+        self._engine.start_workers(self._seed)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._closed:
+            return
+        drained = False
+        try:
+            if kind is None:
+                with suppress(StoppedError):  # by a handler
+                    drained = self.drain()
+        finally:
+            self._close(drained=drained)
+        failure: Exception | None = None if self._finished else self._state.failures[-1]
+        failure = failure or self._outputs.failure or self._stop_failure
+        if kind is None and failure is not None:
+            raise failure
+        warn_of_unpriced(self._makers)
+
+    def _close(self, *, drained: bool) -> None:
+        state = self._state
+        self._closed = state.closing = True
+        if self._started:
+            try:
+                self._engine.stop()
+                while self._engine.pause():
+                    self._serve()
+            finally:
+                self._engine.end_workers()
+                _under_way.release()
+        state.abandoned = self._engine.totals()["pending"]
+        self._finished, self._stop_failure, ended = True, None, False
+        try:
+            if drained and not state.abandoned:
+                self._finished = self._engine.finish() and self._python.finish()
+            self._stop_failure = stop_objects(self._python.contexts)
+            ended = True
+        finally:
+            self._outputs.finish(complete=drained and ended)
+            self._rows.keep()
+
+    # ---- publishing
+
+    def publish(self, records: npt.NDArray[Any] | np.void) -> int:
+        """As ``Dispatcher.publish``."""
+        array = self._reader.read(records)
+        if self._closed:
+            raise self._state.stopped_error()
+        if len(array) == 0:
+            return 0
+        if self._orders.is_needed:
+            self._orders.look(array, stacklevel=2)
+        if not self._routing.is_known:
+            self._routing.by_keys(array[self._reader.key])
+        if not self._started:
+            self._start()
+        held = self._engine.held_participant()
+        held.take()
+        participant = held.number
+        assert participant is not None
+        try:
+            code = self._engine.publish(participant, array, SLICE)
+            while code == Code.AGAIN:
+                self._serve()
+                code = self._engine.publish_more(participant, SLICE)
+            rejected = self._engine.rejected(participant) if code != Code.OK else np.empty(0, np.int64)
+        finally:
+            held.give()
+        self._serve()
+        if code == Code.STOPPED:
+            raise self._state.stopped_error()
+        if code != Code.OK:
+            key, symbols = self._reader.key, len(self._table)
+            raise publish_error(code, array, rejected, key=key, symbols=symbols, started=True)
+        return len(array)
+
+    def drain(self, timeout_s: float | None = None) -> bool:  # noqa: ARG002 - as the Dispatcher has it
+        """As ``Dispatcher.drain``."""
+        if self._closed:
+            raise self._state.stopped_error()
+        held = self._engine.held_participant()
+        held.take()
+        try:
+            while self._started and (code := self._engine.drain(held.number, SLICE)) != Code.OK:
+                if code == Code.STOPPED:
+                    raise self._state.stopped_error()
+                self._serve()
+        finally:
+            held.give()
+        return True
+
+    def _serve(self) -> None:
+        """Runs what workers have for Python, and hands out what is final of the outputs."""
+        while (worker := self._engine.waiting()) is not None:
+            ended = True
+            try:
+                work(self._state, self._python, self._calls, self._reader.dtype, worker)
+                ended = False
+            except BaseException as error:
+                self._state.broken = self._state.broken or error
+                self._engine.stop()
+                raise
+            finally:
+                self._engine.go_on(worker, ended=ended)
+        self._outputs.at_rest()
+
+    # ---- looking on
+
+    @property
+    def workers(self) -> int:
+        return self._engine.config.n_workers
+
+    @property
+    def n_strands(self) -> int:
+        return self._engine.config.n_strands
+
+    @property
+    def failures(self) -> list[HandlerError]:
+        """As ``Dispatcher.failures``."""
+        return self._state.failures
+
+    def statistics(self) -> Statistics:
+        """As ``Dispatcher.statistics``; its times are counts of steps."""
+        return self._statistics.read()

@@ -1,0 +1,73 @@
+"""Runs whose interleaving a seed decides: the engine's real code on one thread, under a scheduler of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from strand.errors import ConfigurationError, DifferenceError
+from strand.feeds import Feed
+from strand.handlers import HandlerLike
+from strand.numbers import whole
+from strand.replaying.replay import replay
+from strand.replaying.result import ReplayResult
+from strand.testing.comparing import assert_same, reference
+from strand.testing.seeded_dispatcher import SeededDispatcher
+
+__all__ = ["check_seeds", "seeded"]
+
+
+def seeded(
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
+    handler: HandlerLike | None = None,
+    *,
+    seed: int,
+    handlers: Mapping[str, HandlerLike] | None = None,
+    **options: Any,
+) -> ReplayResult:
+    """Replays a feed through a dispatcher in which ``seed`` decides who goes on when: same seed, same run.
+
+    It runs the engine's real code on the calling thread. Publisher and workers take turns, and may change places at
+    each atomic operation of the engine; pauses, steals, timers, bounds and drops come about as they do on cores, only
+    far oftener. A call of a handler runs whole. Rows, outputs and statistics are the same each time; its times are
+    counts of steps.
+
+    ``options`` as ``strand.replay`` has them, with those of a Dispatcher: ``workers`` (2 by default, 16 at most),
+    ``strands``, ``capacity_ticks``, ``on_full``, ``on_error``, ``out``, ... Handlers of all kinds run. Small numbers
+    find most: few ticks, ``capacity_ticks`` and ``budget_ticks`` of a few.
+
+    One at a time in a process: raises ConfigurationError where another one is under way, in a handler too. Raises what
+    ``strand.replay`` raises.
+    """
+    make = partial(SeededDispatcher, seed=whole("seed", seed, 0))
+    return replay(source, handler, handlers=handlers, timeline=False, _dispatcher=make, **options)
+
+
+def check_seeds(
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
+    handler: HandlerLike | None = None,
+    *,
+    seeds: Iterable[int] = range(100),
+    handlers: Mapping[str, HandlerLike] | None = None,
+    **options: Any,
+) -> None:
+    """Runs a feed under many seeds, and compares each run with the plain loop, as ``assert_same`` does.
+
+    Raises DifferenceError for the first seed that comes to something else: its ``seed`` makes ``seeded`` do the same
+    again. That is a handler which goes by more than its symbol's ticks, as one that shares what it writes to among
+    symbols; or one whose ticks a bound has dropped. ``options`` and what else it raises: ``seeded``.
+    """
+    if "out" in options:
+        raise ConfigurationError("out: what is written to files is not compared: leave it out")
+    of_loop = {name: value for name, value in options.items() if name not in ("workers", "on_error")}
+    expected = reference(source, handler, handlers=handlers, **of_loop)
+    for seed in seeds:
+        run = seeded(source, handler, seed=seed, handlers=handlers, **options)
+        try:
+            assert_same(run, expected)
+        except DifferenceError as error:
+            lost = sum(run.statistics.dropped.values())
+            note = f"; {lost:,} ticks were dropped" if lost else ""
+            raise DifferenceError(f"seed {seed}: {error}{note}", error.symbols, error.outputs, seed=seed) from None

@@ -1,0 +1,57 @@
+"""A clock that a test moves, in place of the system's."""
+
+from __future__ import annotations
+
+import threading
+from typing import Self
+
+from strand.clock import install, installed
+from strand.errors import ConfigurationError
+from strand.numbers import seconds, whole
+
+__all__ = ["Clock"]
+
+
+class Clock:
+    """A clock that stands still until it is moved. Within ``with Clock() as clock:`` it stands in for the system's.
+
+    It is moved by ``advance``, and by waiting: a paced replay that waits for a tick moves it to when the tick is due.
+    A ``timeout_s`` of a Dispatcher (``publish``, ``drain``, ``stop``, ``call``) goes by it too. Such a call really
+    waits for a millisecond, and when that was in vain, the clock moves by up to 100 ms: what can come about does, and
+    a timeout of a minute takes less than a second.
+
+    It does not move what is measured (``wall_s``, latencies, a timeline), nor the silences and reconnections of live
+    feeds. The timers of handlers go by the feed's time, and so by no clock. It may be used from any thread.
+
+    ``start_ns``: where it begins, ns. Raises ConfigurationError where another one stands in already.
+    """
+
+    def __init__(self, start_ns: int = 0) -> None:
+        self._now_ns = whole("start_ns", start_ns, 0)
+        self._lock = threading.Lock()
+
+    def now_ns(self) -> int:
+        """The time, ns."""
+        return self._now_ns
+
+    def advance(self, seconds_: float) -> None:
+        """Moves it on by so many seconds. Raises ConfigurationError for a number below 0."""
+        by = seconds("seconds", seconds_)
+        if by is None or not 0 <= by < 1e9:
+            raise ConfigurationError(f"advance: {seconds_!r} is not a number of seconds from 0 up")
+        with self._lock:
+            self._now_ns += round(by * 1e9)
+
+    def wait_until(self, time_ns: int) -> None:
+        """Moves it on to a time, unless it is past that."""
+        with self._lock:
+            self._now_ns = max(self._now_ns, time_ns)
+
+    def __enter__(self) -> Self:
+        if installed() is not None:
+            raise ConfigurationError("Clock: another one stands in for the system's already: leave its block first")
+        install(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        install(None)

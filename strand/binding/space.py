@@ -20,7 +20,8 @@ class Space:
     """
 
     def __init__(self, *, attachable: bool = False, more: int = 0, core: Core = CORE) -> None:
-        self._lib = lib = core.lib
+        self._ffi, self._lib = core
+        lib = self._lib
         out = core.ffi.new("sd_space **")
         checked(
             lib.sd_space_create(attachable, more, out),
@@ -31,7 +32,11 @@ class Space:
 
     def offset_of(self, pointer: Any) -> int:
         """Where something that lies in it does, from its start."""
-        return int(ffi.cast("uintptr_t", pointer)) - int(ffi.cast("uintptr_t", lib.sd_space_base(self.pointer)))
+        base = self._lib.sd_space_base(self.pointer)
+        return self._address(pointer) - self._address(base)
+
+    def _address(self, pointer: Any) -> int:
+        return int(self._ffi.cast("uintptr_t", pointer))
 
     @property
     def bytes(self) -> int:

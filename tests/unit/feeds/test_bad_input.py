@@ -12,8 +12,6 @@ import itertools
 import os
 import random
 import resource
-import subprocess
-import sys
 import tempfile
 import threading
 import zipfile
@@ -26,6 +24,7 @@ import numpy as np
 import pytest
 from bad_input import SANITIZED, STEP, TRIED, Outcome, common_prefix, outcome, write_anew
 from feed_samples import COUNT, SAMPLES, Sample, dbn_records, itch_messages, pitch
+from warm_python import run_warm
 
 from strand import feeds
 from strand.binding.dbn import DbnDecoder
@@ -377,9 +376,8 @@ def test_replaying_takes_no_more_memory_for_a_file_four_times_as_large(tmp_path:
     peaks = []
     for mib in (32, 128):
         path = swell_plain(tmp_path / f"{mib}.itch", mib << 20)
-        done = subprocess.run(
-            [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True, timeout=100
-        )
+        done = run_warm("-c", program, path)
+        assert done.returncode == 0, done.stderr
         ticks, peak_kib = map(int, done.stdout.split())
         assert ticks > 1_000_000
         peaks.append(peak_kib)

@@ -1,7 +1,7 @@
 """Programs in processes of their own that need not import the package: forks of one process that has.
 
-To start Python and import the package takes 0.35 s of a core, which is more than most programs of the tests take. A fork
-is a process like any other: signals, threads, memory, descriptors and the interpreter's end are its own. A test of what
+To start Python and import the package takes 0.35 s of a core, more than most programs of the tests take. A fork is a
+process like any other: signals, threads, memory, descriptors and the interpreter's end are its own. A test of what
 happens before or in those imports takes a fresh interpreter, by ``subprocess``.
 
 The fork's garbage collections leave out what was imported; at the interpreter's end that saves 0.07 s.

@@ -356,7 +356,7 @@ def test_figures_of_fractions_of_coins_are_in_coins(tmp_path: Path, ending: str)
     assert sofar.lines[-1].get_ydata().max() == pytest.approx(bars["volume"].sum(), rel=1e-9)
 
 
-def test_an_output_in_a_file_that_has_no_bars_is_left_alone(tmp_path: Path) -> None:
+def test_an_output_in_a_file_that_has_no_bars_is_left_alone(tmp_path: Path, undrawn: None) -> None:
     result = replay(sample_path(), strand.trade_stats("30m"), out={"trade_stats": tmp_path / "stats.csv"})
     assert "cannot be read" not in Reader(page(result)).text
 
@@ -422,7 +422,7 @@ def test_prices_leave_out_what_no_row_has_and_quotes_far_from_the_market() -> No
     assert prices._priced_span([rows])[0] == np.datetime64(1, "s")
 
 
-def test_a_part_of_a_chain_that_is_named_like_a_price_is_none(tmp_path: Path) -> None:
+def test_a_part_of_a_chain_that_is_named_like_a_price_is_none(undrawn: None) -> None:
     both = strand.chain(strand.book(), strand.vwap())
     result = replay(SAMPLE, both, watch=1, feed_options={"date": SAMPLE_DATE}, workers=1)
     assert result.timeline is not None

@@ -177,7 +177,7 @@ def test_the_hottest_symbols_have_the_time_of_their_handlers_where_it_is_known(u
     assert "of all handlers' time" not in Reader(page(shared)).text
 
 
-def test_inner_parts_of_rows_are_left_out_and_prices_are_shown_as_such() -> None:
+def test_inner_parts_of_rows_are_left_out_and_prices_are_shown_as_such(undrawn: None) -> None:
     text = Reader(page(replay(sample_path(), strand.trade_stats("30m"), watch=1))).text
     assert "size squares" not in text
     assert "price max" in text
@@ -299,7 +299,9 @@ def test_the_page_of_a_run_that_an_interrupt_ended_says_so_at_full_speed_too(
     assert "1,000" in words
 
 
-def test_bars_that_were_emitted_are_drawn_for_the_symbols_asked_for() -> None:
+def test_bars_that_were_emitted_are_drawn_for_the_symbols_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = contents._figure
+    monkeypatch.setattr(contents, "_figure", lambda *given: draw(*given) if given[1] == "bars" else given[2])
     result = with_bars(390)
     text = Reader(page(result)).text
     assert "A: 390 bars, 2 drawn as one" in text

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from strand.command.parameters import show
 from strand.outside.attached import Attached, Look, attach
-from strand.report.words import duration
+from strand.report.quantities import duration
 from strand.stats import Latency, Statistics
 
 __all__ = ["stat"]

@@ -14,10 +14,10 @@ from strand.binding.outside import OutsideView
 from strand.dispatch.description import Description, HandlerDescription
 from strand.dispatch.statistics import statistics_of
 from strand.errors import AttachError, UnknownSymbolError
-from strand.numbers import is_whole
 from strand.output.tables import Column, Prices, Table
 from strand.outside.finding import view_of
 from strand.stats import Statistics
+from strand.validate import is_whole
 
 __all__ = ["Attached", "Look", "attach"]
 

@@ -80,7 +80,8 @@ book-day: install
 
 # Every bit of every sample flipped, and each cut, where the test suite tries some of them.
 BAD_INPUT := test_bad_input formats/dbn/test_reader formats/lean/test_reader formats/parquet/test_reader formats/test_pcap \
-  formats/test_pitch
+  formats/test_pitch ../binding/test_itch \
+  formats/itch/test_reader io/test_streams
 bad-input: install
 	$(BIN)/pytest -n auto --dist worksteal $(BAD_INPUT:%=tests/unit/feeds/%.py) --exhaustive $(PYTEST)
 

@@ -1,8 +1,11 @@
 """Metadata is in pyproject.toml; this file adds what it cannot say: the cffi modules, the abi3 tag, the C headers."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from setuptools import setup
+from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
 CSRC = Path(__file__).resolve().parent / "csrc"
@@ -26,8 +29,22 @@ class BuildWithHeaders(build_py):
             self.copy_file(str(CSRC / header), str(to))
 
 
+class BuildOnAllCores(build_ext):
+    """Compiles as many C files at a time as there are cores; setuptools takes one after the other."""
+
+    def build_extensions(self) -> None:
+        compile_in_turn = self.compiler.compile
+
+        def compile_together(sources: list[str], **options: object) -> list[str]:
+            with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+                return [made for (made,) in pool.map(lambda source: compile_in_turn([source], **options), sources)]
+
+        self.compiler.compile = compile_together
+        super().build_extensions()
+
+
 setup(
     cffi_modules=["csrc/build_core.py:ffibuilder", "csrc/build_core.py:scheduled"],
-    cmdclass={"build_py": BuildWithHeaders},
+    cmdclass={"build_ext": BuildOnAllCores, "build_py": BuildWithHeaders},
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from strand.errors import ConfigurationError
 from strand.feeds.trading_day import midnight_ns
+from strand.validate import is_whole
 
 __all__ = ["Moment"]
 
@@ -34,8 +35,8 @@ class Moment:
     @classmethod
     def parse(cls, name: str, value: str | int | None) -> Self | None:
         """The moment that the option ``name`` was given. Raises ConfigurationError."""
-        if value is None or (isinstance(value, int) and not isinstance(value, bool)):
-            return None if value is None else cls(absolute_ns=_in_range(name, value))
+        if value is None or is_whole(value):
+            return None if value is None else cls(absolute_ns=_in_range(name, int(value)))
         text = str(value).strip()
         if text.isdecimal():
             return cls(absolute_ns=_in_range(name, int(text)))

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import stat
 from abc import abstractmethod
-from collections.abc import Collection, Generator
+from collections.abc import Callable, Collection, Generator
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
 import numpy.typing as npt
 
-from strand.errors import ConfigurationError, FeedError
+from strand.errors import ConfigurationError, FeedError, UnknownFormatError
 from strand.feeds.base import BaseFeed, TickBatch
 from strand.feeds.formats.symbol_filter import symbol_filter
 from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.sources import RawStream
-from strand.feeds.io.streams import InflateLimits, InputStream, open_stream
+from strand.feeds.io.streams import InflateLimits, InputStream, names_of, open_stream
 from strand.feeds.selection import Selection
-from strand.numbers import is_whole
 from strand.ticks import aligned_ticks
+from strand.validate import is_whole
 
 __all__ = ["BATCH_STEP", "DecodedFeed", "Decoder", "file_bytes"]
 
@@ -82,6 +82,25 @@ class DecodedFeed(BaseFeed):
         self._chunks: list[Chunks] = []
         self._last: Chunks | None = None
         self._stream: InputStream | None = None
+
+    def _read_head(
+        self, size: int, recognise: Callable[[bytes], bool], refusal: str
+    ) -> tuple[bytes, list[str], dict[str, Any]]:
+        """The first ``size`` bytes, the names of the file and of what is packed in it, and details for ``info``.
+
+        Raises UnknownFormatError with the words ``refusal`` where the bytes are not recognised.
+        """
+        with self._open_stream() as stream:
+            head = stream.head(size)
+            details = {
+                "file_bytes": file_bytes(self._path),
+                "compression": stream.compression,
+                "inflater": stream.inflater,
+            }
+            names = names_of(self._path, stream)
+        if not recognise(head):
+            raise UnknownFormatError(refusal if head else "the file is empty", path=self._path, offset=0)
+        return head, names, details
 
     @abstractmethod
     def _begin(self) -> Decoder:

@@ -9,25 +9,23 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final, Literal
 from zoneinfo import ZoneInfo
 
-from strand.binding import itch as _itch
 from strand.binding import pcap as _pcap
 from strand.binding.itch import ItchDecoder
 from strand.binding.pcap import PcapDecoder
-from strand.errors import ConfigurationError, UnknownFormatError
+from strand.errors import ConfigurationError
 from strand.feeds.base import FeedInfo
-from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed, file_bytes
-from strand.feeds.formats.itch.directory import ItchSymbols, MarketEvent, market_event
-from strand.feeds.io.streams import InflateLimits, names_of
+from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed
+from strand.feeds.formats.itch.directory import ItchNames, ItchSymbols, MarketEvent, market_event
+from strand.feeds.io.streams import InflateLimits
 from strand.feeds.selection import Selection
-from strand.feeds.stock_attributes import StockAttributes
 from strand.feeds.trading_day import as_date, date_in_names, midnight_ns
-from strand.numbers import whole
 from strand.ticks import aligned_ticks
+from strand.validate import whole
 
 __all__ = ["PcapFeed", "recognise"]
 
@@ -44,7 +42,7 @@ def recognise(head: bytes) -> bool:
     return head.startswith(_MAGICS) or (head.startswith(_NG_MAGIC) and head[8:12] in _NG_MARKS)
 
 
-class PcapFeed(DecodedFeed):
+class PcapFeed(ItchNames, DecodedFeed):
     """A capture of MoldUDP64 with ITCH 5.0 as batches of ticks; ``ts_recv`` is the capture time.
 
     ``port``: the feed's UDP destination port, or several (lines A and B); by default whatever looks like MoldUDP64 is
@@ -64,9 +62,6 @@ class PcapFeed(DecodedFeed):
     Raises UnknownFormatError for a file that is no capture, FeedError for one that cannot be read, ConfigurationError
     for an option that cannot work.
     """
-
-    #: As of ``ItchFeed``.
-    locates: Final = True
 
     def __init__(
         self,
@@ -103,16 +98,8 @@ class PcapFeed(DecodedFeed):
             "start_ns": self._options.pop("start_ns", None),
             "end_ns": self._options.pop("end_ns", None),
         }
-        with self._open_stream() as stream:
-            head = stream.head(_HEAD_BYTES)
-            compression, inflater = stream.compression, stream.inflater
-            names = names_of(self._path, stream)
-        if not recognise(head):
-            raise UnknownFormatError(
-                "does not start as a pcap or pcapng file does" if head else "the file is empty",
-                path=self._path,
-                offset=0,
-            )
+        refusal = "does not start as a pcap or pcapng file does"
+        head, names, details = self._read_head(_HEAD_BYTES, recognise, refusal)
         day = as_date(date) if date is not None else date_in_names(names) or _captured_on(head)
         self._options |= {"midnight_ns": midnight_ns(day) if day is not None else 0, "attributes": True}
         self._decoder = PcapDecoder(ItchDecoder(**self._options), **self._capture)
@@ -127,9 +114,7 @@ class PcapFeed(DecodedFeed):
             details={
                 "capture": "pcapng" if head.startswith(_NG_MAGIC) else "pcap",
                 "protocol": "MoldUDP64, ITCH 5.0",
-                "file_bytes": file_bytes(self._path),
-                "compression": compression,
-                "inflater": inflater,
+                **details,
             },
         )
 
@@ -139,24 +124,9 @@ class PcapFeed(DecodedFeed):
         return self._info
 
     @property
-    def symbols(self) -> Sequence[str]:
-        """Names by stock locate as far as the capture has told them: grows while batches are read."""
-        return self._symbols
-
-    @property
-    def max_symbols(self) -> int:
-        """65,536: a stock locate has 16 bits."""
-        return _itch.LOCATES
-
-    @property
     def session(self) -> str:
         """The MoldUDP64 session read in the latest iteration, ``""`` as long as there is none."""
         return self._decoder.session
-
-    @property
-    def directory(self) -> Mapping[str, StockAttributes]:
-        """What the capture says of each stock, by name; see ``ItchFeed.directory``."""
-        return self._symbols.attributes()
 
     @property
     def market_events(self) -> tuple[MarketEvent, ...]:

@@ -24,10 +24,9 @@ from strand.binding.pitch import (
     RETAIL_INTEREST,
     PitchDecoder,
 )
-from strand.errors import UnknownFormatError
 from strand.feeds.base import FeedInfo
-from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed, file_bytes
-from strand.feeds.io.streams import InflateLimits, names_of
+from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed
+from strand.feeds.io.streams import InflateLimits
 from strand.feeds.selection import Selection
 from strand.feeds.trading_day import as_date, date_in_names, midnight_ns
 
@@ -99,18 +98,8 @@ class PitchFeed(DecodedFeed):
             limits=limits,
             headroom=_pitch.MAX_LINE,
         )
-        with self._open_stream() as stream:
-            head = stream.head(_HEAD_BYTES)
-            compression, inflater = stream.compression, stream.inflater
-            names = names_of(self._path, stream)
-        if not recognise(head):
-            raise UnknownFormatError(
-                "does not start with a PITCH message (eight digits of time, then a known type)"
-                if head
-                else "the file is empty",
-                path=self._path,
-                offset=0,
-            )
+        refusal = "does not start with a PITCH message (eight digits of time, then a known type)"
+        _, names, details = self._read_head(_HEAD_BYTES, recognise, refusal)
         day = as_date(date) if date is not None else date_in_names(names)
         self._options |= {"midnight_ns": midnight_ns(day) if day is not None else 0}
         self._decoder = PitchDecoder(**self._options)
@@ -124,9 +113,7 @@ class PitchFeed(DecodedFeed):
             undated=day is None,
             ticks="orders",
             details={
-                "file_bytes": file_bytes(self._path),
-                "compression": compression,
-                "inflater": inflater,
+                **details,
                 "times_since": "UNIX epoch" if day is not None else "midnight in New York, the day being unknown",
             },
         )

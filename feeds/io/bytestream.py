@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
 from strand.errors import ConfigurationError, FeedError
-from strand.numbers import whole
+from strand.validate import is_number, whole
 
 __all__ = ["HEAD_BYTES", "ByteStream", "InflateLimits", "InputStream"]
 
@@ -29,9 +29,8 @@ class InflateLimits:
     ratio_after_bytes: int = 64 << 20
 
     def __post_init__(self) -> None:
-        ratio: Any = self.max_ratio
-        if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not ratio > 0:
-            raise ConfigurationError(f"max_ratio: {ratio!r} is not a number above 0")
+        if not is_number(self.max_ratio) or self.max_ratio <= 0:
+            raise ConfigurationError(f"max_ratio: {self.max_ratio!r} is not a number above 0")
         whole("max_bytes", self.max_bytes, 1)
         whole("ratio_after_bytes", self.ratio_after_bytes, 0)
 

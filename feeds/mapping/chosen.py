@@ -12,6 +12,7 @@ from strand.feeds.mapping.scalars import PRICES, TIMES
 from strand.feeds.mapping.units import PRICE_POWER
 from strand.feeds.mapping.values import ACTIONS, NS_IN, SIDES
 from strand.ticks import FIELDS
+from strand.validate import is_whole
 
 __all__ = ["NOT_HERE", "Reading", "chosen_columns", "constant_rules"]
 
@@ -46,7 +47,7 @@ class Reading:
 def _as_of_a_column(field: str, value: Any) -> Any:
     """A constant as a profile has it: of a side or an action the letter that a column's word or code stands for."""
     words = {"side": SIDES, "action": ACTIONS}.get(field, {})
-    text = chr(value) if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 256 else value
+    text = chr(value) if is_whole(value) and 0 <= value < 256 else value
     found = words.get(text.strip().lower()) if isinstance(text, str) else None
     return value if found is None else found.decode()
 

@@ -20,7 +20,7 @@ from strand.feeds.merge.streams import MERGED_TICKS, merge_streams
 from strand.feeds.merge.symbol_remap import SymbolRemap
 from strand.feeds.skipped import SAMPLES, Skipped
 from strand.feeds.stock_attributes import StockAttributes
-from strand.numbers import whole
+from strand.validate import whole
 
 __all__ = ["MergedFeed", "merge_feeds"]
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from strand.binding import market as _market
 from strand.errors import ConfigurationError
+from strand.validate import is_number
 
 __all__ = [
     "CALIBRATED_SYMBOLS",
@@ -77,7 +78,7 @@ def check_skew(skew: Skew) -> Skew:
     """``skew`` as it is, an int as a float. Raises ConfigurationError."""
     if skew == "calibrated":
         return "calibrated"
-    if isinstance(skew, bool) or not isinstance(skew, int | float) or not 0 <= skew <= MAX_EXPONENT:
+    if not is_number(skew) or not 0 <= skew <= MAX_EXPONENT:
         raise ConfigurationError(f"skew: {skew!r} is neither 'calibrated' nor an exponent from 0 to {MAX_EXPONENT:g}")
     return float(skew)
 

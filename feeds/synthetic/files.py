@@ -20,8 +20,8 @@ from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.synthetic.market import SyntheticFeed, WrittenFile
 from strand.feeds.write.destinations import check_outputs
 from strand.feeds.write.npy import npy_header
-from strand.numbers import whole
 from strand.ticks import TICK, empty
+from strand.validate import whole
 
 __all__ = ["MBO", "write_lobster", "write_mbo", "write_pitch", "write_ticks"]
 

@@ -23,8 +23,8 @@ from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.synthetic import calibration
 from strand.feeds.synthetic.calibration import Skew
 from strand.feeds.trading_day import as_date, midnight_ns
-from strand.numbers import whole
 from strand.ticks import aligned_ticks, empty
+from strand.validate import is_number, whole
 
 __all__ = ["Skew", "SyntheticFeed", "WrittenFile", "route_stream", "stream", "symbol_name"]
 
@@ -115,7 +115,7 @@ class SyntheticFeed(BaseFeed):
         self._seed = whole("seed", seed, 0, 2**64 - 1)
         self._batch_ticks = whole("batch_ticks", batch_ticks, 1, 2**31 - 1)
         self._skew = calibration.check_skew(skew)
-        if isinstance(burst, bool) or not isinstance(burst, int | float) or not 0 <= burst <= MAX_BURST:
+        if not is_number(burst) or not 0 <= burst <= MAX_BURST:
             raise ConfigurationError(f"burst: {burst!r} is not a number from 0 to {MAX_BURST:g}")
         self._burst = float(burst)
         self._halts = self._halts_of(halts)

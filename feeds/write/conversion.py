@@ -30,9 +30,9 @@ from strand.feeds.write.destinations import check_outputs
 from strand.feeds.write.itch import ItchTicks
 from strand.feeds.write.npy import npy_header
 from strand.feeds.write.parquet import ParquetTicks, TickColumns, write_arrow
-from strand.numbers import whole
 from strand.options import check_apart
 from strand.ticks import TICK
+from strand.validate import whole
 
 __all__ = ["TARGETS", "Converted", "convert", "target_of"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from strand.binding.ping import ping
 from strand.errors import ConfigurationError
 from strand.machine import choose_cores
-from strand.numbers import whole
+from strand.validate import whole
 
 __all__ = ["LatencyResult", "measure_latency"]
 

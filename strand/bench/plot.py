@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from strand.bench.report import HEADINGS, duration
+from strand.bench.report import HEADINGS
 from strand.bench.scenarios import ScenarioResult
 from strand.errors import ConfigurationError, MissingExtraError
+from strand.report.quantities import duration
 
 __all__ = ["check_plot_path", "plot_scenarios"]
 

@@ -10,18 +10,11 @@ from rich.table import Table
 
 from strand.bench.latency import LatencyResult
 from strand.bench.scenarios import ScenarioResult
+from strand.report.quantities import duration
 
-__all__ = ["duration", "print_latency", "print_route", "print_scenarios"]
+__all__ = ["print_latency", "print_route", "print_scenarios"]
 
 HEADINGS = {"serial": "one core", "static": "static", "static_lpt": "LPT", "strand": "strand"}
-
-
-def duration(ns: float) -> str:
-    """A time in the unit that keeps it short: 850 ns, 41.8 us, 2.19 ms, 1.20 s."""
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if ns >= size:
-            return f"{ns / size:.3g} {unit}"
-    return f"{ns:.0f} ns"
 
 
 def _machine_line(machine: Mapping[str, Any]) -> str:

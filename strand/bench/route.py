@@ -17,7 +17,7 @@ from strand.feeds.synthetic.calibration import Skew
 from strand.feeds.synthetic.market import route_stream
 from strand.handlers import spin
 from strand.machine import choose_cores, describe
-from strand.numbers import whole
+from strand.validate import whole
 
 __all__ = ["RouteOptions", "make_job", "parse_skew", "parse_strands", "route"]
 

@@ -25,8 +25,8 @@ from strand.errors import ConfigurationError
 from strand.feeds.synthetic.market import route_stream
 from strand.handlers import NativeHandler, spin
 from strand.machine import Cores, choose_cores
-from strand.numbers import whole
 from strand.stats import Latency
+from strand.validate import whole
 
 __all__ = ["SCENARIOS", "Percentiles", "Scenario", "ScenarioOptions", "ScenarioResult", "run_scenarios"]
 

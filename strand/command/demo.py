@@ -22,7 +22,7 @@ from strand.handlers import batch_handler, spin
 from strand.machine import choose_cores
 from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
-from strand.report.words import duration
+from strand.report.quantities import duration
 from strand.ticks import named
 
 __all__ = ["demo"]

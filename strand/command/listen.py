@@ -15,9 +15,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from strand.command.handling import handling
-from strand.command.paging import Paging, paged
-from strand.command.parameters import CoreList, StrandCount, show
+from strand.command.parameters import show
 from strand.command.reading import names
+from strand.command.report_options import ReportOptions, reporting
+from strand.command.running import running
 from strand.command.writing import Writes, writing
 from strand.errors import FeedError, StrictError, UnknownSymbolError
 from strand.feeds.formats.json.ticks import FeedEvent
@@ -27,10 +28,10 @@ from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler
 from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
+from strand.report.quantities import duration
 from strand.report.rows_file import write_rows
 from strand.report.tables import print_replay
 from strand.report.to_json import as_dict
-from strand.report.words import duration
 from strand.ticks import MOST_SEQUENCE
 
 __all__ = ["listen"]
@@ -126,19 +127,9 @@ _MOLD_ONLY: Final = (
     help="What a failing handler does.",
 )
 @click.option("--workers", type=click.IntRange(1, 1024), help="Threads that drain. [default: one fewer than the cores]")
-@click.option("--cores", type=CoreList(), help="Cores to pin the workers to, like 1,2-5. [default: the last ones]")
-@click.option("--strands", default="auto", type=StrandCount(), show_default=True, help="Which symbols share a strand.")
-@click.option(
-    "--idle",
-    type=click.Choice(["spin", "backoff", "park"]),
-    default="backoff",
-    show_default=True,
-    help="What a worker without work does.",
-)
-@click.option("--strict", is_flag=True, help="Warnings of the run are an error, and exit status 2.")
-@click.option("--attachable", is_flag=True, help="Let strand stat look at the run from another process.")
+@running
 @writing
-@paged
+@reporting
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def listen(
     lines: tuple[str, ...], websocket: str | None, profile: Path | None, subscribe: tuple[str, ...],
@@ -147,7 +138,7 @@ def listen(
     idle_timeout: float | None, session: str | None, first: int | None, gap_timeout: float,
     jump_window: int, on_gap: Any,
     receive_buffer: int, date: str | None, symbols: str | None, on_bad_record: Any, on_error: str,
-    workers: int | None, cores: list[int] | None, strands: Any, idle: str, writes: Writes, paging: Paging,
+    workers: int | None, cores: list[int] | None, strands: Any, idle: str, writes: Writes, report: ReportOptions,
     as_json: bool, strict: bool, attachable: bool,
 ) -> None:  # fmt: skip
     """Run a handler on NASDAQ ITCH 5.0 as it comes by MoldUDP64, on one line or two that carry the same messages.
@@ -202,7 +193,7 @@ def listen(
             on_late=lambda first: click.echo(f"warning: {_joined(first)}", err=True),
         )
     try:
-        check_outputs(output_paths(writes.outputs, rows=out, page=paging.path), feed, symbols=names(symbols))
+        check_outputs(output_paths(writes.outputs, rows=out, page=report.path), feed, symbols=names(symbols))
         with _interrupt_ends(feed):
             if isinstance(feed, MoldFeed):
                 for warning in feed.warnings:
@@ -221,17 +212,17 @@ def listen(
                 attachable=attachable,
                 out=writes.outputs,
                 escape_formulas=writes.escape_formulas,
-                watch=paging.watch,
+                watch=report.watch,
                 strict=strict,
             )
     except (FeedError, StrictError, UnknownSymbolError) as error:
         if error.partial is not None:
-            paging.write(error.partial, "" if isinstance(error, StrictError) else str(error))
+            report.write(error.partial, "" if isinstance(error, StrictError) else str(error))
             _report(as_json, feed, error.partial, record, None, str(error))
         raise
     if out is not None:
         write_rows(out, result, escape_formulas=writes.escape_formulas)
-    paging.write(result)
+    report.write(result)
     _report(as_json, feed, result, record, out, None)
 
 

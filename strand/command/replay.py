@@ -9,9 +9,10 @@ import click
 
 from strand.command.fingerprints import fingerprinting
 from strand.command.handling import handling
-from strand.command.paging import Paging, paged
-from strand.command.parameters import CoreList, StrandCount, progress, show
+from strand.command.parameters import progress, show
 from strand.command.reading import Reads, reading
+from strand.command.report_options import ReportOptions, reporting
+from strand.command.running import running
 from strand.command.writing import Writes, writing
 from strand.errors import FeedError, StrictError, UnknownSymbolError
 from strand.feeds.write.destinations import check_outputs, output_paths
@@ -33,8 +34,7 @@ __all__ = ["replay"]
     type=click.IntRange(0, 1024),
     help="Threads that drain; 0: a plain loop without queues. [default: one fewer than the cores]",
 )
-@click.option("--cores", type=CoreList(), help="Cores to pin the workers to, like 1,2-5. [default: the last ones]")
-@click.option("--strands", default="auto", type=StrandCount(), show_default=True, help="Which symbols share a strand.")
+@running
 @reading
 @fingerprinting
 @click.option(
@@ -44,13 +44,6 @@ __all__ = ["replay"]
     help="What a failing handler does: stop (the default) or quarantine; skip: the same as --on-bad-record skip.",
 )
 @click.option(
-    "--idle",
-    type=click.Choice(["spin", "backoff", "park"]),
-    default="backoff",
-    show_default=True,
-    help="What a worker without work does.",
-)
-@click.option(
     "--speed",
     type=click.FloatRange(0),
     default=0.0,
@@ -58,15 +51,13 @@ __all__ = ["replay"]
     help="1 as recorded, 10 ten times as fast, 0 as fast as it goes.",
 )
 @click.option("--per-day", is_flag=True, help="Let rows begin anew with each day, and report each day's.")
-@click.option("--strict", is_flag=True, help="Warnings of the run are an error, and exit status 2.")
-@click.option("--attachable", is_flag=True, help="Let strand stat look at the run from another process.")
 @writing
-@paged
+@reporting
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def replay(
     files: tuple[str, ...], handler: Handler, workers: int | None, cores: list[int] | None, strands: Any,
-    reads: Reads, on_error: tuple[str, ...], idle: str, speed: float, writes: Writes, paging: Paging, as_json: bool,
-    recording: dict[str, Any], per_day: bool, strict: bool, attachable: bool,
+    reads: Reads, on_error: tuple[str, ...], idle: str, speed: float, writes: Writes, report: ReportOptions,
+    as_json: bool, recording: dict[str, Any], per_day: bool, strict: bool, attachable: bool,
 ) -> None:  # fmt: skip
     """Replay recorded files through a handler on all cores, and report how it went.
 
@@ -74,7 +65,7 @@ def replay(
     """
     out = writes.rows
     check_outputs(
-        output_paths(writes.outputs, recording["fingerprints"], rows=out, page=paging.path),
+        output_paths(writes.outputs, recording["fingerprints"], rows=out, page=report.path),
         files,
         symbols=reads.symbols,
         options=reads.options,
@@ -102,28 +93,28 @@ def replay(
                 **options,
                 out=writes.outputs,
                 escape_formulas=writes.escape_formulas,
-                watch=paging.watch,
+                watch=report.watch,
                 per_day=per_day,
                 strict=strict,
             )
     except KeyboardInterrupt as interrupt:
         # What was handled before it is reported, where the replay got so far as to say.
-        _report_partial(getattr(interrupt, "partial", None), "interrupted", paging, as_json)
+        _report_partial(getattr(interrupt, "partial", None), "interrupted", report, as_json)
         raise
     except (FeedError, StrictError, UnknownSymbolError) as error:
         # What was handled before the fault is reported; only then is the fault, by main.
-        _report_partial(error.partial, error, paging, as_json)
+        _report_partial(error.partial, error, report, as_json)
         raise
     if out is not None:
         write_rows(out, result, escape_formulas=writes.escape_formulas)
-    paging.write(result)
+    report.write(result)
     show(as_json, as_dict(result), lambda console: print_replay(console, result, out))
 
 
-def _report_partial(partial: ReplayResult | None, why: Exception | str, paging: Paging, as_json: bool) -> None:
+def _report_partial(partial: ReplayResult | None, why: Exception | str, report: ReportOptions, as_json: bool) -> None:
     """What was handled before a run ended early, where it got so far as to say."""
     if partial is None:
         return
-    paging.write(partial, "" if isinstance(why, StrictError) else str(why))
+    report.write(partial, "" if isinstance(why, StrictError) else str(why))
     plain = as_dict(partial) | {"error": str(why)}
     show(as_json, plain, lambda console: print_replay(console, partial, None))

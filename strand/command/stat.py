@@ -16,7 +16,7 @@ from rich.table import Table
 from strand.binding.outside import MOST_LEVELS
 from strand.command.parameters import show
 from strand.outside.attached import Attached, BookLook, Look, attach
-from strand.report.words import duration
+from strand.report.quantities import duration
 from strand.stats import Latency, Statistics
 from strand.ticks import PRICE_SCALE
 

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.diff.emitted import RecordParting, narrow_outputs
-from strand.diff.plain import plain
 from strand.diff.rerun import Load, Rerun, Ticks, chosen, open_input
 from strand.diff.runs import Parting
+from strand.diff.to_json import to_json
 from strand.errors import StrandError
 from strand.ticks import FIELDS
 
@@ -139,7 +139,7 @@ def _first(symbol: str, a: _Symbol | None, b: _Symbol | None) -> Exact | None:
         int(at_a[i] if x is not None else at_b[i]),
         int(shown["sequence"]),
         int(shown["ts_recv"]),
-        {n: (None if x is None else plain(x[n]), None if y is None else plain(y[n])) for n in names},
+        {n: (None if x is None else to_json(x[n]), None if y is None else to_json(y[n])) for n in names},
         x is not None,
         y is not None,
     )
@@ -215,7 +215,7 @@ def _rows_part(runs: Sequence[Rerun], ticks: Ticks, position: int, tick: np.void
     names = [n for row in rows for n in row.dtype.names or ()]
     fields = {}
     for name in dict.fromkeys(names):
-        a, b = (plain(row[name]) if name in (row.dtype.names or ()) else None for row in rows)
+        a, b = (to_json(row[name]) if name in (row.dtype.names or ()) else None for row in rows)
         if a != b and not (a is not None and b is not None and a != a and b != b):  # noqa: PLR0124 - both are NaN
             fields[name] = (a, b)
     if not fields:

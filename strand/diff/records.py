@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand.diff.plain import plain
 from strand.diff.tables import Columns, Table, open_table
+from strand.diff.to_json import to_json
 from strand.errors import ConfigurationError
 from strand.output.records import NO_FEED, NO_SEQUENCE
 
@@ -163,19 +163,21 @@ def _difference(at: int, one: _Reader, two: _Reader) -> RecordDifference:
     shown = b if only == "b" or a is None else a
     assert shown is not None
     if only is not None:
-        fields = {n: (plain(v) if only == "a" else None, plain(v) if only == "b" else None) for n, v in shown.items()}
+        fields = {
+            n: (to_json(v) if only == "a" else None, to_json(v) if only == "b" else None) for n, v in shown.items()
+        }
     else:
         assert a is not None
         assert b is not None
-        fields = {n: (plain(a[n]), plain(b[n])) for n in a if not _same({n: a[n]}, {n: b[n]})}
+        fields = {n: (to_json(a[n]), to_json(b[n])) for n in a if not _same({n: a[n]}, {n: b[n]})}
     symbol = shown.get("symbol", shown.get("instrument_id"))
     number, sequence, feed = (shown.get(name) for name in ("number", "sequence", "feed"))
     return RecordDifference(
         at,
-        None if symbol is None else str(plain(symbol)),
-        None if number in (None, "") else plain(number),
-        None if sequence in (None, NO_SEQUENCE, "") else plain(sequence),
-        None if feed in (None, NO_FEED, "") else plain(feed),
+        None if symbol is None else str(to_json(symbol)),
+        None if number in (None, "") else to_json(number),
+        None if sequence in (None, NO_SEQUENCE, "") else to_json(sequence),
+        None if feed in (None, NO_FEED, "") else to_json(feed),
         fields,
         only,
     )

@@ -23,6 +23,7 @@ Columns = dict[str, npt.NDArray[Any]]
 
 #: Records that are read at one go.
 PIECE: Final = 65_536
+_FORMS: Final = {"parquet": "Parquet file", "ipc": "Arrow IPC file", "stream": "Arrow IPC file"}
 
 
 class Table(ABC):
@@ -50,9 +51,11 @@ def open_table(path: str | os.PathLike[str]) -> Table:
     if head.startswith(b"\x93NUMPY"):
         return _Npy(path)
     if head.startswith(b"PAR1"):
-        return _Parquet(path)
-    if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
-        return _Arrow(path, stream=not head.startswith(b"ARROW1"))
+        return _Arrow(path, "parquet")
+    if head.startswith(b"ARROW1"):
+        return _Arrow(path, "ipc")
+    if head.startswith(b"\xff\xff\xff\xff"):
+        return _Arrow(path, "stream")
     if head.startswith(b"\x1f\x8b") or _is_text(head):
         return _Csv(path, compressed=head.startswith(b"\x1f\x8b"))
     raise UnknownFormatError("this is no npy, Parquet, Arrow IPC or CSV file, and no fingerprint file", path=path)
@@ -79,18 +82,37 @@ class _Npy(Table):
             yield {name: np.ascontiguousarray(records[name]) for name in self.types}
 
 
-class _Arrows(Table):
-    """What pyarrow reads."""
+class _Arrow(Table):
+    """What pyarrow reads: ``form`` is parquet, ipc (an Arrow file) or stream."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, form: str) -> None:
         super().__init__()
         self.path = path
+        arrow = _pyarrow()
+        import pyarrow.dataset
+        import pyarrow.ipc
 
-    def _types(self, schema: Any) -> dict[str, str]:
-        return {field.name: str(field.type) for field in schema}
+        try:
+            self._source: Any = (
+                pyarrow.ipc.open_stream(arrow.memory_map(os.fspath(path)))
+                if form == "stream"
+                else pyarrow.dataset.dataset(path, format=form)
+            )
+        except (arrow.ArrowInvalid, OSError) as error:
+            raise FormatError(f"this is no whole {_FORMS[form]}: {error}", path=path) from error
+        self.types = {field.name: str(field.type) for field in self._source.schema}
 
-    def _columns(self, batch: Any) -> Columns:
-        return {name: _as_array(column) for name, column in zip(batch.schema.names, batch.columns, strict=True)}
+    def pieces(self) -> Iterator[Columns]:
+        try:
+            batches = self._source
+            if hasattr(batches, "to_batches"):
+                batches = batches.to_batches(batch_size=PIECE, use_threads=False)
+            for batch in batches:
+                for start in range(0, batch.num_rows, PIECE):
+                    piece = batch.slice(start, PIECE)
+                    yield {name: _as_array(column) for name, column in zip(self.types, piece.columns, strict=True)}
+        except (_pyarrow().ArrowException, OSError) as error:
+            raise FormatError(f"the file is damaged: {error}", path=self.path) from error
 
 
 def _as_array(column: Any) -> npt.NDArray[Any]:
@@ -113,51 +135,6 @@ def _pyarrow() -> Any:
     except ImportError as error:
         raise MissingExtraError("reading Parquet and Arrow files", "pyarrow", "parquet") from error
     return pyarrow
-
-
-class _Parquet(_Arrows):
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        arrow = _pyarrow()
-        import pyarrow.parquet
-
-        try:
-            self._file: Any = pyarrow.parquet.ParquetFile(path)
-        except (arrow.ArrowInvalid, OSError) as error:
-            raise FormatError(f"this is no whole Parquet file: {error}", path=path) from error
-        self.types = self._types(self._file.schema_arrow)
-
-    def pieces(self) -> Iterator[Columns]:
-        try:
-            for batch in self._file.iter_batches(PIECE):
-                yield self._columns(batch)
-        except (_pyarrow().ArrowException, OSError) as error:
-            raise FormatError(f"the file is damaged: {error}", path=self.path) from error
-
-
-class _Arrow(_Arrows):
-    def __init__(self, path: Path, *, stream: bool) -> None:
-        super().__init__(path)
-        arrow = _pyarrow()
-        import pyarrow.ipc
-
-        try:
-            source = arrow.memory_map(os.fspath(path))
-            self._reader: Any = pyarrow.ipc.open_stream(source) if stream else pyarrow.ipc.open_file(source)
-        except (arrow.ArrowInvalid, OSError) as error:
-            raise FormatError(f"this is no whole Arrow IPC file: {error}", path=path) from error
-        self._stream = stream
-        self.types = self._types(self._reader.schema)
-
-    def pieces(self) -> Iterator[Columns]:
-        reader = self._reader
-        try:
-            batches = reader if self._stream else map(reader.get_batch, range(reader.num_record_batches))
-            for batch in batches:
-                for start in range(0, batch.num_rows, PIECE):
-                    yield self._columns(batch.slice(start, PIECE))
-        except (_pyarrow().ArrowException, OSError) as error:
-            raise FormatError(f"the file is damaged: {error}", path=self.path) from error
 
 
 class _Csv(Table):

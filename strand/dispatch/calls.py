@@ -24,8 +24,8 @@ from strand.errors import (
     WouldDeadlockError,
 )
 from strand.handlers.failures import interrupts
-from strand.numbers import seconds
 from strand.threads import WAITS_FOR_ITSELF
+from strand.validate import seconds
 
 if TYPE_CHECKING:
     from strand.output.books import Book, Books

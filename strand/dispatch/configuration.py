@@ -22,9 +22,9 @@ from strand.dispatch.grouping import StrandsLike, strand_count, strands_for
 from strand.dispatch.records import RecordReader
 from strand.errors import ConfigurationError
 from strand.handlers import Handler, HandlerLike, resolve
-from strand.numbers import is_whole, whole
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
+from strand.validate import is_number, is_whole, whole
 
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
@@ -103,7 +103,7 @@ def _check_limits(given: Mapping[str, Any]) -> None:
     for name, choices in (("idle", IDLE), ("on_error", ON_ERROR), ("on_full", ON_FULL)):
         _choice(name, given[name], choices)
     budget_us = given["budget_us"]
-    if isinstance(budget_us, bool) or not isinstance(budget_us, (int, float, np.number)) or not 0 < budget_us < 1e9:
+    if not is_number(budget_us) or not 0 < budget_us < 1e9:
         raise ConfigurationError(f"budget_us: {budget_us!r} is not a positive number of microseconds")
 
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from strand.binding.itch_flow import CAPACITY, ItchFlow
 from strand.binding.tally import Seen
-from strand.numbers import MOST
 from strand.ticks import aligned_ticks
+from strand.validate import MAXIMUM
 
 __all__ = ["Flow"]
 
@@ -27,7 +27,7 @@ class Flow(ItchFlow):
     def __init__(
         self, go_on: Callable[[Flow, bool], None], counts: npt.NDArray[np.int64], seen: Seen, limit: int | None
     ) -> None:
-        super().__init__(aligned_ticks(CAPACITY), counts, seen, MOST if limit is None else limit)
+        super().__init__(aligned_ticks(CAPACITY), counts, seen, MAXIMUM if limit is None else limit)
         self._go_on = go_on
 
     def run(self, decoder: Any, data: memoryview, *, last: bool) -> tuple[int, bool]:

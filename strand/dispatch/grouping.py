@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.numbers import is_whole
+from strand.validate import is_whole
 
 __all__ = ["Grouping", "StrandsLike", "strand_count", "strands_for"]
 

@@ -20,8 +20,8 @@ from strand.dispatch.records import RecordReader
 from strand.dispatch.routing import Routing
 from strand.dispatch.state import RunState
 from strand.errors import StoppedError, WouldDeadlockError
-from strand.numbers import seconds
 from strand.threads import WAITS_FOR_ITSELF
+from strand.validate import seconds
 
 __all__ = ["Publishers"]
 

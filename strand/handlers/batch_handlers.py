@@ -19,6 +19,7 @@ from strand.handlers.functions import check_runs, name_of
 from strand.handlers.hosted import HostedHandler
 from strand.handlers.parameters import Parameters
 from strand.handlers.state import row_dtype
+from strand.validate import is_whole
 
 __all__ = ["PythonHandler", "batch_handler"]
 
@@ -164,7 +165,7 @@ def _with_trades(on_trades: Call, context: Context) -> Call:
             return None
         n = len(places)
         handled = n if said is None else said
-        if isinstance(handled, bool) or not isinstance(handled, int | np.integer) or not 0 <= handled <= n:
+        if not is_whole(handled) or not 0 <= handled <= n:
             raise ConfigurationError(
                 f"handler {context.handler!r}: it returned {said!r} for {n} trades: return how many it handled, or None"
             )

@@ -20,7 +20,7 @@ import numpy as np
 
 from strand.errors import ConfigurationError
 from strand.handlers.sessions import Sessions
-from strand.numbers import is_whole
+from strand.validate import is_whole
 
 __all__ = ["Option", "Origin", "options_of_function", "options_of_record"]
 

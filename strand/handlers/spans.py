@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from strand.errors import ConfigurationError
-from strand.numbers import is_whole
+from strand.validate import is_whole
 
 __all__ = ["SpanLike", "span_ns"]
 

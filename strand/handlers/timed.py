@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions
+from strand.validate import is_whole
 
 __all__ = ["Clock", "Host", "Timed", "acting"]
 
@@ -106,7 +107,7 @@ class Timed:
                     f"handler {called!r}: the timer it asked for comes before tick {timer.end} of {n}: handle no more "
                     "than wake_at returns, and return how many"
                 )
-        if isinstance(said, bool) or not isinstance(said, int | np.integer):
+        if not is_whole(said):
             raise ConfigurationError(
                 f"handler {called!r}: it returned {said!r}: return how many ticks it handled, or None"
             )

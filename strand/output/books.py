@@ -11,7 +11,7 @@ import numpy.typing as npt
 from strand.binding.books import LEVEL, ORDER, BookMemory
 from strand.binding.depths import DEPTH_LEVEL, DepthMemory
 from strand.errors import ConfigurationError
-from strand.numbers import whole
+from strand.validate import whole
 
 if TYPE_CHECKING:
     from strand.output.rows import Rows

@@ -14,11 +14,11 @@ from strand.binding.outside import MOST_LEVELS, OutsideView
 from strand.dispatch.description import Description, HandlerDescription
 from strand.dispatch.statistics import statistics_of
 from strand.errors import AttachError, UnknownSymbolError
-from strand.numbers import is_whole, whole
 from strand.output.books import merged_levels
 from strand.output.tables import Column, Prices, Table
 from strand.outside.finding import view_of
 from strand.stats import Statistics
+from strand.validate import is_whole, whole
 
 __all__ = ["Attached", "BookLook", "Look", "attach"]
 

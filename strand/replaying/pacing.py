@@ -14,8 +14,8 @@ import numpy.typing as npt
 from strand.binding import pace as _pace
 from strand.clock import Clock, installed
 from strand.errors import ConfigurationError
-from strand.numbers import whole
 from strand.stats import Latency
+from strand.validate import is_number, whole
 
 __all__ = ["Pacer", "Pacing", "SystemClock"]
 
@@ -283,6 +283,6 @@ class Pacer:
 
 
 def _checked(speed: float) -> float:
-    if isinstance(speed, bool) or not isinstance(speed, int | float) or not math.isfinite(speed) or speed < 0:
+    if not is_number(speed) or not 0 <= speed < math.inf:
         raise ConfigurationError(f"speed: {speed!r} is not a number from 0 (as fast as it goes) up")
     return float(speed)

@@ -19,7 +19,6 @@ from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date
 from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler, HandlerLike, resolve
-from strand.numbers import whole
 from strand.options import check_apart, options_of, refuse_unknown
 from strand.output.sink import Destination, files_and_sinks
 from strand.reference.loop import SerialLoop
@@ -31,6 +30,7 @@ from strand.replaying.result import ReplayResult
 from strand.replaying.run import Run, Timed, chain, pinned
 from strand.replaying.sampler import NoSampler, Sampler
 from strand.symbols import SymbolTable
+from strand.validate import whole
 
 __all__ = ["ReplayResult", "replay"]
 

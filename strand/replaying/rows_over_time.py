@@ -14,6 +14,7 @@ from strand.dispatch.calls import SymbolView
 from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import BackpressureError, ConfigurationError, QuarantinedError
 from strand.replaying.timeline import SymbolTimeline
+from strand.validate import is_whole
 
 __all__ = ["FIELDS", "RowSampler"]
 
@@ -50,12 +51,12 @@ class RowSampler:
         names: list[str] = []
         if isinstance(watch, Sequence) and not isinstance(watch, str) and all(isinstance(name, str) for name in watch):
             names = list(dict.fromkeys(watch))
-        elif isinstance(watch, bool) or not isinstance(watch, int) or not 1 <= watch <= MOST:
+        elif not is_whole(watch) or not 1 <= watch <= MOST:
             raise ConfigurationError(
                 f"watch: {watch!r} is neither a list of symbols' names nor a number from 1 to {MOST}"
             )
         self._dispatcher = dispatcher
-        self._busiest = watch if isinstance(watch, int) else 0
+        self._busiest = int(watch) if is_whole(watch) else 0
         self._watch = names
         self._chosen: list[int] = []
         #: By symbol and position: the feed's time there, and the row's values, or the call that will have them.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from strand.report.words import duration
+from strand.report.quantities import duration
 
 if TYPE_CHECKING:
     from strand.replaying.run_result import RunResult

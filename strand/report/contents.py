@@ -18,8 +18,8 @@ from strand.report import figures
 from strand.report.bars import bars_of
 from strand.report.final_rows import final_rows
 from strand.report.prices import has_prices
+from strand.report.quantities import duration
 from strand.report.svg import PLACEHOLDERS, inline_svg
-from strand.report.words import duration
 
 if TYPE_CHECKING:
     from strand.replaying.run_result import RunResult

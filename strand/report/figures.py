@@ -13,7 +13,7 @@ from strand.report.bars import bars_of, draw_bars
 from strand.report.canvas import new_figure, styled
 from strand.report.palette import LIGHT, Palette
 from strand.report.prices import draw_prices, has_prices
-from strand.report.words import count, duration
+from strand.report.quantities import count, duration
 from strand.stats import Latency
 
 if TYPE_CHECKING:

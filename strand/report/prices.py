@@ -11,7 +11,7 @@ import numpy.typing as npt
 from strand.report.canvas import matplotlib
 from strand.report.natural import prices_of, sizes_of
 from strand.report.palette import Palette
-from strand.report.words import count
+from strand.report.quantities import count
 
 __all__ = ["draw_prices", "has_prices"]
 

@@ -12,8 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from strand.replaying.run_result import RunResult
+from strand.report.quantities import duration
 from strand.report.to_json import UNDATED, skipped_as_dict
-from strand.report.words import duration
 
 __all__ = ["print_info", "print_replay", "print_skipped"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import textwrap
 import threading
 import time
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from warm_python import run_warm
 
 from strand import Dispatcher, Handler, native
 from strand.ticks import zeros
@@ -107,15 +107,11 @@ def worker_threads() -> list[threading.Thread]:
     return [t for t in threading.enumerate() if t.name.startswith("strand-worker")]
 
 
-def run_python(code: str, *arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-    """Runs a program in a process of its own. The limit is there for a build that hangs."""
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+def run_python(
+    code: str, *arguments: str, imported: tuple[str, ...] = (), timeout: float = 60
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program in a process of its own, as ``run_warm`` does."""
+    return run_warm("-c", textwrap.dedent(code), *arguments, imported=imported, timeout=timeout)
 
 
 def subsequence(part: Sequence[int], whole: Sequence[int]) -> bool:

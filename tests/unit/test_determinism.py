@@ -24,12 +24,12 @@ pytestmark = pytest.mark.python
 
 HAS_NUMBA = importlib.util.find_spec("numba") is not None
 #: A rest after so many ticks of the day: three of them.
-EVERY = 700
+EVERY = 350
 STATE = [("ticks", "u8"), ("hash", "u8"), ("sum", "f8"), ("last", "i8", (3,))]
 
 
 def day() -> tuple[Any, tuple[str, ...]]:
-    return synthetic_day(messages=2_000)
+    return synthetic_day(messages=1_000)
 
 
 @strand.batch_handler(state=STATE)
@@ -302,7 +302,7 @@ def test_output_files_are_the_same_byte_for_byte(tmp_path: Path, c_handlers: Pat
 
     for suffix in suffixes:
         expected = written(suffix, workers=0)
-        assert len(expected[0]) > 5_000
+        assert len(expected[0]) > 2_500
         for workers, strands, batch in ((0, "auto", 33), (1, 3, 100), (2, "per-symbol", 4096), (4, "auto", 7)):
             assert written(suffix, workers=workers, strands=strands, batch=batch) == expected
     # Collected or written, in any format: one fingerprint.
@@ -331,10 +331,9 @@ def test_one_record_that_is_emitted_otherwise_is_another_fingerprint() -> None:
 def test_the_sample_day_is_the_same_on_any_number_of_workers(handler: str) -> None:
     options: Any = {"feed_options": {"date": SAMPLE_DATE}, "fingerprint_every": 50_000}
     expected = left(strand.replay(sample_path(), handler, workers=0, **options))
-    for workers in (1, 2, 3, 4):
-        for strands in ("auto", "per-symbol"):
-            result = strand.replay(sample_path(), handler, workers=workers, strands=strands, **options)
-            assert left(result) == expected
+    for workers, strands in ((1, "auto"), (2, "per-symbol"), (3, "auto"), (4, "per-symbol")):
+        result = strand.replay(sample_path(), handler, workers=workers, strands=strands, **options)
+        assert left(result) == expected
 
 
 def test_the_plain_loop_is_the_same_at_any_batch_size() -> None:

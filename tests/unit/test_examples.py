@@ -7,13 +7,12 @@ import contextlib
 import io
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from warm_python import run_warm
 
 import strand
 from strand.feeds.sample import SAMPLE_DATE, sample_path
@@ -26,14 +25,7 @@ SECONDS = 100
 
 
 def run(name: str, *args: str, cwd: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), *args],
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-        cwd=cwd,
-    )
+    done = run_warm(EXAMPLES / name, *args, cwd=cwd, timeout=SECONDS)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout

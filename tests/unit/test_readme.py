@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from command_here import run_here
 from shown_commands import check_command, commands_on
+from warm_python import run_warm
 
 pytestmark = pytest.mark.python
 
@@ -25,7 +24,7 @@ def test_the_example_runs_and_counts_every_tick_of_the_sample(tmp_path: Path) ->
     pytest.importorskip("numba")
     script = tmp_path / "example.py"
     script.write_text(EXAMPLE)
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100, check=False)
+    done = run_warm(script)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("200,500 ticks")
     assert re.search(r"AAAHD: [1-9]\d* trades, [1-9]\d* shares, high [1-9]", done.stdout)
@@ -35,8 +34,7 @@ def test_the_example_with_an_output_writes_bars(tmp_path: Path) -> None:
     pytest.importorskip("pandas")
     script = tmp_path / "example.py"
     script.write_text(WITH_AN_OUTPUT)
-    command = [sys.executable, script]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    done = run_warm(script, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     bars = (tmp_path / "bars.csv").read_text().splitlines()
     assert re.fullmatch(rf"\(.*bars\.csv'\), {len(bars) - 1}\) [0-9a-f]{{32}}\n", done.stdout), done.stdout
@@ -45,7 +43,7 @@ def test_the_example_with_an_output_writes_bars(tmp_path: Path) -> None:
 def test_the_example_with_a_dispatcher_runs_and_handles_all(tmp_path: Path) -> None:
     script = tmp_path / "example.py"
     script.write_text(WITH_A_DISPATCHER)
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100, check=False)
+    done = run_warm(script)
     assert (done.returncode, done.stdout) == (0, "500 1000\n"), done.stderr
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -200,12 +199,15 @@ def test_no_table_of_a_symbol_without_ticks_shows_a_price_or_a_time(name: str) -
             assert value is None or value == [None] * len(value), field
 
 
-def numbers(value: Any) -> Iterator[Any]:
-    if isinstance(value, list):
-        for one in value:
-            yield from numbers(one)
-    else:
-        yield value
+def numbers(column: Any) -> Any:
+    """The numbers of a column, or of the lists in it, that are not null; none of a column of times or letters."""
+    import pyarrow as pa
+
+    column = column.combine_chunks()
+    while pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type):
+        column = column.flatten()
+    is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    return column.drop_null().to_numpy(zero_copy_only=False) if is_number else np.zeros(0)
 
 
 @pytest.mark.parametrize("name", sorted(set(BUILTIN) - {"spin"}))
@@ -216,9 +218,7 @@ def test_no_table_of_the_sample_day_shows_a_sentinel(name: str) -> None:
         result = replay(sample_path(), BUILTIN[name](**options), feed_options={"date": SAMPLE_DATE})
         for table in (result.rows.to_arrow(), *(records.to_arrow() for records in result.outputs.values())):
             for field in table.column_names:
-                for value in numbers(table[field].to_pylist()):
-                    assert not (isinstance(value, float) and math.isnan(value)), field
-                    assert not (isinstance(value, int | float) and abs(value) > 1e18), field
+                assert (np.abs(numbers(table[field]).astype(float)) <= 1e18).all(), field  # NaN is not either
 
 
 def test_files_that_count_sizes_differently_have_no_unit_together(crypto: Path, tmp_path: Path) -> None:

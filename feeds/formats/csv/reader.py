@@ -33,8 +33,8 @@ from strand.feeds.mapping.units import unit_power
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.feeds.trading_day import as_date, date_in_name, date_in_names
-from strand.numbers import whole
 from strand.symbols import check_name
+from strand.validate import whole
 
 __all__ = ["CsvFeed", "profiles", "recognise"]
 

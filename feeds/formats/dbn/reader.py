@@ -29,8 +29,8 @@ from strand.feeds.formats.dbn.metadata import SymbolTable, name_in_mapping, read
 from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.streams import InflateLimits, InputStream, RawStream, open_stream
 from strand.feeds.selection import Selection
-from strand.numbers import whole
 from strand.ticks import aligned_ticks
+from strand.validate import whole
 
 __all__ = [
     "IMBALANCE",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import overload
+from typing import Final, overload
 
-from strand.binding.itch import ItchDecoder
+from strand.binding.itch import LOCATES, ItchDecoder
 from strand.feeds.stock_attributes import StockAttributes
 
-__all__ = ["ItchSymbols", "MarketEvent", "market_event"]
+__all__ = ["ItchNames", "ItchSymbols", "MarketEvent", "market_event"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +79,27 @@ class ItchSymbols(Sequence[str]):
                 plain = (v.decode("latin-1").rstrip(" ") if isinstance(v, bytes) else int(v) for v in values)
                 found[name] = StockAttributes(locate, *plain)  # type: ignore[arg-type]
         return found
+
+
+class ItchNames:
+    """What all feeds of ITCH say of their symbols."""
+
+    #: An index is a stock locate: in all files of a venue and date the same stock.
+    locates: Final = True
+    _symbols: ItchSymbols
+
+    @property
+    def symbols(self) -> Sequence[str]:
+        """Names by stock locate, as far as directory messages have come: grows while batches are read."""
+        return self._symbols
+
+    @property
+    def max_symbols(self) -> int:
+        """65,536: a stock locate has 16 bits."""
+        return LOCATES
+
+    @property
+    def directory(self) -> Mapping[str, StockAttributes]:
+        """What directory messages say of each stock, by name: grows while batches are read. A later message replaces an
+        earlier one."""
+        return self._symbols.attributes()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Literal
 
@@ -38,16 +38,14 @@ from strand.binding.itch import (
     RETAIL_INTEREST,
     ItchDecoder,
 )
-from strand.errors import UnknownFormatError
 from strand.feeds.base import FeedInfo
-from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed, file_bytes
-from strand.feeds.formats.itch.directory import ItchSymbols, MarketEvent, market_event
+from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed
+from strand.feeds.formats.itch.directory import ItchNames, ItchSymbols, MarketEvent, market_event
 from strand.feeds.formats.itch.stripes import StripedItch, worth_striping
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.io.sources import RawStream
-from strand.feeds.io.streams import InflateLimits, InputStream, names_of
+from strand.feeds.io.streams import InflateLimits, InputStream
 from strand.feeds.selection import Selection
-from strand.feeds.stock_attributes import StockAttributes
 from strand.feeds.trading_day import as_date, date_in_names, midnight_ns
 
 __all__ = [
@@ -93,7 +91,7 @@ def recognise(head: bytes) -> bool:
     return int.from_bytes(head[7:13].ljust(6, b"\0"), "big") < _DAY_NS
 
 
-class ItchFeed(DecodedFeed):
+class ItchFeed(ItchNames, DecodedFeed):
     """An ITCH 5.0 file as batches of ticks.
 
     ``date``: the trading day, which the file does not say: ``datetime.date`` or ``"YYYY-MM-DD"``; by default it is
@@ -108,9 +106,6 @@ class ItchFeed(DecodedFeed):
     Raises UnknownFormatError for a file that does not start as ITCH 5.0 does, FeedError for one that cannot be read,
     ConfigurationError for an option that cannot work.
     """
-
-    #: An index is a stock locate: in all files of a venue and date the same stock.
-    locates: Final = True
 
     def __init__(
         self,
@@ -130,18 +125,8 @@ class ItchFeed(DecodedFeed):
             limits=limits,
             headroom=_itch.MAX_FRAME,
         )
-        with self._open_stream() as stream:
-            head = stream.head(_HEAD_BYTES)
-            compression, inflater = stream.compression, stream.inflater
-            names = names_of(self._path, stream)
-        if not recognise(head):
-            raise UnknownFormatError(
-                "does not start with an ITCH 5.0 message (a length of 0 or of the type's, then a known type)"
-                if head
-                else "the file is empty",
-                path=self._path,
-                offset=0,
-            )
+        refusal = "does not start with an ITCH 5.0 message (a length of 0 or of the type's, then a known type)"
+        _, names, details = self._read_head(_HEAD_BYTES, recognise, refusal)
         day = as_date(date) if date is not None else date_in_names(names)
         self._options |= {"midnight_ns": midnight_ns(day) if day is not None else 0, "attributes": True}
         self._decoder = ItchDecoder(**self._options)
@@ -156,9 +141,7 @@ class ItchFeed(DecodedFeed):
             undated=day is None,
             ticks="orders",
             details={
-                "file_bytes": file_bytes(self._path),
-                "compression": compression,
-                "inflater": inflater,
+                **details,
                 "times_since": "UNIX epoch" if day is not None else "midnight in New York, the day being unknown",
             },
         )
@@ -167,16 +150,6 @@ class ItchFeed(DecodedFeed):
     def info(self) -> FeedInfo:
         """What is known without reading the file; ``details["inflater"]`` names what inflates it."""
         return self._info
-
-    @property
-    def symbols(self) -> Sequence[str]:
-        """Names by stock locate as far as the file has told them: grows while batches are read."""
-        return self._symbols
-
-    @property
-    def max_symbols(self) -> int:
-        """65,536: a stock locate has 16 bits."""
-        return _itch.LOCATES
 
     @property
     def flows(self) -> bool:
@@ -201,11 +174,6 @@ class ItchFeed(DecodedFeed):
     def _note_samples(self, decoder: ItchDecoder) -> None:
         for reason, offset, text in decoder.skip_samples():
             self.skipped.add(reason, 0, offset=offset, text=text)
-
-    @property
-    def directory(self) -> Mapping[str, StockAttributes]:
-        """What the file says of each stock, by name: grows while batches are read. A later word replaces an earlier."""
-        return self._symbols.attributes()
 
     @property
     def market_events(self) -> tuple[MarketEvent, ...]:

@@ -23,7 +23,7 @@ from strand.feeds.formats.websocket.lines import Line
 from strand.feeds.io.bytestream import InflateLimits
 from strand.feeds.io.streams import STANDARD_INPUT, open_stream
 from strand.feeds.mapping.options import MEND, check_options
-from strand.numbers import whole
+from strand.validate import whole
 
 __all__ = ["JsonLinesFeed"]
 

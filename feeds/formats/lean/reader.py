@@ -20,7 +20,7 @@ from strand.feeds.io.bytestream import InflateLimits
 from strand.feeds.io.files import regular_file
 from strand.feeds.mapping.options import check_options
 from strand.feeds.merge.streams import merge_streams
-from strand.numbers import whole
+from strand.validate import whole
 
 __all__ = ["FLAG_SUSPICIOUS", "LeanFeed"]
 

@@ -28,9 +28,9 @@ from strand.feeds.mapping.chosen import Reading
 from strand.feeds.mapping.options import MEND, check_options
 from strand.feeds.mapping.records import BadRecordError, RecordColumns
 from strand.feeds.mapping.units import unit_power
-from strand.numbers import whole
 from strand.symbols import check_name
 from strand.ticks import TICK, named
+from strand.validate import whole
 
 __all__ = ["NpyFeed"]
 

@@ -35,8 +35,8 @@ from strand.feeds.mapping.columns import BadRow, Columns
 from strand.feeds.mapping.options import MEND, check_options
 from strand.feeds.mapping.units import unit_power
 from strand.feeds.selection import Selection
-from strand.numbers import whole
 from strand.ticks import TICK, empty
+from strand.validate import whole
 
 __all__ = ["ParquetFeed", "recognise"]
 

@@ -15,6 +15,7 @@ from strand.errors import ConfigurationError, FormatError, TruncatedFeedError
 from strand.feeds.formats.json.profile import JsonProfile, read_profile
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.io.streams import InputStream
+from strand.validate import is_whole
 
 __all__ = [
     "LONGEST_MESSAGE", "MAGIC", "MOST_SYMBOLS", "Entry", "Header", "Line", "entry_line", "longest_line", "message_line",
@@ -111,10 +112,10 @@ def _checked(told: Any) -> Header:
         raise ValueError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
     if not isinstance(symbols, list) or not all(isinstance(name, str) for name in symbols):
         raise ValueError("symbols: no list of names")
-    for key, most in (("max_symbols", MOST_SYMBOLS), ("max_message_bytes", LONGEST_MESSAGE)):
+    for key, maximum in (("max_symbols", MOST_SYMBOLS), ("max_message_bytes", LONGEST_MESSAGE)):
         value = told.get(key)
-        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-            raise ValueError(f"{key}: {value!r} is not 1 to {most:,}")
+        if not is_whole(value) or not 1 <= value <= maximum:
+            raise ValueError(f"{key}: {value!r} is not 1 to {maximum:,}")
     if len(symbols) > told["max_symbols"]:
         raise ValueError(f"symbols: {len(symbols):,} of them, and max_symbols is {told['max_symbols']:,}")
     source = told.get("profile")

@@ -47,7 +47,7 @@ from strand.feeds.formats.websocket.lines import (
 from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, open_stream
 from strand.feeds.mapping.options import check_options
-from strand.numbers import whole
+from strand.validate import whole
 
 __all__ = ["LONGEST_MESSAGE", "MOST_SYMBOLS", "MessageRecorder", "RecordedMessages", "recognise"]
 

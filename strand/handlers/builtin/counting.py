@@ -10,8 +10,8 @@ import numpy as np
 from strand.binding.native import NativeFunction, builtin
 from strand.handlers.builtin.definition import built_in
 from strand.handlers.native_handlers import NativeHandler
-from strand.numbers import whole
 from strand.units import COUNT, PRICE, SIZE, TIME, declare
+from strand.validate import whole
 
 __all__ = ["COUNT_ROW", "SPIN_ROW", "count", "spin"]
 

@@ -8,8 +8,8 @@ from strand.binding.depths import MOST_TOP, DepthMemory
 from strand.handlers.base import Handler
 from strand.handlers.builtin.definition import built_in
 from strand.handlers.native_handlers import NativeHandler
-from strand.numbers import whole
 from strand.units import COUNT, PRICE, SIZE, TIME, declare
+from strand.validate import whole
 
 __all__ = ["depth", "depth_row"]
 

@@ -21,7 +21,6 @@ from strand.handlers.builtin.tape import STRETCH, TOP, one_of, tape_handler
 from strand.handlers.feed_trades import Fills
 from strand.handlers.sessions import SessionsLike, session_table
 from strand.handlers.spans import SpanLike, span_ns
-from strand.numbers import whole
 from strand.units import (
     COUNT,
     INNER,
@@ -35,6 +34,7 @@ from strand.units import (
     declare,
     prefixed,
 )
+from strand.validate import whole
 
 __all__ = [
     "IMBALANCE",

@@ -11,7 +11,6 @@ from click.testing import CliRunner, Result
 
 from strand.bench import plot
 from strand.bench.cli import bench
-from strand.bench.report import duration
 from strand.bench.route import RouteOptions, make_job
 from strand.bench.scenarios import SCENARIOS, Percentiles, ScenarioOptions, ScenarioResult, run_scenarios
 from strand.bench.ways import run
@@ -197,13 +196,6 @@ def test_a_plot_without_matplotlib_names_the_extra_before_anything_is_measured(
     result = invoke("scenarios", "--plot", str(tmp_path / "figure.png"))
     assert result.exit_code == 2
     assert "[plot]" in result.output
-
-
-@pytest.mark.parametrize(
-    ("ns", "text"), [(0, "0 ns"), (850, "850 ns"), (41_835, "41.8 us"), (2_190_000, "2.19 ms"), (1.2e9, "1.2 s")]
-)
-def test_durations_are_short(ns: float, text: str) -> None:
-    assert duration(ns) == text
 
 
 def test_route_options_make_the_stream_they_name() -> None:

@@ -16,6 +16,7 @@ import click
 import numpy as np
 import pytest
 from command_here import run_here
+from warm_python import run_warm
 
 from strand import get_include
 from strand.command import demo
@@ -31,9 +32,7 @@ SAMPLE = str(sample_path())
 
 def strand(*args: str) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own; ``run_here`` is quicker where what it says is all that matters."""
-    return subprocess.run(
-        [sys.executable, "-m", "strand", *args], capture_output=True, text=True, timeout=100, check=False
-    )
+    return run_warm("-m", "strand", *args)
 
 
 def test_replay_prints_one_json_object_and_writes_the_rows(tmp_path: Path) -> None:
@@ -58,9 +57,7 @@ from strand.command.cli import main
 main()
 """
     replay = ["replay", SAMPLE, "--limit", "1000", "--workers", "1", *options]
-    done = subprocess.run(
-        [sys.executable, "-c", program, *replay], capture_output=True, text=True, timeout=100, check=False
-    )
+    done = run_warm("-c", program, *replay)
     assert done.returncode == status, done.stderr
     if status == 2:
         assert done.stderr.startswith("strand: cores: the system refused to pin a worker to core 0 (Operation not perm")
@@ -232,13 +229,10 @@ def test_a_file_cut_short_ends_with_status_2_and_leaves_no_output(tmp_path: Path
 
 
 def test_standard_input_is_replayed_and_selected_from() -> None:
-    packed = Path(SAMPLE).read_bytes()
-    run = [sys.executable, "-m", "strand"]
     replay = ["replay", "-", "--symbols", "AAAH*", "--start", "09:45", "--limit", "100", "--json"]
     for command in (replay, ["info", "-", *replay[2:]]):
-        done = subprocess.run(
-            [*run, *command, "--date", "2026-01-05"], input=packed, capture_output=True, timeout=100, check=False
-        )
+        with subprocess.Popen(["cat", SAMPLE], stdout=subprocess.PIPE) as pipe:
+            done = run_warm("-m", "strand", *command, "--date", "2026-01-05", stdin=pipe.stdout)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["ticks"] == 100
 

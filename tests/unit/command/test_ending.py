@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from command_here import run_here
+from warm_python import run_warm
 
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 
@@ -22,13 +23,6 @@ REPLAY = ["replay", SAMPLE, "--handler", "count", "--limit", "1000"]
 LONG = "a" * 300
 #: The command of this environment, and the module.
 COMMANDS = {"strand": [str(Path(sys.executable).parent / "strand")], "module": [sys.executable, "-m", "strand"]}
-
-
-def run(*args: str, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMANDS["module"], *args], text=True, timeout=100, check=False,
-        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options,
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -91,12 +85,12 @@ def test_completion_of_a_shell_goes_on_working() -> None:
 )
 def test_a_full_disk_on_standard_output_is_one_line(args: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
-        done = run(*args, stdout=full)
+        done = run_warm("-m", "strand", *args, stdout=full)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
         assert "free some room, or send standard output elsewhere" in done.stderr
         # Nobody can be told; the status still says it.
         if args in (REPLAY, ["--help"]):
-            assert run(*args, stdout=full, stderr=full).returncode == 2
+            assert run_warm("-m", "strand", *args, stdout=full, stderr=full).returncode == 2
 
 
 @pytest.mark.parametrize("failing", ["MemoryError()", 'MemoryError("no memory for the books")', "thread"])
@@ -109,9 +103,7 @@ def fails(*_, **__):
 strand.command.replay.run_replay = fails
 strand.command.cli.main()
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program, *REPLAY], capture_output=True, text=True, timeout=100, check=False
-    )
+    done = run_warm("-c", program, *REPLAY)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     assert done.stderr.startswith("strand: use fewer workers (--workers) or symbols (--symbols), or free some memory")
 

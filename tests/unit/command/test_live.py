@@ -17,6 +17,7 @@ import pytest
 from command_here import run_here
 from live_trial import Trial, intersect, joined, run_trial
 from mold_wire import end_of_session, packet
+from warm_python import run_warm
 
 from strand.feeds.sample import sample_path
 
@@ -24,9 +25,7 @@ pytestmark = pytest.mark.python
 
 
 def strand(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "strand", *args], capture_output=True, text=True, timeout=100, check=False
-    )
+    return run_warm("-m", "strand", *args)
 
 
 @pytest.fixture(scope="module")

@@ -469,8 +469,10 @@ def stat_of(thread: threading.Thread) -> list[str]:
 # ---- the end of the process
 
 PROGRAM = """
-    import sys, threading, time
+    import gc, sys, threading, time
     import numpy as np, strand
+
+    gc.unfreeze()  # the interpreter's end is to collect the imported modules too
 
     @strand.batch_handler(state=[("ticks", "u8")])
     def counting(symbol, ticks, row):

@@ -63,7 +63,8 @@ def run_file(
         os.environ.update({environment!r})
         runpy.run_path({str(source)!r}, run_name="mine")
     """
-    result = run_python(code)
+    # Numba reads its settings when it is imported.
+    result = run_python(code, imported=() if environment else ("numba",))
     assert result.stderr == ""
     return result.stdout.strip()
 
@@ -113,7 +114,7 @@ def test_a_helper_of_another_module_is_part_of_what_the_code_depends_on(tmp_path
         code = (
             f"import sys, runpy\nsys.path.insert(0, {str(tmp_path)!r})\nrunpy.run_path({str(tmp_path / 'mine.py')!r})"
         )
-        result = run_python(code)
+        result = run_python(code, imported=("numba",))
         assert result.stderr == ""
         volumes.append(int(result.stdout))
     assert volumes == [40, 100]
@@ -130,7 +131,7 @@ def test_a_handler_typed_at_a_prompt_has_no_file_and_works() -> None:
         with strand.Dispatcher(1, counts, workers=1, cores=None) as d:
             d.publish(strand.ticks.zeros(7))
         print(d.rows[0]["n"])
-    """)
+    """, imported=("numba",))  # fmt: skip
     assert (result.stdout, result.stderr) == ("7\n", "")
 
 

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from warm_python import run_warm
 
 pytestmark = pytest.mark.python
 
@@ -62,9 +63,9 @@ def test_the_example_in_c_builds_with_one_command_and_runs(tmp_path: Path) -> No
         (tmp_path / file).write_bytes((example / file).read_bytes())
     strand = Path(sys.executable).parent / "strand"
     subprocess.run(["make", "--silent", f"STRAND={strand}"], cwd=tmp_path, check=True)
-    found = subprocess.run(
-        [sys.executable, "run.py"], cwd=tmp_path, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
+    done = run_warm("run.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = done.stdout.splitlines()
     spreads = [float(line.split()[1]) for line in found]
     assert len(spreads) == 5
     assert spreads == sorted(spreads)

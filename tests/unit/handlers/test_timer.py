@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from threading import Event, current_thread
 from typing import Any
@@ -138,6 +138,18 @@ def test_a_time_that_is_undefined_fires_what_there_is_and_nothing_else(
     assert left(d) == ([part.rows for part in parts], [record[1:] for record in merged(parts)])
 
 
+@cache
+def asks_for_never() -> Handler:
+    def on_wake(row, time):  # type: ignore[no-untyped-def]
+        row.wakes += 1
+
+    @compiled(state=[("wakes", "u8")], on_wake=on_wake, cache=False)
+    def asks(row, tick, ctx):  # type: ignore[no-untyped-def]
+        ctx.wake_at(NEVER)
+
+    return asks
+
+
 @pytest.mark.parametrize("make", [SerialLoop, partial(Dispatcher, workers=2, cores=None)])
 @pytest.mark.parametrize("kind", ["batches", "objects", "numba", "chain", "chain to batches"])
 def test_the_greatest_time_is_never_also_where_a_tick_has_it(kind: str, make: Any) -> None:
@@ -163,13 +175,7 @@ def test_the_greatest_time_is_never_also_where_a_tick_has_it(kind: str, make: An
     if made is None:
         pytest.importorskip("numba")
 
-        def on_wake(row, time):  # type: ignore[no-untyped-def]
-            row.wakes += 1
-
-        @compiled(state=[("wakes", "u8")], on_wake=on_wake, cache=False)
-        def asks(row, tick, ctx):  # type: ignore[no-untyped-def]
-            ctx.wake_at(NEVER)
-
+        asks = asks_for_never()
         made = {"numba": asks, "chain": chain(asks, "count"), "chain to batches": chain(asks, batches)}[kind]
     ticks = ticks_for([0, 1, 0, 0, 1])
     ticks["ts_recv"] = [10, 20, NEVER, NEVER, 30]

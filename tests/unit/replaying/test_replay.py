@@ -213,27 +213,28 @@ def test_the_report_is_plain_json_and_says_what_limits_the_run() -> None:
 # ---- recorded files
 
 
-def test_recorded_lean_ticks_leave_the_rows_of_zipfile_and_csv(shared_data: Path) -> None:
+def test_recorded_lean_ticks_leave_the_rows_of_zipfile_and_numpy(shared_data: Path) -> None:
     pytest.importorskip("pyarrow")
     paths = sorted((shared_data / "lean").glob("*.zip"))
     ticks: dict[str, int] = defaultdict(int)
-    trades: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    trades: dict[str, Any] = {}
     for path in paths:
         with zipfile.ZipFile(path) as archive:
             (name,) = archive.namelist()
             symbol = name.split("_")[1].upper()
-            for row in csv.reader(io.TextIOWrapper(archive.open(name), newline="")):
-                ticks[symbol] += 1
-                if "_Trade_" in name:
-                    trades[symbol].append((int(row[1]) * 100_000, int(row[2])))
+            columns = np.loadtxt(archive.open(name), np.int64, delimiter=",", usecols=range(3), unpack=True)
+            ticks[symbol] += columns.shape[1]
+            if "_Trade_" in name:
+                trades[symbol] = columns[1:]
     result = strand.replay(paths, "count")
     assert result.ticks == sum(ticks.values()) == 2_845_943
     for symbol, count in ticks.items():
         row = result.rows[symbol]
         assert row["ticks"] == count
-        assert row["trades"] == len(trades[symbol])
-        assert row["volume"] == sum(size for _, size in trades[symbol])
-        assert row["last_price"] == (trades[symbol][-1][0] if trades[symbol] else 0)
+        prices, sizes = trades[symbol]
+        assert row["trades"] == len(prices)
+        assert row["volume"] == sizes.sum()
+        assert row["last_price"] == prices[-1] * 100_000
 
 
 def test_the_recorded_itch_file_leaves_the_rows_of_an_independent_decoder(shared_data: Path) -> None:

@@ -26,6 +26,7 @@ from strand.feeds.write.npy import write_npy
 from strand.replaying.pacing import Pacer
 from strand.replaying.replay import ReplayResult
 from strand.replaying.run_warnings import RunWarning
+from strand.report import contents
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE, zeros
 
 pytestmark = pytest.mark.python
@@ -514,7 +515,11 @@ def test_a_fault_of_the_feed_comes_before_strict(damaged: Damaged, tmp_path: Pat
     assert kinds(caught.value.partial) == {"unknown orders": damaged.changes}
 
 
-def test_the_command_s_strict_reports_and_ends_with_2(damaged: Damaged, tmp_path: Path) -> None:
+def test_the_command_s_strict_reports_and_ends_with_2(
+    damaged: Damaged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The page's words matter here: to draw its figures takes seconds.
+    monkeypatch.setattr(contents, "_figure", lambda _result, _kind, description, *_: description)
     page, rows = tmp_path / "page.html", tmp_path / "rows.csv"
     options = ["--handler", "book", "--date", SAMPLE_DATE, "--strict"]
     files = ["--report", str(page), "--out", str(rows)]

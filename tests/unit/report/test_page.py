@@ -177,7 +177,7 @@ def test_the_hottest_symbols_have_the_time_of_their_handlers_where_it_is_known(u
     assert "of all handlers' time" not in Reader(page(shared)).text
 
 
-def test_inner_parts_of_rows_are_left_out_and_prices_are_shown_as_such() -> None:
+def test_inner_parts_of_rows_are_left_out_and_prices_are_shown_as_such(undrawn: None) -> None:
     text = Reader(page(replay(sample_path(), strand.trade_stats("30m"), watch=1))).text
     assert "size squares" not in text
     assert "price max" in text
@@ -299,7 +299,9 @@ def test_the_page_of_a_run_that_an_interrupt_ended_says_so_at_full_speed_too(
     assert "1,000" in words
 
 
-def test_bars_that_were_emitted_are_drawn_for_the_symbols_asked_for() -> None:
+def test_bars_that_were_emitted_are_drawn_for_the_symbols_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = contents._figure
+    monkeypatch.setattr(contents, "_figure", lambda *given: draw(*given) if given[1] == "bars" else given[2])
     result = with_bars(390)
     text = Reader(page(result)).text
     assert "A: 390 bars, 2 drawn as one" in text
@@ -356,7 +358,7 @@ def test_figures_of_fractions_of_coins_are_in_coins(tmp_path: Path, ending: str)
     assert sofar.lines[-1].get_ydata().max() == pytest.approx(bars["volume"].sum(), rel=1e-9)
 
 
-def test_an_output_in_a_file_that_has_no_bars_is_left_alone(tmp_path: Path) -> None:
+def test_an_output_in_a_file_that_has_no_bars_is_left_alone(tmp_path: Path, undrawn: None) -> None:
     result = replay(sample_path(), strand.trade_stats("30m"), out={"trade_stats": tmp_path / "stats.csv"})
     assert "cannot be read" not in Reader(page(result)).text
 
@@ -422,7 +424,7 @@ def test_prices_leave_out_what_no_row_has_and_quotes_far_from_the_market() -> No
     assert prices._priced_span([rows])[0] == np.datetime64(1, "s")
 
 
-def test_a_part_of_a_chain_that_is_named_like_a_price_is_none(tmp_path: Path) -> None:
+def test_a_part_of_a_chain_that_is_named_like_a_price_is_none(undrawn: None) -> None:
     both = strand.chain(strand.book(), strand.vwap())
     result = replay(SAMPLE, both, watch=1, feed_options={"date": SAMPLE_DATE}, workers=1)
     assert result.timeline is not None

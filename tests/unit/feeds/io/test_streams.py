@@ -141,19 +141,23 @@ def test_a_head_before_a_fault_is_given_and_the_fault_comes_after_it(tmp_path: P
 
 
 @pytest.mark.parametrize("packing", PACKERS)
-def test_a_file_cut_at_any_byte_gives_a_prefix_then_a_typed_error(tmp_path: Path, packing: str, inflater: None) -> None:
+def test_a_file_cut_at_any_byte_gives_a_prefix_then_a_typed_error(
+    tmp_path: Path, packing: str, inflater: None, one_in: Callable[[int], int]
+) -> None:
     packed = PACKERS[packing](TEXT[:3000])
-    for cut in range(8, len(packed)):
+    for cut in range(8, len(packed), one_in(3)):
         data, error = tried(write(tmp_path, packed[:cut]))
         assert isinstance(error, TruncatedFeedError), cut
         assert data == TEXT[: len(data)]
 
 
 @pytest.mark.parametrize("packing", PACKERS)
-def test_flipped_bits_never_change_bytes_unseen(tmp_path: Path, packing: str, inflater: None) -> None:
+def test_flipped_bits_never_change_bytes_unseen(
+    tmp_path: Path, packing: str, inflater: None, one_in: Callable[[int], int]
+) -> None:
     text = TEXT[:3000]
     packed = PACKERS[packing](text)
-    for at in range(8, len(packed)):
+    for at in range(8, len(packed), one_in(3)):
         broken = bytearray(packed)
         broken[at] ^= 1 << at % 8
         data, error = tried(write(tmp_path, bytes(broken)))
@@ -168,7 +172,7 @@ def test_what_comes_before_a_fault_does_not_hang_on_the_size_of_reads(
     packed = PACKERS[packing](b"".join(b"%d %d\n" % (i, i * i) for i in range(90_000)))
     limits = InflateLimits(max_bytes=1 << 20)
     ends = set()
-    for at in range(len(packed) // 16, len(packed), len(packed) // 8):
+    for at in range(len(packed) // 16, len(packed), len(packed) // 4):
         broken = bytearray(packed)
         broken[at : at + 8] = bytes(8)
         path = write(tmp_path, bytes(broken))

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_here import run_here
+from warm_python import run_warm
 from websocket_server import TRADES, listen, message, serving, ticks_of, trade
 
 import strand
@@ -320,18 +322,12 @@ def test_strand_listen_runs_handlers_on_it_and_reports_events(tmp_path: Path) ->
 
     with serving(handle) as url:
         asked = [url, "--profile", str(profile), "--subscribe", '{"op": "all"}', "--messages", "2", "--for", "20"]
-        done = subprocess.run(
-            [sys.executable, "-m", "strand", "listen", "--handler", "vwap", "--json", "--websocket", *asked],
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+        done = run_warm("-m", "strand", "listen", "--handler", "vwap", "--json", "--websocket", *asked)
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)
         assert found["ticks"] == 2
         assert [event["kind"] for event in found["live"]["events"]] == ["connected", "disconnected", "connected"]
-        done = subprocess.run(
-            [sys.executable, "-m", "strand", "listen", "--websocket", *asked, "--group", "239.0.0.1"],
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+        done = run_here("listen", "--websocket", *asked, "--group", "239.0.0.1")
         assert done.returncode == 2
         assert "--group is for --line, not for --websocket" in done.stderr
 

@@ -185,7 +185,7 @@ def test_imbalances_come_before_the_crosses_and_crosses_begin_and_end_the_tradin
 
 
 @pytest.mark.parametrize(("symbols", "messages"), [(1, 10_000), (3, 30_000), (400, 60_000), (8172, 100_000)])
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_every_day_fits_an_independent_book_whatever_its_size_and_halts(symbols: int, messages: int, seed: int) -> None:
     halts = min(symbols, 40)
     feed = SyntheticFeed(symbols, messages, seed=seed, halts=halts)
@@ -242,9 +242,8 @@ def test_shares_of_the_busiest_symbols_are_the_calibrated_ones_within_four_perce
         assert counts[:top].sum() / 3_000_000 == pytest.approx(share, rel=0.04)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_busiest_second_and_millisecond_are_the_calibrated_ones_within_one_and_ten_percent(seed: int) -> None:
-    feed = SyntheticFeed(100, 8_000_000, seed=seed, batch_ticks=1 << 20)
+def test_the_busiest_second_and_millisecond_are_the_calibrated_ones_within_one_and_ten_percent() -> None:
+    feed = SyntheticFeed(100, 8_000_000, seed=1, batch_ticks=1 << 20)
     seconds, milliseconds = np.zeros(23_400, np.int64), np.zeros(23_400_000, np.int32)
     for batch in feed.batches():
         times = batch["ts_event"][(batch["ts_event"] >= OPEN_NS) & (batch["ts_event"] < CLOSE_NS)]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import pytest
 from command_here import run_here
+from warm_python import run_warm
 
 import strand
 from strand.errors import ConfigurationError
@@ -27,12 +25,6 @@ pytestmark = pytest.mark.python
 
 #: No reader takes it: a run that gets as far as reading says so, and not what is wrong with its outputs.
 UNREADABLE = b"no format that anybody knows"
-
-
-def run(*args: str, stdin: IO[bytes] | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "strand", *args], capture_output=True, text=True, timeout=100, check=False, stdin=stdin
-    )
 
 
 def itself(path: Path) -> str:
@@ -124,7 +116,7 @@ def test_a_descriptor_and_standard_input_are_files_that_are_read(source: Path) -
     with source.open("rb") as file:
         with pytest.raises(ConfigurationError, match="is a file that is read"):
             convert(source, f"/proc/self/fd/{file.fileno()}", to="npy")
-        done = run("convert", "-", str(source), "--to", "npy", stdin=file)
+        done = run_warm("-m", "strand", "convert", "-", source, "--to", "npy", stdin=file)
     assert done.returncode == 2
     assert "is a file that is read" in done.stderr
     assert source.read_bytes() == UNREADABLE

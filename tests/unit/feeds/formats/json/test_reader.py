@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -195,8 +196,8 @@ def test_a_recorded_hour_is_what_json_says(shared_data: Path, tmp_path: Path) ->
     expected = []
     for line in gzip.decompress(path.read_bytes()).decode().splitlines():
         received, _, text = line.partition(" ")
-        data = json.loads(text).get("data", {})
-        stream, at = json.loads(text).get("stream", ""), int(received)
+        message = json.loads(text)
+        data, stream, at = message.get("data", {}), message.get("stream", ""), int(received)
         if data.get("e") == "trade":
             sides = [(data["p"], data["q"], b"A" if data["m"] else b"B", data["T"] * 10**6)]
         elif data.get("e") == "depthUpdate":
@@ -207,7 +208,7 @@ def test_a_recorded_hour_is_what_json_says(shared_data: Path, tmp_path: Path) ->
         else:
             continue
         for price, size, side, event in sides:
-            expected.append((at, event, int(Fraction(price) * 10**9), int(Fraction(size) * 10**8), side))
+            expected.append((at, event, int(Decimal(price).scaleb(9)), int(Decimal(size).scaleb(8)), side))
     feed = feeds.open(path, profile=profile(tmp_path))
     ticks, error = drained(feed)
     assert error is None

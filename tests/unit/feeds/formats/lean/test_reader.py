@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import struct
 import sys
 import zipfile
@@ -307,11 +305,10 @@ def test_a_closed_feed_says_so_instead_of_ending_early(tmp_path: Path) -> None:
 
 
 def plainly(path: Path) -> tuple[str, int, np.ndarray]:
-    """Symbol, kind and rows (ms, price, size, side, position) of an archive, by the standard library's readers."""
+    """Symbol, kind and rows (ms, price, size, side, position) of an archive, by numpy's reader."""
     with zipfile.ZipFile(path) as zipped, zipped.open(zipped.namelist()[0]) as member:
         width = 3 if "trade" in path.name else 5
-        fields = (int(field) for row in csv.reader(io.TextIOWrapper(member)) for field in row[:width])
-        numbers = np.fromiter(fields, np.int64).reshape(-1, width).T
+        numbers = np.loadtxt(member, np.int64, delimiter=",", usecols=range(width), unpack=True)
     if "trade" in path.name:
         ms, price, size = numbers
         kind, side = KIND_TRADE, np.full(len(ms), ord("N"))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import struct
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from warm_python import run_warm
 
 from strand.errors import FeedError, FormatError
 from strand.feeds import open as open_feed
@@ -56,7 +55,8 @@ def write(folder: Path, rows: int, form: str, codec: str) -> Path:
 
 def read_apart(path: Path) -> tuple[str, int]:
     """What reading says, and the bytes of memory it took."""
-    done = subprocess.run([sys.executable, "-c", READ, str(path)], capture_output=True, text=True, check=True)
+    done = run_warm("-c", READ, path)
+    assert done.returncode == 0, done.stderr
     said, taken = done.stdout.splitlines()
     return said, int(taken)
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["plain"]
+__all__ = ["to_json"]
 
 
-def plain(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     """A field's value as JSON has it."""
     value = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
     if isinstance(value, bytes):
         return value.decode("latin-1")
-    return [plain(v) for v in value] if isinstance(value, list | tuple) else value
+    return [to_json(v) for v in value] if isinstance(value, list | tuple) else value

@@ -14,14 +14,14 @@ from strand.handlers import Handler
 from strand.replaying.result import ReplayResult
 from strand.report.page import check_page_path, write_page
 
-__all__ = ["Paging", "paged"]
+__all__ = ["ReportOptions", "reporting"]
 
 #: The busiest symbols that are watched where none are named.
 BUSIEST: Final = 4
 
 
 @dataclass(frozen=True)
-class Paging:
+class ReportOptions:
     """The page to write, if any: where, about which symbols, and what the handler is called."""
 
     path: Path | None
@@ -29,7 +29,7 @@ class Paging:
     handler: str
 
     @classmethod
-    def of(cls, path: Path | None, symbols: str | None, handler: Handler) -> Paging:
+    def of(cls, path: Path | None, symbols: str | None, handler: Handler) -> ReportOptions:
         """From the options. Raises what says that no page can be written, before anything has run."""
         names = None if symbols is None else [name for name in symbols.split(",") if name]
         if path is None and symbols is not None:
@@ -54,8 +54,8 @@ class Paging:
             click.echo(f"report written to {self.path}", err=True)
 
 
-def paged(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options, as one argument ``paging``; the command has an argument ``handler``."""
+def reporting(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options, as one argument ``report``; the command has an argument ``handler``."""
 
     @click.option(
         "--report",
@@ -68,6 +68,6 @@ def paged(command: Callable[..., None]) -> Callable[..., None]:
     )
     @functools.wraps(command)
     def with_page(*, page: Path | None, report_symbols: str | None, handler: Handler, **others: Any) -> None:
-        command(paging=Paging.of(page, report_symbols, handler), handler=handler, **others)
+        command(report=ReportOptions.of(page, report_symbols, handler), handler=handler, **others)
 
     return with_page

@@ -1,0 +1,43 @@
+"""Checks of the numbers that options take: Python's or numpy's, within bounds."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final, TypeGuard
+
+import numpy as np
+
+from strand.errors import ConfigurationError
+
+__all__ = ["MAXIMUM", "is_number", "is_whole", "seconds", "whole"]
+
+#: The largest whole number that C takes.
+MAXIMUM: Final = 2**63 - 1
+
+
+def is_whole(value: Any) -> TypeGuard[int]:
+    """Whether it is a whole number, of Python or numpy. ``True`` and ``False`` are not."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether it is a whole number or a float other than NaN, of Python or numpy."""
+    return is_whole(value) or (isinstance(value, (float, np.floating)) and not math.isnan(value))
+
+
+def whole(name: str, value: Any, minimum: int, maximum: int = MAXIMUM) -> int:
+    """The whole number that the option ``name`` was given. Raises ConfigurationError outside the bounds, which count
+    as inside."""
+    if not is_whole(value) or not minimum <= value <= maximum:
+        end = "2^63 - 1" if maximum == MAXIMUM else f"{maximum:,}"
+        raise ConfigurationError(f"{name}: {value!r} is not a whole number from {minimum:,} to {end}")
+    return int(value)
+
+
+def seconds(name: str, value: Any) -> float | None:
+    """The seconds that the option ``name`` allows, None for any number. Raises ConfigurationError, for NaN too."""
+    if value is None:
+        return None
+    if not is_number(value):
+        raise ConfigurationError(f"{name}: {value!r} is not a number of seconds, nor None, which is no limit")
+    return float(value)

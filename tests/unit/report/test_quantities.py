@@ -1,0 +1,18 @@
+"""How tables, figures and pages write numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from strand.report.quantities import duration
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [
+        (0, "0 ns"), (0.5, "0.5 ns"), (850, "850 ns"), (999.7, "1 us"), (41_835, "41.8 us"), (2_190_000, "2.19 ms"),
+        (999_960_000, "1 s"), (1.2e9, "1.2 s"), (999.7e9, "1,000 s"), (86_400e9, "86,400 s"),
+    ],
+)  # fmt: skip
+def test_durations_have_three_digits_and_the_unit_that_keeps_them_short(ns: float, text: str) -> None:
+    assert duration(ns) == text

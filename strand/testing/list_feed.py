@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
-from strand.numbers import is_whole, whole
 from strand.options import refuse_unknown
 from strand.ticks import FIELDS, KIND_ORDER, KIND_QUOTE, KIND_TRADE, PRICE_SCALE, TICK, UNDEF_PRICE, limits, zeros
+from strand.validate import is_whole, whole
 
 __all__ = ["ListFeed", "feed"]
 

@@ -28,10 +28,10 @@ from strand.dispatch.workers import work
 from strand.errors import ConfigurationError, HandlerError, StoppedError
 from strand.handlers import HandlerLike
 from strand.handlers.traded import warn_of_unpriced
-from strand.numbers import whole
 from strand.options import options_of, refuse_unknown
 from strand.output.sink import Destination
 from strand.stats import Statistics
+from strand.validate import whole
 
 __all__ = ["SeededDispatcher"]
 

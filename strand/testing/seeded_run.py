@@ -10,11 +10,11 @@ from typing import Any
 from strand.errors import ConfigurationError, DifferenceError
 from strand.feeds import Feed
 from strand.handlers import HandlerLike
-from strand.numbers import whole
 from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
 from strand.testing.comparing import assert_same, reference
 from strand.testing.seeded_dispatcher import SeededDispatcher
+from strand.validate import whole
 
 __all__ = ["check_seeds", "seeded"]
 

@@ -7,7 +7,7 @@ from typing import Self
 
 from strand.clock import install, installed
 from strand.errors import ConfigurationError
-from strand.numbers import seconds, whole
+from strand.validate import seconds, whole
 
 __all__ = ["Clock"]
 

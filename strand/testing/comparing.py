@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand.diff.plain import plain
+from strand.diff.to_json import to_json
 from strand.errors import DifferenceError
 from strand.feeds import Feed
 from strand.handlers import HandlerLike
@@ -106,7 +106,7 @@ def _values(one: Any, other: Any) -> str:
     if names != others or one.dtype != other.dtype:
         return f"has the fields {', '.join(names)}, expected {', '.join(others)}, or of other types"
     found = [name for name in names if np.asarray(one[name]).tobytes() != np.asarray(other[name]).tobytes()]
-    texts = [f"{name} is {plain(one[name])}, expected {plain(other[name])}" for name in found[:SHOWN]]
+    texts = [f"{name} is {to_json(one[name])}, expected {to_json(other[name])}" for name in found[:SHOWN]]
     if len(found) > SHOWN:
         texts.append(f"and {len(found) - SHOWN} more fields")
     return ", ".join(texts)

@@ -260,6 +260,33 @@ template <typename rules> struct arming : rl::test_suite<arming<rules>, 2> {
   }
 };
 
+/* Somebody attaches while a dispatcher is still being made, and asks for a name: what is said to be there is. */
+struct attaching : rl::test_suite<attaching, 2> {
+  engine e;
+  SD_PLAIN(uint32_t) text, described;
+  void before() {
+    e.begin(false, false, false, false);
+    e.arena.names = sd_space_offset(&e.space, e.until);
+    for (auto &name : e.until) sd_init(&name, 0u);
+  }
+  void thread(unsigned index) {
+    const uint32_t key = 1, length = 1;
+    if (index == 0) {
+      described = 1;
+      sd_dispatcher_show(&e.d);
+      text = 7;
+      RL_ASSERT(sd_dispatcher_name(&e.d, &key, &length, 1, "x") == SD_OK);
+      return;
+    }
+    for (int i = 0; i < 3; i++) {
+      if (!sd_load(&e.head.root, acquire, D1)) continue;
+      RL_ASSERT((uint32_t)described == 1);
+      if (sd_load(&e.until[key], acquire, D2)) RL_ASSERT((uint32_t)text == 7);
+    }
+  }
+  void after() { e.end(); }
+};
+
 /* Handlers are set while somebody merges already. */
 struct connecting : rl::test_suite<connecting, 2> {
   engine e;
@@ -307,6 +334,7 @@ static const model_program programs[] = {
     {"failures", "", model_simulate<failures>},
     {"timers_connect", "", model_simulate<connecting>},
     {"timers_take_back", "", model_simulate<taking_back>},
+    {"attaching", "", model_simulate<attaching>},
     {"timers_arm", "", model_simulate<arming<root_first>>},
     {"watermark_waits", "", model_simulate<waiting>},
     {"watermark", "", model_simulate<watermark<false, false>>},

@@ -22,6 +22,7 @@
 #include "alarms/tree.c"
 #include "emit/alarm_merge.c"
 #include "emit/writer.c"
+#include "engine/describe.c"
 #include "engine/finish.c"
 #include "engine/inspect.c"
 #include "memory/space.c"
@@ -102,6 +103,7 @@ static int wake(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 
 /* One worker, publishers, and perhaps a merger. */
 struct engine {
+  sd_space_head head; /* where a space begins */
   sd_arena arena;
   sd_space space; /* all of this */
   sd_dispatcher d;
@@ -169,6 +171,8 @@ struct engine {
     d.config.sizes = (sd_sizes){SYMBOLS, STRANDS, WORKERS, PUBLISHERS, sizeof(record), 0,
                                 SD_NONE, 0,       SD_LINE, SEGMENTS,   has_positions,  0};
     a->config = d.config;
+    a->names = 0;
+    sd_init(&head.root, 0u);
     a->n_symbols = SYMBOLS, a->n_strands = STRANDS, a->n_workers = WORKERS, a->n_publishers = PUBLISHERS;
     a->record_size = sizeof(record), a->key_offset = 0, a->row_stride = SD_LINE;
     a->sequence = sd_sequence_at_of(0, SD_NONE, 0);
@@ -384,7 +388,8 @@ static int wake(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   return 0;
 }
 
-void *sd_arena_get(sd_space *, uint64_t n, size_t size, uint64_t *) {
+void *sd_arena_get(sd_space *, uint64_t n, size_t size, uint64_t *offset) {
+  *offset = SD_LINE;
   if (size == sizeof(sd_a64)) {
     RL_ASSERT(n == STRANDS || n == NODES);
     return n == STRANDS ? E->until : E->nodes;

@@ -85,7 +85,7 @@ weaken() {
   local label=$1 expected=$2 found=unreached program line= verdict=ok these=(drain look pause park lossy tasks) most=20000
   case $label in
     BR* | BL*) these=(bench) ;;
-    [AEFKMNT]*) these=(engine) most=5000 ;;
+    [ADEFKMNT]*) these=(engine) most=5000 ;;
   esac
   for program in "${these[@]}"; do
     local code=0

@@ -67,6 +67,7 @@ class PcapFeed(DecodedFeed):
 
     #: As of ``ItchFeed``.
     locates: Final = True
+    _decoder: PcapDecoder
 
     def __init__(
         self,
@@ -179,13 +180,6 @@ class PcapFeed(DecodedFeed):
         self._decoder = PcapDecoder(itch, **self._capture)
         self._symbols.follow(itch)
         return self._decoder
-
-    def _latest(self) -> PcapDecoder:
-        return self._decoder
-
-    def _note_samples(self, decoder: PcapDecoder) -> None:
-        for reason, offset, text in decoder.skip_samples():
-            self.skipped.add(reason, 0, offset=offset, text=text)
 
 
 def _captured_on(head: bytes) -> dt.date | None:

@@ -111,6 +111,7 @@ class ItchFeed(DecodedFeed):
 
     #: An index is a stock locate: in all files of a venue and date the same stock.
     locates: Final = True
+    _decoder: ItchDecoder
 
     def __init__(
         self,
@@ -179,9 +180,9 @@ class ItchFeed(DecodedFeed):
         return _itch.LOCATES
 
     @property
-    def flows(self) -> bool:
-        # A selection's decoder asks for decisions in mid-stream; who derives from this class may give other batches.
-        return type(self) is ItchFeed and "keeps" not in self._options
+    def takes_feeder(self) -> bool:
+        # Stripes of a selection are decoded beside this, and come as arrays.
+        return super().takes_feeder and "keeps" not in self._options
 
     def _begin(self) -> ItchDecoder:
         if self._used:
@@ -194,13 +195,6 @@ class ItchFeed(DecodedFeed):
         if "keeps" in self._options and isinstance(stream, RawStream) and worth_striping(stream.size):
             return StripedItch(stream, self._decoder, headroom=self._headroom)
         return super()._chunks_of(stream)
-
-    def _latest(self) -> ItchDecoder:
-        return self._decoder
-
-    def _note_samples(self, decoder: ItchDecoder) -> None:
-        for reason, offset, text in decoder.skip_samples():
-            self.skipped.add(reason, 0, offset=offset, text=text)
 
     @property
     def directory(self) -> Mapping[str, StockAttributes]:

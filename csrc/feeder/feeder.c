@@ -23,8 +23,8 @@ static int publish(sd_feeder *f, sd_dispatcher *d, uint32_t participant, uint64_
 
 /* Decodes until the batch has `wanted` ticks. The last record's that go beyond the limit are left out. */
 static void fill(sd_feeder *f, uint64_t wanted) {
-  const uint64_t room = wanted - f->held + f->max_per_record - 1, left = f->limit - f->published;
-  f->decoded = f->decode(f->decoder, f->at, f->left, f->last, f->batch + f->held, room);
+  const uint64_t capacity = wanted - f->held + f->max_per_record - 1, left = f->limit - f->published;
+  f->decoded = f->decode(f->decoder, f->at, f->left, f->last, f->batch + f->held, capacity);
   f->at += f->decoded.consumed;
   f->left -= f->decoded.consumed;
   f->held += f->decoded.made;

@@ -10,6 +10,7 @@
 #define SD_ITCH_HITS 3
 #include "codec/itch/skim.c"
 
+#include "codec/itch/itch.h"
 #include "codec/itch/stripe.h"
 
 #include <sys/mman.h>

@@ -21,7 +21,7 @@ __all__ = ["FORMATS", "OPTIONS", "STRANGE", "write_day"]
 
 FORMATS: Final = ("itch50", "dbn", "pitch", "pcap")
 _DAY: Final = {"date": SAMPLE_DATE}
-OPTIONS: Final = {"itch50": _DAY, "dbn": {}, "pitch": _DAY, "pcap": _DAY}
+OPTIONS: Final = {"itch50": _DAY, "dbn": {"levels": 10}, "pitch": _DAY, "pcap": _DAY}
 
 #: A record that on_error="skip" passes over.
 STRANGE: Final = {
@@ -70,7 +70,7 @@ def _dbn() -> Iterator[bytes]:
         instrument = i * i % 41
         order = {"order": i + 1, "price": 10**9 + i % 50, "sequence": i + 1}
         yield ref.mbo(**order, received=time, instrument=instrument, event=time)
-        if i % 97 == 0:
+        if i % 97 == 0 or 14_000 < i < 16_000:
             yield ref.record(0x0A, ref.head(b"T") + ref.levels(10), instrument=instrument, event=time)
         if i % 4999 == 4998:
             names = struct.pack("<B71sB71sQQ", 1, b"a", 1, f"NEW{i}".encode(), 0, 0)

@@ -15,7 +15,7 @@ enum { MOLD_HEADER = 20, END_OF_SESSION = 0xFFFF, BLOCK_PREFIX = 2 };
 typedef struct packet {
   uint8_t *blocks;
   uint32_t length;
-  uint32_t room;
+  uint32_t capacity;
   uint32_t at; /* bytes done */
   uint32_t count;
   uint64_t sequence; /* of the message at `at` */
@@ -90,18 +90,18 @@ static way take_messages(sd_pcap *pcap, sd_tick *ticks, uint64_t capacity, uint6
 }
 
 static int copy_packet(packet *to, const packet *from) {
-  if (to->room < from->length) {
+  if (to->capacity < from->length) {
     uint8_t *grown = realloc(to->blocks, from->length);
     if (!grown) return -1;
     to->blocks = grown;
-    to->room = from->length;
+    to->capacity = from->length;
   }
   uint8_t *blocks = to->blocks;
-  uint32_t room = to->room;
+  uint32_t capacity = to->capacity;
   memcpy(blocks, from->blocks, from->length);
   *to = *from;
   to->blocks = blocks;
-  to->room = room;
+  to->capacity = capacity;
   return 0;
 }
 

@@ -49,9 +49,9 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 SOME = {".itch50": "*[A-M]", ".dbn": "*1*", ".pitch": "*[A-M]", ".pcap": "*[A-M]"}
 
 
-def offsets_of(path: Path, batches: int) -> list[int]:
+def offsets_of(path: Path, batches: int, **options: Any) -> list[int]:
     """Where so many batches end, between two records."""
-    feed = strand.feeds.open(path, **OPTIONS[path.suffix[1:]])
+    feed = strand.feeds.open(path, **OPTIONS[path.suffix[1:]], **options)
     assert isinstance(feed, DecodedFeed)
     base = feed._metadata.size if isinstance(feed, DbnFeed) else 0
     ends = itertools.islice(feed.batches(), batches)
@@ -189,6 +189,21 @@ def test_what_is_skipped_is_counted_and_sampled_alike(
     assert sum(feeder["skipped"].values()) == len(offsets)
     # Of DBN the first of each reason is kept.
     assert len(feeder["samples"]) == (1 if day.suffix == ".dbn" else len(offsets))
+
+
+def test_samples_are_taken_before_the_decoder_has_no_place_for_more(
+    itch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offsets = offsets_of(itch, 16, batch_ticks=CAPACITY)
+    data, path = itch.read_bytes(), tmp_path / "strange.itch50"
+    pieces = [data[a:b] for a, b in itertools.pairwise([0, *offsets, len(data)])]
+    # Of one kind more than a decoder has places for, and of another one behind them.
+    odd = b"\0\x24A" + bytes(18) + b"?" + bytes(16)
+    path.write_bytes((3 * STRANGE["itch50"]).join(pieces[:16]) + odd + pieces[16])
+    feeder, batches = both(monkeypatch, path, handler="count", feed_options={"on_error": "skip"})
+    assert feeder == batches
+    assert feeder["skipped"] == {"unknown type": 45, "bad side": 1}
+    assert feeder["samples"][-1].reason == "bad side"
 
 
 def test_a_failing_handler_is_named_with_its_tick(day: Path, way: str) -> None:

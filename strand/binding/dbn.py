@@ -80,11 +80,11 @@ class DbnDecoder(Decoder):
         levels: int,
         span: tuple[int, int],
         base: int = 0,
-        asks: Callable[[Question], FeedError | None] | None = None,
+        asks: Callable[[DbnDecoder, Question], FeedError | None] | None = None,
     ) -> None:
         """``tail``: bytes behind each record. ``span``: the first and the last receive time wanted. ``base``: where the
-        first record lies. ``asks``: answers a question by ``add`` or ``replace``, or returns the error that it ends
-        with, as a question does where there is nobody to ask."""
+        first record lies. ``asks``: answers this decoder's question by ``add`` or ``replace``, or returns the error
+        that the stream ends with. With nobody to ask, a question is such an error."""
         instruments = made(lib.sd_dbn_instruments_create(), _NO_TABLE)
         self._instruments: Any = owned(instruments, lib.sd_dbn_instruments_destroy)
         super().__init__(ffi.new("sd_dbn *"))
@@ -133,7 +133,7 @@ class DbnDecoder(Decoder):
             question = Question(mapping=passed[len(passed) - state.fault_length :])
         else:
             question = Question(state.fault_instrument, state.fault_time)
-        self._refused = self._asks(question)
+        self._refused = self._asks(self, question)
         return self._refused is None
 
     @property
@@ -191,7 +191,7 @@ class DbnDecoder(Decoder):
         return counts | self._types("type_{:02x}")
 
 
-def _refuse(question: Question) -> FeedError:
+def _refuse(_: DbnDecoder, question: Question) -> FeedError:
     if question.mapping is not None:
         return FeedError("a symbol mapping cannot be followed")
     return FeedError(f"instrument {question.instrument} has no name")

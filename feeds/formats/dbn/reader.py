@@ -168,9 +168,9 @@ class DbnFeed(DecodedFeed):
             raise
         return super()._chunks_of(stream)
 
-    def _answer(self, question: Question) -> FeedError | None:
-        """Tells the decoder what it asks. Returns the error, where it is one."""
-        decoder, record = self._decoder, question.mapping
+    def _answer(self, decoder: DbnDecoder, question: Question) -> FeedError | None:
+        """Tells a decoder what it asks. Returns the error, where it is one."""
+        record = question.mapping
         try:
             if record is None:
                 decoder.add(question.instrument, *self._table.unmapped(question.instrument, question.time_ns))

@@ -249,12 +249,11 @@ def test_a_file_cut_at_any_byte_gives_what_was_whole_then_a_typed_error(
 def answering_decoder() -> DbnDecoder:
     """One that gives every instrument the key 0."""
 
-    def answer(question: Question) -> None:
+    def answer(decoder: DbnDecoder, question: Question) -> None:
         if question.mapping is None:
             decoder.add(question.instrument, 0, ref.UNDEF_TIME, 0)
 
-    decoder = DbnDecoder(version=3, skip=False, tail=0, levels=10, span=(0, ref.UNDEF_TIME), base=100, asks=answer)
-    return decoder
+    return DbnDecoder(version=3, skip=False, tail=0, levels=10, span=(0, ref.UNDEF_TIME), base=100, asks=answer)
 
 
 def test_each_bit_flipped_of_every_type_is_a_typed_error_or_other_values(tmp_path: Path) -> None:
@@ -286,6 +285,15 @@ def test_flips_in_the_metadata_are_typed_errors_or_harmless(tmp_path: Path) -> N
             read(DbnFeed(write(tmp_path, bytes(broken))))
         except FeedError as error:
             assert error.path is not None
+
+
+def test_two_iterations_of_a_feed_learn_names_each_by_itself(tmp_path: Path) -> None:
+    data = one_name() + b"".join(ref.mbo(instrument=7 + i // 10) for i in range(100))
+    feed = DbnFeed(write(tmp_path, data), batch_ticks=5)
+    one, other = feed.batches(), feed.batches()
+    for first, second in zip(one, other, strict=True):
+        np.testing.assert_array_equal(first, second)
+    assert len(feed.symbols) == 10
 
 
 @pytest.mark.parametrize(

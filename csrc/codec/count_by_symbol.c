@@ -34,7 +34,7 @@ static void stretch(const sd_tick *ticks, uint64_t n, int64_t *counts, uint64_t 
   seen->ticks += (int64_t)n;
 }
 
-void sd_tally(const sd_tick *ticks, uint64_t n, int64_t *counts, uint64_t n_counts, sd_seen *seen) {
+void sd_count_by_symbol(const sd_tick *ticks, uint64_t n, int64_t *counts, uint64_t n_counts, sd_seen *seen) {
   sd_seen none = {0};
   for (uint64_t i = 0; i < n; i += STRETCH)
     stretch(ticks + i, n - i < STRETCH ? n - i : STRETCH, counts, n_counts, seen ? seen : &none);

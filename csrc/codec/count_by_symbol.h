@@ -18,6 +18,6 @@ typedef struct sd_seen {
 
 /* Adds n ticks to the counts of their symbols, and to `seen` where it is not NULL. A symbol from n_counts on has no count, and
  * is left out. */
-void sd_tally(const sd_tick *ticks, uint64_t n, int64_t *counts, uint64_t n_counts, sd_seen *seen);
+void sd_count_by_symbol(const sd_tick *ticks, uint64_t n, int64_t *counts, uint64_t n_counts, sd_seen *seen);
 
 #endif

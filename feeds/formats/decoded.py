@@ -6,10 +6,10 @@ import stat
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Generator
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal
 
-import numpy.typing as npt
-
+from strand.binding.decoding import Decoder
+from strand.binding.feeder import Feeder
 from strand.errors import ConfigurationError, FeedError, UnknownFormatError
 from strand.feeds.base import BaseFeed, TickBatch
 from strand.feeds.formats.symbol_filter import symbol_filter
@@ -20,40 +20,25 @@ from strand.feeds.selection import Selection
 from strand.ticks import aligned_ticks
 from strand.validate import is_whole
 
-__all__ = ["BATCH_STEP", "DecodedFeed", "Decoder", "file_bytes"]
+__all__ = ["BATCH_STEP", "DecodedFeed", "file_bytes"]
 
-#: Ticks in a batch must be a multiple of this.
+#: Of most formats, ticks in a batch must be a multiple of this.
 BATCH_STEP: Final = 4096
 #: Bytes inflated, or read as they are, at a time: more of the latter, so that Python has its turn less often.
 _CHUNK: Final = 1 << 20
 _RAW_CHUNK: Final = 1 << 22
 
 
-class Decoder(Protocol):
-    """See ``ItchDecoder``."""
-
-    def decode(self, data: memoryview, *, last: bool, out: npt.NDArray[Any]) -> tuple[int, int, bool]: ...
-    def fault(self, path: str | Path) -> FeedError: ...
-    @property
-    def has_samples(self) -> bool: ...
-    def skips(self) -> dict[str, int]: ...
-    def statistics(self) -> dict[str, int]: ...
-
-
-class Flow(Protocol):
-    """See ``strand.dispatch.flow.Flow``."""
-
-    def run(self, decoder: Any, data: memoryview, *, last: bool) -> tuple[int, bool]: ...
-    def flush(self) -> None: ...
-    @property
-    def is_dry(self) -> bool: ...
-
-
 class DecodedFeed(BaseFeed):
     """A file read in pieces by a decoder of its own for each iteration.
 
-    ``options``: what the decoder takes of a selection and of ``on_error``, beside what the format adds.
+    ``_decoder``: that of the latest iteration, or one that has read nothing. ``_options``: what the decoder takes of a
+    selection and of ``on_error``, beside what the format adds.
     """
+
+    #: What ``batch_ticks`` is a multiple of.
+    batch_step: ClassVar = BATCH_STEP
+    _decoder: Decoder
 
     def __init__(
         self,
@@ -68,8 +53,8 @@ class DecodedFeed(BaseFeed):
         super().__init__()
         if on_error not in ("raise", "skip"):
             raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
-        if not is_whole(batch_ticks) or batch_ticks <= 0 or batch_ticks % BATCH_STEP:
-            raise ConfigurationError(f"batch_ticks: {batch_ticks!r} is not a positive multiple of {BATCH_STEP}")
+        if not is_whole(batch_ticks) or batch_ticks <= 0 or batch_ticks % self.batch_step:
+            raise ConfigurationError(f"batch_ticks: {batch_ticks!r} is not a positive multiple of {self.batch_step}")
         self._path = path
         self._options: dict[str, Any] = {"skip": on_error == "skip"}
         if select:
@@ -106,18 +91,11 @@ class DecodedFeed(BaseFeed):
     def _begin(self) -> Decoder:
         """The decoder of a new iteration."""
 
-    @abstractmethod
-    def _latest(self) -> Decoder:
-        """The decoder of the latest iteration, or one that has read nothing."""
-
-    @abstractmethod
-    def _note_samples(self, decoder: Any) -> None:
-        """Takes the decoder's samples of what it passed over, and adds each as of no records."""
-
-    def batches(self) -> Generator[TickBatch, Flow | None, None]:
+    def batches(self) -> Generator[TickBatch, Feeder | None, None]:
         """The file from its start, in batches of ``batch_ticks``, the last one shorter; each valid until the next.
+        Where a record makes several ticks, a batch may have as many more as are left of the last one.
 
-        Of a feed that ``flows``, a batch may be answered by sending a ``Flow``: it takes what follows, and there come
+        Of a feed that ``takes_feeder``, a batch may be answered by sending one: it takes what follows, and there come
         empty batches now and then, the last one when all is taken. What it raises ends the iteration.
 
         Raises TruncatedFeedError or FormatError with the byte offset in the uncompressed stream, after every tick
@@ -148,43 +126,41 @@ class DecodedFeed(BaseFeed):
             chunks.keep_to(cores)
 
     @property
-    def flows(self) -> bool:
-        """Whether a ``Flow`` may take its ticks."""
-        return False
+    def takes_feeder(self) -> bool:
+        """Whether a feeder may take its ticks: nobody has replaced ``batches``, who may give others."""
+        return type(self).batches is DecodedFeed.batches and "batches" not in vars(self)
 
-    def _decode(self, chunks: Chunks, decoder: Decoder) -> Generator[TickBatch, Flow | None, None]:
-        out = aligned_ticks(self._batch_ticks)
+    def _decode(self, chunks: Chunks, decoder: Decoder) -> Generator[TickBatch, Feeder | None, None]:
+        out = aligned_ticks(self._batch_ticks + decoder.max_per_record - 1)
         filled = 0
-        flow: Flow | None = None
+        feeder: Feeder | None = None
         data = memoryview(b"")
         last = False
         fault: FeedError | None = None
         while fault is None:
-            if flow is None:
+            if feeder is None:
                 made, used, sound = decoder.decode(data, last=last, out=out[filled:])
                 filled += made
             else:
-                used, sound = flow.run(decoder, data, last=last)
+                used, sound = feeder.run(decoder, data, last=last)
             data = data[used:]
             if decoder.has_samples:
-                self._note_samples(decoder)
-                counts = self.skipped.counts
-                counts.update({why: n - counts[why] for why, n in decoder.skips().items()})
+                self._note_skips(decoder)
             if not sound:
                 fault = decoder.fault(self._path)
-            elif filled == len(out):
-                flow = yield out
+            elif filled >= self._batch_ticks:
+                feeder = yield out[:filled]
                 self._check_open()
                 filled = 0
-            elif flow is not None and not flow.is_dry:
+            elif feeder is not None and not feeder.is_dry:
                 yield out[:0]
-                self._check_open(flow)
+                self._check_open(feeder)
             elif last:
                 break
             else:
-                if flow is not None:
+                if feeder is not None:
                     yield out[:0]
-                    self._check_open(flow)
+                    self._check_open(feeder)
                 try:
                     more = chunks.next(data)
                 except FeedError as error:
@@ -192,8 +168,8 @@ class DecodedFeed(BaseFeed):
                 else:
                     last = more is None
                     data = data if more is None else more
-        if flow is not None:
-            flow.flush()
+        if feeder is not None:
+            feeder.flush()
             yield out[:0]
             self._check_open()
         elif filled:
@@ -202,6 +178,12 @@ class DecodedFeed(BaseFeed):
         if fault is not None:
             raise fault
 
+    def _note_skips(self, decoder: Decoder) -> None:
+        counts = self.skipped.counts
+        for reason, where in decoder.skip_samples():
+            self.skipped.add(reason, 0, **where)
+        counts.update({why: n - counts[why] for why, n in decoder.skips().items()})
+
     def statistics(self) -> dict[str, int]:
         """Counts of the latest iteration, zeros before the first.
 
@@ -209,7 +191,7 @@ class DecodedFeed(BaseFeed):
         (reading and inflating), ``read_blocked_ns`` (the inflating thread waited for the decoder) and ``wait_ns``
         (the decoder waited for input: near the whole run's time when the run is limited by inflating).
         """
-        counts = self._latest().statistics()
+        counts = self._decoder.statistics()
         chunks, stream = self._last, self._stream
         counts["bytes_in"] = stream.bytes_in if stream is not None else 0
         counts["bytes_out"] = stream.bytes_out if stream is not None else 0
@@ -224,10 +206,10 @@ class DecodedFeed(BaseFeed):
         for chunks in list(self._chunks):
             chunks.close()
 
-    def _check_open(self, flow: Flow | None = None) -> None:
+    def _check_open(self, feeder: Feeder | None = None) -> None:
         if self._closed:
-            if flow is not None:
-                flow.flush()
+            if feeder is not None:
+                feeder.flush()
             raise FeedError("the feed is closed", path=self._path)
 
     def _open_stream(self) -> InputStream:

@@ -63,6 +63,8 @@ class PcapFeed(ItchNames, DecodedFeed):
     for an option that cannot work.
     """
 
+    _decoder: PcapDecoder
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -149,13 +151,6 @@ class PcapFeed(ItchNames, DecodedFeed):
         self._decoder = PcapDecoder(itch, **self._capture)
         self._symbols.follow(itch)
         return self._decoder
-
-    def _latest(self) -> PcapDecoder:
-        return self._decoder
-
-    def _note_samples(self, decoder: PcapDecoder) -> None:
-        for reason, offset, text in decoder.skip_samples():
-            self.skipped.add(reason, 0, offset=offset, text=text)
 
 
 def _captured_on(head: bytes) -> dt.date | None:

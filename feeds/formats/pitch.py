@@ -80,6 +80,8 @@ class PitchFeed(DecodedFeed):
     ConfigurationError for an option that cannot work.
     """
 
+    _decoder: PitchDecoder
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -139,10 +141,3 @@ class PitchFeed(DecodedFeed):
         _ = self.symbols  # those of the last iteration stay known: they come in the same order again
         self._decoder = PitchDecoder(**self._options)
         return self._decoder
-
-    def _latest(self) -> PitchDecoder:
-        return self._decoder
-
-    def _note_samples(self, decoder: PitchDecoder) -> None:
-        for reason, offset, line, text in decoder.skip_samples():
-            self.skipped.add(reason, 0, offset=offset, line=line, text=text)

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from strand.binding.itch import NAME_BYTES, Keeps
+from strand.binding.decoding import NAME_BYTES, Keeps
 from strand.feeds.selection import Selection
 
 __all__ = ["symbol_filter"]

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from strand.binding.dbn import MAX_TICKS, DbnDecoder
+from strand.binding.dbn import DbnDecoder
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds.base import FeedInfo, TickBatch
 from strand.feeds.write.check import check_read_back
@@ -72,7 +72,7 @@ class DbnTicks:
         decoder = DbnDecoder(version=_VERSION, skip=False, tail=0, levels=1, span=(0, _LAST_NS))
         for key in keys.tolist():
             decoder.add(key, 0, _LAST_NS, key)
-        again = zeros(len(ticks) + MAX_TICKS)
+        again = zeros(len(ticks) + decoder.max_per_record)
         made, used, _ = decoder.decode(memoryview(data), last=True, out=again)
         check_read_back(ticks, again[:made], sound=used == len(data), before=self._ticks, target="DBN's MBO schema")
         self._used.update(keys.tolist())

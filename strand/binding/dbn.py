@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.binding import ffi, lib
+from strand.binding.decoding import Decoder, letter_of
 from strand.binding.gate import checked, fault_error, made
 from strand.binding.memory import owned
 from strand.errors import FeedError
@@ -18,20 +20,17 @@ __all__ = [
     "IMBALANCE",
     "LEVELS",
     "MAX_RECORD",
-    "MAX_TICKS",
     "QUOTING",
     "SHORT_SELL_RESTRICTED",
     "STATISTIC",
     "TRADING",
     "UNWANTED",
     "DbnDecoder",
-    "Stop",
+    "Question",
 ]
 
 #: The longest record: what a caller may have to carry from one buffer to the next.
 MAX_RECORD: Final[int] = lib.SD_DBN_MAX_RECORD
-#: The most ticks of one record.
-MAX_TICKS: Final[int] = lib.SD_DBN_MAX_TICKS
 #: The levels of an MBP-10 record.
 LEVELS: Final[int] = lib.SD_DBN_LEVELS
 #: The key of instruments whose records are passed over.
@@ -44,43 +43,59 @@ STATISTIC: Final[int] = lib.SD_DBN_STATISTIC
 IMBALANCE: Final[int] = lib.SD_DBN_IMBALANCE
 
 _NO_TABLE: Final = "no memory for a table of instruments"
-_SKIPPABLE: Final = {
-    lib.SD_DBN_FAULT_LENGTH: "length not the type's",
-    lib.SD_DBN_FAULT_UNKNOWN_TYPE: "unknown type",
-    lib.SD_DBN_FAULT_ACTION: "no action",
-    lib.SD_DBN_FAULT_SIDE: "no side",
-    lib.SD_DBN_FAULT_TIME: "time beyond 2262",
-    lib.SD_DBN_FAULT_SIZE: "volume beyond 2**63",
-}
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
-    """Why a call ended before the buffer did.
+class Question:
+    """What a decoder cannot go on without.
 
-    ``"full"``: for want of room. ``"instrument"``: an id that is in no entry at a time. ``"mapping"``: behind a symbol
-    mapping of ``length`` bytes. ``"fault"``: see ``DbnDecoder.fault``.
+    An id that is in no entry at a time, ns since the UNIX epoch; or ``mapping``: a symbol mapping that it has passed.
     """
 
-    why: str
     instrument: int = 0
     time_ns: int = 0
-    length: int = 0
+    mapping: memoryview | None = None
 
 
-class DbnDecoder:
+class DbnDecoder(Decoder):
     """One stream's decoder. Not for two threads at once."""
 
-    def __init__(self, *, version: int, skip: bool, tail: int, levels: int, span: tuple[int, int]) -> None:
-        """``tail``: bytes behind each record. ``span``: the first and the last receive time wanted."""
+    function: ClassVar = ffi.addressof(lib, "sd_dbn_decode")
+    max_per_record: ClassVar = lib.SD_DBN_MAX_TICKS
+    reasons: ClassVar = {
+        lib.SD_DBN_FAULT_LENGTH: "length not the type's",
+        lib.SD_DBN_FAULT_UNKNOWN_TYPE: "unknown type",
+        lib.SD_DBN_FAULT_ACTION: "no action",
+        lib.SD_DBN_FAULT_SIDE: "no side",
+        lib.SD_DBN_FAULT_TIME: "time beyond 2262",
+        lib.SD_DBN_FAULT_SIZE: "volume beyond 2**63",
+    }
+
+    def __init__(
+        self,
+        *,
+        version: int,
+        skip: bool,
+        tail: int,
+        levels: int,
+        span: tuple[int, int],
+        base: int = 0,
+        asks: Callable[[DbnDecoder, Question], FeedError | None] | None = None,
+    ) -> None:
+        """``tail``: bytes behind each record. ``span``: the first and the last receive time wanted. ``base``: where the
+        first record lies. ``asks``: answers this decoder's question by ``add`` or ``replace``, or returns the error
+        that the stream ends with. With nobody to ask, a question is such an error."""
         instruments = made(lib.sd_dbn_instruments_create(), _NO_TABLE)
         self._instruments: Any = owned(instruments, lib.sd_dbn_instruments_destroy)
-        self._state: Any = ffi.new("sd_dbn *")
+        super().__init__(ffi.new("sd_dbn *"))
         lib.sd_dbn_init(self._state, version, self._instruments)
         self._state.skip = int(skip)
         self._state.tail = tail
         self._state.levels = levels
         self._state.start_ns, self._state.last_ns = span
+        self._asks, self._base = _refuse if asks is None else asks, base
+        self._refused: FeedError | None = None
+        self._sampled: set[str] = set()
 
     def fill(
         self,
@@ -111,36 +126,25 @@ class DbnDecoder:
         """From now on the instrument has this key."""
         _checked(lib.sd_dbn_instruments_replace(self._instruments, instrument, key))
 
-    def decode(self, data: memoryview, *, last: bool, out: npt.NDArray[Any]) -> tuple[int, int, Stop | None]:
-        """Decodes ``data`` into ``out`` (contiguous, of dtype ``strand.TICK``, ``MAX_TICKS`` long or more).
-
-        Returns the ticks made, the bytes consumed, and why it ended early, if it did. The bytes not consumed must lead
-        the next call's ``data``. ``last``: nothing follows ``data``.
-        """
-        if len(out) < MAX_TICKS:
-            raise ValueError(f"out holds {len(out)} ticks, and a record may make {MAX_TICKS}")
+    def answer(self, passed: memoryview) -> bool:
+        """Asks what an instrument is called, or tells of a symbol mapping."""
         state = self._state
-        code = lib.sd_dbn_decode(
-            state,
-            ffi.from_buffer("uint8_t[]", data),
-            len(data),
-            int(last),
-            ffi.from_buffer("sd_tick[]", out, require_writable=True),
-            len(out),
-        )
-        stop = None
-        if code == lib.SD_AGAIN and state.fault == lib.SD_DBN_STOP_INSTRUMENT:
-            stop = Stop("instrument", state.fault_instrument, state.fault_time)
-        elif code == lib.SD_AGAIN:
-            stop = Stop("mapping", length=state.fault_length)
-        elif code != lib.SD_OK:
-            stop = Stop("fault")
-        elif state.full:
-            stop = Stop("full")
-        return state.made, state.consumed, stop
+        if state.fault == lib.SD_DBN_STOP_MAPPING:
+            question = Question(mapping=passed[len(passed) - state.fault_length :])
+        else:
+            question = Question(state.fault_instrument, state.fault_time)
+        self._refused = self._asks(self, question)
+        return self._refused is None
 
-    def fault(self, path: str | Path, base: int) -> FeedError:
-        """The error that ended the last ``decode``, to be raised. ``base``: where the first record lies."""
+    @property
+    def place(self) -> int:
+        """The offset of the record that comes next."""
+        return self._base + int(self._state.offset)
+
+    def fault(self, path: str | Path) -> FeedError:
+        """The error that ended the last ``decode``, to be raised."""
+        if self._refused is not None:
+            return self._refused
         state = self._state
         length, value = state.fault_length, state.fault_value
         skippable = "; on_error='skip' passes over such records"
@@ -156,23 +160,21 @@ class DbnDecoder:
                 f"{state.version}{skippable}"
             ),
             lib.SD_DBN_FAULT_UNKNOWN_TYPE: f"record type 0x{state.fault_type:02x} is none of DBN's{skippable}",
-            lib.SD_DBN_FAULT_ACTION: f"a record's action is {_letter(value)}, not one of ACMRTFN{skippable}",
-            lib.SD_DBN_FAULT_SIDE: f"a record's side is {_letter(value)}, not one of ABN{skippable}",
+            lib.SD_DBN_FAULT_ACTION: f"a record's action is {letter_of(value)}, not one of ACMRTFN{skippable}",
+            lib.SD_DBN_FAULT_SIDE: f"a record's side is {letter_of(value)}, not one of ABN{skippable}",
             lib.SD_DBN_FAULT_TIME: f"a record's time lies beyond 2262-04-11, which no tick holds{skippable}",
             lib.SD_DBN_FAULT_SIZE: f"a bar's volume is beyond 2**63 - 1, which no tick holds{skippable}",
         }
         cut = lib.SD_DBN_FAULT_TRUNCATED
-        return fault_error(texts, state.fault, cut=cut, path=path, offset=base + state.fault_offset)
+        return fault_error(texts, state.fault, cut=cut, path=path, offset=self._base + state.fault_offset)
 
-    def skipped(self) -> dict[str, tuple[int, int]]:
-        """Records passed over since the first one, by reason: how many, and how far behind the first record the first
-        of them lies."""
+    def skip_samples(self) -> list[tuple[str, dict[str, Any]]]:
+        """As ``Decoder.skip_samples``, the first record of each reason."""
         state = self._state
-        return {
-            reason: (int(state.skipped[fault]), int(state.first_skipped[fault]))
-            for fault, reason in _SKIPPABLE.items()
-            if state.skipped[fault]
-        }
+        state.sampled = 0
+        new = [(fault, why) for fault, why in self.reasons.items() if state.skips[fault] and why not in self._sampled]
+        self._sampled.update(why for _, why in new)
+        return [(why, {"offset": self._base + state.first_skips[fault]}) for fault, why in new]
 
     def statistics(self) -> dict[str, int]:
         """Counts since the first record; ``type_XX`` counts those of record type 0xXX."""
@@ -181,18 +183,19 @@ class DbnDecoder:
             "records": state.records,
             "ticks": state.ticks,
             "not_selected": state.not_selected,
-            "skipped_records": sum(state.skipped),
+            "skipped_records": sum(state.skips),
             "doubtful_books": state.doubtful_books,
             "doubtful_times": state.doubtful_times,
             "bytes_decoded": state.offset,
         }
-        counts.update({f"type_{i:02x}": n for i, n in enumerate(state.counts) if n})
-        return counts
+        return counts | self._types("type_{:02x}")
+
+
+def _refuse(_: DbnDecoder, question: Question) -> FeedError:
+    if question.mapping is not None:
+        return FeedError("a symbol mapping cannot be followed")
+    return FeedError(f"instrument {question.instrument} has no name")
 
 
 def _checked(code: int) -> None:
     checked(code, _NO_TABLE, MemoryError)
-
-
-def _letter(byte: int) -> str:
-    return repr(chr(byte)) if 0x20 <= byte <= 0x7E else f"0x{byte:02x}"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.binding import ffi, lib
-from strand.binding.decoding import decode
+from strand.binding.decoding import NAME_BYTES, NO_NAME, Decoder, Keeps, letter_of
 from strand.binding.gate import fault_error
 from strand.errors import FeedError
 from strand.ticks import TICK, empty
@@ -33,16 +32,12 @@ __all__ = [
     "LOCATES",
     "LULD_COLLAR",
     "MAX_FRAME",
-    "NAME_BYTES",
     "NON_PRINTABLE",
-    "NO_NAME",
     "OPERATIONAL_HALT",
     "OPERATIONAL_RESUME",
     "REG_SHO",
     "RETAIL_INTEREST",
     "ItchDecoder",
-    "Keeps",
-    "letter_of",
     "message_length",
     "new_state",
 ]
@@ -74,10 +69,8 @@ BROKEN_TRADE: Final[int] = lib.SD_ITCH_BROKEN_TRADE
 #: The length field that leads each message.
 PREFIX_BYTES: Final = 2
 
-#: Of a symbol's name.
-NAME_BYTES: Final[int] = lib.SD_ITCH_SYMBOL_BYTES
+assert NAME_BYTES == lib.SD_ITCH_SYMBOL_BYTES
 
-_FOREVER: Final = (1 << 64) - 1
 _WHOLE: Final = f"V{TICK.itemsize}"
 _NO_TICKS: Final = empty(0)
 
@@ -101,22 +94,6 @@ ATTRIBUTES: Final = np.dtype(
 )
 assert ATTRIBUTES.itemsize == lib.SD_ITCH_ATTRIBUTE_BYTES
 
-#: Says of names which of them are wanted, in their order. Names have ``NAME_BYTES`` bytes of ASCII, padded with blanks
-#: on the right; one of blanks alone stands for what has none.
-Keeps = Callable[[npt.NDArray[np.bytes_]], npt.NDArray[np.bool_]]
-NO_NAME: Final = np.array([b" " * NAME_BYTES])
-
-#: Short reasons by fault, for what is skipped.
-_REASONS: Final = {
-    lib.SD_ITCH_FAULT_TRUNCATED: "cut message",
-    lib.SD_ITCH_FAULT_UNKNOWN_TYPE: "unknown type",
-    lib.SD_ITCH_FAULT_LENGTH: "bad length",
-    lib.SD_ITCH_FAULT_SIDE: "bad side",
-    lib.SD_ITCH_FAULT_SYMBOL: "bad symbol",
-    lib.SD_ITCH_FAULT_RENAMED: "renamed locate",
-    lib.SD_ITCH_FAULT_SIZE: "bad shares",
-}
-
 
 def message_length(type_byte: int) -> int:
     """Bytes of a message of this type without its length field; 0 for a type ITCH 5.0 does not have."""
@@ -130,8 +107,19 @@ new_state: Final = ffi.new_allocator(
 )
 
 
-class ItchDecoder:
+class ItchDecoder(Decoder):
     """One stream's decoder. Not for two threads at once."""
+
+    function: ClassVar = ffi.addressof(lib, "sd_itch_decode")
+    reasons: ClassVar = {
+        lib.SD_ITCH_FAULT_TRUNCATED: "cut message",
+        lib.SD_ITCH_FAULT_UNKNOWN_TYPE: "unknown type",
+        lib.SD_ITCH_FAULT_LENGTH: "bad length",
+        lib.SD_ITCH_FAULT_SIDE: "bad side",
+        lib.SD_ITCH_FAULT_SYMBOL: "bad symbol",
+        lib.SD_ITCH_FAULT_RENAMED: "renamed locate",
+        lib.SD_ITCH_FAULT_SIZE: "bad shares",
+    }
 
     def __init__(
         self,
@@ -149,7 +137,7 @@ class ItchDecoder:
         ``keeps``: makes ticks only of the symbols it says, from ``start_ns`` to before ``end_ns``. A locate without a
         name counts as one of blanks. ``attributes``: keep what the directory says of each symbol.
         """
-        self._state: Any = new_state("sd_itch *")
+        super().__init__(new_state("sd_itch *"))
         lib.sd_itch_init(self._state, midnight_ns, int(skip))
         self._keeps = keeps
         self._wanted = np.zeros(LOCATES, np.uint8) if keeps is not None else None
@@ -166,22 +154,15 @@ class ItchDecoder:
         if self._attributes is not None:
             state.attributes = ffi.from_buffer("uint8_t[]", self._attributes.view(np.uint8), require_writable=True)
         if keeps is not None and self._wanted is not None:
-            state.selective = 1
+            self._select(start_ns, end_ns)
             state.wanted = ffi.from_buffer("uint8_t[]", self._wanted, require_writable=True)
-            state.start_ns = start_ns or 0
-            state.span_ns = min((_FOREVER + 1 if end_ns is None else end_ns) - state.start_ns, _FOREVER)
             named = self._names()[: state.symbol_count] != b""
             self._wanted[:] = int(keeps(NO_NAME)[0])
             self._wanted[: len(named)][named] = lib.SD_ITCH_UNDECIDED
             state.undecided = state.symbol_names
 
     def decode(self, data: memoryview, *, last: bool, out: npt.NDArray[Any]) -> tuple[int, int, bool]:
-        """Decodes ``data`` into ``out`` (contiguous, of dtype ``strand.TICK``).
-
-        Returns the ticks made, the bytes consumed, and whether all is well; if not, ``fault`` says what is wrong.
-        The bytes not consumed must lead the next call's ``data``. ``last``: nothing follows ``data``. Ticks of stripes
-        that were adopted come first, and ``data`` is what follows those.
-        """
+        """As ``Decoder.decode``. Ticks of stripes that were adopted come first, and ``data`` is what follows those."""
         if len(self._adopted):
             given = min(len(self._adopted), len(out))
             out[:given].view(_WHOLE)[:] = self._adopted[:given].view(_WHOLE)
@@ -190,8 +171,7 @@ class ItchDecoder:
             return given + made, used, sound
         if not data and not last:
             return 0, 0, True
-        made, used, code = decode(lib.sd_itch_decode, self._state, data, last=last, out=out, decide=self.decide)
-        return made, used, code == lib.SD_OK
+        return super().decode(data, last=last, out=out)
 
     def adopt(self, stripe: Any, ticks: npt.NDArray[Any]) -> bool:
         """Whether ``stripe`` (``sd_itch_stripe``) goes on where the last ``decode`` ended. If so, what follows it is
@@ -218,8 +198,8 @@ class ItchDecoder:
             self._decide_all()
         return self._wanted
 
-    def decide(self) -> None:
-        """Judges the locates named since the last time: what a call that returned SD_AGAIN waits for."""
+    def answer(self, passed: memoryview) -> bool:  # noqa: ARG002 - the names are known
+        """Judges the locates named since the last time."""
         assert self._keeps is not None
         assert self._wanted is not None
         state = self._state
@@ -228,6 +208,7 @@ class ItchDecoder:
             state.undecided = 0
         else:
             self._decide_all()
+        return True
 
     def _decide_all(self) -> None:
         assert self._keeps is not None
@@ -240,22 +221,11 @@ class ItchDecoder:
         names: npt.NDArray[np.bytes_] = np.frombuffer(ffi.buffer(self._state.symbols), f"S{NAME_BYTES}")
         return names
 
-    def skips(self) -> dict[str, int]:
-        """What was passed over since the first byte, by reason."""
-        counts = self._state.skips
-        return {reason: counts[fault] for fault, reason in _REASONS.items() if counts[fault]}
-
-    @property
-    def has_samples(self) -> bool:
-        """Whether ``skip_samples`` has something to give."""
-        return bool(self._state.sampled)
-
-    def skip_samples(self) -> list[tuple[str, int, str]]:
-        """Reason, offset and text of what was passed over since the last call; not all of it where that was much."""
-        state = self._state
-        found = [state.samples[i] for i in range(state.sampled)]
-        state.sampled = 0
-        return [(_REASONS[at.fault], at.offset, f"type {letter_of(at.type)}, length {at.length}") for at in found]
+    def skip_samples(self) -> list[tuple[str, dict[str, Any]]]:
+        return [
+            (self.reasons[at.fault], {"offset": at.offset, "text": f"type {letter_of(at.type)}, length {at.length}"})
+            for at in self._take_samples()
+        ]
 
     def market_events(self) -> list[bytes]:
         """The messages of types S, V and W, as they came; the first 64."""
@@ -267,11 +237,6 @@ class ItchDecoder:
     def attributes(self) -> npt.NDArray[np.void] | None:
         """By locate, of dtype ``ATTRIBUTES``; None unless asked for."""
         return self._attributes
-
-    @property
-    def state(self) -> Any:
-        """The ``sd_itch``, for decoders of what ITCH travels in."""
-        return self._state
 
     def fault(self, path: str | Path, *, offset: int | None = None, place: str = "") -> FeedError:
         """The error that ended the last ``decode``, to be raised.
@@ -339,10 +304,4 @@ class ItchDecoder:
             "skipped_bad_field": state.skipped_bad_field,
             "skipped_bytes": state.skipped_bytes,
         }
-        counts.update({f"type_{chr(i)}": n for i, n in enumerate(state.counts) if n})
-        return counts
-
-
-def letter_of(byte: int) -> str:
-    """A byte as messages show it."""
-    return repr(chr(byte)) if 0x20 <= byte <= 0x7E else f"0x{byte:02x}"
+        return counts | self._types("type_{:c}")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Final
-
-import numpy.typing as npt
+from typing import Any, ClassVar, Final
 
 from strand.binding import ffi, lib
-from strand.binding.decoding import decode
-from strand.binding.gate import Code, fault_error, made, refusal
+from strand.binding.decoding import Decoder
+from strand.binding.gate import fault_error, made
 from strand.binding.itch import ItchDecoder
 from strand.binding.memory import owned
 from strand.errors import FeedError
@@ -23,16 +21,6 @@ MAX_RECORD: Final[int] = lib.SD_PCAP_MAX_RECORD
 MAX_HELD: Final[int] = lib.SD_PCAP_HELD - 1
 
 _SESSION_BYTES: Final[int] = lib.SD_PCAP_SESSION_BYTES
-_FOREVER: Final = (1 << 64) - 1
-_REASONS: Final = {
-    lib.SD_PCAP_FAULT_TRUNCATED: "cut record",
-    lib.SD_PCAP_FAULT_RECORD: "bad record",
-    lib.SD_PCAP_FAULT_LINK: "unknown link",
-    lib.SD_PCAP_FAULT_SNAPPED: "snapped packet",
-    lib.SD_PCAP_FAULT_MOLD: "not MoldUDP64",
-    lib.SD_PCAP_FAULT_SESSION: "other session",
-    lib.SD_PCAP_FAULT_MESSAGE: "bad length",
-}
 _COUNTS: Final = (
     "records",
     "other_packets",
@@ -50,8 +38,19 @@ _COUNTS: Final = (
 )
 
 
-class PcapDecoder:
+class PcapDecoder(Decoder):
     """One capture's decoder, over an ITCH decoder that is told the messages. Not for two threads at once."""
+
+    function: ClassVar = ffi.addressof(lib, "sd_pcap_decode")
+    reasons: ClassVar = {
+        lib.SD_PCAP_FAULT_TRUNCATED: "cut record",
+        lib.SD_PCAP_FAULT_RECORD: "bad record",
+        lib.SD_PCAP_FAULT_LINK: "unknown link",
+        lib.SD_PCAP_FAULT_SNAPPED: "snapped packet",
+        lib.SD_PCAP_FAULT_MOLD: "not MoldUDP64",
+        lib.SD_PCAP_FAULT_SESSION: "other session",
+        lib.SD_PCAP_FAULT_MESSAGE: "bad length",
+    }
 
     def __init__(
         self,
@@ -73,7 +72,7 @@ class PcapDecoder:
         before ``end_ns``."""
         self.itch = itch
         state = made(lib.sd_pcap_new(itch.state, int(skip)), "there is no memory for a capture's decoder")
-        self._state: Any = owned(state, lib.sd_pcap_free)
+        super().__init__(owned(state, lib.sd_pcap_free))
         state.blank_headers = int(blank_headers)
         state.hold = hold
         state.hold_ns = hold_ns
@@ -84,20 +83,12 @@ class PcapDecoder:
             ffi.memmove(state.session, session, _SESSION_BYTES)
             state.session_known = state.session_chosen = 1
         if start_ns is not None or end_ns is not None:
-            state.selective = 1
-            state.start_ns = start_ns or 0
-            state.span_ns = min((_FOREVER + 1 if end_ns is None else end_ns) - state.start_ns, _FOREVER)
+            self._select(start_ns, end_ns)
 
-    def decode(self, data: memoryview, *, last: bool, out: npt.NDArray[Any]) -> tuple[int, int, bool]:
-        """Decodes ``data`` into ``out`` (contiguous, of dtype ``strand.TICK``).
+    _needs = "a packet"
 
-        Returns the ticks made, the bytes consumed, and whether all is well; if not, ``fault`` says what is wrong.
-        The bytes not consumed must lead the next call's ``data``. ``last``: nothing follows ``data``.
-        """
-        made, used, code = decode(lib.sd_pcap_decode, self._state, data, last=last, out=out, decide=self.itch.decide)
-        if code == Code.NO_MEMORY:
-            raise refusal(code, "there is no memory for a packet", MemoryError)
-        return made, used, code == Code.OK
+    def answer(self, passed: memoryview) -> bool:
+        return self.itch.answer(passed)
 
     @property
     def first_ns(self) -> int:
@@ -145,8 +136,7 @@ class PcapDecoder:
 
     def skips(self) -> dict[str, int]:
         """What was passed over since the first byte, by reason, and ``missing messages`` of gaps."""
-        counts = self._state.skips
-        found = {reason: counts[fault] for fault, reason in _REASONS.items() if counts[fault]}
+        found = super().skips()
         for reason, count in self.itch.skips().items():
             found[reason] = found.get(reason, 0) + count
         return found | ({"missing messages": int(self._state.missing)} if self._state.missing else {})
@@ -154,19 +144,18 @@ class PcapDecoder:
     @property
     def has_samples(self) -> bool:
         """Whether ``skip_samples`` has something to give."""
-        return bool(self._state.sampled) or self.itch.has_samples
+        return super().has_samples or self.itch.has_samples
 
-    def skip_samples(self) -> list[tuple[str, int, str]]:
-        """Reason, offset of the record and text of what was passed over or missing since the last call; not all of it
-        where that was much."""
-        state = self._state
-        found = [state.samples[i] for i in range(state.sampled)]
-        state.sampled = 0
+    def skip_samples(self) -> list[tuple[str, dict[str, Any]]]:
+        """As ``Decoder.skip_samples``, with the offset of the record, and of what is missing too."""
         gap = "{0.value} from message {0.sequence} on"
         other = "message {0.sequence}, value {0.value}"
         samples = [
-            (_REASONS.get(at.fault, "missing messages"), at.offset, (other if at.fault else gap).format(at))
-            for at in found
+            (
+                self.reasons.get(at.fault, "missing messages"),
+                {"offset": at.offset, "text": (other if at.fault else gap).format(at)},
+            )
+            for at in self._take_samples()
         ]
         return samples + self.itch.skip_samples()
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from strand.binding import ffi, lib
-from strand.binding.decoding import decode
-from strand.binding.gate import Code, fault_error, made, refusal
-from strand.binding.itch import NAME_BYTES, NO_NAME, Keeps, letter_of
+from strand.binding.decoding import NAME_BYTES, NO_NAME, Decoder, Keeps, letter_of
+from strand.binding.gate import fault_error, made
 from strand.binding.memory import owned
 from strand.errors import FeedError
 
@@ -40,15 +38,7 @@ BROKEN_TRADE: Final[int] = lib.SD_PITCH_BROKEN_TRADE
 AUCTION_SUMMARY: Final[int] = lib.SD_PITCH_AUCTION_SUMMARY
 AUCTION: Final[int] = lib.SD_PITCH_AUCTION
 
-_SYMBOL_BYTES: Final[int] = lib.SD_PITCH_SYMBOL_BYTES
-_FOREVER: Final = (1 << 64) - 1
-_REASONS: Final = {
-    lib.SD_PITCH_FAULT_TRUNCATED: "cut line",
-    lib.SD_PITCH_FAULT_UNKNOWN_TYPE: "unknown type",
-    lib.SD_PITCH_FAULT_LENGTH: "bad length",
-    lib.SD_PITCH_FAULT_FIELD: "bad field",
-    lib.SD_PITCH_FAULT_SYMBOLS: "too many symbols",
-}
+assert NAME_BYTES == lib.SD_PITCH_SYMBOL_BYTES
 
 
 def message_length(type_byte: int) -> int:
@@ -56,8 +46,17 @@ def message_length(type_byte: int) -> int:
     return int(lib.sd_pitch_length(type_byte))
 
 
-class PitchDecoder:
+class PitchDecoder(Decoder):
     """One stream's decoder. Not for two threads at once."""
+
+    function: ClassVar = ffi.addressof(lib, "sd_pitch_decode")
+    reasons: ClassVar = {
+        lib.SD_PITCH_FAULT_TRUNCATED: "cut line",
+        lib.SD_PITCH_FAULT_UNKNOWN_TYPE: "unknown type",
+        lib.SD_PITCH_FAULT_LENGTH: "bad length",
+        lib.SD_PITCH_FAULT_FIELD: "bad field",
+        lib.SD_PITCH_FAULT_SYMBOLS: "too many symbols",
+    }
 
     def __init__(
         self,
@@ -70,34 +69,23 @@ class PitchDecoder:
     ) -> None:
         """``keeps``: makes ticks only of the symbols it says, from ``start_ns`` to before ``end_ns``."""
         state = made(lib.sd_pitch_new(midnight_ns, int(skip)), "there is no memory for a PITCH decoder")
-        self._state: Any = owned(state, lib.sd_pitch_free)
+        super().__init__(owned(state, lib.sd_pitch_free))
         self._keeps = keeps
         if keeps is not None:
-            state.selective = 1
+            self._select(start_ns, end_ns)
             state.wanted[0] = int(keeps(NO_NAME)[0])
-            state.start_ns = start_ns or 0
-            state.span_ns = min((_FOREVER + 1 if end_ns is None else end_ns) - state.start_ns, _FOREVER)
 
-    def decode(self, data: memoryview, *, last: bool, out: npt.NDArray[Any]) -> tuple[int, int, bool]:
-        """Decodes ``data`` into ``out`` (contiguous, of dtype ``strand.TICK``).
+    @property
+    def _needs(self) -> str:
+        return f"more than {self._state.live_orders} live orders"
 
-        Returns the ticks made, the bytes consumed, and whether all is well; if not, ``fault`` says what is wrong.
-        The bytes not consumed must lead the next call's ``data``. ``last``: nothing follows ``data``.
-        """
-        made, used, code = decode(lib.sd_pitch_decode, self._state, data, last=last, out=out, decide=self._decide)
-        if code == Code.NO_MEMORY:
-            orders = self._state.live_orders
-            raise refusal(code, f"there is no memory for more than {orders} live orders", MemoryError)
-        return made, used, code == Code.OK
-
-    def _decide(self) -> None:
+    def answer(self, passed: memoryview) -> bool:  # noqa: ARG002 - the name is known
         """Judges the symbol that the decoder has just met."""
         assert self._keeps is not None
         state = self._state
-        state.wanted[state.asked] = int(self._keeps(self._name(state.asked))[0])
-
-    def _name(self, index: int) -> npt.NDArray[np.bytes_]:
-        return np.array([bytes(ffi.buffer(self._state.symbols[index]))], f"S{NAME_BYTES}")
+        name = np.array([bytes(ffi.buffer(state.symbols[state.asked]))], f"S{NAME_BYTES}")
+        state.wanted[state.asked] = int(self._keeps(name)[0])
+        return True
 
     def fault(self, path: str | Path) -> FeedError:
         """The error that ended the last ``decode``, to be raised."""
@@ -127,23 +115,11 @@ class PitchDecoder:
             advice=": the file is damaged or not PITCH; on_error='skip' goes on",
         )
 
-    def skips(self) -> dict[str, int]:
-        """Lines passed over since the first byte, by reason."""
-        counts = self._state.skips
-        return {reason: counts[fault] for fault, reason in _REASONS.items() if counts[fault]}
-
-    @property
-    def has_samples(self) -> bool:
-        """Whether ``skip_samples`` has something to give."""
-        return bool(self._state.sampled)
-
-    def skip_samples(self) -> list[tuple[str, int, int, str]]:
-        """Reason, offset, line and text of what was passed over since the last call; not all of it where that was
-        much."""
-        state = self._state
-        found = [state.samples[i] for i in range(state.sampled)]
-        state.sampled = 0
-        return [(_REASONS[at.fault], at.offset, at.line, f"type {letter_of(at.type)}") for at in found]
+    def skip_samples(self) -> list[tuple[str, dict[str, Any]]]:
+        return [
+            (self.reasons[at.fault], {"offset": at.offset, "line": at.line, "text": f"type {letter_of(at.type)}"})
+            for at in self._take_samples()
+        ]
 
     @property
     def symbol_count(self) -> int:
@@ -153,7 +129,7 @@ class PitchDecoder:
     def symbols(self) -> list[str]:
         """Names by index; the first is ``""``."""
         count = self.symbol_count
-        names = np.frombuffer(ffi.buffer(self._state.symbols, count * _SYMBOL_BYTES), f"S{_SYMBOL_BYTES}")
+        names = np.frombuffer(ffi.buffer(self._state.symbols, count * NAME_BYTES), f"S{NAME_BYTES}")
         return [name.decode("ascii").rstrip(" ") for name in names.tolist()]
 
     def statistics(self) -> dict[str, int]:
@@ -170,5 +146,4 @@ class PitchDecoder:
             "unknown_orders": state.unknown_orders,
             "live_orders": state.live_orders,
         }
-        counts.update({f"type_{chr(i)}": n for i, n in enumerate(state.counts) if n})
-        return counts
+        return counts | self._types("type_{:c}")

@@ -8,7 +8,7 @@ import click
 import numpy as np
 
 from strand import feeds
-from strand.binding.tally import tally
+from strand.binding.tick_counts import count_by_symbol
 from strand.command.parameters import progress, show
 from strand.command.reading import Reads, reading
 from strand.errors import FeedError, UnknownSymbolError
@@ -44,7 +44,7 @@ def info(files: tuple[str, ...], reads: Reads, as_json: bool) -> None:
                 for batch in feed.batches():
                     if limit is not None:
                         batch = batch[: limit - total]
-                    tally(batch, counts)
+                    count_by_symbol(batch, counts)
                     times = batch["ts_recv"]
                     first_ns = int(times.min()) if first_ns is None else min(first_ns, int(times.min()))
                     last_ns = int(times.max()) if last_ns is None else max(last_ns, int(times.max()))

@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from strand.binding.engine import Engine
 from strand.binding.engine_words import StrandInspection
-from strand.binding.tally import Seen
+from strand.binding.feeder import Feeder
+from strand.binding.tick_counts import Seen
 from strand.dispatch.base import RunBase
 from strand.dispatch.calls import CallFuture, Calls
 from strand.dispatch.configuration import RENAMED, engine_config, symbol_counts, worker_cores
 from strand.dispatch.control import Control
 from strand.dispatch.description import ShownNames, described
-from strand.dispatch.flow import Flow
 from strand.dispatch.grouping import StrandsLike
 from strand.dispatch.lifecycle import Lifecycle
 from strand.dispatch.policies import Fifo, Policy
@@ -269,8 +269,8 @@ class Dispatcher(RunBase):
         """
         return self._publishers.publish(records, timeout_s)
 
-    def _flow(self, counts: npt.NDArray[np.int64], seen: Seen, limit: int | None) -> Flow:
-        return self._publishers.flow(counts, seen, limit)
+    def _feeder(self, counts: npt.NDArray[np.int64], seen: Seen, limit: int | None) -> Feeder:
+        return self._publishers.feeder(counts, seen, limit)
 
     def drain(self, timeout_s: float | None = None) -> bool:
         """Waits until everything published has been handled, but for paused and quarantined strands, and helps with it.

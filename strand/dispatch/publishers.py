@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine import HeldParticipant
+from strand.binding.feeder import Feeder
 from strand.binding.gate import NOT_STARTED, Code, publish_error
-from strand.binding.tally import Seen
+from strand.binding.tick_counts import Seen
 from strand.clock import Deadline
-from strand.dispatch.flow import Flow
 from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.dispatch.records import RecordReader
@@ -97,14 +97,14 @@ class Publishers:
             return len(array)
         raise self._error(code, array, self._engine.rejected(participant, nested=True))
 
-    def flow(self, counts: npt.NDArray[np.int64], seen: Seen, limit: int | None) -> Flow:
+    def feeder(self, counts: npt.NDArray[np.int64], seen: Seen, limit: int | None) -> Feeder:
         """What a feed's decoder can publish through as it decodes, once a batch has told which symbols are busy: for
         ``replay``. ``counts``: of ticks by symbol, shape (n_symbols,), and ``seen``, added to; ``limit``: ticks to
         end after."""
-        return Flow(self._flow_on, counts, seen, limit)
+        return Feeder(self._step, counts, seen, limit)
 
-    def _flow_on(self, flow: Flow, flush: bool) -> None:
-        """Lets a flow decode and publish, until time is over and nothing half published."""
+    def _step(self, feeder: Feeder, flush: bool) -> None:
+        """Lets a feeder decode and publish, until time is over and nothing half published."""
         if self._state.closing:
             raise self._state.stopped_error()
         me, held = threading.get_ident(), self._participant()
@@ -112,9 +112,9 @@ class Publishers:
             self._inside.threads.append(me)
             participant = _enter(held, Deadline(None))
             assert participant is not None
-            code = self._engine.flow(participant, flow, flush=flush, slice_ns=SLICE_NS)
-            while code == Code.AGAIN and flow.is_open:
-                code = self._engine.flow(participant, flow, flush=flush, slice_ns=SLICE_NS)
+            code = self._engine.step(participant, feeder, flush=flush, slice_ns=SLICE_NS)
+            while code == Code.AGAIN and feeder.is_open:
+                code = self._engine.step(participant, feeder, flush=flush, slice_ns=SLICE_NS)
             rejected = NONE if code in (Code.OK, Code.AGAIN) else self._engine.rejected(participant)
         finally:
             try:
@@ -122,7 +122,7 @@ class Publishers:
             finally:
                 self._inside.threads.remove(me)
         if code not in (Code.OK, Code.AGAIN):
-            raise self._error(code, flow.held, rejected)
+            raise self._error(code, feeder.held, rejected)
 
     def drain(self, timeout_s: float | None) -> bool:
         """See ``Dispatcher.drain``."""

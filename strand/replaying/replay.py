@@ -153,7 +153,7 @@ def replay(
             pieces = run.pieces(chain(first, batches))
             run.publish(
                 pieces if pacer is None else pacer.paced(pieces),
-                flowing=batches if pacer is None and position == 0 and run.may_flow else None,
+                fed=batches if pacer is None and position == 0 and run.may_feed else None,
                 limit=limit,
                 progress=progress,
                 hold_interrupt=pacer is not None or bool(out) or watch is not None,

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.tally import tally
+from strand.binding.tick_counts import count_by_symbol
 from strand.dispatch.calls import SymbolView
 from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import BackpressureError, ConfigurationError, QuarantinedError
@@ -76,7 +76,7 @@ class RowSampler:
         if self._position >= self._choose_at and len(batch):
             # Who is busiest changes less and less.
             counts = by_symbol.copy()
-            tally(batch, counts)
+            count_by_symbol(batch, counts)
             self._choose(counts, names)
             self._choose_at = self._position + max(len(batch), self._position // 2)
         at = 0

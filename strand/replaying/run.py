@@ -10,9 +10,9 @@ from functools import partial
 
 import numpy as np
 
-from strand.binding.tally import Seen, tally
+from strand.binding.feeder import Feeder
+from strand.binding.tick_counts import Seen, count_by_symbol
 from strand.dispatch.dispatcher import Dispatcher
-from strand.dispatch.flow import Flow
 from strand.errors import ConfigurationError, FeedError, RecordTypeError
 from strand.feeds import Feed, FeedInfo, TickBatch
 from strand.feeds.formats.decoded import DecodedFeed
@@ -53,7 +53,6 @@ class Run:
         self._sampler = sampler
         self._days = days
         self._uncounted: TickBatch = _NOTHING
-        self.ticks = 0
         self.by_symbol = np.zeros(feed.max_symbols, dtype=np.int64)
         self.seen = Seen()
         self.unpriced = np.zeros(feed.max_symbols, dtype=np.int64)
@@ -68,12 +67,17 @@ class Run:
         return self._recorder.cut(self._days.cut(self._named(batches), self.by_symbol))
 
     @property
-    def may_flow(self) -> bool:
+    def ticks(self) -> int:
+        """How many have been published, and counted: C counts them by symbol too in the same call, which an interrupt
+        comes before or after."""
+        return self.seen.ticks
+
+    @property
+    def may_feed(self) -> bool:
         """Whether the feed's decoder may publish as it decodes: batches are its own, and nobody wants to see them."""
         return (
             isinstance(self._feed, DecodedFeed)
-            and self._feed.flows
-            and "batches" not in vars(self._feed)
+            and self._feed.takes_feeder
             and not len(self._dispatcher.outputs)
             and type(self._recorder) is NoRecorder
             and not self._days.on
@@ -85,28 +89,28 @@ class Run:
         self,
         pieces: Iterator[TickBatch],
         *,
-        flowing: Timed | None,
+        fed: Timed | None,
         limit: int | None,
         progress: Callable[[int], None] | None,
         hold_interrupt: bool,
     ) -> None:
         """Publishes up to ``limit`` ticks, and has all of them handled. A feed's fault ends it, and with
-        ``hold_interrupt`` a KeyboardInterrupt: ``ended_by``. ``flowing``: the feed's own batches, of which all after
+        ``hold_interrupt`` a KeyboardInterrupt: ``ended_by``. ``fed``: the feed's own batches, of which all after
         the first are published as they are decoded."""
         try:
             for batch in pieces:
                 self._uncounted = chosen = batch if limit is None else batch[: limit - self.ticks]
                 for part in self._sampler.parts(chosen, self.by_symbol, self._feed.symbols):
                     self._dispatcher.publish(part)
-                self._count(chosen)
+                count_by_symbol(chosen, self.by_symbol, self.seen)
                 self._uncounted = _NOTHING
                 self._recorder.published(chosen, self.by_symbol)
                 if progress is not None:
                     progress(self.ticks)
                 if self.ticks == limit:
                     break
-                if flowing is not None:
-                    self._flow(flowing, limit, progress)
+                if fed is not None:
+                    self._feed_from(fed, limit, progress)
                     break
         except FeedError as error:
             self.ended_by = error
@@ -119,24 +123,22 @@ class Run:
             # It may have come when a batch was in, and not yet counted.
             more = self._dispatcher.statistics().accepted - self.ticks
             if 0 < more <= len(self._uncounted):
-                self._count(self._uncounted[:more])
+                count_by_symbol(self._uncounted[:more], self.by_symbol, self.seen)
 
-    def _flow(self, batches: Timed, limit: int | None, progress: Callable[[int], None] | None) -> None:
+    def _feed_from(self, batches: Timed, limit: int | None, progress: Callable[[int], None] | None) -> None:
         assert isinstance(self._dispatcher, Dispatcher)
         assert isinstance(self._sampler, Sampler)
-        before = self.ticks
-        flow = self._dispatcher._flow(self.by_symbol, self.seen, None if limit is None else limit - before)
-        self._sampler.follow(lambda: flow.feed_ns)
+        left = None if limit is None else limit - self.ticks
+        feeder = self._dispatcher._feeder(self.by_symbol, self.seen, left)
+        self._sampler.follow(lambda: feeder.feed_ns)
         try:
-            for _ in batches.flow(flow):
-                self.ticks = before + flow.published
+            for _ in batches.feed(feeder):
                 if progress is not None:
                     progress(self.ticks)
                 if self.ticks == limit:
                     break
         finally:
-            self.ticks = before + flow.published
-            self._uncounted = flow.held
+            self._uncounted = feeder.held
 
     def end(self) -> None:
         """All that was published has been handled: to be called before the dispatcher stops."""
@@ -183,10 +185,6 @@ class Run:
             _digests=partial(output_digests, outputs),
         )
 
-    def _count(self, ticks: TickBatch) -> None:
-        tally(ticks, self.by_symbol, self.seen)
-        self.ticks += len(ticks)
-
     def _named(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
         known = -1
         for batch in batches:
@@ -228,20 +226,20 @@ class Timed(Iterator[TickBatch]):
             raise RecordTypeError(f"batches: the feed gives {what}, and not arrays of strand.TICK")
         return named(batch)
 
-    def flow(self, flow: Flow) -> Iterator[None]:
-        """Lets a flow take what is left, and comes back now and then."""
+    def feed(self, feeder: Feeder) -> Iterator[None]:
+        """Lets a feeder take what is left, and comes back now and then."""
         assert isinstance(self._batches, Generator)
-        sent: Flow | None = flow
+        sent: Feeder | None = feeder
         while True:
-            start, published_s = time.perf_counter(), flow.publishing_s
+            start, published_s = time.perf_counter(), feeder.publishing_s
             try:
                 batch = self._batches.send(sent)
             except StopIteration:
                 return
             finally:
-                self.spent_s += time.perf_counter() - start - (flow.publishing_s - published_s)
+                self.spent_s += time.perf_counter() - start - (feeder.publishing_s - published_s)
             if len(batch):
-                raise RecordTypeError(f"batches: {len(batch)} ticks came past the flow that was to take them")
+                raise RecordTypeError(f"batches: {len(batch)} ticks came past the feeder that was to take them")
             sent = None
             yield
 

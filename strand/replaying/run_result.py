@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.tally import TickCounts
+from strand.binding.tick_counts import TickCounts
 from strand.feeds import FeedInfo
 from strand.feeds.skipped import Skipped
 from strand.output.books import Books

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from strand.units import NO_SIZE_UNIT
 
 if TYPE_CHECKING:
-    from strand.binding.tally import TickCounts
+    from strand.binding.tick_counts import TickCounts
     from strand.feeds import FeedInfo
     from strand.output.rows import Rows
     from strand.replaying.days import Day

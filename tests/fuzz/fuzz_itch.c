@@ -29,13 +29,14 @@ static outcome take(sd_itch *itch, const uint8_t *stream, size_t size, size_t ch
     uint8_t *window = malloc(len ? len : 1);
     sd_tick *ticks = malloc(capacity * sizeof *ticks);
     if (len) memcpy(window, stream + begin, len);
-    result.code = sd_itch_decode(itch, window, len, end == size, ticks, capacity);
+    const sd_decoded did = sd_itch_decode(itch, window, len, end == size, ticks, capacity);
     itch->sampled = 0;
-    REQUIRE(itch->made <= capacity && itch->consumed <= len);
-    REQUIRE(result.ticks + itch->made <= MAX_TICKS);
-    memcpy(all + result.ticks, ticks, itch->made * sizeof *ticks);
-    result.ticks += itch->made;
-    begin += itch->consumed;
+    result.code = did.code;
+    REQUIRE(did.made <= capacity && did.consumed <= len);
+    REQUIRE(result.ticks + did.made <= MAX_TICKS);
+    memcpy(all + result.ticks, ticks, did.made * sizeof *ticks);
+    result.ticks += did.made;
+    begin += did.consumed;
     free(ticks);
     free(window);
     REQUIRE(itch->offset == begin);
@@ -52,7 +53,7 @@ static outcome take(sd_itch *itch, const uint8_t *stream, size_t size, size_t ch
       REQUIRE(itch->fault != SD_ITCH_FAULT_NONE && itch->fault_offset == begin);
       return result;
     }
-    if (itch->made == capacity) continue;
+    if (did.made == capacity) continue;
     if (end == size) {
       REQUIRE(begin == size);
       return result;
@@ -75,7 +76,6 @@ static void restart(sd_itch *itch, uint32_t skip, uint8_t *wanted, uint8_t *attr
 
 /* What differs although nothing does: the caller's memory, and the last call's. */
 static void forget_call(sd_itch *itch) {
-  itch->made = itch->consumed = 0;
   itch->wanted = itch->attributes = NULL;
   memset(itch->samples, 0, sizeof itch->samples);
 }

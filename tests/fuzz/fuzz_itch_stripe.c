@@ -10,6 +10,7 @@
 #define SD_ITCH_HITS 3
 #include "codec/itch/skim.c"
 
+#include "codec/itch/itch.h"
 #include "codec/itch/stripe.h"
 
 #include <sys/mman.h>
@@ -35,8 +36,9 @@ static void restart(sd_itch *itch, uint32_t how, uint8_t *mine) {
 static int in_turn(sd_itch *itch, const uint8_t *stream, size_t end, int last, sd_tick *all) {
   for (;;) {
     REQUIRE(itch->offset <= end);
-    int code = sd_itch_decode(itch, stream + itch->offset, end - itch->offset, last, all + itch->ticks,
-                              MAX_TICKS - itch->ticks);
+    const int code = sd_itch_decode(itch, stream + itch->offset, end - itch->offset, last, all + itch->ticks,
+                                    MAX_TICKS - itch->ticks)
+                         .code;
     itch->sampled = 0;
     if (code != SD_AGAIN) return code;
     for (uint32_t i = 0; i < itch->symbol_count; i++)
@@ -92,7 +94,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   REQUIRE(found == code && striped.ticks == whole.ticks && striped.offset == whole.offset);
   REQUIRE(memcmp(whole_ticks, striped_ticks, whole.ticks * sizeof(sd_tick)) == 0);
   REQUIRE(memcmp(wanted[0], wanted[1], SD_ITCH_LOCATES) == 0);
-  whole.made = striped.made = whole.consumed = striped.consumed = 0;
   whole.wanted = striped.wanted = NULL;
   memset(whole.samples, 0, sizeof whole.samples);
   memset(striped.samples, 0, sizeof striped.samples);

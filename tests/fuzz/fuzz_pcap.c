@@ -25,13 +25,14 @@ static outcome take(sd_pcap *pcap, const uint8_t *stream, size_t size, size_t ch
     uint8_t *window = malloc(len ? len : 1);
     sd_tick *ticks = malloc(capacity * sizeof *ticks);
     if (len) memcpy(window, stream + begin, len);
-    result.code = sd_pcap_decode(pcap, window, len, end == size, ticks, capacity);
+    const sd_decoded did = sd_pcap_decode(pcap, window, len, end == size, ticks, capacity);
     pcap->sampled = pcap->itch->sampled = 0;
-    REQUIRE(pcap->made <= capacity && pcap->consumed <= len);
-    REQUIRE(result.ticks + pcap->made <= MAX_TICKS);
-    memcpy(all + result.ticks, ticks, pcap->made * sizeof *ticks);
-    result.ticks += pcap->made;
-    begin += pcap->consumed;
+    result.code = did.code;
+    REQUIRE(did.made <= capacity && did.consumed <= len);
+    REQUIRE(result.ticks + did.made <= MAX_TICKS);
+    memcpy(all + result.ticks, ticks, did.made * sizeof *ticks);
+    result.ticks += did.made;
+    begin += did.consumed;
     free(ticks);
     free(window);
     REQUIRE(pcap->offset == begin);
@@ -40,7 +41,7 @@ static outcome take(sd_pcap *pcap, const uint8_t *stream, size_t size, size_t ch
       REQUIRE(result.code == SD_E_FORMAT || result.code == SD_E_TRUNCATED);
       return result;
     }
-    if (pcap->made == capacity) continue;
+    if (did.made == capacity) continue;
     if (end == size) {
       REQUIRE(begin == size);
       return result;

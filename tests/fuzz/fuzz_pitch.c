@@ -25,13 +25,14 @@ static outcome take(sd_pitch *pitch, const uint8_t *stream, size_t size, size_t 
     uint8_t *window = malloc(len ? len : 1);
     sd_tick *ticks = malloc(capacity * sizeof *ticks);
     if (len) memcpy(window, stream + begin, len);
-    result.code = sd_pitch_decode(pitch, window, len, end == size, ticks, capacity);
+    const sd_decoded did = sd_pitch_decode(pitch, window, len, end == size, ticks, capacity);
     pitch->sampled = 0;
-    REQUIRE(pitch->made <= capacity && pitch->consumed <= len);
-    REQUIRE(result.ticks + pitch->made <= MAX_TICKS);
-    memcpy(all + result.ticks, ticks, pitch->made * sizeof *ticks);
-    result.ticks += pitch->made;
-    begin += pitch->consumed;
+    result.code = did.code;
+    REQUIRE(did.made <= capacity && did.consumed <= len);
+    REQUIRE(result.ticks + did.made <= MAX_TICKS);
+    memcpy(all + result.ticks, ticks, did.made * sizeof *ticks);
+    result.ticks += did.made;
+    begin += did.consumed;
     free(ticks);
     free(window);
     REQUIRE(pitch->offset == begin && pitch->symbol_count <= SD_PITCH_SYMBOLS);
@@ -45,7 +46,7 @@ static outcome take(sd_pitch *pitch, const uint8_t *stream, size_t size, size_t 
       REQUIRE(result.code == SD_E_FORMAT || result.code == SD_E_TRUNCATED);
       return result;
     }
-    if (pitch->made == capacity) continue;
+    if (did.made == capacity) continue;
     if (end == size) {
       REQUIRE(begin == size);
       return result;

@@ -77,7 +77,8 @@ static int take_any(sd_dbn *dbn, const uint8_t *p, uint64_t left, int last, sd_t
   uint8_t fault = find_fault(dbn, p, &value);
   if (fault != SD_DBN_FAULT_NONE) {
     if (!dbn->skip) return stop(dbn, fault, p, left, value);
-    if (dbn->skipped[fault]++ == 0) dbn->first_skipped[fault] = dbn->offset;
+    if (dbn->skips[fault]++ == 0) dbn->first_skips[fault] = dbn->offset;
+    dbn->sampled = 1;
     *used = size;
     return SD_OK;
   }
@@ -134,22 +135,20 @@ static const uint8_t *take_mbo(sd_dbn *dbn, const uint8_t *p, const uint8_t *end
   return p;
 }
 
-int sd_dbn_decode(sd_dbn *dbn, const uint8_t *buf, uint64_t len, int last, sd_tick *ticks, uint64_t capacity) {
-  const uint8_t *p = buf;
-  const uint8_t *end = buf + len;
-  sd_tick *tick = ticks;
-  const sd_tick *full = ticks + capacity - (SD_DBN_MAX_TICKS - 1); /* from here on there is no room for any record */
+sd_decoded sd_dbn_decode(void *self, const uint8_t *at, uint64_t left, int last, sd_tick *out, uint64_t capacity) {
+  sd_dbn *dbn = self;
+  if (capacity < SD_DBN_MAX_TICKS) return (sd_decoded){.sampled = dbn->sampled};
+  const uint8_t *p = at;
+  const uint8_t *end = at + left;
+  sd_tick *tick = out;
+  const sd_tick *full = out + capacity - (SD_DBN_MAX_TICKS - 1); /* from here on there is no room for any record */
   int code = SD_OK;
   dbn->fault = SD_DBN_FAULT_NONE;
-  dbn->full = 0;
   for (;;) {
     uint64_t used;
     uint64_t made;
     p = take_mbo(dbn, p, end, &tick, full);
-    if (tick >= full) {
-      dbn->full = 1;
-      break;
-    }
+    if (tick >= full) break;
     code = take_any(dbn, p, (uint64_t)(end - p), last, tick, &used, &made);
     if (code != SD_OK) break;
     uint8_t type = p[1];
@@ -166,10 +165,10 @@ int sd_dbn_decode(sd_dbn *dbn, const uint8_t *buf, uint64_t len, int last, sd_ti
     }
   }
   if (code == SD_AGAIN && dbn->fault == SD_DBN_FAULT_NONE) code = SD_OK;
-  dbn->made = (uint64_t)(tick - ticks);
-  dbn->consumed = (uint64_t)(p - buf);
-  dbn->ticks += dbn->made;
-  return code;
+  const sd_decoded did = {
+      .made = (uint64_t)(tick - out), .consumed = (uint64_t)(p - at), .code = code, .sampled = dbn->sampled};
+  dbn->ticks += did.made;
+  return did;
 }
 
 void sd_dbn_init(sd_dbn *dbn, uint32_t version, sd_dbn_instruments *instruments) {

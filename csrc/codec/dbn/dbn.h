@@ -41,13 +41,8 @@
 /* Ready for the first record of a stream. Borrows `instruments`. */
 void sd_dbn_init(sd_dbn *dbn, uint32_t version, sd_dbn_instruments *instruments);
 
-/* Takes whole records from buf until it holds none, fewer than SD_DBN_MAX_TICKS of `capacity` are left, or something
- * ends the call. Sets dbn->made and dbn->consumed; what is not consumed must lead the next
- * call's buf. `last` says that nothing follows buf. `capacity` is at least SD_DBN_MAX_TICKS.
- *
- * SD_OK; SD_AGAIN for SD_DBN_STOP_*; SD_E_TRUNCATED or SD_E_FORMAT for a fault, with dbn->fault_* filled. The ticks of
- * all records before are in `ticks`, whatever the code. When dbn->full
- * is set, it ended for want of room: call again with the rest. */
-int sd_dbn_decode(sd_dbn *dbn, const uint8_t *buf, uint64_t len, int last, sd_tick *ticks, uint64_t capacity);
+/* The decoder: `self` is an sd_dbn, and a record makes SD_DBN_MAX_TICKS ticks at most. SD_AGAIN: SD_DBN_STOP_* is to be answered.
+ * That and a fault fill dbn->fault_*. */
+sd_decode sd_dbn_decode;
 
 #endif

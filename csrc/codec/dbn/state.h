@@ -3,14 +3,14 @@
 #define SD_CODEC_DBN_STATE_H
 
 #include "codec/dbn/instruments.h"
-#include "sd_error.h"
-#include "sd_tick.h"
+#include "codec/decoder.h"
 
 enum {
   SD_DBN_MAX_RECORD = 255 * 4, /* the length is a byte, in words */
   SD_DBN_MAX_TICKS = 11,       /* of one record: ten levels and a trade */
   SD_DBN_LEVELS = 10,
-  SD_DBN_HEADER = 16
+  SD_DBN_HEADER = 16,
+  SD_DBN_FAULTS = 9
 };
 
 /* Field `flags` of STATUS ticks and of bars. */
@@ -25,7 +25,7 @@ enum {
 /* Flags of records with prices that cast doubt on them. */
 enum { SD_DBN_MAYBE_BAD_BOOK = 0x04, SD_DBN_BAD_TS_RECV = 0x08, SD_DBN_SNAPSHOT = 0x20 };
 
-/* Why a call ended: a fault, or something the caller has to see to before the next one. */
+/* Why a call ended: a fault, or a question that the caller has to answer before the next one. */
 enum {
   SD_DBN_FAULT_NONE = 0,
   SD_DBN_FAULT_TRUNCATED = 1,    /* the input ends inside a record */
@@ -56,11 +56,7 @@ typedef struct sd_dbn {
   uint64_t ticks;        /* made */
   uint64_t not_selected; /* ticks, or records of unwanted instruments, passed over */
 
-  /* The last call. */
-  uint64_t made;     /* ticks */
-  uint64_t consumed; /* bytes of buf */
-
-  /* What ended it. */
+  /* What ended the last call. */
   uint64_t fault_offset; /* of the record, in bytes from the first record */
   uint64_t fault_time;   /* the record's index time, which says whose day it is */
   uint32_t fault_instrument;
@@ -68,14 +64,14 @@ typedef struct sd_dbn {
   uint8_t fault;         /* SD_DBN_FAULT_* or SD_DBN_STOP_* */
   uint8_t fault_type;
   uint8_t fault_value; /* the offending byte, where there is one */
-  uint8_t full;        /* nothing but room was missing */
-  uint8_t pad[4];
+  uint8_t pad;
+  uint32_t sampled; /* records were passed over; the caller, having looked at them, sets it to 0 */
 
-  uint64_t counts[256];       /* records by type, those skipped left out */
-  uint64_t skipped[256];      /* records passed over, by SD_DBN_FAULT_* */
-  uint64_t first_skipped[16]; /* offset of the first one of each */
-  uint64_t doubtful_books;    /* records that ticks were made of, with the flag SD_DBN_MAYBE_BAD_BOOK, ... */
-  uint64_t doubtful_times;    /* ... with SD_DBN_BAD_TS_RECV; every record of a snapshot has it, and none counts */
+  uint64_t counts[256];                /* records by type, those skipped left out */
+  uint64_t skips[SD_DBN_FAULTS];       /* records passed over, by SD_DBN_FAULT_* */
+  uint64_t first_skips[SD_DBN_FAULTS]; /* offset of the first one of each */
+  uint64_t doubtful_books;             /* records that ticks were made of, with the flag SD_DBN_MAYBE_BAD_BOOK, ... */
+  uint64_t doubtful_times; /* ... with SD_DBN_BAD_TS_RECV; every record of a snapshot has it, and none counts */
 } sd_dbn;
 
 #endif

@@ -261,11 +261,12 @@ static const uint8_t *take_selected(sd_itch *itch, const uint8_t *p, const uint8
   return p;
 }
 
-int sd_itch_decode(sd_itch *itch, const uint8_t *buf, uint64_t len, int last, sd_tick *ticks, uint64_t capacity) {
-  const uint8_t *p = buf;
-  const uint8_t *end = buf + len;
-  sd_tick *tick = ticks;
-  const sd_tick *full = ticks + capacity;
+sd_decoded sd_itch_decode(void *self, const uint8_t *at, uint64_t left, int last, sd_tick *out, uint64_t capacity) {
+  sd_itch *itch = self;
+  const uint8_t *p = at;
+  const uint8_t *end = at + left;
+  sd_tick *tick = out;
+  const sd_tick *full = out + capacity;
   way taken = TAKEN;
   itch->fault = SD_ITCH_FAULT_NONE;
   while (tick != full && (taken == TAKEN || taken == LOST)) {
@@ -297,11 +298,11 @@ int sd_itch_decode(sd_itch *itch, const uint8_t *buf, uint64_t len, int last, sd
     itch->offset += used;
     tick += made;
   }
-  itch->made = (uint64_t)(tick - ticks);
-  itch->consumed = (uint64_t)(p - buf);
-  itch->ticks += itch->made;
-  if (taken == FAULT) return itch->fault == SD_ITCH_FAULT_TRUNCATED ? SD_E_TRUNCATED : SD_E_FORMAT;
-  return taken == ASK ? SD_AGAIN : SD_OK;
+  sd_decoded did = {.made = (uint64_t)(tick - out), .consumed = (uint64_t)(p - at), .sampled = itch->sampled};
+  itch->ticks += did.made;
+  if (taken == FAULT) did.code = itch->fault == SD_ITCH_FAULT_TRUNCATED ? SD_E_TRUNCATED : SD_E_FORMAT;
+  if (taken == ASK) did.code = SD_AGAIN;
+  return did;
 }
 
 void sd_itch_init(sd_itch *itch, uint64_t midnight_ns, uint32_t skip) {

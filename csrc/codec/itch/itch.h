@@ -50,14 +50,9 @@
  * most is never touched. */
 void sd_itch_init(sd_itch *itch, uint64_t midnight_ns, uint32_t skip);
 
-/* Takes whole messages from buf until it holds none, or `capacity` ticks are made. Sets itch->made and
- * itch->consumed; whatever is not consumed must lead the next call's buf. `last` says that nothing follows buf.
- *
- * SD_OK; SD_AGAIN when a message's locate is SD_ITCH_UNDECIDED: decide all that are and call again with the rest;
- * SD_E_TRUNCATED when `last` and buf ends inside a frame; SD_E_FORMAT with itch->fault_* filled. Skipping, only the
- * first two. The ticks of all messages before the fault are in `ticks`, whatever the code. When made == capacity, call
- * again with the rest. */
-int sd_itch_decode(sd_itch *itch, const uint8_t *buf, uint64_t len, int last, sd_tick *ticks, uint64_t capacity);
+/* The decoder: `self` is an sd_itch, and a message makes one tick at most. SD_AGAIN: a message's locate is SD_ITCH_UNDECIDED;
+ * decide all that are. A fault fills itch->fault_*; skipping, there is none. */
+sd_decode sd_itch_decode;
 
 /* Length of a message of this type in bytes, its length field apart; 0 for a type that ITCH 5.0 does not have. */
 uint32_t sd_itch_length(uint8_t type);

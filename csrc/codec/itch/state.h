@@ -2,8 +2,7 @@
 #ifndef SD_CODEC_ITCH_STATE_H
 #define SD_CODEC_ITCH_STATE_H
 
-#include "sd_error.h"
-#include "sd_tick.h"
+#include "codec/decoder.h"
 
 enum {
   SD_ITCH_LOCATES = 65536,   /* a locate is a u16: every instrument_id is below this */
@@ -100,10 +99,7 @@ typedef struct sd_itch {
   uint64_t clear_sequence;        /* its message's */
   uint32_t clear_from;            /* the locate from which clear records are still to be made; 0: none are */
 
-  /* The last call. */
-  uint64_t made;     /* ticks */
-  uint64_t consumed; /* bytes of buf */
-  uint32_t asked;    /* the undecided locate that it ended at, where it returned SD_AGAIN */
+  uint32_t asked; /* the undecided locate that the last call ended at, where it said SD_AGAIN */
 
   /* What was passed over; the caller takes the samples and sets `sampled` to 0. */
   uint32_t sampled;

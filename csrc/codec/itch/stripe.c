@@ -40,10 +40,10 @@ static int is_odd(const sd_itch *own) {
 
 /* Decodes p[0 .. left) and moves on. Returns nonzero where the stripe is not to be used. */
 static int take_some(sd_itch *own, const sd_itch_stripe *stripe, const uint8_t **p, uint64_t *left) {
-  int code = sd_itch_decode(own, *p, *left, 0, stripe->ticks + own->ticks, stripe->capacity - own->ticks);
-  *p += own->consumed;
-  *left -= own->consumed;
-  return code != SD_OK || is_odd(own);
+  const sd_decoded did = sd_itch_decode(own, *p, *left, 0, stripe->ticks + own->ticks, stripe->capacity - own->ticks);
+  *p += did.consumed;
+  *left -= did.consumed;
+  return did.code != SD_OK || is_odd(own);
 }
 
 /* The bytes of the frame at p, 0 where they are not all there or it is none. */

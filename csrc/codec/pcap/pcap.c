@@ -15,7 +15,7 @@ enum { MOLD_HEADER = 20, END_OF_SESSION = 0xFFFF, BLOCK_PREFIX = 2 };
 typedef struct packet {
   uint8_t *blocks;
   uint32_t length;
-  uint32_t room;
+  uint32_t capacity;
   uint32_t at; /* bytes done */
   uint32_t count;
   uint64_t sequence; /* of the message at `at` */
@@ -50,7 +50,7 @@ static way refuse(sd_pcap *pcap, uint32_t fault, uint32_t value, uint64_t offset
 }
 
 /* Messages from the packet under way, as many in a row as are as long as their types, up to `capacity` ticks. */
-static way take_messages(sd_pcap *pcap, sd_tick *ticks, uint64_t capacity) {
+static way take_messages(sd_pcap *pcap, sd_tick *ticks, uint64_t capacity, uint64_t *made) {
   packet *now = &pcap->memory->current;
   sd_itch *itch = pcap->itch;
   uint32_t end = now->at;
@@ -76,32 +76,32 @@ static way take_messages(sd_pcap *pcap, sd_tick *ticks, uint64_t capacity) {
   itch->start_ns = 0;
   itch->span_ns = !pcap->selective || ts - pcap->start_ns < pcap->span_ns ? UINT64_MAX : 0;
   uint64_t sampled = itch->sampled;
-  int code = sd_itch_decode(itch, now->blocks + now->at, end - now->at, 1, ticks, capacity);
-  for (uint64_t i = 0; i < itch->made; i++) ticks[i].ts_recv = (int64_t)ts;
+  const sd_decoded did = sd_itch_decode(itch, now->blocks + now->at, end - now->at, 1, ticks, capacity);
+  for (uint64_t i = 0; i < did.made; i++) ticks[i].ts_recv = (int64_t)ts;
   for (uint64_t i = sampled; i < itch->sampled; i++) itch->samples[i].offset = now->offset;
-  pcap->made += itch->made;
-  pcap->ticks += itch->made;
-  now->at += (uint32_t)itch->consumed;
+  *made += did.made;
+  pcap->ticks += did.made;
+  now->at += (uint32_t)did.consumed;
   now->sequence = itch->messages + 1;
-  if (code == SD_AGAIN) return ASK;
-  if (code == SD_OK) return TAKEN;
+  if (did.code == SD_AGAIN) return ASK;
+  if (did.code == SD_OK) return TAKEN;
   pcap->fault = (sd_pcap_sample){.offset = now->offset, .sequence = now->sequence, .fault = SD_PCAP_FAULT_ITCH};
   return FAULT;
 }
 
 static int copy_packet(packet *to, const packet *from) {
-  if (to->room < from->length) {
+  if (to->capacity < from->length) {
     uint8_t *grown = realloc(to->blocks, from->length);
     if (!grown) return -1;
     to->blocks = grown;
-    to->room = from->length;
+    to->capacity = from->length;
   }
   uint8_t *blocks = to->blocks;
-  uint32_t room = to->room;
+  uint32_t capacity = to->capacity;
   memcpy(blocks, from->blocks, from->length);
   *to = *from;
   to->blocks = blocks;
-  to->room = room;
+  to->capacity = capacity;
   return 0;
 }
 
@@ -312,22 +312,7 @@ static way take_next(sd_pcap *pcap, const uint8_t *p, uint64_t left, int last, u
   return taken;
 }
 
-int sd_pcap_decode(sd_pcap *pcap, const uint8_t *buf, uint64_t len, int last, sd_tick *ticks, uint64_t capacity) {
-  uint64_t at = 0;
-  way taken = TAKEN;
-  pcap->made = 0;
-  while (pcap->made < capacity && taken == TAKEN) {
-    uint64_t used;
-    if (pcap->memory->current.at < pcap->memory->current.length) {
-      taken = take_messages(pcap, ticks + pcap->made, capacity - pcap->made);
-      continue;
-    }
-    taken = take_next(pcap, buf + at, len - at, last, &used);
-    if (taken != TAKEN && taken != NEED_MORE) break;
-    at += used;
-    pcap->offset += used;
-  }
-  pcap->consumed = at;
+static int code_of(const sd_pcap *pcap, way taken) {
   switch (taken) {
   case ASK:
     return SD_AGAIN;
@@ -338,6 +323,26 @@ int sd_pcap_decode(sd_pcap *pcap, const uint8_t *buf, uint64_t len, int last, sd
   default:
     return SD_OK;
   }
+}
+
+sd_decoded sd_pcap_decode(void *self, const uint8_t *at, uint64_t left, int last, sd_tick *out, uint64_t capacity) {
+  sd_pcap *pcap = self;
+  sd_decoded did = {0};
+  way taken = TAKEN;
+  while (did.made < capacity && taken == TAKEN) {
+    uint64_t used;
+    if (pcap->memory->current.at < pcap->memory->current.length) {
+      taken = take_messages(pcap, out + did.made, capacity - did.made, &did.made);
+      continue;
+    }
+    taken = take_next(pcap, at + did.consumed, left - did.consumed, last, &used);
+    if (taken != TAKEN && taken != NEED_MORE) break;
+    did.consumed += used;
+    pcap->offset += used;
+  }
+  did.sampled = pcap->sampled + pcap->itch->sampled;
+  did.code = code_of(pcap, taken);
+  return did;
 }
 
 sd_pcap *sd_pcap_new(sd_itch *itch, uint32_t skip) {

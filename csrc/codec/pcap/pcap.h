@@ -22,10 +22,8 @@
 sd_pcap *sd_pcap_new(sd_itch *itch, uint32_t skip);
 void sd_pcap_free(sd_pcap *pcap);
 
-/* Takes whole records from buf until it holds none, or `capacity` ticks are made. Sets made and consumed; whatever is
- * not consumed, at most SD_PCAP_MAX_RECORD bytes, must lead the next call's buf. `last` says that nothing follows buf.
- *
- * SD_OK; SD_AGAIN as sd_itch_decode() says it; SD_E_TRUNCATED or SD_E_FORMAT with `fault` filled; SD_E_NO_MEMORY. */
-int sd_pcap_decode(sd_pcap *pcap, const uint8_t *buf, uint64_t len, int last, sd_tick *ticks, uint64_t capacity);
+/* The decoder: `self` is an sd_pcap, and a message makes one tick at most. At most SD_PCAP_MAX_RECORD bytes are left over. SD_AGAIN
+ * as sd_itch_decode() says it. A fault fills `fault`. */
+sd_decode sd_pcap_decode;
 
 #endif

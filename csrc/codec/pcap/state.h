@@ -3,8 +3,6 @@
 #define SD_CODEC_PCAP_STATE_H
 
 #include "codec/itch/itch.h"
-#include "sd_error.h"
-#include "sd_tick.h"
 
 enum {
   SD_PCAP_MAX_RECORD = 262144 + 64, /* a longer record holds no packet of any network */
@@ -92,10 +90,7 @@ typedef struct sd_pcap {
   uint64_t skipped_bytes;
   uint64_t skips[SD_PCAP_FAULTS];
 
-  /* The last call. */
-  uint64_t made;
-  uint64_t consumed;
-  sd_pcap_sample fault; /* that ended it, if one did */
+  sd_pcap_sample fault; /* that ended the last call, if one did */
 
   /* What was passed over, and gaps (fault 0: the first missing message, and how many as `value`); the caller takes the
    * samples and sets `sampled` to 0. */

@@ -290,21 +290,7 @@ static way take_line(sd_pitch *pitch, const uint8_t *p, uint64_t left, int last,
   return TAKEN;
 }
 
-int sd_pitch_decode(sd_pitch *pitch, const uint8_t *buf, uint64_t len, int last, sd_tick *ticks, uint64_t capacity) {
-  uint64_t at = 0;
-  way taken = TAKEN;
-  pitch->made = 0;
-  while (pitch->made < capacity && taken == TAKEN) {
-    uint64_t used;
-    uint64_t made;
-    taken = take_line(pitch, buf + at, len - at, last, ticks + pitch->made, &used, &made);
-    at += used;
-    pitch->offset += used;
-    pitch->made += made;
-  }
-  pitch->consumed = at;
-  pitch->ticks += pitch->made;
-  pitch->live_orders = pitch->memory->live;
+static int code_of(const sd_pitch *pitch, way taken) {
   switch (taken) {
   case ASK:
     return SD_AGAIN;
@@ -315,6 +301,25 @@ int sd_pitch_decode(sd_pitch *pitch, const uint8_t *buf, uint64_t len, int last,
   default:
     return SD_OK;
   }
+}
+
+sd_decoded sd_pitch_decode(void *self, const uint8_t *at, uint64_t left, int last, sd_tick *out, uint64_t capacity) {
+  sd_pitch *pitch = self;
+  sd_decoded did = {0};
+  way taken = TAKEN;
+  while (did.made < capacity && taken == TAKEN) {
+    uint64_t used;
+    uint64_t made;
+    taken = take_line(pitch, at + did.consumed, left - did.consumed, last, out + did.made, &used, &made);
+    did.consumed += used;
+    did.made += made;
+    pitch->offset += used;
+  }
+  pitch->ticks += did.made;
+  pitch->live_orders = pitch->memory->live;
+  did.sampled = pitch->sampled;
+  did.code = code_of(pitch, taken);
+  return did;
 }
 
 sd_pitch *sd_pitch_new(uint64_t midnight_ns, uint32_t skip) {

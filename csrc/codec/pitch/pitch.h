@@ -27,8 +27,7 @@
 #ifndef SD_CODEC_PITCH_PITCH_H
 #define SD_CODEC_PITCH_PITCH_H
 
-#include "sd_error.h"
-#include "sd_tick.h"
+#include "codec/decoder.h"
 
 enum {
   SD_PITCH_SYMBOLS = 65536, /* every instrument_id is below this */
@@ -94,10 +93,7 @@ typedef struct sd_pitch {
   uint64_t skips[SD_PITCH_FAULTS];
   uint64_t dropping; /* nonzero: inside a line that is passed over */
 
-  /* The last call. */
-  uint64_t made;
-  uint64_t consumed;
-  uint32_t asked; /* the undecided symbol that it ended at, where it returned SD_AGAIN */
+  uint32_t asked; /* the undecided symbol that the last call ended at, where it said SD_AGAIN */
 
   /* What was passed over; the caller takes the samples and sets `sampled` to 0. */
   uint32_t sampled;
@@ -114,12 +110,9 @@ typedef struct sd_pitch {
 sd_pitch *sd_pitch_new(uint64_t midnight_ns, uint32_t skip);
 void sd_pitch_free(sd_pitch *pitch);
 
-/* Takes whole lines from buf until it holds none, or `capacity` ticks are made. Sets made and consumed; whatever is not
- * consumed, at most SD_PITCH_MAX_LINE bytes, must lead the next call's buf. `last` says that nothing follows buf.
- *
- * SD_OK; SD_AGAIN when a symbol is SD_PITCH_UNDECIDED: decide it and call again with the rest; SD_E_TRUNCATED or
- * SD_E_FORMAT with `fault` filled; SD_E_NO_MEMORY. The ticks of all lines before the fault are in `ticks`. */
-int sd_pitch_decode(sd_pitch *pitch, const uint8_t *buf, uint64_t len, int last, sd_tick *ticks, uint64_t capacity);
+/* The decoder: `self` is an sd_pitch, and a line makes one tick at most. At most SD_PITCH_MAX_LINE bytes are left over. SD_AGAIN:
+ * the symbol `asked` is SD_PITCH_UNDECIDED; decide it. A fault fills `fault`. */
+sd_decode sd_pitch_decode;
 
 /* Bytes of a message of this type, `S` and the line's end apart; 0 for a type that PITCH does not have. */
 uint32_t sd_pitch_length(uint8_t type);

@@ -8,10 +8,9 @@ are DBN's; those of status, imbalance and statistics ticks, and of bars, are the
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 from strand.binding import dbn as _dbn
 from strand.binding.dbn import (
@@ -21,15 +20,15 @@ from strand.binding.dbn import (
     STATISTIC,
     TRADING,
     DbnDecoder,
-    Stop,
+    Question,
 )
-from strand.errors import ConfigurationError, FeedError, FormatError
-from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.errors import FeedError, FormatError
+from strand.feeds.base import FeedInfo
 from strand.feeds.formats.dbn.metadata import SymbolTable, name_in_mapping, read_metadata
-from strand.feeds.io.prefetch import Chunks, read_chunks
-from strand.feeds.io.streams import InflateLimits, InputStream, RawStream, open_stream
+from strand.feeds.formats.decoded import DecodedFeed, file_bytes
+from strand.feeds.io.prefetch import Chunks
+from strand.feeds.io.streams import InflateLimits, InputStream
 from strand.feeds.selection import Selection
-from strand.ticks import aligned_ticks
 from strand.validate import whole
 
 __all__ = [
@@ -42,8 +41,6 @@ __all__ = [
     "recognise",
 ]
 
-_RAW_CHUNK: Final = 1 << 18
-_INFLATED_CHUNK: Final = 1 << 20
 _LAST_NS: Final = (1 << 64) - 1
 _NEWEST_CONCEIVABLE: Final = 32
 # Room for instruments that the metadata does not name: few where it names any.
@@ -60,7 +57,7 @@ def recognise(head: bytes) -> bool:
     return head.startswith(b"DBN") and len(head) >= 8 and 0 < head[3] < _NEWEST_CONCEIVABLE
 
 
-class DbnFeed(BaseFeed):
+class DbnFeed(DecodedFeed):
     """A DBN file of any schema, or of several, as batches of ticks.
 
     Symbols are called what the metadata's mappings call them on the UTC day of each record (its receive time where it
@@ -78,6 +75,9 @@ class DbnFeed(BaseFeed):
     ``databento-dbn``.
     """
 
+    batch_step: ClassVar = 1
+    _decoder: DbnDecoder
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -89,21 +89,17 @@ class DbnFeed(BaseFeed):
         batch_ticks: int = 16384,
         limits: InflateLimits | None = None,
     ) -> None:
-        super().__init__()
-        if on_error not in ("raise", "skip"):
-            raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
-        self._path: str | Path = str(path) if str(path) == "-" else Path(path)
+        super().__init__(
+            Path(path),
+            on_error=on_error,
+            select=None,  # the table of symbols and the decoder have it
+            batch_ticks=whole("batch_ticks", batch_ticks, 1, 1 << 24),
+            limits=limits,
+            headroom=_dbn.MAX_RECORD,
+        )
         self._skip = on_error == "skip"
         self._select = select if select is not None else Selection()
         self._levels = whole("levels", levels, 1, _dbn.LEVELS)
-        self._batch_ticks = whole("batch_ticks", batch_ticks, 1, 1 << 24)
-        self._limits = limits
-        self._closed = False
-        self._chunks: list[Chunks] = []
-        self._last: Chunks | None = None
-        self._stream: InputStream | None = None
-        self._decoder: DbnDecoder | None = None
-
         with self._open_stream() as stream:
             self._metadata = metadata = read_metadata(stream, self._path)
             compression, inflater = stream.compression, stream.inflater
@@ -112,6 +108,7 @@ class DbnFeed(BaseFeed):
         self._table.learn(metadata.decoded, self._path)
         self._max_symbols = self._checked_max_symbols(max_symbols)
         self._table.max_symbols = self._max_symbols
+        self._decoder = self._new_decoder()
         self._info = FeedInfo(
             format="dbn",
             path=str(self._path),
@@ -120,7 +117,7 @@ class DbnFeed(BaseFeed):
             price_unit=1e-9,
             ticks="dbn-orders" if metadata.details()["schema"] == "mbo" else "dbn",
             details=metadata.details()
-            | {"file_bytes": _file_bytes(self._path), "compression": compression, "inflater": inflater},
+            | {"file_bytes": file_bytes(self._path), "compression": compression, "inflater": inflater},
         )
 
     @property
@@ -140,109 +137,59 @@ class DbnFeed(BaseFeed):
     def count(self) -> int | None:
         """Ticks in all, where every record makes as many, the file is not compressed and nothing is left out."""
         record = _RECORDS.get(str(self._metadata.decoded.schema))
-        size = _file_bytes(self._path)
+        size = file_bytes(self._path)
         if record is None or size is None or self._select or self._info.details["compression"] != "none":
             return None
         records, rest = divmod(size - self._metadata.size, record[0] + self._tail)
         return None if rest else records * record[1]
 
-    def batches(self) -> Iterator[TickBatch]:
-        """The file from its start, in batches of ``batch_ticks`` or up to ten more, the last one shorter; each valid
-        until the next.
-
-        Raises TruncatedFeedError or FormatError with the byte offset in the uncompressed stream, after every tick
-        before that byte has been handed out.
-        """
-        self._check_open()
-        select = self._select
-        first, end = select.start_ns or 0, _LAST_NS + 1 if select.end_ns is None else select.end_ns
-        if end == 0:
-            return
-        self._decoder = decoder = DbnDecoder(
-            version=self._metadata.version, skip=self._skip, tail=self._tail, levels=self._levels, span=(first, end - 1)
-        )
+    def _begin(self) -> DbnDecoder:
+        self._decoder = decoder = self._new_decoder()
         decoder.fill(*self._table.arrays())
-        self.skipped.counts.clear()
-        self.skipped.samples.clear()
-        self._stream = stream = self._open_stream()
+        return decoder
+
+    def _new_decoder(self) -> DbnDecoder:
+        first, end = self._select.start_ns or 0, self._select.end_ns
+        return DbnDecoder(
+            version=self._metadata.version,
+            skip=self._skip,
+            tail=self._tail,
+            levels=self._levels,
+            span=(first, _LAST_NS) if end is None else (first, end - 1) if end > 0 else (1, 0),
+            asks=self._answer,
+            base=self._metadata.size,
+        )
+
+    def _chunks_of(self, stream: InputStream) -> Chunks:
         try:
             read_metadata(stream, self._path)
-            chunks = self._read(stream)
         except BaseException:
             stream.close()
             raise
-        self._chunks.append(chunks)
-        self._last = chunks
-        try:
-            yield from self._decode(chunks, decoder)
-        finally:
-            self._note_skipped(decoder)
-            chunks.close()
-            self._chunks.remove(chunks)
+        return super()._chunks_of(stream)
 
-    def _decode(self, chunks: Chunks, decoder: DbnDecoder) -> Iterator[TickBatch]:
-        out = aligned_ticks(self._batch_ticks + _dbn.MAX_TICKS - 1)
-        filled = 0
-        data = memoryview(b"")
-        last = False
-        fault: FeedError | None = None
-        while fault is None:
-            made, used, stop = decoder.decode(data, last=last, out=out[filled:])
-            passed, data = data[:used], data[used:]
-            filled += made
-            if stop is not None and stop.why != "full":
-                fault = self._see_to(stop, decoder, passed)
-            elif stop is None and last:
-                break
-            elif stop is None:
-                try:
-                    more = chunks.next(data)
-                except FeedError as error:
-                    fault = error
-                else:
-                    last = more is None
-                    data = data if more is None else more
-            if fault is None and filled >= self._batch_ticks:
-                yield out[:filled]
-                self._check_open()
-                filled = 0
-        if filled:
-            yield out[:filled]
-            self._check_open()
-        if fault is not None:
-            raise fault
-
-    def _see_to(self, stop: Stop, decoder: DbnDecoder, passed: memoryview) -> FeedError | None:
-        """Answers what the decoder stopped for. Returns the error, where it is one."""
+    def _answer(self, decoder: DbnDecoder, question: Question) -> FeedError | None:
+        """Tells a decoder what it asks. Returns the error, where it is one."""
+        record = question.mapping
         try:
-            if stop.why == "instrument":
-                decoder.add(stop.instrument, *self._table.unmapped(stop.instrument, stop.time_ns))
-                return None
-            if stop.why == "mapping":
-                instrument, name = name_in_mapping(passed[len(passed) - stop.length :], self._tail)
+            if record is None:
+                decoder.add(question.instrument, *self._table.unmapped(question.instrument, question.time_ns))
+            else:
+                instrument, name = name_in_mapping(record, self._tail)
                 decoder.replace(instrument, self._table.key(name))
-                return None
         except OverflowError as error:
             return FormatError(
                 f"{error} is one symbol more than the {self._max_symbols} there is room for: give max_symbols= if the "
                 "file really has so many",
                 path=self._path,
-                offset=self._place(decoder),
+                offset=decoder.place,
             )
         except ValueError as error:
+            assert record is not None
             if not self._skip:
-                return FormatError(f"holds {error}", path=self._path, offset=self._place(decoder) - stop.length)
-            self.skipped.add("symbol mapping", offset=self._place(decoder) - stop.length, text=str(error))
-            return None
-        return decoder.fault(self._path, self._metadata.size)
-
-    def _place(self, decoder: DbnDecoder) -> int:
-        return self._metadata.size + decoder.statistics()["bytes_decoded"]
-
-    def _note_skipped(self, decoder: DbnDecoder) -> None:
-        if decoder is self._decoder:
-            for reason, (count, offset) in decoder.skipped().items():
-                self.skipped.add(reason, count, offset=self._metadata.size + offset)
+                return FormatError(f"holds {error}", path=self._path, offset=decoder.place - len(record))
+            self.skipped.add("symbol mapping", offset=decoder.place - len(record), text=str(error))
+        return None
 
     def statistics(self) -> dict[str, int]:
         """Counts of the latest iteration, zeros before the first.
@@ -252,46 +199,10 @@ class DbnFeed(BaseFeed):
         ``doubtful_times`` (with F_BAD_TS_RECV outside of a snapshot), ``bytes_in`` (of the file), ``bytes_out``
         (uncompressed), and ``read_ns``, ``read_blocked_ns``, ``wait_ns`` as an ITCH feed has them.
         """
-        names = (
-            "records", "ticks", "not_selected", "skipped_records", "doubtful_books", "doubtful_times", "bytes_decoded",
-        )  # fmt: skip
-        counts = dict.fromkeys(names, 0) if self._decoder is None else self._decoder.statistics()
-        chunks, stream = self._last, self._stream
-        counts["bytes_in"] = stream.bytes_in if stream is not None else 0
-        counts["bytes_out"] = stream.bytes_out if stream is not None else 0
-        counts["read_ns"] = chunks.reading_ns if chunks is not None else 0
-        counts["read_blocked_ns"] = chunks.full_ns if chunks is not None else 0
-        counts["wait_ns"] = chunks.waiting_ns if chunks is not None else 0
-        return counts
-
-    def close(self) -> None:
-        """Ends every iteration under way (asking one for more raises FeedError) and its thread. May be repeated."""
-        self._closed = True
-        for chunks in list(self._chunks):
-            chunks.close()
+        return super().statistics()
 
     def _checked_max_symbols(self, max_symbols: int | None) -> int:
         named = len(self._table.names)
         if max_symbols is None:
             return named + _SPARE_BESIDE_NAMES if named else _SPARE_ALONE
         return whole("max_symbols", max_symbols, max(1, named), (1 << 24) - 1)
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise FeedError("the feed is closed", path=self._path)
-
-    def _open_stream(self) -> InputStream:
-        return open_stream(self._path, limits=self._limits)
-
-    def _read(self, stream: InputStream) -> Chunks:
-        chunk_bytes = _RAW_CHUNK if isinstance(stream, RawStream) else _INFLATED_CHUNK
-        return read_chunks(stream, chunk_bytes=chunk_bytes, headroom=_dbn.MAX_RECORD)
-
-
-def _file_bytes(path: str | Path) -> int | None:
-    """The size of a file; None for a pipe."""
-    try:
-        status = Path(path).stat()
-    except OSError:
-        return None
-    return status.st_size if stat.S_ISREG(status.st_mode) else None

@@ -107,6 +107,8 @@ class ItchFeed(ItchNames, DecodedFeed):
     ConfigurationError for an option that cannot work.
     """
 
+    _decoder: ItchDecoder
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -152,9 +154,9 @@ class ItchFeed(ItchNames, DecodedFeed):
         return self._info
 
     @property
-    def flows(self) -> bool:
-        # A selection's decoder asks for decisions in mid-stream; who derives from this class may give other batches.
-        return type(self) is ItchFeed and "keeps" not in self._options
+    def takes_feeder(self) -> bool:
+        # Stripes of a selection are decoded beside this, and come as arrays.
+        return super().takes_feeder and "keeps" not in self._options
 
     def _begin(self) -> ItchDecoder:
         if self._used:
@@ -167,13 +169,6 @@ class ItchFeed(ItchNames, DecodedFeed):
         if "keeps" in self._options and isinstance(stream, RawStream) and worth_striping(stream.size):
             return StripedItch(stream, self._decoder, headroom=self._headroom)
         return super()._chunks_of(stream)
-
-    def _latest(self) -> ItchDecoder:
-        return self._decoder
-
-    def _note_samples(self, decoder: ItchDecoder) -> None:
-        for reason, offset, text in decoder.skip_samples():
-            self.skipped.add(reason, 0, offset=offset, text=text)
 
     @property
     def market_events(self) -> tuple[MarketEvent, ...]:

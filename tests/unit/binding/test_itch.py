@@ -229,7 +229,7 @@ def test_skipping_finds_the_frames_again_after_a_wrong_length(length: int, frame
         assert ticks["sequence"].tolist() == [1, *range(3, 3 + frames)]
         assert decoder.skips() == {"bad length": 1}
         assert decoder.statistics()["skipped_bytes"] == len(bad)
-        assert decoder.skip_samples() == [("bad length", len(good), f"type 'A', length {length}")]
+        assert decoder.skip_samples() == [("bad length", {"offset": len(good), "text": f"type 'A', length {length}"})]
 
 
 def test_skipping_passes_over_what_a_cut_left_of_the_last_message() -> None:

@@ -165,11 +165,9 @@ def decode_dbn(data: bytes) -> Outcome:
     decoder = DbnDecoder(version=3, skip=False, tail=0, levels=1, span=(0, (1 << 64) - 1))
     for instrument in (7, 8):
         decoder.add(instrument, 0, (1 << 64) - 1, instrument)
-    made, _, stop = decoder.decode(memoryview(data), last=True, out=ticks)
-    if stop is None:
-        return Outcome(ticks[:made], None)
+    made, _, sound = decoder.decode(memoryview(data), last=True, out=ticks)
     # Of a flipped instrument, or a mapping, it asks what to make: as far as here.
-    return Outcome(ticks[:made], decoder.fault("memory", 0) if stop.why == "fault" else FeedError(stop.why))
+    return Outcome(ticks[:made], None if sound else decoder.fault("memory"))
 
 
 # A decoder of bytes in memory joins here. A line that lost its end takes the next one along: that is its damage too.

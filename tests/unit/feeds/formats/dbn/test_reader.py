@@ -15,7 +15,7 @@ import pytest
 from bad_input import write_anew
 
 import strand
-from strand.binding.dbn import DbnDecoder
+from strand.binding.dbn import DbnDecoder, Question
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
 from strand.feeds import Feed, Selection
 from strand.feeds import open as open_feed
@@ -246,6 +246,16 @@ def test_a_file_cut_at_any_byte_gives_what_was_whole_then_a_typed_error(
             assert error.offset == ends[sound]
 
 
+def answering_decoder() -> DbnDecoder:
+    """One that gives every instrument the key 0."""
+
+    def answer(decoder: DbnDecoder, question: Question) -> None:
+        if question.mapping is None:
+            decoder.add(question.instrument, 0, ref.UNDEF_TIME, 0)
+
+    return DbnDecoder(version=3, skip=False, tail=0, levels=10, span=(0, ref.UNDEF_TIME), base=100, asks=answer)
+
+
 def test_each_bit_flipped_of_every_type_is_a_typed_error_or_other_values(tmp_path: Path) -> None:
     bodies = ref.every_type(3)
     out = zeros(64)
@@ -254,18 +264,14 @@ def test_each_bit_flipped_of_every_type_is_a_typed_error_or_other_values(tmp_pat
         for bit in range(8 * len(body)):
             broken = bytearray(body + bodies[0])
             broken[bit // 8] ^= 1 << bit % 8
-            decoder = DbnDecoder(version=3, skip=False, tail=0, levels=10, span=(0, ref.UNDEF_TIME))
-            data = memoryview(bytes(broken))
-            _, used, stop = decoder.decode(data, last=True, out=out)
-            if stop is not None and stop.why == "instrument":
-                decoder.add(stop.instrument, 0, ref.UNDEF_TIME, 0)
-                _, _, stop = decoder.decode(data[used:], last=True, out=out)
-            if stop is not None and stop.why == "fault":
-                error = decoder.fault(tmp_path, 100)
+            decoder = answering_decoder()
+            _, _, sound = decoder.decode(memoryview(bytes(broken)), last=True, out=out)
+            if not sound:
+                error = decoder.fault(tmp_path)
                 assert isinstance(error, FormatError | TruncatedFeedError)
                 assert error.offset is not None
                 assert error.offset >= 100
-            outcomes["sound" if stop is None else "fault"] += 1
+            outcomes["sound" if sound else "fault"] += 1
     assert outcomes["sound"] > 1000
     assert outcomes["fault"] > 300
 
@@ -279,6 +285,15 @@ def test_flips_in_the_metadata_are_typed_errors_or_harmless(tmp_path: Path) -> N
             read(DbnFeed(write(tmp_path, bytes(broken))))
         except FeedError as error:
             assert error.path is not None
+
+
+def test_two_iterations_of_a_feed_learn_names_each_by_itself(tmp_path: Path) -> None:
+    data = one_name() + b"".join(ref.mbo(instrument=7 + i // 10) for i in range(100))
+    feed = DbnFeed(write(tmp_path, data), batch_ticks=5)
+    one, other = feed.batches(), feed.batches()
+    for first, second in zip(one, other, strict=True):
+        np.testing.assert_array_equal(first, second)
+    assert len(feed.symbols) == 10
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from strand.binding import ffi, lib
 
-__all__ = ["Seen", "TickCounts", "tally"]
+__all__ = ["Seen", "TickCounts", "count_by_symbol"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,18 @@ class Seen:
     def __init__(self) -> None:
         self.state = ffi.new("sd_seen *")
 
+    @property
+    def ticks(self) -> int:
+        """How many there were."""
+        return int(self.state.ticks)
+
     def counts(self) -> TickCounts:
         return TickCounts(**{name: int(getattr(self.state, name)) for name in TickCounts.__slots__})
 
 
-def tally(ticks: npt.NDArray[Any], counts: npt.NDArray[np.int64], seen: Seen | None = None) -> None:
+def count_by_symbol(ticks: npt.NDArray[Any], counts: npt.NDArray[np.int64], seen: Seen | None = None) -> None:
     """Adds ``ticks``, of dtype ``strand.TICK``, to ``counts``, shape (n_symbols,) and contiguous, by their
     ``instrument_id``; those of symbols beyond it are left out. Adds all of them to ``seen``."""
     held = ffi.from_buffer("sd_tick[]", np.ascontiguousarray(ticks))
     state = ffi.NULL if seen is None else seen.state
-    lib.sd_tally(held, len(held), ffi.from_buffer("int64_t[]", counts), len(counts), state)
+    lib.sd_count_by_symbol(held, len(held), ffi.from_buffer("int64_t[]", counts), len(counts), state)

@@ -1,10 +1,12 @@
-"""Ticks that are published as they are decoded: the same as by batches, whatever ends it."""
+"""Ticks that are published as they are decoded: in every format the same as by batches, whatever ends it."""
 
 from __future__ import annotations
 
-import gzip
 import itertools
+import os
 import random
+import re
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,38 +14,59 @@ from typing import Any
 
 import numpy as np
 import pytest
+from feeder_days import FORMATS, OPTIONS, STRANGE, write_day
 
 import strand
-from strand.binding.itch_flow import CAPACITY
+from strand.binding.feeder import CAPACITY
 from strand.dispatch.publishers import Publishers
 from strand.errors import BackpressureError, FeedError, FormatError, HandlerError, RecordTypeError, TruncatedFeedError
+from strand.feeds.formats.dbn.reader import DbnFeed
+from strand.feeds.formats.decoded import DecodedFeed
 from strand.feeds.formats.itch.reader import ItchFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.replaying.run import Run
 
 
+@pytest.fixture(scope="module", params=FORMATS)
+def day(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of each format."""
+    return write_day(request.param, tmp_path_factory.mktemp("feeder"))
+
+
 @pytest.fixture(scope="module")
-def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def itch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sample, uncompressed."""
-    path = tmp_path_factory.mktemp("flow") / "day.itch50"
-    path.write_bytes(gzip.decompress(sample_path().read_bytes()))
-    return path
+    return write_day("itch50", tmp_path_factory.mktemp("feeder"))
 
 
-@pytest.fixture(params=["flow", "batches"])
+@pytest.fixture(params=["feeder", "batches"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     choose(monkeypatch, request.param)
     return str(request.param)
 
 
+#: Some of the symbols that each format's day has.
+SOME = {".itch50": "*[A-M]", ".dbn": "*1*", ".pitch": "*[A-M]", ".pcap": "*[A-M]"}
+
+
+def offsets_of(path: Path, batches: int, **options: Any) -> list[int]:
+    """Where so many batches end, between two records."""
+    feed = strand.feeds.open(path, **OPTIONS[path.suffix[1:]], **options)
+    assert isinstance(feed, DecodedFeed)
+    base = feed._metadata.size if isinstance(feed, DbnFeed) else 0
+    ends = itertools.islice(feed.batches(), batches)
+    return [base + feed._decoder.statistics()["bytes_decoded"] for _ in ends]
+
+
 def choose(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     """Batches are what every feed gives, and what a run takes where somebody wants to see them."""
     if way == "batches":
-        monkeypatch.setattr(Run, "may_flow", property(lambda _: False))
+        monkeypatch.setattr(Run, "may_feed", property(lambda _: False))
 
 
 def replayed(path: Path, handler: Any = "book", **options: Any) -> Any:
-    feed_options = {"date": SAMPLE_DATE} | options.pop("feed_options", {})
+    form = "itch50" if path.suffix == ".gz" else path.suffix[1:]
+    feed_options = OPTIONS[form] | options.pop("feed_options", {})
     return strand.replay(path, handler, feed_options=feed_options, **({"workers": 2} | options))
 
 
@@ -68,9 +91,10 @@ def found(result: Any) -> dict[str, Any]:
 
 
 def both(monkeypatch: pytest.MonkeyPatch, path: Path, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a replay gives by a flow, and by batches; an error's partial result and its text, where it ends with one."""
+    """What a replay gives by a feeder, and by batches; an error's partial result and its text, where it ends with
+    one."""
     ends = []
-    for way in ("flow", "batches"):
+    for way in ("feeder", "batches"):
         with monkeypatch.context() as patch:
             choose(patch, way)
             try:
@@ -81,34 +105,41 @@ def both(monkeypatch: pytest.MonkeyPatch, path: Path, **options: Any) -> tuple[d
     return ends[0], ends[1]
 
 
-def test_a_run_flows_where_nobody_wants_to_see_batches(day: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    flows: list[bool] = []
-    may = Run.may_flow
-    monkeypatch.setattr(Run, "may_flow", property(lambda run: flows.append(may.fget(run)) or flows[-1]))  # type: ignore[attr-defined]
+def test_a_run_is_fed_where_nobody_wants_to_see_batches(day: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fed: list[bool] = []
+    may = Run.may_feed
+    monkeypatch.setattr(Run, "may_feed", property(lambda run: fed.append(may.fget(run)) or fed[-1]))  # type: ignore[attr-defined]
     replayed(day)
-    replayed(sample_path())
-    assert flows == [True, True]
+    assert fed == [True]
     replayed(day, workers=0)
     replayed(day, watch=1)
     replayed(day, fingerprint_every=50_000)
     replayed(day, "bars")
-    replayed(day, symbols=["*A*"])
-    assert flows[2:] == [False] * 5
+    assert fed[1:] == [False] * 4
+    replayed(day, symbols=[SOME[day.suffix]])
+    # Stripes of a selection of ITCH are decoded beside the run.
+    assert fed[5:] == [day.suffix != ".itch50"]
 
 
 @pytest.mark.parametrize("options", [{"workers": 1}, {"workers": 3}, {"strands": "per-symbol"}, {"idle": "park"}])
-def test_a_flow_gives_what_batches_give(day: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
-    flow, batches = both(monkeypatch, day, **options)
-    assert flow == batches
-    assert flow["ticks"] == sum(flow["by_symbol"]) > 10 * CAPACITY
+def test_a_feeder_gives_what_batches_give(day: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
+    feeder, batches = both(monkeypatch, day, **options)
+    assert feeder == batches
+    assert feeder["ticks"] == sum(feeder["by_symbol"]) > 10 * CAPACITY
 
 
-def test_a_compressed_file_flows_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    flow, batches = both(monkeypatch, sample_path())
-    assert flow == batches
+def test_a_feeder_gives_what_batches_give_of_a_selection(day: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    feeder, batches = both(monkeypatch, day, symbols=[SOME[day.suffix]])
+    assert feeder == batches
+    assert 4 * CAPACITY < feeder["ticks"] < replayed(day, "count").ticks
 
 
-def test_a_flow_ends_at_the_limit_exactly(day: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compressed_file_is_fed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    feeder, batches = both(monkeypatch, sample_path())
+    assert feeder == batches
+
+
+def test_a_feeder_ends_at_the_limit_exactly(day: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = 4 * CAPACITY
     for limit in (
         1,
@@ -121,45 +152,58 @@ def test_a_flow_ends_at_the_limit_exactly(day: Path, monkeypatch: pytest.MonkeyP
         100_003,
     ):
         with monkeypatch.context() as patch:
-            flow = replayed(day, limit=limit)
+            feeder = replayed(day, limit=limit)
             choose(patch, "batches")
             batches = replayed(day, limit=limit)
-        assert flow.ticks == limit == flow.statistics.handled
-        assert flow.ticks_by_symbol.tolist() == batches.ticks_by_symbol.tolist()
-        assert flow.rows.array.tobytes() == batches.rows.array.tobytes()
+        assert feeder.ticks == limit == feeder.statistics.handled
+        assert feeder.ticks_by_symbol.tolist() == batches.ticks_by_symbol.tolist()
+        assert feeder.rows.array.tobytes() == batches.rows.array.tobytes()
 
 
 def test_every_tick_before_a_fault_is_handled(day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data, damaged = day.read_bytes(), tmp_path / "damaged.itch50"
+    data, damaged = day.read_bytes(), tmp_path / f"damaged{day.suffix}"
     rng = random.Random(3)
     for at in [700_000, len(data) // 2, len(data) - 1, *(rng.randrange(600_000, len(data)) for _ in range(5))]:
         damaged.write_bytes(data[:at])
-        flow, batches = both(monkeypatch, damaged, handler="count")
-        assert flow == batches
-        assert flow["ticks"] == sum(flow["by_symbol"]) == flow["accepted"]
-        assert flow.get("kind", TruncatedFeedError) is TruncatedFeedError
-    cut = ItchFeed(day, date=SAMPLE_DATE)
-    list(itertools.islice(cut.batches(), 3))
-    offset = cut._decoder.offset
-    damaged.write_bytes(data[:offset] + b"\0\x24" + b"?" * 36 + data[offset:])
-    flow, batches = both(monkeypatch, damaged, handler="count")
-    assert flow == batches
-    assert flow["kind"] is FormatError
+        feeder, batches = both(monkeypatch, damaged, handler="count")
+        assert feeder == batches
+        assert feeder["ticks"] == sum(feeder["by_symbol"]) == feeder["accepted"]
+        assert feeder.get("kind", TruncatedFeedError) is TruncatedFeedError
+    offset = offsets_of(day, 3)[-1]
+    damaged.write_bytes(data[:offset] + STRANGE[day.suffix[1:]] + data[offset:])
+    feeder, batches = both(monkeypatch, damaged, handler="count")
+    assert feeder == batches
+    assert feeder["kind"] is FormatError
+    assert f" byte {offset:,}" in feeder["error"] or f" {offset}" in feeder["error"]
 
 
 def test_what_is_skipped_is_counted_and_sampled_alike(
     day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    feed = ItchFeed(day, date=SAMPLE_DATE)
-    offsets = []
-    for _ in itertools.islice(feed.batches(), 8):
-        offsets.append(feed._decoder.offset)
-    data, path = day.read_bytes(), tmp_path / "strange.itch50"
+    offsets = offsets_of(day, 6)
+    data, path = day.read_bytes(), tmp_path / f"strange{day.suffix}"
     pieces = [data[a:b] for a, b in itertools.pairwise([0, *offsets, len(data)])]
-    path.write_bytes((b"\0\x0c" + b"?" * 12).join(pieces))
-    flow, batches = both(monkeypatch, path, feed_options={"on_error": "skip"})
-    assert flow == batches
-    assert sum(flow["skipped"].values()) == len(offsets) == len(flow["samples"])
+    path.write_bytes(STRANGE[day.suffix[1:]].join(pieces))
+    feeder, batches = both(monkeypatch, path, feed_options={"on_error": "skip"})
+    assert feeder == batches
+    assert sum(feeder["skipped"].values()) == len(offsets)
+    # Of DBN the first of each reason is kept.
+    assert len(feeder["samples"]) == (1 if day.suffix == ".dbn" else len(offsets))
+
+
+def test_samples_are_taken_before_the_decoder_has_no_place_for_more(
+    itch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offsets = offsets_of(itch, 16, batch_ticks=CAPACITY)
+    data, path = itch.read_bytes(), tmp_path / "strange.itch50"
+    pieces = [data[a:b] for a, b in itertools.pairwise([0, *offsets, len(data)])]
+    # Of one kind more than a decoder has places for, and of another one behind them.
+    odd = b"\0\x24A" + bytes(18) + b"?" + bytes(16)
+    path.write_bytes((3 * STRANGE["itch50"]).join(pieces[:16]) + odd + pieces[16])
+    feeder, batches = both(monkeypatch, path, handler="count", feed_options={"on_error": "skip"})
+    assert feeder == batches
+    assert feeder["skipped"] == {"unknown type": 45, "bad side": 1}
+    assert feeder["samples"][-1].reason == "bad side"
 
 
 def test_a_failing_handler_is_named_with_its_tick(day: Path, way: str) -> None:
@@ -178,7 +222,7 @@ def test_a_failing_handler_is_named_with_its_tick(day: Path, way: str) -> None:
     assert caught.value.symbol == busiest
 
 
-def test_a_full_strand_refuses_ticks_of_a_flow(day: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_strand_refuses_ticks_of_a_feeder(day: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     refused, waited = threading.Event(), set[int]()
     error = Publishers._error
 
@@ -198,7 +242,9 @@ def test_a_full_strand_refuses_ticks_of_a_flow(day: Path, way: str, monkeypatch:
     with pytest.raises(BackpressureError, match="their strands are full") as caught:
         replayed(day, waits, on_full="raise", capacity_ticks=3_000)
     assert len(caught.value.rejected) > 0
-    assert (f" of {CAPACITY} records" in str(caught.value)) == (way == "flow")
+    published = re.search(r" of ([\d,]+) records", str(caught.value))
+    assert published is not None
+    assert (int(published[1].replace(",", "")) < 2 * CAPACITY) == (way == "feeder")
 
 
 def test_what_is_dropped_is_counted_as_published(day: Path, way: str) -> None:
@@ -223,7 +269,7 @@ def test_progress_is_told_of_every_tick_and_may_end_it(day: Path, way: str) -> N
 
 
 def test_a_feed_that_is_closed_in_the_middle_ends_with_what_it_decoded(day: Path, way: str) -> None:
-    feed = ItchFeed(day, date=SAMPLE_DATE)
+    feed = strand.feeds.open(day, **OPTIONS[day.suffix[1:]])
 
     def close(ticks: int) -> None:
         if ticks > 30_000:
@@ -249,6 +295,29 @@ def test_an_interrupt_between_pieces_leaves_counts_that_agree(day: Path, way: st
     partial = caught.value.partial  # type: ignore[attr-defined]
     assert partial.ticks == partial.statistics.accepted == partial.ticks_by_symbol.sum()
     assert partial.rows.array["ticks"].sum() == partial.ticks
+
+
+def test_an_interrupt_amid_ticks_leaves_counts_that_agree(day: Path, way: str) -> None:
+    sent: list[int] = []
+
+    @strand.batch_handler(state=[("n", "u8")])
+    def interrupts(symbol: str, ticks: Any, row: Any) -> None:
+        row["n"] += len(ticks)
+        if row["n"] > 200 and not sent:
+            sent.append(threading.get_ident())
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        # With a result, as a run with something to watch has one.
+        replayed(day, interrupts, watch=0, workers=1, capacity_ticks=1000)
+    partial = caught.value.partial  # type: ignore[attr-defined]
+    assert partial.ticks == partial.statistics.accepted == partial.ticks_by_symbol.sum()
+    assert partial.rows.array["n"].sum() == partial.ticks
+    assert threading.get_ident() not in sent
+
+
+def test_a_paced_replay_gives_the_same(day: Path) -> None:
+    assert found(replayed(day, speed=1e9, workers=1)) == found(replayed(day, workers=1))
 
 
 def every_other(batches: Iterator[Any]) -> Iterator[Any]:
@@ -279,11 +348,11 @@ def replaced(feed: ItchFeed) -> ItchFeed:
 
 
 @pytest.mark.parametrize("kind", ["derived", "wrapped", "replaced"])
-def test_a_feed_with_batches_of_its_own_is_asked_for_them(day: Path, kind: str) -> None:
+def test_a_feed_with_batches_of_its_own_is_asked_for_them(itch: Path, kind: str) -> None:
     def feed() -> Any:
         if kind == "derived":
-            return Derived(day, date=SAMPLE_DATE)
-        plain = ItchFeed(day, date=SAMPLE_DATE)
+            return Derived(itch, date=SAMPLE_DATE)
+        plain = ItchFeed(itch, date=SAMPLE_DATE)
         return Wrapped(plain) if kind == "wrapped" else replaced(plain)
 
     ticks = sum(len(batch) for batch in feed().batches())
@@ -291,7 +360,7 @@ def test_a_feed_with_batches_of_its_own_is_asked_for_them(day: Path, kind: str) 
     assert 90_000 < ticks < 110_000
 
 
-def test_ticks_that_come_past_a_flow_are_an_error(day: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Run, "may_flow", property(lambda _: True))
-    with pytest.raises(RecordTypeError, match="came past the flow"):
-        strand.replay(Derived(day, date=SAMPLE_DATE), "count", workers=1)
+def test_ticks_that_come_past_a_feeder_are_an_error(itch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Run, "may_feed", property(lambda _: True))
+    with pytest.raises(RecordTypeError, match="came past the feeder"):
+        strand.replay(Derived(itch, date=SAMPLE_DATE), "count", workers=1)

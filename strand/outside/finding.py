@@ -38,12 +38,16 @@ def _views(pid: int) -> list[tuple[OutsideView, Description]]:
         raise AttachError(
             f"process {pid} may not be looked at: it is another user's, or forbids it (prctl PR_SET_DUMPABLE)"
         ) from None
-    found, refused = [], []
+    found: list[tuple[OutsideView, Description]] = []
+    refused: list[AttachError] = []
     for path in files:
         try:
             if path.readlink() != Path(_LINK):
                 continue
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except PermissionError:
+            refused.append(AttachError("it may not be looked at: it forbids it (prctl PR_SET_DUMPABLE)"))
+            continue
         except OSError:
             continue  # it was closed meanwhile
         try:

@@ -10,7 +10,7 @@ enum {
   CLASSES = SD_POOL_CLASSES
 };
 
-#if defined(__has_feature)
+#if !defined(__SANITIZE_ADDRESS__) && defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define __SANITIZE_ADDRESS__
 #endif
@@ -49,7 +49,7 @@ static uint64_t new_region(const sd_pool *pool, uint64_t *bytes) {
   *bytes = cut < REGION_LEAST ? REGION_LEAST : cut > most ? most : cut;
   const uint64_t at = sd_space_take(pool->space, *bytes, SD_HUGE_PAGE);
   if (!at || sd_space_fill(pool->space, at, *bytes)) return 0;
-  ASAN_POISON_MEMORY_REGION(sd_space_at(pool->space, at), *bytes);
+  sd_space_poison(pool->space, at, *bytes);
   return at;
 }
 

@@ -41,6 +41,8 @@ typedef struct sd_space {
   unsigned char *base;
   uint64_t reserved;
   int fd; /* -1: it is private */
+  /* Offsets between which there may be poisoned memory, under AddressSanitizer. */
+  uint64_t poison_from, poison_to;
 } sd_space;
 
 /* A space with `more` bytes of addresses beside SD_SPACE_BYTES. Returns an error code. */
@@ -64,6 +66,8 @@ void *sd_space_get(sd_space *space, uint64_t bytes, uint64_t align);
 /* Gives the memory of whole pages back. They have to be filled before they are used again, and are zeros then. Nonzero: the system
  * did not take it. */
 int sd_space_empty(sd_space *space, uint64_t offset, uint64_t bytes);
+/* Under AddressSanitizer nobody may use this memory until it is handed out. */
+void sd_space_poison(sd_space *space, uint64_t offset, uint64_t bytes);
 const void *sd_space_base(const sd_space *space);
 /* Bytes that were taken. Pages that nobody has touched take no memory, unless the space is attachable. */
 uint64_t sd_space_bytes(const sd_space *space);

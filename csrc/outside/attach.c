@@ -75,7 +75,7 @@ int sd_outside_open(int fd, sd_outside **out, char *why) {
   if ((uint64_t)file.st_size < sizeof(sd_space_head)) return refuse(why, "it is no memory of a dispatcher");
   sd_outside *o = calloc(1, sizeof *o);
   if (!o) return SD_E_NO_MEMORY;
-  o->space = (sd_space){NULL, (uint64_t)file.st_size, -1};
+  o->space = (sd_space){.reserved = (uint64_t)file.st_size, .fd = -1};
   void *at = mmap(NULL, o->space.reserved, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (at == MAP_FAILED) {
     free(o);

@@ -13,8 +13,8 @@
 
 #include "base/clock.h"
 #include "engine/api.h"
-#include "seeded/scheduler.h"
 #include "sd_error.h"
+#include "seeded/scheduler.h"
 
 enum { SYMBOLS = 8, PARTICIPANTS = 6, MOST_RECORDS = 64, LONG_RECORD = 1984, MOST_STEPS = 100000, SLICE_NS = 60 };
 enum { MOST_LOOKS = 200, MOST_NUMBERS = 100, BLOCKS_OF_B = 5 };

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "engine/api.h"
-#include "seeded/scheduler.h"
 #include "sd_error.h"
+#include "seeded/scheduler.h"
 
 enum { MOST_STRANDS = 8, MOST_STEPS = 400000 };
 

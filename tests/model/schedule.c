@@ -10,8 +10,8 @@
 #include <time.h>
 
 #include "engine/api.h"
-#include "seeded/scheduler.h"
 #include "sd_error.h"
+#include "seeded/scheduler.h"
 
 enum { TASKS = 64 };
 enum { RECORD = 1984, SYMBOLS = 40, STRANDS = 40, SOURCES = 4, MOST_STEPS = 400000 };

@@ -8,7 +8,10 @@ trap 'rm -rf "$build"' EXIT
 cc=aarch64-linux-gnu-gcc run=qemu-aarch64
 if [ "$(uname -m)" = aarch64 ]; then cc=${CC:-cc} run=; fi
 flags="-std=gnu11 -O3 -Wall -Wextra -Wno-unused-parameter -Werror -I $root/csrc"
-find "$root/csrc" -name '*.c' ! -name '_core.c' | while read -r file; do $cc $flags -c "$file" -o "$build/one.o"; done
+find "$root/csrc" -name '*.c' ! -name '_*.c' | while read -r file; do
+  case $file in */seeded/*) more=-DSD_MODEL_SCHEDULER ;; *) more= ;; esac
+  $cc $flags $more -c "$file" -o "$build/one.o"
+done
 engine=$(cd "$root/csrc" && find $(cat engine_rooms) -name '*.c' -printf "$root/csrc/%p\n")
 $cc $flags -static -pthread -DSD_STRESS "$root/tests/stress/stress.c" $engine -o "$build/stress" -lm
 $run "$build/stress" "${1:-20}" "${2:-1}"

@@ -10,16 +10,10 @@ enum {
   CLASSES = SD_POOL_CLASSES
 };
 
-#if !defined(__SANITIZE_ADDRESS__) && defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define __SANITIZE_ADDRESS__
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(SD_ASAN)
 #include <sanitizer/asan_interface.h>
 enum { GAP = SD_LINE }; /* between two pieces */
 #else
-#define ASAN_POISON_MEMORY_REGION(at, bytes) ((void)(at))
 #define ASAN_UNPOISON_MEMORY_REGION(at, bytes) ((void)(at))
 enum { GAP = 0 };
 #endif
@@ -125,5 +119,5 @@ void sd_pool_give(sd_pool *pool, void *piece, size_t bytes) {
   sd_lock(&pool->state->lock);
   keep(pool, class, at);
   sd_unlock(&pool->state->lock);
-  ASAN_POISON_MEMORY_REGION(piece, bytes);
+  sd_space_poison(pool->space, at, bytes);
 }

@@ -9,17 +9,10 @@
 
 #include "sd_error.h"
 
-#if !defined(__SANITIZE_ADDRESS__) && defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define __SANITIZE_ADDRESS__
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(SD_ASAN)
 #include <sanitizer/asan_interface.h>
-#define POISON(at, bytes) __asan_poison_memory_region((at), (bytes))
 #define UNPOISON(at, bytes) __asan_unpoison_memory_region((at), (bytes))
 #else
-#define POISON(at, bytes) ((void)0)
 #define UNPOISON(at, bytes) ((void)0)
 #endif
 
@@ -120,14 +113,16 @@ int sd_space_empty(sd_space *space, uint64_t offset, uint64_t bytes) {
   return fallocate(space->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)(to - from));
 }
 
+#if defined(SD_ASAN)
 /* The addresses are somebody else's when it is gone, and their shadow is not cleared with them: it says where to do so. */
 void sd_space_poison(sd_space *space, uint64_t offset, uint64_t bytes) {
   sd_lock(&sd_space_head_of(space)->lock);
   if (space->poison_to == 0 || offset < space->poison_from) space->poison_from = offset;
   if (offset + bytes > space->poison_to) space->poison_to = offset + bytes;
   sd_unlock(&sd_space_head_of(space)->lock);
-  POISON(space->base + offset, bytes);
+  __asan_poison_memory_region(space->base + offset, bytes);
 }
+#endif
 
 uint64_t sd_space_bytes(const sd_space *space) {
   sd_space_head *head = sd_space_head_of(space);

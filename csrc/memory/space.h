@@ -22,6 +22,14 @@
 #endif
 enum { SD_SPACE_PAGE = 4096, SD_HUGE_PAGE = 2 << 20 };
 
+#if defined(__SANITIZE_ADDRESS__)
+#define SD_ASAN
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SD_ASAN
+#endif
+#endif
+
 #define SD_MAGIC UINT64_C(0x3144304e41525453) /* "STRAN0D1" */
 enum { SD_ABI_VERSION = 4 };
 
@@ -67,7 +75,11 @@ void *sd_space_get(sd_space *space, uint64_t bytes, uint64_t align);
  * did not take it. */
 int sd_space_empty(sd_space *space, uint64_t offset, uint64_t bytes);
 /* Under AddressSanitizer nobody may use this memory until it is handed out. */
+#if defined(SD_ASAN)
 void sd_space_poison(sd_space *space, uint64_t offset, uint64_t bytes);
+#else
+static inline void sd_space_poison(sd_space *space, uint64_t offset, uint64_t bytes) {}
+#endif
 const void *sd_space_base(const sd_space *space);
 /* Bytes that were taken. Pages that nobody has touched take no memory, unless the space is attachable. */
 uint64_t sd_space_bytes(const sd_space *space);

@@ -17,9 +17,10 @@ static int refuse(char *why, const char *text) {
   return SD_E_FORMAT;
 }
 
-/* Whether n of something lie within the space. */
-static int within(const sd_space *space, uint64_t offset, uint64_t n, uint64_t size) {
-  return offset >= sizeof(sd_space_head) && offset <= space->reserved && n <= (space->reserved - offset) / size;
+/* Whether n of something can lie there, within the space. */
+static int within(const sd_space *space, uint64_t offset, uint64_t n, uint64_t size, uint64_t align) {
+  return offset % align == 0 && offset >= sizeof(sd_space_head) && offset <= space->reserved &&
+         n <= (space->reserved - offset) / size;
 }
 
 static int good_head(const sd_space_head *head, uint64_t file_bytes, char *why) {
@@ -42,24 +43,27 @@ static int good_arena(const sd_space *space, const sd_arena *a) {
       a->n_workers > UINT32_MAX - a->n_publishers)
     return 0;
   if (a->row_bytes > a->row_stride || a->row_bytes != z->row_bytes) return 0;
-  return within(space, a->strands, a->n_strands, sizeof(sd_strand)) &&
-         within(space, a->lists, participants, sizeof(sd_list)) &&
-         within(space, a->participants, participants, sizeof(sd_participant)) &&
-         within(space, a->map, a->n_symbols, sizeof(uint32_t)) &&
-         within(space, a->rows, a->n_symbols, a->row_stride ? a->row_stride : 1) &&
-         within(space, a->stack, a->n_segments, sizeof(uint32_t)) &&
-         within(space, a->segments, a->n_segments, a->segment_bytes ? a->segment_bytes : 1) &&
-         within(space, a->tasks, a->task_list.n, sizeof(sd_task)) &&
-         within(space, a->description, a->description_bytes, 1) &&
-         within(space, a->names, a->n_symbols, sizeof(sd_a64)) &&
-         (!a->strand_times || within(space, a->strand_times, a->n_strands, sizeof(sd_strand_time)));
+  return within(space, a->strands, a->n_strands, sizeof(sd_strand), SD_LINE) &&
+         within(space, a->lists, participants, sizeof(sd_list), SD_LINE) &&
+         within(space, a->participants, participants, sizeof(sd_participant), 2 * SD_LINE) &&
+         within(space, a->map, a->n_symbols, sizeof(uint32_t), SD_LINE) &&
+         within(space, a->rows, a->n_symbols, a->row_stride ? a->row_stride : 1, SD_LINE) &&
+         within(space, a->stack, a->n_segments, sizeof(uint32_t), SD_LINE) &&
+         within(space, a->segments, a->n_segments, a->segment_bytes ? a->segment_bytes : 1, SD_LINE) &&
+         within(space, a->tasks, a->task_list.n, sizeof(sd_task), SD_LINE) &&
+         within(space, a->description, a->description_bytes, 1, 1) &&
+         within(space, a->names, a->n_symbols, sizeof(sd_a64), SD_LINE) &&
+         within(space, a->last_numbers, a->n_strands, sizeof(uint64_t), SD_LINE) &&
+         within(space, a->watermark_targets, a->n_strands, sizeof(uint64_t), SD_LINE) &&
+         within(space, a->watermark_strands, a->n_strands, sizeof(uint32_t), SD_LINE) &&
+         (!a->strand_times || within(space, a->strand_times, a->n_strands, sizeof(sd_strand_time), SD_LINE));
 }
 
 static int view(sd_outside *o, char *why) {
   /* D1: acquire; pairs with the release of sd_dispatcher_show: all that the arena says of itself is there. */
   const uint64_t root = sd_load(&sd_space_head_of(&o->space)->root, acquire, D1);
   if (!root) return SD_AGAIN;
-  if (root % SD_LINE || !within(&o->space, root, 1, sizeof(sd_arena))) return refuse(why, "it is damaged: its root");
+  if (!within(&o->space, root, 1, sizeof(sd_arena), 2 * SD_LINE)) return refuse(why, "it is damaged: its root");
   o->d.space = &o->space;
   o->d.arena = sd_space_at(&o->space, root);
   if (!good_arena(&o->space, o->d.arena)) return refuse(why, "it is damaged: its sizes and places do not fit");
@@ -113,7 +117,7 @@ const char *sd_outside_name(sd_outside *o, uint32_t key, uint32_t *bytes) {
   /* D2: acquire; pairs with the release of sd_dispatcher_name: the text is there. */
   const uint64_t name = key < o->d.arena->n_symbols ? sd_load(&names[key], acquire, D2) : 0;
   *bytes = sd_name_bytes(name);
-  return name && within(&o->space, sd_name_at(name), *bytes, 1) ? sd_space_at(&o->space, sd_name_at(name)) : NULL;
+  return name && within(&o->space, sd_name_at(name), *bytes, 1, 1) ? sd_space_at(&o->space, sd_name_at(name)) : NULL;
 }
 
 /* ---- waiting */

@@ -23,7 +23,7 @@ static int inside(const sd_outside *o, uintptr_t at, uint64_t bytes) {
 static uintptr_t named(const sd_outside *o, const sd_relative *field, uint64_t n, uint64_t size) {
   const int64_t distance = ONCE(field->distance);
   const uintptr_t at = (uintptr_t)field + (uintptr_t)distance;
-  return distance && n <= o->space.reserved / size && inside(o, at, n * size) ? at : 0;
+  return distance && at % sizeof(uint64_t) == 0 && n <= o->space.reserved / size && inside(o, at, n * size) ? at : 0;
 }
 
 /* The best levels of a ladder. Zero: what was read does not fit together. */
@@ -101,7 +101,7 @@ static int read_levels(const sd_outside *o, uint64_t offset, uint32_t symbol, ui
 int sd_outside_book_of(sd_outside *o, uint64_t offset, int of_levels, uint32_t symbol, uint32_t place,
                        uint64_t patience_ns, sd_outside_book *book) {
   const uint32_t strand = symbol < o->d.arena->n_symbols ? ONCE(o->d.map[symbol]) : SD_NONE;
-  if (strand >= o->d.arena->n_strands || offset > o->space.reserved || offset % SD_LINE) return SD_E_FORMAT;
+  if (strand >= o->d.arena->n_strands || offset > o->space.reserved || offset % (2 * SD_LINE)) return SD_E_FORMAT;
   sd_strand *s = &o->d.strands[strand];
   sd_patience patience = sd_patience_of(patience_ns);
   for (;;) {

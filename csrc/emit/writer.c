@@ -162,7 +162,7 @@ uint64_t sd_outputs_least(const sd_dispatcher *d, uint32_t n) {
 
 static int make_buffer(sd_dispatcher *d, const sd_output *output, uint32_t index, int timers) {
   sd_outputs *o = d->outputs;
-  sd_emit_buffer *buffer = o->buffer[index] = aligned_alloc(_Alignof(sd_emit_buffer), sizeof *buffer);
+  sd_emit_buffer *buffer = o->buffer[index] = aligned_alloc(2 * SD_LINE, sizeof *buffer);
   if (!buffer) return SD_E_NO_MEMORY;
   memset(buffer, 0, sizeof *buffer);
   buffer->d = d;

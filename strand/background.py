@@ -273,7 +273,7 @@ class BackgroundReader(Generic[Buffer, T]):
 
     @property
     def is_open(self) -> bool:
-        """Whether it has not been closed."""
+        """Whether it is open."""
         return self._finalizer.alive
 
     @property

@@ -10,7 +10,7 @@ int sd_dispatcher_describe(sd_dispatcher *d, const char *text, uint64_t bytes);
 int sd_dispatcher_name(sd_dispatcher *d, const uint32_t *keys, const uint32_t *lengths, uint32_t n, const char *text);
 /* From now on others may look. */
 void sd_dispatcher_show(sd_dispatcher *d);
-/* From now on nobody finds it. Who has attached goes on. */
+/* Another process can no longer attach. One that has attached reads on. */
 void sd_dispatcher_hide(sd_dispatcher *d);
 
 #endif

@@ -96,7 +96,6 @@ int sd_dispatcher_create(sd_space *space, const sd_config *config, sd_dispatcher
   sd_dispatcher *d = calloc(1, sizeof *d);
   if (!d) return SD_E_NO_MEMORY;
   d->space = space;
-  d->config = *config;
   d->publish = sd_publish_from_handler;
   d->policy = &sd_policy_fifo;
   d->budget_counts = sd_clock_counts(config->budget_ns);

@@ -61,14 +61,6 @@ void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *t) {
   t->watermark_sequence = sd_load(&d->arena->next_sequence, acquire, M5);
 }
 
-uint32_t sd_segments_used(sd_dispatcher *d) {
-  sd_free_list *list = &d->arena->free_list;
-  sd_lock(&list->lock);
-  const uint32_t used = list->unused - list->runs * SD_FREE_RUN;
-  sd_unlock(&list->lock);
-  return used;
-}
-
 void sd_histogram_sum(sd_dispatcher *d, int which, uint64_t *counts) {
   memset(counts, 0, SD_BUCKETS * sizeof *counts);
   for (uint32_t i = 0; i < d->n_participants; i++) {

@@ -9,7 +9,6 @@ typedef struct sd_totals {
   uint64_t visits, handled_inline, stolen, cut, parks, wakes, failures, watermark_sequence;
 } sd_totals;
 void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *out);
-uint32_t sd_segments_used(sd_dispatcher *d);
 /* A participant's counters as numbers: SD_COUNTER_FIELDS values in the order of struct sd_counters. */
 enum { SD_COUNTER_FIELDS = 16 };
 void sd_participant_counters(sd_dispatcher *d, uint32_t participant, uint64_t *out);

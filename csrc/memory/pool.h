@@ -38,7 +38,7 @@ typedef struct sd_pool {
   sd_space *space;
 } sd_pool;
 
-/* The one for a worker or publisher (sd_context's participant). */
+/* The pool that a participant takes from. */
 static inline sd_pool sd_pools_of(sd_pools *pools, sd_space *space, uint32_t participant) {
   return (sd_pool){&pools->state[participant % SD_POOLS], space};
 }

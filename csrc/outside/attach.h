@@ -15,7 +15,7 @@ typedef struct sd_outside {
   sd_dispatcher d; /* what of it lies in the arena; the rest is zero */
 } sd_outside;
 
-/* How long who looks waits for a strand's owner. */
+/* How long a look waits for a strand's owner. */
 typedef struct sd_patience {
   uint64_t until; /* of CLOCK_MONOTONIC */
   uint32_t turns;
@@ -43,7 +43,7 @@ uint32_t sd_outside_row_bytes(const sd_outside *o);
 uint64_t sd_outside_watermark(const sd_outside *o);
 /* The number of a strand's handler. */
 uint32_t sd_outside_handler(const sd_outside *o, uint32_t strand);
-/* Failures of handlers that were recorded; the first ones by sd_failure_get. */
+/* For the functions of engine/inspect.h that only read, and sd_failure_get. */
 sd_dispatcher *sd_outside_dispatcher(sd_outside *o);
 
 /* A strand's counts, and the rows of n of its symbols, one after the other, as they are together. SD_AGAIN: its owner did not let go of it

@@ -53,18 +53,21 @@ static int read_orders(const sd_outside *o, uint64_t offset, uint32_t symbol, ui
   b += symbol;
   uint8_t tops = 0;
   to->publishers = 1;
-  if (ONCE(books->publishers.distance)) {
+  if (!ONCE(books->publishers.distance)) {
+    if (place) return 0;
+  } else {
     const sd_publishers *p = (const sd_publishers *)named(o, &books->publishers, symbol + UINT64_C(1), sizeof *p);
     if (!p) return 0;
     p += symbol;
     const uint32_t n = ONCE(p->n);
+    const int several = ONCE(p->all.distance) != 0;
+    if (n > (several ? SD_MOST_PUBLISHERS : 1) || ((several || place) && place >= n)) return 0;
     to->publishers = n;
     to->publisher = p->id;
     tops = p->tops;
-    if (ONCE(p->all.distance)) {
-      const sd_publisher *all =
-          n <= SD_MOST_PUBLISHERS ? (const sd_publisher *)named(o, &p->all, n, sizeof *all) : NULL;
-      if (!all || place >= n) return 0;
+    if (several) {
+      const sd_publisher *all = (const sd_publisher *)named(o, &p->all, n, sizeof *all);
+      if (!all) return 0;
       b = &all[place].book;
       tops = all[place].tops;
       to->publisher = all[place].id;

@@ -16,7 +16,7 @@ void sd_seeded_start(sd_dispatcher *d, uint64_t seed);
 uint32_t sd_seeded_pause(void);
 /* A worker that waits for Python, drawn from those that do; -1: none. */
 int64_t sd_seeded_waiting(void);
-/* Python has run what that worker had. `ended`: the worker ends, and leaves undone what Python has not answered for. */
+/* Python has run the batch of that worker. `ended`: the worker ends, and what Python has not finished stays pending. */
 void sd_seeded_go_on(uint32_t participant, int ended);
 /* All workers have ended, as sd_seeded_pause says. */
 void sd_seeded_stop(void);

@@ -92,7 +92,7 @@ class BookMemory:
 
     @property
     def offset(self) -> int:
-        """Where it lies in its space, for who looks from outside."""
+        """Bytes from the start of its space to it: another process finds it there."""
         return self._space.offset_of(self._books)
 
     @property

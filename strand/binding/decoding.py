@@ -94,8 +94,8 @@ class Decoder(ABC):
 
     @abstractmethod
     def skip_samples(self) -> list[tuple[str, dict[str, Any]]]:
-        """What was passed over since the last call: reasons, and what ``Skipped.add`` is told of each, ``offset``,
-        ``line``, ``text``. Not all of it where that was much."""
+        """Samples of what was passed over since the last call: a reason each, with the arguments ``offset``, ``line``
+        and ``text`` of ``Skipped.add``."""
 
     @abstractmethod
     def statistics(self) -> dict[str, int]:

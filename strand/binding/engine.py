@@ -121,15 +121,15 @@ class Engine(Counters):
         self._lib.sd_dispatcher_show(self._d)
 
     def hide(self) -> None:
-        """From now on nobody finds it; who has attached goes on."""
+        """Another process can no longer attach. One that has attached reads on."""
         self._lib.sd_dispatcher_hide(self._d)
 
     def set_names(self, names: Mapping[int, str]) -> None:
         """Names of symbols, by key, for them. One thread at a time."""
-        texts = [name.encode()[: lib.SD_LONGEST_NAME] for name in names.values()]
+        texts = [name.encode() for name in names.values()]
         lengths = [len(text) for text in texts]
         code = self._lib.sd_dispatcher_name(self._d, list(names), lengths, len(names), b"".join(texts))
-        checked(code, "a name of a symbol that does not exist", MemoryError)
+        checked(code, f"no memory for {len(names):,} names", MemoryError)
 
     # ---- memory
 

@@ -85,7 +85,7 @@ class Feeder:
 
     @property
     def is_open(self) -> bool:
-        """Whether publishing what it holds is under way."""
+        """Whether a part of what it holds has been published, and the rest has not."""
         return bool(self._feeder.open)
 
     @property

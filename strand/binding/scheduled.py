@@ -37,7 +37,7 @@ class ScheduledEngine(Engine):
         return None if found < 0 else found
 
     def go_on(self, worker: int, *, ended: bool) -> None:
-        """Python has run what that worker had. ``ended``: it ends, and leaves undone what was not answered for."""
+        """Python has run the batch of that worker. ``ended``: the worker ends, and what is left stays pending."""
         lib.sd_seeded_go_on(worker, ended)
 
     def end_workers(self) -> None:

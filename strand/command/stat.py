@@ -104,15 +104,16 @@ def _row(look: Look) -> dict[str, Any]:
 
 
 def _book(book: BookLook) -> dict[str, Any]:
-    """Prices as in tables, in units of currency."""
+    """Prices in units of currency; sizes in units of the instrument, or in the feed's where ``size_unit`` is None."""
     sides = {"bids": book.bids, "asks": book.asks}
-    levels = {name: [_level(level) for level in side.tolist()] for name, side in sides.items()}
-    return {"symbol": book.symbol, "in_visit": book.in_visit, **levels}
+    levels = {name: [_level(book, level) for level in side.tolist()] for name, side in sides.items()}
+    return {"symbol": book.symbol, "in_visit": book.in_visit, "size_unit": book.size_unit, **levels}
 
 
-def _level(level: tuple[int, int, int]) -> dict[str, float]:
+def _level(book: BookLook, level: tuple[int, int, int]) -> dict[str, float]:
     price, size, orders = level
-    return {"price": price / PRICE_SCALE, "size": size, "orders": orders}
+    unit = 1 if book.size_unit in (None, 1) else book.size_unit
+    return {"price": price / PRICE_SCALE, "size": size * unit, "orders": orders}
 
 
 def _strand(look: Look) -> dict[str, Any]:
@@ -170,16 +171,20 @@ def _print_row(console: Console, look: Look) -> None:
 
 def _print_book(console: Console, book: BookLook) -> None:
     table = Table("orders", "size", "bid", "ask", "size", "orders", title=escape(book.symbol), box=SIMPLE_HEAD)
-    sides = [[_level(level) for level in side.tolist()] for side in (book.bids, book.asks)]
+    sides = [[_level(book, level) for level in side.tolist()] for side in (book.bids, book.asks)]
     for bid, ask in zip_longest(*sides):
         table.add_row(*_cells(bid), *reversed(_cells(ask)))
     console.print(table)
+    if book.size_unit is None:
+        console.print("sizes are in the feed's units: it does not say what one is worth")
     if book.in_visit:
         console.print("[yellow]in a visit for 100 ms: the book may be of several moments[/]")
 
 
 def _cells(level: dict[str, float] | None) -> tuple[str, str, str]:
-    return ("", "", "") if level is None else (f"{level['orders']:,}", f"{level['size']:,}", f"{level['price']:,.9g}")
+    return (
+        ("", "", "") if level is None else (f"{level['orders']:,}", f"{level['size']:,.12g}", f"{level['price']:,.9g}")
+    )
 
 
 def _print_strands(console: Console, listed: list[Look]) -> None:

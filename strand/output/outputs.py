@@ -271,7 +271,7 @@ class Outputs(Mapping[str, Output]):
         return {name: output.digest for name, output in self._outputs.items()}
 
     def _refresh(self) -> None:
-        """Merges what is final, for a user who asks for it while the run goes on."""
+        """Merges what is final by now. Users may ask for that while the run goes on."""
         engine, me = self._engine, threading.get_ident()
         if engine is None:
             return

@@ -18,6 +18,7 @@ from strand.output.books import merged_levels
 from strand.output.tables import Column, Prices, Table
 from strand.outside.finding import view_of
 from strand.stats import Statistics
+from strand.units import Unit
 from strand.validate import is_whole, whole
 
 __all__ = ["Attached", "BookLook", "Look", "attach"]
@@ -43,6 +44,11 @@ class Look:
     in_visit: bool
     _table: Table
 
+    @property
+    def units(self) -> dict[str, Unit]:
+        """What 1 is worth in each field of ``rows``."""
+        return self._table.units
+
     def columns(self, prices: Prices = "float") -> dict[str, Column]:
         """The rows as columns in natural units, as ``Rows`` shows them."""
         return {"symbol": np.array(self.symbols, np.str_), **self._table.columns(self.rows, prices)}
@@ -51,18 +57,20 @@ class Look:
 @dataclass(frozen=True)
 class BookLook:
     """The best levels of a book at one moment: ``asks`` and ``bids``, best first, arrays of
-    ``strand.output.books.LEVEL`` (price in 1e-9, size and orders; no orders where a feed has none). ``in_visit``: see
-    ``Look``. Books of several publishers are each of one moment, and not all of the same."""
+    ``strand.output.books.LEVEL`` (price in 1e-9, size and orders; no orders where a feed has none). ``size_unit``: what
+    1 in a size is worth in units of the instrument; None: nobody knows. ``in_visit``: see ``Look``. Books of several
+    publishers are each of one moment, and not all of the same."""
 
     symbol: str
     asks: npt.NDArray[Any]
     bids: npt.NDArray[Any]
+    size_unit: float | None
     in_visit: bool
 
 
 class Attached:
-    """A dispatcher of another process, or of this one. It is never stopped, and no lock is taken: each counter is
-    exact, and not all are of one moment. What was seen last stays readable when the process has ended."""
+    """A dispatcher of another process, or of this one. It goes on, and no lock is taken: each counter is exact, and not
+    all are of one moment. Its memory stays readable when the process has ended."""
 
     def __init__(self, view: OutsideView, description: Description) -> None:
         self._view = view
@@ -129,7 +137,7 @@ class Attached:
             in_visit |= also
         if publishers > 1:
             asks, bids = merged_levels(sides[0], "A"), merged_levels(sides[1], "B")
-        return BookLook(symbol, asks[:most], bids[:most], in_visit)
+        return BookLook(symbol, asks[:most], bids[:most], about.size_unit, in_visit)
 
     def _strand_of(self, key: int) -> int:
         strand = int(self._view.strand_of_symbol[key])

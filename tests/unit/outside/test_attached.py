@@ -104,7 +104,7 @@ def test_books_are_whole_at_full_speed_and_right_at_rest(kind: str) -> None:
     ticks = some_ticks()
     half = len(ticks) // 2
     if kind == "book":
-        # Orders of 100 each, of which those of the second half take those of the first away.
+        # The first half adds orders of 100 each, and the second half cancels them.
         ticks["action"][half:] = b"C"
         ticks["order_id"][half:] = ticks["order_id"][:half]
         for field in ("instrument_id", "price"):

@@ -1,115 +1,208 @@
 """One checkout against another on this machine: ratios of speed, taken in pairs, one after the other.
 
-    python bench/paired.py OLD NEW [books] [bars] [route] [--pairs 9]
+    python bench/paired.py OLD NEW [books] [bars] [route] [latency] [--pairs 25]
 
-OLD and NEW are checkouts that `make install` has been run in; each runs its own benchmarks. The order changes from pair
-to pair, so that what slows the machine for a while slows both. A ratio above 1 says that NEW is faster. A row is the
-median of its pairs, between the least and the greatest of them. OLD may be NEW: the ratios then say how far the
-machine's noise goes, and a result counts where these are within 1 %.
+OLD and NEW are checkouts that `make install` has been run in; a process of each takes turns (bench/paired_turns.py).
+The order changes from pair to pair, so that what slows the machine for a while slows both. A ratio above 1 says that
+NEW is faster. A row is the median of its pairs, between their quartiles, and the ratio of the sides' upper quartiles:
+what they do when nothing is in their way. OLD may be NEW: the ratios then say how far the machine's noise goes, and a
+result counts where these are within 1 %.
 
-``books``: a generated day into full books on one core and on all. ``bars``: bars of trades in memory. ``route``: what
+How long a line takes from core to core decides much of what two cores do, and on a virtual machine it changes while one
+looks: the host moves its cores. It is measured before and after each pair. A pair in which it changed is left out, and
+counted; ratios are also given by distance, where there were two.
+
+``books``: a generated day into full books on one core and on two. ``bars``: bars of trades in memory. ``route``: what
 `strand bench route` has for the handlers and streams of the README's table on two cores, and their geometric mean.
+``latency``: one tick to a worker that spins or sleeps.
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import geometric_mean, median
+from statistics import geometric_mean, median, quantiles
+from typing import Any
 
 import click
 
+from strand.feeds.synthetic.market import SyntheticFeed
+
 ROUTES = [(skew, symbols, work) for skew, symbols in (("calibrated", 8172), ("1.2", 50)) for work in (1, 5, 30, 100)]
+PARTS = ("books", "bars", "route", "latency")
 Figures = dict[str, float]
-TURNS = 3
+#: Between ticks whose latency is measured.
+GAPS_NS = [0, 400, 530, 660, 790, 920, 1050, 1180, 1310, 1440]
+#: Two distances between cores are the same below this ratio.
+STEADY = 1.3
+#: So many pairs are tried for each that is wanted.
+TRIES = 3
 
 
-def run(checkout: Path, *arguments: str) -> list[dict[str, object]]:
-    """What a benchmark of a checkout prints as JSON, a line an object."""
-    python = checkout / ".venv/bin/python"
-    found = subprocess.run([python, *arguments], cwd=checkout, check=True, capture_output=True, text=True)
-    return [json.loads(line) for line in found.stdout.splitlines() if line.startswith(("{", "["))]
+class Side:
+    """A checkout's process, which takes turns when asked."""
 
+    def __init__(self, checkout: Path) -> None:
+        turns = Path(__file__).with_name("paired_turns.py")
+        command = [checkout / ".venv/bin/python", turns]
+        self.process = subprocess.Popen(
+            command, cwd=checkout, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )  # fmt: skip
 
-def books(checkout: Path, day: Path) -> Figures:
-    """Messages a second, by the clock and of processor time: medians of three turns, each in a process of its own."""
-    found: Figures = {}
-    for name, cores in (("one core", 1), ("2 cores", 2)):
-        turns = [run(checkout, "bench/books.py", "--once", str(day), str(cores), "book", "1")[0] for _ in range(TURNS)]
-        for what, spent in (("", "wall_s"), (", processor time", "processor_s")):
-            found[f"books, {name}{what}"] = median(float(str(t["ticks"])) / float(str(t[spent])) for t in turns)
-    return found
-
-
-def bars(checkout: Path, trades: int) -> Figures:
-    """Trades a second, in memory."""
-    (parts,) = run(
-        checkout, "bench/bars.py", "memory", "--trades", str(trades), "--turns", str(TURNS), "--json", "--cores", "2"
-    )
-    part = parts[0]  # type: ignore[index]
-    return {"bars in memory": trades / float(part["seconds"]["strand"])}
-
-
-def route(checkout: Path, skew: str, symbols: int, work: int, ticks: int) -> Figures:
-    """Million ticks a second through strands."""
-    options = ("--skew", skew, "--symbols", str(symbols), "--work", str(work), "--ticks", str(ticks))
-    (found,) = run(
-        checkout, "-m", "strand", "bench", "route", *options, "--workers", "1", "--rounds", str(TURNS), "--json"
-    )
-    return {f"route, {skew}, {symbols} symbols, {work} steps": float(found["mticks_s"]["strand"])}  # type: ignore[index]
-
-
-def pairs_of(old: Path, new: Path, pairs: int, measure: Callable[[Path], Figures]) -> Iterator[tuple[str, list[float]]]:
-    """The ratios of each figure, new to old."""
-    ratios: dict[str, list[float]] = {}
-    for pair in range(pairs):
-        first, second = (old, new) if pair % 2 == 0 else (new, old)
-        one, other = measure(first), measure(second)
-        was, now = (one, other) if pair % 2 == 0 else (other, one)
-        for name, value in now.items():
-            ratios.setdefault(name, []).append(value / was[name])
-    yield from ratios.items()
-
-
-@click.command()
-@click.argument("old", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.argument("new", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.argument("parts", nargs=-1, type=click.Choice(["books", "bars", "route"]))
-@click.option("--pairs", default=9, show_default=True, type=click.IntRange(min=1))
-@click.option("--count", default=3_000_000, show_default=True, help="Messages of the day, trades of bars, ticks.")
-def main(old: Path, new: Path, parts: tuple[str, ...], pairs: int, count: int) -> None:
-    """One checkout against another: medians of paired ratios, new to old."""
-    old, new = old.resolve(), new.resolve()
-
-    def show(measure: Callable[[Path], Figures]) -> list[float]:
-        found = []
-        for name, ratios in pairs_of(old, new, pairs, measure):
-            found.append(median(ratios))
-            click.echo(f"{name:45} {found[-1]:6.3f}   {min(ratios):.3f} to {max(ratios):.3f}")
+    def take(self, part: str, *arguments: Any) -> Figures:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps([part, arguments]) + "\n")
+        self.process.stdin.flush()
+        found: Figures = json.loads(self.process.stdout.readline() or "null")
+        if found is None:
+            raise click.ClickException(f"{part}: the turn failed")
         return found
 
-    for part in parts or ("books", "bars", "route"):
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def _quartiles(values: list[float]) -> tuple[float, float]:
+    """The lower and the upper one."""
+    low, _, high = quantiles(values, n=4) if len(values) > 1 else values * 3
+    return low, high
+
+
+@dataclass
+class Ratios:
+    """Of one figure, new to old, with the distance of the cores, in ns. ``moved``: pairs left out as it changed."""
+
+    name: str
+    pairs: list[tuple[float, float]] = field(default_factory=list)
+    old: list[float] = field(default_factory=list)
+    new: list[float] = field(default_factory=list)
+    moved: int = 0
+
+    @property
+    def median(self) -> float:
+        return median(ratio for ratio, _ in self.pairs)
+
+    def add(self, was: float, now: float, distance_ns: float) -> None:
+        self.pairs.append((now / was, distance_ns))
+        self.old.append(was)
+        self.new.append(now)
+
+    def __str__(self) -> str:
+        ratios = [ratio for ratio, _ in self.pairs]
+        low, high = _quartiles(ratios)
+        line = f"{self.name:42} {self.median:6.3f}   {low:.3f} to {high:.3f}   "
+        line += f"upper quartiles {_quartiles(self.new)[1] / _quartiles(self.old)[1]:.3f}   {len(ratios)} pairs"
+        nearest = min(distance for _, distance in self.pairs)
+        groups = [[pair for pair in self.pairs if (pair[1] > nearest * STEADY) is far] for far in (False, True)]
+        if all(groups):
+            for name, group in zip(("near", "far"), groups, strict=True):
+                ns = median(distance for _, distance in group)
+                line += f"; {name} ({ns:.0f} ns) {median(ratio for ratio, _ in group):.3f} of {len(group)}"
+        return line + (f"; left out, as the cores moved: {self.moved}" if self.moved else "")
+
+
+@dataclass
+class Comparison:
+    """``gauge`` measures how far the cores are from each other."""
+
+    old: Side
+    new: Side
+    gauge: Side
+    pairs: int
+
+    def distance_ns(self) -> float:
+        return 1e9 / self.gauge.take("latency", [0], 3000, 0)[", spin"]
+
+    def of(self, name: str, part: str, *arguments: Any) -> Iterator[Ratios]:
+        """The ratios of each figure of a part."""
+        for side in (self.old, self.new):
+            side.take(part, *arguments)
+        found: dict[str, Ratios] = {}
+        taken = 0
+        before = self.distance_ns()
+        for turn in range(self.pairs * TRIES):
+            order = (self.old, self.new) if turn % 2 == 0 else (self.new, self.old)
+            one, other = (side.take(part, *arguments) for side in order)
+            was, now = (one, other) if turn % 2 == 0 else (other, one)
+            after = self.distance_ns()
+            steady = max(before, after) < STEADY * min(before, after)
+            for what, value in now.items():
+                ratios = found.setdefault(what, Ratios(name + what))
+                if steady:
+                    ratios.add(was[what], value, (before + after) / 2)
+                else:
+                    ratios.moved += 1
+            before = after
+            taken += steady
+            if taken == self.pairs:
+                break
+        if not taken:
+            raise click.ClickException(f"{name}: the cores moved in every pair")
+        yield from found.values()
+
+    def show(self, name: str, part: str, *arguments: Any) -> float:
+        """Prints them. Returns the first's median."""
+        found = list(self.of(name, part, *arguments))
+        for ratios in found:
+            click.echo(str(ratios))
+        return found[0].median
+
+
+@click.command(help=__doc__)
+@click.argument("old", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("new", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("parts", nargs=-1, type=click.Choice(PARTS))
+@click.option("--pairs", default=25, show_default=True, type=click.IntRange(min=1))
+@click.option("--count", default=3_000_000, show_default=True, help="Messages of the day, trades of bars, ticks.")
+def main(old: Path, new: Path, parts: tuple[str, ...], pairs: int, count: int) -> None:
+    sides = [Side(checkout.resolve()) for checkout in (old, new, new)]
+    compare = Comparison(*sides, pairs=pairs)
+    for part in parts or PARTS:
         if part == "books":
-            file = _made(new, count)
-            show(lambda checkout, file=file: books(checkout, file))
+            day = str(_day(count))
+            for cores in (1, 2):
+                compare.show(f"books, {cores} cores", part, day, cores)
         elif part == "bars":
-            show(lambda checkout: bars(checkout, count))
+            compare.show("bars in memory", part, str(_trades(count)))
+        elif part == "latency":
+            compare.show("latency", part, GAPS_NS, 3000, 200)
         else:
-            rows = [show(lambda checkout, one=one: route(checkout, *one, count))[0] for one in ROUTES]
-            click.echo(f"{'route, geometric mean':45} {geometric_mean(rows):6.3f}   {min(rows):.3f} to {max(rows):.3f}")
+            rows = [
+                compare.show(f"route, {one[0]}, {one[1]} symbols, {one[2]} steps", part, *one, count) for one in ROUTES
+            ]
+            click.echo(f"{'route, geometric mean':42} {geometric_mean(rows):6.3f}   {min(rows):.3f} to {max(rows):.3f}")
+    for side in sides:
+        side.close()
 
 
-def _made(checkout: Path, messages: int) -> Path:
-    """A generated day, kept in the checkout's build folder: its name has its size."""
-    path = checkout / "build" / f"2026-01-05-{messages}.itch50"
+def _kept(name: str) -> Path:
+    """A place for data, in the build folder of this checkout."""
+    path = Path(__file__).parent.parent / "build" / name
+    path.parent.mkdir(exist_ok=True)
+    return path
+
+
+def _day(messages: int) -> Path:
+    path = _kept(f"2026-01-05-{messages}.itch50")
     if not path.exists():
-        path.parent.mkdir(exist_ok=True)
-        options = ("--symbols", "8172", "--messages", str(messages), "--seed", "7", "--date", "2026-01-05")
-        subprocess.run(
-            [checkout / ".venv/bin/python", "-m", "strand", "gen", "itch", *options, "--out", path], check=True
-        )
+        SyntheticFeed(8172, messages, seed=7, date="2026-01-05").write_itch(path)
+    return path
+
+
+def _trades(count: int) -> Path:
+    from bars import made_ticks
+
+    path = _kept(f"trades-{count}.npy")
+    if not path.exists():
+        import numpy as np
+
+        np.save(path, made_ticks(count, 8172))
     return path
 
 

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "emit/writer.h"
+#include "memory/lines.h"
 #include "numbering/failure.h"
 #include "numbering/watermark.h"
 #include "overdue/overdue.h"
@@ -80,7 +81,7 @@ static int make_private(sd_dispatcher *d) {
   if (!d->scratch || !d->watches || !d->py_batches || !d->scratch_positions) return SD_E_NO_MEMORY;
   for (uint32_t i = 0; i < d->n_participants; i++) {
     d->scratch[i] = malloc(budget * d->arena->record_size);
-    d->watches[i] = calloc(d->n_participants, sizeof **d->watches);
+    d->watches[i] = sd_lines(d->n_participants, sizeof **d->watches);
     if (!d->scratch[i] || !d->watches[i]) return SD_E_NO_MEMORY;
     if (!d->config.sizes.has_positions) continue;
     d->scratch_positions[i] = malloc(budget * sizeof **d->scratch_positions);

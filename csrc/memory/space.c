@@ -96,8 +96,10 @@ static int allocate(int fd, uint64_t from, uint64_t to) {
 }
 
 int sd_space_fill(sd_space *space, uint64_t offset, uint64_t bytes) {
-  const uint64_t from = offset / SD_SPACE_PAGE * SD_SPACE_PAGE, to = rounded_up(offset + bytes, SD_SPACE_PAGE);
-  if (sd_space_is_attachable(space)) return allocate(space->fd, from, to);
+  const uint64_t from = offset / SD_SPACE_PAGE * SD_SPACE_PAGE, end = offset + bytes;
+  if (sd_space_is_attachable(space)) return allocate(space->fd, from, rounded_up(end, SD_SPACE_PAGE));
+  /* Up to where a huge page ends: the system gives none to a range that ends before. */
+  const uint64_t to = rounded_up(end, SD_HUGE_PAGE);
   return from < to && mprotect(space->base + from, to - from, PROT_READ | PROT_WRITE) ? SD_E_NO_MEMORY : SD_OK;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "emit/writer.h"
+#include "memory/lines.h"
 #include "numbering/failure.h"
 #include "numbering/watermark.h"
 #include "overdue/overdue.h"
@@ -45,7 +46,7 @@ int sd_publishers_create(sd_dispatcher *d) {
   d->publishers = calloc(n, sizeof *d->publishers);
   if (!d->publishers) return SD_E_NO_MEMORY;
   for (uint32_t i = 0; i < n; i++) {
-    sd_publisher *p = d->publishers[i] = calloc(1, sizeof *p);
+    sd_publisher *p = d->publishers[i] = sd_lines(1, sizeof *p);
     if (!p) return SD_E_NO_MEMORY;
     p->nested = i < d->n_participants;
     p->one_core = d->config.one_core;
@@ -65,7 +66,7 @@ int sd_publishers_create(sd_dispatcher *d) {
       if (!p->positions) return SD_E_NO_MEMORY;
     }
     if (d->config.on_full == SD_CONFLATE && !sd_conflation_create(&p->conflation, d)) return SD_E_NO_MEMORY;
-    p->chains = calloc(d->n_participants, sizeof *p->chains);
+    p->chains = sd_lines(d->n_participants, sizeof *p->chains);
     if (!p->nested) p->copy = aligned_alloc(SD_LINE, SD_SLICE * (size_t)d->pool.record_size);
     if (!p->nested && !p->copy) return SD_E_NO_MEMORY;
     if (!p->group_of || !p->in_group || !p->keys || !p->repeat_groups || !p->order || !p->groups || !p->waiting ||

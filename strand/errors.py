@@ -31,6 +31,10 @@ class AttachError(StrandError):
     """A dispatcher of another process cannot be looked at; the message says why."""
 
 
+class SavedStateError(StrandError):
+    """A dispatcher cannot be saved, or go on from a saved state; the message says why."""
+
+
 class FeedError(StrandError):
     """A file or stream cannot be read on: says which, where and why.
 

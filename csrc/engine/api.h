@@ -7,6 +7,7 @@
 #include "engine/dispatcher.h"
 #include "engine/finish.h"
 #include "engine/inspect.h"
+#include "engine/saved.h"
 #include "merge/merge.h"
 #include "merge/rounds.h"
 #include "numbering/failure.h"

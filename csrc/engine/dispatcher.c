@@ -37,7 +37,7 @@ enum { CACHE_COLD_SYMBOLS = 2 };
 enum { CACHE_COLD_SYMBOLS = 1 << 15 };
 #endif
 
-static void settle_strands(sd_dispatcher *d) {
+void sd_dispatcher_settle(sd_dispatcher *d) {
   d->lossy = d->config.on_full == SD_DROP_OLDEST || d->config.on_full == SD_CONFLATE;
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
     d->strands[i].capacity = d->config.capacity;
@@ -110,7 +110,7 @@ int sd_dispatcher_create(sd_space *space, const sd_config *config, sd_dispatcher
     /* Unless every strand can keep a segment beside those that rest in caches. */
     const uint32_t strands = d->arena->n_strands, segments = d->arena->n_segments;
     d->shed = strands > segments / 2 || strands + d->n_participants * 2 * SD_FREE_RUN >= segments;
-    settle_strands(d);
+    sd_dispatcher_settle(d);
     code = make_private(d);
   }
   if (code) {

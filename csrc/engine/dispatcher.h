@@ -7,6 +7,8 @@
 /* In a space of its caller's that has none yet. What destroys it does not touch the space. */
 int sd_dispatcher_create(sd_space *space, const sd_config *config, sd_dispatcher **out);
 void sd_dispatcher_destroy(sd_dispatcher *d);
+/* Tells the strands how they are bounded. */
+void sd_dispatcher_settle(sd_dispatcher *d);
 /* Finds what lies in the arena: d->space and d->arena are set. */
 void sd_dispatcher_view(sd_dispatcher *d);
 /* Before workers start: strand of each symbol, handler of each strand, the handlers themselves. */

@@ -6,6 +6,7 @@
 #include "base/atomic.h"
 #include "handlers/book_apply.h"
 #include "handlers/book_store.h"
+#include "sd_error.h"
 
 sd_books *sd_books_create(struct sd_space *space, uint64_t n, uint32_t start, int per_publisher) {
   if (n == 0 || n > SIZE_MAX / sizeof(sd_book)) return NULL;
@@ -22,6 +23,21 @@ sd_books *sd_books_create(struct sd_space *space, uint64_t n, uint32_t start, in
   sd_relative_set(&books->publishers, publishers);
   for (uint64_t i = 0; start && i < n; i++) all[i].stamps = start;
   return books;
+}
+
+int sd_books_adopt(sd_books *books, struct sd_space *space) {
+  if (!memcmp(&books->key, &sd_book_key, sizeof sd_book_key)) return SD_OK;
+  sd_pool pool = sd_pools_of(&books->pools, space, 0);
+  sd_book *all = sd_books_all(books);
+  sd_publishers *publishers = sd_books_of_publishers(books);
+  for (uint64_t i = 0; i < books->n; i++) {
+    sd_publisher *several = publishers ? sd_publishers_all(&publishers[i]) : NULL;
+    const uint32_t n = several ? publishers[i].n : 1;
+    for (uint32_t at = 0; at < n; at++)
+      if (!sd_book_rehash(several ? &several[at].book : &all[i], &pool)) return SD_E_NO_MEMORY;
+  }
+  books->key = sd_book_key;
+  return SD_OK;
 }
 
 /* ---- one tick */

@@ -36,6 +36,9 @@ struct sd_space;
  * begins again. `per_publisher`: for rules.fills_report, each publisher has a book. NULL: no memory, or n is 0. */
 sd_books *sd_books_create(struct sd_space *space, uint64_t n, uint32_t start, int per_publisher);
 
+/* Books that another process saved, and whose memory was read back into this space, are this process's from now on. SD_E_NO_MEMORY. */
+int sd_books_adopt(sd_books *books, struct sd_space *space);
+
 /* Asks for the memory that n ticks will touch: for a chain, which then handles them one by one. */
 void sd_ahead_book(void *rows, const sd_tick *ticks, int64_t n, const sd_context *ctx);
 int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);

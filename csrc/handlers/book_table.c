@@ -74,11 +74,11 @@ void sd_book_unpass(sd_book *b, uint64_t id, uint32_t bucket) {
   }
 }
 
-int sd_book_grow_orders(sd_book *b, sd_pool *pool) {
+/* Moves all orders into a new table of n buckets. Zero: no memory, and the book is as it was. */
+static int move_orders(sd_book *b, sd_pool *pool, uint64_t n) {
   const uint32_t old_n = b->n_buckets;
   sd_bucket *const old = old_n ? sd_book_buckets(b) : NULL;
   uint32_t *const old_high = sd_book_high(b);
-  uint64_t n = (old_n ? sd_pool_larger(bucket_bytes(old_n)) : FIRST_BYTES) / sizeof(sd_bucket);
   sd_bucket *buckets = n > MOST_BUCKETS ? NULL : sd_pool_take(pool, bucket_bytes((uint32_t)n));
   uint32_t *high = old_high && buckets ? sd_pool_take(pool, high_bytes((uint32_t)n)) : NULL;
   if (!buckets || (old_high && !high)) {
@@ -108,6 +108,13 @@ int sd_book_grow_orders(sd_book *b, sd_pool *pool) {
   sd_pool_give(pool, old_high, high_bytes(old_n));
   return 1;
 }
+
+int sd_book_grow_orders(sd_book *b, sd_pool *pool) {
+  const uint64_t bytes = b->n_buckets ? sd_pool_larger(bucket_bytes(b->n_buckets)) : FIRST_BYTES;
+  return move_orders(b, pool, bytes / sizeof(sd_bucket));
+}
+
+int sd_book_rehash(sd_book *b, sd_pool *pool) { return !b->n_buckets || move_orders(b, pool, b->n_buckets); }
 
 int sd_book_take_high(sd_book *b, sd_pool *pool) {
   uint32_t *high = sd_pool_take_zeros(pool, high_bytes(b->n_buckets));

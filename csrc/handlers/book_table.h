@@ -15,6 +15,9 @@
 
 /* Room for one more order. Zero: no memory, and the book is as it was. */
 int sd_book_grow_orders(sd_book *b, sd_pool *pool);
+/* Puts all orders into a new table of the same size, by this process's key: the old one was made by another. Zero: no memory, and the
+ * book is as it was. */
+int sd_book_rehash(sd_book *b, sd_pool *pool);
 /* The table of the upper halves of sizes. Zero: no memory. */
 int sd_book_take_high(sd_book *b, sd_pool *pool);
 /* Takes all orders out, and leaves the levels as they are. */

@@ -27,6 +27,8 @@ sd_tape *sd_tape_create(sd_space *space, uint64_t n, const sd_trade_rules *rules
   return tape;
 }
 
+int sd_tape_adopt(sd_tape *tape, struct sd_space *space) { return sd_books_adopt(books_of(tape), space); }
+
 void sd_tape_ahead(const sd_source *source, const sd_tick *ticks, int64_t n) {
   sd_tape *tape = source->tape;
   const sd_book_params params = {books_of(tape), source->space, source->rules};

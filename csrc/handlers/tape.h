@@ -40,6 +40,8 @@ typedef struct sd_event {
 
 /* Books of symbols 0 .. n - 1, in a space. NULL: no memory, or n is 0. */
 sd_tape *sd_tape_create(struct sd_space *space, uint64_t n, const sd_trade_rules *rules);
+/* As sd_books_adopt. */
+int sd_tape_adopt(sd_tape *tape, struct sd_space *space);
 
 /* Applies a tick to its book and says what came of it. Nonzero: the book failed, and *ctx says why. */
 int sd_tape_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd_event *e);

@@ -115,6 +115,8 @@ int sd_space_empty(sd_space *space, uint64_t offset, uint64_t bytes) {
   return fallocate(space->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)(to - from));
 }
 
+void sd_space_open(sd_space *space, uint64_t offset, uint64_t bytes) { UNPOISON(space->base + offset, bytes); }
+
 #if defined(SD_ASAN)
 /* The addresses are somebody else's when it is gone, and their shadow is not cleared with them: it says where to do so. */
 void sd_space_poison(sd_space *space, uint64_t offset, uint64_t bytes) {

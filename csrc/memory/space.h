@@ -74,6 +74,8 @@ void *sd_space_get(sd_space *space, uint64_t bytes, uint64_t align);
 /* Gives the memory of whole pages back. They have to be filled before they are used again, and are zeros then. Nonzero: the system
  * did not take it. */
 int sd_space_empty(sd_space *space, uint64_t offset, uint64_t bytes);
+/* Lets whoever saves the memory read what is not handed out, under AddressSanitizer too. */
+void sd_space_open(sd_space *space, uint64_t offset, uint64_t bytes);
 /* Under AddressSanitizer nobody may use this memory until it is handed out. */
 #if defined(SD_ASAN)
 void sd_space_poison(sd_space *space, uint64_t offset, uint64_t bytes);

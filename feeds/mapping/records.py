@@ -139,7 +139,7 @@ class ArrayColumns:
         self._made: dict[np.dtype[Any], RecordColumns] = {}
         self._lock = threading.Lock()
         #: Rows that were given so far.
-        self._rows = 0
+        self.rows = 0
 
     def ticks(self, array: Array) -> Array:
         """Ticks of an array of shape (n,). Raises BadRecordError for the first bad record, and ConfigurationError for
@@ -148,7 +148,7 @@ class ArrayColumns:
         if made is None:
             made = self._made[array.dtype] = self._of(array.dtype)
         with self._lock:
-            position, self._rows = self._rows, self._rows + len(array)
+            position, self.rows = self.rows, self.rows + len(array)
         return made.ticks(array, position)
 
     def _of(self, dtype: np.dtype[Any]) -> RecordColumns:

@@ -46,6 +46,7 @@ class BookMemory:
             f"no memory for the books of {n_symbols:,} symbols",
         )
         self._books = books
+        space.keep_books(lib.sd_books_adopt, books)
         self._space = space
         self._n_symbols = n_symbols
         params = ffi.new("sd_book_params *", {"books": books, "space": space.pointer})

@@ -10,6 +10,7 @@ import numpy as np
 
 from strand.binding import ffi, lib
 from strand.binding.native import NativeFunction, builtin
+from strand.binding.space import Space
 
 __all__ = ["MOST_PARTS", "Chained", "Part", "chained"]
 
@@ -35,8 +36,10 @@ class Chained:
     alarm: Callable[[int], int]
 
 
-def chained(parts: Sequence[Part], n_symbols: int) -> Chained:
-    """One function that runs all of them on each tick, and the timers of each, for symbols 0 to ``n_symbols`` - 1."""
+def chained(parts: Sequence[Part], n_symbols: int, space: Space) -> Chained:
+    """One function that runs all of them on each tick, and the timers of each, for symbols 0 to ``n_symbols`` - 1.
+
+    When those are due lies in the space. Raises MemoryError where there is none for that."""
     chain = ffi.new("sd_chain *")
     chain.n = len(parts)
     kept: list[Any] = [chain]
@@ -55,10 +58,9 @@ def chained(parts: Sequence[Part], n_symbols: int) -> Chained:
     timers, ends = any(f.wake is not None for f in functions), any(f.finish is not None for f in functions)
     if timers:
         chain.alarm_stride = -(-len(parts) // _LINE) * _LINE
-        alarms = np.zeros((n_symbols + 1) * chain.alarm_stride, np.uint64)
-        start = -alarms.ctypes.data % (8 * _LINE) // 8
+        alarms = space.zeros(n_symbols * chain.alarm_stride, np.uint64)
         kept.append(alarms)
-        chain.alarms = ffi.cast("uint64_t *", alarms.ctypes.data + 8 * start)
+        chain.alarms = ffi.cast("uint64_t *", alarms.ctypes.data)
     function = NativeFunction(
         builtin("chain"),
         bytes(ffi.buffer(chain)),

@@ -153,6 +153,24 @@ class Engine(Counters):
         stride = ffi.new("uint64_t *")
         return int(ffi.cast("uintptr_t", self._lib.sd_dispatcher_rows(self._d, stride))), int(stride[0])
 
+    # ---- what outlasts the process
+
+    def saved_tables(self) -> dict[str, npt.NDArray[np.uint8]]:
+        """The parts of the arena that are saved, by name: the engine's memory itself, which holds it. At rest, once the
+        handlers are set."""
+        n = int(self._lib.sd_saved_tables(self._d, ffi.NULL, 0))
+        tables = self._ffi.new("sd_saved_table[]", n)
+        self._lib.sd_saved_tables(self._d, tables, n)
+        found: dict[str, npt.NDArray[np.uint8]] = {}
+        for table in tables:
+            memory = Memory(self, int(ffi.cast("uintptr_t", table.at)), int(table.bytes), 1, np.dtype("u1"))
+            found[text_of(table.name)] = np.asarray(memory).view(np.uint8)
+        return found
+
+    def restore(self) -> None:
+        """All of these were read back, and no worker has started."""
+        self._lib.sd_saved_restore(self._d)
+
     # ---- workers
 
     def memory(self, participant: int, *, copied: bool) -> tuple[int, npt.NDArray[np.uint8]]:

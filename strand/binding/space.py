@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+
 from strand.binding import CORE, Core
-from strand.binding.gate import checked
-from strand.binding.memory import owned
+from strand.binding.gate import checked, made
+from strand.binding.memory import Memory, owned
 
 __all__ = ["Space"]
 
@@ -29,6 +33,8 @@ class Space:
             MemoryError,
         )
         self.pointer: Final[Any] = owned(out[0], lib.sd_space_destroy)
+        #: What makes books that were read back this process's, and the books.
+        self._books: list[tuple[Callable[[Any, Any], int], Any]] = []
 
     def offset_of(self, pointer: Any) -> int:
         """Where something that lies in it does, from its start."""
@@ -37,6 +43,45 @@ class Space:
 
     def _address(self, pointer: Any) -> int:
         return int(self._ffi.cast("uintptr_t", pointer))
+
+    def keep_books(self, adopt: Callable[[Any, Any], int], books: Any) -> None:
+        """There are books in it. ``adopt``: the function in C for those that another process saved."""
+        self._books.append((adopt, books))
+
+    def adopt_books(self) -> None:
+        """All memory was read back from what another process saved. Raises MemoryError."""
+        for adopt, books in self._books:
+            checked(adopt(books, self.pointer), "no memory for books that were saved", MemoryError)
+
+    def zeros(self, n: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """Memory of its own for ``n`` numbers, from a cache line on: an array that holds it.
+
+        Raises MemoryError where there is none."""
+        form = np.dtype(dtype)
+        at = made(self._lib.sd_space_get(self.pointer, n * form.itemsize, 64), f"no memory for {n:,} numbers")
+        return self._view(self._address(at), n, form)
+
+    def part(self, start: int, end: int) -> npt.NDArray[np.uint8]:
+        """The memory from one offset to another, which is filled where it is not. The array holds it.
+
+        Raises MemoryError where there is none."""
+        checked(
+            self._lib.sd_space_fill(self.pointer, start, end - start),
+            f"no memory for {end - start:,} bytes",
+            MemoryError,
+        )
+        self._lib.sd_space_open(self.pointer, start, end - start)
+        base = self._address(self._lib.sd_space_base(self.pointer))
+        return self._view(base + start, end - start, np.dtype(np.uint8))
+
+    def take_up_to(self, end: int) -> None:
+        """Nothing lies below this offset but what is there already. Raises MemoryError."""
+        taken = self.bytes
+        if not self._lib.sd_space_take(self.pointer, end - taken, 1):
+            raise MemoryError(f"the process may not have {end - taken:,} more bytes of addresses")
+
+    def _view(self, address: int, n: int, form: np.dtype[Any]) -> npt.NDArray[Any]:
+        return np.asarray(Memory(self, address, n, form.itemsize, form)).view(form)
 
     @property
     def bytes(self) -> int:

@@ -49,6 +49,7 @@ class TapeMemory:
             lib.sd_tape_create(space.pointer, n_symbols, ffi.from_buffer("sd_trade_rules *", rules.packed)),
             f"no memory for the books of {n_symbols:,} symbols",
         )
+        space.keep_books(lib.sd_tape_adopt, tape)
         addresses = (int(ffi.cast("uintptr_t", pointer)) for pointer in (tape, space.pointer))
         source = source_bytes(rules, *addresses)
         self.function: Final = tape_function(name, source, params, timers=timers, ends=ends, keep=space)

@@ -69,8 +69,9 @@ class TradeMaker:
                 f"no memory for the books of {n_symbols:,} symbols",
             )
             self._params.source.tape, self._params.source.space = tape, space.pointer
-            self._space = space
-        self._unpriced = np.zeros(n_symbols, np.int64)
+            space.keep_books(lib.sd_tape_adopt, tape)
+        self._space = space
+        self._unpriced = space.zeros(n_symbols, np.int64)
         self._params.unpriced = ffi.cast("int64_t *", self._unpriced.ctypes.data)
 
     @property

@@ -50,6 +50,14 @@ __all__ = ["replay"]
     show_default=True,
     help="1 as recorded, 10 ten times as fast, 0 as fast as it goes.",
 )
+@click.option(
+    "--save",
+    type=click.Path(dir_okay=False),
+    help="Write the state at the end to a file for --load; ends of handlers do not run.",
+)
+@click.option(
+    "--load", type=click.Path(exists=True, dir_okay=False), help="Go on from a file of --save, with the same options."
+)
 @click.option("--per-day", is_flag=True, help="Let rows begin anew with each day, and report each day's.")
 @writing
 @reporting
@@ -58,6 +66,7 @@ def replay(
     files: tuple[str, ...], handler: Handler, workers: int | None, cores: list[int] | None, strands: Any,
     reads: Reads, on_error: tuple[str, ...], idle: str, speed: float, writes: Writes, report: ReportOptions,
     as_json: bool, recording: dict[str, Any], per_day: bool, strict: bool, attachable: bool,
+    save: str | None, load: str | None,
 ) -> None:  # fmt: skip
     """Replay recorded files through a handler on all cores, and report how it went.
 
@@ -96,6 +105,8 @@ def replay(
                 watch=report.watch,
                 per_day=per_day,
                 strict=strict,
+                save=save,
+                load=load,
             )
     except KeyboardInterrupt as interrupt:
         # What was handled before it is reported, where the replay got so far as to say.

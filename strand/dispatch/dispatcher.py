@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn, Self
@@ -25,6 +26,7 @@ from strand.dispatch.publishers import Publishers
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.dispatch.records import RecordReader
 from strand.dispatch.routing import Routing
+from strand.dispatch.saving import Saving
 from strand.dispatch.state import RunState
 from strand.dispatch.statistics import EngineStatistics
 from strand.dispatch.workers import Workers
@@ -84,9 +86,11 @@ class Dispatcher(RunBase):
     Without it they take ticks as they are; where single orders come to them, that is a RuntimeWarning, and counted in
     the statistics.
 
+    ``load``: a file of ``save``, to go on from; the other arguments have to be those of the dispatcher that was saved.
+
     Use it as a context manager: leaving it drains and stops; leaving it by an exception stops at once. A
     process that is forked has no workers: there it raises StoppedError.
-    Raises ConfigurationError naming the argument that cannot work.
+    Raises ConfigurationError naming the argument that cannot work, SavedStateError for a file that does not fit.
     """
 
     def __init__(
@@ -120,6 +124,7 @@ class Dispatcher(RunBase):
         columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
         column_options: Mapping[str, Any] | None = None,
         feed: TicksAre | None = None,
+        load: str | os.PathLike[str] | None = None,
         _counters_start: int = 0,
         **unknown: Never,
     ) -> None:
@@ -163,7 +168,10 @@ class Dispatcher(RunBase):
         self._engine = engine = Engine(config)
         if len(self._outputs) > 0:
             engine.set_outputs(self._outputs.record_bytes)
+        start = engine.space.bytes
         self._open(engine, engine.row_stride, engine.space)
+        self._saving = Saving(engine, self._table, self._handlers, self._handler_of_symbol, start, engine.space.bytes)
+        saved = None if load is None else self._saving.begin(load)
         self._python: PythonHandlers = PythonHandlers(
             engine,
             self._table,
@@ -198,7 +206,9 @@ class Dispatcher(RunBase):
             makers=self._makers,
             cores=placed,
         )
-        if expected is not None or config.n_strands >= config.n_symbols:
+        if saved is not None:
+            self._saving.take_up(saved, self._routing, self._reader, self._python)
+        elif expected is not None or config.n_strands >= config.n_symbols:
             self._routing.by_counts(expected)
         self._shown = ShownNames(engine, self._table) if config.attachable else None
         if self._shown is not None:
@@ -216,8 +226,6 @@ class Dispatcher(RunBase):
         super().learn_symbols(names)
         if self._shown is not None:
             self._shown.update()
-
-    # ---- life
 
     def start(self) -> Self:
         """Starts the workers; entering the context does. Raises StoppedError after a stop, and ConfigurationError where
@@ -253,6 +261,16 @@ class Dispatcher(RunBase):
         block, or the next ``stop``, does the rest.
         """
         return self._lifecycle.stop(drain=drain, timeout_s=timeout_s)
+
+    def save(self, path: str | os.PathLike[str], *, _more: Mapping[str, Any] | None = None) -> None:
+        """Drains, writes the state to a file, and ends the run: ``Dispatcher(..., load=path)`` goes on from there, in
+        another process too. Outputs have what was emitted so far; ends of handlers do not run. Pauses are not saved.
+
+        Raises SavedStateError, naming the handler, where one keeps Python objects without ``save`` and ``load``, and
+        the run goes on. It is over after others: SavedStateError where a handler has failed, or ticks of paused strands
+        wait, FeedError where the file cannot be written, and what ``stop`` raises.
+        """
+        self._lifecycle.save(lambda: self._saving.write(path, self._python, self._reader.rows_read, _more or {}))
 
     # ---- publishing
 
@@ -366,24 +384,16 @@ class Dispatcher(RunBase):
         return self._statistics.read()
 
     def read_at_rest(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> list[Any] | None:
-        """The values of a symbol in columns of ``rows``, while it runs; None where ticks of its strand are pending.
-
-        For the only thread that publishes. Pending is counted down after the handler's last write, which reading it as
-        0 makes visible here, and what this thread does not publish meanwhile nobody handles: so the values belong
-        together, and are those after all ticks published. A handler that publishes is seen by what the strand has
-        accepted since: None then, too.
-        """
+        """The values of a symbol in columns of ``rows`` after all ticks published, while it runs: they belong together.
+        None where ticks of its strand are pending. For the only thread that publishes."""
         return self._control.read_at_rest(index, columns)
 
     def counters_reader(self) -> Callable[[], npt.NDArray[np.uint64]]:
-        """Returns a function that reads every participant's counters, much cheaper than ``statistics()``.
-
-        It fills one array of shape (participants, fields): workers in their order, then publishers. ``COUNTERS`` of
-        strand.binding.engine_words names the fields."""
+        """What reads every participant's counters, much cheaper than ``statistics()``, into one array of shape
+        (participants, fields): workers in their order, then publishers. ``COUNTERS`` of strand.binding.engine_words
+        names the fields."""
         return self._engine.counters_reader()
 
     def verify(self) -> None:
-        """Verifies the contract's books when all is handled, for tests and tools.
-
-        Raises EngineError where they do not balance."""
+        """Verifies the contract's books when all is handled. Raises EngineError where they do not balance."""
         self._engine.verify()

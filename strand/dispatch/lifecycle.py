@@ -7,15 +7,17 @@ import os
 import threading
 import warnings
 import weakref
+from collections.abc import Callable
 
 from strand.binding.trades import TradeMaker
 from strand.dispatch.calls import Calls
 from strand.dispatch.configuration import WorkerCores, merging_cores
 from strand.dispatch.publishers import Publishers
 from strand.dispatch.python_handlers import PythonHandlers, stop_objects
+from strand.dispatch.saved_symbols import check_objects
 from strand.dispatch.state import RunState
 from strand.dispatch.workers import Workers
-from strand.errors import HandlerError, StoppedError, WouldDeadlockError
+from strand.errors import HandlerError, SavedStateError, StoppedError, WouldDeadlockError
 from strand.handlers.traded import warn_of_unpriced
 from strand.output.rows import Rows
 from strand.threads import WAITS_FOR_ITSELF
@@ -105,6 +107,25 @@ class Lifecycle:
         finally:
             self._inside.threads.remove(me)
 
+    def save(self, write: Callable[[], None]) -> None:
+        """See ``Dispatcher.save``. ``write`` writes the file, when all is at rest and before anything ends."""
+        if self._state.forked or self._state.closing:
+            raise self._state.stopped_error()
+        if self._inside.here:
+            raise WouldDeadlockError(f"save: {WAITS_FOR_ITSELF}: save where the ticks are published")
+        me = threading.get_ident()
+        try:
+            self._inside.threads.append(me)
+            self._publishers.drain_inside(None)
+            check_objects(list(self._python.contexts.values()))
+            self._close(drained=True, save=write)
+        finally:
+            self._inside.threads.remove(me)
+        if self._outputs.failure is not None:
+            raise self._outputs.failure
+        if self._stop_failure is not None:
+            raise self._stop_failure
+
     def _stop(self, drain: bool, timeout_s: float | None) -> bool:
         drained = False
         try:
@@ -125,7 +146,7 @@ class Lifecycle:
         warn_of_unpriced(makers)
         return drained and self._state.abandoned == 0
 
-    def _close(self, *, drained: bool, started: bool = True) -> None:
+    def _close(self, *, drained: bool, started: bool = True, save: Callable[[], None] | None = None) -> None:
         state = self._state
         state.closing = True
         self._engine.stop()
@@ -143,7 +164,9 @@ class Lifecycle:
                 state.abandoned = self._engine.totals()["pending"]
                 ended = False
                 try:
-                    if drained and not state.abandoned:
+                    if drained and save is not None:
+                        self._write(save)
+                    elif drained and not state.abandoned:
                         self._finished = self._engine.finish() and self._python.finish()
                     self._stop_failure = stop_objects(self._python.contexts)
                     ended = True
@@ -153,6 +176,14 @@ class Lifecycle:
                     self._outputs.finish(complete=drained and ended, started=started)
                     self._rows.keep()
         self._calls.end()
+
+    def _write(self, save: Callable[[], None]) -> None:
+        """At rest, with no worker left. What ends a run is not done: another process goes on with it."""
+        if self._state.abandoned:
+            raise SavedStateError(f"{self._state.abandoned:,} ticks of paused strands wait: resume them, and save then")
+        if failures := self._state.failures:
+            raise SavedStateError("a handler has failed, and left its symbol in the middle of a tick") from failures[0]
+        save()
 
     def forget(self) -> None:
         """In the child of a fork: threads stay behind, and a wait for one would have no end."""

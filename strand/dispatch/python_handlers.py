@@ -55,7 +55,7 @@ class PythonHandlers:
         self._rows = rows
         self._bound = bound
         self._handler_of_symbol = handler_of_symbol
-        self._key_of_strand = np.empty(0, np.uint32)
+        self._strand_of_key = self._key_of_strand = np.empty(0, np.uint32)
         self._here = threading.local()
         self.calls: list[WorkerCall | None] = []
         self.hosts: dict[int, Host] = {}
@@ -64,6 +64,7 @@ class PythonHandlers:
 
     def route(self, strand_of_symbol: npt.NDArray[np.uint32]) -> None:
         """Before anything is published."""
+        self._strand_of_key = strand_of_symbol
         # Of use where a strand has one symbol, as those of Python handlers do.
         self._key_of_strand = np.zeros(self._engine.config.n_strands, dtype=np.uint32)
         self._key_of_strand[strand_of_symbol] = np.arange(len(self._table), dtype=np.uint32)
@@ -101,6 +102,20 @@ class PythonHandlers:
         context.symbol = self._table.name(key)
         return self._call(strand, host)
 
+    def bind_again(self, key: int) -> Host:
+        """The symbol with a key had ticks in another process. What is emitted on its behalf was emitted there."""
+        strand = int(self._strand_of_key[key])
+        self._here.batches = _Emitted()
+        try:
+            self.bind(strand)
+        finally:
+            self._here.batches = None
+        return self.hosts[strand]
+
+    def hosts_by_key(self) -> dict[int, Host]:
+        """What is run for the symbols that have had ticks."""
+        return {int(self._key_of_strand[strand]): host for strand, host in self.hosts.items()}
+
     def _call(self, strand: int, host: Host) -> WorkerCall:
         """Puts down what a worker calls for a strand."""
         context = self.contexts[int(self._key_of_strand[strand])]
@@ -123,16 +138,18 @@ class PythonHandlers:
         """What a worker has copied off a lossy strand cannot be put back."""
         return self._engine.config.on_full not in ("drop_oldest", "conflate")
 
-    def batch(self) -> PyBatches | EndBatch:
+    def batch(self) -> PyBatches | EndBatch | _Emitted:
         """The ticks, or the timer, or the end, that this thread's Python has in hand."""
-        found: PyBatches | EndBatch | None = getattr(self._here, "batches", None)
+        found: PyBatches | EndBatch | _Emitted | None = getattr(self._here, "batches", None)
         if found is None:
             raise ConfigurationError("emit: there is no tick in hand on whose behalf it could be")
         return found
 
     def times(self) -> npt.NDArray[np.int64]:
         """The feed's time at each tick in hand."""
-        return self.batch().times()
+        batches = self.batch()
+        assert not isinstance(batches, _Emitted)
+        return batches.times()
 
     def arm(self, handled: int, alarm: int) -> None:
         """When the timer of the symbol in hand is due from now on."""
@@ -155,8 +172,7 @@ class PythonHandlers:
     def finish(self) -> bool:
         """When all has been handled and no worker is left: the end of every symbol's handler, in the order of keys.
         False: one failed, and the run was to stop at that; see the engine's failures."""
-        host_of = {int(self._key_of_strand[strand]): host for strand, host in self.hosts.items()}
-        for key, host in sorted(host_of.items()):
+        for key, host in sorted(self.hosts_by_key().items()):
             end = self._engine.to_finish(key)
             if end is None:
                 continue
@@ -176,6 +192,16 @@ class PythonHandlers:
                 self._here.batches = None
                 end.close()
         return True
+
+
+class _Emitted:
+    """In the place of a batch: what is emitted on its behalf has been emitted."""
+
+    n = 1
+    at_timer = False
+
+    def emit(self, output: int, at: npt.NDArray[np.int64] | None, records: npt.NDArray[Any]) -> None:
+        """Nothing more is to be done."""
 
 
 def objects_of(contexts: Mapping[int, Context]) -> dict[str, Any]:

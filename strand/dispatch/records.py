@@ -70,6 +70,17 @@ class RecordReader:
         found = self.dtype.fields.get(name)
         return int(found[1]) if found is not None and (not dtypes or found[0] in map(np.dtype, dtypes)) else None
 
+    @property
+    def rows_read(self) -> int:
+        """Rows of arrays that were converted, refused ones too: where no column gives a sequence, the next one's is one
+        more."""
+        return 0 if self.columns is None else self.columns.rows
+
+    @rows_read.setter
+    def rows_read(self, rows: int) -> None:
+        if self.columns is not None:
+            self.columns.rows = rows
+
     def read(self, records: npt.NDArray[Any] | np.void) -> npt.NDArray[Any]:
         """Contiguous records, shape (n,): the array itself where that is possible. Raises RecordTypeError."""
         array = np.asarray(records)

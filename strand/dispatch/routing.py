@@ -12,7 +12,7 @@ import numpy.typing as npt
 from strand.binding.engine import Engine
 from strand.binding.engine_words import RunByPython
 from strand.binding.native import NativeFunction
-from strand.dispatch.grouping import strands_for
+from strand.dispatch.grouping import Grouping, strands_for
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.errors import WouldDeadlockError
 from strand.threads import WAITS_FOR_ITSELF, Inside
@@ -68,7 +68,15 @@ class Routing:
 
     def _settle(self, counts: npt.NDArray[Any] | None) -> npt.NDArray[np.uint32]:
         alone = [isinstance(function, RunByPython) for function in self._functions]
-        grouping = strands_for(self._engine.config.n_strands, self._handler_of_symbol, alone, counts)
+        return self._take(strands_for(self._engine.config.n_strands, self._handler_of_symbol, alone, counts))
+
+    def restore(self, strand_of_symbol: npt.NDArray[np.uint32]) -> None:
+        """The same as in another process, before anything else is asked for."""
+        handler_of_strand = np.zeros(self._engine.config.n_strands, np.uint16)
+        handler_of_strand[strand_of_symbol] = self._handler_of_symbol
+        self._strand_of = self._take(Grouping(strand_of_symbol, handler_of_strand))
+
+    def _take(self, grouping: Grouping) -> npt.NDArray[np.uint32]:
         self._engine.route(grouping.strand_of_symbol, grouping.handler_of_strand)
         self._python.route(grouping.strand_of_symbol)
         self._engine.set_handlers(self._functions, self._outputs)

@@ -131,7 +131,7 @@ class ChainHandler(Handler):
             natives.append(Part(bound.function, offset, len(part.emitted)))
             if bound.memory is not None and memory is None:
                 memory, path = bound.memory, (called,)
-        return chained(natives, len(context.table)), memory, path
+        return chained(natives, len(context.table), context.space), memory, path
 
     def _bind_hosted(
         self,

@@ -27,13 +27,15 @@ Call = Callable[[npt.NDArray[Any]], int | None]
 class SymbolFunctions:
     """A Python handler's functions for one symbol: with its next ticks, at its timer, at the run's end, and after a
     handler before it in a chain has done something at a timer or the end. ``plain``: where ``ticks`` only calls a
-    function with (symbol, ticks, row) and always handles all, that one, for who can do the same in its stead."""
+    function with (symbol, ticks, row) and always handles all, that one, for who can do the same in its stead.
+    ``stand``: the handler has been told of the others' rows as they are in ``context.after``."""
 
     ticks: Call
     wake: Callable[[int], None] | None = None
     finish: Callable[[], None] | None = None
     changed: Callable[[], None] | None = None
     plain: Callable[..., Any] | None = None
+    stand: Callable[[], None] | None = None
 
 
 class FailedOnTick(Exception):  # noqa: N818 - it says where an error, its __cause__, happened

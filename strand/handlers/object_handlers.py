@@ -294,8 +294,9 @@ def _functions_of(factory: Callable[..., Any], name: str, counts: bool, context:
             row["ticks"] += handled
         return None if handled == len(ticks) else handled
 
-    changed = partial(_tell_changes, watches, context) if watches else None
-    return SymbolFunctions(call, getattr(thing, "on_wake", None), getattr(thing, "on_finish", None), changed)
+    wake, finish = getattr(thing, "on_wake", None), getattr(thing, "on_finish", None)
+    told = (partial(tell, watches, context) if watches else None for tell in (_tell_changes, _stand))
+    return SymbolFunctions(call, wake, finish, next(told), stand=next(told))
 
 
 def _chosen(
@@ -319,6 +320,12 @@ def _tell_changes(watches: Sequence[Watch], context: Context) -> None:
         watch.stand(context.after, 0)
     for method, value in events.get(0, ()):
         method(value)
+
+
+def _stand(watches: Sequence[Watch], context: Context) -> None:
+    """The object knows of what is in ``after``, which has one row."""
+    for watch in watches:
+        watch.stand(context.after, 0)
 
 
 def _trades_by_place(trades: npt.NDArray[Any]) -> dict[int, Trade]:

@@ -46,6 +46,14 @@ class Host(Protocol):
     def alarm(self) -> int:
         """When its timer is due; 0: never."""
 
+    @property
+    def own_alarm(self) -> int:
+        """When that is due which the Python handler has asked for; 0: never."""
+
+    def resume(self, alarm: int) -> None:
+        """Goes on where another process left off, with the row, and what native handlers keep, as they were there;
+        ``alarm``: its ``own_alarm`` then."""
+
 
 def acting(context: Context, time: int, act: Callable[[], Any] | None) -> None:
     """Does something at a time, with no tick in hand."""
@@ -76,6 +84,14 @@ class Timed:
     def alarm(self) -> int:
         timer = self._context.timer
         return 0 if timer is None else timer.alarm
+
+    @property
+    def own_alarm(self) -> int:
+        return self.alarm
+
+    def resume(self, alarm: int) -> None:
+        if self._context.timer is not None:
+            self._context.timer.resume(alarm)
 
     def _call(self, ticks: npt.NDArray[Any]) -> int | None:
         timer, n = self._context.timer, len(ticks)

@@ -106,6 +106,11 @@ class Timer:
             self.alarm = alarms[-1]
         return bool(alarms)
 
+    def resume(self, alarm: int) -> None:
+        """In another process, where it was due then; what was asked for before the first tick was asked for there."""
+        self.alarm = alarm
+        self._early = None
+
     def last_asked(self) -> int:
         """The place of the last tick that has asked; -1: none has."""
         return self._asked[-1][0] if self._asked else -1

@@ -120,6 +120,18 @@ class Tracked:
         alarms = [alarm for alarm in (self._native.alarm(self._context.key), self._python.alarm) if alarm]
         return min(alarms, default=0)
 
+    @property
+    def own_alarm(self) -> int:
+        return self._python.alarm
+
+    def resume(self, alarm: int) -> None:
+        self._python.resume(alarm)
+        self._told = self.alarm
+        self._take_rows()
+        self._show()
+        if self._functions.stand is not None:
+            self._functions.stand()
+
     def _tell(self, handled: int) -> None:
         if self._timers and (alarm := self.alarm) != self._told:
             self._site.arm(handled, alarm)
@@ -146,14 +158,18 @@ class Tracked:
 
     def _act(self, time: int, *, at_end: bool) -> None:
         failure = self._site.act(self._native, self._context.key, time, at_end)
-        last: Any = np.zeros(1, self._prefix)
-        for name in self._prefix.names or ():
-            last[name][0] = self._whole[name]
-        self._last = last
+        self._take_rows()
         if failure is not None:
             raise RuntimeError(failure.reason)
         self._show()
         acting(self._context, time, self._functions.changed)
+
+    def _take_rows(self) -> None:
+        """The native part's rows as they are, with no tick in hand."""
+        last: Any = np.zeros(1, self._prefix)
+        for name in self._prefix.names or ():
+            last[name][0] = self._whole[name]
+        self._last = last
 
     def _show(self) -> None:
         self._context.after = {name: self._last[name] for name in self._prefix.names or ()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -47,7 +48,7 @@ def with_trades(
     if maker is None:
         return functions
     call = _Traded(context, site, maker, functions.ticks).call
-    return SymbolFunctions(call, functions.wake, functions.finish, functions.changed)
+    return replace(functions, ticks=call, plain=None)
 
 
 def warn_of_unpriced(makers: Iterable[TradeMaker]) -> None:

@@ -29,6 +29,7 @@ from strand.replaying.recorder import recorder_for
 from strand.replaying.result import ReplayResult
 from strand.replaying.run import Run, Timed, chain, pinned
 from strand.replaying.sampler import NoSampler, Sampler
+from strand.replaying.saved_replay import SavedReplay
 from strand.symbols import SymbolTable
 from strand.validate import whole
 
@@ -58,6 +59,8 @@ def replay(
     watch: int | Sequence[str] | None = None,
     per_day: bool = False,
     strict: bool = False,
+    save: str | os.PathLike[str] | None = None,
+    load: str | os.PathLike[str] | None = None,
     _dispatcher: Callable[..., Any] | None = None,
     **options: Any,
 ) -> ReplayResult:
@@ -84,6 +87,11 @@ def replay(
     ``per_day``: where a day ends (docs/feeds/days.md) the run is brought to rest, the rows of its symbols go to
     ``result.days``, and begin anew as zeros; ``result.rows`` are then those of the last day.
 
+    ``save``: a file for the state at the end, for which ends of handlers do not run; an interrupt ends it so, too.
+    ``load``: such a file, to go on from where it was saved, with the same source and arguments: ticks that were
+    replayed before are read and passed over. ``ticks``, outputs and times of the result are then of this call; rows and
+    ``ticks_by_symbol`` are of all.
+
     ``strict``: warnings of the run (``result.warnings``) are a StrictError, which has the result as ``partial``.
 
     ``out``: files that outputs of the handlers are written to, by name: ``{"bars": "bars.parquet"}``, or sinks of your
@@ -94,20 +102,22 @@ def replay(
     Raises FeedError for a file that cannot be read; where that shows in mid-stream, after every tick before it has been
     handled, and with the result of those as ``error.partial``. So does UnknownSymbolError, for a name or glob that no
     symbol of the whole feed has, and for a name in ``watch``. Raises EmptyFeedError, a FeedError, before any output is
-    made, where no tick comes of the source. Raises StrictError, HandlerError, SinkError, ConfigurationError.
+    made, where no tick comes of the source. Raises StrictError, HandlerError, SinkError, SavedStateError,
+    ConfigurationError.
     """
     if fingerprint_every is not None:
         fingerprint_every = whole("fingerprint_every", fingerprint_every, 1)
     pacer = _check(limit, position, speed, pacer)
-    if progress is not None and not callable(progress):
-        raise ConfigurationError(f"progress: {progress!r} cannot be called")
-    if feed_options is not None and not isinstance(feed_options, Mapping):
-        raise ConfigurationError(f"feed_options: {feed_options!r} is not a dict of options by name")
-    check_apart("feed_options", feed_options or {}, APART)
+    _check_given(progress, feed_options)
     refuse_unknown(options, options_of(replay) | options_of(Dispatcher) - {"feed"}, "strand.replay", RENAMED)
     _check_flags(
         timeline=timeline, pin_publisher=pin_publisher, per_day=per_day, allow_empty=allow_empty, strict=strict
     )
+    left = SavedReplay.of(
+        load, source, feed_options or {}, options, position=position, per_day=per_day, save=save is not None,
+        digests=fingerprints is not None or fingerprint_every is not None,
+    )  # fmt: skip
+    position, options = left.position, options | left.options
     given = handler
     if handler is not None:
         handler = resolve(handler)
@@ -129,7 +139,11 @@ def replay(
         handler, handlers = _for_feed(handler, handlers, feed.info)
         make = _dispatcher or (SerialLoop if options.get("workers") == 0 else Dispatcher)
         dispatcher = make(
-            SymbolTable.with_room(feed.symbols, feed.max_symbols), handler, handlers=handlers, out=out, **options
+            SymbolTable.with_room(feed.symbols, feed.max_symbols),
+            handler,
+            handlers=handlers,
+            out=out,
+            **options,
         )
         recorder = recorder_for(
             dispatcher,
@@ -148,6 +162,7 @@ def replay(
         sampler = Sampler(dispatcher, begun, watch, on=timeline) if isinstance(dispatcher, Dispatcher) else NoSampler()
         days = DayRecorder(feed, dispatcher) if per_day else NoDays()
         run = Run(feed, dispatcher, recorder, sampler, days, position=position)
+        run.by_symbol += left.ticks_by_symbol(len(run.by_symbol))
         with recorder, pinned(dispatcher, feed, pin_publisher), dispatcher, sampler:
             setup_s = time.perf_counter() - ready
             pieces = run.pieces(chain(first, batches))
@@ -156,10 +171,14 @@ def replay(
                 fed=batches if pacer is None and position == 0 and run.may_feed else None,
                 limit=limit,
                 progress=progress,
-                hold_interrupt=pacer is not None or bool(out) or watch is not None,
+                hold_interrupt=pacer is not None or bool(out) or watch is not None or save is not None,
             )
             wall_s = time.perf_counter() - begun
             run.end()
+            if save is not None and not isinstance(run.ended_by, FeedError):
+                assert not isinstance(dispatcher, SerialLoop)
+                dispatcher.learn_symbols(feed.symbols)
+                left.save(dispatcher, save, position + run.ticks, run.by_symbol)
             feed_statistics = dict(feed.statistics())
     finally:
         feed.close()
@@ -189,6 +208,14 @@ def _check(limit: int | None, position: int, speed: float, pacer: Pacer | None) 
     if speed != 0:
         raise ConfigurationError("speed: give it to the pacer")
     return pacer
+
+
+def _check_given(progress: object, feed_options: object) -> None:
+    if progress is not None and not callable(progress):
+        raise ConfigurationError(f"progress: {progress!r} cannot be called")
+    if feed_options is not None and not isinstance(feed_options, Mapping):
+        raise ConfigurationError(f"feed_options: {feed_options!r} is not a dict of options by name")
+    check_apart("feed_options", feed_options or {}, APART)
 
 
 def _check_flags(**flags: bool | None) -> None:

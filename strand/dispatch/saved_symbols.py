@@ -1,0 +1,60 @@
+"""What the handlers that Python runs keep for each symbol beside its row, saved and taken up again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from strand.dispatch.saved_state import SavedSymbol
+from strand.errors import SavedStateError
+from strand.handlers.context import Context
+
+if TYPE_CHECKING:
+    from strand.dispatch.python_handlers import PythonHandlers
+
+__all__ = ["check_objects", "restore_symbols", "saved_symbols"]
+
+#: What a context has of its own.
+_OWN: Final = frozenset(vars(Context("", "", 0, None))) | {"log"}
+
+
+def check_objects(contexts: Iterable[Context]) -> None:
+    """Raises SavedStateError, naming the handler, where one keeps what only Python knows of and cannot save it."""
+    for context in contexts:
+        thing = context.object
+        if thing is not None and not (hasattr(thing, "save") and hasattr(thing, "load")):
+            raise SavedStateError(
+                f"handler {context.handler!r}: its objects keep what only Python knows: give {type(thing).__name__} "
+                "save(self) -> bytes, and load(self, data), which is called after on_start"
+            )
+        if kept := sorted(set(vars(context)) - _OWN):
+            raise SavedStateError(
+                f"handler {context.handler!r} keeps ctx.{kept[0]}, which only Python knows of: keep it in ctx.row"
+            )
+
+
+def saved_symbols(python: PythonHandlers) -> list[SavedSymbol]:
+    """Of those that have had ticks, by key. Raises SavedStateError for a ``save`` that returns no bytes; what it raises
+    passes through."""
+    found = []
+    for key, host in sorted(python.hosts_by_key().items()):
+        thing, data = python.contexts[key].object, None
+        if thing is not None:
+            data = thing.save()
+            if not isinstance(data, bytes):
+                raise SavedStateError(
+                    f"handler {python.contexts[key].handler!r}: save returned {type(data).__name__} for "
+                    f"{python.contexts[key].symbol}, and has to return bytes"
+                )
+        found.append(SavedSymbol(key, host.own_alarm, data))
+    return found
+
+
+def restore_symbols(python: PythonHandlers, symbols: Iterable[SavedSymbol]) -> None:
+    """Binds them as they were. Objects are started, which emits nothing, and given what they saved."""
+    for symbol in symbols:
+        host = python.bind_again(symbol.key)
+        thing: Any = python.contexts[symbol.key].object
+        if symbol.data is not None:
+            thing.load(symbol.data)
+        host.resume(symbol.alarm)

@@ -26,6 +26,8 @@ __all__ = ["stat"]
 #: Quantities that are in a feed's own units where nobody knows what 1 is worth.
 _OF_SIZES: Final = frozenset(("size", "size squared", "notional"))
 _OWN_UNITS: Final = "[yellow]sizes are in the units of each feed, which differ[/]"
+#: Columns of tables that are no numbers.
+_OF_TEXT: Final = frozenset(("", "symbols", "state", "field", "value"))
 #: What JSON has.
 _PLAIN: Final = (int, float, str, list)
 
@@ -152,6 +154,14 @@ def _strand(look: Look) -> dict[str, Any]:
     }
 
 
+def _table(*columns: str, title: str | None = None) -> Table:
+    """An empty one."""
+    table = Table(title=title, box=SIMPLE_HEAD)
+    for name in columns:
+        table.add_column(name, justify="left" if name in _OF_TEXT else "right")
+    return table
+
+
 def _print(console: Console, attached: Attached, s: Statistics) -> None:
     about = attached.description
     what = f"[bold]{escape(about.name)}[/] of " if about.name else ""
@@ -164,12 +174,12 @@ def _print(console: Console, attached: Attached, s: Statistics) -> None:
         + (f"; dropped: {lost}" if lost else "")
         + f"; handled where they lay {s.handled_inline:,}"
     )
-    table = Table("", "p50", "p99", "p99.9", "at most", box=SIMPLE_HEAD)
+    table = _table("", "p50", "p99", "p99.9", "at most")
     for name, latency in _latencies(s):
         p = latency.percentiles
         table.add_row(name, *(duration(ns) for ns in (p[50.0], p[99.0], p[99.9], latency.maximum_ns)))
     console.print(table)
-    table = Table("", "handled", "visits", "stolen", "slept", box=SIMPLE_HEAD)
+    table = _table("", "handled", "visits", "stolen", "slept")
     for worker in s.workers:
         table.add_row(
             worker.name, f"{worker.handled:,}", f"{worker.visits:,}", f"{worker.stolen:,}", f"{worker.parks:,}"
@@ -184,9 +194,7 @@ def _print_histograms(console: Console, s: Statistics) -> None:
     starts = np.arange(0, len(s.wait.floors_ns), BUCKETS_AN_OCTAVE)
     counts = np.array([np.add.reduceat(latency.counts, starts) for _, latency in latencies])
     there = np.flatnonzero(counts.any(axis=0))
-    table = Table("from", "to", *(name for name, _ in latencies), title="ticks by time", box=SIMPLE_HEAD)
-    for column in table.columns:
-        column.justify = "right"
+    table = _table("from", "to", *(name for name, _ in latencies), title="ticks by time")
     for at in range(there[0], there[-1] + 1) if len(there) else ():
         to = floors[at + 1] if at + 1 < len(floors) else 2 * floors[at]
         table.add_row(duration(floors[at]), duration(to), *(f"{n:,}" for n in counts[:, at].tolist()))
@@ -195,7 +203,7 @@ def _print_histograms(console: Console, s: Statistics) -> None:
 
 def _print_row(console: Console, look: Look) -> None:
     found = _row(look)
-    table = Table("field", "value", title=f"{escape(look.symbols[0])} ({escape(look.handler)})", box=SIMPLE_HEAD)
+    table = _table("field", "value", title=f"{escape(look.symbols[0])} ({escape(look.handler)})")
     for name, value in found["row"].items():
         table.add_row(escape(name), escape(str(value)))
     console.print(table)
@@ -206,7 +214,7 @@ def _print_row(console: Console, look: Look) -> None:
 
 
 def _print_book(console: Console, book: BookLook) -> None:
-    table = Table("orders", "size", "bid", "ask", "size", "orders", title=escape(book.symbol), box=SIMPLE_HEAD)
+    table = _table("orders", "size", "bid", "ask", "size", "orders", title=escape(book.symbol))
     sides = [[_level(book, level) for level in side.tolist()] for side in (book.bids, book.asks)]
     for bid, ask in zip_longest(*sides):
         table.add_row(*_cells(bid), *reversed(_cells(ask)))
@@ -224,7 +232,7 @@ def _cells(level: dict[str, float] | None) -> tuple[str, str, str]:
 
 
 def _print_strands(console: Console, listed: list[Look]) -> None:
-    table = Table("strand", "symbols", "accepted", "handled", "pending", "state", box=SIMPLE_HEAD)
+    table = _table("strand", "symbols", "accepted", "handled", "pending", "state")
     for look in listed:
         counts = look.counts
         states = (("paused", counts.paused), ("quarantined", counts.quarantined), ("in visit", look.in_visit))

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "outside/attach.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,15 +76,16 @@ int sd_outside_open(int fd, sd_outside **out, char *why) {
   struct stat file;
   *out = NULL;
   *why = 0;
-  if (fstat(fd, &file)) return refuse(why, "it cannot be read");
+  if (fstat(fd, &file)) return refuse(why, errno == EBADF ? "it is not open" : "it cannot be read");
   if ((uint64_t)file.st_size < sizeof(sd_space_head)) return refuse(why, "it is no memory of a dispatcher");
   sd_outside *o = calloc(1, sizeof *o);
   if (!o) return SD_E_NO_MEMORY;
   o->space = (sd_space){.reserved = (uint64_t)file.st_size, .fd = -1};
   void *at = mmap(NULL, o->space.reserved, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (at == MAP_FAILED) {
+    const char *text = errno == EACCES ? "it is not open for reading" : "it cannot be mapped";
     free(o);
-    return refuse(why, "it cannot be mapped");
+    return refuse(why, text);
   }
   o->space.base = at;
   int code = good_head(at, o->space.reserved, why);

@@ -13,6 +13,7 @@ from strand.binding import ffi, lib
 from strand.binding.gate import text_of
 
 __all__ = [
+    "BUCKETS_AN_OCTAVE",
     "COUNTERS",
     "HISTOGRAMS",
     "PAUSED",
@@ -32,6 +33,8 @@ COUNTERS: Final = (
     "accepted", "handled", "failed", "dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined", "lost",
     "visits", "handled_inline", "stolen", "cut", "busy_ns", "parks", "wakes", "waited_ns",
 )  # fmt: skip
+#: Of a histogram: from a power of two of the clock's counts to the next.
+BUCKETS_AN_OCTAVE: Final[int] = lib.SD_SUB
 HISTOGRAMS: Final = {"wait": lib.SD_WAIT, "handler": lib.SD_HANDLER_TIME, "end_to_end": lib.SD_END_TO_END}
 
 

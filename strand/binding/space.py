@@ -84,6 +84,11 @@ class Space:
         return np.asarray(Memory(self, address, n, form.itemsize, form)).view(form)
 
     @property
+    def fd(self) -> int:
+        """The descriptor of the file that it lies over, which is the space's own; -1: it is private."""
+        return int(self.pointer.fd)
+
+    @property
     def bytes(self) -> int:
         """What has been asked for; pages never touched take no memory, unless it is attachable."""
         return int(self._lib.sd_space_bytes(self.pointer))

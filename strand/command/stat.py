@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from strand.binding.engine_words import BUCKETS_AN_OCTAVE
 from strand.binding.outside import MOST_LEVELS
 from strand.command.parameters import show
 from strand.outside.attached import Attached, BookLook, Look, attach
@@ -22,6 +23,11 @@ from strand.ticks import PRICE_SCALE
 
 __all__ = ["stat"]
 
+#: Quantities that are in a feed's own units where nobody knows what 1 is worth.
+_OF_SIZES: Final = frozenset(("size", "size squared", "notional"))
+_OWN_UNITS: Final = "[yellow]sizes are in the units of each feed, which differ[/]"
+#: Columns of tables that are no numbers.
+_OF_TEXT: Final = frozenset(("", "symbols", "state", "field", "value"))
 #: What JSON has.
 _PLAIN: Final = (int, float, str, list)
 
@@ -37,12 +43,16 @@ _PLAIN: Final = (int, float, str, list)
     show_default=True,
     help="Of the books of these symbols, where they have any.",
 )
+@click.option("--histograms", is_flag=True, help="Show how many ticks took how long, too.")
 @click.option("--strands", is_flag=True, help="List all strands that have had ticks.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
-def stat(pid: int, name: str | None, symbols: tuple[str, ...], levels: int, strands: bool, as_json: bool) -> None:
+def stat(
+    pid: int, name: str | None, symbols: tuple[str, ...], levels: int, histograms: bool, strands: bool, as_json: bool
+) -> None:
     """Look at a dispatcher of process PID that was made with attachable=True, or by strand replay --attachable.
 
-    It goes on meanwhile: nothing is locked, and each counter is exact, though not all are of one moment.
+    It goes on meanwhile: nothing is locked, and each counter is exact, though not all are of one moment. Histograms
+    count ticks by octaves of time, and in JSON by the buckets there are, which begin at floors_ns.
     """
     attached = attach(pid, name=name)
     statistics = attached.statistics()
@@ -50,9 +60,17 @@ def stat(pid: int, name: str | None, symbols: tuple[str, ...], levels: int, stra
     books = [attached.book(symbol, levels) for symbol in symbols if levels and attached.keeps_book(symbol)]
     listed = list(attached.looks()) if strands else []
     plain = _plain(attached, statistics, looks, listed) | {"books": [_book(book) for book in books]}
+    if histograms:
+        plain["histograms"] = _histograms(statistics)
 
     def human(console: Console) -> None:
-        _print(console, attached, statistics, looks, listed)
+        _print(console, attached, statistics)
+        if histograms:
+            _print_histograms(console, statistics)
+        for look in looks:
+            _print_row(console, look)
+        if listed:
+            _print_strands(console, listed)
         for book in books:
             _print_book(console, book)
 
@@ -93,18 +111,24 @@ def _percentiles(latency: Latency) -> dict[str, float]:
     return {f"p{p:g}": ns for p, ns in latency.percentiles.items()} | {"maximum": latency.maximum_ns}
 
 
+def _histograms(s: Statistics) -> dict[str, Any]:
+    """Ticks by bucket. A bucket ends where the next begins."""
+    return {"floors_ns": s.wait.floors_ns.tolist()} | {name: h.counts.tolist() for name, h in _latencies(s)}
+
+
 def _row(look: Look) -> dict[str, Any]:
     columns = {name: np.asarray(column).tolist()[0] for name, column in look.columns().items()}
     return {
         "strand": look.strand,
         "handler": look.handler,
         "in_visit": look.in_visit,
+        "size_unit": look.size_unit,
         "row": {name: value if isinstance(value, _PLAIN) else str(value) for name, value in columns.items()},
     }
 
 
 def _book(book: BookLook) -> dict[str, Any]:
-    """Prices in units of currency; sizes in units of the instrument, or in the feed's where ``size_unit`` is None."""
+    """Prices in units of currency; sizes in units of the instrument, or in the feeds' where ``size_unit`` is None."""
     sides = {"bids": book.bids, "asks": book.asks}
     levels = {name: [_level(book, level) for level in side.tolist()] for name, side in sides.items()}
     return {"symbol": book.symbol, "in_visit": book.in_visit, "size_unit": book.size_unit, **levels}
@@ -130,7 +154,15 @@ def _strand(look: Look) -> dict[str, Any]:
     }
 
 
-def _print(console: Console, attached: Attached, s: Statistics, looks: list[Look], listed: list[Look]) -> None:
+def _table(*columns: str, title: str | None = None) -> Table:
+    """An empty one."""
+    table = Table(title=title, box=SIMPLE_HEAD)
+    for name in columns:
+        table.add_column(name, justify="left" if name in _OF_TEXT else "right")
+    return table
+
+
+def _print(console: Console, attached: Attached, s: Statistics) -> None:
     about = attached.description
     what = f"[bold]{escape(about.name)}[/] of " if about.name else ""
     handlers = escape(", ".join(handler.name for handler in about.handlers))
@@ -142,41 +174,53 @@ def _print(console: Console, attached: Attached, s: Statistics, looks: list[Look
         + (f"; dropped: {lost}" if lost else "")
         + f"; handled where they lay {s.handled_inline:,}"
     )
-    table = Table("", "p50", "p99", "p99.9", "at most", box=SIMPLE_HEAD)
+    table = _table("", "p50", "p99", "p99.9", "at most")
     for name, latency in _latencies(s):
         p = latency.percentiles
         table.add_row(name, *(duration(ns) for ns in (p[50.0], p[99.0], p[99.9], latency.maximum_ns)))
     console.print(table)
-    table = Table("", "handled", "visits", "stolen", "slept", box=SIMPLE_HEAD)
+    table = _table("", "handled", "visits", "stolen", "slept")
     for worker in s.workers:
         table.add_row(
             worker.name, f"{worker.handled:,}", f"{worker.visits:,}", f"{worker.stolen:,}", f"{worker.parks:,}"
         )
     console.print(table)
-    for look in looks:
-        _print_row(console, look)
-    if listed:
-        _print_strands(console, listed)
+
+
+def _print_histograms(console: Console, s: Statistics) -> None:
+    """A row an octave, from the first to the last that any of them has ticks in."""
+    latencies = _latencies(s)
+    floors = s.wait.floors_ns[::BUCKETS_AN_OCTAVE]
+    starts = np.arange(0, len(s.wait.floors_ns), BUCKETS_AN_OCTAVE)
+    counts = np.array([np.add.reduceat(latency.counts, starts) for _, latency in latencies])
+    there = np.flatnonzero(counts.any(axis=0))
+    table = _table("from", "to", *(name for name, _ in latencies), title="ticks by time")
+    for at in range(there[0], there[-1] + 1) if len(there) else ():
+        to = floors[at + 1] if at + 1 < len(floors) else 2 * floors[at]
+        table.add_row(duration(floors[at]), duration(to), *(f"{n:,}" for n in counts[:, at].tolist()))
+    console.print(table)
 
 
 def _print_row(console: Console, look: Look) -> None:
     found = _row(look)
-    table = Table("field", "value", title=f"{escape(look.symbols[0])} ({escape(look.handler)})", box=SIMPLE_HEAD)
+    table = _table("field", "value", title=f"{escape(look.symbols[0])} ({escape(look.handler)})")
     for name, value in found["row"].items():
         table.add_row(escape(name), escape(str(value)))
     console.print(table)
+    if look.size_unit is None and any(unit.quantity in _OF_SIZES for unit in look.units.values()):
+        console.print(_OWN_UNITS)
     if look.in_visit:
         console.print("[yellow]in a visit for 100 ms: the row may be of several moments[/]")
 
 
 def _print_book(console: Console, book: BookLook) -> None:
-    table = Table("orders", "size", "bid", "ask", "size", "orders", title=escape(book.symbol), box=SIMPLE_HEAD)
+    table = _table("orders", "size", "bid", "ask", "size", "orders", title=escape(book.symbol))
     sides = [[_level(book, level) for level in side.tolist()] for side in (book.bids, book.asks)]
     for bid, ask in zip_longest(*sides):
         table.add_row(*_cells(bid), *reversed(_cells(ask)))
     console.print(table)
     if book.size_unit is None:
-        console.print("sizes are in the feed's units: it does not say what one is worth")
+        console.print(_OWN_UNITS)
     if book.in_visit:
         console.print("[yellow]in a visit for 100 ms: the book may be of several moments[/]")
 
@@ -188,7 +232,7 @@ def _cells(level: dict[str, float] | None) -> tuple[str, str, str]:
 
 
 def _print_strands(console: Console, listed: list[Look]) -> None:
-    table = Table("strand", "symbols", "accepted", "handled", "pending", "state", box=SIMPLE_HEAD)
+    table = _table("strand", "symbols", "accepted", "handled", "pending", "state")
     for look in listed:
         counts = look.counts
         states = (("paused", counts.paused), ("quarantined", counts.quarantined), ("in visit", look.in_visit))

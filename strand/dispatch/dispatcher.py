@@ -375,6 +375,14 @@ class Dispatcher(RunBase):
         """The first failures of handlers (64 at most), in the order they happened."""
         return self._state.failures
 
+    @property
+    def memory_fd(self) -> int:
+        """The descriptor of the file that its memory lies over, for ``strand.attach(fd=...)`` in a process that it is
+        handed to. It stays the dispatcher's, which closes it. Raises ConfigurationError without ``attachable=True``."""
+        if not self._engine.config.attachable:
+            raise ConfigurationError("memory_fd: the dispatcher's memory is private; make it with attachable=True")
+        return self._engine.space.fd
+
     def watermark(self) -> int:
         """Every record whose place in the order of publishing is below this has been handled or dropped."""
         return self._engine.watermark()

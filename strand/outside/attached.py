@@ -13,18 +13,20 @@ from strand.binding.engine_words import StrandInspection
 from strand.binding.outside import MOST_LEVELS, OutsideView
 from strand.dispatch.description import Description, HandlerDescription
 from strand.dispatch.statistics import statistics_of
-from strand.errors import AttachError, UnknownSymbolError
+from strand.errors import AttachError, ConfigurationError, UnknownSymbolError
 from strand.output.books import merged_levels
 from strand.output.tables import Column, Prices, Table
-from strand.outside.finding import view_of
+from strand.outside.finding import view_at, view_of
 from strand.stats import Statistics
-from strand.units import Unit
+from strand.units import Unit, undeclared
 from strand.validate import is_whole, whole
 
 __all__ = ["Attached", "BookLook", "Look", "attach"]
 
 #: For so long a strand's owner is waited for.
 PATIENCE_NS = 100_000_000
+#: Of a descriptor: it is an int in C.
+MOST_FD = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class Look:
 
     ``symbols``: its names, ``rows``: their rows, shape (len(symbols),), exact integers in the units of ``units``;
     ``counts``: what the strand had accepted, handled and so on. ``in_visit``: its owner held it for 100 ms, so counts
-    and rows may be of several moments.
+    and rows may be of several moments. ``size_unit``: what 1 in a size is worth in units of the instrument; None: the
+    feeds that are merged differ in it.
     """
 
     strand: int
@@ -42,24 +45,29 @@ class Look:
     rows: npt.NDArray[Any]
     counts: StrandInspection
     in_visit: bool
-    _table: Table
+    size_unit: float | None
+    _declared: np.dtype[Any]
 
     @property
     def units(self) -> dict[str, Unit]:
         """What 1 is worth in each field of ``rows``."""
-        return self._table.units
+        return Table(self._declared, self.size_unit).units
 
     def columns(self, prices: Prices = "float") -> dict[str, Column]:
-        """The rows as columns in natural units, as ``Rows`` shows them."""
-        return {"symbol": np.array(self.symbols, np.str_), **self._table.columns(self.rows, prices)}
+        """The rows as columns in natural units, as ``Rows`` shows them; sizes as the feeds have them where
+        ``size_unit`` is None. Raises ConfigurationError for ``prices`` other than ``"float"`` and ``"int"``."""
+        table = Table(self._declared, 1.0 if self.size_unit is None else self.size_unit)
+        return {"symbol": np.array(self.symbols, np.str_), **table.columns(self.rows, prices)}
 
 
 @dataclass(frozen=True)
 class BookLook:
-    """The best levels of a book at one moment: ``asks`` and ``bids``, best first, arrays of
-    ``strand.output.books.LEVEL`` (price in 1e-9, size and orders; no orders where a feed has none). ``size_unit``: what
-    1 in a size is worth in units of the instrument; None: nobody knows. ``in_visit``: see ``Look``. Books of several
-    publishers are each of one moment, and not all of the same."""
+    """The best levels of a book at one moment.
+
+    ``asks`` and ``bids``: best first, arrays of ``strand.output.books.LEVEL`` (price in 1e-9, size, and orders where a
+    feed has them). ``size_unit`` and ``in_visit``: see ``Look``. Books of several publishers are each of one moment,
+    and not all of the same.
+    """
 
     symbol: str
     asks: npt.NDArray[Any]
@@ -76,7 +84,7 @@ class Attached:
         self._view = view
         #: Name, process, version, configuration and handlers.
         self.description = description
-        self._tables = [Table(h.row, h.size_unit) for h in description.handlers]
+        self._rows = [undeclared(handler.row) for handler in description.handlers]
         self._strand_of_symbol = np.zeros(0, np.uint32)
         self._keys: list[npt.NDArray[np.uint32]] = []
         self._index: dict[str, int] = {}
@@ -89,7 +97,7 @@ class Attached:
     def keeps_book(self, symbol: str) -> bool:
         """Whether ``book`` has an answer for a symbol. Raises UnknownSymbolError."""
         number = self._view.handler_of(self._strand_of(self._key(symbol)))
-        return number < len(self._tables) and self.description.handlers[number].books is not None
+        return number < len(self._rows) and self.description.handlers[number].books is not None
 
     @property
     def n_strands(self) -> int:
@@ -167,25 +175,35 @@ class Attached:
 
     def _look(self, strand: int, keys: npt.NDArray[np.uint32]) -> Look:
         number = self._view.handler_of(strand)
-        if number >= len(self._tables):
+        if number >= len(self._rows):
             raise AttachError("it is damaged: a strand names a handler that does not exist")
         counts, rows, in_visit = self._view.look(strand, keys, PATIENCE_NS)
         handler: HandlerDescription = self.description.handlers[number]
         if handler.row.itemsize > rows.shape[1]:
             raise AttachError("it is damaged: its rows are shorter than its handler's")
-        found = np.ascontiguousarray(rows[:, : handler.row.itemsize]).view(self._tables[number].plain)[:, 0]
+        found = np.ascontiguousarray(rows[:, : handler.row.itemsize]).view(self._rows[number])[:, 0]
         names = tuple(self._view.name(int(key)) or f"#{key}" for key in keys)
-        return Look(strand, handler.name, names, found, counts, in_visit, self._tables[number])
+        return Look(strand, handler.name, names, found, counts, in_visit, handler.size_unit, handler.row)
 
 
-def attach(target: int, *, name: str | None = None) -> Attached:
-    """Looks at a running dispatcher of process ``target``, which was made with ``attachable=True``.
+def attach(pid: int | None = None, *, fd: int | None = None, name: str | None = None) -> Attached:
+    """Looks at a running dispatcher that was made with ``attachable=True``: without a lock, and without stopping it.
 
-    It reads that dispatcher's memory through /proc, read-only: without a lock, and without stopping it. ``name``: of
-    the dispatcher, where the process has several.
-    Raises AttachError, which says why: no such process, another user's, one that forbids it, no dispatcher that may be
-    looked at, one of another build of strand, or damaged memory.
+    ``pid``: of its process, whose files are found in /proc; ``name``: of the dispatcher, where the process has several.
+    Or ``fd``: a descriptor of its memory (``Dispatcher.memory_fd``) that this process was handed. The caller keeps it,
+    and may close it at once. Either way the memory is mapped read-only.
+    Raises ConfigurationError unless one of ``pid`` and ``fd`` is given, or where ``name`` comes with ``fd``. Raises
+    AttachError, which says why: no such process, another user's, one that forbids it, no dispatcher that may be looked
+    at, a descriptor of something else, memory of another build of strand, or damaged memory.
     """
-    if not is_whole(target) or target < 1:
-        raise AttachError(f"target: {target!r} is not the id of a process")
-    return Attached(*view_of(int(target), name))
+    if (pid is None) == (fd is None):
+        raise ConfigurationError(
+            "attach: give either the id of a process or fd=, a descriptor of a dispatcher's memory"
+        )
+    if fd is not None:
+        if name is not None:
+            raise ConfigurationError("name: a descriptor is of one dispatcher; leave it out beside fd=")
+        return Attached(*view_at(whole("fd", fd, 0, MOST_FD)))
+    if not is_whole(pid) or pid < 1:
+        raise AttachError(f"pid: {pid!r} is not the id of a process")
+    return Attached(*view_of(int(pid), name))

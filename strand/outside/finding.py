@@ -1,4 +1,4 @@
-"""Finding the memory of a process's dispatchers: files without a name, in /proc/PID/fd."""
+"""Finding the memory of a dispatcher: a file without a name, by its descriptor here or in /proc/PID/fd."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strand.binding.outside import NotRunningError, OutsideView
 from strand.dispatch.description import Description
 from strand.errors import AttachError
 
-__all__ = ["view_of"]
+__all__ = ["view_at", "view_of"]
 
 #: What the links of such files say.
 _LINK: Final = "/memfd:strand (deleted)"
@@ -28,6 +28,19 @@ def view_of(target: int, name: str | None) -> tuple[OutsideView, Description]:
     return chosen[0]
 
 
+def view_at(fd: int) -> tuple[OutsideView, Description]:
+    """The dispatcher whose memory an open file is. Raises AttachError."""
+    try:
+        return _view(fd)
+    except AttachError as error:
+        raise AttachError(f"descriptor {fd}: {error}") from None
+
+
+def _view(fd: int) -> tuple[OutsideView, Description]:
+    view = OutsideView(fd)
+    return view, Description.of(view.description)
+
+
 def _views(pid: int) -> list[tuple[OutsideView, Description]]:
     folder = Path("/proc") / str(pid) / "fd"
     try:
@@ -40,10 +53,12 @@ def _views(pid: int) -> list[tuple[OutsideView, Description]]:
         ) from None
     found: list[tuple[OutsideView, Description]] = []
     refused: list[AttachError] = []
+    seen: set[int] = set()  # a process may have several descriptors of one file
     for path in files:
         try:
-            if path.readlink() != Path(_LINK):
+            if path.readlink() != Path(_LINK) or (file := path.stat().st_ino) in seen:
                 continue
+            seen.add(file)
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except PermissionError:
             refused.append(AttachError("it may not be looked at: it forbids it (prctl PR_SET_DUMPABLE)"))
@@ -51,8 +66,7 @@ def _views(pid: int) -> list[tuple[OutsideView, Description]]:
         except OSError:
             continue  # it was closed meanwhile
         try:
-            view = OutsideView(fd)
-            found.append((view, Description.of(view.description)))
+            found.append(_view(fd))
         except NotRunningError:
             continue
         except AttachError as error:

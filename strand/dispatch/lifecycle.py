@@ -11,13 +11,12 @@ import weakref
 from strand.binding.trades import TradeMaker
 from strand.dispatch.calls import Calls
 from strand.dispatch.configuration import WorkerCores, merging_cores
+from strand.dispatch.engine_run import RunEnd
 from strand.dispatch.publishers import Publishers
-from strand.dispatch.python_handlers import PythonHandlers, stop_objects
 from strand.dispatch.state import RunState
 from strand.dispatch.workers import Workers
-from strand.errors import HandlerError, StoppedError, WouldDeadlockError
+from strand.errors import StoppedError, WouldDeadlockError
 from strand.handlers.traded import warn_of_unpriced
-from strand.output.rows import Rows
 from strand.threads import WAITS_FOR_ITSELF
 
 __all__ = ["Lifecycle"]
@@ -34,9 +33,8 @@ class Lifecycle:
         workers: Workers,
         publishers: Publishers,
         calls: Calls,
-        python: PythonHandlers,
+        end: RunEnd,
         *,
-        rows: Rows,
         makers: list[TradeMaker],
         cores: WorkerCores,
     ) -> None:
@@ -44,8 +42,7 @@ class Lifecycle:
         self._workers = workers
         self._publishers = publishers
         self._calls = calls
-        self._python = python
-        self._rows = rows
+        self._end = end
         self._makers = makers
         self._cores = cores
         self._engine = state.engine
@@ -53,9 +50,7 @@ class Lifecycle:
         self._inside = state.inside
         self._dropped: weakref.finalize[..., Lifecycle] | None = None
         self._close_lock = threading.Lock()
-        self._stop_failure: HandlerError | None = None
         self._closed = False
-        self._finished = True
 
     def start(self) -> None:
         """See ``Dispatcher.start``."""
@@ -114,12 +109,8 @@ class Lifecycle:
             pass  # by a handler, or by another thread
         finally:
             self._close(drained=drained)
-        if drain and not self._finished:
-            raise self._state.failures[-1]
-        if drain and self._outputs.failure is not None:
-            raise self._outputs.failure
-        if drain and self._stop_failure is not None:
-            raise self._stop_failure
+        if drain and (failure := self._end.failure) is not None:
+            raise failure
         makers = self._makers[:]
         self._makers.clear()
         warn_of_unpriced(makers)
@@ -140,18 +131,7 @@ class Lifecycle:
                 _live.discard(self)
                 if self._dropped is not None:
                     self._dropped.detach()
-                state.abandoned = self._engine.totals()["pending"]
-                ended = False
-                try:
-                    if drained and not state.abandoned:
-                        self._finished = self._engine.finish() and self._python.finish()
-                    self._stop_failure = stop_objects(self._python.contexts)
-                    ended = True
-                finally:
-                    self._engine.hide()
-                    # Also where an interrupt comes in a handler's end: who waits for outputs has to hear of it.
-                    self._outputs.finish(complete=drained and ended, started=started)
-                    self._rows.keep()
+                self._end.close(drained=drained, started=started)
         self._calls.end()
 
     def forget(self) -> None:

@@ -51,11 +51,7 @@ _MOLD_ONLY: Final = (
 
 @click.command("listen")
 @click.option(
-    "--line",
-    "lines",
-    multiple=True,
-    metavar="HOST:PORT",
-    help="Where a line comes in; twice for A and B. Port 0: any.",
+    "--line", "lines", multiple=True, metavar="HOST:PORT", help="Where a line comes in; twice for A and B. Port 0: any."
 )
 @click.option("--websocket", metavar="URL", help="JSON messages of a WebSocket instead, ws:// or wss://.")
 @click.option("--profile", type=click.Path(path_type=Path), help="TOML file that says what its messages mean.")
@@ -80,35 +76,20 @@ _MOLD_ONLY: Final = (
     "--first", type=click.IntRange(1, MOST_SEQUENCE), help="The first message wanted. [default: the first one heard]"
 )
 @click.option(
-    "--gap-timeout",
-    type=click.FloatRange(0),
-    default=50.0,
-    show_default=True,
-    metavar="MS",
-    help="How long a gap of both lines may stay.",
+    "--gap-timeout", type=click.FloatRange(0), default=50.0, metavar="MS", help="How long a gap of both lines may stay."
 )
 @click.option(
     "--jump-window",
     type=click.IntRange(1, MOST_SEQUENCE),
     default=1_000_000,
-    show_default=True,
     metavar="MESSAGES",
     help="A packet further ahead is taken only when a second one agrees.",
 )
 @click.option(
-    "--on-gap",
-    type=click.Choice(["continue", "raise"]),
-    default="continue",
-    show_default=True,
-    help="What a gap that stays does.",
+    "--on-gap", type=click.Choice(["continue", "raise"]), default="continue", help="What a gap that stays does."
 )
 @click.option(
-    "--receive-buffer",
-    type=click.IntRange(1),
-    default=64,
-    show_default=True,
-    metavar="MIB",
-    help="Asked of the kernel for each line.",
+    "--receive-buffer", type=click.IntRange(1), default=64, metavar="MIB", help="Asked of the kernel for each line."
 )
 @click.option("--date", help="The trading day, YYYY-MM-DD. [default: today in New York]")
 @click.option("--symbols", help="Names or globs to keep, separated by commas; @FILE: those in it, one a line.")
@@ -116,15 +97,10 @@ _MOLD_ONLY: Final = (
     "--on-bad-record",
     type=click.Choice(["raise", "skip"]),
     default="raise",
-    show_default=True,
     help="What a message that is no ITCH 5.0 does.",
 )
 @click.option(
-    "--on-error",
-    type=click.Choice(["stop", "quarantine"]),
-    default="stop",
-    show_default=True,
-    help="What a failing handler does.",
+    "--on-error", type=click.Choice(["stop", "quarantine"]), default="stop", help="What a failing handler does."
 )
 @click.option("--workers", type=click.IntRange(1, 1024), help="Threads that drain. [default: one fewer than the cores]")
 @running

@@ -44,11 +44,7 @@ __all__ = ["replay"]
     help="What a failing handler does: stop (the default) or quarantine; skip: the same as --on-bad-record skip.",
 )
 @click.option(
-    "--speed",
-    type=click.FloatRange(0),
-    default=0.0,
-    show_default=True,
-    help="1 as recorded, 10 ten times as fast, 0 as fast as it goes.",
+    "--speed", type=click.FloatRange(0), default=0.0, help="1 as recorded, 10 ten times as fast, 0 as fast as it goes."
 )
 @click.option("--per-day", is_flag=True, help="Let rows begin anew with each day, and report each day's.")
 @writing

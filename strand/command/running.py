@@ -13,14 +13,11 @@ __all__ = ["running"]
 
 _OPTIONS: Final = (
     click.option("--cores", type=CoreList(), help="Cores to pin the workers to, like 1,2-5. [default: the last ones]"),
-    click.option(
-        "--strands", default="auto", type=StrandCount(), show_default=True, help="Which symbols share a strand."
-    ),
+    click.option("--strands", default="auto", type=StrandCount(), help="Which symbols share a strand."),
     click.option(
         "--idle",
         type=click.Choice(["spin", "backoff", "park"]),
         default="backoff",
-        show_default=True,
         help="What a worker without work does.",
     ),
     click.option("--strict", is_flag=True, help="Warnings of the run are an error, and exit status 2."),

@@ -33,11 +33,7 @@ __all__ = ["serve"]
     help="Where to send a line; twice for A and B.",
 )
 @click.option(
-    "--speed",
-    type=click.FloatRange(0),
-    default=1.0,
-    show_default=True,
-    help="Times the file's own pace; 0: as fast as it goes.",
+    "--speed", type=click.FloatRange(0), default=1.0, help="Times the file's own pace; 0: as fast as it goes."
 )
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="Messages a second, instead of --speed.")
 @click.option("--requests", metavar="HOST:PORT", help="Where requests for retransmission are answered.")
@@ -58,18 +54,13 @@ __all__ = ["serve"]
 @click.option(
     "--duplicate", type=click.FloatRange(0, 1), multiple=True, metavar="SHARE", help="Packets sent twice; likewise."
 )
-@click.option(
-    "--seed", type=click.IntRange(0, 2**64 - 1), default=1, show_default=True, help="What the faults are drawn from."
-)
-@click.option("--session", default="STRAND0001", show_default=True, help="Its name, 1 to 10 characters.")
-@click.option(
-    "--packet-bytes", type=click.IntRange(300, 9216), default=1400, show_default=True, help="UDP payload at most."
-)
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, help="What the faults are drawn from.")
+@click.option("--session", default="STRAND0001", help="Its name, 1 to 10 characters.")
+@click.option("--packet-bytes", type=click.IntRange(300, 9216), default=1400, help="UDP payload at most.")
 @click.option(
     "--linger",
     type=click.FloatRange(0, 3600),
     default=0.0,
-    show_default=True,
     metavar="SECONDS",
     help="Answer requests for so long after the end.",
 )

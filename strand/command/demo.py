@@ -12,9 +12,9 @@ import click
 import numpy as np
 import numpy.typing as npt
 from rich.console import Console
-from rich.table import Table
 
 from strand import feeds
+from strand.bench.streams import numbered
 from strand.bench.ways import Job, WayName, expected_rows, run
 from strand.errors import EngineError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
@@ -23,7 +23,7 @@ from strand.machine import choose_cores
 from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
 from strand.report.quantities import duration
-from strand.ticks import named
+from strand.report.tables import numbers_table
 
 __all__ = ["demo"]
 
@@ -87,9 +87,7 @@ def _busiest(result: ReplayResult, n: int) -> list[int]:
 
 
 def _show_vwap(console: Console, result: ReplayResult) -> None:
-    table = Table("symbol", "ticks", "trades", "volume", "vwap", title="busiest symbols")
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table = numbers_table("symbol", "ticks", "trades", "volume", "vwap", title="busiest symbols")
     for i in _busiest(result, 5):
         row = result.rows[i]
         table.add_row(
@@ -136,14 +134,7 @@ def _stream() -> tuple[npt.NDArray[Any], int]:
         symbols = len(feed.symbols)
     finally:
         feed.close()
-    ticks = np.tile(day, REPEATS)
-    keys = ticks["instrument_id"]
-    order = np.argsort(keys, kind="stable")
-    counts = np.bincount(keys, minlength=symbols)
-    starts = np.repeat(np.cumsum(counts) - counts, counts)
-    places = np.empty(len(ticks), np.int64)
-    places[order] = np.arange(len(ticks)) - starts + 1
-    named(ticks)["sequence"] = places
+    ticks = numbered(np.tile(day, REPEATS))
     ticks["price"] = np.arange(len(ticks))
     return ticks, symbols
 
@@ -165,11 +156,8 @@ def _compare(workers: int) -> list[Comparison]:
 
 
 def _show_comparison(console: Console, comparisons: list[Comparison], cores: int) -> None:
-    table = Table(
-        "handler", *WAYS, "strand / static", title=f"million ticks a second, {cores} cores, median of {ROUNDS}"
-    )
-    for column in table.columns[1:]:
-        column.justify = "right"
+    title = f"million ticks a second, {cores} cores, median of {ROUNDS}"
+    table = numbers_table("handler", *WAYS, "strand / static", title=title)
     for c in comparisons:
         best = max(c.rates.values())
         cells = [f"[bold]{rate:.1f}[/]" if rate == best else f"{rate:.1f}" for rate in c.rates.values()]

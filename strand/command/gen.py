@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from strand import feeds
 from strand.command.parameters import progress, show
@@ -17,6 +16,7 @@ from strand.errors import ConfigurationError
 from strand.feeds.synthetic.calibration_check import check_calibration
 from strand.feeds.synthetic.files import write_lobster, write_mbo, write_pitch, write_ticks
 from strand.feeds.synthetic.market import SyntheticFeed, WrittenFile
+from strand.report.tables import numbers_table
 
 __all__ = ["gen"]
 
@@ -121,9 +121,8 @@ def gen_check(files: tuple[str, ...], date: str | None, as_json: bool) -> None:
     plain = {m.name: {"target": m.target, "found": m.found, "ratio": m.ratio, "close": m.close} for m in measures}
 
     def table(console: Console) -> None:
-        table = Table("measure", box=None, pad_edge=False)
-        for column in ("calibrated", "found", "ratio", "tolerance", "close"):
-            table.add_column(column, justify="right")
+        heads = ("measure", "calibrated", "found", "ratio", "tolerance", "close")
+        table = numbers_table(*heads, box=None, pad_edge=False)
         for m in measures:
             close = "yes" if m.close else "no"
             table.add_row(

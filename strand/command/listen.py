@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,8 +9,8 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from strand.command.ending import ended_by
 from strand.command.handling import handling
 from strand.command.parameters import show
 from strand.command.reading import names
@@ -30,7 +27,7 @@ from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
 from strand.report.quantities import duration
 from strand.report.rows_file import write_rows
-from strand.report.tables import print_replay
+from strand.report.tables import numbers_table, print_replay
 from strand.report.to_json import as_dict
 from strand.ticks import MOST_SEQUENCE
 
@@ -170,7 +167,7 @@ def listen(
         )
     try:
         check_outputs(output_paths(writes.outputs, rows=out, page=report.path), feed, symbols=names(symbols))
-        with _interrupt_ends(feed):
+        with ended_by(feed.stop):  # what came is handled and reported
             if isinstance(feed, MoldFeed):
                 for warning in feed.warnings:
                     click.echo(f"warning: {warning}", err=True)
@@ -213,17 +210,6 @@ def _joined(first: int) -> str:
         f"the first message heard is number {first:,}; the {first - 1:,} before it, names of symbols among them, are "
         "not asked for: with --first 1 they are, or count as missing"
     )
-
-
-@contextlib.contextmanager
-def _interrupt_ends(feed: MoldFeed | WebSocketFeed) -> Iterator[None]:
-    """An interrupt, or a request to terminate, ends the feed and not the command: what came is handled and reported."""
-    before = {number: signal.signal(number, lambda *_: feed.stop()) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _report(
@@ -270,9 +256,7 @@ def _print_lines(console: Console, live: dict[str, Any]) -> None:
         console.print(f"[yellow]{_joined(live['joined_at'])}[/]")
     # A row a count: as a column each, the numbers would not fit a terminal's width.
     lines = live["lines"]
-    table = Table("line", *lines)
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table = numbers_table("line", *lines)
     for words, key in _LINE_COUNTS:
         of_gaps = key in ("gap_messages", "gap_count")
         cells = ("" if of_gaps and name not in live["line_gaps"] else f"{line[key]:,}" for name, line in lines.items())

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bad_input import write_anew
+from feed_reading import names_of, read
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,7 +34,7 @@ from strand.feeds.formats.parquet.reader import ParquetFeed, recognise
 from strand.feeds.io.prefetch_batches import PrefetchedBatches
 from strand.feeds.mapping.values import scaled
 from strand.feeds.write.parquet import ParquetTicks
-from strand.ticks import FIELDS, Ticks, empty, zeros
+from strand.ticks import FIELDS, Ticks, zeros
 
 pytestmark = pytest.mark.python
 
@@ -65,20 +66,6 @@ def arrow(folder: Path, content: Any, name: str = "a.arrow", stream: bool = Fals
     with make(str(path), content.schema) as writer:
         writer.write_table(content, max_chunksize=4)
     return path
-
-
-def read(feed: ParquetFeed) -> tuple[np.ndarray, FeedError | None]:
-    parts = [empty(0)]
-    try:
-        for batch in feed.batches():
-            parts.append(batch.copy())
-    except FeedError as error:
-        return np.concatenate(parts), error
-    return np.concatenate(parts), None
-
-
-def names_of(feed: ParquetFeed, ticks: np.ndarray) -> list[str]:
-    return [feed.symbols[i] for i in ticks["instrument_id"].tolist()]
 
 
 def test_common_names_are_recognised_and_what_is_missing_is_undefined(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from strand.binding import ffi, lib
-from strand.binding.native import NativeFunction, builtin
+from strand.binding.native import NativeFunction, builtin_function
 
 __all__ = ["MOST_PARTS", "Chained", "Part", "chained"]
 
@@ -59,13 +59,12 @@ def chained(parts: Sequence[Part], n_symbols: int) -> Chained:
         start = -alarms.ctypes.data % (8 * _LINE) // 8
         kept.append(alarms)
         chain.alarms = ffi.cast("uint64_t *", alarms.ctypes.data + 8 * start)
-    function = NativeFunction(
-        builtin("chain"),
+    function = builtin_function(
+        "chain",
         bytes(ffi.buffer(chain)),
+        timers=timers,
+        ends=ends,
         never_publishes=all(f.never_publishes for f in functions),
         keep=kept,
-        wake=ffi.cast("sd_wake_fn", ffi.addressof(lib, "sd_wake_chain")) if timers else None,
-        finish=ffi.cast("sd_finish_fn", ffi.addressof(lib, "sd_finish_chain")) if ends else None,
-        yields=timers,
     )
     return Chained(function, lambda key: int(lib.sd_chain_alarm(chain, key)))

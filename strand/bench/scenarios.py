@@ -26,7 +26,7 @@ from strand.feeds.synthetic.market import route_stream
 from strand.handlers import NativeHandler, spin
 from strand.machine import Cores, choose_cores
 from strand.stats import Latency
-from strand.validate import whole
+from strand.validate import one_of, whole
 
 __all__ = ["SCENARIOS", "Percentiles", "Scenario", "ScenarioOptions", "ScenarioResult", "run_scenarios"]
 
@@ -108,10 +108,8 @@ class ScenarioOptions:
             ("work", self.work, 0, 2**31),
         ):
             whole(name, value, low, high)
-        known = [s.name for s in SCENARIOS]
         for name in self.only:
-            if name not in known:
-                raise ConfigurationError(f"only: {name!r} is not one of {', '.join(known)}")
+            one_of("only", name, [s.name for s in SCENARIOS])
 
     def chosen(self) -> list[Scenario]:
         return [s for s in SCENARIOS if not self.only or s.name in self.only]

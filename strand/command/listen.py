@@ -111,8 +111,7 @@ def listen(
     idle_timeout: float | None, session: str | None, first: int | None, gap_timeout: float,
     jump_window: int, on_gap: Any,
     receive_buffer: int, date: str | None, symbols: str | None, on_bad_record: Any, on_error: str,
-    workers: int | None, cores: list[int] | None, strands: Any, idle: str, writes: Writes, report: ReportOptions,
-    as_json: bool, strict: bool, attachable: bool,
+    workers: int | None, run: dict[str, Any], writes: Writes, report: ReportOptions, as_json: bool,
 ) -> None:  # fmt: skip
     """Run a handler on NASDAQ ITCH 5.0 as it comes by MoldUDP64, on one line or two that carry the same messages.
 
@@ -178,15 +177,11 @@ def listen(
                 symbols=names(symbols),
                 allow_empty=True,  # the report says that nothing came
                 workers=workers,
-                cores="auto" if cores is None else cores,
-                strands=strands,
                 on_error=on_error,
-                idle=idle,
-                attachable=attachable,
+                **run,
                 out=writes.outputs,
                 escape_formulas=writes.escape_formulas,
                 watch=report.watch,
-                strict=strict,
             )
     except (FeedError, StrictError, UnknownSymbolError) as error:
         if error.partial is not None:

@@ -51,9 +51,9 @@ __all__ = ["replay"]
 @reporting
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def replay(
-    files: tuple[str, ...], handler: Handler, workers: int | None, cores: list[int] | None, strands: Any,
-    reads: Reads, on_error: tuple[str, ...], idle: str, speed: float, writes: Writes, report: ReportOptions,
-    as_json: bool, recording: dict[str, Any], per_day: bool, strict: bool, attachable: bool,
+    files: tuple[str, ...], handler: Handler, workers: int | None, run: dict[str, Any], reads: Reads,
+    on_error: tuple[str, ...], speed: float, writes: Writes, report: ReportOptions, as_json: bool,
+    recording: dict[str, Any], per_day: bool,
 ) -> None:  # fmt: skip
     """Replay recorded files through a handler on all cores, and report how it went.
 
@@ -66,7 +66,6 @@ def replay(
         symbols=reads.symbols,
         options=reads.options,
     )
-    options: dict[str, Any] = {"attachable": True} if attachable else {}  # a plain loop has no such option
     try:
         with progress("replaying", reads.limit, as_json, functools.partial(writes.check, handler)) as advance:
             result = run_replay(
@@ -80,18 +79,14 @@ def replay(
                 feed_options=reads.options | ({"on_error": "skip"} if "skip" in on_error else {}),
                 progress=advance,
                 workers=workers,
-                cores="auto" if cores is None else cores,
-                strands=strands,
                 on_error=next((action for action in on_error if action != "skip"), "stop"),
-                idle=idle,
                 speed=speed,
                 **recording,
-                **options,
+                **run,
                 out=writes.outputs,
                 escape_formulas=writes.escape_formulas,
                 watch=report.watch,
                 per_day=per_day,
-                strict=strict,
             )
     except KeyboardInterrupt as interrupt:
         # What was handled before it is reported, where the replay got so far as to say.

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from strand.errors import FeedError
 from strand.ticks import empty, zeros
@@ -23,6 +24,17 @@ def drain(batches: Iterable[np.ndarray]) -> tuple[np.ndarray, FeedError | None]:
 
 def read(feed: Any) -> tuple[np.ndarray, FeedError | None]:
     return drain(feed.batches())
+
+
+def check_closed(feed: Any) -> None:
+    """A feed that is closed in its midst, and once more, says so instead of ending early."""
+    batches = feed.batches()
+    next(batches)
+    feed.close()
+    feed.close()
+    for more in (batches, feed.batches()):
+        with pytest.raises(FeedError, match="closed"):
+            next(more)
 
 
 def names_of(feed: Any, ticks: np.ndarray) -> list[str]:

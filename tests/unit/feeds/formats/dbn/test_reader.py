@@ -13,7 +13,7 @@ import dbn_reference as ref
 import numpy as np
 import pytest
 from bad_input import write_anew
-from feed_reading import names_of, read
+from feed_reading import check_closed, names_of, read
 
 import strand
 from strand.binding.dbn import DbnDecoder, Question
@@ -367,15 +367,7 @@ def test_it_is_recognised_by_content_and_counted_where_that_is_cheap(tmp_path: P
 
 
 def test_a_closed_feed_says_so(tmp_path: Path) -> None:
-    feed = DbnFeed(write(tmp_path, one_name() + ref.mbo() * 100), batch_ticks=10)
-    batches = feed.batches()
-    next(batches)
-    feed.close()
-    feed.close()
-    with pytest.raises(FeedError, match="closed"):
-        next(batches)
-    with pytest.raises(FeedError, match="closed"):
-        next(feed.batches())
+    check_closed(DbnFeed(write(tmp_path, one_name() + ref.mbo() * 100), batch_ticks=10))
 
 
 def test_real_files_of_every_schema_equal_the_librarys(shared_data: Path) -> None:

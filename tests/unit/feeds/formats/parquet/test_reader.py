@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bad_input import write_anew
-from feed_reading import names_of, read
+from feed_reading import check_closed, names_of, read
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -790,14 +790,7 @@ def test_a_file_without_times_or_without_the_package_says_what_to_do(
 
 
 def test_a_closed_feed_says_so(tmp_path: Path) -> None:
-    feed = ParquetFeed(parquet(tmp_path, table(100)), batch_ticks=10)
-    batches = feed.batches()
-    next(batches)
-    feed.close()
-    with pytest.raises(FeedError, match="closed"):
-        next(batches)
-    with pytest.raises(FeedError, match="closed"):
-        next(feed.batches())
+    check_closed(ParquetFeed(parquet(tmp_path, table(100)), batch_ticks=10))
 
 
 @pytest.mark.parametrize("stream", [False, True])

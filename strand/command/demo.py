@@ -15,7 +15,7 @@ from rich.console import Console
 
 from strand import feeds
 from strand.bench.streams import numbered
-from strand.bench.ways import Job, WayName, expected_rows, run
+from strand.bench.ways import Job, WayName, rounds
 from strand.errors import EngineError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import batch_handler, spin
@@ -145,12 +145,10 @@ def _compare(workers: int) -> list[Comparison]:
     found = []
     for work in WORKS:
         job = Job(ticks, symbols, counts, spin(work), choose_cores(workers), idle="backoff")
-        expected = expected_rows(job)
-        rates: dict[str, list[float]] = {way: [] for way in WAYS}
-        for _ in range(ROUNDS):
-            for way in WAYS:
-                rates[way].append(len(ticks) / run(way, job, expected)[0].seconds / 1e6)
-        medians = {way: median(values) for way, values in rates.items()}
+        outcomes = rounds(job, WAYS, ROUNDS)
+        medians: dict[str, float] = {
+            way: len(ticks) / median(outcome.seconds for outcome in each) / 1e6 for way, each in outcomes.items()
+        }
         found.append(Comparison(work, 1e3 / medians["serial"], medians))
     return found
 

@@ -1,15 +1,16 @@
-"""Checks of the numbers that options take: Python's or numpy's, within bounds."""
+"""Checks of what options take: numbers, Python's or numpy's, within bounds; words of a few."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, Final, TypeGuard
 
 import numpy as np
 
 from strand.errors import ConfigurationError
 
-__all__ = ["MAXIMUM", "is_number", "is_whole", "seconds", "whole"]
+__all__ = ["MAXIMUM", "is_number", "is_whole", "one_of", "seconds", "whole"]
 
 #: The largest whole number that C takes.
 MAXIMUM: Final = 2**63 - 1
@@ -32,6 +33,14 @@ def whole(name: str, value: Any, minimum: int, maximum: int = MAXIMUM) -> int:
         end = "2^63 - 1" if maximum == MAXIMUM else f"{maximum:,}"
         raise ConfigurationError(f"{name}: {value!r} is not a whole number from {minimum:,} to {end}")
     return int(value)
+
+
+def one_of(name: str, value: Any, words: Iterable[str]) -> int:
+    """The place of the word that the option ``name`` was given. Raises ConfigurationError for another one."""
+    choices = list(words)
+    if not isinstance(value, str) or value not in choices:
+        raise ConfigurationError(f"{name}: {value!r} is not one of {', '.join(choices)}")
+    return choices.index(value)
 
 
 def seconds(name: str, value: Any) -> float | None:

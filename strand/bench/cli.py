@@ -85,15 +85,15 @@ def bench() -> None:
 
 
 @bench.command()
-@click.option("--ticks", default=10_000_000, show_default=True, help="Ticks in the stream.")
-@click.option("--symbols", default=8_172, show_default=True, help="Symbols in the stream.")
-@click.option("--skew", default="calibrated", show_default=True, help="'calibrated', or a Zipf exponent.")
-@click.option("--work", default=100, show_default=True, help="Steps the handler makes a tick.")
+@click.option("--ticks", default=10_000_000, help="Ticks in the stream.")
+@click.option("--symbols", default=8_172, help="Symbols in the stream.")
+@click.option("--skew", default="calibrated", help="'calibrated', or a Zipf exponent.")
+@click.option("--work", default=100, help="Steps the handler makes a tick.")
 @_workers
-@click.option("--batch", default=8192, show_default=True, help="Ticks the publisher groups at one go.")
-@click.option("--strands", default="auto", show_default=True, help="'auto', a number, or 0 for one a symbol.")
-@click.option("--rounds", default=5, show_default=True, help="Runs of each way; medians are shown.")
-@click.option("--idle", type=click.Choice(["spin", "backoff", "park"]), default="spin", show_default=True)
+@click.option("--batch", default=8192, help="Ticks the publisher groups at one go.")
+@click.option("--strands", default="auto", help="'auto', a number, or 0 for one a symbol.")
+@click.option("--rounds", default=5, help="Runs of each way; medians are shown.")
+@click.option("--idle", type=click.Choice(["spin", "backoff", "park"]), default="spin")
 @click.option("--cores", default=None, help="The publisher's core, then the workers': 0,1,2,3.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @_refusing
@@ -122,11 +122,11 @@ def _core_list(text: str | None) -> tuple[int, ...] | None:
 
 
 @bench.command()
-@click.option("--ticks", default=2_000_000, show_default=True, help="Ticks a run.")
+@click.option("--ticks", default=2_000_000, help="Ticks a run.")
 @_workers
-@click.option("--rounds", default=5, show_default=True, help="Runs of each way.")
-@click.option("--work", default=100, show_default=True, help="Steps the handler makes a tick.")
-@click.option("--strands", default="auto", show_default=True, help="'auto', a number, or 0 for one a symbol.")
+@click.option("--rounds", default=5, help="Runs of each way.")
+@click.option("--work", default=100, help="Steps the handler makes a tick.")
+@click.option("--strands", default="auto", help="'auto', a number, or 0 for one a symbol.")
 @click.option("--only", multiple=True, help="A scenario's name; may be given several times.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw a PNG, SVG or PDF file.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
@@ -155,8 +155,8 @@ def scenarios(as_json: bool, plot: Path | None, strands: str, **sizes: Any) -> N
 
 
 @bench.command()
-@click.option("--spinning", default=100_000, show_default=True, help="Ticks to a spinning worker.")
-@click.option("--parked", default=1_000, show_default=True, help="Ticks to a parked worker, 2 ms apart.")
+@click.option("--spinning", default=100_000, help="Ticks to a spinning worker.")
+@click.option("--parked", default=1_000, help="Ticks to a parked worker, 2 ms apart.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @_refusing
 def latency(as_json: bool, spinning: int, parked: int) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 from strand.bench.report import HEADINGS
 from strand.bench.scenarios import ScenarioResult
-from strand.errors import ConfigurationError, MissingExtraError
+from strand.errors import ConfigurationError
+from strand.report.canvas import matplotlib
 from strand.report.quantities import duration
 
 __all__ = ["check_plot_path", "plot_scenarios"]
@@ -18,18 +19,10 @@ COLOURS = {"serial": "#b8b8b8", "static": "#7aa6c2", "static_lpt": "#3f6f8f", "s
 SUFFIXES = (".png", ".svg", ".pdf")
 
 
-def _figure_class() -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("plotting", "matplotlib", "plot") from error
-    return Figure
-
-
 def check_plot_path(path: Path) -> None:
     """Before an hour of measuring: raises MissingExtraError without matplotlib, ConfigurationError for a path that
     cannot be written."""
-    _figure_class()
+    matplotlib("figure")
     if path.suffix not in SUFFIXES:
         raise ConfigurationError(f"plot: {path} does not end in {', '.join(SUFFIXES)}")
     if not path.parent.is_dir():
@@ -42,7 +35,7 @@ def plot_scenarios(results: Sequence[ScenarioResult], machine: Mapping[str, Any]
     paced = [r for r in results if r.latency_ns is not None]
     panels = [(rows, draw) for rows, draw in ((flat_out, _draw_rates), (paced, _draw_latency)) if rows]
     heights = [len(rows) + 1.2 for rows, _ in panels]
-    figure = _figure_class()(figsize=(9.5, 0.75 * sum(heights) + 1.0), layout="constrained")
+    figure = matplotlib("figure").Figure(figsize=(9.5, 0.75 * sum(heights) + 1.0), layout="constrained")
     axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)
     for (rows, draw), axis in zip(panels, axes[:, 0], strict=True):
         draw(axis, rows)

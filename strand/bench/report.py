@@ -11,6 +11,7 @@ from rich.table import Table
 from strand.bench.latency import LatencyResult
 from strand.bench.scenarios import ScenarioResult
 from strand.report.quantities import duration
+from strand.report.tables import numbers_table
 
 __all__ = ["print_latency", "print_route", "print_scenarios"]
 
@@ -23,9 +24,8 @@ def _machine_line(machine: Mapping[str, Any]) -> str:
 
 def print_route(console: Console, result: Mapping[str, Any]) -> None:
     """The ways of ``strand bench route``, each with its throughput and what publishing cost."""
-    table = Table(title="Million ticks a second, median of " + str(result["rounds"]), title_justify="left")
-    for heading in ("way", "Mticks/s", "of one core", "publish ns/tick"):
-        table.add_column(heading, justify="left" if heading == "way" else "right")
+    title = f"Million ticks a second, median of {result['rounds']}"
+    table = numbers_table("way", "Mticks/s", "of one core", "publish ns/tick", title=title, title_justify="left")
     rates = result["mticks_s"]
     queued = result["strand_queued"]
     lines = (
@@ -52,10 +52,8 @@ def print_scenarios(console: Console, results: Sequence[ScenarioResult], machine
     """A table of throughput and one of latency, each line with its winner."""
     flat_out = [r for r in results if r.latency_ns is None]
     if flat_out:
-        table = Table(title="Flat out: million ticks a second", title_justify="left")
-        table.add_column("scenario")
-        for heading in HEADINGS.values():
-            table.add_column(heading, justify="right", no_wrap=True)
+        title = "Flat out: million ticks a second"
+        table = numbers_table("scenario", *HEADINGS.values(), no_wrap=True, title=title, title_justify="left")
         table.add_column("winner", no_wrap=True)
         table.add_column("gain", justify="right", no_wrap=True)
         for r in flat_out:
@@ -65,9 +63,8 @@ def print_scenarios(console: Console, results: Sequence[ScenarioResult], machine
         console.print("LPT: static, largest symbols first. Gain: strand over the better of static and LPT.")
     paced = [r for r in results if r.latency_ns is not None]
     if paced:
-        table = Table(title="Paced: from when a tick was due to when its handler was done", title_justify="left")
-        table.add_column("scenario")
-        table.add_column("Mticks/s", justify="right")
+        title = "Paced: from when a tick was due to when its handler was done"
+        table = numbers_table("scenario", "Mticks/s", title=title, title_justify="left")
         table.add_column("way", no_wrap=True)
         for heading in ("p50", "p99", "p99.9", "max"):
             table.add_column(heading, justify="right", no_wrap=True)
@@ -95,9 +92,9 @@ def _marked(text: str, wins: bool) -> str:
 
 def print_latency(console: Console, results: Sequence[LatencyResult], machine: Mapping[str, Any]) -> None:
     """One line a way of waiting."""
-    table = Table(title="One tick, publisher to a handler on another core", title_justify="left")
-    for heading in ("worker", "ticks", "p50", "p99", "max", "CPU/tick", "CPU at rest"):
-        table.add_column(heading, justify="left" if heading == "worker" else "right", no_wrap=heading != "worker")
+    heads = ("worker", "ticks", "p50", "p99", "max", "CPU/tick", "CPU at rest")
+    title = "One tick, publisher to a handler on another core"
+    table = numbers_table(*heads, no_wrap=True, title=title, title_justify="left")
     names = {"spin": "spinning", "park": "parked, 2 ms apart"}
     for r in results:
         times = [duration(ns) for ns in (r.p50_ns, r.p99_ns, r.max_ns)]

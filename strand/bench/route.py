@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from strand.bench.ways import THROUGHPUT_WAYS, Job, Outcome, WayName, expected_rows, run
+from strand.bench.ways import THROUGHPUT_WAYS, Job, Outcome, WayName, rounds
 from strand.binding.route import MAX_WORKERS
 from strand.dispatch.grouping import StrandsLike, strand_count
 from strand.errors import ConfigurationError
@@ -93,16 +93,7 @@ def route(options: RouteOptions, progress: Callable[[int, int], None] | None = N
     a tick.
     """
     job = make_job(options)
-    expected = expected_rows(job)
-    outcomes: dict[WayName, list[Outcome]] = {way: [] for way in THROUGHPUT_WAYS}
-    total, done = options.rounds * len(outcomes), 0
-    for _ in range(options.rounds):
-        for way, found in outcomes.items():
-            found.append(run(way, job, expected)[0])
-            done += 1
-            if progress is not None:
-                progress(done, total)
-    return _report(options, job, outcomes)
+    return _report(options, job, rounds(job, THROUGHPUT_WAYS, options.rounds, progress=progress))
 
 
 def _report(options: RouteOptions, job: Job, outcomes: dict[WayName, list[Outcome]]) -> dict[str, Any]:

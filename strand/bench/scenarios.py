@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.bench import streams
-from strand.bench.ways import Job, Outcome, WayName, expected_rows, run
+from strand.bench.ways import Job, Outcome, WayName, rounds
 from strand.binding.route import MAX_WORKERS, Neighbour
 from strand.dispatch.grouping import StrandsLike
 from strand.errors import ConfigurationError
@@ -26,7 +26,7 @@ from strand.feeds.synthetic.market import route_stream
 from strand.handlers import NativeHandler, spin
 from strand.machine import Cores, choose_cores
 from strand.stats import Latency
-from strand.validate import whole
+from strand.validate import one_of, whole
 
 __all__ = ["SCENARIOS", "Percentiles", "Scenario", "ScenarioOptions", "ScenarioResult", "run_scenarios"]
 
@@ -108,10 +108,8 @@ class ScenarioOptions:
             ("work", self.work, 0, 2**31),
         ):
             whole(name, value, low, high)
-        known = [s.name for s in SCENARIOS]
         for name in self.only:
-            if name not in known:
-                raise ConfigurationError(f"only: {name!r} is not one of {', '.join(known)}")
+            one_of("only", name, [s.name for s in SCENARIOS])
 
     def chosen(self) -> list[Scenario]:
         return [s for s in SCENARIOS if not self.only or s.name in self.only]
@@ -214,25 +212,13 @@ def _core_of_neighbour(cores: Cores) -> int:
     return core
 
 
-def _rounds(
-    job: Job, ways: Sequence[WayName], rounds: int, around: Callable[[], AbstractContextManager[object]]
-) -> dict[WayName, list[Outcome]]:
-    expected = expected_rows(job)
-    found: dict[WayName, list[Outcome]] = {way: [] for way in ways}
-    for _ in range(rounds):
-        for way in ways:
-            with around():
-                found[way].append(run(way, job, expected)[0])
-    return found
-
-
 def _rates(found: Mapping[WayName, Sequence[Outcome]], ticks: int) -> dict[str, float]:
     return {way: round(ticks / median(o.seconds for o in outcomes) / 1e6, 3) for way, outcomes in found.items()}
 
 
 def _run_flat_out(scenario: Scenario, options: ScenarioOptions) -> ScenarioResult:
     job = _job(scenario, options, scenario.make(options.ticks, scenario.symbols))
-    found = _rounds(job, FLAT_OUT, options.rounds, lambda: _neighbour(scenario, job))
+    found = rounds(job, FLAT_OUT, options.rounds, around=lambda: _neighbour(scenario, job))
     handled_inline = median(o.inline_share for o in found["strand"])
     return ScenarioResult(scenario.name, scenario.title, _rates(found, options.ticks), round(handled_inline, 4))
 
@@ -243,13 +229,13 @@ def _run_paced(scenario: Scenario, options: ScenarioOptions) -> ScenarioResult:
     times_ns = ticks["ts_recv"].copy()
     streams.all_at_once(ticks)
     job = dataclasses.replace(_job(scenario, options, ticks), paced=True)
-    capacity = _rounds(job, ("static",), CAPACITY_ROUNDS, nullcontext)
+    capacity = rounds(job, ("static",), CAPACITY_ROUNDS)
     ticks_per_s = scenario.load * options.ticks / median(o.seconds for o in capacity["static"])
     if scenario.bursts:
         streams.squeezed(ticks, times_ns, ticks_per_s)
     else:
         streams.paced(ticks, ticks_per_s)
-    found = _rounds(job, PACED, options.rounds, nullcontext)
+    found = rounds(job, PACED, options.rounds)
     return ScenarioResult(
         scenario.name,
         scenario.title,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -22,7 +23,7 @@ from strand.handlers import SPIN_ROW, NativeHandler
 from strand.machine import Cores, pinned
 from strand.stats import Latency
 
-__all__ = ["ROW", "THROUGHPUT_WAYS", "Job", "Outcome", "WayName", "expected_rows", "run", "static_homes"]
+__all__ = ["ROW", "THROUGHPUT_WAYS", "Job", "Outcome", "WayName", "expected_rows", "rounds", "run", "static_homes"]
 
 WayName = Literal["serial", "static", "static_lpt", "strand", "strand_queued"]
 THROUGHPUT_WAYS: Final[tuple[WayName, ...]] = ("serial", "static", "static_lpt", "strand", "strand_queued")
@@ -102,6 +103,26 @@ def run(way: WayName, job: Job, expected: Rows | None = None) -> tuple[Outcome, 
     outcome, rows = _WAYS[way](job)
     _check(way, job, rows, expected)
     return outcome, rows
+
+
+def rounds(
+    job: Job,
+    ways: Sequence[WayName],
+    n: int,
+    *,
+    around: Callable[[], AbstractContextManager[object]] = nullcontext,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[WayName, list[Outcome]]:
+    """Runs each way ``n`` times, in turn, as ``run`` does, within ``around()``. ``progress`` is called with the runs
+    done and those in all."""
+    expected = expected_rows(job)
+    found: dict[WayName, list[Outcome]] = {way: [] for way in ways}
+    for done, way in enumerate([*ways] * n, 1):
+        with around():
+            found[way].append(run(way, job, expected)[0])
+        if progress is not None:
+            progress(done, n * len(ways))
+    return found
 
 
 def expected_rows(job: Job) -> Rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from strand.binding import ffi, lib
 from strand.binding.gate import made
-from strand.binding.native import NativeFunction, builtin
+from strand.binding.native import builtin_function
 from strand.binding.space import Space
 from strand.binding.trades import TradeRules
 
@@ -51,13 +52,8 @@ class BookMemory:
         self._n_symbols = n_symbols
         params = ffi.new("sd_book_params *", {"books": books, "space": space.pointer})
         ffi.buffer(ffi.addressof(params, "rules"))[:] = rules.packed
-        self.function: Final = NativeFunction(
-            builtin("book"),
-            bytes(ffi.buffer(params)),
-            never_publishes=True,
-            keep=space,
-            ahead=ffi.addressof(lib, "sd_ahead_book"),
-        )
+        function = builtin_function("book", bytes(ffi.buffer(params)), keep=space)
+        self.function: Final = replace(function, ahead=ffi.addressof(lib, "sd_ahead_book"))
 
     def publishers(self, symbol: int) -> list[int]:
         """The ids of a symbol's publishers, by their places; none where it has one book whoever publishes."""

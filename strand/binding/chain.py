@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from strand.binding import ffi, lib
-from strand.binding.native import NativeFunction, builtin
+from strand.binding.native import NativeFunction, builtin_function
 from strand.binding.space import Space
 
 __all__ = ["MOST_PARTS", "Chained", "Part", "chained"]
@@ -61,13 +61,12 @@ def chained(parts: Sequence[Part], n_symbols: int, space: Space) -> Chained:
         alarms = space.zeros(n_symbols * chain.alarm_stride, np.uint64)
         kept.append(alarms)
         chain.alarms = ffi.cast("uint64_t *", alarms.ctypes.data)
-    function = NativeFunction(
-        builtin("chain"),
+    function = builtin_function(
+        "chain",
         bytes(ffi.buffer(chain)),
+        timers=timers,
+        ends=ends,
         never_publishes=all(f.never_publishes for f in functions),
         keep=kept,
-        wake=ffi.cast("sd_wake_fn", ffi.addressof(lib, "sd_wake_chain")) if timers else None,
-        finish=ffi.cast("sd_finish_fn", ffi.addressof(lib, "sd_finish_chain")) if ends else None,
-        yields=timers,
     )
     return Chained(function, lambda key: int(lib.sd_chain_alarm(chain, key)))

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from strand.binding import ffi, lib
 from strand.binding.gate import made
-from strand.binding.native import NativeFunction, builtin
+from strand.binding.native import builtin_function
 from strand.binding.space import Space
 
 __all__ = ["DEPTH_LEVEL", "MOST_TOP", "DepthMemory"]
@@ -36,9 +36,7 @@ class DepthMemory:
         params = ffi.new(
             "sd_depth_params *", {"depths": depths, "space": space.pointer, "top": top, "max_levels": max_levels}
         )
-        self.function: Final = NativeFunction(
-            builtin("depth"), bytes(ffi.buffer(params)), never_publishes=True, keep=space
-        )
+        self.function: Final = builtin_function("depth", bytes(ffi.buffer(params)), keep=space)
 
     def levels(self, symbol: int, side: str, n: int) -> npt.NDArray[Any]:
         """The best ``n`` levels of side ``"A"`` or ``"B"``, best first: an array of DEPTH_LEVEL, ``n`` rows at most."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from strand.binding import ffi, lib
 from strand.binding.gate import checked
-from strand.binding.memory import owned
+from strand.binding.memory import filled, owned
 from strand.errors import ConfigurationError
 
 __all__ = [
@@ -94,37 +94,14 @@ class MarketTotals:
 class Market:
     """A trading day being made. Not for two threads at once."""
 
-    def __init__(
-        self,
-        *,
-        messages: int,
-        seed: int,
-        midnight_ns: int,
-        weights: npt.NDArray[np.uint64],
-        run_lengths: npt.NDArray[np.uint32],
-        peak_second_q16: int,
-        peak_millisecond_q16: int,
-        burst_q16: int,
-        halts: int,
-    ) -> None:
-        """``weights`` and ``run_lengths`` by rank, of one length: the number of symbols. Ratios in units of 2^-16."""
+    def __init__(self, *, weights: npt.NDArray[np.uint64], run_lengths: npt.NDArray[np.uint32], **numbers: int) -> None:
+        """``weights`` and ``run_lengths`` by rank, of one length: the number of symbols. ``numbers``: the other fields
+        of ``sd_market_config`` but ``first_sequence``; ratios in units of 2^-16."""
         symbols = len(weights)
         if len(run_lengths) != symbols:
             raise ValueError("weights and run_lengths differ in length")
-        config: Any = ffi.new(
-            "sd_market_config *",
-            {
-                "messages": messages,
-                "seed": seed,
-                "midnight_ns": midnight_ns,
-                "first_sequence": OPENING_MESSAGES + 3 * symbols + 1,
-                "symbols": symbols,
-                "halts": halts,
-                "burst_q16": burst_q16,
-                "peak_second_q16": peak_second_q16,
-                "peak_millisecond_q16": peak_millisecond_q16,
-            },
-        )
+        config = filled("sd_market_config", numbers, "first_sequence", "symbols")
+        config.first_sequence, config.symbols = OPENING_MESSAGES + 3 * symbols + 1, symbols
         made: Any = ffi.new("sd_market **")
         _checked(
             lib.sd_market_create(

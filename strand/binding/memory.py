@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from strand.binding import ffi
 
-__all__ = ["Memory", "bytes_of", "held", "owned"]
+__all__ = ["Memory", "bytes_of", "filled", "held", "owned"]
 
 #: What frees each pointer, by a reference to the pointer.
 _freed_by: dict[weakref.ref[Any], Any] = {}
@@ -44,6 +44,15 @@ def _keep_all() -> None:
 
 
 atexit.register(_keep_all)
+
+
+def filled(ctype: str, numbers: Mapping[str, float], *others: str) -> Any:
+    """A new structure of C with numbers in its fields, by their names; ``others`` is filled in by the caller. Raises
+    TypeError unless there is one for each other field."""
+    fields = {name for name, _ in ffi.typeof(ctype).fields} - set(others)
+    if numbers.keys() != fields:
+        raise TypeError(f"{ctype}: give {', '.join(sorted(fields))}, not {', '.join(sorted(numbers))}")
+    return ffi.new(f"{ctype} *", dict(numbers))
 
 
 def bytes_of(records: npt.NDArray[Any]) -> Any:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from strand.binding import ffi, lib
 from strand.binding.gate import check_system, made
-from strand.binding.memory import owned
+from strand.binding.memory import filled, owned
 from strand.errors import FeedError
 
 __all__ = ["LINES", "OUT_BYTES", "RUN", "Receiver", "stamp"]
@@ -43,26 +43,11 @@ def stamp(ticks: npt.NDArray[Any], runs: npt.NDArray[Any], shift: int = 0) -> No
 
 
 class Receiver:
-    """Two lines in, one ordered stream of ITCH frames out. One thread at a time, ``wake`` apart."""
+    """Two lines in, one ordered stream of ITCH frames out. One thread at a time, ``wake`` apart. ``session``: None for
+    the first one heard; ``numbers``: the other fields of ``sd_mold_options``."""
 
-    def __init__(
-        self,
-        *,
-        first_sequence: int,
-        message_limit: int,
-        gap_timeout_ns: int,
-        request_after_ns: int,
-        jump_window: int,
-        stop_at_gap: bool,
-        session: bytes | None,
-    ) -> None:
-        options = ffi.new("sd_mold_options *")
-        options.first_sequence = first_sequence
-        options.message_limit = message_limit
-        options.gap_timeout_ns = gap_timeout_ns
-        options.request_after_ns = request_after_ns
-        options.jump_window = jump_window
-        options.stop_at_gap = stop_at_gap
+    def __init__(self, *, session: bytes | None, **numbers: int) -> None:
+        options = filled("sd_mold_options", numbers, "session", "any_session")
         options.any_session = session is None
         if session is not None:
             ffi.memmove(options.session, session.ljust(10), 10)

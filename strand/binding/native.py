@@ -17,6 +17,7 @@ __all__ = [
     "NativeFunction",
     "address_of_pointer",
     "builtin",
+    "builtin_function",
     "finish_pointer",
     "pointer_from_address",
     "wake_pointer",
@@ -62,6 +63,28 @@ class NativeFunction:
 def builtin(name: str) -> Any:
     """The address of a handler that is compiled in."""
     return ffi.cast("sd_handler_fn", ffi.addressof(lib, f"sd_handle_{name}"))
+
+
+def builtin_function(
+    name: str,
+    params: bytes,
+    *,
+    timers: bool = False,
+    ends: bool = False,
+    never_publishes: bool = True,
+    keep: Any = None,
+) -> NativeFunction:
+    """The C functions ``sd_handle_NAME``, and ``sd_wake_NAME`` and ``sd_finish_NAME`` where it has ``timers`` and
+    ``ends``. The other arguments are those of NativeFunction."""
+    return NativeFunction(
+        builtin(name),
+        params,
+        never_publishes,
+        keep,
+        wake=ffi.cast("sd_wake_fn", ffi.addressof(lib, f"sd_wake_{name}")) if timers else None,
+        finish=ffi.cast("sd_finish_fn", ffi.addressof(lib, f"sd_finish_{name}")) if ends else None,
+        yields=timers,
+    )
 
 
 def address_of_pointer(pointer: Any) -> int | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from strand.binding import ffi, lib
 from strand.binding.gate import Code, check_system, fault_error, made
-from strand.binding.memory import owned
+from strand.binding.memory import filled, owned
 from strand.errors import FeedError
 
 __all__ = ["LineOptions", "Sender"]
@@ -30,38 +30,11 @@ class LineOptions:
 
 
 class Sender:
-    """Frames in, packets on two lines out. One thread."""
+    """Frames in, packets on two lines out. One thread. ``numbers``: the other fields of ``sd_serve_options``."""
 
-    def __init__(
-        self,
-        lines: list[LineOptions],
-        *,
-        session: bytes,
-        packet_bytes: int,
-        reorder_depth: int,
-        seed: int,
-        rate: float,
-        speed: float,
-        gather_ns: int,
-        heartbeat_ns: int,
-        history_messages: int,
-        history_bytes: int,
-        request_fd: int,
-        request_rate: float,
-    ) -> None:
-        options = ffi.new("sd_serve_options *")
+    def __init__(self, lines: list[LineOptions], *, session: bytes, **numbers: float) -> None:
+        options = filled("sd_serve_options", numbers, "session", "line")
         ffi.memmove(options.session, session.ljust(10), 10)
-        options.packet_bytes = packet_bytes
-        options.reorder_depth = reorder_depth
-        options.seed = seed
-        options.rate = rate
-        options.speed = speed
-        options.gather_ns = gather_ns
-        options.heartbeat_ns = heartbeat_ns
-        options.history_messages = history_messages
-        options.history_bytes = history_bytes
-        options.request_fd = request_fd
-        options.request_rate = request_rate
         for at in range(lib.SD_SERVE_LINES):
             line = options.line[at]
             line.fd = -1

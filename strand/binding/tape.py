@@ -1,39 +1,23 @@
-"""Handlers that read trades and quotes: their functions in C, and the books some of them keep."""
+"""Handlers that read trades and quotes: where they take them from, and the books some of them keep."""
 
 from __future__ import annotations
 
 import struct
-from typing import Any, Final
+from typing import Final
 
 from strand.binding import ffi, lib
 from strand.binding.gate import made
-from strand.binding.native import NativeFunction, builtin
+from strand.binding.native import builtin_function
 from strand.binding.space import Space
 from strand.binding.trades import TradeRules
 
-__all__ = ["TapeMemory", "source_bytes", "tape_function"]
+__all__ = ["TapeMemory", "source_bytes"]
 
 
 def source_bytes(rules: TradeRules, tape: int = 0, space: int = 0) -> bytes:
     """An sd_source: the books to take trades and quotes from (0: the ticks themselves) and the space that they lie in,
     and what is a trade."""
     return struct.pack("=QQ", tape, space) + rules.packed
-
-
-def tape_function(
-    name: str, source: bytes, params: bytes, *, timers: bool, ends: bool, keep: Any = None
-) -> NativeFunction:
-    """The C functions ``sd_handle_NAME``, and ``sd_wake_NAME`` and ``sd_finish_NAME`` where it has ``timers`` and
-    ``ends``. ``params``: those behind the sd_source."""
-    return NativeFunction(
-        builtin(name),
-        source + params,
-        never_publishes=True,
-        keep=keep,
-        wake=ffi.cast("sd_wake_fn", ffi.addressof(lib, f"sd_wake_{name}")) if timers else None,
-        finish=ffi.cast("sd_finish_fn", ffi.addressof(lib, f"sd_finish_{name}")) if ends else None,
-        yields=timers,
-    )
 
 
 class TapeMemory:
@@ -52,4 +36,4 @@ class TapeMemory:
         space.keep_books(lib.sd_tape_adopt, tape)
         addresses = (int(ffi.cast("uintptr_t", pointer)) for pointer in (tape, space.pointer))
         source = source_bytes(rules, *addresses)
-        self.function: Final = tape_function(name, source, params, timers=timers, ends=ends, keep=space)
+        self.function: Final = builtin_function(name, source + params, timers=timers, ends=ends, keep=space)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from strand.binding import ffi, lib
 from strand.binding.engine_words import Failure
 from strand.binding.gate import made, text_of
-from strand.binding.native import NativeFunction, builtin
+from strand.binding.native import NativeFunction, builtin_function
 from strand.binding.space import Space
 from strand.ticks import TRADE
 
@@ -86,15 +86,15 @@ class TradeMaker:
         made = ffi.new("sd_traded_params *", self._params[0])
         made.fn, made.params = function.pointer, inner
         made.wake, made.finish = function.wake or ffi.NULL, function.finish or ffi.NULL
-        return NativeFunction(
-            builtin("traded"),
+        traded = builtin_function(
+            "traded",
             bytes(ffi.buffer(made)),
+            timers=function.wake is not None,
+            ends=function.finish is not None,
             never_publishes=function.never_publishes,
             keep=(self, function, inner),
-            wake=ffi.cast("sd_wake_fn", ffi.addressof(lib, "sd_wake_traded")) if function.wake else None,
-            finish=ffi.cast("sd_finish_fn", ffi.addressof(lib, "sd_finish_traded")) if function.finish else None,
-            yields=function.yields,
         )
+        return replace(traded, yields=function.yields)
 
     def make(self, ticks: npt.NDArray[Any], participant: int) -> tuple[npt.NDArray[Any], Failure | None]:
         """The trade that each tick is, records of TRADE, shape (n,), of size 0 where it is none. Fewer than there are

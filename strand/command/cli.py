@@ -47,7 +47,10 @@ class _LazyGroup(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+_SETTINGS: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True}
+
+
+@click.group(cls=_LazyGroup, context_settings=_SETTINGS)
 @click.version_option(package_name="strand", prog_name="strand")
 def cli() -> None:
     """Market-data ticks through per-symbol handlers on all cores, in order."""

@@ -12,10 +12,10 @@ import click
 import numpy as np
 import numpy.typing as npt
 from rich.console import Console
-from rich.table import Table
 
 from strand import feeds
-from strand.bench.ways import Job, WayName, expected_rows, run
+from strand.bench.streams import numbered
+from strand.bench.ways import Job, WayName, rounds
 from strand.errors import EngineError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import batch_handler, spin
@@ -23,7 +23,7 @@ from strand.machine import choose_cores
 from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
 from strand.report.quantities import duration
-from strand.ticks import named
+from strand.report.tables import numbers_table
 
 __all__ = ["demo"]
 
@@ -87,9 +87,7 @@ def _busiest(result: ReplayResult, n: int) -> list[int]:
 
 
 def _show_vwap(console: Console, result: ReplayResult) -> None:
-    table = Table("symbol", "ticks", "trades", "volume", "vwap", title="busiest symbols")
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table = numbers_table("symbol", "ticks", "trades", "volume", "vwap", title="busiest symbols")
     for i in _busiest(result, 5):
         row = result.rows[i]
         table.add_row(
@@ -136,14 +134,7 @@ def _stream() -> tuple[npt.NDArray[Any], int]:
         symbols = len(feed.symbols)
     finally:
         feed.close()
-    ticks = np.tile(day, REPEATS)
-    keys = ticks["instrument_id"]
-    order = np.argsort(keys, kind="stable")
-    counts = np.bincount(keys, minlength=symbols)
-    starts = np.repeat(np.cumsum(counts) - counts, counts)
-    places = np.empty(len(ticks), np.int64)
-    places[order] = np.arange(len(ticks)) - starts + 1
-    named(ticks)["sequence"] = places
+    ticks = numbered(np.tile(day, REPEATS))
     ticks["price"] = np.arange(len(ticks))
     return ticks, symbols
 
@@ -154,22 +145,17 @@ def _compare(workers: int) -> list[Comparison]:
     found = []
     for work in WORKS:
         job = Job(ticks, symbols, counts, spin(work), choose_cores(workers), idle="backoff")
-        expected = expected_rows(job)
-        rates: dict[str, list[float]] = {way: [] for way in WAYS}
-        for _ in range(ROUNDS):
-            for way in WAYS:
-                rates[way].append(len(ticks) / run(way, job, expected)[0].seconds / 1e6)
-        medians = {way: median(values) for way, values in rates.items()}
+        outcomes = rounds(job, WAYS, ROUNDS)
+        medians: dict[str, float] = {
+            way: len(ticks) / median(outcome.seconds for outcome in each) / 1e6 for way, each in outcomes.items()
+        }
         found.append(Comparison(work, 1e3 / medians["serial"], medians))
     return found
 
 
 def _show_comparison(console: Console, comparisons: list[Comparison], cores: int) -> None:
-    table = Table(
-        "handler", *WAYS, "strand / static", title=f"million ticks a second, {cores} cores, median of {ROUNDS}"
-    )
-    for column in table.columns[1:]:
-        column.justify = "right"
+    title = f"million ticks a second, {cores} cores, median of {ROUNDS}"
+    table = numbers_table("handler", *WAYS, "strand / static", title=title)
     for c in comparisons:
         best = max(c.rates.values())
         cells = [f"[bold]{rate:.1f}[/]" if rate == best else f"{rate:.1f}" for rate in c.rates.values()]

@@ -16,7 +16,7 @@ import click
 from strand.command import starting
 from strand.errors import StrandError
 
-__all__ = ["run_to_its_end"]
+__all__ = ["ended_by", "run_to_its_end"]
 
 _BAD_INPUT: Final = 2
 _NO_MEMORY: Final = "use fewer workers (--workers) or symbols (--symbols), or free some memory: there is not enough"
@@ -48,6 +48,17 @@ def _requests_to_terminate() -> Iterator[None]:
     finally:
         for number in taken:
             signal.signal(number, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def ended_by(end: Callable[[], object]) -> Iterator[None]:
+    """In the block an interrupt, or a request to terminate, calls ``end``, and does not end the command."""
+    before = {number: signal.signal(number, lambda *_: end()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def run_to_its_end(command: Callable[[], object]) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from strand import feeds
 from strand.command.parameters import progress, show
@@ -17,6 +16,7 @@ from strand.errors import ConfigurationError
 from strand.feeds.synthetic.calibration_check import check_calibration
 from strand.feeds.synthetic.files import write_lobster, write_mbo, write_pitch, write_ticks
 from strand.feeds.synthetic.market import SyntheticFeed, WrittenFile
+from strand.report.tables import numbers_table
 
 __all__ = ["gen"]
 
@@ -33,23 +33,20 @@ def _describing_a_day(command: Callable[..., None]) -> Callable[..., None]:
     """The options that say which day is made, where it goes, and how that is told."""
     for option in reversed(
         (
-            click.option("--symbols", type=click.IntRange(1), default=8172, show_default=True),
+            click.option("--symbols", type=click.IntRange(1), default=8172),
             click.option(
                 "--messages",
                 type=click.IntRange(1),
                 default=1_000_000,
-                show_default=True,
                 help="Orders, trades, crosses, imbalances and halts.",
             ),
-            click.option("--seed", type=click.IntRange(0), default=1, show_default=True),
-            click.option("--skew", default="calibrated", show_default=True, help="'calibrated', or a Zipf exponent."),
-            click.option(
-                "--burst", type=float, default=1.0, show_default=True, help="0: an even day; 1: a real day's peaks."
-            ),
+            click.option("--seed", type=click.IntRange(0), default=1),
+            click.option("--skew", default="calibrated", help="'calibrated', or a Zipf exponent."),
+            click.option("--burst", type=float, default=1.0, help="0: an even day; 1: a real day's peaks."),
             click.option(
                 "--halts", type=click.IntRange(0), help="Symbols that are halted once. [default: one of 400 symbols]"
             ),
-            click.option("--date", default="2026-01-05", show_default=True),
+            click.option("--date", default="2026-01-05"),
             click.option("--json", "as_json", is_flag=True, help="One JSON object."),
         )
     ):
@@ -82,7 +79,7 @@ def gen_pitch(out: Path, as_json: bool, **day: Any) -> None:
 @gen.command("lobster")
 @_describing_a_day
 @click.option("--symbol", help="The symbol to write. [default: the busiest]")
-@click.option("--levels", type=int, default=10, show_default=True, help="Levels of the book, 1 to 200.")
+@click.option("--levels", type=int, default=10, help="Levels of the book, 1 to 200.")
 @_out("An existing folder, or the file of messages with 'message' in its name; .gz, .zst compress.")
 def gen_lobster(out: Path, as_json: bool, symbol: str | None, levels: int, **day: Any) -> None:
     """Write one symbol of a made-up trading day as LOBSTER's pair of CSV files, messages and order book."""
@@ -100,7 +97,6 @@ def gen_lobster(out: Path, as_json: bool, symbol: str | None, levels: int, **day
     "--records",
     type=click.Choice(["mbo", "tick"]),
     default="mbo",
-    show_default=True,
     help="DBN-like market-by-order records, or strand.TICK.",
 )
 @_out()
@@ -125,9 +121,8 @@ def gen_check(files: tuple[str, ...], date: str | None, as_json: bool) -> None:
     plain = {m.name: {"target": m.target, "found": m.found, "ratio": m.ratio, "close": m.close} for m in measures}
 
     def table(console: Console) -> None:
-        table = Table("measure", box=None, pad_edge=False)
-        for column in ("calibrated", "found", "ratio", "tolerance", "close"):
-            table.add_column(column, justify="right")
+        heads = ("measure", "calibrated", "found", "ratio", "tolerance", "close")
+        table = numbers_table(*heads, box=None, pad_edge=False)
         for m in measures:
             close = "yes" if m.close else "no"
             table.add_row(

@@ -23,7 +23,6 @@ def handling(command: Callable[..., None]) -> Callable[..., None]:
         "--handler",
         "name",
         default="count",
-        show_default=True,
         metavar=NAME,
         help="What runs over each symbol's ticks; strand handlers lists those that are built in.",
     )

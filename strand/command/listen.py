@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,8 +9,8 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from strand.command.ending import ended_by
 from strand.command.handling import handling
 from strand.command.parameters import show
 from strand.command.reading import names
@@ -30,7 +27,7 @@ from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
 from strand.report.quantities import duration
 from strand.report.rows_file import write_rows
-from strand.report.tables import print_replay
+from strand.report.tables import numbers_table, print_replay
 from strand.report.to_json import as_dict
 from strand.ticks import MOST_SEQUENCE
 
@@ -51,11 +48,7 @@ _MOLD_ONLY: Final = (
 
 @click.command("listen")
 @click.option(
-    "--line",
-    "lines",
-    multiple=True,
-    metavar="HOST:PORT",
-    help="Where a line comes in; twice for A and B. Port 0: any.",
+    "--line", "lines", multiple=True, metavar="HOST:PORT", help="Where a line comes in; twice for A and B. Port 0: any."
 )
 @click.option("--websocket", metavar="URL", help="JSON messages of a WebSocket instead, ws:// or wss://.")
 @click.option("--profile", type=click.Path(path_type=Path), help="TOML file that says what its messages mean.")
@@ -80,35 +73,20 @@ _MOLD_ONLY: Final = (
     "--first", type=click.IntRange(1, MOST_SEQUENCE), help="The first message wanted. [default: the first one heard]"
 )
 @click.option(
-    "--gap-timeout",
-    type=click.FloatRange(0),
-    default=50.0,
-    show_default=True,
-    metavar="MS",
-    help="How long a gap of both lines may stay.",
+    "--gap-timeout", type=click.FloatRange(0), default=50.0, metavar="MS", help="How long a gap of both lines may stay."
 )
 @click.option(
     "--jump-window",
     type=click.IntRange(1, MOST_SEQUENCE),
     default=1_000_000,
-    show_default=True,
     metavar="MESSAGES",
     help="A packet further ahead is taken only when a second one agrees.",
 )
 @click.option(
-    "--on-gap",
-    type=click.Choice(["continue", "raise"]),
-    default="continue",
-    show_default=True,
-    help="What a gap that stays does.",
+    "--on-gap", type=click.Choice(["continue", "raise"]), default="continue", help="What a gap that stays does."
 )
 @click.option(
-    "--receive-buffer",
-    type=click.IntRange(1),
-    default=64,
-    show_default=True,
-    metavar="MIB",
-    help="Asked of the kernel for each line.",
+    "--receive-buffer", type=click.IntRange(1), default=64, metavar="MIB", help="Asked of the kernel for each line."
 )
 @click.option("--date", help="The trading day, YYYY-MM-DD. [default: today in New York]")
 @click.option("--symbols", help="Names or globs to keep, separated by commas; @FILE: those in it, one a line.")
@@ -116,15 +94,10 @@ _MOLD_ONLY: Final = (
     "--on-bad-record",
     type=click.Choice(["raise", "skip"]),
     default="raise",
-    show_default=True,
     help="What a message that is no ITCH 5.0 does.",
 )
 @click.option(
-    "--on-error",
-    type=click.Choice(["stop", "quarantine"]),
-    default="stop",
-    show_default=True,
-    help="What a failing handler does.",
+    "--on-error", type=click.Choice(["stop", "quarantine"]), default="stop", help="What a failing handler does."
 )
 @click.option("--workers", type=click.IntRange(1, 1024), help="Threads that drain. [default: one fewer than the cores]")
 @running
@@ -138,8 +111,7 @@ def listen(
     idle_timeout: float | None, session: str | None, first: int | None, gap_timeout: float,
     jump_window: int, on_gap: Any,
     receive_buffer: int, date: str | None, symbols: str | None, on_bad_record: Any, on_error: str,
-    workers: int | None, cores: list[int] | None, strands: Any, idle: str, writes: Writes, report: ReportOptions,
-    as_json: bool, strict: bool, attachable: bool,
+    workers: int | None, run: dict[str, Any], writes: Writes, report: ReportOptions, as_json: bool,
 ) -> None:  # fmt: skip
     """Run a handler on NASDAQ ITCH 5.0 as it comes by MoldUDP64, on one line or two that carry the same messages.
 
@@ -194,7 +166,7 @@ def listen(
         )
     try:
         check_outputs(output_paths(writes.outputs, rows=out, page=report.path), feed, symbols=names(symbols))
-        with _interrupt_ends(feed):
+        with ended_by(feed.stop):  # what came is handled and reported
             if isinstance(feed, MoldFeed):
                 for warning in feed.warnings:
                     click.echo(f"warning: {warning}", err=True)
@@ -205,15 +177,11 @@ def listen(
                 symbols=names(symbols),
                 allow_empty=True,  # the report says that nothing came
                 workers=workers,
-                cores="auto" if cores is None else cores,
-                strands=strands,
                 on_error=on_error,
-                idle=idle,
-                attachable=attachable,
+                **run,
                 out=writes.outputs,
                 escape_formulas=writes.escape_formulas,
                 watch=report.watch,
-                strict=strict,
             )
     except (FeedError, StrictError, UnknownSymbolError) as error:
         if error.partial is not None:
@@ -237,17 +205,6 @@ def _joined(first: int) -> str:
         f"the first message heard is number {first:,}; the {first - 1:,} before it, names of symbols among them, are "
         "not asked for: with --first 1 they are, or count as missing"
     )
-
-
-@contextlib.contextmanager
-def _interrupt_ends(feed: MoldFeed | WebSocketFeed) -> Iterator[None]:
-    """An interrupt, or a request to terminate, ends the feed and not the command: what came is handled and reported."""
-    before = {number: signal.signal(number, lambda *_: feed.stop()) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _report(
@@ -294,9 +251,7 @@ def _print_lines(console: Console, live: dict[str, Any]) -> None:
         console.print(f"[yellow]{_joined(live['joined_at'])}[/]")
     # A row a count: as a column each, the numbers would not fit a terminal's width.
     lines = live["lines"]
-    table = Table("line", *lines)
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table = numbers_table("line", *lines)
     for words, key in _LINE_COUNTS:
         of_gaps = key in ("gap_messages", "gap_count")
         cells = ("" if of_gaps and name not in live["line_gaps"] else f"{line[key]:,}" for name, line in lines.items())

@@ -59,7 +59,6 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
         "--on-bad-record",
         type=click.Choice(["raise", "skip"]),
         default="raise",
-        show_default=True,
         help="What a damaged record does: ends the run, or is passed over, counted and shown.",
     )
     @click.option(
@@ -72,7 +71,6 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
         "--on-disorder",
         type=click.Choice(["raise", "keep", "skip"]),
         default="raise",
-        show_default=True,
         help="What becomes of ticks further behind. One file alone is looked at with --reorder-ns, keep or skip only.",
     )
     @click.option("--venue-in-name", is_flag=True, help="Call symbols NAME.VENUE.")

@@ -44,11 +44,7 @@ __all__ = ["replay"]
     help="What a failing handler does: stop (the default) or quarantine; skip: the same as --on-bad-record skip.",
 )
 @click.option(
-    "--speed",
-    type=click.FloatRange(0),
-    default=0.0,
-    show_default=True,
-    help="1 as recorded, 10 ten times as fast, 0 as fast as it goes.",
+    "--speed", type=click.FloatRange(0), default=0.0, help="1 as recorded, 10 ten times as fast, 0 as fast as it goes."
 )
 @click.option(
     "--save",
@@ -63,10 +59,9 @@ __all__ = ["replay"]
 @reporting
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def replay(
-    files: tuple[str, ...], handler: Handler, workers: int | None, cores: list[int] | None, strands: Any,
-    reads: Reads, on_error: tuple[str, ...], idle: str, speed: float, writes: Writes, report: ReportOptions,
-    as_json: bool, recording: dict[str, Any], per_day: bool, strict: bool, attachable: bool,
-    save: str | None, load: str | None,
+    files: tuple[str, ...], handler: Handler, workers: int | None, run: dict[str, Any], reads: Reads,
+    on_error: tuple[str, ...], speed: float, writes: Writes, report: ReportOptions, as_json: bool,
+    recording: dict[str, Any], per_day: bool, save: str | None, load: str | None,
 ) -> None:  # fmt: skip
     """Replay recorded files through a handler on all cores, and report how it went.
 
@@ -79,7 +74,6 @@ def replay(
         symbols=reads.symbols,
         options=reads.options,
     )
-    options: dict[str, Any] = {"attachable": True} if attachable else {}  # a plain loop has no such option
     try:
         with progress("replaying", reads.limit, as_json, functools.partial(writes.check, handler)) as advance:
             result = run_replay(
@@ -93,18 +87,14 @@ def replay(
                 feed_options=reads.options | ({"on_error": "skip"} if "skip" in on_error else {}),
                 progress=advance,
                 workers=workers,
-                cores="auto" if cores is None else cores,
-                strands=strands,
                 on_error=next((action for action in on_error if action != "skip"), "stop"),
-                idle=idle,
                 speed=speed,
                 **recording,
-                **options,
+                **run,
                 out=writes.outputs,
                 escape_formulas=writes.escape_formulas,
                 watch=report.watch,
                 per_day=per_day,
-                strict=strict,
                 save=save,
                 load=load,
             )

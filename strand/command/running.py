@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Final
+from typing import Any
 
 import click
 
@@ -11,25 +12,26 @@ from strand.command.parameters import CoreList, StrandCount
 
 __all__ = ["running"]
 
-_OPTIONS: Final = (
-    click.option("--cores", type=CoreList(), help="Cores to pin the workers to, like 1,2-5. [default: the last ones]"),
-    click.option(
-        "--strands", default="auto", type=StrandCount(), show_default=True, help="Which symbols share a strand."
-    ),
-    click.option(
+
+def running(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options, as one argument ``run``: those of ``strand.replay``, by name."""
+
+    @click.option("--cores", type=CoreList(), help="Cores to pin the workers to, like 1,2-5. [default: the last ones]")
+    @click.option("--strands", default="auto", type=StrandCount(), help="Which symbols share a strand.")
+    @click.option(
         "--idle",
         type=click.Choice(["spin", "backoff", "park"]),
         default="backoff",
-        show_default=True,
         help="What a worker without work does.",
-    ),
-    click.option("--strict", is_flag=True, help="Warnings of the run are an error, and exit status 2."),
-    click.option("--attachable", is_flag=True, help="Let strand stat look at the run from another process."),
-)
+    )
+    @click.option("--strict", is_flag=True, help="Warnings of the run are an error, and exit status 2.")
+    @click.option("--attachable", is_flag=True, help="Let strand stat look at the run from another process.")
+    @functools.wraps(command)
+    def with_run(
+        *, cores: list[int] | None, strands: str | int, idle: str, strict: bool, attachable: bool, **others: Any
+    ) -> None:
+        run = {"cores": "auto" if cores is None else cores, "strands": strands, "idle": idle, "strict": strict}
+        # A plain loop has no option ``attachable``.
+        command(run=run | ({"attachable": True} if attachable else {}), **others)
 
-
-def running(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds ``cores``, ``strands``, ``idle``, ``strict`` and ``attachable``."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return with_run

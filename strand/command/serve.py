@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from strand.command.ending import ended_by
 from strand.command.parameters import progress, show
 from strand.command.serving import Faults, ServeOptions
 from strand.command.serving import serve as run_serve
 from strand.errors import ConfigurationError
+from strand.report.tables import numbers_table
 
 __all__ = ["serve"]
 
@@ -33,11 +31,7 @@ __all__ = ["serve"]
     help="Where to send a line; twice for A and B.",
 )
 @click.option(
-    "--speed",
-    type=click.FloatRange(0),
-    default=1.0,
-    show_default=True,
-    help="Times the file's own pace; 0: as fast as it goes.",
+    "--speed", type=click.FloatRange(0), default=1.0, help="Times the file's own pace; 0: as fast as it goes."
 )
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="Messages a second, instead of --speed.")
 @click.option("--requests", metavar="HOST:PORT", help="Where requests for retransmission are answered.")
@@ -58,18 +52,13 @@ __all__ = ["serve"]
 @click.option(
     "--duplicate", type=click.FloatRange(0, 1), multiple=True, metavar="SHARE", help="Packets sent twice; likewise."
 )
-@click.option(
-    "--seed", type=click.IntRange(0, 2**64 - 1), default=1, show_default=True, help="What the faults are drawn from."
-)
-@click.option("--session", default="STRAND0001", show_default=True, help="Its name, 1 to 10 characters.")
-@click.option(
-    "--packet-bytes", type=click.IntRange(300, 9216), default=1400, show_default=True, help="UDP payload at most."
-)
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, help="What the faults are drawn from.")
+@click.option("--session", default="STRAND0001", help="Its name, 1 to 10 characters.")
+@click.option("--packet-bytes", type=click.IntRange(300, 9216), default=1400, help="UDP payload at most.")
 @click.option(
     "--linger",
     type=click.FloatRange(0, 3600),
     default=0.0,
-    show_default=True,
     metavar="SECONDS",
     help="Answer requests for so long after the end.",
 )
@@ -102,7 +91,8 @@ def serve(
         allow_remote=allow_remote,
         interface=interface,
     )
-    with progress("serving", None, as_json) as advance, _interrupt_sets() as stop:
+    stop = threading.Event()
+    with progress("serving", None, as_json) as advance, ended_by(stop.set):
         sent = run_serve(file, options, stop=stop, progress=advance)
     show(as_json, sent, lambda console: _print_sent(console, sent))
 
@@ -113,26 +103,13 @@ def _by_line(name: str, given: tuple[float, ...]) -> tuple[float, float]:
     return (given[0], given[-1]) if given else (0.0, 0.0)
 
 
-@contextlib.contextmanager
-def _interrupt_sets() -> Iterator[threading.Event]:
-    stop = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _print_sent(console: Console, sent: dict[str, Any]) -> None:
     console.print(
         f"[bold]{escape(sent['path'])}[/], session {escape(sent['session'])}: [bold]{sent['messages']:,}[/] messages "
         f"in {sent['packets']:,} packets, {sent['seconds']:.3f} s, "
         f"[bold]{sent['messages'] / max(sent['seconds'], 1e-9):,.0f} messages/s[/]"
     )
-    table = Table("line", "packets sent", "lost", "kept back", "sent twice", "messages lost", "in ranges")
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table = numbers_table("line", "packets sent", "lost", "kept back", "sent twice", "messages lost", "in ranges")
     for name, line in sent["lines"].items():
         table.add_row(
             name, f"{line['packets']:,}", f"{line['lost_packets']:,}", f"{line['reordered_packets']:,}",

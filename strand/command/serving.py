@@ -15,7 +15,7 @@ from strand.binding.serve import LineOptions, Sender
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
 from strand.feeds.formats.itch.reader import recognise
 from strand.feeds.io.address import Address, ipv4, parse_address
-from strand.feeds.io.streams import InflateLimits, open_stream
+from strand.feeds.io.streams import open_stream
 
 __all__ = ["Faults", "ServeOptions", "serve"]
 
@@ -24,6 +24,10 @@ _HEAD_BYTES: Final = 16
 _SLICE_NS: Final = 100_000_000
 _LEAST_PACKET: Final = 300
 _MOST_PACKET: Final = 9216
+#: Options that the sender takes as they are.
+_AS_THEY_ARE: Final = (
+    "packet_bytes", "reorder_depth", "seed", "rate", "history_messages", "history_bytes", "request_rate",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,6 @@ def serve(
     path: str | os.PathLike[str],
     options: ServeOptions,
     *,
-    limits: InflateLimits | None = None,
     stop: threading.Event | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
@@ -116,7 +119,7 @@ def serve(
     """
     with contextlib.ExitStack() as stack:
         sender = _sender(stack, options)
-        stream = open_stream(path, limits=limits)
+        stream = open_stream(path)
         stack.callback(stream.close)
         begun = time.monotonic()
         try:
@@ -197,15 +200,9 @@ def _sender(stack: contextlib.ExitStack, options: ServeOptions) -> Sender:
     return Sender(
         lines,
         session=options.session.encode("ascii"),
-        packet_bytes=options.packet_bytes,
-        reorder_depth=options.reorder_depth,
-        seed=options.seed,
-        rate=options.rate,
         speed=0.0 if options.rate else options.speed,
         gather_ns=round(options.gather_s * 1e9),
         heartbeat_ns=round(options.heartbeat_s * 1e9),
-        history_messages=options.history_messages,
-        history_bytes=options.history_bytes,
         request_fd=request_fd,
-        request_rate=options.request_rate,
+        **{name: getattr(options, name) for name in _AS_THEY_ARE},
     )

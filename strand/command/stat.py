@@ -40,7 +40,6 @@ _PLAIN: Final = (int, float, str, list)
     "--levels",
     type=click.IntRange(0, MOST_LEVELS),
     default=5,
-    show_default=True,
     help="Of the books of these symbols, where they have any.",
 )
 @click.option("--histograms", is_flag=True, help="Show how many ticks took how long, too.")

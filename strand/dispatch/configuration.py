@@ -24,7 +24,7 @@ from strand.errors import ConfigurationError
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
-from strand.validate import is_number, is_whole, whole
+from strand.validate import is_number, is_whole, one_of, whole
 
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
@@ -68,12 +68,6 @@ def check_timed(handlers: Sequence[Handler], reader: RecordReader) -> bool:
     return bool(timed)
 
 
-def _choice(name: str, value: str, choices: Mapping[str, int]) -> None:
-    """One of the words in ``choices``."""
-    if not isinstance(value, str) or value not in choices:
-        raise ConfigurationError(f"{name}: {value!r} is not one of {', '.join(choices)}")
-
-
 def memory_there() -> int:
     """Bytes of this machine's memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -101,7 +95,7 @@ def _check_limits(given: Mapping[str, Any]) -> None:
     for name, most in _MOST.items():
         whole(name, given[name], 1, most)
     for name, choices in (("idle", IDLE), ("on_error", ON_ERROR), ("on_full", ON_FULL)):
-        _choice(name, given[name], choices)
+        one_of(name, given[name], choices)
     budget_us = given["budget_us"]
     if not is_number(budget_us) or not 0 < budget_us < 1e9:
         raise ConfigurationError(f"budget_us: {budget_us!r} is not a positive number of microseconds")

@@ -14,27 +14,20 @@ from strand.binding.engine import Engine
 from strand.binding.engine_words import StrandInspection
 from strand.binding.feeder import Feeder
 from strand.binding.tick_counts import Seen
-from strand.dispatch.base import RunBase
-from strand.dispatch.calls import CallFuture, Calls
+from strand.dispatch.calls import CallFuture
 from strand.dispatch.configuration import RENAMED, engine_config, symbol_counts, worker_cores
-from strand.dispatch.control import Control
 from strand.dispatch.description import ShownNames, described
+from strand.dispatch.engine_run import EngineRun
 from strand.dispatch.grouping import StrandsLike
 from strand.dispatch.lifecycle import Lifecycle
 from strand.dispatch.policies import Fifo, Policy
 from strand.dispatch.publishers import Publishers
-from strand.dispatch.python_handlers import PythonHandlers
 from strand.dispatch.records import RecordReader
-from strand.dispatch.routing import Routing
-from strand.dispatch.saving import Saving
-from strand.dispatch.state import RunState
-from strand.dispatch.statistics import EngineStatistics
 from strand.dispatch.workers import Workers
-from strand.errors import ConfigurationError, HandlerError
+from strand.errors import ConfigurationError
 from strand.handlers import HandlerLike
 from strand.options import options_of, refuse_unknown
 from strand.output.sink import Destination
-from strand.stats import Statistics
 from strand.ticks import TICK
 
 if TYPE_CHECKING:
@@ -43,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Dispatcher"]
 
 
-class Dispatcher(RunBase):
+class Dispatcher(EngineRun):
     """Keeps each symbol's ticks in order and lets workers compete to run its handler over them.
 
     ``symbols``: their names (``instrument_id`` is the index), or how many there are. ``handler``: the one for all, or
@@ -165,51 +158,19 @@ class Dispatcher(RunBase):
             counters_start=_counters_start,
         )
         expected = symbol_counts(counts, config.n_symbols)
-        self._engine = engine = Engine(config)
-        if len(self._outputs) > 0:
-            engine.set_outputs(self._outputs.record_bytes)
-        start = engine.space.bytes
-        self._open(engine, engine.row_stride, engine.space)
-        self._saving = Saving(engine, self._table, self._handlers, self._handler_of_symbol, start, engine.space.bytes)
-        saved = None if load is None else self._saving.begin(load)
-        self._python: PythonHandlers = PythonHandlers(
-            engine,
-            self._table,
-            self._rows,
-            bound=self._bound,
-            handler_of_symbol=self._handler_of_symbol,
-        )
-        functions = [bound.for_engine for bound in self._bound]
-        self._routing = Routing(
-            engine, self._python, self._handler_of_symbol, functions, self._output_numbers, inside=self._inside
-        )
-        self._state = state = RunState(
-            engine,
-            self._table,
-            self._handlers,
-            self._outputs,
-            self._inside,
-            causes=self._python.causes,
-            cores=placed.pinned,
-        )
-        self._control = Control(state, self._routing)
-        self._statistics = EngineStatistics(state, self._orders)
-        self._calls = Calls(state, self._control, self._rows, self._books)
+        engine = Engine(config)
+        self._put_together(engine, engine.space, expected=expected, cores=placed.pinned, load=load)
+        state = self._state
         self._publishers = Publishers(state, self._reader, self._orders, self._routing, self._python)
         self._lifecycle = Lifecycle(
             state,
             Workers(state, self._python, self._calls, self._reader.dtype),
             self._publishers,
             self._calls,
-            self._python,
-            rows=self._rows,
+            self._end,
             makers=self._makers,
             cores=placed,
         )
-        if saved is not None:
-            self._saving.take_up(saved, self._routing, self._reader, self._python)
-        elif expected is not None or config.n_strands >= config.n_symbols:
-            self._routing.by_counts(expected)
         self._shown = ShownNames(engine, self._table) if config.attachable else None
         if self._shown is not None:
             self._shown.update()
@@ -363,19 +324,6 @@ class Dispatcher(RunBase):
     # ---- looking on
 
     @property
-    def workers(self) -> int:
-        return self._engine.config.n_workers
-
-    @property
-    def n_strands(self) -> int:
-        return self._engine.config.n_strands
-
-    @property
-    def failures(self) -> list[HandlerError]:
-        """The first failures of handlers (64 at most), in the order they happened."""
-        return self._state.failures
-
-    @property
     def memory_fd(self) -> int:
         """The descriptor of the file that its memory lies over, for ``strand.attach(fd=...)`` in a process that it is
         handed to. It stays the dispatcher's, which closes it. Raises ConfigurationError without ``attachable=True``."""
@@ -386,10 +334,6 @@ class Dispatcher(RunBase):
     def watermark(self) -> int:
         """Every record whose place in the order of publishing is below this has been handled or dropped."""
         return self._engine.watermark()
-
-    def statistics(self) -> Statistics:
-        """Totals since the start; see Statistics."""
-        return self._statistics.read()
 
     def read_at_rest(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> list[Any] | None:
         """The values of a symbol in columns of ``rows`` after all ticks published, while it runs: they belong together.

@@ -12,14 +12,12 @@ from collections.abc import Callable
 from strand.binding.trades import TradeMaker
 from strand.dispatch.calls import Calls
 from strand.dispatch.configuration import WorkerCores, merging_cores
+from strand.dispatch.engine_run import RunEnd
 from strand.dispatch.publishers import Publishers
-from strand.dispatch.python_handlers import PythonHandlers, stop_objects
-from strand.dispatch.saved_symbols import check_objects
 from strand.dispatch.state import RunState
 from strand.dispatch.workers import Workers
-from strand.errors import HandlerError, SavedStateError, StoppedError, WouldDeadlockError
+from strand.errors import StoppedError, WouldDeadlockError
 from strand.handlers.traded import warn_of_unpriced
-from strand.output.rows import Rows
 from strand.threads import WAITS_FOR_ITSELF
 
 __all__ = ["Lifecycle"]
@@ -36,9 +34,8 @@ class Lifecycle:
         workers: Workers,
         publishers: Publishers,
         calls: Calls,
-        python: PythonHandlers,
+        end: RunEnd,
         *,
-        rows: Rows,
         makers: list[TradeMaker],
         cores: WorkerCores,
     ) -> None:
@@ -46,8 +43,7 @@ class Lifecycle:
         self._workers = workers
         self._publishers = publishers
         self._calls = calls
-        self._python = python
-        self._rows = rows
+        self._end = end
         self._makers = makers
         self._cores = cores
         self._engine = state.engine
@@ -55,9 +51,7 @@ class Lifecycle:
         self._inside = state.inside
         self._dropped: weakref.finalize[..., Lifecycle] | None = None
         self._close_lock = threading.Lock()
-        self._stop_failure: HandlerError | None = None
         self._closed = False
-        self._finished = True
 
     def start(self) -> None:
         """See ``Dispatcher.start``."""
@@ -117,14 +111,12 @@ class Lifecycle:
         try:
             self._inside.threads.append(me)
             self._publishers.drain_inside(None)
-            check_objects(list(self._python.contexts.values()))
+            self._end.check_saved()
             self._close(drained=True, save=write)
         finally:
             self._inside.threads.remove(me)
-        if self._outputs.failure is not None:
-            raise self._outputs.failure
-        if self._stop_failure is not None:
-            raise self._stop_failure
+        if self._end.failure is not None:
+            raise self._end.failure
 
     def _stop(self, drain: bool, timeout_s: float | None) -> bool:
         drained = False
@@ -135,12 +127,8 @@ class Lifecycle:
             pass  # by a handler, or by another thread
         finally:
             self._close(drained=drained)
-        if drain and not self._finished:
-            raise self._state.failures[-1]
-        if drain and self._outputs.failure is not None:
-            raise self._outputs.failure
-        if drain and self._stop_failure is not None:
-            raise self._stop_failure
+        if drain and (failure := self._end.failure) is not None:
+            raise failure
         makers = self._makers[:]
         self._makers.clear()
         warn_of_unpriced(makers)
@@ -161,29 +149,8 @@ class Lifecycle:
                 _live.discard(self)
                 if self._dropped is not None:
                     self._dropped.detach()
-                state.abandoned = self._engine.totals()["pending"]
-                ended = False
-                try:
-                    if drained and save is not None:
-                        self._write(save)
-                    elif drained and not state.abandoned:
-                        self._finished = self._engine.finish() and self._python.finish()
-                    self._stop_failure = stop_objects(self._python.contexts)
-                    ended = True
-                finally:
-                    self._engine.hide()
-                    # Also where an interrupt comes in a handler's end: who waits for outputs has to hear of it.
-                    self._outputs.finish(complete=drained and ended, started=started)
-                    self._rows.keep()
+                self._end.close(drained=drained, started=started, save=save)
         self._calls.end()
-
-    def _write(self, save: Callable[[], None]) -> None:
-        """At rest, with no worker left. What ends a run is not done: another process goes on with it."""
-        if self._state.abandoned:
-            raise SavedStateError(f"{self._state.abandoned:,} ticks of paused strands wait: resume them, and save then")
-        if failures := self._state.failures:
-            raise SavedStateError("a handler has failed, and left its symbol in the middle of a tick") from failures[0]
-        save()
 
     def forget(self) -> None:
         """In the child of a fork: threads stay behind, and a wait for one would have no end."""

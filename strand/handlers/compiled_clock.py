@@ -5,24 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils as numba_cgutils
-from numba.core import types as numba_types
-from numba.extending import intrinsic as numba_intrinsic
-from numba.extending import models as numba_models
-from numba.extending import overload_attribute as numba_overload_attribute
-from numba.extending import overload_method as numba_overload_method
-from numba.extending import register_model as numba_register_model
 
 from strand.binding.native import CONTEXT_OFFSETS
-
-# Their annotations are of their inner life.
-cgutils: Any = numba_cgutils
-types: Any = numba_types
-intrinsic: Any = numba_intrinsic
-models: Any = numba_models
-overload_attribute: Any = numba_overload_attribute
-overload_method: Any = numba_overload_method
-register_model: Any = numba_register_model
+from strand.handlers.compiled_names import (
+    cgutils,
+    intrinsic,
+    models,
+    overload_attribute,
+    overload_method,
+    register_model,
+    types,
+)
 
 __all__ = ["AT_END", "AT_TICK", "AT_TIMER", "clock_at", "yields"]
 

@@ -8,12 +8,6 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils as numba_cgutils
-from numba.core import types as numba_types
-from numba.extending import intrinsic as numba_intrinsic
-from numba.extending import models as numba_models
-from numba.extending import overload_method as numba_overload_method
-from numba.extending import register_model as numba_register_model
 
 from strand.binding.native import (
     CONTEXT_OFFSETS,
@@ -22,14 +16,7 @@ from strand.binding.native import (
     SEQUENCE_OFFSETS,
     SINK_OFFSETS,
 )
-
-# Their annotations are of their inner life.
-cgutils: Any = numba_cgutils
-types: Any = numba_types
-intrinsic: Any = numba_intrinsic
-models: Any = numba_models
-overload_method: Any = numba_overload_method
-register_model: Any = numba_register_model
+from strand.handlers.compiled_names import cgutils, intrinsic, models, overload_method, register_model, types
 
 __all__ = ["emit_at", "emit_type"]
 

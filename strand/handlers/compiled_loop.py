@@ -11,19 +11,14 @@ from typing import Any, Self
 
 import numba
 import numpy as np
-from numba.core import types as numba_types
 from numba.core.caching import FunctionCache as NumbaCache
 from numba.core.ccallback import CFunc
 from numba.core.errors import TypingError
-from numba.extending import intrinsic as numba_intrinsic
 
 from strand.binding.native import HANDLER_LAYOUT
 from strand.handlers.compiled_clock import clock_at, yields
 from strand.handlers.compiled_emit import emit_at
-
-# Their annotations are of their inner life.
-types: Any = numba_types
-intrinsic: Any = numba_intrinsic
+from strand.handlers.compiled_names import intrinsic, types
 
 __all__ = ["FunctionCache", "check_comparisons", "entry_of", "make_finish", "make_loop", "make_wake"]
 

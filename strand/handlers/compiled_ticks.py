@@ -7,18 +7,9 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba.core import types as numba_types
-from numba.extending import models as numba_models
-from numba.extending import overload_attribute as numba_overload_attribute
-from numba.extending import register_model as numba_register_model
 
+from strand.handlers.compiled_names import models, overload_attribute, register_model, types
 from strand.ticks import TICK, UNDEF_PRICE
-
-# Their annotations are of their inner life.
-types: Any = numba_types
-models: Any = numba_models
-register_model: Any = numba_register_model
-overload_attribute: Any = numba_overload_attribute
 
 __all__ = ["record_type"]
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from strand.binding.trades import TradeRules, TradeSource
 from strand.errors import ConfigurationError
+from strand.validate import one_of
 
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
@@ -37,9 +38,7 @@ def fills_of(info: FeedInfo) -> Fills:
 def source_for(on: On) -> TradeSource | None:
     """Where the trades come from that a handler is called with, as long as no feed is known; None for ticks. Raises
     ConfigurationError."""
-    if on not in ("tick", "trade"):
-        raise ConfigurationError(f"on: {on!r} is not one of tick, trade")
-    return TradeSource(assumed=True) if on == "trade" else None
+    return TradeSource(assumed=True) if one_of("on", on, ("tick", "trade")) == 1 else None
 
 
 def trades_of(info: FeedInfo) -> TradeSource:

@@ -15,6 +15,7 @@ from strand.report.palette import LIGHT, Palette
 from strand.report.prices import draw_prices, has_prices
 from strand.report.quantities import count, duration
 from strand.stats import Latency
+from strand.validate import one_of
 
 if TYPE_CHECKING:
     from strand.replaying.run_result import RunResult
@@ -31,8 +32,8 @@ BUCKETS_A_BAR: Final = 4
 
 def plot(result: RunResult, kind: str | None = None, *, symbols: Sequence[str] | None = None) -> Any:
     """What ``ReplayResult.plot`` does."""
-    if kind is not None and kind not in KINDS:
-        raise ConfigurationError(f"kind: {kind!r} is not one of {', '.join(KINDS)}")
+    if kind is not None:
+        one_of("kind", kind, KINDS)
     kinds = [kind] if kind is not None else ["throughput", "workers", "latency", "symbols"]
     return draw(result, kinds, LIGHT, symbols)
 

@@ -15,9 +15,17 @@ from strand.replaying.run_result import RunResult
 from strand.report.quantities import duration
 from strand.report.to_json import UNDATED, skipped_as_dict
 
-__all__ = ["print_info", "print_replay", "print_skipped"]
+__all__ = ["numbers_table", "print_info", "print_replay", "print_skipped"]
 
 _PLACES: Final = (("byte", "offset"), ("line", "line"))
+
+
+def numbers_table(first: str, *others: str, no_wrap: bool = False, **options: Any) -> Table:
+    """A table of numbers, flush right, with what each line is about in its ``first`` column. ``options``: of Table."""
+    table = Table(first, **options)
+    for heading in others:
+        table.add_column(heading, justify="right", no_wrap=no_wrap)
+    return table
 
 
 def print_skipped(console: Console, found: dict[str, Any]) -> None:
@@ -77,17 +85,14 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
 def _print_tables(console: Console, result: RunResult) -> None:
     """What each worker did, and the latencies."""
     s = result.statistics
-    table = Table("worker", "core", "ticks", "busy", "visits", "steals", "parks", title=f"imbalance {s.imbalance:.2f}")
-    for column in table.columns[1:]:
-        column.justify = "right"
+    heads = ("worker", "core", "ticks", "busy", "visits", "steals", "parks")
+    table = numbers_table(*heads, title=f"imbalance {s.imbalance:.2f}")
     for w in s.workers:
         busy = f"{w.busy_ns / (result.wall_s * 1e9):.0%}"
         core = "" if w.core is None else str(w.core)
         table.add_row(w.name, core, f"{w.handled:,}", busy, f"{w.visits:,}", f"{w.stolen:,}", f"{w.parks:,}")
     console.print(table)
-    table = Table("latency", "p50", "p90", "p99", "p99.9", "max")
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table = numbers_table("latency", "p50", "p90", "p99", "p99.9", "max")
     for name, latency in (("wait", s.wait), ("handler", s.handler), ("end to end", s.end_to_end)):
         table.add_row(name, *(duration(ns) for ns in latency.percentiles.values()), duration(latency.maximum_ns))
     console.print(table)

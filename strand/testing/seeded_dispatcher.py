@@ -14,23 +14,16 @@ import numpy.typing as npt
 from strand.binding.gate import Code, publish_error
 from strand.binding.scheduled import MOST_WORKERS, ScheduledEngine
 from strand.binding.space import Space
-from strand.dispatch.base import RunBase
-from strand.dispatch.calls import Calls
 from strand.dispatch.configuration import RENAMED, WorkerCores, engine_config, symbol_counts
-from strand.dispatch.control import Control
 from strand.dispatch.dispatcher import Dispatcher
-from strand.dispatch.python_handlers import PythonHandlers, stop_objects
+from strand.dispatch.engine_run import EngineRun
 from strand.dispatch.records import RecordReader
-from strand.dispatch.routing import Routing
-from strand.dispatch.state import RunState
-from strand.dispatch.statistics import EngineStatistics
 from strand.dispatch.workers import work
-from strand.errors import ConfigurationError, HandlerError, StoppedError
+from strand.errors import ConfigurationError, StoppedError
 from strand.handlers import HandlerLike
 from strand.handlers.traded import warn_of_unpriced
 from strand.options import options_of, refuse_unknown
 from strand.output.sink import Destination
-from strand.stats import Statistics
 from strand.validate import whole
 
 __all__ = ["SeededDispatcher"]
@@ -43,7 +36,7 @@ _NOT_HERE: Final = ("cores", "policy", "max_publishers", "attachable", "name")
 _under_way = threading.Lock()
 
 
-class SeededDispatcher(RunBase):
+class SeededDispatcher(EngineRun):
     """It has a dispatcher's face, as far as ``strand.replay`` looks at it. All of it runs on the calling thread."""
 
     def __init__(
@@ -88,30 +81,11 @@ class SeededDispatcher(RunBase):
         )
         expected = symbol_counts(given["counts"], config.n_symbols)
         self._seed = seed
-        self._engine = engine = ScheduledEngine(config)
-        if len(self._outputs) > 0:
-            engine.set_outputs(self._outputs.record_bytes)
-        # Handlers are the core's: what they keep is not in the space of the scheduled engine, whose lock is another's.
-        self._open(engine, engine.row_stride, Space())
-        self._put_together(expected)
-
-    def _put_together(self, expected: npt.NDArray[Any] | None) -> None:
-        engine = self._engine
-        self._python: PythonHandlers = PythonHandlers(
-            engine, self._table, self._rows, bound=self._bound, handler_of_symbol=self._handler_of_symbol
-        )
-        functions = [bound.for_engine for bound in self._bound]
-        self._routing = Routing(
-            engine, self._python, self._handler_of_symbol, functions, self._output_numbers, inside=self._inside
-        )
-        self._state = RunState(
-            engine, self._table, self._handlers, self._outputs, self._inside, causes=self._python.causes, cores=None
-        )
-        self._calls = Calls(self._state, Control(self._state, self._routing), self._rows, self._books)
-        self._statistics = EngineStatistics(self._state, self._orders)
         self._started = self._closed = False
-        if expected is not None or engine.config.n_strands >= engine.config.n_symbols:
-            self._routing.by_counts(expected)
+        engine = ScheduledEngine(config)
+        # Handlers are the core's: what they keep is not in the space of the scheduled engine, whose lock is another's.
+        self._put_together(engine, Space(), expected=expected, cores=None)
+        self._fibers = engine
 
     # ---- life
 
@@ -124,7 +98,7 @@ class SeededDispatcher(RunBase):
         if not _under_way.acquire(blocking=False):
             raise ConfigurationError("seeded: another seeded run is under way: this one can begin when that has ended")
         self._started = True
-        self._engine.start_workers(self._seed)
+        self._fibers.start_workers(self._seed)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._closed:
@@ -136,33 +110,21 @@ class SeededDispatcher(RunBase):
                     drained = self.drain()
         finally:
             self._close(drained=drained)
-        failure: Exception | None = None if self._finished else self._state.failures[-1]
-        failure = failure or self._outputs.failure or self._stop_failure
-        if kind is None and failure is not None:
+        if kind is None and (failure := self._end.failure) is not None:
             raise failure
         warn_of_unpriced(self._makers)
 
     def _close(self, *, drained: bool) -> None:
-        state = self._state
-        self._closed = state.closing = True
+        self._closed = self._state.closing = True
         if self._started:
             try:
                 self._engine.stop()
-                while self._engine.pause():
+                while self._fibers.pause():
                     self._serve()
             finally:
-                self._engine.end_workers()
+                self._fibers.end_workers()
                 _under_way.release()
-        state.abandoned = self._engine.totals()["pending"]
-        self._finished, self._stop_failure, ended = True, None, False
-        try:
-            if drained and not state.abandoned:
-                self._finished = self._engine.finish() and self._python.finish()
-            self._stop_failure = stop_objects(self._python.contexts)
-            ended = True
-        finally:
-            self._outputs.finish(complete=drained and ended)
-            self._rows.keep()
+        self._end.close(drained=drained)
 
     # ---- publishing
 
@@ -216,7 +178,7 @@ class SeededDispatcher(RunBase):
 
     def _serve(self) -> None:
         """Runs what workers have for Python, and hands out what is final of the outputs."""
-        while (worker := self._engine.waiting()) is not None:
+        while (worker := self._fibers.waiting()) is not None:
             ended = True
             try:
                 work(self._state, self._python, self._calls, self._reader.dtype, worker)
@@ -226,24 +188,5 @@ class SeededDispatcher(RunBase):
                 self._engine.stop()
                 raise
             finally:
-                self._engine.go_on(worker, ended=ended)
+                self._fibers.go_on(worker, ended=ended)
         self._outputs.at_rest()
-
-    # ---- looking on
-
-    @property
-    def workers(self) -> int:
-        return self._engine.config.n_workers
-
-    @property
-    def n_strands(self) -> int:
-        return self._engine.config.n_strands
-
-    @property
-    def failures(self) -> list[HandlerError]:
-        """As ``Dispatcher.failures``."""
-        return self._state.failures
-
-    def statistics(self) -> Statistics:
-        """As ``Dispatcher.statistics``; its times are counts of steps."""
-        return self._statistics.read()

@@ -7,19 +7,14 @@
  * stream. */
 #include "codec/dbn/dbn.h"
 
-#include "fuzz.h"
+#include "decode.h"
 
-enum { MAX_TICKS = 4096, LARGEST_INPUT = 4096 };
-
-typedef struct outcome {
-  int code;
-  uint64_t ticks;
-} outcome;
+enum { LARGEST_INPUT = 4096 };
 
 _Static_assert(LARGEST_INPUT / SD_DBN_HEADER * SD_DBN_MAX_TICKS <= MAX_TICKS, "any input's ticks fit");
 
 /* What a caller does with an instrument it has not heard of: every third one is unwanted, the others last a day. */
-static void answer(const sd_dbn *dbn) {
+static void name_instrument(const sd_dbn *dbn) {
   uint64_t day = UINT64_C(86400000000000);
   uint64_t first = dbn->fault_time - dbn->fault_time % day;
   uint64_t last = first > UINT64_MAX - day ? UINT64_MAX : first + day - 1;
@@ -27,45 +22,23 @@ static void answer(const sd_dbn *dbn) {
   REQUIRE(sd_dbn_instruments_add(dbn->instruments, dbn->fault_instrument, first, last, key) == SD_OK);
 }
 
-/* Every call gets an allocation of its own size on either side, so that the sanitizer sees one byte too many. */
-static outcome take(sd_dbn *dbn, const uint8_t *stream, size_t size, size_t chunk, size_t capacity, sd_tick *all) {
-  outcome result = {SD_OK, 0};
-  size_t begin = 0;
-  size_t end = chunk < size ? chunk : size;
-  for (;;) {
-    size_t len = end - begin;
-    uint8_t *window = malloc(len ? len : 1);
-    sd_tick *ticks = malloc(capacity * sizeof *ticks);
-    if (len) memcpy(window, stream + begin, len);
-    const sd_decoded did = sd_dbn_decode(dbn, window, len, end == size, ticks, capacity);
-    result.code = did.code;
-    REQUIRE(did.made <= capacity && did.consumed <= len);
-    REQUIRE(result.ticks + did.made <= MAX_TICKS);
-    memcpy(all + result.ticks, ticks, did.made * sizeof *ticks);
-    result.ticks += did.made;
-    begin += did.consumed;
-    free(ticks);
-    free(window);
-    REQUIRE(dbn->offset == begin);
-    if (result.code == SD_AGAIN) {
-      if (dbn->fault == SD_DBN_STOP_INSTRUMENT) answer(dbn);
-      else REQUIRE(dbn->fault == SD_DBN_STOP_MAPPING && dbn->fault_length <= begin);
-      continue;
-    }
-    if (result.code != SD_OK) {
-      REQUIRE(result.code == SD_E_FORMAT || result.code == SD_E_TRUNCATED);
-      REQUIRE(dbn->fault != SD_DBN_FAULT_NONE && dbn->fault_offset == begin);
-      return result;
-    }
-    if (capacity - did.made < SD_DBN_MAX_TICKS) continue;
-    if (end == size) {
-      REQUIRE(begin == size);
-      return result;
-    }
-    REQUIRE(end - begin < SD_DBN_MAX_RECORD);
-    end = chunk < size - end ? end + chunk : size;
-  }
+static void check(void *self, size_t taken) {
+  const sd_dbn *dbn = self;
+  REQUIRE(dbn->offset == taken);
 }
+
+static void answer(void *self, size_t taken) {
+  const sd_dbn *dbn = self;
+  if (dbn->fault == SD_DBN_STOP_INSTRUMENT) name_instrument(dbn);
+  else REQUIRE(dbn->fault == SD_DBN_STOP_MAPPING && dbn->fault_length <= taken);
+}
+
+static void refuse(void *self, size_t taken) {
+  const sd_dbn *dbn = self;
+  REQUIRE(dbn->fault != SD_DBN_FAULT_NONE && dbn->fault_offset == taken);
+}
+
+static const decoding DECODING = {sd_dbn_decode, check, answer, refuse, SD_DBN_MAX_RECORD - 1, SD_DBN_MAX_TICKS};
 
 static void start(sd_dbn *dbn, uint8_t choice) {
   sd_dbn_init(dbn, 1 + (choice >> 1 & 3) % 3, sd_dbn_instruments_create());
@@ -87,8 +60,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   start(&pieces, data[0]);
   data += 3;
   size -= 3;
-  outcome a = take(&whole, data, size, size + 1, MAX_TICKS, whole_ticks);
-  outcome b = take(&pieces, data, size, chunk, capacity, pieces_ticks);
+  outcome a = take(&DECODING, &whole, data, size, size + 1, MAX_TICKS, whole_ticks);
+  outcome b = take(&DECODING, &pieces, data, size, chunk, capacity, pieces_ticks);
   REQUIRE(a.code == b.code && a.ticks == b.ticks);
   REQUIRE(memcmp(whole_ticks, pieces_ticks, a.ticks * sizeof(sd_tick)) == 0);
   REQUIRE(whole.records == pieces.records);

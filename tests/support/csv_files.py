@@ -46,6 +46,10 @@ from csv_reference import (
 )
 
 
+def _cut(names: str) -> list[str]:
+    return names.split(",")
+
+
 def _amount(rng: random.Random) -> str:
     return rng.choice([f"{rng.random():.8f}", f"{rng.randint(1, 99999)}", f"{rng.random() * 100:.3f}", "1e-7", "60000"])
 
@@ -74,36 +78,15 @@ def _taq_time(rng: random.Random) -> str:
 _MAKER = ["True", "False", "true", "false"]
 _AGG = ["agg_trade_id", "price", "quantity", "first_trade_id", "last_trade_id", "transact_time", "is_buyer_maker"]
 _TARDIS = ["exchange", "symbol", "timestamp", "local_timestamp"]
-_TAQ_TRADE = [
-    "Time",
-    "Exchange",
-    "Symbol",
-    "Sale Condition",
-    "Trade Volume",
-    "Trade Price",
-    "Trade Stop Stock Indicator",
-    "Trade Correction Indicator",
-    "Sequence Number",
-    "Trade Id",
-    "Source of Trade",
-    "Trade Reporting Facility",
-    "Participant Timestamp",
-    "Trade Reporting Facility TRF Timestamp",
-    "Trade Through Exempt Indicator",
-]
-_TAQ_QUOTE = [
-    "Time",
-    "Exchange",
-    "Symbol",
-    "Bid_Price",
-    "Bid_Size",
-    "Offer_Price",
-    "Offer_Size",
-    "Quote_Condition",
-    "Sequence_Number",
-    "National_BBO_Ind",
-    "Participant_Timestamp",
-]
+_TAQ_TRADE = _cut(
+    "Time,Exchange,Symbol,Sale Condition,Trade Volume,Trade Price,Trade Stop Stock Indicator,"
+    "Trade Correction Indicator,Sequence Number,Trade Id,Source of Trade,Trade Reporting Facility,"
+    "Participant Timestamp,Trade Reporting Facility TRF Timestamp,Trade Through Exempt Indicator"
+)
+_TAQ_QUOTE = _cut(
+    "Time,Exchange,Symbol,Bid_Price,Bid_Size,Offer_Price,Offer_Size,Quote_Condition,Sequence_Number,National_BBO_Ind,"
+    "Participant_Timestamp"
+)
 
 
 def _binance_line(rng: random.Random, at: int, us: bool, match: bool) -> list[str]:
@@ -190,10 +173,6 @@ def _szse_order_line(rng: random.Random, at: int) -> list[str]:
         _side(rng, "1", "2", "49", "50"),
         _side(rng, "1", "2", "U", "49", "85"),
     ]
-
-
-def _cut(names: str) -> list[str]:
-    return names.split(",")
 
 
 _UNDEFINED = "9223372036854775807"
@@ -348,15 +327,7 @@ KINDS: dict[str, Kind] = {
     ),
     "binance-bookticker": Kind(
         "BTCUSDT-bookTicker-2023-05-16.csv",
-        [
-            "update_id",
-            "best_bid_price",
-            "best_bid_qty",
-            "best_ask_price",
-            "best_ask_qty",
-            "transaction_time",
-            "event_time",
-        ],
+        _cut("update_id,best_bid_price,best_bid_qty,best_ask_price,best_ask_qty,transaction_time,event_time"),
         lambda rng, at: [
             str(2_890_000_000_000 + at),
             _side(rng, "27150.10", "0.00000000"),
@@ -405,39 +376,19 @@ KINDS: dict[str, Kind] = {
     ),
     "szse-trades": Kind(
         "mdl_6_36_0.csv",
-        [
-            "ChannelNo",
-            "ApplSeqNum",
-            "MDStreamID",
-            "BidApplSeqNum",
-            "OfferApplSeqNum",
-            "SecurityID",
-            "SecurityIDSource",
-            "LastPx",
-            "LastQty",
-            "ExecType",
-            "TransactTime",
-        ],
+        _cut(
+            "ChannelNo,ApplSeqNum,MDStreamID,BidApplSeqNum,OfferApplSeqNum,SecurityID,SecurityIDSource,LastPx,"
+            "LastQty,ExecType,TransactTime"
+        ),
         _szse_trade_line,
         szse_trade,
     ),
     "sse-ticks": Kind(
         "mdl_4_24_0_20231205.csv",
-        [
-            "BizIndex",
-            "Channel",
-            "SecurityID",
-            "TickTime",
-            "Type",
-            "BuyOrderNO",
-            "SellOrderNO",
-            "Price",
-            "Qty",
-            "TradeMoney",
-            "TickBSFlag",
-            "LocalTime",
-            "SeqNo",
-        ],
+        _cut(
+            "BizIndex,Channel,SecurityID,TickTime,Type,BuyOrderNO,SellOrderNO,Price,Qty,TradeMoney,TickBSFlag,"
+            "LocalTime,SeqNo"
+        ),
         lambda rng, at: [
             str(at + 1),
             "1",
@@ -457,19 +408,10 @@ KINDS: dict[str, Kind] = {
     ),
     "sse-trades": Kind(
         "Transaction_20231205.csv",
-        [
-            "DataStatus",
-            "TradeIndex",
-            "TradeChan",
-            "SecurityID",
-            "TradTime",
-            "TradPrice",
-            "TradVolume",
-            "TradeMoney",
-            "TradeBuyNo",
-            "TradeSellNo",
-            "TradeBSFlag",
-        ],
+        _cut(
+            "DataStatus,TradeIndex,TradeChan,SecurityID,TradTime,TradPrice,TradVolume,TradeMoney,TradeBuyNo,"
+            "TradeSellNo,TradeBSFlag"
+        ),
         lambda rng, at: [
             "0",
             str(at + 1),
@@ -488,18 +430,9 @@ KINDS: dict[str, Kind] = {
     ),
     "sse-orders": Kind(
         "mdl_4_19_0_20231205.csv",
-        [
-            "DataStatus",
-            "OrderIndex",
-            "OrderChannel",
-            "SecurityID",
-            "OrderTime",
-            "OrderType",
-            "OrderNO",
-            "OrderPrice",
-            "Balance",
-            "OrderBSFlag",
-        ],
+        _cut(
+            "DataStatus,OrderIndex,OrderChannel,SecurityID,OrderTime,OrderType,OrderNO,OrderPrice,Balance,OrderBSFlag"
+        ),
         lambda rng, at: [
             "0",
             str(at + 1),
@@ -516,18 +449,7 @@ KINDS: dict[str, Kind] = {
     ),
     "wind-orders": Kind(
         "逐笔委托.csv",
-        [
-            "万得代码",
-            "交易所代码",
-            "自然日",
-            "时间",
-            "委托编号",
-            "交易所委托号",
-            "委托类型",
-            "委托代码",
-            "委托价格",
-            "委托数量",
-        ],
+        _cut("万得代码,交易所代码,自然日,时间,委托编号,交易所委托号,委托类型,委托代码,委托价格,委托数量"),
         lambda rng, at: [
             "000833.SZ",
             "000833",
@@ -546,20 +468,7 @@ KINDS: dict[str, Kind] = {
     ),
     "wind-trades": Kind(
         "逐笔成交.csv",
-        [
-            "万得代码",
-            "交易所代码",
-            "自然日",
-            "时间",
-            "成交编号",
-            "成交代码",
-            "委托代码",
-            "BS标志",
-            "成交价格",
-            "成交数量",
-            "叫卖序号",
-            "叫买序号",
-        ],
+        _cut("万得代码,交易所代码,自然日,时间,成交编号,成交代码,委托代码,BS标志,成交价格,成交数量,叫卖序号,叫买序号"),
         _wind_trade_line,
         wind_trade,
     ),
@@ -694,21 +603,10 @@ KINDS: dict[str, Kind] = {
     ),
     "polygon-trades": Kind(
         "2024-03-01.csv",
-        [
-            "ticker",
-            "conditions",
-            "correction",
-            "exchange",
-            "id",
-            "participant_timestamp",
-            "price",
-            "sequence_number",
-            "sip_timestamp",
-            "size",
-            "tape",
-            "trf_id",
-            "trf_timestamp",
-        ],
+        _cut(
+            "ticker,conditions,correction,exchange,id,participant_timestamp,price,sequence_number,sip_timestamp,size,"
+            "tape,trf_id,trf_timestamp"
+        ),
         lambda rng, at: [
             rng.choice(["A", "BRK.B"]),
             rng.choice(["", '"12,37"']),
@@ -728,22 +626,10 @@ KINDS: dict[str, Kind] = {
     ),
     "polygon-quotes": Kind(
         "2024-03-01.csv",
-        [
-            "Ticker",
-            "ask_exchange",
-            "ask_price",
-            "ask_size",
-            "bid_exchange",
-            "bid_price",
-            "bid_size",
-            "conditions",
-            "indicators",
-            "participant_timestamp",
-            "sequence_number",
-            "sip_timestamp",
-            "tape",
-            "trf_timestamp",
-        ],
+        _cut(
+            "Ticker,ask_exchange,ask_price,ask_size,bid_exchange,bid_price,bid_size,conditions,indicators,"
+            "participant_timestamp,sequence_number,sip_timestamp,tape,trf_timestamp"
+        ),
         lambda rng, at: [
             rng.choice(["A", "BRK.B"]),
             "12",
@@ -764,24 +650,10 @@ KINDS: dict[str, Kind] = {
     ),
     "wrds-trades": Kind(
         "ctm_20190102.csv",
-        [
-            "DATE",
-            "TIME_M",
-            "EX",
-            "SYM_ROOT",
-            "SYM_SUFFIX",
-            "TR_SCOND",
-            "SIZE",
-            "PRICE",
-            "TR_STOP_IND",
-            "TR_CORR",
-            "TR_SEQNUM",
-            "TR_ID",
-            "TR_SOURCE",
-            "TR_RF",
-            "PART_TIME",
-            "TIME_M_NANO",
-        ],
+        _cut(
+            "DATE,TIME_M,EX,SYM_ROOT,SYM_SUFFIX,TR_SCOND,SIZE,PRICE,TR_STOP_IND,TR_CORR,TR_SEQNUM,TR_ID,TR_SOURCE,"
+            "TR_RF,PART_TIME,TIME_M_NANO"
+        ),
         lambda rng, at: [
             rng.choice(["20190102", "2019-07-02"]),
             _wrds_time(rng),

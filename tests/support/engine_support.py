@@ -8,7 +8,7 @@ import subprocess
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +101,15 @@ def wait_until(true: Callable[[], bool], seconds: float = 30.0) -> None:
     while not true():
         assert time.monotonic() < end, "it never came"
         time.sleep(0.001)
+
+
+def in_threads(function: Callable[..., object], *arguments: Iterable[Any]) -> None:
+    """Calls a function as ``map`` does, each call in a thread of its own, and waits for all of them."""
+    threads = [threading.Thread(target=function, args=given) for given in zip(*arguments, strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def worker_threads() -> list[threading.Thread]:

@@ -13,14 +13,14 @@ import numpy as np
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
 from strand.handlers.builtin.definition import built_in
-from strand.handlers.builtin.tape import STRETCH, one_of, tape_handler
+from strand.handlers.builtin.tape import STRETCH, tape_handler
 from strand.handlers.feed_trades import Fills
 from strand.handlers.native_handlers import NativeHandler, SymbolMemory
 from strand.handlers.sessions import SessionsLike, session_table
 from strand.handlers.spans import SpanLike, span_ns
 from strand.ticks import PRICE_SCALE, UNDEF_PRICE
 from strand.units import COUNT, INNER, NO_SIZE_UNIT, NOTIONAL, PRICE, SIZE, TIME, declare, prefixed
-from strand.validate import is_whole, whole
+from strand.validate import is_whole, one_of, whole
 
 if TYPE_CHECKING:
     from strand.binding.space import Space

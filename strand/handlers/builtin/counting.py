@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from strand.binding.native import NativeFunction, builtin
+from strand.binding.native import builtin_function
 from strand.handlers.builtin.definition import built_in
 from strand.handlers.native_handlers import NativeHandler
 from strand.units import COUNT, PRICE, SIZE, TIME, declare
@@ -46,5 +46,4 @@ def spin(work: int, *, dear_every: int = 0, dear_times: int = 1) -> NativeHandle
 
 
 def _native(name: str, state: np.dtype[Any], params: bytes = b"") -> NativeHandler:
-    function = NativeFunction(builtin(name), params, never_publishes=True)
-    return NativeHandler(name=name, state=state, function=function, needs_ticks=True)
+    return NativeHandler(name=name, state=state, function=builtin_function(name, params), needs_ticks=True)

@@ -17,7 +17,7 @@ import numpy as np
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
 from strand.handlers.builtin.definition import built_in
-from strand.handlers.builtin.tape import STRETCH, TOP, one_of, tape_handler
+from strand.handlers.builtin.tape import STRETCH, TOP, tape_handler
 from strand.handlers.feed_trades import Fills
 from strand.handlers.sessions import SessionsLike, session_table
 from strand.handlers.spans import SpanLike, span_ns
@@ -34,7 +34,7 @@ from strand.units import (
     declare,
     prefixed,
 )
-from strand.validate import whole
+from strand.validate import one_of, whole
 
 __all__ = [
     "IMBALANCE",

@@ -6,12 +6,13 @@ import numpy as np
 
 from strand.binding.books import BookMemory
 from strand.binding.trades import TradeRules
-from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
 from strand.handlers.builtin.definition import built_in
+from strand.handlers.builtin.tape import FILLS
 from strand.handlers.feed_trades import Fills, fills_of
 from strand.handlers.native_handlers import NativeHandler
 from strand.units import COUNT, LETTER, PRICE, SIZE, TIME, declare
+from strand.validate import one_of
 
 __all__ = ["BOOK_ROW", "book"]
 
@@ -58,9 +59,8 @@ def book(*, fills: Fills | None = None, crosses: bool = True) -> Handler:
     ``"reduce"``. ``crosses``: they count into volume, trades and last price. csrc/handlers/book.h and trade.h have
     the rules.
     """
-    if fills not in (None, "reduce", "report"):
-        raise ConfigurationError(f"fills: {fills!r} is not one of reduce, report")
-    rules = TradeRules(orders=True, fills_report=fills == "report", crosses=bool(crosses))
+    report = fills is not None and one_of("fills", fills, FILLS) == 1
+    rules = TradeRules(orders=True, fills_report=report, crosses=bool(crosses))
     return NativeHandler(
         name="book",
         state=BOOK_ROW,

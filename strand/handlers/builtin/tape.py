@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from strand.binding.tape import TapeMemory, source_bytes, tape_function
+from strand.binding.native import builtin_function
+from strand.binding.tape import TapeMemory, source_bytes
 from strand.binding.trades import TradeRules
-from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
 from strand.handlers.feed_trades import fills_of, ticks_of
 from strand.handlers.native_handlers import NativeHandler
 from strand.units import INNER, PRICE, SIZE, declare
+from strand.validate import one_of
 
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
 
-__all__ = ["STRETCH", "TOP", "one_of", "tape_handler"]
+__all__ = ["FILLS", "STRETCH", "TOP", "tape_handler"]
 
 FILLS: Final = ("reduce", "report")
 
@@ -26,13 +27,6 @@ FILLS: Final = ("reduce", "report")
 TOP: Final = [("bid", PRICE), ("ask", PRICE), ("bid_size", SIZE), ("ask_size", SIZE)]
 #: The session a row is in, or what is between two: ns since the epoch, and whether it is one.
 STRETCH: Final = [("stretch_start", INNER), ("stretch_end", INNER), ("inside", declare(INNER, "<u8"))]
-
-
-def one_of(name: str, value: str, choices: tuple[str, ...]) -> int:
-    """The place of a choice. Raises ConfigurationError."""
-    if value not in choices:
-        raise ConfigurationError(f"{name}: {value!r} is not one of {', '.join(choices)}")
-    return choices.index(value)
 
 
 def tape_handler(
@@ -79,7 +73,7 @@ def tape_handler(
         function=(
             (lambda space, n: TapeMemory(space, n, name, rules, params, **acts))
             if book
-            else tape_function(name, source_bytes(rules), params, **acts)
+            else builtin_function(name, source_bytes(rules) + params, **acts)
         ),
         needs_ticks=True,
         takes_ticks_as_plain=book is None,

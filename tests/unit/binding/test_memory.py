@@ -150,3 +150,11 @@ def test_an_interrupted_decoder_holds_on_to_nothing_that_the_collector_may_clear
         new().decode(data, last=True, out=strand.ticks.zeros(1000))
     data.release()
     assert kept.value.__traceback__ is not None
+
+
+def test_a_structure_is_filled_whole_or_not_at_all() -> None:
+    made = memory.filled("sd_range", {"from": 1}, "to")
+    assert (getattr(made, "from"), made.to) == (1, 0)
+    for numbers in ({"from": 1}, {"from": 1, "to": 2, "step": 3}):
+        with pytest.raises(TypeError, match="sd_range: give from, to"):
+            memory.filled("sd_range", numbers)

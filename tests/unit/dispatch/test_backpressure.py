@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_support import balanced, subsequence, ticks_for, wait_until
+from engine_support import balanced, in_threads, subsequence, ticks_for, wait_until
 
 from strand import Dispatcher, batch_handler
 from strand.errors import BackpressureError, ConfigurationError, UnknownSymbolError
@@ -219,11 +219,7 @@ def test_the_bound_of_a_strand_that_blocks_is_never_passed() -> None:
         highest = max(highest, d.inspect(0).pending)
 
     with Dispatcher(1, looks, workers=1, cores=None, capacity_ticks=25, budget_ticks=3) as d:
-        threads = [threading.Thread(target=d.publish, args=(ticks_for([0] * 2_000),)) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(d.publish, [ticks_for([0] * 2_000) for _ in range(3)])
     assert 0 < highest <= 25
 
 

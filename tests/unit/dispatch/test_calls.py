@@ -7,13 +7,14 @@ import gc
 import threading
 import time
 import weakref
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from dispatch_cases import Case, cases, spin_in_python
-from engine_support import PAIR_ROW, balanced, ticks_for
+from engine_support import PAIR_ROW, balanced, in_threads, ticks_for
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -133,11 +134,7 @@ def test_calls_from_many_threads_while_ticks_are_published(handler: Any) -> None
             failed.append(error)
 
     with Dispatcher(4, handler, workers=3, cores=None, strands=2 if handler == "count" else "auto") as d:
-        threads = [threading.Thread(target=publish_and_ask, args=(d, i)) for i in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(partial(publish_and_ask, d), range(4))
         assert failed == []
         assert d.drain()
         balanced(d)

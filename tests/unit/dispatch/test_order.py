@@ -14,6 +14,7 @@ from engine_support import (
     PAIR_ROW,
     RELAY_ROW,
     balanced,
+    in_threads,
     run_python,
     spin_rows,
     ticks_for,
@@ -64,11 +65,7 @@ def test_a_native_handler_never_runs_twice_at_a_time_and_sees_every_publisher_in
             for at in range(0, per_publisher, 701):
                 d.publish(ticks[at : at + 701])
 
-        threads = [threading.Thread(target=publish, args=(i,)) for i in range(publishers)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(publish, range(publishers))
         d.drain()
         balanced(d)
     rows = d.rows.array
@@ -100,11 +97,7 @@ def test_a_python_handler_never_runs_twice_at_a_time_and_sees_every_publisher_in
             for at in range(0, len(ticks), 37):
                 d.publish(ticks[at : at + 37])
 
-        threads = [threading.Thread(target=publish, args=(i,)) for i in range(publishers)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(publish, range(publishers))
         d.drain()
         balanced(d)
     assert recorder.overlaps == 0

@@ -12,6 +12,7 @@ import itch_reference as itch
 import numpy as np
 import pcap_reference as ref
 import pytest
+from feed_reading import decode_all, read
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +25,6 @@ from strand.feeds.formats.symbol_filter import symbol_filter
 from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
 from strand.feeds.trading_day import midnight_ns
-from strand.ticks import empty, zeros
 
 MIDNIGHT_NS = midnight_ns(dt.date(2019, 1, 30))
 OPEN_NS = MIDNIGHT_NS + 34_200 * 10**9
@@ -61,32 +61,7 @@ def decode(
 ) -> tuple[np.ndarray, FeedError | None, PcapDecoder]:
     """All of ``data``, given to the decoder ``chunk`` bytes at a time and taken ``capacity`` ticks at a time."""
     decoder = PcapDecoder(ItchDecoder(midnight_ns=MIDNIGHT_NS, skip=skip, keeps=keeps), skip=skip, **options)
-    chunk = chunk or max(len(data), 1)
-    out = zeros(capacity)
-    parts = [out[:0]]
-    begin, end = 0, min(chunk, len(data))
-    while True:
-        made, used, sound = decoder.decode(memoryview(bytes(data[begin:end])), last=end == len(data), out=out)
-        parts.append(out[:made].copy())
-        begin += used
-        if not sound:
-            return np.concatenate(parts), decoder.fault("x"), decoder
-        if made == capacity:
-            continue
-        if end == len(data):
-            assert begin == end
-            return np.concatenate(parts), None, decoder
-        assert end - begin <= MAX_RECORD
-        end = min(end + chunk, len(data))
-
-
-def read(feed: Any) -> tuple[np.ndarray, FeedError | None]:
-    parts = [empty(0)]
-    try:
-        parts.extend(batch.copy() for batch in feed.batches())
-    except FeedError as error:
-        return np.concatenate(parts), error
-    return np.concatenate(parts), None
+    return *decode_all(decoder, data, chunk=chunk, capacity=capacity, max_left=MAX_RECORD), decoder
 
 
 def test_packets_with_blanked_headers_are_read_on_request(tmp_path: Path) -> None:

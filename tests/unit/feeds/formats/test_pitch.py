@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pitch_reference as ref
 import pytest
+from feed_reading import decode_all, read
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +24,6 @@ from strand.feeds.formats.symbol_filter import symbol_filter
 from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
 from strand.feeds.trading_day import midnight_ns
-from strand.ticks import empty, zeros
 
 MIDNIGHT_NS = midnight_ns(dt.date(2019, 1, 30))
 
@@ -33,23 +33,7 @@ def decode(
 ) -> tuple[np.ndarray, FeedError | None, pitch.PitchDecoder]:
     """All of ``data``, given to the decoder ``chunk`` bytes at a time and taken ``capacity`` ticks at a time."""
     decoder = pitch.PitchDecoder(midnight_ns=MIDNIGHT_NS, skip=skip, **options)
-    chunk = chunk or max(len(data), 1)
-    out = zeros(capacity)
-    parts = [out[:0]]
-    begin, end = 0, min(chunk, len(data))
-    while True:
-        made, used, sound = decoder.decode(memoryview(bytes(data[begin:end])), last=end == len(data), out=out)
-        parts.append(out[:made].copy())
-        begin += used
-        if not sound:
-            return np.concatenate(parts), decoder.fault("x"), decoder
-        if made == capacity:
-            continue
-        if end == len(data):
-            assert begin == end
-            return np.concatenate(parts), None, decoder
-        assert end - begin <= pitch.MAX_LINE
-        end = min(end + chunk, len(data))
+    return *decode_all(decoder, data, chunk=chunk, capacity=capacity, max_left=pitch.MAX_LINE), decoder
 
 
 def assert_agrees(data: bytes, *, skip: bool = False, chunk: int | None = None) -> None:
@@ -79,15 +63,6 @@ def write(folder: Path, content: bytes, name: str = "pitch_20190130.txt") -> Pat
     path = folder / name
     path.write_bytes(content)
     return path
-
-
-def read(feed: Any) -> tuple[np.ndarray, FeedError | None]:
-    parts = [empty(0)]
-    try:
-        parts.extend(batch.copy() for batch in feed.batches())
-    except FeedError as error:
-        return np.concatenate(parts), error
-    return np.concatenate(parts), None
 
 
 def test_lengths_are_those_of_the_specification() -> None:

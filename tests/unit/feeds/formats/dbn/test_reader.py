@@ -13,6 +13,7 @@ import dbn_reference as ref
 import numpy as np
 import pytest
 from bad_input import write_anew
+from feed_reading import check_closed, names_of, read
 
 import strand
 from strand.binding.dbn import DbnDecoder, Question
@@ -20,7 +21,7 @@ from strand.errors import ConfigurationError, FeedError, FormatError, MissingExt
 from strand.feeds import Feed, Selection
 from strand.feeds import open as open_feed
 from strand.feeds.formats.dbn.reader import DbnFeed, recognise
-from strand.ticks import FIELDS, KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, empty, zeros
+from strand.ticks import FIELDS, KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, zeros
 
 pytest.importorskip("databento_dbn")
 zstandard = pytest.importorskip("zstandard")
@@ -38,20 +39,6 @@ def write(folder: Path, content: bytes, name: str = "a.dbn") -> Path:
 
 def one_name(version: int = 3, **changes: Any) -> bytes:
     return ref.metadata(version, {"ESH4": [(*ALL_DAYS, "7")]}, **changes)
-
-
-def read(feed: DbnFeed) -> tuple[np.ndarray, FeedError | None]:
-    parts = [empty(0)]
-    try:
-        for batch in feed.batches():
-            parts.append(batch.copy())
-    except FeedError as error:
-        return np.concatenate(parts), error
-    return np.concatenate(parts), None
-
-
-def names_of(feed: DbnFeed, ticks: np.ndarray) -> list[str]:
-    return [feed.symbols[i] for i in ticks["instrument_id"].tolist()]
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -380,15 +367,7 @@ def test_it_is_recognised_by_content_and_counted_where_that_is_cheap(tmp_path: P
 
 
 def test_a_closed_feed_says_so(tmp_path: Path) -> None:
-    feed = DbnFeed(write(tmp_path, one_name() + ref.mbo() * 100), batch_ticks=10)
-    batches = feed.batches()
-    next(batches)
-    feed.close()
-    feed.close()
-    with pytest.raises(FeedError, match="closed"):
-        next(batches)
-    with pytest.raises(FeedError, match="closed"):
-        next(feed.batches())
+    check_closed(DbnFeed(write(tmp_path, one_name() + ref.mbo() * 100), batch_ticks=10))
 
 
 def test_real_files_of_every_schema_equal_the_librarys(shared_data: Path) -> None:

@@ -7,22 +7,19 @@ import os
 import random
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import itch_reference as ref
-import numpy as np
 import pytest
+from feed_reading import drain
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from strand.errors import FeedError, TruncatedFeedError
-from strand.feeds import TickBatch
 from strand.feeds.formats.itch import reader, stripes
 from strand.feeds.formats.itch.reader import ItchFeed
 from strand.feeds.selection import Selection
-from strand.ticks import empty
 
 STRIPE = 3_000
 EVERYTHING = Selection(("*",))
@@ -58,16 +55,6 @@ def write(folder: Path, content: bytes) -> Path:
     path = folder / "20190130.itch"
     path.write_bytes(content)
     return path
-
-
-def drain(batches: Iterator[TickBatch]) -> tuple[np.ndarray, FeedError | None]:
-    parts = [empty(0)]
-    try:
-        for batch in batches:
-            parts.append(batch.copy())
-    except FeedError as error:
-        return np.concatenate(parts), error
-    return np.concatenate(parts), None
 
 
 def outcome(path: Path, select: Selection, on_error: Any) -> tuple[Any, ...]:

@@ -10,14 +10,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from feed_reading import read
 
 from strand import UNDEF_PRICE, feeds
-from strand.errors import ConfigurationError, FeedError, FormatError, UnknownFormatError
+from strand.errors import ConfigurationError, FormatError, UnknownFormatError
 from strand.feeds.formats.json.profile import read_profile
 from strand.feeds.formats.json.reader import JsonLinesFeed
-from strand.ticks import Ticks, empty
+from strand.ticks import Ticks
 
 pytestmark = pytest.mark.python
 
@@ -48,20 +48,11 @@ def write(path: Path, lines: list[Any], first_ns: int | None = 100) -> Path:
     return path
 
 
-def drained(feed: Any) -> tuple[np.ndarray, FeedError | None]:
-    batches = [empty(0)]
-    try:
-        batches.extend(batch.copy() for batch in feed.batches())
-    except FeedError as error:
-        return np.concatenate(batches), error
-    return np.concatenate(batches), None
-
-
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
 @pytest.mark.parametrize("batch_ticks", [1, 4096])
 def test_messages_become_the_ticks_that_the_profile_says(tmp_path: Path, name: str, batch_ticks: int) -> None:
     feed = feeds.open(write(tmp_path / name, LINES), profile=profile(tmp_path), batch_ticks=batch_ticks)
-    ticks, error = drained(feed)
+    ticks, error = read(feed)
     assert error is None
     assert (feed.info.format, feed.info.size_unit, list(feed.symbols)) == ("jsonl", 1e-8, ["ETHUSDT"])
     found = [
@@ -82,10 +73,10 @@ def test_messages_become_the_ticks_that_the_profile_says(tmp_path: Path, name: s
 
 def test_lines_without_a_time_of_receipt_have_that_of_their_event(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ["", *LINES[:2]], None)
-    ticks, error = drained(feeds.open(path, profile=profile(tmp_path)))
+    ticks, error = read(feeds.open(path, profile=profile(tmp_path)))
     assert error is None
     assert ticks["ts_recv"].tolist() == ticks["ts_event"].tolist() == [10**6, *[2 * 10**6] * 3]
-    ticks, error = drained(feeds.open(write(path, LINES[1:], None), profile=profile(tmp_path)))
+    ticks, error = read(feeds.open(write(path, LINES[1:], None), profile=profile(tmp_path)))
     assert len(ticks) == 3
     assert "line 2: message 2: has no time of receipt and no ts_event: map one" in str(error)
 
@@ -94,18 +85,18 @@ def test_what_is_no_whole_number_of_units_is_refused_or_rounded_and_counted(tmp_
     amounts = ["0.00000001", "0.000000015", "0.000000025", "1"]
     lines = [{"data": {**TRADE, "q": amount}} for amount in amounts]
     path = write(tmp_path / "a.jsonl", lines)
-    ticks, error = drained(feeds.open(path, profile=profile(tmp_path)))
+    ticks, error = read(feeds.open(path, profile=profile(tmp_path)))
     assert ticks["size"].tolist() == [1]
     assert "size: '0.000000015' is no whole number of units of 1e-8: inexact='round'" in str(error)
     feed = feeds.open(path, profile=profile(tmp_path), inexact="round")
-    ticks, error = drained(feed)
+    ticks, error = read(feed)
     assert error is None
     assert ticks["size"].tolist() == [round(Fraction(amount) * 10**8) for amount in amounts]
     assert feed.statistics()["rows_rounded"] == 2
     feed = feeds.open(path, profile=profile(tmp_path), size_unit="0.001", inexact="round")
-    assert "rounds to 0: give a finer size_unit" in str(drained(feed)[1])
+    assert "rounds to 0: give a finer size_unit" in str(read(feed)[1])
     fine = feeds.open(path, profile=profile(tmp_path), size_unit="1e-9")
-    assert drained(fine)[0]["size"].tolist() == [10, 15, 25, 10**9]
+    assert read(fine)[0]["size"].tolist() == [10, 15, 25, 10**9]
 
 
 @pytest.mark.parametrize(
@@ -129,17 +120,17 @@ def test_a_value_that_cannot_be_is_shown_as_it_is_with_its_own_cure(
 ) -> None:
     line = json.dumps({"data": TRADE | {field: "HERE"}}).replace('"HERE"', text)
     path = write(tmp_path / "a.jsonl", [LINES[0], line, LINES[0]])
-    ticks, error = drained(feeds.open(path, profile=profile(tmp_path)))
+    ticks, error = read(feeds.open(path, profile=profile(tmp_path)))
     assert len(ticks) == 1
     assert f"line 2: message 2: {words}: mend it or its mapping" in str(error)
     feed = feeds.open(path, profile=profile(tmp_path), on_error="skip")
-    assert len(drained(feed)[0]) == 2
+    assert len(read(feed)[0]) == 2
     assert feed.skipped.total == 1
 
 
 def test_a_number_of_many_digits_that_no_field_reads_is_passed_over(tmp_path: Path) -> None:
     line = json.dumps({"data": TRADE | {"x": "HERE"}}).replace('"HERE"', "9" * 5000)
-    ticks, error = drained(feeds.open(write(tmp_path / "a.jsonl", [LINES[0], line]), profile=profile(tmp_path)))
+    ticks, error = read(feeds.open(write(tmp_path / "a.jsonl", [LINES[0], line]), profile=profile(tmp_path)))
     assert error is None
     ticks["ts_recv"], ticks["sequence"] = 0, 0
     assert ticks[:1].tobytes() == ticks[1:].tobytes()
@@ -149,24 +140,24 @@ def test_a_cut_or_damaged_line_is_told_with_its_place_and_can_be_left_out(tmp_pa
     path = write(tmp_path / "a.jsonl", [LINES[0], "{no", LINES[0]])
     whole = path.read_bytes()
     mine = profile(tmp_path)
-    ticks, error = drained(feeds.open(path, profile=mine))
+    ticks, error = read(feeds.open(path, profile=mine))
     assert len(ticks) == 1
     assert isinstance(error, FormatError)
     assert (error.line, error.offset) == (2, whole.index(b"101 {no"))
     feed = feeds.open(path, profile=mine, on_error="skip")
-    assert (len(drained(feed)[0]), feed.skipped.total) == (2, 1)
+    assert (len(read(feed)[0]), feed.skipped.total) == (2, 1)
     sound = whole.replace(b"101 {no\n", b"")
     for end in range(len(sound)):
         path.write_bytes(sound[:end] or b" ")
-        ticks, error = drained(feeds.open(path, profile=mine))
+        ticks, error = read(feeds.open(path, profile=mine))
         assert len(ticks) == sound[:end].count(b"\n") + sound[:end].endswith(b"}}")
         cut = sound[:end].rpartition(b"\n")[2]
         assert (error is None) == (cut == b"" or cut.endswith(b"}}"))
     path.write_bytes(b"99999999999999999999 {}\n")
-    assert isinstance(drained(feeds.open(path, profile=mine))[1], FormatError)
+    assert isinstance(read(feeds.open(path, profile=mine))[1], FormatError)
     path.write_bytes(b'{"a": "' + b"x" * (1 << 21) + b'"}\n' + json.dumps(LINES[0]).encode())
-    assert "is longer than 1,048,576 bytes" in str(drained(feeds.open(path, profile=mine))[1])
-    assert len(drained(feeds.open(path, profile=mine, on_error="skip"))[0]) == 1
+    assert "is longer than 1,048,576 bytes" in str(read(feeds.open(path, profile=mine))[1])
+    assert len(read(feeds.open(path, profile=mine, on_error="skip"))[0]) == 1
 
 
 def test_what_cannot_work_is_refused(tmp_path: Path) -> None:
@@ -210,7 +201,7 @@ def test_a_recorded_hour_is_what_json_says(shared_data: Path, tmp_path: Path) ->
         for price, size, side, event in sides:
             expected.append((at, event, int(Decimal(price).scaleb(9)), int(Decimal(size).scaleb(8)), side))
     feed = feeds.open(path, profile=profile(tmp_path))
-    ticks, error = drained(feed)
+    ticks, error = read(feed)
     assert error is None
     columns = [ticks[name].tolist() for name in ("ts_recv", "ts_event", "price", "size", "side")]
     assert list(zip(*columns, strict=True)) == expected

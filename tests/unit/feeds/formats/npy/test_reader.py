@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bad_input import write_anew
+from feed_reading import check_closed
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -423,13 +424,7 @@ def test_what_cannot_be_read_back_is_not_written(
 def test_a_closed_feed_says_so_instead_of_ending_early(tmp_path: Path) -> None:
     write_npy(tmp_path / "a.npy", some_ticks(9))
     with NpyFeed(tmp_path / "a.npy", batch_ticks=3) as feed:
-        batches = feed.batches()
-        next(batches)
-    feed.close()
-    with pytest.raises(FeedError, match="closed"):
-        next(batches)
-    with pytest.raises(FeedError, match="closed"):
-        next(feed.batches())
+        check_closed(feed)
 
 
 def test_an_empty_array_is_an_empty_feed(tmp_path: Path) -> None:

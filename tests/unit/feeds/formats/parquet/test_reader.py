@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bad_input import write_anew
+from feed_reading import check_closed, names_of, read
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,7 +34,7 @@ from strand.feeds.formats.parquet.reader import ParquetFeed, recognise
 from strand.feeds.io.prefetch_batches import PrefetchedBatches
 from strand.feeds.mapping.values import scaled
 from strand.feeds.write.parquet import ParquetTicks
-from strand.ticks import FIELDS, Ticks, empty, zeros
+from strand.ticks import FIELDS, Ticks, zeros
 
 pytestmark = pytest.mark.python
 
@@ -65,20 +66,6 @@ def arrow(folder: Path, content: Any, name: str = "a.arrow", stream: bool = Fals
     with make(str(path), content.schema) as writer:
         writer.write_table(content, max_chunksize=4)
     return path
-
-
-def read(feed: ParquetFeed) -> tuple[np.ndarray, FeedError | None]:
-    parts = [empty(0)]
-    try:
-        for batch in feed.batches():
-            parts.append(batch.copy())
-    except FeedError as error:
-        return np.concatenate(parts), error
-    return np.concatenate(parts), None
-
-
-def names_of(feed: ParquetFeed, ticks: np.ndarray) -> list[str]:
-    return [feed.symbols[i] for i in ticks["instrument_id"].tolist()]
 
 
 def test_common_names_are_recognised_and_what_is_missing_is_undefined(tmp_path: Path) -> None:
@@ -803,14 +790,7 @@ def test_a_file_without_times_or_without_the_package_says_what_to_do(
 
 
 def test_a_closed_feed_says_so(tmp_path: Path) -> None:
-    feed = ParquetFeed(parquet(tmp_path, table(100)), batch_ticks=10)
-    batches = feed.batches()
-    next(batches)
-    feed.close()
-    with pytest.raises(FeedError, match="closed"):
-        next(batches)
-    with pytest.raises(FeedError, match="closed"):
-        next(feed.batches())
+    check_closed(ParquetFeed(parquet(tmp_path, table(100)), batch_ticks=10))
 
 
 @pytest.mark.parametrize("stream", [False, True])

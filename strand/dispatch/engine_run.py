@@ -1,0 +1,134 @@
+"""A run whose ticks go through an engine, whoever its workers are: threads, or the fibers of a seeded run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy.typing as npt
+
+from strand.binding.engine import Engine
+from strand.binding.space import Space
+from strand.dispatch.base import RunBase
+from strand.dispatch.calls import Calls
+from strand.dispatch.control import Control
+from strand.dispatch.python_handlers import PythonHandlers, stop_objects
+from strand.dispatch.routing import Routing
+from strand.dispatch.saved_symbols import check_objects
+from strand.dispatch.saving import Saving
+from strand.dispatch.state import RunState
+from strand.dispatch.statistics import EngineStatistics
+from strand.errors import HandlerError, SavedStateError
+from strand.output.rows import Rows
+from strand.stats import Statistics
+
+__all__ = ["EngineRun", "RunEnd"]
+
+
+class RunEnd:
+    """How a run ends when nothing runs any more. ``finished``: no handler's end has failed, where they were called;
+    ``stop_failure``: how the first ``on_stop`` that failed did."""
+
+    def __init__(self, state: RunState, python: PythonHandlers, rows: Rows) -> None:
+        self._state = state
+        self._python = python
+        self._rows = rows
+        self.finished = True
+        self.stop_failure: HandlerError | None = None
+
+    def check_saved(self) -> None:
+        """Raises SavedStateError where the handlers that Python runs cannot be saved."""
+        check_objects(list(self._python.contexts.values()))
+
+    def close(self, *, drained: bool, started: bool = True, save: Callable[[], None] | None = None) -> None:
+        """Calls handlers' ends, where all is handled, and ``on_stop``; then outputs and rows are final. ``save``: what
+        is called in place of the ends, as another process goes on."""
+        state, engine = self._state, self._state.engine
+        state.abandoned = engine.totals()["pending"]
+        ended = False
+        try:
+            if drained and save is not None:
+                self._check_rest()
+                save()
+            elif drained and not state.abandoned:
+                self.finished = engine.finish() and self._python.finish()
+            self.stop_failure = stop_objects(self._python.contexts)
+            ended = True
+        finally:
+            engine.hide()
+            # Also where an interrupt comes in a handler's end: who waits for outputs has to hear of it.
+            state.outputs.finish(complete=drained and ended, started=started)
+            self._rows.keep()
+
+    def _check_rest(self) -> None:
+        if self._state.abandoned:
+            raise SavedStateError(f"{self._state.abandoned:,} ticks of paused strands wait: resume them, and save then")
+        if failures := self._state.failures:
+            raise SavedStateError("a handler has failed, and left its symbol in the middle of a tick") from failures[0]
+
+    @property
+    def failure(self) -> Exception | None:
+        """What is to be raised at the end of a run that was drained; None where all went well."""
+        if not self.finished:
+            return self._state.failures[-1]
+        return self._state.outputs.failure or self.stop_failure
+
+
+class EngineRun(RunBase):
+    """Puts the parts together that look at an engine, and shows what it counts. One that runs it calls
+    ``_put_together`` when it has an engine."""
+
+    def _put_together(
+        self,
+        engine: Engine,
+        space: Space,
+        *,
+        expected: npt.NDArray[Any] | None,
+        cores: list[int] | None,
+        load: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """``space``: for what handlers keep beside their rows. ``expected``: ticks by symbol, as far as that is known;
+        ``cores``: those that workers are to be pinned to; ``load``: a saved state to go on from."""
+        self._engine = engine
+        if len(self._outputs) > 0:
+            engine.set_outputs(self._outputs.record_bytes)
+        start = space.bytes
+        self._open(engine, engine.row_stride, space)
+        self._saving = Saving(engine, self._table, self._handlers, self._handler_of_symbol, start, space.bytes)
+        saved = None if load is None else self._saving.begin(load)
+        self._python: PythonHandlers = PythonHandlers(
+            engine, self._table, self._rows, bound=self._bound, handler_of_symbol=self._handler_of_symbol
+        )
+        functions = [bound.for_engine for bound in self._bound]
+        self._routing = Routing(
+            engine, self._python, self._handler_of_symbol, functions, self._output_numbers, inside=self._inside
+        )
+        self._state = RunState(
+            engine, self._table, self._handlers, self._outputs, self._inside, causes=self._python.causes, cores=cores
+        )
+        self._control = Control(self._state, self._routing)
+        self._calls = Calls(self._state, self._control, self._rows, self._books)
+        self._statistics = EngineStatistics(self._state, self._orders)
+        self._end = RunEnd(self._state, self._python, self._rows)
+        if saved is not None:
+            self._saving.take_up(saved, self._routing, self._reader, self._python)
+        elif expected is not None or engine.config.n_strands >= engine.config.n_symbols:
+            self._routing.by_counts(expected)
+
+    @property
+    def workers(self) -> int:
+        return self._engine.config.n_workers
+
+    @property
+    def n_strands(self) -> int:
+        return self._engine.config.n_strands
+
+    @property
+    def failures(self) -> list[HandlerError]:
+        """The first failures of handlers (64 at most), in the order they happened."""
+        return self._state.failures
+
+    def statistics(self) -> Statistics:
+        """Totals since the start; see Statistics. The times of a seeded run are counts of steps."""
+        return self._statistics.read()

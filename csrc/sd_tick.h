@@ -23,7 +23,7 @@ enum {
 #define SD_UNDEF_PRICE INT64_MAX
 #define SD_PRICE_SCALE INT64_C(1000000000)
 /* The greatest sequence that a tick holds: 40 bits. Whoever reads a greater one has to say so; sd_set_sequence cannot. */
-#define SD_MOST_SEQUENCE ((UINT64_C(1) << 40) - 1)
+#define SD_MAX_SEQUENCE ((UINT64_C(1) << 40) - 1)
 
 /* All that is measured or counted is signed, so that a difference is what arithmetic makes it; ids are not. */
 typedef struct sd_tick {
@@ -56,7 +56,7 @@ static inline int64_t sd_sequence(const sd_tick *t) {
   return (int64_t)((uint64_t)t->sequence_high << 32 | t->sequence_low);
 }
 
-/* `sequence` is at most SD_MOST_SEQUENCE. */
+/* `sequence` is at most SD_MAX_SEQUENCE. */
 static inline void sd_set_sequence(sd_tick *t, uint64_t sequence) {
   t->sequence_low = (uint32_t)sequence;
   t->sequence_high = (uint8_t)(sequence >> 32);

@@ -29,11 +29,11 @@ typedef struct reading {
 /* The closest of a few: an interrupt between two clocks would put them apart. */
 static reading read_both(void) {
   reading best = {0, 0};
-  uint64_t least = UINT64_MAX;
+  uint64_t shortest = UINT64_MAX;
   for (int i = 0; i < TRIES; i++) {
     const uint64_t before = sd_now(), ns = sd_monotonic_ns(), took = sd_now() - before;
-    if (took >= least) continue;
-    least = took;
+    if (took >= shortest) continue;
+    shortest = took;
     best = (reading){ns, before + took / 2};
   }
   return best;

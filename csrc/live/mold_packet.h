@@ -21,7 +21,7 @@ enum {
 };
 
 /* A tick holds no greater one, nor one of the messages behind it. */
-#define SD_MOLD_SEQUENCE_MAX (SD_MOST_SEQUENCE - UINT16_MAX)
+#define SD_MOLD_SEQUENCE_MAX (SD_MAX_SEQUENCE - UINT16_MAX)
 
 typedef struct sd_mold_header {
   const uint8_t *session;

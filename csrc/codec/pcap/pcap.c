@@ -208,7 +208,7 @@ static way take_payload(sd_pcap *pcap, const sd_pcap_datagram *datagram) {
   const int blanked = filled && is_blank(p);
   const int blank = blanked && pcap->blank_headers;
   if (blank) sequence = pcap->sequence ? pcap->sequence : 1;
-  if (!filled || (!blank && !is_session(p)) || sequence == 0 || sequence > SD_MOST_SEQUENCE - END_OF_SESSION) {
+  if (!filled || (!blank && !is_session(p)) || sequence == 0 || sequence > SD_MAX_SEQUENCE - END_OF_SESSION) {
     pcap->other_packets++;
     pcap->blank_packets += blanked && messages != 0;
     return pcap->any_port ? TAKEN : refuse(pcap, SD_PCAP_FAULT_MOLD, length, pcap->offset, 0);

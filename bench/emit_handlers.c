@@ -25,7 +25,7 @@ int64_t quiet(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
 int64_t emitting(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   for (int64_t i = 0; i < n; i++) {
     row *r = handle(rows, &ticks[i], ctx);
-    emitted *record = sd_emit_room(ctx, 0, i);
+    emitted *record = sd_emit_reserve(ctx, 0, i);
     if (!record) return i;
     *record = (emitted){ticks[i].price, ticks[i].size, (uint32_t)r->volume};
   }

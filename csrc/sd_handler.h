@@ -28,8 +28,9 @@ enum { SD_EMIT_AHEAD = 1024 };
 
 struct sd_context;
 
-/* A handler that says the old name is told the new one. */
+/* A handler that uses an old name fails to compile, and the error names the new one. */
 #define sd_mark sd_mark_is_called_sd_position
+#define sd_emit_room sd_emit_room_is_called_sd_emit_reserve
 
 /* Where a record stands: its number in the order of publishing, and the feed's time there (the greatest ts_recv up to it). */
 typedef struct sd_position {
@@ -146,7 +147,7 @@ typedef int (*sd_finish_fn)(void *rows, uint32_t key, sd_context *ctx);
 
 /* Room for a record that is emitted to output `output` (0, 1, ... as the handler declares them) on behalf of record i of
  * this call, or of the timer with i = -1: to be filled before anything else is emitted. NULL: fail with what *ctx says. */
-static inline void *sd_emit_room(sd_context *ctx, uint32_t output, int64_t i) {
+static inline void *sd_emit_reserve(sd_context *ctx, uint32_t output, int64_t i) {
   if (__builtin_expect(output >= ctx->n_outputs, 0)) {
     snprintf(ctx->message, sizeof ctx->message, "it emits to output %u but has declared %u", output, ctx->n_outputs);
     ctx->error_code = -3; /* SD_E_ARGUMENT */
@@ -179,7 +180,7 @@ static inline void *sd_emit_room(sd_context *ctx, uint32_t output, int64_t i) {
 
 /* Emits a copy of a record, of as many bytes as were declared. Nonzero: fail with what *ctx says. */
 static inline int sd_emit(sd_context *ctx, uint32_t output, int64_t i, const void *record) {
-  void *to = sd_emit_room(ctx, output, i);
+  void *to = sd_emit_reserve(ctx, output, i);
   if (!to) return -1;
   const uint32_t bytes = ctx->writers[2 * output]->record_bytes;
   /* A call costs as much as all the rest. */

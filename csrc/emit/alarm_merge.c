@@ -6,23 +6,23 @@
 #include "base/atomic.h"
 #include "sd_error.h"
 
-enum { FIRST_ROOM = 256, FEW = 32, KEY_BYTES = 4, MOST_TIMES = 256 };
+enum { FIRST_CAPACITY = 256, FEW = 32, KEY_BYTES = 4, MAX_TIMES = 256 };
 
 static inline int before(const sd_alarm_record *a, const sd_alarm_record *b) {
   return a->time != b->time ? a->time < b->time : a->key < b->key;
 }
 
 int sd_alarm_records_add(sd_alarm_records *list, uint64_t time, uint32_t key, uint32_t ref) {
-  if (SD_UNLIKELY(list->n == list->room)) {
-    uint64_t room = list->room ? 2 * list->room : FIRST_ROOM;
-    sd_alarm_record *due = realloc(list->due, room * sizeof *due);
+  if (SD_UNLIKELY(list->n == list->capacity)) {
+    uint64_t capacity = list->capacity ? 2 * list->capacity : FIRST_CAPACITY;
+    sd_alarm_record *due = realloc(list->due, capacity * sizeof *due);
     if (!due) return SD_E_NO_MEMORY;
     list->due = due;
-    sd_alarm_record *spare = malloc(room * sizeof *spare);
+    sd_alarm_record *spare = malloc(capacity * sizeof *spare);
     if (!spare) return SD_E_NO_MEMORY;
     free(list->spare);
     list->spare = spare;
-    list->room = room;
+    list->capacity = capacity;
   }
   list->due[list->n++] = (sd_alarm_record){time, key, ref};
   return SD_OK;
@@ -84,7 +84,7 @@ static sd_alarm_record *by_bytes(sd_alarm_record *from, sd_alarm_record *to, uin
 
 /* A round's times, the earliest first, and how many records each has. */
 typedef struct due_times {
-  uint64_t time[MOST_TIMES], n_of[MOST_TIMES];
+  uint64_t time[MAX_TIMES], n_of[MAX_TIMES];
   uint32_t n;
 } due_times;
 
@@ -107,7 +107,7 @@ static int find_times(const sd_alarm_record *due, uint64_t n, due_times *times) 
   for (uint64_t i = 0; i < n; i++) {
     at = place_of(times, due[i].time, at);
     if (SD_UNLIKELY(at == times->n || times->time[at] != due[i].time)) {
-      if (times->n == MOST_TIMES) return 0;
+      if (times->n == MAX_TIMES) return 0;
       for (uint32_t to = times->n++; to > at; to--) {
         times->time[to] = times->time[to - 1];
         times->n_of[to] = times->n_of[to - 1];
@@ -120,9 +120,9 @@ static int find_times(const sd_alarm_record *due, uint64_t n, due_times *times) 
   return 1;
 }
 
-/* Puts n records in the order of their keys, none of which is above `most`. Zero: two have the same. */
+/* Puts n records in the order of their keys, none of which is above `maximum`. Zero: two have the same. */
 static int by_table(sd_alarm_records *list, const sd_alarm_record *from, sd_alarm_record *to, uint64_t n,
-                    uint32_t most) {
+                    uint32_t maximum) {
   int once = 1;
   for (uint64_t i = 0; i < n; i++) {
     uint64_t *word = &list->there[from[i].key / 64], bit = UINT64_C(1) << from[i].key % 64;
@@ -130,7 +130,7 @@ static int by_table(sd_alarm_records *list, const sd_alarm_record *from, sd_alar
     *word |= bit;
     list->place[from[i].key] = (uint32_t)i;
   }
-  for (uint64_t i = 0; i <= most / 64; i++) {
+  for (uint64_t i = 0; i <= maximum / 64; i++) {
     for (uint64_t word = list->there[i]; once && word; word &= word - 1)
       *to++ = from[list->place[64 * i + (uint64_t)__builtin_ctzll(word)]];
     list->there[i] = 0;
@@ -139,9 +139,9 @@ static int by_table(sd_alarm_records *list, const sd_alarm_record *from, sd_alar
 }
 
 /* Zero: no memory, which only makes it slower. */
-static int room_for_keys(sd_alarm_records *list, uint32_t most) {
-  if (most < list->keys) return 1;
-  const uint64_t keys = ((uint64_t)most / 64 + 1) * 64;
+static int reserve_keys(sd_alarm_records *list, uint32_t maximum) {
+  if (maximum < list->keys) return 1;
+  const uint64_t keys = ((uint64_t)maximum / 64 + 1) * 64;
   uint64_t *there = calloc(keys / 64, sizeof *there);
   uint32_t *place = malloc(keys * sizeof *place);
   if (there && place) {
@@ -160,12 +160,12 @@ static int room_for_keys(sd_alarm_records *list, uint32_t most) {
 /* Stable, by time and then by key. Returns where the result is: either. */
 static sd_alarm_record *sort(sd_alarm_records *list, sd_alarm_record *from, sd_alarm_record *to, uint64_t n) {
   due_times times;
-  uint64_t at[MOST_TIMES], all = 0;
-  uint32_t most = 0;
+  uint64_t at[MAX_TIMES], all = 0;
+  uint32_t maximum = 0;
   if (!find_times(from, n, &times)) return by_bytes(from, to, n);
-  for (uint64_t i = 0; i < n; i++) most = from[i].key > most ? from[i].key : most;
+  for (uint64_t i = 0; i < n; i++) maximum = from[i].key > maximum ? from[i].key : maximum;
   /* A table that is all but empty takes longer to look through than sorting does. */
-  if ((uint64_t)most / 64 * times.n > n || !room_for_keys(list, most)) return by_bytes(from, to, n);
+  if ((uint64_t)maximum / 64 * times.n > n || !reserve_keys(list, maximum)) return by_bytes(from, to, n);
   for (uint32_t i = 0; i < times.n; i++) {
     at[i] = all;
     all += times.n_of[i];
@@ -182,7 +182,7 @@ static sd_alarm_record *sort(sd_alarm_records *list, sd_alarm_record *from, sd_a
   }
   all = 0;
   for (uint32_t i = 0; i < times.n; all += times.n_of[i++])
-    if (!by_table(list, from + all, to + all, times.n_of[i], most)) return by_bytes(from, to, n);
+    if (!by_table(list, from + all, to + all, times.n_of[i], maximum)) return by_bytes(from, to, n);
   return to;
 }
 

@@ -13,10 +13,10 @@ typedef struct sd_alarm_record {
 } sd_alarm_record;
 
 typedef struct sd_alarm_records {
-  sd_alarm_record *due, *spare; /* of `room`; the second one to sort in */
+  sd_alarm_record *due, *spare; /* of `capacity`; the second one to sort in */
   uint64_t at;                  /* the next one to be handed out */
   uint64_t sorted;              /* from `at` to here they are in order, from here to `n` as they came */
-  uint64_t n, room;
+  uint64_t n, capacity;
   /* by key, of `keys`: whether it is there, and which record is its; for a sort */
   uint64_t *there;
   uint32_t *place;

@@ -80,7 +80,7 @@ typedef struct sd_emit_buffer {
   uint64_t before;      /* bytes of entries in those before it */
   sd_chunk *done_chunk; /* where what is filled ends, ... */
   unsigned char *done;  /* ... and where in it */
-  uint64_t least;       /* while numbers rise: the next one has to be at least this */
+  uint64_t minimum;     /* while numbers rise: the next one has to be at least this */
   uint32_t chunk_bytes; /* of entries in a chunk */
   /* the merger's */
   SD_ALIGNED(2 * SD_LINE) sd_chunk *reading;

@@ -75,16 +75,16 @@ static int more(sd_context *ctx, sd_output_writer *writer) {
 }
 
 /* Whether the numbers of entries from `at` to `end` rise, the first one being at least *least; then *least is one more than the last. */
-static inline int rise(const unsigned char *at, const unsigned char *end, uint32_t size, uint64_t *least) {
-  uint64_t before = *least - 1;
-  int rises = *least < SD_VOID;
+static inline int rise(const unsigned char *at, const unsigned char *end, uint32_t size, uint64_t *minimum) {
+  uint64_t before = *minimum - 1;
+  int rises = *minimum < SD_VOID;
   for (; at < end; at += size) {
     const uint64_t number = ((const sd_emitted *)at)->number;
     rises &= number + 1 > before + 1;
     before = number;
   }
   rises &= before + 1 < SD_VOID;
-  if (rises) *least = before + 1;
+  if (rises) *minimum = before + 1;
   return rises;
 }
 
@@ -98,9 +98,9 @@ static SD_NOINLINE void look_beyond(sd_emit_buffer *buffer) {
     int rises = !sd_load(&chunk->mixed, relaxed, E4);
     for (; at < end; at += size) {
       const uint64_t number = ((const sd_emitted *)at)->number;
-      const int beyond = number >= buffer->least && number < SD_VOID;
+      const int beyond = number >= buffer->minimum && number < SD_VOID;
       rises &= beyond;
-      if (beyond) buffer->least = number + 1;
+      if (beyond) buffer->minimum = number + 1;
     }
     if (!rises) sd_store(&chunk->mixed, 1u, relaxed, E4);
     if (chunk == buffer->chunk) return;
@@ -112,7 +112,7 @@ static inline void look_at_numbers(sd_emit_buffer *buffer) {
   if (SD_UNLIKELY(buffer->done_chunk != buffer->chunk)) {
     look_beyond(buffer);
   } else if (!sd_load(&buffer->chunk->mixed, relaxed, E4) &&
-             !rise(buffer->done, buffer->writer.at, buffer->writer.entry_bytes, &buffer->least)) {
+             !rise(buffer->done, buffer->writer.at, buffer->writer.entry_bytes, &buffer->minimum)) {
     sd_store(&buffer->chunk->mixed, 1u, relaxed, E4);
   }
 }
@@ -156,7 +156,7 @@ void sd_writers_void(sd_context *ctx, uint64_t number) {
 
 /* ---- making and unmaking */
 
-uint64_t sd_outputs_least(const sd_dispatcher *d, uint32_t n) {
+uint64_t sd_outputs_minimum(const sd_dispatcher *d, uint32_t n) {
   return (uint64_t)d->n_participants * n * 4 * SD_CHUNK_BYTES;
 }
 
@@ -178,11 +178,11 @@ static int make_buffer(sd_dispatcher *d, const sd_output *output, uint32_t index
 
 /* The chunks of all buffers, which take addresses alone until they are used. */
 static int make_pool(sd_dispatcher *d, sd_chunk_pool *pool, uint64_t soft_bytes) {
-  const uint64_t most = soft_bytes / SD_CHUNK_BYTES * SD_OUTPUT_SLACK, named = (SD_BY_PYTHON - 1) >> SD_REF_BITS;
+  const uint64_t maximum = soft_bytes / SD_CHUNK_BYTES * SD_OUTPUT_SLACK, named = (SD_BY_PYTHON - 1) >> SD_REF_BITS;
   pool->list = sd_arena_get(d->space, 1, sizeof *pool->list, &d->arena->chunk_list);
   if (!pool->list) return SD_E_NO_MEMORY;
   pool->list->free = SD_NONE;
-  pool->list->maximum = (uint32_t)(most < named ? most : named);
+  pool->list->maximum = (uint32_t)(maximum < named ? maximum : named);
   pool->space = d->space;
   pool->soft_bytes = soft_bytes;
   d->arena->chunks = sd_space_take(d->space, pool->list->maximum * (uint64_t)SD_CHUNK_BYTES, SD_HUGE_PAGE);
@@ -192,7 +192,7 @@ static int make_pool(sd_dispatcher *d, sd_chunk_pool *pool, uint64_t soft_bytes)
 }
 
 int sd_dispatcher_outputs(sd_dispatcher *d, const uint32_t *record_bytes, uint32_t n, uint64_t soft_bytes) {
-  if (d->outputs || !n || !d->config.sizes.has_positions || soft_bytes < sd_outputs_least(d, n)) return SD_E_ARGUMENT;
+  if (d->outputs || !n || !d->config.sizes.has_positions || soft_bytes < sd_outputs_minimum(d, n)) return SD_E_ARGUMENT;
   sd_outputs *o = d->outputs = calloc(1, sizeof *o);
   if (!o) return SD_E_NO_MEMORY;
   o->n = n;

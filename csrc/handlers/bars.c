@@ -46,7 +46,7 @@ static sd_bar bar_of(const sd_bars_row *row, const sd_bars_params *p, uint32_t f
 static int close_bar(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, int64_t i, uint32_t flags) {
   row->last = bar_of(row, p, flags);
   row->bars++;
-  sd_bar *emitted = sd_emit_room(ctx, 0, i);
+  sd_bar *emitted = sd_emit_reserve(ctx, 0, i);
   if (!emitted) return -1;
   *emitted = row->last;
   return 0;

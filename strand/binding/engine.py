@@ -83,7 +83,7 @@ class Engine(Counters):
         """Before the handlers: what they emit, records of so many bytes an output. Raises ConfigurationError."""
         memory = self.config.output_memory
         if code := self._lib.sd_dispatcher_outputs(self._d, list(record_bytes), len(record_bytes), memory):
-            least = int(self._lib.sd_outputs_least(self._d, len(record_bytes)))
+            least = int(self._lib.sd_outputs_minimum(self._d, len(record_bytes)))
             what = f"output_memory: {memory} cannot hold what {len(record_bytes)} outputs take"
             raise refusal(code, f"{what}; give at least {least}", ConfigurationError)
 

@@ -70,7 +70,7 @@ def _method(name: str, dtype: np.dtype[Any], room: Any) -> Callable[..., Any]:
 
 
 def _room(cls: Any, number: int, dtype: np.dtype[Any], at_timer: bool) -> Any:
-    """A function of (emit) that gives the next record of an output to fill: sd_emit_room of csrc/sd_handler.h."""
+    """A function of (emit) that gives the next record of an output to fill: sd_emit_reserve of csrc/sd_handler.h."""
     record = numba.from_dtype(dtype)
     entry_bytes = -(-(EMITTED_BYTES + dtype.itemsize) // 8) * 8
 

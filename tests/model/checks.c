@@ -125,7 +125,7 @@ static void make(const sd_config *config, int kind, int timed, uint32_t record_b
   W.config = *config;
   for (uint32_t i = 0; i < n; i++) map[i] = i % config->sizes.n_strands;
   if (sd_space_create(0, 0, &W.space) || sd_dispatcher_create(W.space, config, &W.d)) abort();
-  if (record_bytes && sd_dispatcher_outputs(W.d, &record_bytes, 1, sd_outputs_least(W.d, 1))) abort();
+  if (record_bytes && sd_dispatcher_outputs(W.d, &record_bytes, 1, sd_outputs_minimum(W.d, 1))) abort();
   if (sd_dispatcher_route(W.d, map, handlers) || sd_dispatcher_handlers(W.d, &one, 1)) abort();
 }
 

@@ -249,7 +249,7 @@ struct engine {
         l->d = &d, l->timers = (int)timers;
         l->pool = &o->pool, l->so_far = &so_far[participant][timers];
         l->chunk = l->done_chunk = l->reading = l->oldest = NULL;
-        l->done = l->at = NULL, l->before = l->least = l->read = l->straight = 0;
+        l->done = l->at = NULL, l->before = l->minimum = l->read = l->straight = 0;
         l->chunk_bytes = (SD_CHUNK_BYTES - SD_CHUNK_HEADER) / output.entry_bytes * output.entry_bytes;
       }
     }

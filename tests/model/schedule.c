@@ -455,7 +455,7 @@ static int prepare(void) {
                              .yields = (int32_t)R.yields},
                             {NULL, NULL, 0, R.emits, its_outputs, .wakes = (int32_t)R.timed}};
   /* Between the times of two records all symbols' timers may fire. */
-  const uint64_t room = sd_outputs_least(R.d, 1) + one_of(0, 2) * 4000 + (R.timed ? R.n_symbols * 1000 : 0);
+  const uint64_t room = sd_outputs_minimum(R.d, 1) + one_of(0, 2) * 4000 + (R.timed ? R.n_symbols * 1000 : 0);
   if (R.emits && sd_dispatcher_outputs(R.d, &bytes, 1, room)) return 0;
   if (R.python)
     for (uint32_t i = 0; i < R.n_strands; i++) handler_of[i] = (uint16_t)sd_scheduler_random(2);

@@ -482,7 +482,7 @@ static int play(uint32_t round) {
   /* What may be in flight beyond the bound has to have room: two records a tick, and about one timer each. */
   uint64_t in_flight = (uint64_t)S.n_strands * S.config.capacity + BATCH * SOURCES + (S.nest_one_in ? 20000 : 2000);
   uint64_t room = in_flight * (S.timed ? 3 : 2) * 48 / SD_OUTPUT_SLACK * (one_of(0, 1) ? 2 : 20);
-  if (S.emits && sd_dispatcher_outputs(S.d, &bytes, 1, room + sd_outputs_least(S.d, 1)))
+  if (S.emits && sd_dispatcher_outputs(S.d, &bytes, 1, room + sd_outputs_minimum(S.d, 1)))
     return fail("refused its outputs", round);
   for (uint32_t i = 0; S.python && i < S.n_strands; i++) handler_of[i] = (uint16_t)one_of(0, 1);
   if (sd_dispatcher_route(S.d, S.map, handler_of) || sd_dispatcher_handlers(S.d, handlers, 2))

@@ -50,14 +50,14 @@ static inline void group_records(sd_dispatcher *d, sd_publisher *p, const unsign
 }
 
 /* Takes the publish lock of the group's strand, if it is free, and finds out where its next record goes. Not open afterwards:
- * another publisher is at work there, or there is no room for `most` records. */
-static inline void open_group(sd_dispatcher *d, group *g, uint32_t most) {
+ * another publisher is at work there, or there is no room for `maximum` records. */
+static inline void open_group(sd_dispatcher *d, group *g, uint32_t maximum) {
   sd_strand *s = &d->strands[g->strand];
   g->missing = 0;
   g->to = g->end = NULL;
   g->locked = g->open = (uint8_t)sd_try_lock(&s->publish_lock);
   if (SD_UNLIKELY(!g->open)) return;
-  if (SD_UNLIKELY(room_for(d, s, most) < most)) {
+  if (SD_UNLIKELY(free_for(d, s, maximum) < maximum)) {
     sd_unlock(&s->publish_lock);
     g->locked = g->open = 0;
     return;
@@ -78,18 +78,18 @@ static void open_groups(sd_dispatcher *d, sd_publisher *p) {
 }
 
 /* A group of a strand that the chunk has not met yet. Returns its number. */
-static SD_NOINLINE uint32_t meet(sd_dispatcher *d, sd_publisher *p, uint32_t strand, uint32_t most) {
+static SD_NOINLINE uint32_t meet(sd_dispatcher *d, sd_publisher *p, uint32_t strand, uint32_t maximum) {
   uint32_t number = p->group_of[strand] = ++p->n_groups;
   p->groups[number].strand = strand;
-  open_group(d, &p->groups[number], most);
+  open_group(d, &p->groups[number], maximum);
   return number;
 }
 
 /* The strands of the last chunk, which are likely to be those of the next one. */
-static void open_repeat_groups(sd_dispatcher *d, sd_publisher *p, uint32_t most) {
+static void open_repeat_groups(sd_dispatcher *d, sd_publisher *p, uint32_t maximum) {
   for (uint32_t i = 0; i < p->n_repeat_groups; i++) {
     if (i + LOCKS_AHEAD < p->n_repeat_groups) prefetch_publisher_line(d, p->repeat_groups[i + LOCKS_AHEAD]);
-    meet(d, p, p->repeat_groups[i], most);
+    meet(d, p, p->repeat_groups[i], maximum);
   }
 }
 
@@ -221,7 +221,7 @@ static int add_groups(sd_dispatcher *d, uint32_t participant, sd_publisher *p, u
     uint32_t linked = g->n - g->missing;
     uint32_t bytes_left = (uint32_t)(g->end - g->to);
     s->fill = d->pool.records - (size == 64 ? bytes_left / 64 : bytes_left / size);
-    s->room = s->room - linked;
+    s->free_records = s->free_records - linked;
     if (p->positions && linked) d->last_number[g->strand] = p->number;
     sd_bump(&s->accepted, linked);
     add_and_unlock(d, participant, p, g->strand, linked, now);
@@ -282,16 +282,16 @@ static void enqueue_lossy(sd_dispatcher *d, uint32_t participant, sd_publisher *
 static int groups_repeat(const sd_dispatcher *d, uint32_t participant, const sd_publisher *p, int64_t n) {
   uint64_t groups = p->n_repeat_groups + (uint64_t)n;
   if (groups > d->arena->n_strands) groups = d->arena->n_strands;
-  return p->n_repeat_groups != 0 && groups <= p->most_groups && (!p->positions || sd_publishes_alone(d, participant));
+  return p->n_repeat_groups != 0 && groups <= p->max_groups && (!p->positions || sd_publishes_alone(d, participant));
 }
 
 /* Notes the chunk's strands, if they were few and had room. */
 static void keep_repeat_groups(sd_publisher *p) {
-  const uint32_t most = p->missed ? 0 : (uint32_t)p->chunk / SD_REPEAT_RECORDS;
+  const uint32_t maximum = p->missed ? 0 : (uint32_t)p->chunk / SD_REPEAT_RECORDS;
   uint32_t n_repeat_groups = 0;
-  for (uint32_t i = 1; i <= p->n_groups && n_repeat_groups < most; i++)
+  for (uint32_t i = 1; i <= p->n_groups && n_repeat_groups < maximum; i++)
     if (p->groups[i].n) p->repeat_groups[n_repeat_groups++] = p->groups[i].strand;
-  p->n_repeat_groups = n_repeat_groups < most ? n_repeat_groups : 0;
+  p->n_repeat_groups = n_repeat_groups < maximum ? n_repeat_groups : 0;
 }
 
 void sd_enqueue_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int64_t n) {

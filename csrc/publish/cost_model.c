@@ -8,10 +8,10 @@
 #if defined(SD_MODEL_SCHEDULER)
 enum {
   INLINE_MINIMUM = 1,
-  RUN_MOST = 5,
-  TRIAL_LEAST = 2,
-  TRIAL_MOST = 4,
-  LONG_LEAST = 4,
+  RUN_MAX = 5,
+  TRIAL_MIN = 2,
+  TRIAL_MAX = 4,
+  LONG_MINIMUM = 4,
   TRIAL_NS = 200,
   WARM_UP = 1,
   SAMPLE = 1,
@@ -23,10 +23,10 @@ enum {
 /* Every way, and every change of ways, within a few thousand records. */
 enum {
   INLINE_MINIMUM = 8,
-  RUN_MOST = 512,
-  TRIAL_LEAST = 8,
-  TRIAL_MOST = 64,
-  LONG_LEAST = 16,
+  RUN_MAX = 512,
+  TRIAL_MIN = 8,
+  TRIAL_MAX = 64,
+  LONG_MINIMUM = 16,
   TRIAL_NS = 3000000,
   WARM_UP = 16,
   SAMPLE = 32,
@@ -36,15 +36,15 @@ enum {
 };
 #else
 enum {
-  INLINE_MINIMUM = 64, /* records left in a call before inline execution is worth a thought */
-  RUN_MOST = 131072,   /* records for which strands stay owned, ... */
-  TRIAL_LEAST = 4096,  /* records of a run that ends a trial, ... */
-  TRIAL_NS = 3000000,  /* ... if this does not; */
-  TRIAL_MOST = 32768,  /* and of any run in one */
-  LONG_LEAST = 65536,  /* records in long calls, one after the other, before a trial */
-  WARM_UP = 8192,      /* records queued before their cost counts: lines that go back and forth find their places */
-  SAMPLE = 16384,      /* records a cost of queueing is taken from */
-  SAMPLES = 2,         /* and how many a trial of queueing takes */
+  INLINE_MINIMUM = 64,  /* records left in a call before inline execution is worth a thought */
+  RUN_MAX = 131072,     /* records for which strands stay owned, ... */
+  TRIAL_MIN = 4096,     /* records of a run that ends a trial, ... */
+  TRIAL_NS = 3000000,   /* ... if this does not; */
+  TRIAL_MAX = 32768,    /* and of any run in one */
+  LONG_MINIMUM = 65536, /* records in long calls, one after the other, before a trial */
+  WARM_UP = 8192,       /* records queued before their cost counts: lines that go back and forth find their places */
+  SAMPLE = 16384,       /* records a cost of queueing is taken from */
+  SAMPLES = 2,          /* and how many a trial of queueing takes */
   FIRST_INTERVAL = 1 << 15, /* records between two trials; sixteen times as many after each that changed nothing, ... */
   LAST_INTERVAL = 1 << 24   /* ... up to this */
 };
@@ -61,10 +61,10 @@ enum {
 
 /* The least of the last few costs: a page that comes in, or a neighbour on the machine, makes one dearer and none cheaper. */
 static double cost_of(const sd_cost *cost) {
-  double least = UNKNOWN;
+  double minimum = UNKNOWN;
   for (uint32_t i = 0; i < SD_COSTS && i < cost->n; i++)
-    if (cost->last[i] < least) least = cost->last[i];
-  return least;
+    if (cost->last[i] < minimum) minimum = cost->last[i];
+  return minimum;
 }
 
 static void learn(sd_cost *cost, uint64_t counts, int64_t n) {
@@ -81,8 +81,8 @@ static void decide(sd_publisher *p, int64_t n, int trial_over) {
     p->next_trial -= n;
   }
   /* On one core a worker's time is the publisher's too: handing records over saves nothing, and inline execution leaves nobody idle. */
-  const double most = p->one_core ? UNKNOWN : p->enqueue_cost.n >= SAMPLES ? CLEARLY * cost_of(&p->enqueue_cost) : 0;
-  int better = cost_of(&p->inline_cost) < most ? BY_INLINE : BY_ENQUEUE;
+  const double maximum = p->one_core ? UNKNOWN : p->enqueue_cost.n >= SAMPLES ? CLEARLY * cost_of(&p->enqueue_cost) : 0;
+  int better = cost_of(&p->inline_cost) < maximum ? BY_INLINE : BY_ENQUEUE;
   if (better != p->better) {
     p->better = better;
     p->next_trial = p->interval = FIRST_INTERVAL;
@@ -96,7 +96,7 @@ static void decide(sd_publisher *p, int64_t n, int trial_over) {
 }
 
 /* Short calls are a live feed's, for which a trial may be too slow; a longer one now and then is its catching up. */
-void sd_learn_length(sd_publisher *p, int64_t n) { p->in_a_row = n < TRIAL_LEAST ? 0 : p->in_a_row + n; }
+void sd_learn_length(sd_publisher *p, int64_t n) { p->in_a_row = n < TRIAL_MIN ? 0 : p->in_a_row + n; }
 
 static void forget_sample(sd_publisher *p) {
   p->spent = 0;
@@ -137,7 +137,7 @@ void sd_learn_inline(sd_publisher *p, uint64_t counts, int64_t n) {
   p->tried += counts;
   /* Not to be had, by a pause perhaps; or far too dear. */
   int hopeless = n == 0 || (p->enqueue_cost.n && (double)counts > HOPELESS * cost_of(&p->enqueue_cost) * (double)n);
-  int over = hopeless || p->tried > sd_clock_counts(TRIAL_NS) || (p->runs > 1 && n >= TRIAL_LEAST);
+  int over = hopeless || p->tried > sd_clock_counts(TRIAL_NS) || (p->runs > 1 && n >= TRIAL_MIN);
   if (n == 0) p->inline_cost.n = 0;
   /* The first run of several fetches lines that workers had, and a day's first ones bring pages in. */
   else if (!p->on_trial || over) learn(&p->inline_cost, counts, n);
@@ -152,8 +152,8 @@ int64_t sd_records_inline(sd_dispatcher *d, sd_publisher *p) {
     p->on_trial = 1;
   }
   if (p->on_trial == (p->better == BY_INLINE)) return 0;
-  if (p->on_trial && p->in_a_row < LONG_LEAST && !p->one_core) return 0;
+  if (p->on_trial && p->in_a_row < LONG_MINIMUM && !p->one_core) return 0;
   /* The first trial of all brings rows into the caches: a short run would tell of little else. */
-  int64_t most = !p->on_trial || (!p->runs && !p->enqueue_cost.n) ? RUN_MOST : p->runs ? TRIAL_MOST : WARM_UP;
-  return left < most ? left : most;
+  int64_t maximum = !p->on_trial || (!p->runs && !p->enqueue_cost.n) ? RUN_MAX : p->runs ? TRIAL_MAX : WARM_UP;
+  return left < maximum ? left : maximum;
 }

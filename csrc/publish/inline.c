@@ -18,8 +18,8 @@ enum {
   SLICE = 2,
   SHORT_SLICE = 1,
   DEAR_NS = 5,
-  PIECE_LEAST = 2,
-  PIECE_MOST = 4,
+  PIECE_MIN = 2,
+  PIECE_MAX = 4,
   PIECE_NS = 300,
   RUN_NS = 1000,
   SETTLE_NS = 20,
@@ -30,8 +30,8 @@ enum {
   SLICE = 4,
   SHORT_SLICE = 2,
   DEAR_NS = 50,
-  PIECE_LEAST = 4,
-  PIECE_MOST = 64,
+  PIECE_MIN = 4,
+  PIECE_MAX = 64,
   PIECE_NS = 20000,
   RUN_NS = 1000000,
   SETTLE_NS = 50000,
@@ -42,8 +42,8 @@ enum {
       SD_SLICE, /* records handled inline and handled at one go: many, so that a handler may ask for memory ahead, ... */
   SHORT_SLICE = 32, /* ... but few of cheap ones, so that counting waits for memory while the slice before is handled */
   DEAR_NS = 50,     /* what makes the difference */
-  PIECE_LEAST = 64, /* records handled between two looks at the clock, ... */
-  PIECE_MOST = 1024,
+  PIECE_MIN = 64,   /* records handled between two looks at the clock, ... */
+  PIECE_MAX = 1024,
   PIECE_NS = 20000,   /* ... more of them as long as it takes less than this */
   RUN_NS = 1000000,   /* ... and time */
   SETTLE_NS = 500000, /* a wait for strands to become idle */
@@ -55,9 +55,9 @@ enum { RECORDS_AHEAD = 32, STRANDS_AHEAD = 8, OWNED_AHEAD = 16 };
 
 /* Waits, and helps, until strands that workers still have are idle again. */
 static void settle(sd_dispatcher *d, uint32_t participant, const sd_publisher *p) {
-  uint64_t start = sd_now(), most = sd_clock_counts(SETTLE_NS);
+  uint64_t start = sd_now(), maximum = sd_clock_counts(SETTLE_NS);
   while (sd_help(d, participant) || sd_in_flight(d) || sd_tasks_live(&d->tasks)) {
-    if (sd_now() - start > most) break;
+    if (sd_now() - start > maximum) break;
     if (p->one_core) sd_yield();
     sd_pause();
   }
@@ -131,7 +131,7 @@ static inline int64_t own_slice(sd_dispatcher *d, uint32_t participant, sd_publi
                                 int64_t n) {
   const uint32_t known = p->n_groups;
   const size_t size = d->pool.record_size;
-  if (p->most_groups < d->arena->n_strands && p->most_groups - known < (uint64_t)n) return 0;
+  if (p->max_groups < d->arena->n_strands && p->max_groups - known < (uint64_t)n) return 0;
   p->slice = p->own ? records : p->copy;
   /* A bad key: what comes before it is handled, the next turn meets it at the front. */
   const int64_t left = d->cache_cold ? p->n - (records - p->records) / (int64_t)size : 0;
@@ -182,8 +182,8 @@ static int64_t run_piece(sd_dispatcher *d, uint32_t participant, sd_publisher *p
   while (at < n) {
     const unsigned char *from = records + (size_t)at * size;
     /* With positions a slice takes the lock of the numbers. */
-    const int64_t most = p->cheap && !p->positions ? SHORT_SLICE : SLICE;
-    int64_t slice = own_slice(d, participant, p, from, n - at < most ? n - at : most);
+    const int64_t maximum = p->cheap && !p->positions ? SHORT_SLICE : SLICE;
+    int64_t slice = own_slice(d, participant, p, from, n - at < maximum ? n - at : maximum);
     if (slice == 0) break;
     if (p->positions) {
       sd_number_records(d, p, p->slice, (uint32_t)slice);
@@ -235,7 +235,7 @@ static void end_run(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int
   sd_forget_groups(p);
 }
 
-int64_t sd_publish_inline(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int64_t most) {
+int64_t sd_publish_inline(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int64_t maximum) {
   const uint64_t piece_counts = sd_clock_counts(PIECE_NS), run_counts = sd_clock_counts(RUN_NS);
   const uint64_t dear_counts = sd_clock_counts(DEAR_NS);
   /* All strands have the same handler where strands are handled inline. */
@@ -243,11 +243,11 @@ int64_t sd_publish_inline(sd_dispatcher *d, uint32_t participant, sd_publisher *
   sd_context ctx;
   sd_context_of(d, participant, handler, &ctx);
   uint64_t start = sd_now(), now = start;
-  int64_t at = 0, piece = PIECE_LEAST;
+  int64_t at = 0, piece = PIECE_MIN;
   int settled = 0, failed = 0, stopped = 0;
-  while (at < most && !failed && !stopped && now - start < run_counts && !sd_dispatcher_stopping(d)) {
+  while (at < maximum && !failed && !stopped && now - start < run_counts && !sd_dispatcher_stopping(d)) {
     const unsigned char *records = p->records + (size_t)(p->at + at) * d->pool.record_size;
-    int64_t asked = piece < most - at ? piece : most - at;
+    int64_t asked = piece < maximum - at ? piece : maximum - at;
     ctx.until = now + run_counts;
     int64_t n = run_piece(d, participant, p, handler, &ctx, records, asked, &failed, &stopped);
     uint64_t before = now;
@@ -263,8 +263,8 @@ int64_t sd_publish_inline(sd_dispatcher *d, uint32_t participant, sd_publisher *
       settle(d, participant, p);
       start = now = sd_now();
     } else if (now - before > piece_counts) {
-      piece = piece > 2 * PIECE_LEAST ? piece / 2 : PIECE_LEAST;
-    } else if (piece < PIECE_MOST) {
+      piece = piece > 2 * PIECE_MIN ? piece / 2 : PIECE_MIN;
+    } else if (piece < PIECE_MAX) {
       piece *= 2;
     }
   }

@@ -16,17 +16,17 @@ static inline void list_ready(sd_dispatcher *d, uint32_t participant, sd_publish
   if (chain->n == SPLICE) sd_list_chain(d, participant, list, chain);
 }
 
-/* How many of n records a strand that keeps what it has lets in; the rest waits, is dropped or refused. `room` spares most
+/* How many of n records a strand that keeps what it has lets in; the rest waits, is dropped or refused. `free_records` spares most
  * looks at pending, whose line is a worker's: it can only be too small, because pending grows by publishers alone. */
-static inline uint32_t room_for(const sd_dispatcher *d, sd_strand *s, uint32_t n) {
-  if (SD_UNLIKELY(s->room < n)) {
+static inline uint32_t free_for(const sd_dispatcher *d, sd_strand *s, uint32_t n) {
+  if (SD_UNLIKELY(s->free_records < n)) {
     /* P7: relaxed; only the bound hangs on it, and pending can only shrink while we hold the lock. */
-    int64_t pending = sd_load(&s->pending, relaxed, P7), room = (int64_t)s->capacity - pending;
+    int64_t pending = sd_load(&s->pending, relaxed, P7), free_records = (int64_t)s->capacity - pending;
     /* Tasks take no place. */
-    if (SD_UNLIKELY(sd_strand_tasks(s))) room += sd_task_count(&d->tasks, s);
-    s->room = room <= 0 ? 0 : (uint32_t)room;
+    if (SD_UNLIKELY(sd_strand_tasks(s))) free_records += sd_task_count(&d->tasks, s);
+    s->free_records = free_records <= 0 ? 0 : (uint32_t)free_records;
   }
-  return s->room < n ? s->room : n;
+  return s->free_records < n ? s->free_records : n;
 }
 
 /* Adds what was linked, gives the lock back, and lists the strand if that made it ready. */

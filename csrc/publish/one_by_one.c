@@ -16,10 +16,10 @@ static void drop(sd_dispatcher *d, uint32_t participant, sd_strand *s, int why, 
 }
 
 int sd_conflation_create(sd_conflation *c, const sd_dispatcher *d) {
-  const size_t most = (size_t)d->config.capacity + d->config.batch_records;
-  c->records = malloc(most * d->pool.record_size);
-  c->positions = malloc(most * sizeof *c->positions);
-  c->origin = malloc(most * sizeof *c->origin);
+  const size_t maximum = (size_t)d->config.capacity + d->config.batch_records;
+  c->records = malloc(maximum * d->pool.record_size);
+  c->positions = malloc(maximum * sizeof *c->positions);
+  c->origin = malloc(maximum * sizeof *c->origin);
   c->seen = calloc(d->arena->n_symbols, sizeof *c->seen);
   return c->records && c->positions && c->origin && c->seen;
 }
@@ -87,17 +87,17 @@ static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_segment_cache *cache
 static inline uint32_t link_records(sd_dispatcher *d, uint32_t participant, sd_strand *s, const sd_batch *batch,
                                     const uint16_t *pick, uint32_t n, uint32_t *linked) {
   sd_segment_cache *cache = &d->participants[participant].cache;
-  uint32_t room = room_for(d, s, n), in = sd_strand_link_batch(s, &d->pool, cache, batch, pick, room);
-  if (SD_UNLIKELY(in < room)) {
+  uint32_t free_records = free_for(d, s, n), in = sd_strand_link_batch(s, &d->pool, cache, batch, pick, free_records);
+  if (SD_UNLIKELY(in < free_records)) {
     sd_strand_reclaim(s, &d->pool, cache);
-    in += sd_strand_link_batch(s, &d->pool, cache, batch, pick + in, room - in);
+    in += sd_strand_link_batch(s, &d->pool, cache, batch, pick + in, free_records - in);
   }
-  s->room = s->room - in;
+  s->free_records = s->free_records - in;
   *linked = in;
   if (SD_LIKELY(in == n)) return n;
   /* P4: relaxed; a quarantine that is seen late only makes this publisher wait a little. */
   int quarantined = (sd_load(&s->control, relaxed, P4) & SD_QUARANTINED) != 0;
-  if (!quarantined && !(s->on_full == SD_DROP_NEWEST && in == room)) return in;
+  if (!quarantined && !(s->on_full == SD_DROP_NEWEST && in == free_records)) return in;
   drop(d, participant, s, quarantined ? SD_DROPPED_QUARANTINED : SD_DROPPED_NEWEST, n - in);
   return n;
 }

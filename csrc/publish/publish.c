@@ -51,16 +51,16 @@ int sd_publishers_create(sd_dispatcher *d) {
     p->nested = i < d->n_participants;
     p->one_core = d->config.one_core;
     /* An inline run goes over more records than a chunk has. */
-    p->most_groups = p->nested || strands < batch ? batch : strands;
-    if (p->most_groups > SD_MOST_GROUPS) p->most_groups = SD_MOST_GROUPS;
+    p->max_groups = p->nested || strands < batch ? batch : strands;
+    if (p->max_groups > SD_MAX_GROUPS) p->max_groups = SD_MAX_GROUPS;
     p->group_of = calloc(strands, sizeof *p->group_of);
     /* These are written before they are read, so most of their pages are never made. */
     p->in_group = malloc(batch * sizeof *p->in_group);
     p->keys = malloc(batch * sizeof *p->keys);
     p->repeat_groups = malloc((batch / SD_REPEAT_RECORDS + 1) * sizeof *p->repeat_groups);
     p->order = malloc(batch * sizeof *p->order);
-    p->waiting = malloc(p->most_groups * sizeof *p->waiting);
-    p->groups = calloc((size_t)p->most_groups + 1, sizeof *p->groups);
+    p->waiting = malloc(p->max_groups * sizeof *p->waiting);
+    p->groups = calloc((size_t)p->max_groups + 1, sizeof *p->groups);
     if (d->config.sizes.has_positions) {
       p->positions = calloc(batch < SD_SLICE ? SD_SLICE : batch, sizeof *p->positions);
       if (!p->positions) return SD_E_NO_MEMORY;
@@ -144,7 +144,7 @@ static void help_while_ahead(sd_dispatcher *d, uint32_t participant, sd_publishe
   if (!d->all_native || !d->config.publisher_drains || p->nested || p->since_look < d->config.batch_records) return;
   p->since_look = 0;
   if (sd_in_flight(d) <= d->config.ahead_records) return;
-  uint64_t start = sd_now(), since = start, least = UINT64_MAX, handled = 0;
+  uint64_t start = sd_now(), since = start, minimum = UINT64_MAX, handled = 0;
   for (int turn = 1; !sd_dispatcher_stopping(d); turn++) {
     int helped = sd_help(d, participant);
     if (helped && turn % 4 != 0) continue;
@@ -156,8 +156,8 @@ static void help_while_ahead(sd_dispatcher *d, uint32_t participant, sd_publishe
       handled = now_handled;
       continue;
     }
-    if (left < least) {
-      least = left;
+    if (left < minimum) {
+      minimum = left;
       since = sd_now();
     } else if (sd_now() - since > sd_clock_counts(anyone_at_work(d) ? LONG_PATIENCE_NS : PATIENCE_NS)) {
       break;
@@ -168,7 +168,7 @@ static void help_while_ahead(sd_dispatcher *d, uint32_t participant, sd_publishe
 }
 
 /* Waits for room: helps to drain, or naps. SD_AGAIN: the slice is over. */
-static int wait_for_room(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64_t slice_ns) {
+static int wait_for_space(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64_t slice_ns) {
   uint64_t start = sd_now(), slice = sd_clock_counts(slice_ns);
   int code = SD_OK;
   for (uint32_t turn = 0; p->n_waiting; turn++) {
@@ -194,9 +194,9 @@ static int wait_for_room(sd_dispatcher *d, uint32_t participant, sd_publisher *p
 static int enqueue_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   uint64_t start = sd_now();
   help_while_ahead(d, participant, p);
-  int64_t left = p->n - p->at, most = d->config.batch_records;
-  if (most > p->most_groups) most = p->most_groups;
-  sd_enqueue_chunk(d, participant, p, left < most ? left : most);
+  int64_t left = p->n - p->at, maximum = d->config.batch_records;
+  if (maximum > p->max_groups) maximum = p->max_groups;
+  sd_enqueue_chunk(d, participant, p, left < maximum ? left : maximum);
   /* What comes before a bad key goes in; the next turn meets it at the front. */
   if (SD_UNLIKELY(p->chunk == 0)) return SD_E_KEY;
   p->since_look += (uint64_t)p->chunk;
@@ -208,7 +208,7 @@ static int finish_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p,
   if (SD_UNLIKELY(p->n_waiting)) {
     if (d->config.on_full == SD_RAISE) return SD_E_FULL;
     if (p->nested) return SD_E_WOULD_DEADLOCK;
-    int code = wait_for_room(d, participant, p, slice_ns);
+    int code = wait_for_space(d, participant, p, slice_ns);
     if (code) return code;
   }
   if (p->positions) progress(d, participant, p, (uint64_t)p->chunk);
@@ -286,7 +286,7 @@ static int go_on(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64
         code = wait_for_merger(d, participant, p, slice_ns);
         if (code) break;
       }
-      int64_t most = sd_records_inline(d, p), handled = most ? sd_publish_inline(d, participant, p, most) : 0;
+      int64_t maximum = sd_records_inline(d, p), handled = maximum ? sd_publish_inline(d, participant, p, maximum) : 0;
       p->at += handled;
       if (handled && p->positions) progress(d, participant, p, p->numbered);
       if (handled) continue;
@@ -347,14 +347,14 @@ int sd_publish_more(sd_dispatcher *d, uint32_t participant, uint64_t slice_ns) {
   return go_on(d, participant, publisher_of(d, participant, 0), slice_ns);
 }
 
-int64_t sd_publish_rejected(sd_dispatcher *d, uint32_t participant, int nested, int64_t *positions, int64_t room) {
+int64_t sd_publish_rejected(sd_dispatcher *d, uint32_t participant, int nested, int64_t *positions, int64_t capacity) {
   sd_publisher *p = publisher_of(d, participant, nested);
   int64_t n = 0;
   for (uint32_t i = 0; i < p->n_waiting; i++)
     for (uint32_t j = p->waiting[i].from; j < p->waiting[i].to; j++, n++)
-      if (positions && n < room) positions[n] = p->at + p->order[j];
+      if (positions && n < capacity) positions[n] = p->at + p->order[j];
   for (int64_t i = p->at + p->chunk; i < p->n; i++, n++)
-    if (positions && n < room) positions[n] = i;
+    if (positions && n < capacity) positions[n] = i;
   return n;
 }
 

@@ -19,8 +19,8 @@ int sd_publish(sd_dispatcher *d, uint32_t participant, const void *records, int6
 /* The same of records that no other thread can change meanwhile: those that are handled at once are not copied first. */
 int sd_publish_own(sd_dispatcher *d, uint32_t participant, const void *records, int64_t n, uint64_t slice_ns);
 int sd_publish_more(sd_dispatcher *d, uint32_t participant, uint64_t slice_ns);
-/* How many records were not accepted; fills `positions` (may be NULL) with up to `room` of them, in order. */
-int64_t sd_publish_rejected(sd_dispatcher *d, uint32_t participant, int nested, int64_t *positions, int64_t room);
+/* How many records were not accepted; fills `positions` (may be NULL) with up to `capacity` of them, in order. */
+int64_t sd_publish_rejected(sd_dispatcher *d, uint32_t participant, int nested, int64_t *positions, int64_t capacity);
 /* From inside a handler that participant `participant` runs, worker's or publisher's: never waits, never runs handlers, and has what it
  * needs set aside for it, so that publishers that wait for room cannot keep a handler from going on. */
 int sd_publish_nested(sd_dispatcher *d, uint32_t participant, const void *records, int64_t n);

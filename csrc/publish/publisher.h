@@ -16,7 +16,7 @@ enum {
 };
 #endif
 enum {
-  SD_MOST_GROUPS = UINT16_MAX,
+  SD_MAX_GROUPS = UINT16_MAX,
   SD_SLICE = 128 /* most records handled inline at one go */
 };
 
@@ -73,7 +73,7 @@ struct sd_publisher {
   sd_position *positions; /* the chunk's, or a slice's; NULL where records carry none */
   sd_conflation conflation;
   group *groups; /* 1 .. n_groups */
-  uint32_t n_groups, most_groups;
+  uint32_t n_groups, max_groups;
   uint32_t *repeat_groups;  /* the strands of the last chunk, ... */
   uint32_t n_repeat_groups; /* if they were few */
   int missed;               /* a record of the chunk found no place at first */

@@ -68,11 +68,11 @@ typedef struct sd_strand {
 
   /* the publisher's, under publish_lock */
   SD_ALIGNED(SD_LINE) sd_a32 publish_lock;
-  SD_PLAIN(uint32_t) tail;   /* last segment, SD_NONE before the first record */
-  SD_PLAIN(uint32_t) fill;   /* records in it */
-  SD_PLAIN(uint32_t) queued; /* lossy strands: records waiting, without those a worker has copied out */
-  uint32_t capacity;         /* the bound, in records */
-  SD_PLAIN(uint32_t) room;   /* records that may be linked before pending has to be looked at again */
+  SD_PLAIN(uint32_t) tail;         /* last segment, SD_NONE before the first record */
+  SD_PLAIN(uint32_t) fill;         /* records in it */
+  SD_PLAIN(uint32_t) queued;       /* lossy strands: records waiting, without those a worker has copied out */
+  uint32_t capacity;               /* the bound, in records */
+  SD_PLAIN(uint32_t) free_records; /* records that may be linked before pending has to be looked at again */
   sd_a64 accepted;
   sd_a64 dropped[SD_PUBLISH_REASONS];
 } sd_strand;

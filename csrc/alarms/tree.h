@@ -84,7 +84,7 @@ static inline uint64_t sd_alarm_at(const sd_alarm_tree *t, uint32_t leaf) {
 
 /* The leaf with the earliest alarm. */
 uint32_t sd_alarm_first(const sd_alarm_tree *t);
-/* Up to `most` of the leaves whose alarms are at or before `time`; returns how many. */
-uint32_t sd_alarm_due(const sd_alarm_tree *t, uint64_t time, uint32_t *leaf, uint32_t most);
+/* Up to `maximum` of the leaves whose alarms are at or before `time`; returns how many. */
+uint32_t sd_alarm_due(const sd_alarm_tree *t, uint64_t time, uint32_t *leaf, uint32_t maximum);
 
 #endif

@@ -5,8 +5,8 @@ static void list_strands(const sd_ready *ready, uint32_t list, const uint32_t *s
   sd_list_push(&ready->lists[list], sd_ring(ready, list), strands, n);
 }
 
-static uint32_t pick(const sd_ready *ready, uint32_t list, uint32_t *strands, uint32_t most, uint32_t share) {
-  return sd_list_pop(&ready->lists[list], sd_ring(ready, list), strands, most, share);
+static uint32_t pick(const sd_ready *ready, uint32_t list, uint32_t *strands, uint32_t maximum, uint32_t share) {
+  return sd_list_pop(&ready->lists[list], sd_ring(ready, list), strands, maximum, share);
 }
 
 const sd_policy sd_policy_fifo = {"fifo", list_strands, pick};

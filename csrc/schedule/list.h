@@ -43,13 +43,13 @@ static inline uint32_t sd_list_look(sd_list *list) {
   return length;
 }
 
-/* Takes up to `most`, and of a list of n at most `share` parts in four (at least one). */
-static inline uint32_t sd_list_pop(sd_list *list, sd_a32 *ring, uint32_t *strands, uint32_t most, uint32_t share) {
+/* Takes up to `maximum`, and of a list of n at most `share` parts in four (at least one). */
+static inline uint32_t sd_list_pop(sd_list *list, sd_a32 *ring, uint32_t *strands, uint32_t maximum, uint32_t share) {
   if (sd_list_length(list) == 0) return 0;
   sd_lock(&list->lock);
   uint32_t head = sd_load(&list->head, relaxed, R1), n = sd_load(&list->tail, relaxed, R1) - head;
   uint32_t take = (uint32_t)(((uint64_t)n * share + 3) / 4);
-  if (take > most) take = most;
+  if (take > maximum) take = maximum;
   for (uint32_t i = 0; i < take; i++) strands[i] = sd_load(&ring[(head + i) & list->mask], relaxed, R1);
   sd_store(&list->head, head + take, relaxed, R1);
   sd_unlock(&list->lock);

@@ -23,8 +23,8 @@ typedef struct sd_policy {
   const char *name;
   /* Lists n strands, whose tokens the caller holds, with participant `list`. */
   void (*ready)(const sd_ready *ready, uint32_t list, const uint32_t *strands, uint32_t n);
-  /* Takes up to `most` strands (and at most `share` quarters of what is there) listed with participant `list`; returns how many. */
-  uint32_t (*pick)(const sd_ready *ready, uint32_t list, uint32_t *strands, uint32_t most, uint32_t share);
+  /* Takes up to `maximum` strands (and at most `share` quarters of what is there) listed with participant `list`; returns how many. */
+  uint32_t (*pick)(const sd_ready *ready, uint32_t list, uint32_t *strands, uint32_t maximum, uint32_t share);
 } sd_policy;
 
 extern const sd_policy sd_policy_fifo;

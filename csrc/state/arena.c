@@ -86,7 +86,7 @@ static void start(const sd_space *space, sd_arena *a) {
     lists[i].ring = a->rings + (uint64_t)i * places * sizeof(uint32_t);
     sd_init(&lists[i].head, (uint32_t)z->counters_start);
     sd_init(&lists[i].tail, (uint32_t)z->counters_start);
-    participant[i].most_a_call = a->segment_records;
+    participant[i].max_per_call = a->segment_records;
     participant[i].py_batch_maximum = a->segment_records;
     sd_init(&participant[i].publishing, UINT64_MAX);
     sd_init(&participant[i].counters.accepted, z->counters_start);

@@ -35,7 +35,7 @@ typedef struct sd_failure {
 /* What one worker or publisher writes: its lines are nobody else's to write. */
 typedef struct sd_participant {
   SD_ALIGNED(2 * SD_LINE) sd_segment_cache cache;
-  uint32_t most_a_call;      /* records a handler is given at once: fewer where it turns out slow */
+  uint32_t max_per_call;     /* records a handler is given at once: fewer where it turns out slow */
   uint32_t py_batch_maximum; /* records that a Python handler with timers is given: fewer where it stops before them */
   uint32_t own_turns;        /* workers: strands off the own list since it last looked at the others', ... */
   uint64_t looked;           /* ... and when that was, in clock counts */

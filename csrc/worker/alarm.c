@@ -69,17 +69,17 @@ void sd_overdue_done(sd_dispatcher *d, uint32_t strand) {
 }
 
 uint64_t sd_earliest_alarm(sd_dispatcher *d) {
-  uint64_t least = SD_NEVER;
-  if (!sd_timed(d)) return least;
+  uint64_t earliest = SD_NEVER;
+  if (!sd_timed(d)) return earliest;
   for (uint32_t strand = 0; strand < d->arena->n_strands; strand++) {
     /* K4: acquire; see sd_alarm_set(). */
     uint64_t alarm = sd_load(&sd_alarm_tree_of(&d->alarms, strand).node[1], acquire, K4);
-    if (alarm >= least) continue;
+    if (alarm >= earliest) continue;
     /* A1: acquire; pairs with S4: what the strand emitted before it was quarantined is there. */
     if (sd_load(&d->strands[strand].control, acquire, A1) & SD_QUARANTINED) continue;
-    least = alarm;
+    earliest = alarm;
   }
-  return least;
+  return earliest;
 }
 
 /* ---- making and unmaking */

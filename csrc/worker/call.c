@@ -9,7 +9,7 @@
 #include "worker/alarm.h"
 
 /* Timers whose rows are fetched together, and how much of each. */
-enum { AT_A_GO = 8, MOST_LINES = 6 };
+enum { AT_A_GO = 8, MAX_LINES = 6 };
 
 void sd_context_of(sd_dispatcher *d, uint32_t participant, const sd_handler *handler, sd_context *ctx) {
   ctx->params = handler->params;
@@ -75,7 +75,7 @@ int sd_timers_fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx,
     /* In which order is of no account, as each has its own symbol's row. */
     for (uint32_t i = 0; i < n; i++) {
       const unsigned char *row = d->rows + t->symbol[leaf[i] - t->n] * stride;
-      for (uint64_t line = 0; line < stride && line < MOST_LINES * SD_LINE; line += SD_LINE)
+      for (uint64_t line = 0; line < stride && line < MAX_LINES * SD_LINE; line += SD_LINE)
         sd_prefetch_write(row + line);
     }
     for (uint32_t i = 0; i < n; i++)
@@ -121,23 +121,23 @@ static int64_t run_timed(sd_dispatcher *d, const sd_handler *handler, uint32_t s
       if (sd_timers_fire(d, handler, ctx, d->map[sd_key_of(d, from)], positions[at].time)) return at;
     }
     /* What a record asks for may come before the next one: only who returns then may be given more than one. */
-    int64_t most = handler->yields ? run_until_due(d, strand, from, positions + at, n - at) : 1;
+    int64_t maximum = handler->yields ? run_until_due(d, strand, from, positions + at, n - at) : 1;
     ctx->positions = positions + at;
     ctx->keys = from + d->arena->key_offset;
     ctx->call_start = positions[at].time;
-    ctx->call_end = positions[at + most - 1].time;
+    ctx->call_end = positions[at + maximum - 1].time;
     ctx->yield = 0;
-    int64_t done = handler->fn(d->rows, (const sd_tick *)from, most, ctx);
-    if (SD_UNLIKELY(ctx->yield) && done > 0 && done <= most && !ctx->error_code) {
+    int64_t done = handler->fn(d->rows, (const sd_tick *)from, maximum, ctx);
+    if (SD_UNLIKELY(ctx->yield) && done > 0 && done <= maximum && !ctx->error_code) {
       /* The record that asked is the last one handled. */
       uint64_t time = sd_alarm_until(positions[at + done - 1].time);
       const sd_alarm_place place = d->alarms.place[ctx->wake_key];
       const sd_alarm_tree t = sd_alarm_tree_of(&d->alarms, place.strand);
       if (sd_alarm_at(&t, place.leaf) <= time) sd_arm(d, ctx->wake_key, time + 1);
-    } else if (SD_UNLIKELY(done != most)) {
-      if (done >= 0 && done < most) return at + done;
+    } else if (SD_UNLIKELY(done != maximum)) {
+      if (done >= 0 && done < maximum) return at + done;
       snprintf(ctx->message, sizeof ctx->message, "the handler returned %lld for %lld records", (long long)done,
-               (long long)most);
+               (long long)maximum);
       return at;
     }
     at += done;

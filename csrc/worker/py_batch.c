@@ -15,9 +15,9 @@
 /* Of `given` records a Python handler with timers had n before one. The others are copied together once more next time,
  * so it is given about as many as it can use. */
 static void learn_batch(sd_dispatcher *d, uint32_t participant, int64_t given, int64_t n) {
-  uint32_t *most = &d->participants[participant].py_batch_maximum;
-  if (n < given) *most = n > (int64_t)d->pool.records / 2 ? (uint32_t)(2 * n) : d->pool.records;
-  else if (n >= *most && *most < d->config.budget_records) *most = 2 * *most;
+  uint32_t *maximum = &d->participants[participant].py_batch_maximum;
+  if (n < given) *maximum = n > (int64_t)d->pool.records / 2 ? (uint32_t)(2 * n) : d->pool.records;
+  else if (n >= *maximum && *maximum < d->config.budget_records) *maximum = 2 * *maximum;
 }
 
 /* Python gets a budget in a row: where it lies, or copied together. */

@@ -18,13 +18,13 @@ int sd_py_emit(sd_dispatcher *d, uint32_t participant, const sd_py_batch *batch,
   const unsigned char *record = records;
   for (int64_t i = 0; i < n; i++, record += bytes) {
     if (at[i] < 0 || at[i] >= batch->n) return SD_E_ARGUMENT;
-    unsigned char *room = sd_emit_reserve(&ctx, output, at[i]);
-    if (SD_UNLIKELY(!room)) {
+    unsigned char *to = sd_emit_reserve(&ctx, output, at[i]);
+    if (SD_UNLIKELY(!to)) {
       memcpy(message, ctx.message, sizeof ctx.message);
       return SD_E_NO_MEMORY;
     }
-    ((sd_emitted *)room - 1)->link = SD_BY_PYTHON;
-    memcpy(room, record, bytes);
+    ((sd_emitted *)to - 1)->link = SD_BY_PYTHON;
+    memcpy(to, record, bytes);
   }
   return SD_OK;
 }

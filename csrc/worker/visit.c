@@ -152,7 +152,7 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64
   int failed = 0;
   uint64_t end;
   /* Time is looked at between calls, so calls have to be shorter where handlers are slow. */
-  uint32_t *most = &d->participants[participant].most_a_call;
+  uint32_t *maximum = &d->participants[participant].max_per_call;
   if (n > d->config.budget_records) n = d->config.budget_records;
   sd_context ctx;
   sd_context_of(d, participant, handler, &ctx);
@@ -164,7 +164,7 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64
   while (done < n) {
     unsigned char *records;
     uint32_t run = sd_strand_front(s, &d->pool, cache, (uint32_t)(n - done), &records);
-    if (SD_UNLIKELY(run > *most)) run = *most;
+    if (SD_UNLIKELY(run > *maximum)) run = *maximum;
     uint32_t head = sd_load(&s->head, relaxed, Q1), next = sd_load(&sd_segment_at(&d->pool, head)->next, relaxed, Q3);
     if (next != SD_NONE) prefetch_segment(d, next, n - done - run);
     const sd_position *positions = sd_segment_position(&d->pool, head, sd_load(&s->at, relaxed, Q2));
@@ -177,14 +177,14 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64
     sd_store(&s->at, at, relaxed, Q2);
     done += ran;
     if (failed || ctx.stopped) break;
-    if (done < n && (at == records_per_segment || run == *most)) {
+    if (done < n && (at == records_per_segment || run == *maximum)) {
       end = sd_now();
       if (end - start > d->budget_counts) break;
     }
   }
   end = sd_now();
-  if (SD_UNLIKELY(end - start > d->budget_counts)) *most = *most > 1 ? *most / 2 : 1;
-  else if (SD_UNLIKELY(*most < records_per_segment)) *most = 2 * *most;
+  if (SD_UNLIKELY(end - start > d->budget_counts)) *maximum = *maximum > 1 ? *maximum / 2 : 1;
+  else if (SD_UNLIKELY(*maximum < records_per_segment)) *maximum = 2 * *maximum;
   account(d, participant, s, done, failed, start, end);
   finish(d, participant, index, done + failed, pending, start);
   return end;

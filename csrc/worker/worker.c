@@ -12,7 +12,7 @@
 
 #if defined(SD_MODEL_SCHEDULER)
 enum {
-  STEAL_MOST = 32,
+  STEAL_MAX = 32,
   STEAL_LENGTH = 2,
   STEAL_TURNS = 2,
   BACKOFF_TURNS = 3,
@@ -25,7 +25,7 @@ enum {
 };
 #else
 enum {
-  STEAL_MOST = 32,
+  STEAL_MAX = 32,
   STEAL_LENGTH = 8,
   STEAL_TURNS = 4,
   BACKOFF_TURNS = 4064,
@@ -95,11 +95,11 @@ static int worth_stealing(sd_dispatcher *d, uint32_t victim, sd_watch *w, int bu
  * is `busy`, with strands on its own list, takes only from lists that nobody takes from: a publisher that helped may never come
  * back to its list, and another worker may be in a visit without end. */
 static uint32_t next_stolen(sd_dispatcher *d, uint32_t participant, sd_watch *watches, int busy, uint64_t now) {
-  uint32_t got[STEAL_MOST];
+  uint32_t got[STEAL_MAX];
   for (uint32_t i = 1; i < d->n_participants; i++) {
     uint32_t victim = participant + i < d->n_participants ? participant + i : participant + i - d->n_participants;
     if (!worth_stealing(d, victim, &watches[victim], busy, now)) continue;
-    uint32_t n = d->policy->pick(&d->ready, victim, got, STEAL_MOST, 2);
+    uint32_t n = d->policy->pick(&d->ready, victim, got, STEAL_MAX, 2);
     if (!n) continue;
     watches[victim].turns = 0;
     sd_bump(&d->participants[participant].counters.stolen, n);

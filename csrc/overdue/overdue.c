@@ -18,7 +18,7 @@ static int enqueue_overdue(sd_dispatcher *d, uint32_t strand, uint64_t time, uin
 
 /* `leaves`: strands with records are left to the merger's next look. From any thread, and several at a time. */
 static uint32_t sweep(sd_dispatcher *d, int leaves) {
-  uint64_t time, least = UINT64_MAX;
+  uint64_t time, earliest = UINT64_MAX;
   uint32_t due = 0, later = 0;
   sd_lowest_unpublished(d, &time);
   /* K5: acq_rel; see worker/alarm.h. */
@@ -42,9 +42,9 @@ static uint32_t sweep(sd_dispatcher *d, int leaves) {
       /* Those behind it are looked at when it has fired, which changes the root. */
       if (alarm <= until) continue;
     }
-    if (alarm < least) least = alarm;
+    if (alarm < earliest) earliest = alarm;
   }
-  if (least != UINT64_MAX) sd_lower_next_alarm(d, least);
+  if (earliest != UINT64_MAX) sd_lower_next_alarm(d, earliest);
   /* K8: release; a sweep that takes it back has not looked at the strands yet. */
   if (later) sd_store(&d->arena->overdue_later, 1u, release, K8);
   return due;

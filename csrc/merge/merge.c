@@ -52,7 +52,7 @@ static uint32_t take_chain(sd_outputs *o, sd_output *output, uint32_t ref, hand_
   return 0;
 }
 
-enum { NO_ROOM = 1, NOT_YET = 2 };
+enum { NO_SPACE = 1, NOT_YET = 2 };
 
 /* The time from which on something comes before a tick's record: a timer's, or nothing as long as it is armed. */
 static uint64_t stop_at(const sd_outputs *o, const sd_output *output) {
@@ -62,7 +62,7 @@ static uint64_t stop_at(const sd_outputs *o, const sd_output *output) {
 
 /* Hands out timers that come before a tick's record of this time, from stop_at() on. */
 static SD_NOINLINE int take_before(sd_outputs *o, sd_output *output, uint64_t time, hand_out *h) {
-  return time >= o->armed ? NOT_YET : take_due(o, output, time, h) ? NO_ROOM : 0;
+  return time >= o->armed ? NOT_YET : take_due(o, output, time, h) ? NO_SPACE : 0;
 }
 
 /* Hands out what was emitted for `many` numbers from output->next on, whose references these are. NOT_YET: a timer is armed for
@@ -93,7 +93,7 @@ INLINE int take_refs(sd_outputs *o, sd_output *output, const uint32_t *ref, uint
       if (stopped) break;
     }
     if (SD_UNLIKELY(to == end)) {
-      stopped = NO_ROOM;
+      stopped = NO_SPACE;
       break;
     }
     copy_out(to, head, bytes);
@@ -103,7 +103,7 @@ INLINE int take_refs(sd_outputs *o, sd_output *output, const uint32_t *ref, uint
     output->rest = take_chain(o, output, next_of(head), h);
     to = h->to;
     if (!output->rest) continue;
-    stopped = NO_ROOM;
+    stopped = NO_SPACE;
     i++;
     break;
   }
@@ -177,7 +177,7 @@ INLINE const unsigned char *take_row(sd_outputs *o, sd_output *output, const uns
       if (*stopped) break;
     }
     if (SD_UNLIKELY(to == full)) {
-      *stopped = NO_ROOM;
+      *stopped = NO_SPACE;
       break;
     }
     copy_out(to, head, bytes);
@@ -293,13 +293,13 @@ static void drop_chunks(sd_outputs *o, uint32_t index) {
   }
 }
 
-int64_t sd_outputs_take(sd_dispatcher *d, uint32_t index, unsigned char *to, int64_t room) {
+int64_t sd_outputs_take(sd_dispatcher *d, uint32_t index, unsigned char *to, int64_t capacity) {
   sd_outputs *o = d->outputs;
   sd_output *output = &o->output[index];
-  hand_out h = {to, to + room * output->merged_bytes};
+  hand_out h = {to, to + capacity * output->merged_bytes};
   sd_alarm_records_sort(&output->timers);
   if (output->rest) output->rest = take_chain(o, output, output->rest, &h);
-  int stopped = output->rest ? NO_ROOM : 0;
+  int stopped = output->rest ? NO_SPACE : 0;
   while (!stopped && output->next < o->frontier) {
     uint64_t number, beyond;
     sd_emit_buffer *buffer = lowest_buffer(o, output, index, &number, &beyond);
@@ -309,7 +309,7 @@ int64_t sd_outputs_take(sd_dispatcher *d, uint32_t index, unsigned char *to, int
     stopped = take_straight(o, output, buffer, first_ref(output, number + 1, end), &h);
   }
   /* Timers that are due, and that no earlier record can come before. */
-  if (stopped != NO_ROOM) {
+  if (stopped != NO_SPACE) {
     uint64_t time = o->time < o->armed ? o->time : o->armed - 1;
     take_due(o, output, o->ended ? SD_ALARM_AT_END : time, &h);
   }

@@ -4,8 +4,8 @@
 
 #include "emit/buffer.h"
 
-/* Hands out up to `room` merged records of an output, in order: number, sequence, time, key, then the declared bytes, without padding.
- * `to` has 8 bytes more than they take. Returns how many; fewer than `room`: there are no more before the next round. */
-int64_t sd_outputs_take(struct sd_dispatcher *d, uint32_t output, unsigned char *to, int64_t room);
+/* Hands out up to `capacity` merged records of an output, in order: number, sequence, time, key, then the declared bytes, without padding.
+ * `to` has 8 bytes more than they take. Returns how many; fewer than `capacity`: there are no more before the next round. */
+int64_t sd_outputs_take(struct sd_dispatcher *d, uint32_t output, unsigned char *to, int64_t capacity);
 
 #endif

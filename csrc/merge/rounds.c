@@ -23,15 +23,15 @@ static SD_NOINLINE sd_page *make_page(sd_outputs *o, sd_output *output, uint64_t
   uint64_t low = index < output->low_page ? index : output->low_page;
   uint64_t high = index + 1 > output->high_page ? index + 1 : output->high_page;
   if (high - low > output->n_pages) {
-    uint64_t room = output->n_pages ? output->n_pages : 16;
-    while (room < high - low) room *= 2;
-    sd_page **pages = calloc(room, sizeof *pages);
+    uint64_t capacity = output->n_pages ? output->n_pages : 16;
+    while (capacity < high - low) capacity *= 2;
+    sd_page **pages = calloc(capacity, sizeof *pages);
     if (!pages) return NULL;
     for (uint64_t i = output->low_page; i < output->high_page; i++)
-      pages[i & (room - 1)] = output->pages[i & (output->n_pages - 1)];
+      pages[i & (capacity - 1)] = output->pages[i & (output->n_pages - 1)];
     free(output->pages);
     output->pages = pages;
-    output->n_pages = room;
+    output->n_pages = capacity;
   }
   output->low_page = low;
   output->high_page = high;

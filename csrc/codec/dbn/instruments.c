@@ -15,7 +15,7 @@ typedef struct span {
   uint32_t key;
 } span;
 
-enum { BLOCK_SPANS = 256, FIRST_ROOM = 16, RECENT = 1 << 14 };
+enum { BLOCK_SPANS = 256, FIRST_CAPACITY = 16, RECENT = 1 << 14 };
 
 typedef struct block {
   uint32_t count; /* above 0 */
@@ -26,7 +26,7 @@ typedef struct block {
 typedef struct span_set {
   block **blocks;
   uint64_t count;
-  uint64_t room;
+  uint64_t capacity;
 } span_set;
 
 typedef struct place {
@@ -71,12 +71,12 @@ static span *last_upto(const span_set *set, uint32_t id, uint64_t time_ns, place
 
 /* A new block before the one that is at `before`. */
 static block *add_block(span_set *set, uint64_t before) {
-  if (set->count == set->room) {
-    uint64_t room = set->room ? 2 * set->room : FIRST_ROOM;
-    block **more = realloc(set->blocks, room * sizeof *more);
+  if (set->count == set->capacity) {
+    uint64_t capacity = set->capacity ? 2 * set->capacity : FIRST_CAPACITY;
+    block **more = realloc(set->blocks, capacity * sizeof *more);
     if (!more) return NULL;
     set->blocks = more;
-    set->room = room;
+    set->capacity = capacity;
   }
   block *made = malloc(sizeof *made);
   if (!made) return NULL;

@@ -89,9 +89,9 @@ static int line_up(const sd_itch *itch, const uint8_t *p, size_t stretch, lane *
 
 /* Steps that every lane can take before one of them is at its end. */
 static uint64_t steps_for_all(const lane *lanes, const uint8_t *const *p) {
-  int64_t least = INT64_MAX;
-  for (int i = 0; i < LANES; i++) least = lanes[i].end - p[i] < least ? lanes[i].end - p[i] : least;
-  return least > 0 ? (uint64_t)(least + LONGEST_FRAME - 1) / LONGEST_FRAME : 0;
+  int64_t minimum = INT64_MAX;
+  for (int i = 0; i < LANES; i++) minimum = lanes[i].end - p[i] < minimum ? lanes[i].end - p[i] : minimum;
+  return minimum > 0 ? (uint64_t)(minimum + LONGEST_FRAME - 1) / LONGEST_FRAME : 0;
 }
 
 /* All lanes a step at a time, as long as all go on. */

@@ -91,13 +91,13 @@ static int walk(sd_itch *own, int fd, sd_itch_stripe *stripe, uint8_t *base, uin
   return 0;
 }
 
-void sd_itch_stripe_take(sd_itch *own, int fd, sd_itch_stripe *stripe, uint8_t *room, uint64_t piece) {
+void sd_itch_stripe_take(sd_itch *own, int fd, sd_itch_stripe *stripe, uint8_t *buffer, uint64_t piece) {
   own->offset = own->messages = own->ticks = own->unselected = 0;
   own->skipped_unknown_type = own->skipped_bad_field = own->skipped_bytes = own->lost = 0;
   own->sampled = own->market_events = own->clear_from = 0;
   memset(own->skips, 0, sizeof own->skips);
   memset(own->counts, 0, sizeof own->counts);
-  stripe->refused = walk(own, fd, stripe, room + SD_ITCH_STRIPE_HEADROOM, piece) != 0;
+  stripe->refused = walk(own, fd, stripe, buffer + SD_ITCH_STRIPE_HEADROOM, piece) != 0;
   stripe->end = stripe->begin + own->offset;
   stripe->made = own->ticks;
   stripe->messages = own->messages;

@@ -42,9 +42,9 @@ typedef struct sd_itch_stripe {
  * learnt from. Wants itch->selective, and no locate of it SD_ITCH_UNDECIDED. */
 void sd_itch_stripe_follow(sd_itch *own, const sd_itch *itch, uint8_t *wanted);
 
-/* Reads and decodes a stripe. `room`: SD_ITCH_STRIPE_HEADROOM bytes and then `piece`, at least SD_ITCH_MAX_FRAME; a piece
+/* Reads and decodes a stripe. `buffer`: SD_ITCH_STRIPE_HEADROOM bytes and then `piece`, at least SD_ITCH_MAX_FRAME; a piece
  * that stays in the core's own cache is the fastest. */
-void sd_itch_stripe_take(sd_itch *own, int fd, sd_itch_stripe *stripe, uint8_t *room, uint64_t piece);
+void sd_itch_stripe_take(sd_itch *own, int fd, sd_itch_stripe *stripe, uint8_t *buffer, uint64_t piece);
 
 /* Whether `stripe` goes on where `itch` stands. If so, `itch` stands behind it, its counts hold the stripe's, and the
  * stripe's ticks have their numbers. */

@@ -16,11 +16,11 @@ struct sd_names {
   entry *entries;
   uint32_t *slots; /* an index + 1, 0: free */
   uint32_t count;
-  uint32_t room;     /* of entries; slots are four times as many */
-  uint32_t capacity; /* the most entries there may be */
+  uint32_t capacity; /* of entries; slots are four times as many */
+  uint32_t maximum;  /* the most entries there may be */
 };
 
-enum { FIRST_ROOM = 256 };
+enum { FIRST_CAPACITY = 256 };
 
 static uint64_t hash_of(const uint8_t *text, uint32_t length) {
   uint64_t hash = length * UINT64_C(0x9e3779b97f4a7c15);
@@ -35,29 +35,29 @@ static uint64_t hash_of(const uint8_t *text, uint32_t length) {
 
 /* Twice the room; 0 where there is no memory, and all is as it was. */
 static int grow(sd_names *names) {
-  uint32_t room = names->room ? names->room * 2 : FIRST_ROOM;
-  uint32_t *slots = calloc((size_t)room * 4, sizeof *slots);
-  entry *entries = slots ? realloc(names->entries, (size_t)room * sizeof *entries) : NULL;
+  uint32_t capacity = names->capacity ? names->capacity * 2 : FIRST_CAPACITY;
+  uint32_t *slots = calloc((size_t)capacity * 4, sizeof *slots);
+  entry *entries = slots ? realloc(names->entries, (size_t)capacity * sizeof *entries) : NULL;
   if (!entries) {
     free(slots);
     return 0;
   }
   for (uint32_t i = 0; i < names->count; i++) {
-    uint64_t slot = entries[i].hash & (room * 4 - 1);
-    while (slots[slot]) slot = (slot + 1) & (room * 4 - 1);
+    uint64_t slot = entries[i].hash & (capacity * 4 - 1);
+    while (slots[slot]) slot = (slot + 1) & (capacity * 4 - 1);
     slots[slot] = i + 1;
   }
   free(names->slots);
   names->slots = slots;
   names->entries = entries;
-  names->room = room;
+  names->capacity = capacity;
   return 1;
 }
 
-sd_names *sd_names_new(uint32_t capacity) {
+sd_names *sd_names_new(uint32_t maximum) {
   sd_names *names = calloc(1, sizeof *names);
   if (!names) return NULL;
-  names->capacity = capacity;
+  names->maximum = maximum;
   if (!grow(names)) {
     free(names);
     return NULL;
@@ -82,16 +82,16 @@ const uint8_t *sd_names_get(const sd_names *names, uint32_t index, uint32_t *len
 /* The index of a name, new or not; -1: no room. */
 static int64_t index_of(sd_names *names, const uint8_t *text, uint32_t length) {
   uint64_t hash = hash_of(text, length);
-  uint64_t mask = (uint64_t)names->room * 4 - 1;
+  uint64_t mask = (uint64_t)names->capacity * 4 - 1;
   uint64_t slot = hash & mask;
   for (; names->slots[slot]; slot = (slot + 1) & mask) {
     const entry *e = &names->entries[names->slots[slot] - 1];
     if (e->hash == hash && e->length == length && memcmp(e->text, text, length) == 0) return names->slots[slot] - 1;
   }
-  if (names->count == names->capacity) return -1;
-  if (names->count == names->room) {
+  if (names->count == names->maximum) return -1;
+  if (names->count == names->capacity) {
     if (!grow(names)) return -1;
-    mask = (uint64_t)names->room * 4 - 1;
+    mask = (uint64_t)names->capacity * 4 - 1;
     for (slot = hash & mask; names->slots[slot];) slot = (slot + 1) & mask;
   }
   entry *e = &names->entries[names->count];

@@ -12,8 +12,8 @@ enum { SD_NAME_BYTES = 255 };
 
 typedef struct sd_names sd_names;
 
-/* `capacity`: the most names, up to 2^30. NULL where there is no memory. */
-sd_names *sd_names_new(uint32_t capacity);
+/* `maximum`: the most names, up to 2^30. NULL where there is no memory. */
+sd_names *sd_names_new(uint32_t maximum);
 void sd_names_free(sd_names *names);
 uint32_t sd_names_count(const sd_names *names);
 /* A name and its length in bytes; not ended by a zero. `index` is below the count. */

@@ -114,7 +114,7 @@ INLINE int is_full(const sd_bars_row *row, const sd_bars_params *p, uint32_t kin
   case SD_BARS_VOLUME:
     return row->volume >= p->step;
   default:
-    return sd_wide_of(row->notional_low, row->notional_high) >= sd_wide_of(p->least_low, p->least_high);
+    return sd_wide_of(row->notional_low, row->notional_high) >= sd_wide_of(p->minimum_low, p->minimum_high);
   }
 }
 
@@ -137,7 +137,7 @@ INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, uint3
   if (is_fresh(row)) {
     row->open = price;
     if (kind != SD_BARS_TIME) row->start = row->last_time = time;
-    if (p->fill && (time || row->empty_left)) row->empty_left = SD_MOST_EMPTY;
+    if (p->fill && (time || row->empty_left)) row->empty_left = SD_MAX_EMPTY;
     alarm(row, key, ctx);
   }
   if (price > row->high) row->high = price;

@@ -61,14 +61,14 @@ typedef struct sd_bars_row {
 
 typedef struct sd_bars_params {
   sd_source source;
-  uint32_t kind;       /* SD_BARS_* */
-  uint32_t fill;       /* time bars without a trade are emitted too, once there was one with, at a time above 0 */
-  uint32_t outside;    /* trades outside of sessions make bars of their own */
-  uint32_t partial;    /* the bar under way is emitted at the end */
-  uint64_t zero_sizes; /* prices of trades of size 0 count: for feeds of ready-made bars */
-  int64_t step;        /* ns, trades or volume */
-  uint64_t least_low;  /* notional, in 1e-9, as in a row */
-  int64_t least_high;
+  uint32_t kind;        /* SD_BARS_* */
+  uint32_t fill;        /* time bars without a trade are emitted too, once there was one with, at a time above 0 */
+  uint32_t outside;     /* trades outside of sessions make bars of their own */
+  uint32_t partial;     /* the bar under way is emitted at the end */
+  uint64_t zero_sizes;  /* prices of trades of size 0 count: for feeds of ready-made bars */
+  int64_t step;         /* ns, trades or volume */
+  uint64_t minimum_low; /* notional, in 1e-9, as in a row */
+  int64_t minimum_high;
   sd_calendar calendar;
 } sd_bars_params;
 

@@ -65,8 +65,8 @@ typedef struct sd_book {
   uint32_t top[2];     /* the best level of a side that has one */
   uint32_t changed;    /* SD_TOP and SD_LADDER bits: for who shows it, who takes them off */
   uint16_t n[2];       /* levels in the ladder of a side: its best ones */
-  uint16_t room;       /* in each ladder */
-  /* `room`; 0 while a side has levels beyond its ladder: a level may then need more than a place in it */
+  uint16_t capacity;   /* in each ladder */
+  /* `capacity`; 0 while a side has levels beyond its ladder: a level may then need more than a place in it */
   uint16_t easy;
 } sd_book;
 

@@ -22,21 +22,21 @@ uint64_t sd_book_level_bytes(const sd_book *b);
 #define SD_NO_LEVEL UINT32_MAX
 
 /* Where a side's keys lie, and its levels' numbers, by where the first level is and how long ladders are. */
-static inline uintptr_t sd_ladder_keys_at(uintptr_t first_level, uintptr_t room, int side) {
-  return first_level - (((room + SD_LADDER_BEST) << side) - SD_LADDER_BEST) * sizeof(int64_t);
+static inline uintptr_t sd_ladder_keys_at(uintptr_t first_level, uintptr_t capacity, int side) {
+  return first_level - (((capacity + SD_LADDER_BEST) << side) - SD_LADDER_BEST) * sizeof(int64_t);
 }
 
-static inline uintptr_t sd_ladder_numbers_at(uintptr_t first_level, uintptr_t room, int side) {
-  return first_level - 2 * (room + SD_LADDER_BEST) * sizeof(int64_t) - (room << side) * sizeof(uint32_t);
+static inline uintptr_t sd_ladder_numbers_at(uintptr_t first_level, uintptr_t capacity, int side) {
+  return first_level - 2 * (capacity + SD_LADDER_BEST) * sizeof(int64_t) - (capacity << side) * sizeof(uint32_t);
 }
 
 /* The same of a book, also of one without any: to be asked for. */
 static inline uintptr_t sd_book_keys_at(const sd_book *b, int side) {
-  return sd_ladder_keys_at((uintptr_t)sd_book_level_at(b, 0), b->room, side);
+  return sd_ladder_keys_at((uintptr_t)sd_book_level_at(b, 0), b->capacity, side);
 }
 
 static inline uintptr_t sd_book_numbers_at(const sd_book *b, int side) {
-  return sd_ladder_numbers_at((uintptr_t)sd_book_level_at(b, 0), b->room, side);
+  return sd_ladder_numbers_at((uintptr_t)sd_book_level_at(b, 0), b->capacity, side);
 }
 
 static inline uint64_t *sd_book_keys(const sd_book *b, int side) { return (uint64_t *)sd_book_keys_at(b, side); }
@@ -68,7 +68,7 @@ typedef struct sd_level_cursor {
 uint32_t sd_book_deep_levels(const sd_book *b, int side);
 
 static inline uint32_t sd_book_count_levels(const sd_book *b, int side) {
-  return b->n[side] + (SD_LIKELY(b->easy == b->room) ? 0 : sd_book_deep_levels(b, side));
+  return b->n[side] + (SD_LIKELY(b->easy == b->capacity) ? 0 : sd_book_deep_levels(b, side));
 }
 
 int sd_book_next_level(const sd_book *b, int side, sd_level_cursor *cursor, uint32_t *level);

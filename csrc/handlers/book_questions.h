@@ -10,7 +10,7 @@ typedef struct sd_book_counts {
   uint32_t orders;
 } sd_book_counts;
 
-/* Writes the ids of a symbol's publishers, SD_MOST_PUBLISHERS at most, in the order they came in; returns how many there are. */
+/* Writes the ids of a symbol's publishers, SD_MAX_PUBLISHERS at most, in the order they came in; returns how many there are. */
 uint64_t sd_books_publishers(const sd_books *books, uint64_t symbol, uint16_t *ids);
 sd_book_counts sd_books_counts(const sd_books *books, uint64_t symbol, uint64_t place);
 

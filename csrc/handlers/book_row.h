@@ -50,6 +50,6 @@ typedef struct sd_book_order {
   uint64_t side;        /* 'A' or 'B' */
 } sd_book_order;
 
-enum { SD_MOST_PUBLISHERS = 64 };
+enum { SD_MAX_PUBLISHERS = 64 };
 
 #endif

@@ -25,7 +25,7 @@ static inline int64_t sd_book_price(const sd_book *b, uint32_t slot) {
 static inline uint32_t sd_book_next_stamp(sd_book *b, int side) { return b->stamps++ << 1 | (uint32_t)side; }
 
 /* All that an order may need that goes to the end of a queue, before anything is changed. Zero: no memory. */
-static inline int sd_book_make_room(sd_book *b, sd_pool *pool, int side, uint32_t more) {
+static inline int sd_book_reserve(sd_book *b, sd_pool *pool, int side, uint32_t more) {
   if (SD_UNLIKELY(b->live + more > b->full) && !sd_book_grow_orders(b, pool)) return 0;
   if (SD_UNLIKELY(b->n[side] >= b->easy) && !sd_book_grow_levels(b, pool, side)) return 0;
   return SD_LIKELY(b->stamps < SD_STAMPS) || sd_book_stamp_again(b, pool);
@@ -40,7 +40,7 @@ int sd_book_make_wide(sd_book *b, sd_pool *pool, uint32_t slot, uint64_t id, int
 /* A new order at the end of its level's queue, unless its id is there already. */
 static inline int sd_book_add(sd_book *b, sd_pool *pool, uint64_t id, int side, int64_t price, int64_t size,
                               uint32_t level) {
-  if (SD_UNLIKELY(!sd_book_make_room(b, pool, side, 1))) return SD_BOOK_NO_MEMORY;
+  if (SD_UNLIKELY(!sd_book_reserve(b, pool, side, 1))) return SD_BOOK_NO_MEMORY;
   if (SD_UNLIKELY(sd_book_is_wide(b, size))) {
     const int code = sd_book_make_wide(b, pool, SD_NO_ORDER, id, side, price, size);
     if (code != SD_BOOK_DONE) return code;
@@ -86,7 +86,7 @@ static inline int sd_book_change(sd_book *b, sd_pool *pool, uint32_t slot, int64
     sd_book_reduce(b, slot, left, size);
     return SD_BOOK_DONE;
   }
-  if (!sd_book_make_room(b, pool, side, 0)) return SD_BOOK_NO_MEMORY;
+  if (!sd_book_reserve(b, pool, side, 0)) return SD_BOOK_NO_MEMORY;
   if (SD_UNLIKELY(sd_book_is_wide(b, size))) {
     const int code = sd_book_make_wide(b, pool, slot, bucket->id[place], side, price, size);
     if (code != SD_BOOK_DONE) return code;
@@ -103,7 +103,7 @@ static inline int sd_book_change(sd_book *b, sd_pool *pool, uint32_t slot, int64
 static inline int sd_book_replace(sd_book *b, sd_pool *pool, uint32_t slot, uint64_t id, int64_t price, int64_t size,
                                   uint32_t level) {
   const int side = sd_bucket_side(sd_book_bucket(b, slot), sd_bucket_place(slot));
-  if (!sd_book_make_room(b, pool, side, 0)) return SD_BOOK_NO_MEMORY;
+  if (!sd_book_reserve(b, pool, side, 0)) return SD_BOOK_NO_MEMORY;
   if (SD_UNLIKELY(sd_book_is_wide(b, size))) {
     const int code = sd_book_make_wide(b, pool, slot, id, side, price, size);
     if (code < SD_BOOK_DONE) return code;

@@ -6,7 +6,7 @@
 #include <time.h>
 
 /* A table with less than one order in SPARSE buckets is given back when it is cleared, not filled with zeros. */
-enum { FIRST_BYTES = 256, MOST_BUCKETS = 1 << 27, SPARSE = 16 };
+enum { FIRST_BYTES = 256, MAX_BUCKETS = 1 << 27, SPARSE = 16 };
 
 /* ---- the key of the hash */
 
@@ -79,7 +79,7 @@ static int move_orders(sd_book *b, sd_pool *pool, uint64_t n) {
   const uint32_t old_n = b->n_buckets;
   sd_bucket *const old = old_n ? sd_book_buckets(b) : NULL;
   uint32_t *const old_high = sd_book_high(b);
-  sd_bucket *buckets = n > MOST_BUCKETS ? NULL : sd_pool_take(pool, bucket_bytes((uint32_t)n));
+  sd_bucket *buckets = n > MAX_BUCKETS ? NULL : sd_pool_take(pool, bucket_bytes((uint32_t)n));
   uint32_t *high = old_high && buckets ? sd_pool_take(pool, high_bytes((uint32_t)n)) : NULL;
   if (!buckets || (old_high && !high)) {
     sd_pool_give(pool, buckets, bucket_bytes((uint32_t)n));

@@ -43,12 +43,12 @@ static void fail(sd_context *ctx, const part_context *own) {
 }
 
 uint64_t sd_chain_alarm(const sd_chain *chain, uint32_t key) {
-  uint64_t least = 0;
+  uint64_t earliest = 0;
   for (uint64_t p = 0; chain->alarms && p < chain->n; p++) {
     uint64_t alarm = chain->alarms[key * chain->alarm_stride + p];
-    if (alarm && (!least || alarm < least)) least = alarm;
+    if (alarm && (!earliest || alarm < earliest)) earliest = alarm;
   }
-  return least;
+  return earliest;
 }
 
 /* A timer is asked for, or over: the chain's is the next one. At the end of a chain that Python runs it is Python's to tell. */
@@ -71,7 +71,7 @@ static void ask_for(const sd_chain *chain, void *rows, const sd_tick *records, i
 int64_t sd_handle_chain(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const sd_chain *chain = ctx->params;
   const uint64_t parts = chain->n, size = ctx->record_size;
-  part_context own[SD_CHAIN_MOST];
+  part_context own[SD_CHAIN_MAX];
   int asked = 0;
   for (uint64_t p = 0; p < parts; p++) open_part(chain, p, ctx, &own[p], &asked);
   for (int64_t i = 0; i < n; i++) {

@@ -5,7 +5,7 @@
 #include "sd_handler.h"
 #include "state/state.h"
 
-enum { SD_CHAIN_MOST = 16 };
+enum { SD_CHAIN_MAX = 16 };
 
 /* Asks for the memory that n records will touch. Handled one by one they could not be asked for in time. */
 typedef void (*sd_ahead_fn)(void *rows, const sd_tick *ticks, int64_t n, const sd_context *ctx);
@@ -26,7 +26,7 @@ typedef struct sd_chain {
   uint64_t *alarms; /* by symbol, `alarm_stride` apart: when each part's timer is due, 0: never. NULL: none has any. The
                            owner's of the symbol's strand */
   uint64_t alarm_stride; /* so many u64 that symbols share no cache line */
-  sd_chain_part part[SD_CHAIN_MOST];
+  sd_chain_part part[SD_CHAIN_MAX];
 } sd_chain;
 
 /* A record that a part fails on has been handled by those before it. */

@@ -6,7 +6,7 @@
  * more than one chunk only once in SD_CHUNK / 2 changes.
  *
  * Keys are those of ladder.h: greater is better. The owner keeps two rules. Every level in the array is better than every one
- * here. The array has SD_NEAR_LEAST levels at least as long as there are some here.
+ * here. The array has SD_NEAR_MIN levels at least as long as there are some here.
  * A side that is all zero is empty. Its memory goes with the pools.
  */
 #ifndef SD_HANDLERS_DEEP_H
@@ -17,7 +17,7 @@
 #include "memory/pool.h"
 #include "memory/relative.h"
 
-enum { SD_NEAR = 512, SD_NEAR_LEAST = 64, SD_CHUNK = 62, SD_DEEP_HEIGHT = 12 };
+enum { SD_NEAR = 512, SD_NEAR_MIN = 64, SD_CHUNK = 62, SD_DEEP_HEIGHT = 12 };
 
 typedef struct sd_chunk {
   sd_relative next; /* of a spare one, the next one */
@@ -32,7 +32,7 @@ typedef struct sd_chunk {
   };
 } sd_chunk;
 
-_Static_assert(SD_NEAR_LEAST + SD_CHUNK <= SD_NEAR, "an array that is refilled has room");
+_Static_assert(SD_NEAR_MIN + SD_CHUNK <= SD_NEAR, "an array that is refilled has room");
 
 typedef struct sd_deep {
   sd_relative root;  /* sd_chunk */

@@ -44,7 +44,7 @@ static void clear(sd_depth_change *c, int side) {
 
 /* A level that is not there, in a book that may have one more. Zero: no memory. */
 static int put(sd_depth_change *c, sd_depth_side *s, int side, uint64_t key, int64_t size) {
-  if (!sd_depth_make_room(s, c->pool, c->max_levels)) return 0;
+  if (!sd_depth_reserve(s, c->pool, c->max_levels)) return 0;
   const uint32_t at = sd_depth_place(s, key);
   if (at == 0 && s->deep.levels) {
     sd_deep_place place;

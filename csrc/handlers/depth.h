@@ -17,7 +17,7 @@
 #include "memory/space.h"
 #include "sd_handler.h"
 
-enum { SD_DEPTH_BEST = 4, SD_DEPTH_SNAPSHOT = 32, SD_DEPTH_TOP_MOST = 64 };
+enum { SD_DEPTH_BEST = 4, SD_DEPTH_SNAPSHOT = 32, SD_DEPTH_TOP_MAX = 64 };
 
 /* A symbol's state after its last tick, followed by bid prices, bid sizes, ask prices and ask sizes of the best `top` levels.
  * Prices are SD_UNDEF_PRICE where there is no level; all 0 before the first tick. */

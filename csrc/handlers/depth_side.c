@@ -1,25 +1,25 @@
 #include "handlers/depth_side.h"
 
-static uint64_t array_bytes(uint32_t room) {
-  return room ? SD_LADDER_BEST * sizeof(int64_t) + room * (sizeof(int64_t) + sizeof(int64_t)) : 0;
+static uint64_t array_bytes(uint32_t capacity) {
+  return capacity ? SD_LADDER_BEST * sizeof(int64_t) + capacity * (sizeof(int64_t) + sizeof(int64_t)) : 0;
 }
 
-uint64_t sd_depth_side_bytes(const sd_depth_side *s) { return array_bytes(s->room) + sd_deep_bytes(&s->deep); }
+uint64_t sd_depth_side_bytes(const sd_depth_side *s) { return array_bytes(s->capacity) + sd_deep_bytes(&s->deep); }
 
 static int grow(sd_depth_side *s, sd_pool *pool, uint32_t max_levels) {
-  uint32_t room = sd_ladder_room(s->room);
-  if (room > max_levels) room = max_levels;
-  if (room > SD_NEAR) room = SD_NEAR;
-  uint64_t *piece = sd_pool_take(pool, array_bytes(room));
+  uint32_t capacity = sd_ladder_grown(s->capacity);
+  if (capacity > max_levels) capacity = max_levels;
+  if (capacity > SD_NEAR) capacity = SD_NEAR;
+  uint64_t *piece = sd_pool_take(pool, array_bytes(capacity));
   if (!piece) return 0;
   uint64_t *keys = sd_ladder_begin(piece), *old = sd_relative_or_null(&s->keys);
   if (s->n) {
     memcpy(keys, old, s->n * sizeof *keys);
-    memcpy(keys + room, sd_depth_sizes(s), s->n * sizeof(int64_t));
+    memcpy(keys + capacity, sd_depth_sizes(s), s->n * sizeof(int64_t));
   }
-  if (old) sd_pool_give(pool, old - SD_LADDER_BEST, array_bytes(s->room));
+  if (old) sd_pool_give(pool, old - SD_LADDER_BEST, array_bytes(s->capacity));
   sd_relative_set(&s->keys, keys);
-  s->room = room;
+  s->capacity = capacity;
   return 1;
 }
 
@@ -33,7 +33,7 @@ static void spill(sd_depth_side *s) {
 }
 
 int sd_depth_make_longer(sd_depth_side *s, sd_pool *pool, uint32_t max_levels) {
-  if (s->n == s->room && s->room < SD_NEAR) return grow(s, pool, max_levels);
+  if (s->n == s->capacity && s->capacity < SD_NEAR) return grow(s, pool, max_levels);
   if (!sd_deep_reserve(&s->deep, pool)) return 0;
   if (s->n < SD_NEAR) return 1;
   spill(s);
@@ -43,7 +43,7 @@ int sd_depth_make_longer(sd_depth_side *s, sd_pool *pool, uint32_t max_levels) {
 void sd_depth_fill(sd_depth_side *s) {
   uint64_t *keys = sd_depth_keys(s);
   int64_t *sizes = sd_depth_sizes(s);
-  while (s->deep.levels && s->n < SD_NEAR_LEAST) {
+  while (s->deep.levels && s->n < SD_NEAR_MIN) {
     const sd_chunk *chunk = sd_deep_best(&s->deep);
     memmove(&keys[chunk->n], keys, s->n * sizeof *keys);
     memmove(&sizes[chunk->n], sizes, s->n * sizeof *sizes);

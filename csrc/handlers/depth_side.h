@@ -16,13 +16,13 @@
 /* Behind all keys there is room for lie the sizes, in the same order. */
 typedef struct sd_depth_side {
   sd_relative keys; /* uint64_t; nothing: it never had a level */
-  uint32_t n, room;
+  uint32_t n, capacity;
   sd_deep deep;
 } sd_depth_side;
 
 static inline uint64_t *sd_depth_keys(const sd_depth_side *s) { return sd_relative_get(&s->keys); }
 
-static inline int64_t *sd_depth_sizes(const sd_depth_side *s) { return (int64_t *)sd_depth_keys(s) + s->room; }
+static inline int64_t *sd_depth_sizes(const sd_depth_side *s) { return (int64_t *)sd_depth_keys(s) + s->capacity; }
 
 static inline uint32_t sd_depth_side_levels(const sd_depth_side *s) { return s->n + s->deep.levels; }
 
@@ -55,15 +55,15 @@ static inline void sd_depth_put_in(sd_depth_side *s, uint32_t at, uint64_t key, 
 void sd_depth_fill(sd_depth_side *s);
 
 static inline void sd_depth_refill(sd_depth_side *s) {
-  if (SD_UNLIKELY(s->deep.levels) && s->n < SD_NEAR_LEAST) sd_depth_fill(s);
+  if (SD_UNLIKELY(s->deep.levels) && s->n < SD_NEAR_MIN) sd_depth_fill(s);
 }
 
 /* Makes the array longer, or room for one more level in the chunks. Zero: no memory. */
 int sd_depth_make_longer(sd_depth_side *s, sd_pool *pool, uint32_t max_levels);
 
 /* Room for one more level. Zero: no memory. */
-static inline int sd_depth_make_room(sd_depth_side *s, sd_pool *pool, uint32_t max_levels) {
-  return SD_LIKELY(s->n < s->room && !s->deep.levels) || sd_depth_make_longer(s, pool, max_levels);
+static inline int sd_depth_reserve(sd_depth_side *s, sd_pool *pool, uint32_t max_levels) {
+  return SD_LIKELY(s->n < s->capacity && !s->deep.levels) || sd_depth_make_longer(s, pool, max_levels);
 }
 
 void sd_depth_drop_worst(sd_depth_side *s);

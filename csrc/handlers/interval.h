@@ -11,7 +11,7 @@
 
 enum { SD_INTERVAL_PARTIAL = 1 }; /* in the flags of what is emitted: the run ended first */
 /* Told in a row though nothing came, at most: all that a wrong time costs is a second, and less than output_memory holds. */
-enum { SD_MOST_EMPTY = 1 << 22 };
+enum { SD_MAX_EMPTY = 1 << 22 };
 
 typedef struct sd_interval {
   int64_t start, end; /* ns, end not in it; cut by the session. end 0: none is under way */
@@ -32,7 +32,7 @@ static inline int sd_interval_over(const sd_interval *v, int64_t time) { return 
 static inline int sd_tell_empty(int64_t *left, sd_context *ctx) {
   if (--*left) return 0;
   snprintf(ctx->message, sizeof ctx->message,
-           "%d empty intervals in a row: the next tick's time is wrong, or the intervals are too short", SD_MOST_EMPTY);
+           "%d empty intervals in a row: the next tick's time is wrong, or the intervals are too short", SD_MAX_EMPTY);
   return -1;
 }
 

@@ -21,8 +21,8 @@ static inline int64_t sd_ladder_price(int side, uint64_t key) {
 }
 
 /* Room for more of what grows: 4, 6, 8, 12, 16 and so on. */
-static inline uint32_t sd_ladder_room(uint32_t room) {
-  return !room ? 4 : room & (room - 1) ? room / 3 * 4 : room / 2 * 3;
+static inline uint32_t sd_ladder_grown(uint32_t capacity) {
+  return !capacity ? 4 : capacity & (capacity - 1) ? capacity / 3 * 4 : capacity / 2 * 3;
 }
 
 /* As many are compared at once; and before a side's first key lie as many that are worse than any. */

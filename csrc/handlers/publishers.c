@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { FIRST_ROOM = 4 };
+enum { FIRST_CAPACITY = 4 };
 
 sd_publisher_view sd_publisher_at(sd_publishers *p, sd_book *book, sd_book_row *row, uint32_t place) {
   sd_publisher *all = sd_publishers_all(p);
@@ -16,17 +16,17 @@ static void move_publisher(sd_publisher *to, const sd_publisher *from) {
   sd_book_move(&to->book, &from->book);
 }
 
-static int make_room(sd_publishers *p, sd_pool *pool) {
-  if (p->n < p->room) return 1;
-  const uint32_t room = p->room ? 2 * p->room : FIRST_ROOM;
-  sd_publisher *all = sd_pool_take(pool, room * sizeof *all);
+static int reserve(sd_publishers *p, sd_pool *pool) {
+  if (p->n < p->capacity) return 1;
+  const uint32_t capacity = p->capacity ? 2 * p->capacity : FIRST_CAPACITY;
+  sd_publisher *all = sd_pool_take(pool, capacity * sizeof *all);
   if (!all) return 0;
-  memset(all, 0, room * sizeof *all);
+  memset(all, 0, capacity * sizeof *all);
   sd_publisher *old = sd_publishers_all(p);
   for (uint32_t i = 0; old && i < p->n; i++) move_publisher(&all[i], &old[i]);
-  sd_pool_give(pool, old, p->room * sizeof *old);
+  sd_pool_give(pool, old, p->capacity * sizeof *old);
   sd_relative_set(&p->all, all);
-  p->room = room;
+  p->capacity = capacity;
   return 1;
 }
 
@@ -44,8 +44,8 @@ int sd_publisher_find(sd_publishers *p, sd_pool *pool, sd_book *book, sd_book_ro
   }
   if (at == p->n) {
     const int second = !all;
-    if (p->n == SD_MOST_PUBLISHERS) return SD_PUBLISHER_TOO_MANY;
-    if (!make_room(p, pool)) return SD_PUBLISHER_NO_MEMORY;
+    if (p->n == SD_MAX_PUBLISHERS) return SD_PUBLISHER_TOO_MANY;
+    if (!reserve(p, pool)) return SD_PUBLISHER_NO_MEMORY;
     all = sd_publishers_all(p);
     if (second) {
       sd_book_move(&all[0].book, book);

@@ -23,7 +23,7 @@ typedef struct sd_publisher {
 /* A symbol's. All zero: none has come. */
 typedef struct sd_publishers {
   sd_relative all; /* sd_publisher by place; nothing: there is one at most */
-  uint32_t n, room;
+  uint32_t n, capacity;
   uint16_t id; /* of the only one */
   uint8_t tops;
 } sd_publishers;

@@ -178,7 +178,7 @@ static int take_event(sd_spread_row *row, const sd_spread_params *p, sd_context 
     if (advance(row, p, ctx, i, key, at)) return -1;
     if (!row->interval.end && sd_stretch_at(&row->stretch, &p->calendar, at)) begin(row, p, ctx, key, at);
     pass_interval(row, at);
-    if (p->fill && row->told) row->empty_left = SD_MOST_EMPTY;
+    if (p->fill && row->told) row->empty_left = SD_MAX_EMPTY;
   }
   /* The trade first: it met the top that its own fill changes. */
   if (e->trade.size && trade(row, p, ctx, e)) return -1;

@@ -135,7 +135,7 @@ static int take_price(sd_volatility_row *row, const sd_volatility_params *p, sd_
   if (p->every && row->end == 0 && at < row->stretch.end) start_window(row, p, at);
   row->prices++;
   row->price = price;
-  row->empty_left = SD_MOST_EMPTY;
+  row->empty_left = SD_MAX_EMPTY;
   if (!p->by_time) {
     if (row->sampled == 0 || ++row->count >= p->step) {
       row->count = 0;

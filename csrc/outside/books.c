@@ -8,7 +8,7 @@
 #include "handlers/depth_layout.h"
 #include "sd_error.h"
 
-_Static_assert((int)SD_OUTSIDE_LEVELS <= (int)SD_NEAR_LEAST, "the best levels are in the ladder");
+_Static_assert((int)SD_OUTSIDE_LEVELS <= (int)SD_NEAR_MIN, "the best levels are in the ladder");
 
 /* Whether so many bytes from `at` on are of the mapping. What is read may be half of one state and half of the next, so each address is
  * asked about before it is followed, and each number that leads to one is read once. */
@@ -28,7 +28,7 @@ static uintptr_t named(const sd_outside *o, const sd_relative *field, uint64_t n
 
 /* The best levels of a ladder. Zero: what was read does not fit together. */
 static int ladder(const sd_outside *o, const sd_book *b, int side, int only_top, sd_book_level *to, uint32_t *n) {
-  const uint32_t levels = ONCE(b->n[side]), most = ONCE(b->room);
+  const uint32_t levels = ONCE(b->n[side]), most = ONCE(b->capacity);
   *n = levels < SD_OUTSIDE_LEVELS ? levels : SD_OUTSIDE_LEVELS;
   if (!levels) return 1;
   const uintptr_t first = named(o, &b->levels, 1, sizeof(sd_level));
@@ -61,7 +61,7 @@ static int read_orders(const sd_outside *o, uint64_t offset, uint32_t symbol, ui
     p += symbol;
     const uint32_t n = ONCE(p->n);
     const int several = ONCE(p->all.distance) != 0;
-    if (n > (several ? SD_MOST_PUBLISHERS : 1) || ((several || place) && place >= n)) return 0;
+    if (n > (several ? SD_MAX_PUBLISHERS : 1) || ((several || place) && place >= n)) return 0;
     to->publishers = n;
     to->publisher = p->id;
     tops = p->tops;
@@ -78,7 +78,7 @@ static int read_orders(const sd_outside *o, uint64_t offset, uint32_t symbol, ui
 }
 
 static int side_levels(const sd_outside *o, const sd_depth_side *s, int side, sd_book_level *to, uint32_t *n) {
-  const uint32_t levels = ONCE(s->n), most = ONCE(s->room);
+  const uint32_t levels = ONCE(s->n), most = ONCE(s->capacity);
   *n = levels < SD_OUTSIDE_LEVELS ? levels : SD_OUTSIDE_LEVELS;
   if (!levels) return 1;
   const uint64_t *keys = (const uint64_t *)named(o, &s->keys, 2 * (uint64_t)most, sizeof *keys);

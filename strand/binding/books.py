@@ -57,7 +57,7 @@ class BookMemory:
 
     def publishers(self, symbol: int) -> list[int]:
         """The ids of a symbol's publishers, by their places; none where it has one book whoever publishes."""
-        ids = ffi.new("uint16_t[]", lib.SD_MOST_PUBLISHERS)
+        ids = ffi.new("uint16_t[]", lib.SD_MAX_PUBLISHERS)
         return [int(ids[i]) for i in range(lib.sd_books_publishers(self._books, symbol, ids))]
 
     def counts(self, symbol: int, place: int = 0) -> tuple[int, int, int]:

@@ -14,7 +14,7 @@ from strand.binding.space import Space
 
 __all__ = ["MOST_PARTS", "Chained", "Part", "chained"]
 
-MOST_PARTS: Final[int] = lib.SD_CHAIN_MOST
+MOST_PARTS: Final[int] = lib.SD_CHAIN_MAX
 #: Timers of one symbol, in u64: whole cache lines.
 _LINE: Final = 8
 

@@ -64,7 +64,7 @@ static void ask_book(const sd_books *books, uint64_t symbol, uint64_t place) {
 }
 
 static void ask_books(const sd_books *books, uint64_t symbols) {
-  uint16_t ids[SD_MOST_PUBLISHERS];
+  uint16_t ids[SD_MAX_PUBLISHERS];
   for (uint64_t symbol = 0; symbol < symbols; symbol++) {
     const uint64_t n = sd_books_publishers(books, symbol, ids);
     say(ids, n * sizeof *ids);

@@ -63,7 +63,7 @@ void sd_mold_give_up(sd_mold *m) {
   sd_mold_deliver(m);
 }
 
-int sd_mold_make_room(sd_mold *m, uint64_t to) {
+int sd_mold_reserve(sd_mold *m, uint64_t to) {
   while (!m->counts.ended && (m->free_count == 0 || to > m->counts.next_sequence + WINDOW)) {
     uint64_t before = m->counts.next_sequence;
     deliver_held(m);

@@ -18,7 +18,7 @@ void sd_mold_find_gap(sd_mold *m);
 /* Goes on behind the head gap, which is listed. */
 void sd_mold_give_up(sd_mold *m);
 /* Room for `to` in the window and for one packet more; false: there is none while the output is full. */
-int sd_mold_make_room(sd_mold *m, uint64_t to);
+int sd_mold_reserve(sd_mold *m, uint64_t to);
 
 static inline int mold_limit_reached(const sd_mold *m) {
   return m->options.message_limit != 0 && m->counts.delivered >= m->options.message_limit;

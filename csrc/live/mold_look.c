@@ -40,7 +40,7 @@ uint64_t sd_mold_holes(sd_mold *m, uint64_t now_ns, sd_range *holes, uint64_t ca
 uint64_t sd_mold_out_bytes(const sd_mold *m) { return m->out_used; }
 uint64_t sd_mold_out_runs(const sd_mold *m) { return m->run_count; }
 
-int sd_mold_has_room(const sd_mold *m) {
+int sd_mold_has_space(const sd_mold *m) {
   return m->out_bytes - m->out_used >= SD_MOLD_PACKET && m->run_count < m->run_capacity;
 }
 

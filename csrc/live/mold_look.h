@@ -11,7 +11,7 @@ const sd_mold_counts *sd_mold_look(sd_mold *m);
 uint64_t sd_mold_out_bytes(const sd_mold *m);
 uint64_t sd_mold_out_runs(const sd_mold *m);
 /* Whether any packet's messages would still fit. */
-int sd_mold_has_room(const sd_mold *m);
+int sd_mold_has_space(const sd_mold *m);
 
 /* When the oldest gap is given up, or delivery begins with the first packet alone; UINT64_MAX: neither. */
 uint64_t sd_mold_deadline(const sd_mold *m);

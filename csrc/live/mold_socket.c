@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BATCH = 32, CONTROL_BYTES = 128, HOLES = 16, REQUEST_MOST = 0xFFFE, RECEIVE_LEAST = 1 << 16 };
+enum { BATCH = 32, CONTROL_BYTES = 128, HOLES = 16, REQUEST_MAX = 0xFFFE, RECEIVE_MIN = 1 << 16 };
 
 struct mold_sockets {
   struct mmsghdr headers[BATCH];
@@ -114,7 +114,7 @@ static int ask(sd_mold *m, sd_range hole) {
   const struct mold_sockets *s = m->sockets;
   uint8_t packet[SD_MOLD_HEADER];
   uint64_t wanted = hole.to - hole.from;
-  if (wanted > REQUEST_MOST) wanted = REQUEST_MOST;
+  if (wanted > REQUEST_MAX) wanted = REQUEST_MAX;
   sd_mold_write_header(packet, m->counts.session, hole.from, (uint32_t)wanted);
   if (sendto(m->track[SD_MOLD_REPLIES].fd, packet, sizeof packet, MSG_DONTWAIT, (const struct sockaddr *)&s->server,
              sizeof s->server) != sizeof packet)
@@ -206,7 +206,7 @@ int sd_mold_poll(sd_mold *m, uint8_t *out, uint64_t out_bytes, sd_mold_run *runs
   s->woken = 0;
   for (;;) {
     int got = 0;
-    for (int line = 0; line < SD_MOLD_LINES && sd_mold_has_room(m); line++) {
+    for (int line = 0; line < SD_MOLD_LINES && sd_mold_has_space(m); line++) {
       if (m->track[line].fd < 0) continue;
       int code = receive(m, line);
       if (code < 0) return code;
@@ -214,7 +214,7 @@ int sd_mold_poll(sd_mold *m, uint8_t *out, uint64_t out_bytes, sd_mold_run *runs
     }
     now_ns = sd_monotonic_ns();
     sd_mold_tick(m, now_ns);
-    if (lines_ended(m, now_ns) || m->counts.session_changed || s->woken || !sd_mold_has_room(m)) return SD_OK;
+    if (lines_ended(m, now_ns) || m->counts.session_changed || s->woken || !sd_mold_has_space(m)) return SD_OK;
     request(m, now_ns);
     /* Packets that bring nothing, however many, do not keep the caller. */
     if (now_ns >= until_ns) return SD_OK;

@@ -58,7 +58,7 @@ typedef struct sd_mold_counts {
   uint64_t next_sequence;
   uint64_t high; /* one above the highest sequence heard of */
   uint64_t held; /* messages in the window */
-  uint64_t most_held;
+  uint64_t max_held;
   uint64_t gap_count; /* given up */
   uint64_t gap_messages;
   uint64_t gaps_unlisted;

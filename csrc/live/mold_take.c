@@ -120,7 +120,7 @@ static void hold(sd_mold *m, sd_mold_line *line, const sd_mold_header *h, const 
   packet->users = users;
   line->first += users;
   m->counts.held += users;
-  if (m->counts.held > m->counts.most_held) m->counts.most_held = m->counts.held;
+  if (m->counts.held > m->counts.max_held) m->counts.max_held = m->counts.held;
 }
 
 /* A packet that is believed. */
@@ -167,7 +167,7 @@ static void accept(sd_mold *m, int line_index, const sd_mold_header *header, con
   }
   /* Not yet of its own messages: until they are held they would look like a part of the gap before them. */
   mold_heard_of(m, h.sequence, now_ns);
-  if (!sd_mold_make_room(m, to)) {
+  if (!sd_mold_reserve(m, to)) {
     line->overflowed++;
     line->unwanted += h.count;
     return;

@@ -10,7 +10,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
-enum { TIME_AT = 5, MESSAGE_LEAST = 11 };
+enum { TIME_AT = 5, MESSAGE_MIN = 11 };
 
 sd_serve *sd_serve_new(const sd_serve_options *options) {
   sd_serve *s = calloc(1, sizeof *s);
@@ -89,7 +89,7 @@ static uint32_t message_length(const uint8_t *frame) {
   uint32_t known = sd_itch_length(frame[2]);
   if (prefix > SD_ITCH_MAX_MESSAGE || (known && prefix && prefix != known)) return 0;
   if (known) return known;
-  return prefix >= MESSAGE_LEAST ? prefix : 0;
+  return prefix >= MESSAGE_MIN ? prefix : 0;
 }
 
 /* Frames that are due now go into packets, up to a batch. SD_OK; SD_E_FORMAT before a frame that is none. */
@@ -151,7 +151,7 @@ static int keep_alive(sd_serve *s, uint64_t now_ns) {
   return sd_serve_control(s, SD_MOLD_HEARTBEAT);
 }
 
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t earlier(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 int sd_serve_send(sd_serve *s, const uint8_t *frames, uint64_t len, uint64_t limit_ns, uint64_t *consumed) {
   uint64_t now_ns = sd_monotonic_ns();
@@ -176,7 +176,7 @@ int sd_serve_send(sd_serve *s, const uint8_t *frames, uint64_t len, uint64_t lim
       /* What is kept back must not wait for a next packet that is long in coming. */
       if (due - now_ns >= s->options.heartbeat_ns) code = sd_serve_flush_late(s);
       if (code == SD_OK)
-        code = wait_until(s, now_ns, least(due, least(until_ns, s->last_sent_ns + s->options.heartbeat_ns)));
+        code = wait_until(s, now_ns, earlier(due, earlier(until_ns, s->last_sent_ns + s->options.heartbeat_ns)));
       if (code != SD_OK) return code;
       now_ns = sd_monotonic_ns();
     }

@@ -6,12 +6,12 @@
 #include <poll.h>
 #include <stdlib.h>
 
-enum { CALL_MOST = 4 * SERVE_BATCH + SD_SERVE_LATE, ANSWERS_A_CALL = 64 };
+enum { CALL_MAX = 4 * SERVE_BATCH + SD_SERVE_LATE, ANSWERS_A_CALL = 64 };
 
 typedef struct outbox {
-  struct mmsghdr headers[CALL_MOST];
-  struct iovec parts[CALL_MOST];
-  const serve_packet *packets[CALL_MOST];
+  struct mmsghdr headers[CALL_MAX];
+  struct iovec parts[CALL_MAX];
+  const serve_packet *packets[CALL_MAX];
   uint32_t count;
 } outbox;
 

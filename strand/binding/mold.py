@@ -138,7 +138,7 @@ class Receiver:
         """The numbers of ``sd_mold_counts``."""
         lib.sd_mold_look(self._state)
         names = (
-            "delivered", "first_sequence", "next_sequence", "high", "held", "most_held", "gap_count", "gap_messages",
+            "delivered", "first_sequence", "next_sequence", "high", "held", "max_held", "gap_count", "gap_messages",
             "gaps_unlisted", "requests", "requested_messages", "forced", "jumps_believed",
         )  # fmt: skip
         return {name: int(getattr(self._counts, name)) for name in names}

@@ -19,16 +19,17 @@ static int refuse(sd_context *ctx, const void *records, int64_t n, int64_t *acce
  * and its timers, of which a time far ahead may make any number. */
 static int grow(sd_context *ctx, sd_output_writer *writer) {
   sd_serial_output *o = (sd_serial_output *)writer;
-  size_t used = (size_t)(writer->at - o->begin), room = used ? 2 * used : (size_t)FIRST_ENTRIES * writer->entry_bytes;
-  unsigned char *begin = realloc(o->begin, room);
+  size_t used = (size_t)(writer->at - o->begin),
+         capacity = used ? 2 * used : (size_t)FIRST_ENTRIES * writer->entry_bytes;
+  unsigned char *begin = realloc(o->begin, capacity);
   if (!begin) {
-    snprintf(ctx->message, sizeof ctx->message, "no memory for %zu bytes of records emitted", room);
+    snprintf(ctx->message, sizeof ctx->message, "no memory for %zu bytes of records emitted", capacity);
     ctx->error_code = SD_E_NO_MEMORY;
     return SD_E_NO_MEMORY;
   }
   o->begin = begin;
   writer->at = begin + used;
-  writer->end = begin + room;
+  writer->end = begin + capacity;
   return SD_OK;
 }
 

@@ -60,9 +60,9 @@ class Deadline:
             now = self._now_ns()
         return now >= self._at_ns
 
-    def slice_ns(self, most_ns: int) -> int:
-        """How long to wait at one go, up to ``most_ns``."""
+    def slice_ns(self, max_ns: int) -> int:
+        """How long to wait at one go, up to ``max_ns``."""
         if self._at_ns is None:
-            return most_ns
-        most_ns = most_ns if self._clock is None else REAL_STEP_NS
-        return max(0, min(most_ns, self._at_ns - self._now_ns()))
+            return max_ns
+        max_ns = max_ns if self._clock is None else REAL_STEP_NS
+        return max(0, min(max_ns, self._at_ns - self._now_ns()))

@@ -25,7 +25,7 @@ MBO: Final = np.dtype(
 #: The most records that one event takes.
 MBO_EVENT_RECORDS: Final[int] = lib.SD_MBO_EVENT_RECORDS
 #: Levels that a LOBSTER book may have.
-MOST_LEVELS: Final[int] = lib.SD_LOBSTER_MOST_LEVELS
+MOST_LEVELS: Final[int] = lib.SD_LOBSTER_MAX_LEVELS
 
 
 def _checked(code: int) -> int:

@@ -42,7 +42,7 @@ struct static_route : rl::test_suite<static_route, 2> {
     }
   }
   void publish_lane() { sd_store(&r.tail, lane_tail, release, BR4); }
-  void wait_for_room() {
+  void wait_for_space() {
     publish_lane();
     for (;;) {
       lane_head = sd_load(&r.head, acquire, BR6);
@@ -65,7 +65,7 @@ struct static_route : rl::test_suite<static_route, 2> {
     }
     muster();
     for (uint64_t i = 0; i < TICKS; i++) {
-      if (lane_tail - lane_head >= RING) wait_for_room();
+      if (lane_tail - lane_head >= RING) wait_for_space();
       r.participant[lane_tail % RING] = lane_tail + 1;
       lane_tail++;
     }

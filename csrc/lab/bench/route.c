@@ -122,7 +122,7 @@ static void publish_lanes(publisher *p) {
   for (uint32_t w = 0; w < p->workers; w++) publish_lane(p, w);
 }
 
-static void __attribute__((noinline)) wait_for_room(publisher *p, uint32_t w) {
+static void __attribute__((noinline)) wait_for_space(publisher *p, uint32_t w) {
   lane *l = &p->lanes[w];
   uint64_t start = sd_now();
   publish_lane(p, w);
@@ -139,7 +139,7 @@ static void put(publisher *p, const sd_tick *ticks, int64_t n, const uint8_t *ho
   for (int64_t i = 0; i < n; i++) {
     uint32_t w = home[ticks[i].instrument_id];
     lane *l = &p->lanes[w];
-    if (SD_UNLIKELY(l->tail - l->head >= RING)) wait_for_room(p, w);
+    if (SD_UNLIKELY(l->tail - l->head >= RING)) wait_for_space(p, w);
     sd_tick *to = &l->participant[l->tail++ & MASK];
     sd_prefetch_write(&l->participant[(l->tail + WRITE_AHEAD) & MASK]);
     *to = ticks[i];
@@ -252,25 +252,25 @@ int sd_bench_publish_paced(sd_dispatcher *d, uint32_t participant, const sd_tick
 struct sd_bench_neighbour {
   sd_a32 stop;
   int32_t core;
-  uint64_t most_ns;
+  uint64_t max_ns;
   pthread_t thread;
 };
 
 static void *be_busy(void *argument) {
   sd_bench_neighbour *me = argument;
   if (sd_bench_pin(me->core)) return NULL;
-  uint64_t start = sd_now(), most = sd_clock_counts(me->most_ns);
+  uint64_t start = sd_now(), maximum = sd_clock_counts(me->max_ns);
   /* BN1: relaxed; only the moment hangs on it. */
-  while (!sd_load(&me->stop, relaxed, BN1) && sd_now() - start < most) continue;
+  while (!sd_load(&me->stop, relaxed, BN1) && sd_now() - start < maximum) continue;
   return NULL;
 }
 
-sd_bench_neighbour *sd_bench_neighbour_start(int32_t core, uint64_t most_ns) {
+sd_bench_neighbour *sd_bench_neighbour_start(int32_t core, uint64_t max_ns) {
   sd_clock_init();
   sd_bench_neighbour *me = calloc(1, sizeof *me);
   if (!me) return NULL;
   me->core = core;
-  me->most_ns = most_ns;
+  me->max_ns = max_ns;
   if (pthread_create(&me->thread, NULL, be_busy, me)) {
     free(me);
     return NULL;

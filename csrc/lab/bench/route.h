@@ -46,9 +46,9 @@ int sd_bench_static(sd_bench_run *run);
 int sd_bench_publish_paced(sd_dispatcher *d, uint32_t participant, const sd_tick *ticks, int64_t n, int64_t batch,
                            sd_bench_probe *probe);
 
-/* A neighbour: a thread that does nothing but keep a core busy. Ends when told to, and by itself after `most_ns`. */
+/* A neighbour: a thread that does nothing but keep a core busy. Ends when told to, and by itself after `max_ns`. */
 typedef struct sd_bench_neighbour sd_bench_neighbour;
-sd_bench_neighbour *sd_bench_neighbour_start(int32_t core, uint64_t most_ns);
+sd_bench_neighbour *sd_bench_neighbour_start(int32_t core, uint64_t max_ns);
 void sd_bench_neighbour_stop(sd_bench_neighbour *neighbour);
 
 #endif

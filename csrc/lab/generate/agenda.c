@@ -11,13 +11,13 @@
 enum {
   CROSS_FROM_MESSAGES = 100,    /* symbols with fewer messages a day open and close without a cross */
   MESSAGES_A_NOTICE = 2000,     /* one in a thousand messages is a notice, half of them before the open */
-  MOST_NOTICES = 600,           /* a symbol and auction: one a second over ten minutes */
+  MAX_NOTICES = 600,            /* a symbol and auction: one a second over ten minutes */
   OPENING_SECONDS = 120,        /* over which the notices before the open are spread */
   CLOSING_NOTICE_SECONDS = 590, /* from ten minutes before the close */
   CLOSING_CROSS_SECONDS = 10,
   PAUSE_SECONDS = 300, /* as limit-up limit-down has it */
   QUOTE_SECONDS = 60,  /* the last of them: quotation only */
-  HALT_LEAST = 900,    /* for news: a quarter of an hour and more */
+  HALT_MIN = 900,      /* for news: a quarter of an hour and more */
   HALT_SPREAD = 1800,
   HALT_NOTICES = 3
 };
@@ -29,11 +29,11 @@ enum {
 static int make_rounds(sd_agenda_rounds *r, const uint64_t *expected_notices, uint32_t crosses) {
   r->rounds = malloc((crosses + 1) * sizeof *r->rounds);
   if (!r->rounds) return SD_E_NO_MEMORY;
-  uint16_t most = MOST_NOTICES;
+  uint16_t maximum = MAX_NOTICES;
   for (uint32_t rank = 0; rank < crosses; rank++) {
-    if (expected_notices[rank] + 1 < most) most = (uint16_t)(expected_notices[rank] + 1);
-    r->rounds[rank] = most;
-    r->all += most;
+    if (expected_notices[rank] + 1 < maximum) maximum = (uint16_t)(expected_notices[rank] + 1);
+    r->rounds[rank] = maximum;
+    r->all += maximum;
   }
   r->rounds[crosses] = 0; /* ends every round */
   r->round = crosses ? r->rounds[0] : 0;
@@ -62,7 +62,7 @@ static void plan_halt(sd_agenda *a, sd_agenda_item *items, uint32_t rank) {
   int pause = r & 1;
   uint64_t start = FIRST_HALT + (uint64_t)(((unsigned __int128)(LAST_HALT - FIRST_HALT) * (uint32_t)(r >> 32)) >> 32);
   uint64_t seconds = PAUSE_SECONDS;
-  if (!pause) seconds = HALT_LEAST + sd_scale32((uint32_t)sd_prng_next(&a->random), HALT_SPREAD);
+  if (!pause) seconds = HALT_MIN + sd_scale32((uint32_t)sd_prng_next(&a->random), HALT_SPREAD);
   uint64_t end = start + seconds * NS_PER_SECOND, quote = end - QUOTE_SECONDS * NS_PER_SECOND;
   uint8_t n = 0;
   items[n] = (sd_agenda_item){start, rank, pause ? SD_AGENDA_PAUSE : SD_AGENDA_HALT, n}, n++;

@@ -14,8 +14,8 @@ enum {
   AHEAD = 32, /* events whose time, symbol and random bits are drawn before they are made: hides the cache misses */
   NEAR = 16,  /* how far ahead the orders are fetched, their header being there by then */
   MESSAGES_A_LIVE_ORDER = 32,
-  LEAST_TARGET = 2,
-  MOST_TARGET = 512,
+  MIN_TARGET = 2,
+  MAX_TARGET = 512,
   FIRST_ORDER_ID = 1000,
   FIRST_MATCH = 1
 };
@@ -61,7 +61,7 @@ static void open_books(sd_market *m, const uint64_t *weights) {
     uint64_t expected = (uint64_t)((unsigned __int128)weights[rank] * m->config.messages / total);
     uint64_t target = expected / MESSAGES_A_LIVE_ORDER;
     sd_orders *book = &m->books[m->symbol_of_rank[rank]];
-    book->target = (uint16_t)(target < LEAST_TARGET ? LEAST_TARGET : target > MOST_TARGET ? MOST_TARGET : target);
+    book->target = (uint16_t)(target < MIN_TARGET ? MIN_TARGET : target > MAX_TARGET ? MAX_TARGET : target);
     book->mid = first_mid(&random);
   }
 }

@@ -19,7 +19,7 @@ struct sd_lobster {
 };
 
 int sd_lobster_create(uint32_t instrument_id, uint32_t levels, uint64_t midnight_ns, sd_lobster **out) {
-  if (!levels || levels > SD_LOBSTER_MOST_LEVELS) return SD_E_ARGUMENT;
+  if (!levels || levels > SD_LOBSTER_MAX_LEVELS) return SD_E_ARGUMENT;
   sd_lobster *w = calloc(1, sizeof *w);
   if (!w) return SD_E_NO_MEMORY;
   w->instrument_id = instrument_id;

@@ -22,7 +22,7 @@
 #include "lab/generate/market.h"
 
 enum {
-  SD_LOBSTER_MOST_LEVELS = 200,
+  SD_LOBSTER_MAX_LEVELS = 200,
   SD_LOBSTER_MESSAGE_BYTES = 160, /* the most that an event's rows take */
   SD_LOBSTER_LEVEL_BYTES = 160    /* and a level of its rows of the book, line ends included */
 };
@@ -34,7 +34,7 @@ typedef struct sd_lobster_text {
   uint64_t rows;
 } sd_lobster_text;
 
-/* SD_OK, SD_E_ARGUMENT for no levels or more than SD_LOBSTER_MOST_LEVELS, or SD_E_NO_MEMORY. */
+/* SD_OK, SD_E_ARGUMENT for no levels or more than SD_LOBSTER_MAX_LEVELS, or SD_E_NO_MEMORY. */
 int sd_lobster_create(uint32_t instrument_id, uint32_t levels, uint64_t midnight_ns, sd_lobster **out);
 void sd_lobster_destroy(sd_lobster *writer);
 

@@ -24,15 +24,15 @@ void sd_orders_destroy(sd_orders *book) {
 uint32_t sd_orders_first(const sd_orders *book, int side) {
   const sd_order *orders = book->side[side];
   uint32_t flip = side == SD_BID ? UINT32_MAX : 0, best = 0; /* flipped, a lower price is better on either side */
-  uint32_t least = orders[0].price ^ flip;
+  uint32_t minimum = orders[0].price ^ flip;
   uint64_t oldest = orders[0].id;
   for (uint32_t i = 1; i < book->count[side]; i++) {
     uint32_t price = orders[i].price ^ flip;
-    if (__builtin_expect(price > least, 1)) /* nearly always: a branch foretold is cheaper than a chain of selects */
+    if (__builtin_expect(price > minimum, 1)) /* nearly always: a branch foretold is cheaper than a chain of selects */
       continue;
-    if (price < least || orders[i].id < oldest) {
+    if (price < minimum || orders[i].id < oldest) {
       best = i;
-      least = price;
+      minimum = price;
       oldest = orders[i].id;
     }
   }

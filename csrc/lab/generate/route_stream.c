@@ -7,7 +7,7 @@
 
 /* Random numbers with the same leading bits fall into one bucket, and buckets hold a rank or two: the search over all
  * ranks is made once a bucket, and the draws search only between two neighbours' answers. */
-enum { LEAST_BUCKET_BITS = 10, MOST_BUCKET_BITS = 20, RANDOM_BITS = 53 };
+enum { MIN_BUCKET_BITS = 10, MAX_BUCKET_BITS = 20, RANDOM_BITS = 53 };
 
 static uint64_t next(uint64_t *x) {
   *x ^= *x << 13;
@@ -31,8 +31,8 @@ static uint32_t search(const double *summed, uint32_t low, uint32_t high, double
 
 int sd_route_stream(sd_tick *ticks, int64_t n, const double *weights, uint32_t symbols) {
   if (!symbols || n < 0) return SD_E_ARGUMENT;
-  int bucket_bits = LEAST_BUCKET_BITS;
-  while (bucket_bits < MOST_BUCKET_BITS && UINT32_C(1) << bucket_bits < 2 * (uint64_t)symbols) bucket_bits++;
+  int bucket_bits = MIN_BUCKET_BITS;
+  while (bucket_bits < MAX_BUCKET_BITS && UINT32_C(1) << bucket_bits < 2 * (uint64_t)symbols) bucket_bits++;
   uint32_t buckets = UINT32_C(1) << bucket_bits;
   double *summed = malloc(symbols * sizeof *summed);
   uint32_t *order = malloc(symbols * sizeof *order);

@@ -98,9 +98,9 @@ static void deal_second(sd_session *s, uint32_t count) {
     int64_t exponent = draw(&s->random) * SPREAD_MILLISECOND >> 16;
     weights[i] = sd_exp2_q16(&s->exp2, (INT64_C(10) << 16) + tempered(s, exponent));
   }
-  uint64_t sum = sum_of(weights, 1000), most = 0;
-  for (uint32_t i = 0; i < 1000; i++) most = weights[i] > most ? weights[i] : most;
-  if ((unsigned __int128)most * 1000 << 16 > (unsigned __int128)sum * ratio_q16) {
+  uint64_t sum = sum_of(weights, 1000), maximum = 0;
+  for (uint32_t i = 0; i < 1000; i++) maximum = weights[i] > maximum ? weights[i] : maximum;
+  if ((unsigned __int128)maximum * 1000 << 16 > (unsigned __int128)sum * ratio_q16) {
     hold(weights, 1000, ratio_q16);
     sum = sum_of(weights, 1000);
   }

@@ -28,7 +28,7 @@ static fiber fibers[SD_FIBERS];
 static unsigned n_fibers, current;
 static int running, result;
 static ucontext_t outside;
-static uint64_t state, steps, most_steps;
+static uint64_t state, steps, max_steps;
 static uint32_t stay; /* one point in so many switches */
 static int keeps;     /* a fiber that is switched from may be kept off for long, as one that lost its core */
 static unsigned kept;
@@ -94,7 +94,7 @@ static void change(void) {
 void sd_schedule_point(const char *label) {
   if (!running) return;
   fibers[current].label = label;
-  if (++steps > most_steps) leave(SD_NO_END);
+  if (++steps > max_steps) leave(SD_NO_END);
   if (keeps && steps >= kept_until && sd_scheduler_random(OFTEN) == 0) {
     kept = current;
     kept_until = steps + sd_scheduler_random(LONG);
@@ -171,8 +171,8 @@ static void make_contexts(void) {
   for (unsigned i = 0; i < n_fibers; i++) make_context(&fibers[i]);
 }
 
-int sd_scheduler_run(uint64_t most) {
-  most_steps = most;
+int sd_scheduler_run(uint64_t maximum) {
+  max_steps = maximum;
   make_contexts();
   running = 1;
   result = SD_RAN;
@@ -183,7 +183,7 @@ int sd_scheduler_run(uint64_t most) {
 }
 
 void sd_scheduler_enter(void) {
-  most_steps = UINT64_MAX;
+  max_steps = UINT64_MAX;
   make_contexts();
   current = n_fibers;
   sd_scheduler_add(NULL, NULL);

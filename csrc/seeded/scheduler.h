@@ -16,9 +16,9 @@ typedef void (*sd_fiber_fn)(void *argument, unsigned index);
 /* Forgets the last run. Same seed, same run. */
 void sd_scheduler_start(uint64_t seed);
 void sd_scheduler_add(sd_fiber_fn fn, void *argument);
-/* Runs all fibers to their ends: SD_RAN; SD_DEADLOCK when all that are left sleep; SD_NO_END after `most` steps;
+/* Runs all fibers to their ends: SD_RAN; SD_DEADLOCK when all that are left sleep; SD_NO_END after `maximum` steps;
  * SD_FAILED when a fiber called sd_scheduler_fail. */
-int sd_scheduler_run(uint64_t most);
+int sd_scheduler_run(uint64_t maximum);
 /* Instead of sd_scheduler_run: the caller becomes a fiber itself, and the others run while it is at a point. That lasts until
  * sd_scheduler_leave, which it calls when all others have ended. */
 void sd_scheduler_enter(void);

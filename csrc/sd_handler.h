@@ -1,4 +1,4 @@
-/* What a handler is to the core. This header stands alone: a handler in a shared object of one's own needs no other. */
+/* What the core expects of a handler. This header stands alone: a handler in your own shared object needs no other. */
 #ifndef SD_HANDLER_H
 #define SD_HANDLER_H
 
@@ -8,8 +8,8 @@
 
 #include "sd_tick.h"
 
-/* The layout of ticks and contexts that an object is built for. Each shared object of handlers exports it, so that one that was
- * built for another is refused when it is loaded. */
+/* The layout of ticks and contexts that an object is built for. Each shared object of handlers exports it, so that loading an object that
+ * was built for another layout is refused. */
 #define SD_HANDLER_LAYOUT 3
 #if !defined(SD_HANDLER_IN_CORE)
 #if defined(__cplusplus)
@@ -18,7 +18,7 @@ extern "C"
     __attribute__((weak, used, visibility("default"))) const uint32_t sd_handler_layout = SD_HANDLER_LAYOUT;
 #endif
 
-/* Asks for a line that is to be written. Spelled out on x86-64, where compilers make it a read prefetch without -mprfchw. */
+/* Asks for a line that is to be written. This is assembly on x86-64, where compilers make a read prefetch of it without -mprfchw. */
 #if defined(__x86_64__)
 #define SD_FETCH_TO_WRITE(p) __asm__ __volatile__("prefetchw %0" ::"m"(*(const char *)(p)))
 #else
@@ -38,19 +38,19 @@ typedef struct sd_position {
   int64_t time;
 } sd_position;
 
-/* Where records have the feed's sequence: its lower 32 bits lie `low` bytes from the record's key, the others are the bits from
- * `shift` on of the 32 that lie `high` bytes from it. */
+/* Where records have the feed's sequence. Its lower 32 bits lie `low` bytes from the record's key. Its other bits are those from bit
+ * `shift` on of the 32 bits that lie `high` bytes from the key. */
 typedef struct sd_sequence_at {
   int32_t low, high;
   uint32_t shift;
   uint64_t none; /* SD_NO_SEQUENCE where records have none, else 0 */
 } sd_sequence_at;
 
-/* The sequence of what has none: a record without such a field, a timer, the end of the run. */
+/* The sequence of a record without such a field, of a timer, and of the end of the run. */
 #define SD_NO_SEQUENCE UINT64_MAX
 
-/* `offset`: of a u64 in a record; UINT32_MAX: there is none. `high` is not 0: of a u32, and its next eight bits are a byte there,
- * as in sd_tick. */
+/* `offset`: where a record has a u64 sequence; UINT32_MAX: it has none. If `high` is not 0, the field at `offset` is a u32, and the byte
+ * at `high` has the next eight bits, as in sd_tick. */
 static inline sd_sequence_at sd_sequence_at_of(uint32_t key_offset, uint32_t offset, uint32_t high) {
   sd_sequence_at at = {0, 0, 0, SD_NO_SEQUENCE};
   if (offset == UINT32_MAX) return at;
@@ -69,24 +69,24 @@ static inline uint64_t sd_sequence_of(const sd_sequence_at *at, const unsigned c
   return at->none | (uint64_t)(high >> at->shift) << 32 | low;
 }
 
-/* What precedes an emitted record where it waits to be merged. */
+/* What precedes an emitted record while it waits to be merged. */
 typedef struct sd_emitted {
   uint64_t number; /* of the tick; SD_TIMER or SD_AT_END */
   uint64_t sequence;
   int64_t time;
   uint32_t key;
-  uint32_t link; /* 0; then the engine's */
+  uint32_t link; /* 0; then for the engine */
 } sd_emitted;
 
-/* An alarm as the engine keeps it, of a handler that is at feed time `now`: 0 forgets it, a time that is not after `now` is taken
- * for the next ns, and the greatest one stands for never, also where a record says it. */
+/* An alarm as the engine keeps it, for a handler at feed time `now`. 0 forgets the alarm. A time that is not after `now` becomes the next
+ * ns. The greatest time stands for never, even if a record has it. */
 static inline uint64_t sd_alarm_after(int64_t ns, int64_t now) {
   if (ns == 0) return 0;
   if (ns <= now) ns = now + (now != INT64_MAX);
   return ns == INT64_MAX ? 0 : (uint64_t)ns;
 }
 
-/* The number of what no tick emitted: a timer, or the end of the run. */
+/* The number of a record that no tick emitted: from a timer, or from the end of the run. */
 #define SD_TIMER UINT64_MAX
 #define SD_AT_END (UINT64_MAX - 1)
 
@@ -94,59 +94,60 @@ static inline uint64_t sd_alarm_after(int64_t ns, int64_t now) {
 typedef struct sd_output_writer {
   unsigned char *at, *end; /* the next entry, and where the last one has to end */
   uint32_t record_bytes;   /* of a record as declared */
-  uint32_t entry_bytes;    /* of it with its sd_emitted, a multiple of 8 */
+  uint32_t entry_bytes;    /* of a record with its sd_emitted, a multiple of 8 */
   int (*more)(struct sd_context *ctx,
-              struct sd_output_writer *writer); /* makes room for an entry; nonzero: there is none */
+              struct sd_output_writer *writer); /* gets memory for an entry; nonzero: there is none */
 } sd_output_writer;
 
-/* What a handler is called with beside its records. */
+/* What a handler is called with, beside its records. */
 typedef struct sd_context {
   const void *params;   /* what was registered with the handler */
   uint64_t row_stride;  /* bytes from one symbol's row to the next */
-  uint64_t n_rows;      /* rows there are: one a symbol */
-  uint64_t record_size; /* bytes a record */
+  uint64_t n_rows;      /* rows: one per symbol */
+  uint64_t record_size; /* bytes per record */
   uint32_t participant; /* the worker (or publisher) that calls */
   int32_t error_code;   /* set by a handler that fails: its own number, shown in the error */
   char message[104];    /* likewise: what went wrong, zero-terminated; may stay empty */
   void *engine;         /* the dispatcher's own; not for handlers */
-  /* Publishes records from inside a handler. Never waits: returns 0, SD_E_WOULD_DEADLOCK when a strand that would block is
-   * full, or another code of sd_error.h; *accepted says how many records went in. */
+  /* Publishes records from inside a handler. Never waits: returns 0, SD_E_WOULD_DEADLOCK when a strand that would block is full, or
+   * another code of sd_error.h. *accepted: how many records were accepted. */
   int (*publish)(struct sd_context *ctx, const void *records, int64_t n, int64_t *accepted);
   const sd_position *positions; /* of the records of this call; NULL unless the dispatcher has outputs or timers */
-  /* Asks for sd_wake_fn of the symbol with this key, which is the record's or the timer's that runs, at feed time ns (replaces
-   * an earlier alarm; 0 forgets it). A time that is not after the record's, or the timer's, is taken for the next ns. NULL where
-   * the handler has no sd_wake_fn. */
+  /* Asks for a call of sd_wake_fn at feed time ns, for the symbol with this key: the symbol of the record or timer that runs. Replaces an
+   * earlier alarm; 0 forgets it. A time that is not after the time of the record or timer becomes the next ns. NULL if the handler has no
+   * sd_wake_fn. */
   void (*wake_at)(struct sd_context *ctx, uint32_t key, int64_t ns);
-  /* sd_emit's; not for handlers */
+  /* for sd_emit; not for handlers */
   const unsigned char *keys;  /* the key of this call's first record; the next one's lies record_size further */
-  sd_output_writer **writers; /* two an output: for what ticks emit, and for i = -1 */
+  sd_output_writer **writers; /* two per output: for what ticks emit, and for i = -1 */
   uint32_t n_outputs;
   uint32_t wake_key;    /* of i = -1: whose timer this call is, ... */
   int64_t wake_time;    /* ... for when it was set, ... */
   uint64_t wake_number; /* ... and SD_TIMER, or SD_AT_END */
   sd_sequence_at sequence;
-  /* Set by wake_at for a time that later records of this call have reached: who is registered to yield returns at once, having
-   * handled record i, i + 1; the others follow in another call, behind the timer. Who is not is given one record a call. */
+  /* Set by wake_at for a time that later records of this call have reached. A handler that is registered to yield then returns at once:
+   * it has handled record i and returns i + 1. The others follow in another call, after the timer. A handler that is not registered to
+   * yield gets one record per call. */
   uint32_t yield;
-  /* wake_at's; not for handlers */
+  /* for wake_at; not for handlers */
   uint32_t stopped;
   uint64_t call_start, call_end, alarm;
   uint64_t until; /* the clock's count after which no more timers are fired in a row */
 } sd_context;
 
-/* Runs over n records in a row, in publish order; the row of a record's symbol is at rows + key * row_stride, and no other
- * thread touches it meanwhile. Records of one call may belong to different symbols of the same strand.
- * Returns n, or the index of the record it failed on: those before it count as handled, that one as failed. */
+/* Runs over n records in publish order. The row of a record's symbol is at rows + key * row_stride, and no other thread touches it
+ * meanwhile. Records of one call may belong to different symbols of the same strand. Returns n, or the index of the record on which it
+ * failed: the records before it count as handled, that one as failed. */
 typedef int64_t (*sd_handler_fn)(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 
-/* Optional further functions of a handler. At a timer: before the symbol's first record at or after `time`, else when the
+/* Optional further functions of a handler. sd_wake_fn runs at a timer: before the symbol's first record at or after `time`, or when the
  * feed's time passes it. */
 typedef int (*sd_wake_fn)(void *rows, uint32_t key, int64_t time, sd_context *ctx);
-/* Once a symbol after its last record, in the order of keys, when a run ends. */
+/* Runs once for each symbol after its last record, in the order of keys, when a run ends. */
 typedef int (*sd_finish_fn)(void *rows, uint32_t key, sd_context *ctx);
 
-/* Room for a record that is emitted to output `output` (0, 1, ... as the handler declares them) on behalf of record i of
- * this call, or of the timer with i = -1: to be filled before anything else is emitted. NULL: fail with what *ctx says. */
+/* Returns the memory for a record of output `output` (0, 1, ... as the handler declares them), emitted for record i of this call, or for
+ * the timer with i = -1. Fill it before you emit anything else. NULL: fail with what *ctx says. */
 static inline void *sd_emit_reserve(sd_context *ctx, uint32_t output, int64_t i) {
   if (__builtin_expect(output >= ctx->n_outputs, 0)) {
     snprintf(ctx->message, sizeof ctx->message, "it emits to output %u but has declared %u", output, ctx->n_outputs);
@@ -155,9 +156,9 @@ static inline void *sd_emit_reserve(sd_context *ctx, uint32_t output, int64_t i)
   }
   sd_output_writer *writer = ctx->writers[2 * output + (i < 0)];
   if (__builtin_expect(writer->at == writer->end, 0) && writer->more(ctx, writer)) return NULL;
-  /* The merger had it last. Beyond a chunk it does no harm. */
+  /* The merger used this line last. A prefetch beyond the chunk does no harm. */
   SD_FETCH_TO_WRITE(writer->at + SD_EMIT_AHEAD);
-  /* Field by field: a head put together elsewhere and copied would wait for its own stores. */
+  /* The head is written field by field: one that is built elsewhere and copied would wait for its own stores. */
   sd_emitted *head = (sd_emitted *)(void *)writer->at;
   if (i >= 0) {
     const unsigned char *at = ctx->keys + (uint64_t)i * ctx->record_size;
@@ -178,12 +179,12 @@ static inline void *sd_emit_reserve(sd_context *ctx, uint32_t output, int64_t i)
   return head + 1;
 }
 
-/* Emits a copy of a record, of as many bytes as were declared. Nonzero: fail with what *ctx says. */
+/* Emits a copy of a record, with as many bytes as the output declared. Nonzero: fail with what *ctx says. */
 static inline int sd_emit(sd_context *ctx, uint32_t output, int64_t i, const void *record) {
   void *to = sd_emit_reserve(ctx, output, i);
   if (!to) return -1;
   const uint32_t bytes = ctx->writers[2 * output]->record_bytes;
-  /* A call costs as much as all the rest. */
+  /* A call of memcpy costs as much as all the rest. */
 #define SD_IS(n) (bytes == (n) && __builtin_object_size(record, 0) >= (n))
   if (SD_IS(8)) memcpy(to, record, 8);
   else if (SD_IS(16)) memcpy(to, record, 16);

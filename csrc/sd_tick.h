@@ -1,9 +1,8 @@
-/* The project's own tick: 64 bytes, one cache line, with the field names that DBN made the convention.
+/* Strand's own tick: 64 bytes, one cache line, with the field names that DBN made the convention.
  *
- * The engine itself is generic over the record (a size and the offset of a u32 key); this record is what the
- * feeds produce and what the built-in handlers read. strand/ticks.py states the same layout as a numpy dtype and
- * tests/unit/test_ticks.py compares the two field by field.
- */
+ * The engine itself is generic over the record (a size and the offset of a u32 key). This record is what the feeds produce and what the
+ * built-in handlers read. strand/ticks.py states the same layout as a numpy dtype, and tests/unit/test_ticks.py compares the two field by
+ * field. */
 #ifndef SD_TICK_H
 #define SD_TICK_H
 
@@ -22,10 +21,10 @@ enum {
 
 #define SD_UNDEF_PRICE INT64_MAX
 #define SD_PRICE_SCALE INT64_C(1000000000)
-/* The greatest sequence that a tick holds: 40 bits. Whoever reads a greater one has to say so; sd_set_sequence cannot. */
+/* The greatest sequence that a tick holds: 40 bits. A reader has to report a greater one, because sd_set_sequence cannot. */
 #define SD_MAX_SEQUENCE ((UINT64_C(1) << 40) - 1)
 
-/* All that is measured or counted is signed, so that a difference is what arithmetic makes it; ids are not. */
+/* Everything measured or counted is signed, so that a difference may be negative; ids are unsigned. */
 typedef struct sd_tick {
   int64_t ts_event;       /* venue time, ns since the UNIX epoch */
   int64_t ts_recv;        /* capture time, ns since the UNIX epoch */
@@ -51,7 +50,7 @@ _Static_assert(offsetof(sd_tick, instrument_id) == 40, "the key's offset is part
 _Static_assert(offsetof(sd_tick, sequence_high) == 63, "the last field's offset is part of the format");
 #endif
 
-/* The venue's sequence, else the place in the file, from 1. */
+/* The venue's sequence, or the place in the file, counted from 1. */
 static inline int64_t sd_sequence(const sd_tick *t) {
   return (int64_t)((uint64_t)t->sequence_high << 32 | t->sequence_low);
 }
@@ -62,10 +61,10 @@ static inline void sd_set_sequence(sd_tick *t, uint64_t sequence) {
   t->sequence_high = (uint8_t)(sequence >> 32);
 }
 
-/* A new day of the symbol's venue begins: what the venue resets is reset (docs/feeds/days.md). */
+/* A new day of the symbol's venue begins: handlers reset what the venue resets (docs/feeds/days.md). */
 static inline int sd_is_day(const sd_tick *t) { return t->action == 'R' && t->kind == SD_KIND_STATUS; }
 
-/* Both sides of a tick of kind QUOTE. One that speaks of a single side has no price and size 0 on the other. */
+/* Both sides of a tick of kind QUOTE. A tick of one side has no price and size 0 on the other. */
 static inline int64_t sd_bid_price(const sd_tick *t) { return t->side == 'A' ? SD_UNDEF_PRICE : t->price; }
 static inline int64_t sd_bid_size(const sd_tick *t) { return t->side == 'A' ? 0 : t->size; }
 static inline int64_t sd_ask_price(const sd_tick *t) {

@@ -28,7 +28,8 @@ typedef _Atomic int64_t sd_ai64;
 
 #if defined(SD_MODEL_SCHEDULER)
 void sd_schedule_point(const char *label);
-/* It may switch before each operation, and after one that releases: plain stores that follow a release come too late. */
+/* The scheduler may switch before each operation, and after one that releases: otherwise it would never run another thread between a
+ * release and the plain stores that follow it. */
 #define SD_POINT(label) sd_schedule_point(#label);
 #define SD_AFTER_relaxed(label)
 #define SD_AFTER_acquire(label)
@@ -58,7 +59,7 @@ void sd_schedule_point(const char *label);
 #define sd_fetch_or(p, v, order, label) SD_STEP(atomic_fetch_or_explicit((p), (v), memory_order_##order), order, label)
 #define sd_fetch_and(p, v, order, label) \
   SD_STEP(atomic_fetch_and_explicit((p), (v), memory_order_##order), order, label)
-/* Strong; relaxed when it fails, so the value it then leaves in *expected may only be compared, not followed. */
+/* The CAS is strong. When it fails it is relaxed, so the caller may compare the value that it leaves in *expected, but not follow it. */
 #define sd_cas(p, expected, desired, order, label) \
   SD_STEP( \
       atomic_compare_exchange_strong_explicit((p), (expected), (desired), memory_order_##order, memory_order_relaxed), \
@@ -95,7 +96,7 @@ static inline void sd_lock(sd_a32 *lock) {
   /* L1: acquire; pairs with L3 of the last holder. What it makes visible: all that was written under the lock. */
   while (sd_exchange(lock, 1u, acquire, L1)) {
     for (int turns = 0; sd_load(lock, relaxed, L4); turns++) {
-      /* The holder may have lost its core in the middle: then spinning only keeps it from going on. */
+      /* The holder may have lost its core while it held the lock: spinning would only keep the holder from running. */
       if (turns < 256) sd_pause();
       else sd_yield();
 #if defined(SD_MODEL_SCHEDULER) || defined(SD_MODEL_RELACY)
@@ -117,10 +118,10 @@ static inline void sd_unlock(sd_a32 *lock) {
 
 #define SD_ALIGNED(n) __attribute__((aligned(n)))
 #define SD_NOINLINE __attribute__((noinline))
-/* Asks for a line to read, and for one to write. Spelled out, because compilers do neither reliably: a function that does
- * nothing but __builtin_prefetch counts as one without effects, and its calls go; and without -march a write prefetch becomes a
- * read prefetch on x86-64, which then costs a second trip to take the line from its last writer. Every processor decodes these;
- * those that cannot do them do nothing. */
+/* These ask the processor for a line to read, and for a line to write. They are written in assembly, because compilers do neither
+ * reliably. A compiler takes a function that does nothing but __builtin_prefetch for one without effects, and removes calls to it.
+ * Without -march it also turns a write prefetch into a read prefetch on x86-64; taking the line from its last writer then costs a second
+ * trip. Every processor decodes these instructions; one that does not implement them does nothing. */
 #if defined(__x86_64__)
 #define sd_prefetch(p) __asm__ __volatile__("prefetcht0 %0" ::"m"(*(const char *)(p)))
 #define sd_prefetch_write(p) __asm__ __volatile__("prefetchw %0" ::"m"(*(const char *)(p)))

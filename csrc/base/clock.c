@@ -26,7 +26,7 @@ typedef struct reading {
   uint64_t ns, count;
 } reading;
 
-/* The closest of a few: an interrupt between two clocks would put them apart. */
+/* Returns the closest of a few readings: an interrupt between reading the two clocks would make them disagree. */
 static reading read_both(void) {
   reading best = {0, 0};
   uint64_t shortest = UINT64_MAX;
@@ -48,7 +48,7 @@ static void measure(void) {
   sd_the_clock = (sd_clock){1, 1e9 / (double)hertz};
 #else
   sd_the_clock.use_counter = 1;
-  /* Some ten ns of error in two milliseconds: what is timed here is known less well. */
+  /* This errs by some ten ns in two milliseconds, which is less than the noise of what is timed here. */
   const reading start = read_both();
   reading end;
   do end = read_both();

@@ -1,8 +1,7 @@
 /* The generator's random numbers: xoshiro256** seeded by splitmix64 (Blackman and Vigna's published algorithms).
  *
- * Integers only, so one seed gives one stream on every machine. Each part of a market (clock, symbols, orders) draws
- * from a stream of its own: how far one of them looks ahead then never changes what another one draws.
- */
+ * It uses integers only, so one seed gives one stream on every machine. Each part of a market (clock, symbols, orders) draws from its own
+ * stream, so how far one part looks ahead never changes what another part draws. */
 #ifndef SD_BASE_PRNG_H
 #define SD_BASE_PRNG_H
 
@@ -19,8 +18,8 @@ static inline uint64_t sd_splitmix64(uint64_t *state) {
   return z ^ (z >> 31);
 }
 
-/* Streams of one seed are told apart by their number, which is mixed before it meets the seed: neighbouring seeds
- * with neighbouring streams would otherwise share states. */
+/* A number tells the streams of one seed apart. It is mixed before it is combined with the seed, because neighbouring seeds with
+ * neighbouring streams would otherwise share states. */
 static inline void sd_prng_seed(sd_prng *p, uint64_t seed, uint64_t stream) {
   uint64_t mixed = stream;
   uint64_t state = seed ^ sd_splitmix64(&mixed);

@@ -1,31 +1,32 @@
-/* A strand: an ordered queue that one thread at a time may drain, and the protocol that says who.
+/* A strand: an ordered queue that one thread at a time may drain, and the protocol that says which thread.
  *
- * The token. `pending` counts records published and not yet handled, and tasks (strand/tasks.h), and its changes hand out the right to drain:
- *   - the add that finds 0 makes its caller the owner, who has to list the strand (or drain it himself);
+ * The token is the right to drain. `pending` counts records that are published and not yet handled, and tasks (strand/tasks.h). Its
+ * changes pass the token on:
+ *   - the add that finds 0 makes its caller the owner, which has to list the strand or drain it;
  *   - a worker that takes the strand off a list becomes the owner;
- *   - the subtraction, after the handlers ran, that leaves 0 lets the token go; any other re-lists the strand.
- * A strand with pending > 0 is therefore in exactly one place (contract, rule 3). The owner word names the owner while
- * handlers run. It is given back before the subtraction, so the next owner always finds it 0: a failing CAS means that
- * the protocol is broken, and is reported as such, never waited out.
+ *   - the subtraction, after the handlers ran, that leaves 0 lets the token go; after any other, the owner lists the strand again.
+ * A strand with pending > 0 is therefore in exactly one place (contract, rule 3). The owner word names the owner while handlers run. The
+ * owner clears it before the subtraction, so the next owner always finds it clear. A failing CAS therefore means that the protocol is
+ * broken; the engine reports it, and never waits for it to pass.
  *
- * The publish lock orders publishers of one strand. Records are linked and added under it, so a publisher that holds it
- * and sees pending 0 has the strand to itself: nobody else can make the token appear. It may then run the handlers over
- * its records where they lie (sd_strand_own_idle).
+ * The publish lock orders the publishers of one strand. They link and add records under it. So a publisher that holds it and sees pending
+ * 0 has the strand to itself, because nobody else can make the token appear. It may then run the handlers over its records where they lie
+ * (sd_strand_own_idle).
  *
- * Who looks from outside, perhaps from another process, takes no lock. The upper half of the owner word counts the strand's owners: what
- * was read between two loads of it that agree, and that name nobody, nobody wrote meanwhile (sd_strand_look). Rows are plain memory: it
- * is assumed that an aligned word of eight bytes is written at once, which is so on x86-64 and aarch64, and that a handler, being called
- * through a pointer, writes none of them before or after its call.
+ * A reader from outside, perhaps in another process, takes no lock. The upper half of the owner word counts the strand's owners. If two
+ * loads of the word agree and name nobody, nobody wrote what was read between them (sd_strand_look). Rows are plain memory, so this assumes
+ * two things. An aligned word of eight bytes is written at once, which holds on x86-64 and aarch64. And a handler writes no row before or
+ * after its call, which holds because it is called through a pointer.
  *
- * Lossy strands (drop_oldest, conflate) let publishers discard what waits: there the queue's head too is under the
- * publish lock, and a worker copies its budget out before it runs handlers.
+ * Lossy strands (drop_oldest, conflate) let publishers discard what waits. There the publish lock also covers the queue's head, and a
+ * worker copies its budget out before it runs handlers.
  *
- * Who may do what beside what:
- *                       publish   drain   pause/resume   look (sd_strand_inspect)
- *   publish             L         yes     yes            yes
+ * Which calls may run beside which:
+ *                      publish   drain   pause/resume   look (sd_strand_inspect)
+ *   publish            L         yes     yes            yes
  *   drain (the owner)  yes       no      yes            yes
- *   own_idle            L         no      yes            yes
- * L: the publish lock serialises them. no: the token does.
+ *   own_idle           L         no      yes            yes
+ * L: yes, one after the other, under the publish lock. no: the token prevents it.
  */
 #ifndef SD_STRAND_STRAND_H
 #define SD_STRAND_STRAND_H
@@ -37,7 +38,7 @@
 enum {
   SD_PAUSED = 1,
   SD_QUARANTINED = 2,
-  SD_SET_ASIDE = 4, /* the token is set aside in the strand; who clears the bit holds it */
+  SD_SET_ASIDE = 4, /* the token is set aside in the strand; whoever clears the bit holds the token */
   SD_HELD = SD_PAUSED | SD_QUARANTINED
 };
 
@@ -50,9 +51,9 @@ enum { SD_DROPPED_NEWEST = 0, SD_DROPPED_OLDEST, SD_DROPPED_CONFLATED, SD_DROPPE
 typedef struct sd_strand {
   /* shared: the token */
   sd_ai64 pending;
-  sd_a64 owner;   /* lower half: 0, or participant + 1; upper half: how often it was owned */
+  sd_a64 owner;   /* lower half: 0, or the owner's participant + 1; upper half: how many owners there have been */
   sd_a32 control; /* SD_PAUSED ... */
-  /* the owner's; head and at are atomic only because the next worker guesses from them what to prefetch */
+  /* the owner's; head and at are atomic only because the next worker reads them, without the token, to choose what to prefetch */
   sd_a32 head;               /* first segment, SD_NONE before the first record */
   sd_a32 at;                 /* next record in it */
   SD_PLAIN(uint32_t) last;   /* participant that last drained it: where it is listed next */
@@ -72,7 +73,7 @@ typedef struct sd_strand {
   SD_PLAIN(uint32_t) fill;         /* records in it */
   SD_PLAIN(uint32_t) queued;       /* lossy strands: records waiting, without those a worker has copied out */
   uint32_t capacity;               /* the bound, in records */
-  SD_PLAIN(uint32_t) free_records; /* records that may be linked before pending has to be looked at again */
+  SD_PLAIN(uint32_t) free_records; /* records that a publisher may link before it has to read pending again */
   sd_a64 accepted;
   sd_a64 dropped[SD_PUBLISH_REASONS];
 } sd_strand;
@@ -84,12 +85,11 @@ _Static_assert(offsetof(sd_strand, publish_lock) == SD_LINE, "the publisher's fi
 
 /* ---- the token ------------------------------------------------------------------------------------------------- */
 
-/* After n records were linked under the publish lock, with the lock still held. Nonzero: the caller now holds the token
- * and must list the strand. */
+/* By a publisher after it linked n records, with the publish lock still held. Nonzero: the caller now holds the token and must list the
+ * strand. */
 static inline int sd_strand_add(sd_strand *s, int64_t n) {
-  /* P2: acq_rel. Release pairs with W2: what the drain side sees once it counts these records is the records and the
-   * segments that hold them. Acquire pairs with W4: finding 0 makes this thread the owner, and the last owner's writes to
-   * head, at, last and the rows come before it. */
+  /* P2: acq_rel. Release pairs with W2: a thread that counts these records sees them, and the segments that hold them. Acquire pairs with
+   * W4: the thread that finds 0 becomes the owner, and the last owner's writes to head, at, last and the rows come before it. */
   return sd_fetch_add(&s->pending, n, acq_rel, P2) == 0;
 }
 
@@ -97,40 +97,40 @@ static inline uint32_t sd_owner_in(uint64_t word) { return (uint32_t)word; }
 
 /* By the owner, before it touches the queue. Zero: the protocol is broken. */
 static inline int sd_strand_take(sd_strand *s, uint32_t participant) {
-  /* P5: relaxed; the owner's alone, whom the token makes. */
+  /* P5: relaxed; only the owner writes the word, and the token makes one thread the owner. */
   uint64_t word = sd_load(&s->owner, relaxed, P5);
-  /* W1: acquire; pairs with W3 of the last owner. Redundant beside the token (W4, P2, the list's lock), kept so that the
-   * owner word alone already orders one owner after another. */
+  /* W1: acquire; pairs with W3 of the last owner. The token already orders owners (W4, P2, the list's lock), so this is redundant. It is
+   * kept so that the owner word alone orders one owner after another. */
   if (sd_owner_in(word) || !sd_cas(&s->owner, &word, word + participant + 1, acquire, W1)) return 0;
-  /* O1: release; pairs with O3: who reads what the owner writes from here on sees that it is owned. */
+  /* O1: release; pairs with O3: a reader that sees what the owner writes from here on also sees that the strand is owned. */
   sd_fence(release, O1);
   return 1;
 }
 
-/* The owner word of a strand that the caller has to itself by other means names it. */
+/* Names the caller in the owner word of a strand that other means already give to the caller alone. */
 static inline void sd_strand_begin(sd_strand *s, uint32_t participant) {
   sd_store(&s->owner, sd_load(&s->owner, relaxed, P5) + participant + 1, relaxed, P5);
   /* O1: as above. */
   sd_fence(release, O1);
 }
 
-/* And names nobody any more: one owner more has been. */
+/* Names nobody in the owner word, and counts one more owner. */
 static inline void sd_strand_end(sd_strand *s) {
   const uint64_t word = sd_load(&s->owner, relaxed, P5);
   /* W3: release; pairs with W1, and with O2: the owner's writes come before. */
   sd_store(&s->owner, (word | UINT32_MAX) + 1, release, W3);
 }
 
-/* Whoever looks, from anywhere: reads the word, then what the strand's owners write, and asks whether that may be believed. A word that
- * names an owner says to come back later. */
+/* For a reader anywhere, perhaps in another process. It reads the word, then what the strand's owners write, and then asks
+ * sd_strand_unchanged() whether that is consistent. If the word names an owner, the reader has to try again later. */
 static inline uint64_t sd_strand_look(sd_strand *s) {
-  /* O2: acquire; pairs with W3: what the owners counted in the word wrote is there. */
+  /* O2: acquire; pairs with W3: the reader sees what the owners counted in the word wrote. */
   return sd_load(&s->owner, acquire, O2);
 }
 
-/* Nonzero: nobody wrote since the look that gave `word`. */
+/* Nonzero: nobody wrote since sd_strand_look() returned `word`. */
 static inline int sd_strand_unchanged(sd_strand *s, uint64_t word) {
-  /* O3: acquire; pairs with O1: if an owner's write was read, its word is. */
+  /* O3: acquire; pairs with O1: a reader that saw an owner's write sees that owner's word too. */
   sd_fence(acquire, O3);
   return sd_load(&s->owner, relaxed, O4) == word && !sd_owner_in(word);
 }
@@ -145,8 +145,8 @@ static inline int64_t sd_strand_pending(sd_strand *s) {
  * list the strand again. */
 static inline int sd_strand_release(sd_strand *s, int64_t n) {
   sd_strand_end(s);
-  /* W4: acq_rel. Release pairs with P2 (a publisher that finds 0) and P3: the owner's writes come before the next
-   * owner's. Acquire pairs with P2: when records are left, they are seen by whoever takes the strand from this thread. */
+  /* W4: acq_rel. Release pairs with P2 (a publisher that finds 0) and P3: the owner's writes come before the next owner's. Acquire pairs
+   * with P2: when records are left, whoever takes the strand from this thread sees them. */
   return sd_fetch_sub(&s->pending, n, acq_rel, W4) != n;
 }
 
@@ -156,8 +156,8 @@ static inline int sd_strand_release(sd_strand *s, int64_t n) {
  * sd_strand_disown(). Never waits. */
 static inline int sd_strand_own_idle(sd_strand *s, uint32_t participant) {
   if (!sd_try_lock(&s->publish_lock)) return 0;
-  /* P3: acquire; pairs with W4: 0 means that the last owner is done, and its writes to the rows come before ours.
-   * P4: relaxed; a paused or quarantined strand must queue. A pause that comes later takes effect after this. */
+  /* P3: acquire; pairs with W4: 0 means that the last owner is done, and its writes to the rows come before ours. P4: relaxed; records of
+   * a paused or quarantined strand must be enqueued. A pause that comes later takes effect after this. */
   if (sd_load(&s->pending, acquire, P3) != 0 || sd_load(&s->control, relaxed, P4) != 0) {
     sd_unlock(&s->publish_lock);
     return 0;
@@ -173,32 +173,32 @@ static inline void sd_strand_disown(sd_strand *s) {
 
 /* ---- pause and quarantine -------------------------------------------------------------------------------------- */
 
-/* By who has just taken the strand off a list. Nonzero: it is held back, the token now lies in the strand, the caller has
- * nothing more to do with it. */
+/* By a worker that has just taken the strand off a list. Nonzero: the strand is paused or quarantined and now keeps its token itself; the
+ * caller has nothing more to do with it. */
 static inline int sd_strand_set_aside(sd_strand *s) {
   /* S2: relaxed; the CAS decides. */
   uint32_t seen = sd_load(&s->control, relaxed, S2);
   while (seen & SD_HELD) {
-    /* S1: release; pairs with S3: who resumes the strand takes the token, and with it the owner's view of the queue. */
+    /* S1: release; pairs with S3: the thread that resumes the strand takes the token, and with it the owner's view of the queue. */
     if (sd_cas(&s->control, &seen, seen | SD_SET_ASIDE, release, S1)) return 1;
   }
   return 0;
 }
 
 static inline void sd_strand_hold(sd_strand *s, uint32_t why) {
-  /* S4: acq_rel; a request, answered by the next who takes the strand off a list. When the token is set aside already, it
-   * hands on what S1 says to S3, so that nothing leans on release sequences. */
+  /* S4: acq_rel; this is a request, and the next worker that takes the strand off a list answers it. If the token is already set aside,
+   * this passes on what S1 says to S3, so that nothing relies on release sequences. */
   sd_fetch_or(&s->control, why, acq_rel, S4);
 }
 
-/* Takes `why` back. Nonzero: nothing holds the strand any more and its token was set aside: the caller now holds it and
- * must list the strand. */
+/* Takes `why` back. Nonzero: nothing pauses or quarantines the strand any more, and its token was set aside: the caller now holds the
+ * token and must list the strand. */
 static inline int sd_strand_resume(sd_strand *s, uint32_t why) {
   uint32_t seen = sd_load(&s->control, relaxed, S2), next;
   do {
     next = seen & ~why;
     if (!(next & SD_HELD)) next &= ~(uint32_t)SD_SET_ASIDE;
-    /* S3: acq_rel; acquire pairs with S1, release hands it on when something else still holds the strand. */
+    /* S3: acq_rel; acquire pairs with S1. Release passes it on when the strand is still paused or quarantined for another reason. */
   } while (!sd_cas(&s->control, &seen, next, acq_rel, S3));
   return (seen & SD_SET_ASIDE) && !(next & SD_SET_ASIDE);
 }
@@ -213,17 +213,18 @@ static inline uint32_t sd_strand_link(sd_strand *s, sd_segment_pool *pool, sd_se
 /* Records, and what goes into the segments with them. */
 typedef struct sd_batch {
   const sd_byte *records;
-  const uint32_t *keys; /* theirs, as they were when they were checked: what lies there may have changed since */
+  const uint32_t *
+      keys; /* the records' keys, as they were when they were checked: another thread may have changed the records since */
   uint32_t key_offset;
-  const sd_position *positions; /* theirs; NULL: those in the segments stay as they are */
+  const sd_position *positions; /* the records' positions; NULL: the segments' positions are not written */
 } sd_batch;
 
 /* The same with their keys and positions. */
 static inline uint32_t sd_strand_link_batch(sd_strand *s, sd_segment_pool *pool, sd_segment_cache *cache,
                                             const sd_batch *batch, const uint16_t *pick, uint32_t n);
 
-/* Asks for the lines a publisher will write next: another core drained them last, and a store that has to wait for its
- * line holds up every atomic operation behind it. */
+/* Asks for the lines that a publisher will write next. Another core drained them last, and a store that has to wait for its line holds up
+ * every atomic operation behind it. */
 static inline void sd_strand_prefetch_segment(const sd_segment_pool *pool, const sd_segment_cache *cache) {
 #if !defined(SD_MODEL_STRANDS)
   if (cache->count < SD_SEGMENTS_AHEAD) return;
@@ -255,8 +256,8 @@ static inline void sd_strand_advance(sd_strand *s, sd_segment_pool *pool, sd_seg
   sd_store(&s->at, at, relaxed, Q2);
 }
 
-/* The records at the front that lie in a row: their number, at most n, and where. Moves to the next segment when the first
- * is used up. */
+/* Finds the records at the front that lie next to each other: returns how many, at most n, and sets *records to the first. Moves to the
+ * next segment when the first one is used up. */
 static inline uint32_t sd_strand_front(sd_strand *s, sd_segment_pool *pool, sd_segment_cache *cache, uint32_t n,
                                        sd_byte **records) {
   uint32_t head = sd_load(&s->head, relaxed, Q1), at = sd_load(&s->at, relaxed, Q2);
@@ -319,18 +320,18 @@ static inline void sd_strand_shed_locked(sd_strand *s, sd_segment_pool *pool, sd
   sd_segment_put(pool, cache, head);
 }
 
-/* So that a million quiet strands pin no memory. By the owner, when it has handled all it counted; does nothing when a
- * publisher is at work: that one will have linked more, or finds no segment and calls sd_strand_reclaim. */
+/* Returns the last segment, so that a million quiet strands keep no memory. By the owner, when it has handled all it counted. Does
+ * nothing while a publisher holds the lock: that publisher links more records, or it finds no segment and calls sd_strand_reclaim. */
 static inline void sd_strand_shed(sd_strand *s, sd_segment_pool *pool, sd_segment_cache *cache) {
   if (!sd_try_lock(&s->publish_lock)) return;
   sd_strand_shed_locked(s, pool, cache);
   sd_unlock(&s->publish_lock);
 }
 
-/* By a publisher that holds the publish lock and found no segment: takes the used up one that an idle strand still has, which
- * nobody else would ever give back. */
+/* By a publisher that holds the publish lock and found no segment. It takes back the used-up segment that an idle strand still has,
+ * because nobody else would ever return it. */
 static inline void sd_strand_reclaim(sd_strand *s, sd_segment_pool *pool, sd_segment_cache *cache) {
-  /* P8: acquire; pairs with W4, as P3: 0 means that nobody drains, and that the last who did is done with head and at. */
+  /* P8: acquire; pairs with W4, as P3: 0 means that nobody drains, and that the last owner no longer uses head and at. */
   if (sd_load(&s->pending, acquire, P8) == 0) sd_strand_shed_locked(s, pool, cache);
 }
 

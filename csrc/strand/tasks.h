@@ -1,14 +1,13 @@
-/* Tasks: what is to be run on a strand between two of its records, by whoever holds it then.
+/* Tasks: what the owner of a strand has to run between two of its records.
  *
- * A task waits in a chain of its strand, beside the queue, and knows how many records come before it. So a bound that drops
- * or conflates records has nothing to drop here, and records lie in their segments as if there were no tasks.
+ * A task waits in a chain of its strand, beside the queue, and knows how many records come before it. So a bound that drops or conflates
+ * records never drops a task, and records lie in their segments as if there were no tasks.
  *
- * `pending` counts tasks too: a task alone makes its strand ready, and is covered by whatever waits for 0. The chain grows
- * under the publish lock, before the add (P2); it shrinks by the owner alone, under the lock, before the subtraction (W4).
- * An owner that has read pending (W2) and then finds no chain (K2) therefore knows that all he counted are records, all of
- * them published before any task; so who never has tasks pays for one load of a line he has. A task that is given up stays in
- * the chain as one that does nothing, until it is reached or used again by the next one on the same strand.
- */
+ * `pending` counts tasks too: a task alone makes its strand ready, and whoever waits until pending is 0 waits for tasks too. The chain
+ * grows under the publish lock, before the add (P2). Only the owner shortens it, under the lock, before the subtraction (W4). So an owner
+ * that has read pending (W2) and then finds no chain (K2) knows that it counted only records, all of them published before any task. A
+ * strand without tasks therefore costs its owner one load, of a line that it already has. A task that is given up stays in the chain and
+ * does nothing, until it is reached or the next task of the same strand uses it again. */
 #ifndef SD_STRAND_TASKS_H
 #define SD_STRAND_TASKS_H
 
@@ -16,9 +15,9 @@
 
 enum { SD_TASK_WAITS = 0, SD_TASK_RUNS = 1, SD_TASK_CANCELLED = 2 };
 
-/* Under the publish lock of its strand, or the table's while it is free. */
+/* Under the publish lock of its strand; while it is free, under the table's lock. */
 typedef struct sd_task {
-  SD_PLAIN(uint64_t) tag; /* what its caller calls it */
+  SD_PLAIN(uint64_t) tag; /* the caller's name for it */
   SD_PLAIN(uint64_t)
   at; /* records before it: how many had come in when it came; on lossy strands how many still wait */
   SD_PLAIN(uint32_t) next; /* the one behind it, as index + 1; 0: none */
@@ -67,17 +66,17 @@ static inline void sd_task_free(const sd_task_pool *pool, uint32_t task) {
   sd_unlock(&list->lock);
 }
 
-/* Tasks on strands, and whether there ever was one: for those who only ask. */
+/* Tasks on strands, and whether there ever was one: a hint for callers that only ask. */
 static inline uint32_t sd_tasks_live(const sd_task_pool *pool) { return sd_load(&pool->list->live, relaxed, K3); }
 static inline int sd_tasks_used(const sd_task_pool *pool) { return sd_load(&pool->list->unused, relaxed, K3) != 0; }
 
-/* Whether the strand has tasks. After sd_strand_pending() the owner knows by a 0 that it counted records only. */
+/* Whether the strand has tasks. If the owner finds 0 after sd_strand_pending(), it knows that it counted only records. */
 static inline uint32_t sd_strand_tasks(sd_strand *s) {
   /* K2: relaxed; what pending counts was linked before (P2, W2), and only the owner takes it out again. */
   return sd_load(&s->tasks, relaxed, K2);
 }
 
-/* Records that came in, and that an owner is done with. */
+/* How many records came in, and how many of them the owners have finished. */
 static inline uint64_t sd_strand_in(sd_strand *s) {
   return sd_load(&s->accepted, relaxed, C2) - sd_load(&s->dropped[SD_DROPPED_NEWEST], relaxed, C2) -
          sd_load(&s->dropped[SD_DROPPED_QUARANTINED], relaxed, C2);
@@ -89,7 +88,7 @@ static inline uint64_t sd_strand_out(sd_strand *s) {
 /* Records before the next task to be linked. Under the publish lock. */
 static inline uint64_t sd_task_place(sd_strand *s) { return s->lossy ? (uint64_t)s->queued : sd_strand_in(s); }
 
-/* Puts a task behind all there is. Under the publish lock; sd_strand_add(s, 1) has to follow. */
+/* Puts a task behind everything that the strand holds. Under the publish lock; sd_strand_add(s, 1) has to follow. */
 static inline void sd_task_link(const sd_task_pool *pool, sd_strand *s, uint32_t task, uint64_t tag) {
   sd_task *t = &pool->tasks[task - 1];
   t->tag = tag;
@@ -106,8 +105,8 @@ static inline void sd_task_link(const sd_task_pool *pool, sd_strand *s, uint32_t
   pool->tasks[first - 1].next = task;
 }
 
-/* Uses the strand's last task again if it was given up: so calls that time out on a strand that is held pile up nothing.
- * Under the publish lock. Nonzero: done, and pending counts it already. */
+/* Uses the strand's last task again if it was given up. So calls that time out on a paused strand do not pile up tasks. Under the publish
+ * lock. Nonzero: done, and pending counts the task already. */
 static inline int sd_task_revive(const sd_task_pool *pool, sd_strand *s, uint64_t tag) {
   uint32_t task = sd_strand_tasks(s);
   if (!task) return 0;
@@ -137,13 +136,13 @@ static inline uint32_t sd_task_count(const sd_task_pool *pool, sd_strand *s) {
   return n;
 }
 
-/* How many records come before the strand's first task, of which there is one. By the owner, with the publish lock. */
+/* How many records come before the strand's first task; the strand must have one. By the owner, with the publish lock. */
 static inline uint64_t sd_task_ahead(const sd_task_pool *pool, sd_strand *s) {
   const sd_task *t = &pool->tasks[sd_strand_tasks(s) - 1];
   return s->lossy ? (uint64_t)t->at : t->at - sd_strand_out(s);
 }
 
-/* Takes the first task out: it has run, or was given up. By the owner, with the publish lock; sd_strand_release(s, 1) and
+/* Takes the first task out, after it has run or was given up. By the owner, with the publish lock; sd_strand_release(s, 1) and
  * sd_task_free() have to follow. */
 static inline uint32_t sd_task_unlink(const sd_task_pool *pool, sd_strand *s) {
   uint32_t task = sd_strand_tasks(s);
@@ -151,7 +150,7 @@ static inline uint32_t sd_task_unlink(const sd_task_pool *pool, sd_strand *s) {
   return task;
 }
 
-/* The first n records that wait on a lossy strand are gone from its queue. Under the publish lock. */
+/* The queue of a lossy strand lost its first n records. Under the publish lock. */
 static inline void sd_task_pass(const sd_task_pool *pool, sd_strand *s, uint32_t n) {
   for (uint32_t task = sd_strand_tasks(s); SD_UNLIKELY(task); task = pool->tasks[task - 1].next) {
     sd_task *t = &pool->tasks[task - 1];
@@ -159,8 +158,8 @@ static inline void sd_task_pass(const sd_task_pool *pool, sd_strand *s, uint32_t
   }
 }
 
-/* Of the records that waited on a lossy strand, and of those linked behind them, only n are left: those whose places were
- * kept[0] < kept[1] < ... Under the publish lock. */
+/* Of the records of a lossy strand that waited or were linked behind those, n are kept: their places were kept[0] < kept[1] < ... Under
+ * the publish lock. */
 static inline void sd_task_keep(const sd_task_pool *pool, sd_strand *s, const uint32_t *kept, uint32_t n) {
   for (uint32_t task = sd_strand_tasks(s); SD_UNLIKELY(task); task = pool->tasks[task - 1].next) {
     sd_task *t = &pool->tasks[task - 1];

@@ -5,7 +5,7 @@ enum { A_LINE = SD_LINE / sizeof(uint64_t), DEEPEST = 32 };
 /* A strand without symbols has a root too. */
 static uint64_t nodes_of(uint32_t symbols) { return (2 * (uint64_t)symbols / A_LINE + 1) * A_LINE; }
 
-/* No way of dealing them out takes more: a tree has a line at most beside two nodes for each of its symbols. */
+/* The bound for every distribution of symbols to strands: two nodes for each symbol, and at most one line more for each tree. */
 uint64_t sd_alarm_nodes(uint32_t n_symbols, uint32_t n_strands) {
   return 2 * (uint64_t)n_symbols + (uint64_t)n_strands * A_LINE;
 }

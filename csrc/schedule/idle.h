@@ -1,16 +1,16 @@
-/* Sleeping without losing a wake-up, and waking one at a time.
+/* Sleeping without losing a wake-up, and waking one worker at a time.
  *
- * `state` counts sleepers and carries one bit, "a wake-up is under way". A worker that finds nothing registers (I1), looks
- * at every list once more with the list's lock held (I2), and only then waits on `epoch`. Who pushes to a list loads
- * `state` afterwards (I3), and a relaxed load is enough: of the push and the sleeper's look one comes first under that
- * lock. If the push, the look sees it. If the look, the pusher's lock acquires what the sleeper did before: the load sees
- * it registered. So pushing costs no read-modify-write of a line that all share.
- * Wake-ups follow one another: a push that finds the bit set wakes nobody, because a worker is on its way that clears
- * the bit (I4) and then looks at the lists, and cannot sleep again without a look under their locks. (A worker that leaves
- * without having slept clears the bit too, so for a moment two may be on their way. None is ever too few.)
- * That is enough to lose no work, not to spread it: who takes work after waking wakes the next when more is listed, and has
- * to look under the locks to know (sd_list_look), because the pusher that counted on it may not be seen otherwise.
- */
+ * `state` counts sleepers and has one bit, "a wake-up is under way". A worker that finds nothing registers (I1), looks at every list once
+ * more with the list's lock held (I2), and only then waits on `epoch`. A thread that pushes to a list loads `state` afterwards (I3). A
+ * relaxed load is enough, because the lock orders the push and the sleeper's look. If the push comes first, the look sees it. If the look
+ * comes first, the pusher's lock acquires what the sleeper did before, so the load sees it registered. So a push costs no
+ * read-modify-write of a line that all share.
+ *
+ * Wake-ups follow one another. A push that finds the bit set wakes nobody, because a worker is on its way: it clears the bit (I4), then
+ * looks at the lists, and cannot sleep again without a look under their locks. (A worker that leaves without having slept clears the bit
+ * too, so for a moment two may be on their way. There is never one too few.) This loses no work, but does not spread it. So a worker that
+ * takes work after waking wakes the next one when more is listed. It has to look under the locks to know (sd_list_look), because
+ * otherwise it may not see the pusher that counted on it. */
 #ifndef SD_SCHEDULE_IDLE_H
 #define SD_SCHEDULE_IDLE_H
 
@@ -39,10 +39,10 @@ static inline void sd_futex_wait(sd_a32 *word, uint32_t seen) {
 static inline void sd_futex_wake(sd_a32 *word, uint32_t n) { syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0); }
 #endif
 
-/* Registers a sleeper; returns the epoch to wait on. Then look at all lists under their locks, and at what else could end
- * the wait; sleep when there is nothing; and leave in either case. */
+/* Registers a sleeper; returns the epoch to wait on. The caller then looks at all lists under their locks, and at what else could end the
+ * wait. It sleeps when there is nothing, and calls sd_idle_leave in either case. */
 static inline uint32_t sd_idle_enter(sd_idle *idle) {
-  /* I5: acquire; pairs with I7: who reads the epoch of a stop sees why it was changed, and does not sleep on it. Sequenced
+  /* I5: acquire; pairs with I7: a thread that reads the epoch of a stop also sees the reason, and does not sleep on that epoch. Sequenced
    * before I1, so a waker that counted this sleeper changes the epoch after this read. */
   uint32_t epoch = sd_load(&idle->epoch, acquire, I5);
   /* I1: acq_rel. Release pairs with I8 of a waker: its change of the epoch comes after the read above. */
@@ -50,17 +50,17 @@ static inline uint32_t sd_idle_enter(sd_idle *idle) {
   return epoch;
 }
 
-/* Returns at the first return of the futex, whatever the reason: a futex may wake whom it likes, and if it picks a sleeper
- * that came after the epoch changed, that one has to take the wake-up over. Were it to wait again, the one the wake-up was
- * meant for would sleep on with the bit set, and nobody would be woken any more. */
+/* Returns when the futex returns, whatever the reason. A futex may wake any sleeper; if it picks one that came after the epoch changed,
+ * that sleeper has to take the wake-up over. If it waited again, the sleeper for which the wake-up was meant would sleep on with the bit
+ * set, and nobody would be woken any more. */
 static inline void sd_idle_sleep(sd_idle *idle, uint32_t epoch) {
-  /* I6: acquire; pairs with I7: what the waker pushed is seen at once, not only when its lock is taken. */
+  /* I6: acquire; pairs with I7: the sleeper sees at once what the waker pushed, before it takes the list's lock. */
   if (sd_load(&idle->epoch, acquire, I6) == epoch) sd_futex_wait(&idle->epoch, epoch);
 }
 
 static inline void sd_idle_leave(sd_idle *idle) {
-  /* I4: acq_rel; the count first, the bit second. The other way round a waker could, between the two, count on this worker
-   * once more, and set a bit that nobody clears. */
+  /* I4: acq_rel; the count first, then the bit. The other way round, a waker could count on this worker once more between the two, and
+   * set a bit that nobody clears. */
   sd_fetch_sub(&idle->state, 1u, acq_rel, I4);
   sd_fetch_and(&idle->state, ~SD_WAKING, acq_rel, I4);
 }
@@ -73,8 +73,8 @@ static inline int sd_idle_wake_one(sd_idle *idle) {
   while (seen && !(seen & SD_WAKING)) {
     /* I8: acq_rel; pairs with I1. */
     if (sd_cas(&idle->state, &seen, seen | SD_WAKING, acq_rel, I8)) {
-      /* I7: acq_rel; release pairs with I5 and I6, acquire with the I7 before, so that each carries on what those before it
-       * said (a stop) without leaning on release sequences. */
+      /* I7: acq_rel; release pairs with I5 and I6, acquire with the I7 before it. So each change passes on what the earlier ones said (a
+       * stop), and nothing relies on release sequences. */
       sd_fetch_add(&idle->epoch, 1u, acq_rel, I7);
       sd_futex_wake(&idle->epoch, 1);
       return 1;
@@ -83,7 +83,7 @@ static inline int sd_idle_wake_one(sd_idle *idle) {
   return 0;
 }
 
-/* To stop: everybody, whatever is under way. */
+/* To stop: wakes every sleeper, even when a wake-up is under way. */
 static inline void sd_idle_wake_all(sd_idle *idle) {
   sd_fetch_add(&idle->epoch, 1u, acq_rel, I7);
   sd_futex_wake(&idle->epoch, INT32_MAX);

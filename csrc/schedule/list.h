@@ -1,10 +1,8 @@
 /* A list of strands that are ready: a ring of strand indices under a short lock.
  *
- * An entry is a token: who pushes gives the token away, who pops holds it. A strand stands on at most one list, so a ring
- * of as many places as there are strands can never be full.
- * The length may be read without the lock, to see whether a look is worth it; the next entries may be peeked at, to
- * prefetch what they name.
- */
+ * An entry is a token: a push gives the token away, and a pop takes it. A strand stands on at most one list, so a ring with as many
+ * places as there are strands can never be full. A worker may read the length without the lock, to see whether a look is worthwhile. It
+ * may also peek at the next entries, to prefetch the strands that they name. */
 #ifndef SD_SCHEDULE_LIST_H
 #define SD_SCHEDULE_LIST_H
 
@@ -19,7 +17,7 @@ typedef struct sd_list {
   uint64_t unused[(2 * SD_LINE - 24) / 8];
 } sd_list;
 
-/* R1: the lock's L3 and L1 carry the token from pusher to popper; entries and bounds are atomic for those who only peek. */
+/* R1: the lock's L3 and L1 carry the token from pusher to popper; entries and bounds are atomic for threads that only peek. */
 static inline void sd_list_push(sd_list *list, sd_a32 *ring, const uint32_t *strands, uint32_t n) {
   sd_lock(&list->lock);
   uint32_t tail = sd_load(&list->tail, relaxed, R1);
@@ -43,7 +41,7 @@ static inline uint32_t sd_list_look(sd_list *list) {
   return length;
 }
 
-/* Takes up to `maximum`, and of a list of n at most `share` parts in four (at least one). */
+/* Takes up to `maximum` entries, and of a list of n at most `share` quarters (at least one entry). */
 static inline uint32_t sd_list_pop(sd_list *list, sd_a32 *ring, uint32_t *strands, uint32_t maximum, uint32_t share) {
   if (sd_list_length(list) == 0) return 0;
   sd_lock(&list->lock);
@@ -56,7 +54,7 @@ static inline uint32_t sd_list_pop(sd_list *list, sd_a32 *ring, uint32_t *strand
   return take;
 }
 
-/* The entry i places from the front, for prefetching: it may be gone, or an old one. */
+/* The entry i places from the front, for prefetching: it may already be gone, or be an old one. */
 static inline uint32_t sd_list_peek(sd_list *list, sd_a32 *ring, uint32_t i) {
   return sd_load(&ring[(sd_load(&list->head, relaxed, R2) + i) & list->mask], relaxed, R2);
 }

@@ -1,17 +1,16 @@
-/* The watermark: every number below it has been handled or dropped. With it, what it is reckoned from, which
- * the merger and timers ask for too. From any thread.
+/* The watermark: every number below it has been handled or dropped. This file also finds the values that it is computed from, for the
+ * merger and for timers. From any thread.
  *
- * Kept off the hot path: a round takes T, the lowest sequence that may still be unpublished, then notes for every strand
- * that has something pending how far its count of finished records has to go, and ends when all are there. Then all below
- * T has been handled. Pending is read before the count, so a goal can be too far but never too near; a strand that is
- * seen empty has reached it in any case.
- */
+ * The work stays off the hot path. A round takes T, the lowest number that may still be unpublished. For every strand that has something
+ * pending it notes a goal: how far the strand's count of finished records has to go. The round ends when all strands are there; then all
+ * below T has been handled. It reads pending before the count, so a goal can be too far but never too near. A strand that is seen empty
+ * has reached its goal in any case. */
 #include "numbering/watermark.h"
 
 #include "sd_error.h"
 
 uint64_t sd_records_finished(sd_strand *s) {
-  /* M6: acquire; pairs with M7: what the handlers of the records counted emitted may be read. */
+  /* M6: acquire; pairs with M7: the caller may read what the handlers of the counted records emitted. */
   return sd_load(&s->handled, acquire, M6) + sd_load(&s->failed, acquire, M6) + sd_load(&s->lost, acquire, M6);
 }
 
@@ -29,7 +28,7 @@ int sd_records_left(sd_dispatcher *d, sd_strand *s, int64_t *left) {
 uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time) {
   sd_arena *a = d->arena;
   if (d->config.sizes.has_positions) sd_lock(&a->number_lock);
-  /* M5: acquire; pairs with M4: who took a number below this is seen publishing (M1) or done. */
+  /* M5: acquire; pairs with M4: a publisher that took a number below this one is seen publishing (M1), or has finished. */
   uint64_t low = sd_load(&a->next_sequence, acquire, M5);
   *time = sd_load(&a->feed_time, relaxed, N1);
   if (d->config.sizes.has_positions) sd_unlock(&a->number_lock);
@@ -37,7 +36,7 @@ uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time) {
     /* M2: acquire; pairs with M1. */
     uint64_t at = sd_load(&d->participants[i].publishing, acquire, M2), its;
     do {
-      /* N2: acquire; a time of a later moment than the number's would bring the later number with it. */
+      /* N2: acquire; if this time were later than the number just read, the load would also make the later number visible. */
       its = sd_load(&d->participants[i].published_time, acquire, N2);
       uint64_t again = sd_load(&d->participants[i].publishing, acquire, M2);
       if (again == at) break;
@@ -52,12 +51,12 @@ uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time) {
 
 uint64_t sd_feed_time(sd_dispatcher *d) { return sd_load(&d->arena->feed_time, relaxed, N1); }
 
-/* Begins a round. None can begin while a publisher holds the lock of a strand with tasks: a handler may run under that lock, and
- * whoever else asks for the watermark would wait for it too. */
+/* Begins a round, unless a publisher holds the lock of a strand with tasks. A handler may run under that lock, and every other thread
+ * that asks for the watermark would wait for it too. */
 static void watermark_round(sd_dispatcher *d) {
   sd_watermark_round *w = &d->arena->watermark;
   uint64_t time, low = sd_lowest_unpublished(d, &time);
-  /* Who took its lower bound long ago may name one that has been passed. */
+  /* A publisher that took its lower bound long ago may name one that the watermark has already passed. */
   if ((int64_t)(low - w->at) < 0) low = w->at, time = w->time;
   uint32_t n = 0;
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
@@ -73,7 +72,7 @@ static void watermark_round(sd_dispatcher *d) {
   w->next_time = time;
 }
 
-/* Crosses off the strands that have reached the round's goal; ends the round when that is all of them. */
+/* Marks the strands that have reached the round's goal. The round ends when all of them have. */
 static int watermark_reached(sd_dispatcher *d) {
   sd_watermark_round *w = &d->arena->watermark;
   for (uint32_t i = 0; i < w->left;) {
@@ -102,7 +101,7 @@ uint64_t sd_watermark(sd_dispatcher *d) {
 uint64_t sd_watermark_time(sd_dispatcher *d, uint64_t *time) {
   sd_watermark_round *w = &d->arena->watermark;
   sd_lock(&w->lock);
-  /* An old round that ends now tells of an old moment: look afresh. */
+  /* A round that began long ago has just ended, and its result is old: begin another one. */
   if (watermark_reached(d)) {
     watermark_round(d);
     watermark_reached(d);
@@ -121,6 +120,6 @@ uint64_t sd_in_flight(sd_dispatcher *d) {
     for (int why = 0; why < SD_PUBLISH_REASONS; why++) gone += sd_peek(&c->dropped[why]);
   }
   for (uint32_t i = 0; i < d->n_participants; i++) accepted += sd_peek(&d->participants[i].counters.accepted);
-  /* Every counter starts at the same number. Read one after another, they may tell of different moments. */
+  /* All counters start at the same number. They are read one after another, so the difference may be below 0 for a moment. */
   return (int64_t)(accepted - gone) < 0 ? 0 : accepted - gone;
 }

@@ -4,18 +4,18 @@
 
 #include "state/state.h"
 
-/* Records published and not yet done with, summed over the participants' counters: a moment's estimate, never negative at rest. */
+/* Records published and not yet finished, summed over the participants' counters. An estimate while others work; never negative. */
 uint64_t sd_in_flight(sd_dispatcher *d);
 /* Every number below the result has been handled (or dropped). Never goes back. */
 uint64_t sd_watermark(sd_dispatcher *d);
 /* The same, with the greatest time of the records below it; 0 where records carry no positions. */
 uint64_t sd_watermark_time(sd_dispatcher *d, uint64_t *time);
-/* Every number below the result has been taken, and its record queued or handled; and the feed's time there. */
+/* Every number below the result has been taken, and its record enqueued or handled. *time: the feed's time there. */
 uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time);
-/* *left: records that are pending on a strand, without its tasks (and one more while one is ending). SD_AGAIN: it has tasks, and
- * a publisher holds its lock. */
+/* *left: the records that are pending on a strand, without its tasks (and one more while a task is ending). SD_AGAIN: the strand has
+ * tasks, and a publisher holds its lock. */
 int sd_records_left(sd_dispatcher *d, sd_strand *s, int64_t *left);
-/* Records that a strand's handlers are done with; what they emitted for them may be read. */
+/* How many records a strand's handlers have finished. The caller may read what they emitted for them. */
 uint64_t sd_records_finished(sd_strand *s);
 /* The greatest time of a record so far; 0 where records carry no positions. */
 uint64_t sd_feed_time(sd_dispatcher *d);

@@ -44,7 +44,7 @@ static void sort_few(sd_alarm_record *due, uint64_t n) {
   }
 }
 
-/* Stable, by a byte of each of n records. */
+/* Sorts n records by one byte of each. Stable. */
 static inline void by_byte(const sd_alarm_record *from, sd_alarm_record *to, uint64_t n, unsigned byte) {
   uint64_t place[256] = {0}, all = 0;
   const int by_key = byte < KEY_BYTES;
@@ -58,8 +58,8 @@ static inline void by_byte(const sd_alarm_record *from, sd_alarm_record *to, uin
   for (uint64_t i = 0; i < n; i++) to[place[((by_key ? from[i].key : from[i].time) >> shift) & 255]++] = from[i];
 }
 
-/* Stable, a byte after the other from the key's lowest to the time's highest, leaving out those in which all agree. Returns where
- * the result is: either. */
+/* Sorts by time and key: one byte after the other, from the key's lowest to the time's highest, skipping bytes in which all records
+ * agree. Stable. Returns where the result is, which may be either array. */
 static sd_alarm_record *by_bytes(sd_alarm_record *from, sd_alarm_record *to, uint64_t n) {
   uint64_t times = 0;
   uint32_t keys = 0;
@@ -79,8 +79,8 @@ static sd_alarm_record *by_bytes(sd_alarm_record *from, sd_alarm_record *to, uin
 
 /* ---- timers on a grid
  *
- * Bars end together: a round's records have few times, and a symbol has one of each. Then a table by key is all it takes: a
- * bit for each key that is there, and where its record is. */
+ * Bars end together, so a round's records have few different times, and a symbol has one record at each time. Then a table by key sorts
+ * them: for each key a bit that says whether it occurs, and where its record is. */
 
 /* A round's times, the earliest first, and how many records each has. */
 typedef struct due_times {
@@ -88,7 +88,7 @@ typedef struct due_times {
   uint32_t n;
 } due_times;
 
-/* How many of them are before `time`. `guess`: its own place, perhaps: a strand's timers come in runs. */
+/* How many of the times are before `time`. `guess`: the place to try first, because a strand's timers come in runs. */
 static inline uint32_t place_of(const due_times *times, uint64_t time, uint32_t guess) {
   if (SD_LIKELY(guess < times->n && times->time[guess] == time)) return guess;
   uint32_t low = 0, high = times->n;
@@ -100,7 +100,7 @@ static inline uint32_t place_of(const due_times *times, uint64_t time, uint32_t 
   return low;
 }
 
-/* Zero: there are too many. */
+/* Zero: there are too many different times. */
 static int find_times(const sd_alarm_record *due, uint64_t n, due_times *times) {
   uint32_t at = 0;
   times->n = 0;
@@ -120,7 +120,7 @@ static int find_times(const sd_alarm_record *due, uint64_t n, due_times *times) 
   return 1;
 }
 
-/* Puts n records in the order of their keys, none of which is above `maximum`. Zero: two have the same. */
+/* Puts n records in the order of their keys, all of which are at most `maximum`. Zero: two records have the same key. */
 static int by_table(sd_alarm_records *list, const sd_alarm_record *from, sd_alarm_record *to, uint64_t n,
                     uint32_t maximum) {
   int once = 1;
@@ -138,7 +138,7 @@ static int by_table(sd_alarm_records *list, const sd_alarm_record *from, sd_alar
   return once;
 }
 
-/* Zero: no memory, which only makes it slower. */
+/* Zero: no memory. Then the caller sorts by bytes, which is slower. */
 static int reserve_keys(sd_alarm_records *list, uint32_t maximum) {
   if (maximum < list->keys) return 1;
   const uint64_t keys = ((uint64_t)maximum / 64 + 1) * 64;
@@ -157,14 +157,14 @@ static int reserve_keys(sd_alarm_records *list, uint32_t maximum) {
   return 0;
 }
 
-/* Stable, by time and then by key. Returns where the result is: either. */
+/* Sorts by time and then by key. Stable. Returns where the result is, which may be either array. */
 static sd_alarm_record *sort(sd_alarm_records *list, sd_alarm_record *from, sd_alarm_record *to, uint64_t n) {
   due_times times;
   uint64_t at[MAX_TIMES], all = 0;
   uint32_t maximum = 0;
   if (!find_times(from, n, &times)) return by_bytes(from, to, n);
   for (uint64_t i = 0; i < n; i++) maximum = from[i].key > maximum ? from[i].key : maximum;
-  /* A table that is all but empty takes longer to look through than sorting does. */
+  /* Looking through a nearly empty table takes longer than sorting. */
   if ((uint64_t)maximum / 64 * times.n > n || !reserve_keys(list, maximum)) return by_bytes(from, to, n);
   for (uint32_t i = 0; i < times.n; i++) {
     at[i] = all;
@@ -188,7 +188,7 @@ static sd_alarm_record *sort(sd_alarm_records *list, sd_alarm_record *from, sd_a
 
 void sd_alarm_records_sort(sd_alarm_records *list) {
   if (list->sorted == list->n) return;
-  /* What is handed out goes, once that is most of it. */
+  /* Remove the records that the merger has taken, once they are more than half of all. */
   if (list->at > list->n / 2) {
     memmove(list->due, list->due + list->at, (list->n - list->at) * sizeof *list->due);
     list->n -= list->at;

@@ -1,10 +1,10 @@
-/* Records that timers emitted and that wait to be handed out: by time, then by key, then as they came. The merger's alone. */
+/* Records that timers emitted and that wait for the merger: ordered by time, then by key, then by arrival. Only the merger uses them. */
 #ifndef SD_EMIT_ALARM_MERGE_H
 #define SD_EMIT_ALARM_MERGE_H
 
 #include <stdint.h>
 
-/* The time of what the end of the run emitted: it comes after all timers, by key. */
+/* The time given to what the end of the run emitted: it comes after all timers, by key. */
 #define SD_ALARM_AT_END UINT64_MAX
 
 typedef struct sd_alarm_record {
@@ -14,18 +14,18 @@ typedef struct sd_alarm_record {
 
 typedef struct sd_alarm_records {
   sd_alarm_record *due, *spare; /* of `capacity`; the second one to sort in */
-  uint64_t at;                  /* the next one to be handed out */
-  uint64_t sorted;              /* from `at` to here they are in order, from here to `n` as they came */
+  uint64_t at;                  /* the next one to be taken */
+  uint64_t sorted;              /* from `at` to here they are sorted; from here to `n` they lie as they arrived */
   uint64_t n, capacity;
-  /* by key, of `keys`: whether it is there, and which record is its; for a sort */
+  /* for a sort, by key, of `keys` keys: whether the key occurs, and which record has it */
   uint64_t *there;
   uint32_t *place;
   uint64_t keys;
 } sd_alarm_records;
 
-/* Adds one behind the others. SD_E_NO_MEMORY. */
+/* Appends one record. SD_E_NO_MEMORY. */
 int sd_alarm_records_add(sd_alarm_records *list, uint64_t time, uint32_t key, uint32_t ref);
-/* Puts what was added since the last time in its place. */
+/* Sorts what was added since the last call into its place. */
 void sd_alarm_records_sort(sd_alarm_records *list);
 void sd_alarm_records_free(sd_alarm_records *list);
 

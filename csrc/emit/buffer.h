@@ -1,4 +1,5 @@
-/* What the merger's parts and the participants know of buffers: where entries lie, and the way along them; merge/rounds.h says what for. */
+/* What the parts of the merger and the participants share about emit buffers: where entries lie, and how to walk along them.
+ * merge/rounds.h explains their purpose. */
 #ifndef SD_EMIT_BUFFER_H
 #define SD_EMIT_BUFFER_H
 
@@ -23,40 +24,40 @@ enum {
   SD_PAGE_BITS = 3,
 #else
   SD_CHUNK_BYTES = 1 << 16,
-  SD_SLAB_CHUNKS = 32, /* as large as a large page */
+  SD_SLAB_CHUNKS = 32, /* a slab is as large as a huge page */
   SD_PAGE_BITS = 12,
 #endif
   SD_CHUNK_HEADER = 64,
-  SD_REF_BITS = 11, /* of a reference: the place in a chunk; the others name the chunk */
+  SD_REF_BITS = 11, /* bits of a reference: these name the place in a chunk, the other bits name the chunk */
   SD_PAGE = 1 << SD_PAGE_BITS,
-  /* Chunks, as a multiple of the bound at which publishers wait, from which on a handler that emits fails. */
+  /* A handler that emits fails when there are this many times the chunks at which publishers begin to wait. */
   SD_OUTPUT_SLACK = 8
 };
 
-/* In the link of what Python emits for a tick: it comes after what is emitted in C, as a chain's end, of which the native part
- * may have been ahead on another participant. */
+/* Set in the link of what Python emitted for a tick. Such a record comes after those that C emitted for that tick, at the end of its
+ * chain; another participant may have run the native part. */
 #define SD_BY_PYTHON (1u << 31)
-/* The number of a record that was emitted for a tick its handler then failed on. */
+/* The number of a record that was emitted for a tick on which the handler then failed. */
 #define SD_VOID (UINT64_MAX - 2)
 /* Bytes of a merged record before its declared ones: number, sequence, time, key. */
 #define SD_MERGED_HEAD 28
 
-/* In the arena, as all that is emitted. A chunk is named by its index in the pool. */
+/* In the arena, like everything that is emitted. The index in the pool names a chunk. */
 typedef struct sd_chunk {
-  uint32_t next; /* the buffer's next one; written before a buffer says that it is filled beyond this one */
-  sd_a32 mixed;  /* its numbers do not rise from one entry to the next, beginning after those of the chunk before */
-  uint64_t top;  /* the merger's: the greatest number in it, a timer's time, as far as it was read */
+  uint32_t next; /* the buffer's next chunk; written before the buffer says that it is filled beyond this one */
+  sd_a32 mixed;  /* the numbers do not rise along its entries, or do not continue above those of the chunk before */
+  uint64_t top;  /* the merger's: the greatest number, and the greatest time of a timer, of what it has read */
 } sd_chunk;
 
-/* Chunks of all buffers; those that are free go to who freed one last. In the arena. */
+/* The chunks of all buffers. Free chunks form a LIFO. In the arena. */
 typedef struct sd_chunk_list {
   sd_a32 lock;
-  uint32_t free;               /* SD_NONE: there is none */
-  uint32_t n, filled, maximum; /* handed out so far, those there is memory for, and at most */
+  uint32_t free;               /* the first free chunk; SD_NONE: there is none */
+  uint32_t n, filled, maximum; /* chunks handed out so far, chunks that have memory, and the bound on both */
   sd_a64 bytes;                /* in use by buffers and by the merger's tables */
 } sd_chunk_list;
 
-/* One process's way to them. */
+/* One process's access to the chunks. */
 typedef struct sd_chunk_pool {
   sd_chunk_list *list;
   unsigned char *chunks;
@@ -67,12 +68,12 @@ typedef struct sd_chunk_pool {
 /* What one participant emitted to one output, for the merger. In the arena. */
 typedef struct sd_emitted_so_far {
   SD_ALIGNED(2 * SD_LINE) sd_a64 filled; /* bytes of entries that may be read */
-  uint32_t first;                        /* chunk; written before anything is said to be filled */
+  uint32_t first;                        /* the first chunk; written before the buffer says that anything is filled */
 } sd_emitted_so_far;
 
-/* A participant's way to what it emits to one output, and the merger's. */
+/* How a participant writes what it emits to one output, and how the merger reads it. */
 typedef struct sd_emit_buffer {
-  sd_output_writer writer; /* first: a writer is its buffer */
+  sd_output_writer writer; /* first, so that a writer's address is its buffer's */
   struct sd_dispatcher *d;
   const sd_chunk_pool *pool;
   sd_emitted_so_far *so_far;
@@ -84,10 +85,11 @@ typedef struct sd_emit_buffer {
   uint32_t chunk_bytes; /* of entries in a chunk */
   /* the merger's */
   SD_ALIGNED(2 * SD_LINE) sd_chunk *reading;
-  sd_chunk *oldest; /* from here to the one being read they have something that has not been handed out */
+  sd_chunk *oldest; /* from here to the chunk being read, each has entries that have not been handed out */
   uint64_t read;
   unsigned char *at;
-  uint64_t straight; /* from `read` to here numbers rise, and entries are handed out where they lie; else `read` */
+  uint64_t
+      straight; /* from `read` to here numbers rise, so entries are handed out where they lie; `read` if they do not */
   int timers;
 } sd_emit_buffer;
 
@@ -100,9 +102,9 @@ typedef struct sd_output {
   uint32_t record_bytes, entry_bytes, merged_bytes;
   /* numbers: pages[number >> SD_PAGE_BITS & mask] */
   sd_page **pages, *spare;
-  uint64_t n_pages, low_page, high_page; /* room, and the pages in use: from low, below high */
+  uint64_t n_pages, low_page, high_page; /* the capacity of `pages`, and the pages in use: from low, below high */
   uint64_t next;                         /* all that was emitted for lower numbers has been handed out */
-  uint32_t rest;                         /* the rest of a tick's records that found no room; 0: none */
+  uint32_t rest; /* the rest of a tick's records, for which the caller's array had no space; 0: none */
   sd_alarm_records timers;
 } sd_output;
 
@@ -111,19 +113,19 @@ typedef struct sd_outputs {
   sd_output *output;
   sd_emit_buffer **buffer; /* [participant * 2n + output], and timers' buffers n further on */
   sd_output_writer **
-      *writers;         /* a participant: all handlers' writers, each handler's in its own order, two an output */
-  size_t *first_writer; /* a handler: where its writers begin */
+      *writers;         /* per participant: the writers of all handlers, in each handler's own order, two per output */
+  size_t *first_writer; /* per handler: where its writers begin */
   sd_chunk_pool pool;
   uint64_t frontier, time, armed; /* the last round's */
-  uint64_t looked;                /* clock counts that finding out the frontier took */
-  uint64_t passed;                /* times that quarantined strands were passed */
+  uint64_t looked;                /* clock counts spent on finding the frontier */
+  uint64_t passed;                /* how often quarantined strands were passed over */
   uint64_t late;                  /* records that came after their place had been handed out: on such a strand */
-  uint64_t tick_bytes;            /* that the caller keeps for each tick until all below it is final */
-  uint64_t beside;                /* in pool.bytes: what it keeps of all ticks by the last round */
+  uint64_t tick_bytes;            /* bytes that the caller keeps for each tick until the frontier has passed it */
+  uint64_t beside;                /* what the caller kept for all ticks in the last round; part of pool.bytes */
   int ended;
 } sd_outputs;
 
-/* Bytes of a buffer that are fetched while one is read. */
+/* How many bytes ahead of the reader a buffer's entries are prefetched. */
 enum { SD_BUFFER_AHEAD = 1024 };
 
 static inline unsigned char *entries_of(sd_chunk *chunk) { return (unsigned char *)chunk + SD_CHUNK_HEADER; }
@@ -143,7 +145,7 @@ static inline sd_emitted *entry_at(const sd_outputs *o, const sd_output *output,
 
 static inline uint32_t next_of(const sd_emitted *e) { return e->link & ~SD_BY_PYTHON; }
 
-/* Goes on to the chunk that has the next entry, where there is one. */
+/* Moves on to the chunk that has the next entry, if there is one. */
 static inline void find_next(sd_emit_buffer *buffer) {
   if (!buffer->reading) {
     buffer->reading = buffer->oldest = chunk_at(buffer->pool, buffer->so_far->first);
@@ -154,7 +156,7 @@ static inline void find_next(sd_emit_buffer *buffer) {
   }
 }
 
-/* Where a buffer's entries lie in a row from buffer->at on, of those that come before byte `to` of it. */
+/* Where the entries that lie in one piece from buffer->at on end; only those before byte `to` of the buffer. */
 static inline unsigned char *end_of_row(const sd_emit_buffer *buffer, uint64_t to) {
   unsigned char *end = entries_of(buffer->reading) + buffer->chunk_bytes;
   return (uint64_t)(end - buffer->at) > to - buffer->read ? buffer->at + (to - buffer->read) : end;

@@ -9,7 +9,7 @@
 
 enum { FIRST_SLABS = 2 };
 
-/* Memory for more chunks, for a slab of them. Zero: there is none. */
+/* Adds memory for a slab of chunks. Zero: there is none. */
 static int add_slab(const sd_chunk_pool *pool) {
   sd_chunk_list *list = pool->list;
   const uint32_t left = list->maximum - list->filled, n = left < SD_SLAB_CHUNKS ? left : SD_SLAB_CHUNKS;
@@ -19,7 +19,7 @@ static int add_slab(const sd_chunk_pool *pool) {
   return 1;
 }
 
-/* A chunk off the pool. NULL: there are as many as there may be, or no memory. */
+/* Takes a chunk from the pool. NULL: all chunks are in use, or there is no memory. */
 static sd_chunk *get_chunk(const sd_chunk_pool *pool) {
   sd_chunk_list *list = pool->list;
   sd_chunk *chunk = NULL;
@@ -36,8 +36,7 @@ static sd_chunk *get_chunk(const sd_chunk_pool *pool) {
   return chunk;
 }
 
-/* Brings the pages of the chunks in that are used first: who emits first would pay for them, and so would what a publisher learns
- * about its ways. */
+/* Pre-faults the first chunks, so that no emit pays for a page fault, and so that the publisher's cost model does not measure one. */
 static int touch_first_chunks(const sd_chunk_pool *pool) {
   sd_chunk_list *list = pool->list;
   for (int i = 0; i < FIRST_SLABS && list->filled < list->maximum; i++)
@@ -58,7 +57,7 @@ static int more(sd_context *ctx, sd_output_writer *writer) {
   }
   chunk->next = SD_NONE;
   chunk->top = 0;
-  /* E4: relaxed; who reads it has E1 of what it says, or may as well not know yet. */
+  /* E4: relaxed; a reader gets the right value through E1, or it may use the old one. */
   sd_store(&chunk->mixed, 0u, relaxed, E4);
   if (buffer->chunk) {
     buffer->chunk->next = index_of(buffer->pool, chunk);
@@ -74,7 +73,8 @@ static int more(sd_context *ctx, sd_output_writer *writer) {
   return 0;
 }
 
-/* Whether the numbers of entries from `at` to `end` rise, the first one being at least *least; then *least is one more than the last. */
+/* Returns whether the numbers of the entries from `at` to `end` rise, beginning with at least *minimum. If so, sets *minimum to one more
+ * than the last number. */
 static inline int rise(const unsigned char *at, const unsigned char *end, uint32_t size, uint64_t *minimum) {
   uint64_t before = *minimum - 1;
   int rises = *minimum < SD_VOID;
@@ -88,8 +88,8 @@ static inline int rise(const unsigned char *at, const unsigned char *end, uint32
   return rises;
 }
 
-/* A commit that goes beyond a chunk whose numbers do not rise: those of the next one have to be beyond all that it left there.
- * What was committed before is of other records, whose numbers are others. */
+/* For a commit that goes beyond a chunk whose numbers do not rise: the numbers of the next chunk have to be above all those that the
+ * commit left there. Earlier commits were for other records, which have other numbers. */
 static SD_NOINLINE void look_beyond(sd_emit_buffer *buffer) {
   const uint32_t size = buffer->writer.entry_bytes;
   const unsigned char *at = buffer->done;
@@ -107,7 +107,7 @@ static SD_NOINLINE void look_beyond(sd_emit_buffer *buffer) {
   }
 }
 
-/* Finds out whether numbers still rise with what was emitted since the last commit. */
+/* Checks whether the numbers still rise with what was emitted since the last commit. */
 static inline void look_at_numbers(sd_emit_buffer *buffer) {
   if (SD_UNLIKELY(buffer->done_chunk != buffer->chunk)) {
     look_beyond(buffer);
@@ -123,7 +123,7 @@ static void commit(sd_emit_buffer *buffer) {
   if (!buffer->timers) look_at_numbers(buffer);
   buffer->done = at;
   buffer->done_chunk = buffer->chunk;
-  /* E1: release; pairs with E2: the entries below it are there. */
+  /* E1: release; pairs with E2: the merger sees the entries below it. */
   sd_store(&buffer->so_far->filled, buffer->before + (uint64_t)(at - entries_of(buffer->chunk)), release, E1);
 }
 
@@ -131,7 +131,7 @@ void sd_writers_commit(sd_context *ctx) {
   for (uint32_t i = 0; i < 2 * ctx->n_outputs; i++) commit((sd_emit_buffer *)ctx->writers[i]);
 }
 
-/* What was emitted since the last commit, one chunk after the other. */
+/* Marks what was emitted since the last commit as void, chunk by chunk. */
 static void make_void(sd_emit_buffer *buffer, uint64_t number) {
   sd_chunk *chunk = buffer->done_chunk;
   unsigned char *at = buffer->done;
@@ -176,7 +176,7 @@ static int make_buffer(sd_dispatcher *d, const sd_output *output, uint32_t index
   return SD_OK;
 }
 
-/* The chunks of all buffers, which take addresses alone until they are used. */
+/* Makes the chunks of all buffers. They take only addresses until they are used. */
 static int make_pool(sd_dispatcher *d, sd_chunk_pool *pool, uint64_t soft_bytes) {
   const uint64_t maximum = soft_bytes / SD_CHUNK_BYTES * SD_OUTPUT_SLACK, named = (SD_BY_PYTHON - 1) >> SD_REF_BITS;
   pool->list = sd_arena_get(d->space, 1, sizeof *pool->list, &d->arena->chunk_list);

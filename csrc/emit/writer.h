@@ -1,11 +1,11 @@
-/* Writers: what handlers emit goes into them. merge/rounds.h says what becomes of it. */
+/* Writers: handlers emit into them. merge/rounds.h explains what happens to the records then. */
 #ifndef SD_EMIT_WRITER_H
 #define SD_EMIT_WRITER_H
 
 #include "emit/buffer.h"
 #include "state/state.h"
 
-/* Before sd_dispatcher_handlers: outputs whose records are so many bytes. Publishers wait while more than soft_bytes are
+/* Before sd_dispatcher_handlers: sets up n outputs, with records of the given sizes. Publishers wait while more than soft_bytes are
  * collected. SD_E_ARGUMENT: soft_bytes is less than sd_outputs_minimum() of them. */
 int sd_dispatcher_outputs(struct sd_dispatcher *d, const uint32_t *record_bytes, uint32_t n, uint64_t soft_bytes);
 uint64_t sd_outputs_minimum(const struct sd_dispatcher *d, uint32_t n);
@@ -18,9 +18,9 @@ int sd_outputs_full(struct sd_dispatcher *d);
 
 /* The writers of a handler that participant `participant` runs. */
 sd_output_writer **sd_writers_of(struct sd_dispatcher *d, uint32_t participant, const struct sd_handler *handler);
-/* A handler has returned: what it emitted may be merged. */
+/* After a handler returned: lets the merger have what it emitted. */
 void sd_writers_commit(sd_context *ctx);
-/* The same where it failed: what it emitted since the last commit for numbers from `number` on is void. */
+/* After a handler failed: marks as void what it emitted, since the last commit, for numbers from `number` on. */
 void sd_writers_void(sd_context *ctx, uint64_t number);
 
 #endif

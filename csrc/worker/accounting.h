@@ -1,6 +1,5 @@
-/* Counting records that were handled, in one place for all ways: a worker's visit, one that a publisher helps with, a batch of
- * Python's, and inline execution. By the strand's owner, before it lets go of the token or the publish lock.
- */
+/* Counts handled records in one place for all ways of handling them: a worker's visit, a publisher that helps, a batch of Python's, and
+ * inline execution. By the strand's owner, before it lets go of the token or the publish lock. */
 #ifndef SD_WORKER_ACCOUNTING_H
 #define SD_WORKER_ACCOUNTING_H
 

@@ -1,4 +1,4 @@
-/* When symbols' timers fire: the alarms, and what is due. */
+/* When symbols' timers fire: the alarms, and which of them are due. */
 #include "worker/alarm.h"
 
 #include "sd_error.h"
@@ -64,7 +64,7 @@ uint32_t sd_timer_due(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t
 }
 
 void sd_overdue_done(sd_dispatcher *d, uint32_t strand) {
-  /* K6: release; what the strand's owner arms from here on is not taken for covered. */
+  /* K6: release; a sweep does not take for covered what the strand's owner arms from here on. */
   sd_store(&d->overdue_until[strand], 0, release, K6);
 }
 
@@ -75,7 +75,7 @@ uint64_t sd_earliest_alarm(sd_dispatcher *d) {
     /* K4: acquire; see sd_alarm_set(). */
     uint64_t alarm = sd_load(&sd_alarm_tree_of(&d->alarms, strand).node[1], acquire, K4);
     if (alarm >= earliest) continue;
-    /* A1: acquire; pairs with S4: what the strand emitted before it was quarantined is there. */
+    /* A1: acquire; pairs with S4: the caller sees what the strand emitted before it was quarantined. */
     if (sd_load(&d->strands[strand].control, acquire, A1) & SD_QUARANTINED) continue;
     earliest = alarm;
   }

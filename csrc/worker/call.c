@@ -8,7 +8,7 @@
 #include "numbering/failure.h"
 #include "worker/alarm.h"
 
-/* Timers whose rows are fetched together, and how much of each. */
+/* How many timers' rows are fetched together, and how many lines of each row. */
 enum { AT_A_GO = 8, MAX_LINES = 6 };
 
 void sd_context_of(sd_dispatcher *d, uint32_t participant, const sd_handler *handler, sd_context *ctx) {
@@ -36,7 +36,7 @@ void sd_context_of(sd_dispatcher *d, uint32_t participant, const sd_handler *han
 void sd_note_seen(sd_dispatcher *d, const unsigned char *records, int64_t n) {
   const size_t size = d->arena->record_size;
   for (int64_t i = 0; i < n; i++, records += size) {
-    /* Its neighbours are written by other cores: once only. */
+    /* Other cores write the bytes beside this one, so store only once. */
     unsigned char *seen = &d->seen[sd_key_of(d, records)];
     if (SD_UNLIKELY(!*seen)) *seen = 1;
   }
@@ -44,7 +44,7 @@ void sd_note_seen(sd_dispatcher *d, const unsigned char *records, int64_t n) {
 
 /* ---- timers */
 
-/* Nonzero: it failed. */
+/* Fires a symbol's timer. Nonzero: its handler failed. */
 static int fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx, const sd_alarm_tree *t, uint32_t leaf) {
   const uint32_t key = t->symbol[leaf - t->n];
   const uint64_t time = sd_alarm_at(t, leaf);
@@ -67,12 +67,12 @@ int sd_timers_fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx,
   const uint64_t stride = d->arena->row_stride;
   uint32_t leaf[AT_A_GO], n;
   for (int any = 0; (n = sd_alarm_due(t, time, leaf, AT_A_GO)) > 0; any = 1) {
-    /* A timer may ask for the next one at once, for ever. Some have been fired, so the strand gets on. */
+    /* A timer may ask for the next one at once, for ever. Some have fired, so the strand makes progress. */
     if (any && sd_now() > ctx->until) {
       ctx->stopped = 1;
       return 1;
     }
-    /* In which order is of no account, as each has its own symbol's row. */
+    /* The order does not matter, because each timer has its own symbol's row. */
     for (uint32_t i = 0; i < n; i++) {
       const unsigned char *row = d->rows + t->symbol[leaf[i] - t->n] * stride;
       for (uint64_t line = 0; line < stride && line < MAX_LINES * SD_LINE; line += SD_LINE)
@@ -86,7 +86,7 @@ int sd_timers_fire(sd_dispatcher *d, const sd_handler *handler, sd_context *ctx,
 
 /* ---- among records */
 
-/* When the next timer is due on a record's strand, which is in hand. */
+/* When the next timer is due on the owned strand of a record. */
 static inline uint64_t next_due(const sd_dispatcher *d, const unsigned char *record) {
   const sd_alarm_tree t = sd_alarm_tree_of(&d->alarms, d->map[sd_key_of(d, record)]);
   return sd_alarm_next(&t);
@@ -101,14 +101,14 @@ static int64_t cut_mixed(const sd_dispatcher *d, const unsigned char *records, c
   return n;
 }
 
-/* Of n records, the first of which no timer comes before, those up to the next one that one does. */
+/* No timer comes before the first of n records. Returns how many records there are up to the next one that a timer precedes. */
 static inline int64_t run_until_due(const sd_dispatcher *d, uint32_t strand, const unsigned char *records,
                                     const sd_position *positions, int64_t n) {
   if (strand != SD_NONE) return 1 + sd_timer_cut(d, strand, positions + 1, n - 1);
   return 1 + cut_mixed(d, records + d->arena->record_size, positions + 1, n - 1);
 }
 
-/* As sd_run_handler, for a handler with timers. ctx->stopped: it ends short at a timer, as sd_timers_fire does. */
+/* As sd_run_handler, for a handler with timers. ctx->stopped: it ended early at a timer, as sd_timers_fire does. */
 static int64_t run_timed(sd_dispatcher *d, const sd_handler *handler, uint32_t strand, const unsigned char *records,
                          const sd_position *positions, int64_t n, sd_context *ctx) {
   const size_t size = d->arena->record_size;
@@ -120,7 +120,7 @@ static int64_t run_timed(sd_dispatcher *d, const sd_handler *handler, uint32_t s
       if (ctx->n_outputs) sd_writers_commit(ctx);
       if (sd_timers_fire(d, handler, ctx, d->map[sd_key_of(d, from)], positions[at].time)) return at;
     }
-    /* What a record asks for may come before the next one: only who returns then may be given more than one. */
+    /* A record may ask for a timer before the next record: only a handler that then returns may get more than one. */
     int64_t maximum = handler->yields ? run_until_due(d, strand, from, positions + at, n - at) : 1;
     ctx->positions = positions + at;
     ctx->keys = from + d->arena->key_offset;
@@ -129,7 +129,7 @@ static int64_t run_timed(sd_dispatcher *d, const sd_handler *handler, uint32_t s
     ctx->yield = 0;
     int64_t done = handler->fn(d->rows, (const sd_tick *)from, maximum, ctx);
     if (SD_UNLIKELY(ctx->yield) && done > 0 && done <= maximum && !ctx->error_code) {
-      /* The record that asked is the last one handled. */
+      /* The last record handled is the one that asked. */
       uint64_t time = sd_alarm_until(positions[at + done - 1].time);
       const sd_alarm_place place = d->alarms.place[ctx->wake_key];
       const sd_alarm_tree t = sd_alarm_tree_of(&d->alarms, place.strand);

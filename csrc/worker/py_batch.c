@@ -1,6 +1,5 @@
-/* Strands in Python's hands: what a batch holds, and what becomes of it. worker/worker.c gives them; Python answers for
- * them from the thread that is worker `participant`.
- */
+/* Batches that Python handles: what a batch holds, and how it ends. worker/worker.c gives batches out; Python reports on them from the
+ * thread that is worker `participant`. */
 #include "worker/py_batch.h"
 
 #include "base/clock.h"
@@ -12,15 +11,15 @@
 #include "worker/py_emit.h"
 #include "worker/visit.h"
 
-/* Of `given` records a Python handler with timers had n before one. The others are copied together once more next time,
- * so it is given about as many as it can use. */
+/* Of `given` records, a Python handler with timers used the n before a timer. The others are copied once more next time, so the next
+ * batch is about as large as the handler can use. */
 static void learn_batch(sd_dispatcher *d, uint32_t participant, int64_t given, int64_t n) {
   uint32_t *maximum = &d->participants[participant].py_batch_maximum;
   if (n < given) *maximum = n > (int64_t)d->pool.records / 2 ? (uint32_t)(2 * n) : d->pool.records;
   else if (n >= *maximum && *maximum < d->config.budget_records) *maximum = 2 * *maximum;
 }
 
-/* Python gets a budget in a row: where it lies, or copied together. */
+/* Fills a batch for Python, up to a budget: from where the records lie next to each other, or copied together. */
 static void fill_batch(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64_t ahead, sd_py_batch *batch) {
   sd_strand *s = &d->strands[index];
   batch->strand = index;
@@ -55,7 +54,7 @@ static void fill_batch(sd_dispatcher *d, uint32_t participant, uint32_t index, u
   batch->n = n;
 }
 
-/* Whether an owned strand whose batch came out empty has a timer before its first record. */
+/* For an owned strand whose batch came out empty: whether a timer precedes its first record. */
 static int timer_first(sd_dispatcher *d, uint32_t index, sd_py_batch *batch) {
   const sd_strand *s = &d->strands[index];
   sd_position position;
@@ -68,7 +67,7 @@ int sd_to_python(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64_
   fill_batch(d, participant, index, ahead, batch);
   if (batch->n) return SD_PY_RECORDS;
   if (timer_first(d, index, batch)) return SD_PY_WAKE;
-  /* A lossy strand whose records were discarded meanwhile; a task that came between two looks. */
+  /* Either the records of a lossy strand were discarded meanwhile, or a task came between two looks. */
   sd_worker_done(d, participant, batch, 0, 0, NULL);
   return 0;
 }

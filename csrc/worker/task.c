@@ -1,4 +1,4 @@
-/* The turn of a strand's tasks, for whoever has the owned strand. Of their chains strand/tasks.h knows. */
+/* Runs a strand's tasks in their turn, for the owner of the strand. strand/tasks.h keeps their chains. */
 #include "worker/task.h"
 
 #include "base/clock.h"
@@ -6,7 +6,7 @@
 #include "worker/call.h"
 #include "worker/visit.h"
 
-/* Ends the first task of an owned strand, whose publish lock the caller has and loses, and the visit with it. */
+/* Ends the first task of an owned strand, and the visit with it. The caller holds the publish lock; this releases it. */
 static void end_locked(sd_dispatcher *d, uint32_t participant, uint32_t index) {
   sd_strand *s = &d->strands[index];
   uint32_t task = sd_task_unlink(&d->tasks, s);
@@ -21,8 +21,8 @@ static void end_task(sd_dispatcher *d, uint32_t participant, uint32_t index) {
   end_locked(d, participant, index);
 }
 
-/* A owned strand with a task whose publish lock is in use. A publisher holds it while it copies a whole chunk: there are other
- * strands to handle meanwhile. */
+/* For an owned strand with a task, whose publish lock is in use. A publisher holds the lock while it copies a whole chunk, and there are
+ * other strands to handle meanwhile. */
 static int come_back(sd_dispatcher *d, uint32_t participant, uint32_t index) {
   sd_strand *s = &d->strands[index];
   s->last = participant;
@@ -30,8 +30,8 @@ static int come_back(sd_dispatcher *d, uint32_t participant, uint32_t index) {
   return TASK_BUSY;
 }
 
-/* An overdue alarm has its turn: fires timers, or leaves the next one to Python. Where timers are left it stays, and so does what
- * sweeps know of it: they put no other one beside it. */
+/* Runs an overdue alarm in its turn: fires timers, or leaves the next one to Python. While timers are left, the overdue alarm stays on
+ * the strand and sweeps know of it, so they do not enqueue another one. */
 static int run_overdue(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64_t time, sd_py_batch *batch) {
   sd_strand *s = &d->strands[index];
   const sd_handler *handler = &d->handlers[s->handler];
@@ -40,12 +40,13 @@ static int run_overdue(sd_dispatcher *d, uint32_t participant, uint32_t index, u
     sd_context_of(d, participant, handler, &ctx);
     ctx.until = sd_now() + d->budget_counts;
     if (sd_timers_fire(d, handler, &ctx, index, time)) {
-      /* One failed: the others come when the strand is let go on. Or they took a budget: the other strands have their turn. */
+      /* A timer failed, and the others fire after the strand has been let go. Or the timers took a whole budget, and the other strands
+       * have their turn. */
       s->last = participant;
       if (sd_strand_release(s, 0)) sd_list_again(d, participant, index);
       return TASK_GONE;
     }
-    /* Where the lock is in use the task stays, and has another turn, at which nothing is due any more. */
+    /* If the lock is in use the task stays. It has another turn, at which nothing is due any more. */
     if (!sd_try_lock(&s->publish_lock)) return come_back(d, participant, index);
     sd_overdue_done(d, index);
     end_locked(d, participant, index);
@@ -68,7 +69,7 @@ int sd_take_task(sd_dispatcher *d, uint32_t participant, uint32_t index, sd_py_b
   *ahead = sd_task_ahead(&d->tasks, s);
   if (*ahead == 0) {
     found = t->state == SD_TASK_CANCELLED ? TASK_GONE : batch ? TASK_TAKEN : TASK_LEFT;
-    /* From here on it can neither be given up nor be used again. */
+    /* From here on nobody can give the task up or use it again. */
     if (found == TASK_TAKEN || found == TASK_GONE) t->state = SD_TASK_RUNS;
   }
   sd_unlock(&s->publish_lock);
@@ -79,7 +80,7 @@ int sd_take_task(sd_dispatcher *d, uint32_t participant, uint32_t index, sd_py_b
   } else if (found == TASK_GONE) {
     end_task(d, participant, index);
   } else if (found == TASK_LEFT) {
-    /* Listed with a worker: from a publisher's own list it would come back to the publisher first. */
+    /* List the strand with a worker: a publisher would take it back from its own list first. */
     uint32_t list = s->last < d->n_workers ? (uint32_t)s->last : index % d->n_workers;
     s->last = list;
     if (sd_strand_release(s, 0)) sd_make_ready(d, list, &index, 1);

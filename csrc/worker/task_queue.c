@@ -1,4 +1,4 @@
-/* How tasks come to a strand. */
+/* How tasks get onto a strand. */
 #include "worker/task_queue.h"
 
 #include "base/clock.h"
@@ -13,7 +13,7 @@ int sd_task_enqueue(sd_dispatcher *d, uint32_t strand, uint64_t tag) {
   if (!revived && task) {
     sd_task_link(&d->tasks, s, task, tag);
     ready = sd_strand_add(s, 1);
-    /* The token is ours: so are `last` and `oldest`. */
+    /* We hold the token, so `last` and `oldest` are ours to use. */
     if (ready) {
       list = s->last;
       s->oldest = sd_now();

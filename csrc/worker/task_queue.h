@@ -4,9 +4,9 @@
 
 #include "state/state.h"
 
-/* Puts a task on a strand, behind all that is published there: a worker gets it from sd_worker_next when all of that is done
- * with, and before anything published later. From any thread. SD_AGAIN: too many are waiting. `tag` is the caller's name for
- * it, not in use elsewhere. */
+/* Enqueues a task on a strand, behind everything published there. A worker gets it from sd_worker_next when all of that is finished, and
+ * before anything published later. From any thread. SD_AGAIN: too many tasks wait. `tag` is the caller's name for it, which no other task
+ * may have. */
 int sd_task_enqueue(sd_dispatcher *d, uint32_t strand, uint64_t tag);
 /* Gives a task up. SD_OK: it will not run; SD_AGAIN: it runs, has run, or was never there. */
 int sd_task_give_up(sd_dispatcher *d, uint32_t strand, uint64_t tag);

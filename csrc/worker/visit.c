@@ -1,7 +1,6 @@
-/* Visits: a native handler over an owned strand, what is booked of it, and the strand let go or listed again.
+/* Visits: run a native handler over an owned strand, account for it, and let the strand go or list it again.
  *
- * worker/worker.c begins them; worker/task.c and worker/py_batch.c, which visit in their own ways, end theirs here.
- */
+ * worker/worker.c begins visits. worker/task.c and worker/py_batch.c, which visit in their own ways, end theirs here. */
 #include "worker/visit.h"
 
 #include "base/clock.h"
@@ -34,7 +33,7 @@ void sd_list_again(sd_dispatcher *d, uint32_t participant, uint32_t index) {
 static void finish(sd_dispatcher *d, uint32_t participant, uint32_t index, int64_t n, int64_t pending, uint64_t start) {
   sd_strand *s = &d->strands[index];
   s->last = participant;
-  /* What is left was published after `start`, if all that was there then is done. */
+  /* If everything that was there at `start` is done, the rest was published after `start`. */
   if (n == pending) s->oldest = start;
   else sd_bump(&d->participants[participant].counters.cut, 1);
   if (d->shed && n == pending) sd_strand_shed(s, &d->pool, &d->participants[participant].cache);
@@ -48,7 +47,7 @@ int64_t sd_copy_out(sd_dispatcher *d, uint32_t participant, sd_strand *s) {
   if (SD_UNLIKELY(sd_strand_tasks(s)) && (uint64_t)n > sd_task_ahead(&d->tasks, s))
     n = (int64_t)sd_task_ahead(&d->tasks, s);
   if (n > d->config.budget_records) n = d->config.budget_records;
-  /* What is copied out cannot be put back where a batch ends at a timer. */
+  /* With timers a batch may end early, and records that were copied out cannot be put back. */
   const int timed = d->handlers[s->handler].wakes || d->handlers[s->handler].wake;
   if (SD_UNLIKELY(timed) && n > 1) n = 1;
   sd_strand_gather(s, &d->pool, (uint32_t)n, d->scratch[participant]);
@@ -71,7 +70,7 @@ int sd_first_position(sd_dispatcher *d, uint32_t index, sd_position *position) {
   return n > 0;
 }
 
-/* What a lossy strand's owner cannot put back when it stops short. */
+/* Counts the records that a lossy strand's owner cannot put back when it stops early. */
 static void lose(sd_dispatcher *d, uint32_t participant, sd_strand *s, uint64_t n) {
   sd_store(&s->lost, sd_load(&s->lost, relaxed, C1) + (uint32_t)n, release, M7);
   sd_bump(&d->participants[participant].counters.lost, n);
@@ -113,7 +112,7 @@ static uint64_t visit_lossy(sd_dispatcher *d, uint32_t participant, uint32_t ind
       break;
     }
     end = sd_now();
-    /* Where there are timers records come one at a time. */
+    /* With timers, records are copied out one at a time. */
   } while (handler->wake && !failed && out < d->config.budget_records && end <= ctx.until);
   account(d, participant, s, done, failed, start, end);
   if (out > done + failed) lose(d, participant, s, (uint64_t)(out - done - failed));
@@ -121,15 +120,15 @@ static uint64_t visit_lossy(sd_dispatcher *d, uint32_t participant, uint32_t ind
   return end;
 }
 
-/* Asks for the rows of records that are next, where they are likely to be far away. */
+/* Asks for the rows of the next records, where they are probably not in the cache. */
 static inline void prefetch_rows(const sd_dispatcher *d, const unsigned char *records, uint32_t n) {
   const uint64_t stride = d->arena->row_stride;
   const unsigned char *at = records + d->arena->key_offset;
   for (uint32_t i = 0; i < n; i++, at += d->pool.record_size) sd_prefetch_write(d->rows + sd_key_at(at) * stride);
 }
 
-/* Asks for a segment, as far as the visit will get in it: another core wrote it, and its lines come side by side while the
- * handler is at work on the segment before. */
+/* Asks for a segment, as far as the visit will get in it. Another core wrote it; its lines arrive in parallel while the handler works on
+ * the segment before. */
 static inline void prefetch_segment(const sd_dispatcher *d, uint32_t segment, int64_t left) {
   const sd_segment_pool *pool = &d->pool;
   const size_t records = left < (int64_t)pool->records ? (size_t)left : pool->records;
@@ -151,7 +150,7 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64
   int64_t pending = sd_records_pending(d, s, ahead), n = pending, done = 0;
   int failed = 0;
   uint64_t end;
-  /* Time is looked at between calls, so calls have to be shorter where handlers are slow. */
+  /* The visit looks at the time between calls, so calls have to be shorter when a handler is slow. */
   uint32_t *maximum = &d->participants[participant].max_per_call;
   if (n > d->config.budget_records) n = d->config.budget_records;
   sd_context ctx;

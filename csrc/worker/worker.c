@@ -1,6 +1,5 @@
-/* Workers: find a ready strand, see it drained, and wait where there is none. A worker's loop is sd_worker_next, run by
- * the one thread that is worker `participant`; a publisher that helps to drain calls sd_help.
- */
+/* Workers: find a ready strand, drain it, and wait when there is none. A worker's loop is sd_worker_next, run by the one thread that is
+ * worker `participant`. A publisher that helps to drain calls sd_help. */
 #include "worker/worker.h"
 
 #include "base/clock.h"
@@ -29,11 +28,11 @@ enum {
   STEAL_LENGTH = 8,
   STEAL_TURNS = 4,
   BACKOFF_TURNS = 4064,
-  YIELD_TURNS = 16, /* looks before a core is offered to the merger; to others after EAGER_TURNS */
+  YIELD_TURNS = 16, /* looks before the worker yields its core to the merger; to others after EAGER_TURNS */
   PARK_TURNS = 64,
-  /* Looks before there are more pauses between them, which a neighbour on the same core has the use of. */
+  /* Looks before the worker pauses longer between them, which a neighbour on the same core can use. */
   EAGER_TURNS = 256,
-  LOOK_ROUND = 64, /* strands off the own list between two looks at the other lists */
+  LOOK_ROUND = 64, /* strands taken off its own list between two looks at the other lists */
   PAUSES = 8,
   MORE_PAUSES = 32
 };
@@ -44,7 +43,8 @@ enum { BUSY_TURNS = 64 };
 
 /* ---- finding a strand */
 
-/* The next entries of the own list, while the strand before them is drained: header two on, first records one on. */
+/* Prefetches the next entries of the worker's own list while it drains the strand before them: the header of the strand two places on,
+ * the first records of the next one. */
 static inline void prefetch_next(sd_dispatcher *d, uint32_t participant, uint32_t length) {
   sd_list *list = &d->ready.lists[participant];
   sd_strand *next = &d->strands[sd_list_peek(list, sd_ring(&d->ready, participant), 0)];
@@ -63,15 +63,15 @@ static uint32_t next_own(sd_dispatcher *d, uint32_t participant) {
   if (!d->policy->pick(&d->ready, participant, &got, 1, 4)) return SD_NONE;
   uint32_t length = sd_list_length(&d->ready.lists[participant]);
   if (length) {
-    /* Others may want what stays behind while this worker is busy. */
+    /* Other workers may want what stays behind while this one is busy. */
     if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->participants[participant].counters.wakes, 1);
     prefetch_next(d, participant, length);
   }
   return got;
 }
 
-/* To steal from a worker that gets through a short list by itself would cost both more than it gives: the strands'
- * lines move over, and back with the next batch. */
+/* Whether to steal from a worker. If it finishes a short list by itself, stealing costs both more than it gains: the strands' lines move
+ * over, and back with the next batch. */
 static int worth_stealing(sd_dispatcher *d, uint32_t victim, sd_watch *w, int busy, uint64_t now) {
   uint32_t length = sd_list_length(&d->ready.lists[victim]);
   if (length == 0) {
@@ -91,9 +91,9 @@ static int worth_stealing(sd_dispatcher *d, uint32_t victim, sd_watch *w, int bu
   return ++w->turns >= STEAL_TURNS || (busy && now - w->since >= d->budget_counts);
 }
 
-/* Half of what is ready elsewhere, one to drain and the others for the own list. SD_NONE: there is none to be had. A worker that
- * is `busy`, with strands on its own list, takes only from lists that nobody takes from: a publisher that helped may never come
- * back to its list, and another worker may be in a visit without end. */
+/* Steals half of what is ready elsewhere: one strand to drain, the others for the thief's own list. SD_NONE: there is nothing to steal. A
+ * worker that is `busy`, with strands on its own list, steals only from lists that nobody else takes from: a publisher that helped may
+ * never come back to its list, and another worker may be in an endless visit. */
 static uint32_t next_stolen(sd_dispatcher *d, uint32_t participant, sd_watch *watches, int busy, uint64_t now) {
   uint32_t got[STEAL_MAX];
   for (uint32_t i = 1; i < d->n_participants; i++) {
@@ -112,8 +112,8 @@ static uint32_t next_stolen(sd_dispatcher *d, uint32_t participant, sd_watch *wa
   return SD_NONE;
 }
 
-/* The next strand for a worker. Its own list may never be empty, so it looks at the other lists after every LOOK_ROUND strands, and
- * after a budget: visits may be long. */
+/* The next strand for a worker. Its own list may never become empty, so it looks at the other lists after every LOOK_ROUND strands, and
+ * after a budget, because visits may be long. */
 static uint32_t next_strand(sd_dispatcher *d, uint32_t participant, uint64_t now) {
   sd_participant *me = &d->participants[participant];
   uint32_t index;
@@ -129,7 +129,7 @@ static uint32_t next_strand(sd_dispatcher *d, uint32_t participant, uint64_t now
   return index;
 }
 
-/* Makes the caller the owner of a strand it took off a list. Zero: it is held back, or the protocol is broken. */
+/* Makes the caller the owner of a strand that it took off a list. Zero: the strand is paused or quarantined, or the protocol is broken. */
 static int own(sd_dispatcher *d, uint32_t participant, uint32_t index) {
   sd_strand *s = &d->strands[index];
   if (SD_UNLIKELY(sd_load(&s->control, relaxed, S2)) && sd_strand_set_aside(s)) return 0;
@@ -165,8 +165,8 @@ static int be_idle(sd_dispatcher *d, uint32_t participant, uint32_t turn) {
   const int how = d->config.idle;
   if (how == SD_IDLE_PARK ? turn >= PARK_TURNS : how == SD_IDLE_BACKOFF && turn >= BACKOFF_TURNS)
     return park(d, participant);
-  /* Who reads or inflates, and the merger, may find no other core free, or only the publisher's, and would keep that one
-   * waiting. */
+  /* A thread that reads or inflates a file, or the merger, may find no free core, or only the publisher's core, and would then keep the
+   * publisher waiting. */
   if (how == SD_IDLE_BACKOFF && turn >= (d->outputs ? YIELD_TURNS : EAGER_TURNS)) {
     sd_yield();
     return 0;
@@ -178,7 +178,7 @@ static int be_idle(sd_dispatcher *d, uint32_t participant, uint32_t turn) {
 
 /* ---- draining */
 
-/* C1: relaxed; for publishers that wonder whether to wait. */
+/* C1: relaxed; publishers read it to decide whether to wait. */
 static void say_looking(sd_dispatcher *d, uint32_t participant, uint32_t yes) {
   sd_store(&d->participants[participant].looking, yes, relaxed, C1);
 }
@@ -196,7 +196,7 @@ int sd_worker_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch) {
       continue;
     }
     if (woken) {
-      /* Pushes made while this worker was on its way woke nobody else: what it does not take is for the next one. */
+      /* Pushes made while this worker was waking woke nobody else: the next one has to take what this one leaves. */
       woken = 0;
       if (anything_ready(d) && sd_idle_wake_one(&d->arena->idle))
         sd_bump(&d->participants[participant].counters.wakes, 1);
@@ -213,12 +213,12 @@ int sd_worker_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch) {
       if (turn_of == TASK_TAKEN) return SD_PY_TASK;
       if (turn_of == TASK_WAKES) return SD_PY_WAKE;
       if (turn_of == TASK_GONE) {
-        /* Timers may have taken a while. */
+        /* Firing timers may have taken a while. */
         now = sd_now();
         continue;
       }
       if (turn_of == TASK_BUSY) {
-        /* Nothing else may be ready, and the publisher may have lost its core. */
+        /* There may be nothing else to do, and the publisher that holds the lock may have lost its core. */
         if (++busy % BUSY_TURNS) sd_pause();
         else sd_yield();
         continue;

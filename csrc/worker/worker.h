@@ -4,10 +4,10 @@
 
 #include "state/state.h"
 
-/* Runs native handlers until there is a strand for Python (SD_PY_RECORDS, *batch is filled), a task has its turn
- * (SD_PY_TASK, *batch says where and which) or a timer of a Python handler (SD_PY_WAKE), or the end (SD_E_STOPPED). */
+/* Runs native handlers until Python has to act: SD_PY_RECORDS (*batch is filled), SD_PY_TASK (*batch says where, and which task),
+ * SD_PY_WAKE (a timer of a Python handler), or SD_E_STOPPED (the end). */
 int sd_worker_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch);
-/* One visit to one ready strand, native handlers only. Zero: none was ready. */
+/* Makes one visit to one ready strand, with native handlers only. Zero: no strand was ready. */
 int sd_help(sd_dispatcher *d, uint32_t participant);
 
 #endif

@@ -1,4 +1,4 @@
-/* Handing out: what rounds put in order, record by record, and what is done with let go of. */
+/* Gives out the records that rounds have put in order, record by record, and lets go of what has been given out. */
 #include "merge/merge.h"
 
 #include <stdlib.h>
@@ -6,11 +6,12 @@
 
 #include "state/state.h"
 
-enum { AHEAD = 16 }; /* numbers whose records are fetched while one is copied */
+enum { AHEAD = 16 }; /* numbers whose records are fetched ahead of the one that is copied */
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Of `bytes` whole words: the next record, or the 8 bytes to spare, lie behind. */
+/* Copies `bytes` in whole words. It may write up to 8 bytes too many: over the place of the next record, or over the bytes that the
+ * caller spares. */
 INLINE void copy_out(unsigned char *to, const sd_emitted *e, uint32_t bytes) {
   memcpy(to, e, SD_MERGED_HEAD + 4);
   if (__builtin_constant_p(bytes)) memcpy(to + SD_MERGED_HEAD, e + 1, bytes);
@@ -18,7 +19,7 @@ INLINE void copy_out(unsigned char *to, const sd_emitted *e, uint32_t bytes) {
     for (uint32_t i = 0; i < bytes; i += 8) memcpy(to + SD_MERGED_HEAD + i, (const unsigned char *)(e + 1) + i, 8);
 }
 
-/* Where taking stands. */
+/* How far sd_outputs_take has come. */
 typedef struct hand_out {
   unsigned char *to, *end;
 } hand_out;
@@ -28,7 +29,7 @@ static inline void hand(const sd_output *output, const sd_emitted *e, hand_out *
   h->to += output->merged_bytes;
 }
 
-/* Hands out timers up to `time`; nonzero: there is no room for the next one. */
+/* Gives out timers up to `time`. Nonzero: there is no space for the next one. */
 static int take_due(sd_outputs *o, sd_output *output, uint64_t time, hand_out *h) {
   sd_alarm_records *timers = &output->timers;
   for (; timers->at < timers->n && timers->due[timers->at].time <= time; timers->at++) {
@@ -43,7 +44,7 @@ static int take_due(sd_outputs *o, sd_output *output, uint64_t time, hand_out *h
   return 0;
 }
 
-/* Hands out the records that a reference leads to; returns the one that found no room, else 0. */
+/* Gives out the records that a reference leads to. Returns the one for which there was no space, or 0. */
 static uint32_t take_chain(sd_outputs *o, sd_output *output, uint32_t ref, hand_out *h) {
   for (; ref; ref = next_of(entry_at(o, output, ref))) {
     if (h->to == h->end) return ref;
@@ -54,19 +55,20 @@ static uint32_t take_chain(sd_outputs *o, sd_output *output, uint32_t ref, hand_
 
 enum { NO_SPACE = 1, NOT_YET = 2 };
 
-/* The time from which on something comes before a tick's record: a timer's, or nothing as long as it is armed. */
+/* The time from which on a tick's record has to wait: for the records of timers that come first, or for an armed timer that has not fired
+ * yet. */
 static uint64_t stop_at(const sd_outputs *o, const sd_output *output) {
   uint64_t due = sd_alarm_records_time(&output->timers);
   return due < o->armed ? due : o->armed;
 }
 
-/* Hands out timers that come before a tick's record of this time, from stop_at() on. */
+/* Gives out the timers that precede a tick's record of this time, from stop_at() on. */
 static SD_NOINLINE int take_before(sd_outputs *o, sd_output *output, uint64_t time, hand_out *h) {
   return time >= o->armed ? NOT_YET : take_due(o, output, time, h) ? NO_SPACE : 0;
 }
 
-/* Hands out what was emitted for `many` numbers from output->next on, whose references these are. NOT_YET: a timer is armed for
- * a time that is not after the next record's. */
+/* Gives out what was emitted for `many` numbers from output->next on; `refs` are their references. NOT_YET: a timer is armed for a time
+ * at or before that of the next record. */
 INLINE int take_refs(sd_outputs *o, sd_output *output, const uint32_t *ref, uint32_t many, uint32_t bytes,
                      hand_out *h) {
   const uint32_t size = output->entry_bytes, merged = output->merged_bytes;
@@ -112,7 +114,7 @@ INLINE int take_refs(sd_outputs *o, sd_output *output, const uint32_t *ref, uint
   return stopped;
 }
 
-/* The same for the numbers of a page below `end`, by a loop of its own for each usual size. */
+/* The same for the numbers of a page below `end`. Each usual size has its own loop. */
 static int take_page(sd_outputs *o, sd_output *output, const sd_page *page, uint64_t end, hand_out *h) {
   const uint32_t many = (uint32_t)(end - output->next), *ref = &page->ref[output->next & (SD_PAGE - 1)];
   switch ((output->record_bytes + 7) / 8) {
@@ -129,8 +131,8 @@ static int take_page(sd_outputs *o, sd_output *output, const sd_page *page, uint
   }
 }
 
-/* The buffer whose next entry has the lowest number of those that are handed out where they lie, and that number: at least
- * output->next. *beyond: the next buffer's. NULL: there is none. */
+/* Among the buffers whose entries are given out where they lie, the one whose next entry has the lowest number, and that number: at least
+ * output->next. *beyond: the next buffer's number. NULL: there is no such buffer. */
 static sd_emit_buffer *lowest_buffer(sd_outputs *o, sd_output *output, uint32_t index, uint64_t *number,
                                      uint64_t *beyond) {
   sd_emit_buffer *lowest = NULL;
@@ -157,8 +159,8 @@ static sd_emit_buffer *lowest_buffer(sd_outputs *o, sd_output *output, uint32_t 
   return lowest;
 }
 
-/* Hands out entries from `at` to `end` that lie in a row and whose numbers rise, as far as these are below `below`. Returns where
- * it ends; *stopped as take_refs. */
+/* Gives out the entries from `at` to `end`, which lie next to each other with rising numbers, as far as these are below `below`. Returns
+ * where it ends; *stopped as for take_refs. */
 INLINE const unsigned char *take_row(sd_outputs *o, sd_output *output, const unsigned char *at,
                                      const unsigned char *end, uint64_t below, uint32_t bytes, hand_out *h,
                                      int *stopped) {
@@ -187,7 +189,7 @@ INLINE const unsigned char *take_row(sd_outputs *o, sd_output *output, const uns
   return at;
 }
 
-/* The same by a loop of its own for each usual size. */
+/* The same, with a loop for each usual size. */
 static const unsigned char *take_sized_row(sd_outputs *o, sd_output *output, const unsigned char *at,
                                            const unsigned char *end, uint64_t below, hand_out *h, int *stopped) {
   switch ((output->record_bytes + 7) / 8) {
@@ -204,7 +206,7 @@ static const unsigned char *take_sized_row(sd_outputs *o, sd_output *output, con
   }
 }
 
-/* Hands out what a buffer whose numbers rise has for numbers below `below`. */
+/* Gives out, from a buffer whose numbers rise, the entries with numbers below `below`. */
 static int take_straight(sd_outputs *o, sd_output *output, sd_emit_buffer *buffer, uint64_t below, hand_out *h) {
   int stopped = 0;
   while (!stopped && buffer->read < buffer->straight) {
@@ -222,7 +224,7 @@ static int take_straight(sd_outputs *o, sd_output *output, sd_emit_buffer *buffe
   return stopped;
 }
 
-/* Hands out what references of numbers below `end` lead to. */
+/* Gives out what the references of numbers below `end` lead to. */
 static int take_pages(sd_outputs *o, sd_output *output, uint64_t end, hand_out *h) {
   int stopped = 0;
   while (!stopped && output->next < end) {
@@ -239,7 +241,7 @@ static int take_pages(sd_outputs *o, sd_output *output, uint64_t end, hand_out *
   return stopped;
 }
 
-/* The first number from `from` on, and below `end`, that has a reference; else `end`. */
+/* The first number in [from, end) that has a reference; else `end`. */
 static uint64_t first_ref(const sd_output *output, uint64_t from, uint64_t end) {
   while (from < end) {
     const uint64_t here = from >> SD_PAGE_BITS;
@@ -256,7 +258,7 @@ static uint64_t first_ref(const sd_output *output, uint64_t from, uint64_t end) 
 
 /* ---- letting go */
 
-/* Pages below the one of output->next are done with. */
+/* Frees the pages below the one of output->next. */
 static void drop_pages(sd_outputs *o, sd_output *output) {
   uint64_t low = output->next >> SD_PAGE_BITS;
   for (; output->low_page < low && output->low_page < output->high_page; output->low_page++) {
@@ -278,7 +280,7 @@ static void put_chunk(const sd_chunk_pool *pool, sd_chunk *chunk) {
   sd_fetch_sub(&list->bytes, (uint64_t)SD_CHUNK_BYTES, relaxed, E3);
 }
 
-/* Lets go of the chunks of an output of which all has been handed out, but for those that are being read. */
+/* Frees the chunks of an output from which everything has been given out, except those being read. */
 static void drop_chunks(sd_outputs *o, uint32_t index) {
   const sd_output *output = &o->output[index];
   const uint64_t number = output->next - (output->rest != 0);
@@ -308,7 +310,7 @@ int64_t sd_outputs_take(sd_dispatcher *d, uint32_t index, unsigned char *to, int
     uint64_t end = beyond < o->frontier ? beyond : o->frontier;
     stopped = take_straight(o, output, buffer, first_ref(output, number + 1, end), &h);
   }
-  /* Timers that are due, and that no earlier record can come before. */
+  /* Give out the timers that are due and that no earlier record can precede. */
   if (stopped != NO_SPACE) {
     uint64_t time = o->time < o->armed ? o->time : o->armed - 1;
     take_due(o, output, o->ended ? SD_ALARM_AT_END : time, &h);

@@ -1,11 +1,12 @@
-/* Handing merged records out, in order. */
+/* Gives merged records out, in order. */
 #ifndef SD_MERGE_MERGE_H
 #define SD_MERGE_MERGE_H
 
 #include "emit/buffer.h"
 
-/* Hands out up to `capacity` merged records of an output, in order: number, sequence, time, key, then the declared bytes, without padding.
- * `to` has 8 bytes more than they take. Returns how many; fewer than `capacity`: there are no more before the next round. */
+/* Gives out up to `capacity` merged records of an output, in order. Each has number, sequence, time, key, and then the declared bytes,
+ * without padding. `to` has 8 bytes more than they take. Returns how many; fewer than `capacity`: there are no more before the next
+ * round. */
 int64_t sd_outputs_take(struct sd_dispatcher *d, uint32_t output, unsigned char *to, int64_t capacity);
 
 #endif

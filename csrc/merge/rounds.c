@@ -1,4 +1,4 @@
-/* The merger's rounds: how far all is final, and what buffers have, put in order. */
+/* The merger's rounds: find out up to where everything is final, read the buffers, and put their entries in order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,12 +12,12 @@
 #include "sd_error.h"
 #include "state/state.h"
 
-/* Entries ahead of the one that is read whose places are fetched. */
+/* How many entries ahead of the one being read have their places fetched. */
 enum { REFS_AHEAD = 8 };
 
 /* ---- the table of numbers */
 
-/* The page of a number, made where there is none. NULL: no memory. */
+/* Returns the page of a number, and makes it if there is none. NULL: no memory. */
 static SD_NOINLINE sd_page *make_page(sd_outputs *o, sd_output *output, uint64_t index) {
   if (output->low_page == output->high_page) output->low_page = output->high_page = index;
   uint64_t low = index < output->low_page ? index : output->low_page;
@@ -55,7 +55,7 @@ static inline sd_page *page_of(sd_outputs *o, sd_output *output, uint64_t number
 
 /* ---- reading buffers */
 
-/* Entries that timers emitted, from buffer->at on. */
+/* Adds the entries that timers emitted, from buffer->at on. */
 static int add_timers(sd_output *output, sd_emit_buffer *buffer, const unsigned char *end, uint32_t ref) {
   sd_chunk *chunk = buffer->reading;
   for (const unsigned char *at = buffer->at; at < end; at += output->entry_bytes, ref++) {
@@ -69,8 +69,8 @@ static int add_timers(sd_output *output, sd_emit_buffer *buffer, const unsigned 
   return SD_OK;
 }
 
-/* Puts an entry behind those that its number has, one that C emitted before those of Python, whose participant's buffer may have been
- * read first; `last` is the one before it in its buffer. */
+/* Appends an entry to those of its number. Entries that C emitted come before those of Python, whose participant's buffer may have been
+ * read first. `last` is the entry before it in its buffer. */
 static void add_behind(const sd_outputs *o, const sd_output *output, uint32_t *first, uint32_t ref, sd_emitted *e,
                        sd_emitted *last) {
   sd_emitted *before = last && last->number == e->number ? last : NULL;
@@ -85,11 +85,11 @@ static void add_behind(const sd_outputs *o, const sd_output *output, uint32_t *f
   else *first = ref;
 }
 
-/* Entries that ticks emitted, from buffer->at on. They are only read, unless a tick has several: who writes their lines next is
- * the participant that filled them. */
+/* Adds the entries that ticks emitted, from buffer->at on. It only reads them, unless a tick has several, because the participant that
+ * filled these lines writes them next. */
 static int add_ticks(sd_outputs *o, sd_output *output, sd_emit_buffer *buffer, unsigned char *end, uint32_t ref) {
   const uint32_t size = output->entry_bytes;
-  /* So many numbers from `next` on are neither SD_VOID nor handed out before. */
+  /* This many numbers from `next` on are neither SD_VOID nor already given out. */
   const uint64_t next = output->next, good = next < SD_VOID ? SD_VOID - next : 0;
   uint64_t top = buffer->reading->top, index = UINT64_MAX;
   uint32_t *refs = NULL;
@@ -122,12 +122,12 @@ static int add_ticks(sd_outputs *o, sd_output *output, sd_emit_buffer *buffer, u
   return SD_OK;
 }
 
-/* Whether the numbers of all entries that a buffer has from buffer->at to `filled` rise. */
+/* Whether the numbers rise over all entries from buffer->at to `filled`. */
 static int rises(sd_emit_buffer *buffer, uint64_t filled) {
   uint64_t ahead = buffer->read;
   const unsigned char *at = buffer->at;
   for (sd_chunk *chunk = buffer->reading;; chunk = chunk_at(buffer->pool, chunk->next), at = entries_of(chunk)) {
-    /* E4: relaxed; where it is of an entry below filled, E2 has it. */
+    /* E4: relaxed; if it concerns an entry below `filled`, E2 has made it visible. */
     if (sd_load(&chunk->mixed, relaxed, E4)) return 0;
     ahead += (uint64_t)(entries_of(chunk) + buffer->chunk_bytes - at);
     if (ahead >= filled) return 1;
@@ -135,7 +135,7 @@ static int rises(sd_emit_buffer *buffer, uint64_t filled) {
 }
 
 static int read_buffer(sd_outputs *o, sd_output *output, sd_emit_buffer *buffer, int may_be_straight) {
-  /* E2: acquire; pairs with E1. After the watermark: who read that has all that was emitted below it. */
+  /* E2: acquire; pairs with E1. This comes after the watermark, so the reader sees everything that was emitted below the watermark. */
   uint64_t filled = sd_load(&buffer->so_far->filled, acquire, E2);
   buffer->straight = buffer->read;
   if (buffer->read == filled) return SD_OK;
@@ -159,7 +159,7 @@ static int read_buffer(sd_outputs *o, sd_output *output, sd_emit_buffer *buffer,
 
 /* ---- rounds */
 
-/* At rest: where the first record is that is pending on a strand. */
+/* For a quiescent dispatcher: the position of the first record that is pending on a strand. */
 static sd_position first_pending(sd_dispatcher *d) {
   sd_position first = {UINT64_MAX, UINT64_MAX};
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
@@ -174,8 +174,8 @@ static sd_position first_pending(sd_dispatcher *d) {
   return first;
 }
 
-/* Publishers wait for a merger that waits for strands of which nobody knows whether they are ever released: once nothing else
- * is pending it passes them. What is emitted on them after all comes too late, and is left out and counted. */
+/* Publishers wait for the merger, and the merger waits for quarantined strands that may never be released. So once nothing else is
+ * pending, the merger passes over them. What they emit afterwards comes too late; it is left out and counted. */
 static void pass_quarantined(sd_dispatcher *d) {
   sd_outputs *o = d->outputs;
   const uint32_t aside = SD_QUARANTINED | SD_SET_ASIDE;
@@ -190,8 +190,8 @@ static void pass_quarantined(sd_dispatcher *d) {
   o->passed++;
 }
 
-/* Counts what the caller keeps for the ticks that were published and are not final. Those that are being published are left out:
- * their publisher may wait for room, and would wait for itself. */
+/* Counts what the caller keeps for ticks that are published and not yet final. Ticks that are being published do not count: their
+ * publisher may be waiting for space, and would wait for itself. */
 static void count_beside(sd_dispatcher *d) {
   sd_outputs *o = d->outputs;
   if (!o->tick_bytes) return;
@@ -216,7 +216,7 @@ int sd_outputs_round(sd_dispatcher *d, int how) {
     o->looked = sd_now() - start;
     if (SD_UNLIKELY(sd_outputs_full(d))) pass_quarantined(d);
     count_beside(d);
-    /* After the watermark, so that what was asked for below it is seen; and before the buffers. */
+    /* After the watermark, so that this sees the alarms that handlers asked for below it; and before the buffers. */
     o->armed = sd_earliest_alarm(d);
     sd_overdue_scan_where_due(d, o->time, 1);
   } else {

@@ -1,37 +1,37 @@
-/* Timers that no record fires: looking for those that the feed's time has passed, and an overdue alarm for each strand that has one. */
+/* Timers that no record fires: finds those that the feed's time has passed, and enqueues an overdue alarm for each strand that has one. */
 #include "overdue/overdue.h"
 
 #include "numbering/watermark.h"
 #include "sd_error.h"
 #include "worker/task_queue.h"
 
-/* Puts an overdue alarm for `time` on a strand that has none: nonzero. Else *until says up to when another sweep has put one there,
- * or 0: there is no room for tasks. */
+/* Enqueues an overdue alarm for `time` on a strand that has none: nonzero. Otherwise *until says up to when another sweep's overdue alarm
+ * fires, or 0: there are too many tasks. */
 static int enqueue_overdue(sd_dispatcher *d, uint32_t strand, uint64_t time, uint64_t *until) {
-  /* K6: relaxed; of two sweeps one finds 0, and the strand's owner has it by P2. */
+  /* K6: relaxed; only one of two sweeps finds 0, and the strand's owner sees it by P2. */
   if (!sd_cas(&d->overdue_until[strand], until, time, relaxed, K6)) return 0;
-  /* This waits for publishers that hold the strand's lock, so no lock may be held here. */
+  /* This waits for publishers that hold the strand's lock, so the caller may hold no lock here. */
   if (sd_task_enqueue(d, strand, SD_TASK_OVERDUE | time) == SD_OK) return 1;
   sd_store(&d->overdue_until[strand], 0, relaxed, K6);
   return 0;
 }
 
-/* `leaves`: strands with records are left to the merger's next look. From any thread, and several at a time. */
+/* `leaves`: leaves strands with records to the merger's next look. From any thread, and several at a time. */
 static uint32_t sweep(sd_dispatcher *d, int leaves) {
   uint64_t time, earliest = UINT64_MAX;
   uint32_t due = 0, later = 0;
   sd_lowest_unpublished(d, &time);
   /* K5: acq_rel; see worker/alarm.h. */
   sd_exchange(&d->arena->next_alarm, UINT64_MAX, acq_rel, K5);
-  /* K8: acquire; pairs with the release below: the strands that it was set for are seen as they were then. */
+  /* K8: acquire; pairs with the release below: this sweep sees the strands as the earlier one did, which left them. */
   if (sd_load(&d->arena->overdue_later, relaxed, K8)) sd_exchange(&d->arena->overdue_later, 0u, acquire, K8);
   for (uint32_t strand = 0; strand < d->arena->n_strands; strand++) {
-    /* K4: acquire; an alarm that is seen is seen after the overdue alarm that came before it. */
+    /* K4: acquire; if this sees an alarm, it also sees the overdue alarm that came before it. */
     uint64_t alarm = sd_load(&sd_alarm_tree_of(&d->alarms, strand).node[1], acquire, K4);
     if (alarm == SD_NEVER) continue;
     if (alarm <= time) {
       uint64_t until = sd_load(&d->overdue_until[strand], acquire, K6);
-      /* P4: where the task is set aside with its strand nobody can wait for it. */
+      /* P4: a task that is set aside with its strand would make callers wait for ever, so it does not count. */
       if (!until || !(sd_load(&d->strands[strand].control, relaxed, P4) & SD_SET_ASIDE)) due++;
       /* A1 */
       if (leaves && !until && sd_load(&d->strands[strand].pending, acquire, A1) > 0) {
@@ -39,13 +39,13 @@ static uint32_t sweep(sd_dispatcher *d, int leaves) {
         continue;
       }
       if (!until && enqueue_overdue(d, strand, time, &until)) continue;
-      /* Those behind it are looked at when it has fired, which changes the root. */
+      /* When the overdue alarm has fired, the root changes, and a later sweep looks at the alarms behind it. */
       if (alarm <= until) continue;
     }
     if (alarm < earliest) earliest = alarm;
   }
   if (earliest != UINT64_MAX) sd_lower_next_alarm(d, earliest);
-  /* K8: release; a sweep that takes it back has not looked at the strands yet. */
+  /* K8: release; a sweep that takes this back looks at the strands only afterwards. */
   if (later) sd_store(&d->arena->overdue_later, 1u, release, K8);
   return due;
 }

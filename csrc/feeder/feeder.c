@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "sd_error.h"
 
-/* Publishes the batch, and counts it when all of it is in. */
+/* Publishes the batch, and counts it once all of it has been accepted. */
 static int publish(sd_feeder *f, sd_dispatcher *d, uint32_t participant, uint64_t slice_ns) {
   const uint64_t start = sd_now();
   const int code = f->open ? sd_publish_more(d, participant, slice_ns)
@@ -21,7 +21,7 @@ static int publish(sd_feeder *f, sd_dispatcher *d, uint32_t participant, uint64_
   return code;
 }
 
-/* Decodes until the batch has `wanted` ticks. The last record's that go beyond the limit are left out. */
+/* Decodes until the batch has `wanted` ticks. Leaves out the ticks of the last record that go beyond the limit. */
 static void fill(sd_feeder *f, uint64_t wanted) {
   const uint64_t capacity = wanted - f->held + f->max_per_record - 1, left = f->limit - f->published;
   f->decoded = f->decode(f->decoder, f->at, f->left, f->last, f->batch + f->held, capacity);

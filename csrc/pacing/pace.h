@@ -1,5 +1,4 @@
-/* Publishing at a pace: waiting until a tick is due, and booking by how much each was late. Times are CLOCK_MONOTONIC's,
- * in ns. */
+/* Publishing at a pace: waits until a tick is due, and counts by how much each was late. Times are those of CLOCK_MONOTONIC, in ns. */
 #ifndef SD_PACING_PACE_H
 #define SD_PACING_PACE_H
 
@@ -7,21 +6,21 @@
 
 #include "memory/counters.h"
 
-/* Written by one thread; readers look at it when that one does not run. */
+/* One thread writes it; others read it while that thread does not run. */
 typedef struct sd_pace_book {
   uint64_t ticks;
   uint64_t late;               /* ticks more than late_after behind */
-  uint64_t furthest;           /* the most that any was behind, ns */
+  uint64_t furthest;           /* the most that a tick was behind, ns */
   uint64_t bucket[SD_BUCKETS]; /* ticks by ns behind, buckets as in memory/counters.h */
 } sd_pace_book;
 
 uint64_t sd_pace_now(void);
 
-/* Returns 1 when it is `until`, 0 when a signal came first. Sleeps up to `spin` before `until`, as a sleeper wakes some
- * tens of us late, then watches the clock. */
+/* Waits. Returns 1 at `until`, or 0 if a signal came first. Sleeps until `spin` before that, because a sleeper wakes some tens of us
+ * late, and then watches the clock. */
 int sd_pace_wait(uint64_t until, uint64_t spin);
 
-/* Books n ticks that were due at due[i] and are published `now`; one that is early counts as on time. */
+/* Counts n ticks that were due at due[i] and are published `now`; an early one counts as on time. */
 void sd_pace_note(sd_pace_book *book, const int64_t *due, uint64_t n, int64_t now, uint64_t late_after);
 
 /* The smallest value of each of SD_BUCKETS buckets. */

@@ -15,8 +15,8 @@ static int refuse(sd_context *ctx, const void *records, int64_t n, int64_t *acce
   return SD_E_STOPPED;
 }
 
-/* Twice as much memory. All that is emitted while one publish, or the end, is handled lies here: what its records emit,
- * and its timers, of which a time far ahead may make any number. */
+/* Doubles the memory. It holds everything emitted while one publish, or the end, is handled: what the records emit, and what timers emit.
+ * If a time jumps far ahead, the number of timers has no bound. */
 static int grow(sd_context *ctx, sd_output_writer *writer) {
   sd_serial_output *o = (sd_serial_output *)writer;
   size_t used = (size_t)(writer->at - o->begin),
@@ -52,7 +52,7 @@ void sd_serial_output_destroy(sd_serial_output *o) {
 static void ask(sd_context *ctx, uint32_t key, int64_t ns) {
   sd_serial *s = ctx->engine;
   if (key >= s->n_rows) return;
-  /* A handler with timers is given one record a call. */
+  /* A handler with timers gets one record per call. */
   const int64_t now = ctx->positions ? ctx->positions->time : ctx->wake_time;
   s->alarms[key] = sd_alarm_after(ns, now);
 }
@@ -86,7 +86,7 @@ static int64_t run(sd_serial *s, const unsigned char *records, const sd_position
   return 0;
 }
 
-/* At a timer, or at the end. */
+/* Runs a timer, or the end. */
 static int act(sd_serial *s, uint32_t key, uint64_t time, uint64_t number, sd_context *ctx) {
   ctx->positions = NULL;
   ctx->keys = NULL;

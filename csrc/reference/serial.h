@@ -1,16 +1,16 @@
-/* A plain loop: a handler over records, a run of them a call, on the caller's thread. No queues, no strands, no workers:
- * what runs through the dispatcher is compared with this.
+/* A plain loop: runs a handler over records, on the caller's thread. It has no queues, strands or workers; the dispatcher's results are
+ * compared with it.
  *
- * Keys are checked by the caller. Records of one call have one handler. Timers come before their symbol's first record at or
- * after their time; those that are due and that no record has met are the caller's to fire. */
+ * The caller checks keys. Records of one call have one handler. A timer fires before its symbol's first record at or after its time; the
+ * caller fires those that are due and that no record has met. */
 #ifndef SD_REFERENCE_SERIAL_H
 #define SD_REFERENCE_SERIAL_H
 
 #include "sd_handler.h"
 
-/* What is emitted to one output, in the order it is: entries as sd_emit makes them, until they are taken (at = begin). */
+/* What is emitted to one output, in order: entries as sd_emit makes them. When they have been taken, the caller sets `at` to `begin`. */
 typedef struct sd_serial_output {
-  sd_output_writer writer; /* first: sd_emit's `more` leads back here */
+  sd_output_writer writer; /* first, because sd_emit's `more` finds the output by it */
   unsigned char *begin;
 } sd_serial_output;
 
@@ -25,22 +25,23 @@ typedef struct sd_serial {
   uint64_t record_size;
   uint64_t key_offset;
   sd_sequence_at sequence;
-  sd_output_writer **writers; /* two an output of the handler, the same ones */
+  sd_output_writer **writers; /* two per output of the handler, both the same */
   uint32_t n_outputs;
   uint64_t
-      *alarms; /* a symbol: when its timer is due; 0: never. NULL: who calls fires timers by sd_serial_wake alone */
+      *alarms; /* per symbol: when its timer is due; 0: never. NULL: the caller fires all timers by sd_serial_wake */
   /* out */
-  uint32_t at_timer; /* what failed was not the record, but the timer before it: of symbol `key` at `time` */
+  uint32_t at_timer; /* the timer before the record failed, and not the record: of symbol `key` at `time` */
   uint32_t key;
   uint64_t time;
-  uint32_t tried_to_publish; /* a handler did: it got SD_E_STOPPED, for there is nothing to publish to */
-  int32_t error_code;        /* of the handler that failed */
+  uint32_t
+      tried_to_publish; /* a handler tried to publish, and got SD_E_STOPPED, because there is nothing to publish to */
+  int32_t error_code;   /* of the handler that failed */
   char message[104];
 } sd_serial;
 
-/* Returns n, or the index of the record the handler failed on, or before which a timer did. `positions` are the records'. */
+/* Returns n, or the index of the record on which the handler failed, or before which a timer failed. `positions` are the records'. */
 int64_t sd_serial_run(sd_serial *s, const void *records, const sd_position *positions, int64_t n);
-/* A symbol's timer, and its end. Nonzero: it failed, and *s says why. */
+/* Runs a symbol's timer, or its end. Nonzero: it failed, and *s says why. */
 int sd_serial_wake(sd_serial *s, uint32_t key, uint64_t time);
 int sd_serial_finish(sd_serial *s, uint32_t key, uint64_t time);
 

@@ -20,8 +20,8 @@ typedef struct fiber {
   sd_fiber_fn fn;
   void *argument;
   int state;
-  sd_a32 *word;      /* sleeps on */
-  const char *label; /* stands before */
+  sd_a32 *word;      /* the futex word on which it sleeps */
+  const char *label; /* the point at which it stands */
 } fiber;
 
 static fiber fibers[SD_FIBERS];
@@ -29,8 +29,8 @@ static unsigned n_fibers, current;
 static int running, result;
 static ucontext_t outside;
 static uint64_t state, steps, max_steps;
-static uint32_t stay; /* one point in so many switches */
-static int keeps;     /* a fiber that is switched from may be kept off for long, as one that lost its core */
+static uint32_t stay; /* on average, one point in `stay` switches */
+static int keeps;     /* a fiber that is switched away may stay off for long, like a thread that lost its core */
 static unsigned kept;
 static uint64_t kept_until; /* in steps */
 static const char *failure;
@@ -73,7 +73,7 @@ static void leave(int why) {
   swapcontext(&fibers[current].context, &outside);
 }
 
-/* Another fiber goes on; which is drawn. */
+/* Lets another fiber run, which is drawn. */
 static void change(void) {
   unsigned can[SD_FIBERS], n = 0;
   for (unsigned i = 0; i < n_fibers; i++)
@@ -151,7 +151,7 @@ static void body(void) {
   abort();
 }
 
-/* A handler that overruns it hits the guard, and not what lies below. */
+/* A handler that overruns its stack hits the guard, and does not overwrite what lies below. */
 static char *new_stack(void) {
   char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (stack == MAP_FAILED || mprotect(stack, GUARD_BYTES, PROT_NONE)) abort();
@@ -201,7 +201,7 @@ void sd_scheduler_wait(const char *label) {
 
 void sd_scheduler_wake(unsigned index) { fibers[index].state = RUNS; }
 
-/* The clock: three counts a step, so that budgets and slices end at drawn places too. */
+/* The clock counts three per step, so that budgets and slices end at drawn places too. */
 sd_clock sd_the_clock = {0, 1.0};
 void sd_clock_init(void) {}
 uint64_t sd_schedule_now(void) { return 1000 + steps * 3; }

@@ -1,8 +1,7 @@
-/* A deterministic scheduler: the core's real code on one thread, its threads as fibers, every switch drawn from a seed.
+/* A deterministic scheduler: it runs the core's real code on one thread, with fibers for threads, and draws every switch from a seed.
  *
- * Each atomic operation of a SD_MODEL_SCHEDULER build is a point where another fiber may go on. The futex wakes whom it
- * likes, and the clock counts steps. What it cannot show is weak memory: that is Relacy's part (relacy_atomic.hpp).
- */
+ * Each atomic operation of a SD_MODEL_SCHEDULER build is a point at which another fiber may run. A futex wakes any sleeper, and the clock
+ * counts steps. It cannot show weak memory; Relacy does that (relacy_atomic.hpp). */
 #ifndef SD_SEEDED_SCHEDULER_H
 #define SD_SEEDED_SCHEDULER_H
 
@@ -16,26 +15,26 @@ typedef void (*sd_fiber_fn)(void *argument, unsigned index);
 /* Forgets the last run. Same seed, same run. */
 void sd_scheduler_start(uint64_t seed);
 void sd_scheduler_add(sd_fiber_fn fn, void *argument);
-/* Runs all fibers to their ends: SD_RAN; SD_DEADLOCK when all that are left sleep; SD_NO_END after `maximum` steps;
- * SD_FAILED when a fiber called sd_scheduler_fail. */
+/* Runs all fibers to their ends: SD_RAN; SD_DEADLOCK when all that are left sleep; SD_NO_END after `maximum` steps; SD_FAILED when a
+ * fiber called sd_scheduler_fail. */
 int sd_scheduler_run(uint64_t maximum);
-/* Instead of sd_scheduler_run: the caller becomes a fiber itself, and the others run while it is at a point. That lasts until
+/* Used instead of sd_scheduler_run: makes the caller a fiber too, and the others run while it is at a point. This lasts until
  * sd_scheduler_leave, which it calls when all others have ended. */
 void sd_scheduler_enter(void);
 void sd_scheduler_leave(void);
-/* From a fiber: others go on until one of them calls sd_scheduler_wake for it. The caller of sd_scheduler_enter cannot wait. */
+/* From a fiber: the others run until one of them calls sd_scheduler_wake for it. The caller of sd_scheduler_enter cannot wait. */
 void sd_scheduler_wait(const char *label);
 void sd_scheduler_wake(unsigned index);
-/* From a fiber: ends the run. After a run: only notes what failed. */
+/* From a fiber: ends the run. After a run: only records what failed. */
 void sd_scheduler_fail(const char *what);
 const char *sd_scheduler_failure(void);
 uint64_t sd_scheduler_steps(void);
 /* How many fibers sleep on a futex. */
 unsigned sd_scheduler_asleep(void);
-/* Names the fibers and where they stand. */
+/* Prints the fibers and where they stand. */
 void sd_scheduler_print(void);
 
-/* The seed's own numbers, for the scenario: below n. */
+/* A number below n, drawn from the seed, for the scenario. */
 uint32_t sd_scheduler_random(uint32_t n);
 
 void sd_schedule_point(const char *label);

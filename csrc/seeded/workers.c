@@ -6,10 +6,10 @@
 enum { PAUSES = 16 };
 enum { WORKS = 0, WAITS = 1, IN_PYTHON = 2 };
 
-/* A worker, which is the fiber of its number. */
+/* A worker; its number is that of its fiber. */
 typedef struct seeded_worker {
   sd_py_worker hand;
-  int64_t strand; /* as sd_py_worker_next said it */
+  int64_t strand; /* as sd_py_worker_next returned it */
   int state, ended;
 } seeded_worker;
 

@@ -1,8 +1,8 @@
 /* A dispatcher whose workers are fibers of the seeded scheduler, for a caller in Python.
  *
- * The caller is a fiber too. Workers go on while the caller is inside a call of the engine, at its points. A worker that has
- * something for Python waits until the caller asks for it: so Python runs on the caller's own stack, and only between calls.
- * One dispatcher at a time, and all calls from one thread. */
+ * The caller is a fiber too. Workers run while the caller is inside a call of the engine, at its points. A worker that has something for
+ * Python waits until the caller asks for it. So Python runs on the caller's own stack, and only between calls. One dispatcher at a time,
+ * and all calls from one thread. */
 #ifndef SD_SEEDED_WORKERS_H
 #define SD_SEEDED_WORKERS_H
 
@@ -10,18 +10,18 @@
 
 enum { SD_SEEDED_WORKERS = 16 };
 
-/* Instead of starting threads. At most SD_SEEDED_WORKERS workers; sd_seeded_stop ends it. Same seed and calls, same run. */
+/* Used instead of starting threads. At most SD_SEEDED_WORKERS workers; sd_seeded_stop ends it. Same seed and calls, same run. */
 void sd_seeded_start(sd_dispatcher *d, uint64_t seed);
-/* Lets the workers go on for a while. Returns how many have not ended. */
+/* Lets the workers run for a while. Returns how many have not ended. */
 uint32_t sd_seeded_pause(void);
-/* A worker that waits for Python, drawn from those that do; -1: none. */
+/* Draws one of the workers that wait for Python; -1: none waits. */
 int64_t sd_seeded_waiting(void);
 /* Python has run the batch of that worker. `ended`: the worker ends, and what Python has not finished stays pending. */
 void sd_seeded_go_on(uint32_t participant, int ended);
-/* All workers have ended, as sd_seeded_pause says. */
+/* To be called when all workers have ended, which sd_seeded_pause tells. */
 void sd_seeded_stop(void);
 
-/* sd_py_worker_next and sd_py_worker_go_on for one piece of work: what the waiting worker has, and after it SD_E_STOPPED. */
+/* As sd_py_worker_next and sd_py_worker_go_on, for one piece of work: gives what the waiting worker has, and then SD_E_STOPPED. */
 int64_t sd_seeded_next(sd_py_worker *hand);
 int64_t sd_seeded_done(sd_py_worker *hand);
 

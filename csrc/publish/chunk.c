@@ -1,6 +1,5 @@
-/* A chunk of records into their strands, in sweeps over these: lock, copy, add and list. What finds no place there goes
- * strand by strand (publish/one_by_one.c).
- */
+/* Puts a chunk of records into their strands, in sweeps over these strands: lock, copy, add and list. Records that find no place there go
+ * strand by strand (publish/one_by_one.c). */
 #include "publish/chunk.h"
 
 #include <string.h>
@@ -11,18 +10,18 @@
 #include "publish/one_by_one.h"
 
 enum {
-  RECORDS_AHEAD = 8, /* records, and strands' lines, that are asked for before their turn */
+  RECORDS_AHEAD = 8, /* how many records, and strands' lines, ahead of their turn a prefetch asks for */
   LOCKS_AHEAD = 8,
   TOKENS_AHEAD = 12,
 #if defined(SD_MODEL_SCHEDULER)
   LINKS_AHEAD = 1
 #else
-  LINKS_AHEAD = 16 /* places of records, likewise */
+  LINKS_AHEAD = 16 /* the same for the places of records */
 #endif
 };
 
-/* Sorts the records of a chunk into groups, up to the first key that is out of range. Keys are kept, and go into the segments
- * over those of the records: another thread may change these meanwhile, and rows are found by them. */
+/* Sorts the records of a chunk into groups, up to the first key that is out of range. It keeps the keys, and writes them into the
+ * segments over those of the records. Another thread may change the records' keys meanwhile, and keys find the rows. */
 static inline void group_records(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n,
                                  size_t size, const int cache_cold) {
   const uint32_t *map = d->map, symbols = d->arena->n_symbols;
@@ -35,7 +34,7 @@ static inline void group_records(sd_dispatcher *d, sd_publisher *p, const unsign
     if (SD_UNLIKELY(key >= symbols)) break;
     sd_prefetch(at + RECORDS_AHEAD * size);
     if (cache_cold) prefetch_lookups(d, p, at, n - i);
-    /* Where every other record begins a group, a branch on it would be mispredicted as often. */
+    /* If every second record begins a group, a branch on it would be mispredicted as often. */
     uint32_t strand = map[key], number = group_of[strand], first = number == 0;
     n_groups += first;
     number |= n_groups & (0 - first);
@@ -49,8 +48,8 @@ static inline void group_records(sd_dispatcher *d, sd_publisher *p, const unsign
   p->chunk = i;
 }
 
-/* Takes the publish lock of the group's strand, if it is free, and finds out where its next record goes. Not open afterwards:
- * another publisher is at work there, or there is no room for `maximum` records. */
+/* Takes the publish lock of the group's strand, if it is free, and finds out where the strand's next record goes. The group stays closed
+ * if another publisher holds the lock, or if the strand has no space for `maximum` records. */
 static inline void open_group(sd_dispatcher *d, group *g, uint32_t maximum) {
   sd_strand *s = &d->strands[g->strand];
   g->missing = 0;
@@ -68,7 +67,7 @@ static inline void open_group(sd_dispatcher *d, group *g, uint32_t maximum) {
   sd_prefetch_write(g->to);
 }
 
-/* Never waiting for a lock while it holds one. */
+/* Never waits for a lock, because it already holds some. */
 static void open_groups(sd_dispatcher *d, sd_publisher *p) {
   const uint32_t n_groups = p->n_groups;
   for (uint32_t i = 1; i <= n_groups; i++) {
@@ -77,7 +76,7 @@ static void open_groups(sd_dispatcher *d, sd_publisher *p) {
   }
 }
 
-/* A group of a strand that the chunk has not met yet. Returns its number. */
+/* Opens a group for a strand of which the chunk has had no record yet. Returns the group's number. */
 static SD_NOINLINE uint32_t meet(sd_dispatcher *d, sd_publisher *p, uint32_t strand, uint32_t maximum) {
   uint32_t number = p->group_of[strand] = ++p->n_groups;
   p->groups[number].strand = strand;
@@ -85,7 +84,7 @@ static SD_NOINLINE uint32_t meet(sd_dispatcher *d, sd_publisher *p, uint32_t str
   return number;
 }
 
-/* The strands of the last chunk, which are likely to be those of the next one. */
+/* Opens groups for the strands of the last chunk, which are probably those of the next one. */
 static void open_repeat_groups(sd_dispatcher *d, sd_publisher *p, uint32_t maximum) {
   for (uint32_t i = 0; i < p->n_repeat_groups; i++) {
     if (i + LOCKS_AHEAD < p->n_repeat_groups) prefetch_publisher_line(d, p->repeat_groups[i + LOCKS_AHEAD]);
@@ -93,7 +92,7 @@ static void open_repeat_groups(sd_dispatcher *d, sd_publisher *p, uint32_t maxim
   }
 }
 
-/* The group's strand goes on in a new segment. Zero: it is closed, or the pool has no segment left. */
+/* Continues the group's strand in a new segment. Zero: the group is closed, or the pool has no segment left. */
 static SD_NOINLINE int next_segment(sd_dispatcher *d, uint32_t participant, group *g) {
   if (!g->open) {
     g->missing++;
@@ -115,16 +114,16 @@ static SD_NOINLINE int next_segment(sd_dispatcher *d, uint32_t participant, grou
   return 1;
 }
 
-/* Copies a record to its group's place, if there is one. Returns where it went. */
+/* Copies a record to its group's place. Returns where it went; NULL: there was no place. */
 static inline unsigned char *link_one(sd_dispatcher *d, uint32_t participant, group *g, const unsigned char *from,
                                       size_t size, size_t key_offset, uint32_t key) {
   if (SD_UNLIKELY(g->to == g->end) && !next_segment(d, participant, g)) return NULL;
   unsigned char *to = g->to, *far = to + 2 * size;
-  /* Another core drained these lines last: ask for the strand's next but one long before it is needed. It may have left the first
-   * cache again by then: it is asked for once more, a few records before its turn. */
+  /* Another core drained these lines last, so ask for the strand's next line but one long before it is needed. By then it may have left
+   * the first-level cache again, so ask once more a few records before its turn. */
   sd_prefetch_write(far < g->end ? far : to);
   sd_copy(to, from, size);
-  /* Not stored in any case: stores wait here for lines of other cores, and this would be one more a record. */
+  /* Store only if it differs: stores wait here for lines of other cores, and this would be one more store per record. */
   if (SD_UNLIKELY(sd_key_at(to + key_offset) != key)) memcpy(to + key_offset, &key, sizeof key);
   g->to = to + size;
   return to;
@@ -135,7 +134,8 @@ static inline size_t past_records(const sd_dispatcher *d, size_t size) {
   return d->pool.positions_at - SD_SEGMENT_HEADER - d->pool.records * size + d->pool.records * sizeof(sd_position);
 }
 
-/* Writes the position of a record that went `to` its group's segment: as many positions from their end as it has records to go. */
+/* Writes the position of a record that went to `to` in its group's segment. It lies as many positions before their end as the record lies
+ * records before the segment's end. */
 static inline void place_one(const group *g, const unsigned char *to, size_t size, size_t past, sd_position its) {
   sd_position *end = (sd_position *)(g->end + past), *position = end - (size_t)(g->end - to) / size;
   sd_position *far = position + SD_LINE / sizeof *position;
@@ -144,8 +144,8 @@ static inline void place_one(const group *g, const unsigned char *to, size_t siz
   *position = its;
 }
 
-/* Links the records of open groups in the order in which they lie: reading in a row, and no branch hangs on how many records
- * a strand has. */
+/* Links the records of open groups in the order in which they lie. So it reads them sequentially, and no branch depends on how many
+ * records a strand has. */
 static inline void link_open(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *from,
                              size_t size, const sd_position *positions) {
   const int64_t n = p->chunk;
@@ -158,8 +158,8 @@ static inline void link_open(sd_dispatcher *d, uint32_t participant, sd_publishe
   }
 }
 
-/* Sorts into groups and links in one go: a record is sorted when the one LINKS_AHEAD before it is linked. With positions it is
- * numbered there too; those that found no place are left in p->positions. */
+/* Sorts into groups and links in one sweep: it sorts a record when it links the one LINKS_AHEAD before it. With positions it also numbers
+ * the record there. The positions of records that found no place stay in p->positions. */
 static inline void link_repeat(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *from,
                                int64_t n, size_t size, const int cache_cold, const int has_positions) {
   const size_t past = has_positions ? past_records(d, size) : 0;
@@ -207,8 +207,7 @@ static inline void link_repeat(sd_dispatcher *d, uint32_t participant, sd_publis
   sd_numbers_end(d, (uint32_t)n, next_position.time);
 }
 
-/* Adds what was linked, gives the locks back, and lists the strands that became ready. Returns nonzero where a record found no
- * place. */
+/* Adds what was linked, gives the locks back, and lists the strands that became ready. Nonzero: a record found no place. */
 static int add_groups(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64_t now) {
   const uint32_t n_groups = p->n_groups, size = d->pool.record_size;
   uint32_t missing = 0;
@@ -229,8 +228,8 @@ static int add_groups(sd_dispatcher *d, uint32_t participant, sd_publisher *p, u
   return missing != 0;
 }
 
-/* Linked, but not added yet: before any of them can be handled, they are counted, so that pending, the difference, is never
- * seen below 0. */
+/* Counts the records after they are linked and before they are added. So they are counted before any of them can be handled, and pending,
+ * the difference, is never seen below 0. */
 static void add_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records,
                       uint64_t now) {
   sd_bump(&d->participants[participant].counters.accepted, (uint64_t)p->chunk);
@@ -238,8 +237,8 @@ static void add_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p, c
   if (SD_UNLIKELY(p->missed)) sd_enqueue_missing(d, participant, p, records, now);
 }
 
-/* In three sweeps over the strands: lock, copy, add. Apart, the copies' stores wait for their lines side by side; an atomic
- * operation between two groups would wait for each in turn. */
+/* Makes three sweeps over the strands: lock, copy, add. In separate sweeps, the copies' stores wait for their lines in parallel. An
+ * atomic operation between two groups would wait for each line in turn. */
 static void enqueue_many(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records,
                          int64_t n, uint64_t now) {
   const size_t size = d->pool.record_size;
@@ -253,9 +252,9 @@ static void enqueue_many(sd_dispatcher *d, uint32_t participant, sd_publisher *p
   add_chunk(d, participant, p, records, now);
 }
 
-/* The same three sweeps, but records are read once: the locks are those of the strands that the last chunk had. With positions the
- * numbers are this publisher's from when these locks are held to the last record's: in a strand that it meets and finds unlocked
- * meanwhile there is none that is higher, and nobody who is not through with it has one. */
+/* Makes the same three sweeps, but reads the records once: it locks the strands of the last chunk. With positions only this publisher
+ * takes numbers, from when it holds these locks to the last record. So a strand that it meets and finds unlocked meanwhile holds no
+ * higher number, and no other publisher has one that it has not finished with. */
 static void enqueue_repeat(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records,
                            int64_t n, uint64_t now) {
   const size_t size = d->pool.record_size;
@@ -267,7 +266,7 @@ static void enqueue_repeat(sd_dispatcher *d, uint32_t participant, sd_publisher 
   add_chunk(d, participant, p, records, now);
 }
 
-/* Lossy strands, whose heads are under the lock too, go one by one. */
+/* Lossy strands go one by one, because the lock covers their heads too. */
 static void enqueue_lossy(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records,
                           int64_t n, uint64_t now) {
   group_records(d, p, records, n, d->pool.record_size, 0);
@@ -277,15 +276,15 @@ static void enqueue_lossy(sd_dispatcher *d, uint32_t participant, sd_publisher *
   sd_enqueue_missing(d, participant, p, records, now);
 }
 
-/* Whether to go by the strands of the last chunk: all that there can be besides have to find a group. With positions nobody else can
- * number until it is over: not beside other publishers. */
+/* Whether to open the strands of the last chunk: there must be groups left for all others. With positions this publisher keeps the others
+ * from numbering until it ends, so it must be the only one at work. */
 static int groups_repeat(const sd_dispatcher *d, uint32_t participant, const sd_publisher *p, int64_t n) {
   uint64_t groups = p->n_repeat_groups + (uint64_t)n;
   if (groups > d->arena->n_strands) groups = d->arena->n_strands;
   return p->n_repeat_groups != 0 && groups <= p->max_groups && (!p->positions || sd_publishes_alone(d, participant));
 }
 
-/* Notes the chunk's strands, if they were few and had room. */
+/* Notes the chunk's strands for the next chunk, if they were few and had space. */
 static void keep_repeat_groups(sd_publisher *p) {
   const uint32_t maximum = p->missed ? 0 : (uint32_t)p->chunk / SD_REPEAT_RECORDS;
   uint32_t n_repeat_groups = 0;

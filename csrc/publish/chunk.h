@@ -1,11 +1,11 @@
-/* Records into their strands, a chunk at a time. */
+/* Puts records into their strands, a chunk at a time. */
 #ifndef SD_PUBLISH_CHUNK_H
 #define SD_PUBLISH_CHUNK_H
 
 #include "publish/publisher.h"
 
-/* Queues a chunk of the call's next records, at most n > 0: up to the first key that is out of range. Those that find no room
- * wait, n_waiting groups of them. */
+/* Enqueues a chunk of the call's next records, at most n > 0: up to the first key that is out of range. Records that find no space wait,
+ * in n_waiting groups. */
 void sd_enqueue_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int64_t n);
 
 #endif

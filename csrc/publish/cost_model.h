@@ -4,14 +4,14 @@
 
 #include "publish/publisher.h"
 
-/* How many of the next records to try to handle inline at one go; 0: enqueue a chunk. */
+/* How many of the next records to try to handle inline in one run; 0: enqueue a chunk. */
 int64_t sd_records_inline(sd_dispatcher *d, sd_publisher *p);
-/* A call of n records begins. */
+/* Tells the model that a call of n records begins. */
 void sd_learn_length(sd_publisher *p, int64_t n);
-/* What queueing a chunk took, helping to drain included. */
+/* Tells the model what enqueuing a chunk took, including helping to drain. */
 void sd_learn_enqueueing(sd_publisher *p, uint64_t counts, int64_t n);
 
-/* What a run of n records handled where they lie took. */
+/* Tells the model what an inline run of n records took. */
 void sd_learn_inline(sd_publisher *p, uint64_t counts, int64_t n);
 
 #endif

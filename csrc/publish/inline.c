@@ -1,7 +1,6 @@
-/* Inline execution: where running a handler costs less than handing a record to another core, the publisher takes idle strands by
- * their publish locks and handles the records itself: from a copy, where another thread could change them. Order holds: a strand is
- * handled inline only when nothing of it is queued or in a worker's possession, and stays owned until all its records of the run are done.
- */
+/* Inline execution. If running a handler costs less than handing a record to another core, the publisher takes idle strands by their
+ * publish locks and handles the records itself. It handles a copy, if another thread could change the records. Order holds: a strand is
+ * handled inline only when nothing of it is queued or owned by a worker, and it stays owned until all its records of the run are done. */
 #include "publish/inline.h"
 
 #include "base/clock.h"
@@ -25,7 +24,7 @@ enum {
   SETTLE_NS = 20,
 };
 #elif defined(SD_STRESS)
-/* Every way, and every change of ways, within a few thousand records. */
+/* For the stress test: takes every way, and changes ways, within a few thousand records. */
 enum {
   SLICE = 4,
   SHORT_SLICE = 2,
@@ -38,22 +37,21 @@ enum {
 };
 #else
 enum {
-  SLICE =
-      SD_SLICE, /* records handled inline and handled at one go: many, so that a handler may ask for memory ahead, ... */
-  SHORT_SLICE = 32, /* ... but few of cheap ones, so that counting waits for memory while the slice before is handled */
-  DEAR_NS = 50,     /* what makes the difference */
-  PIECE_MIN = 64,   /* records handled between two looks at the clock, ... */
+  SLICE = SD_SLICE, /* records owned and handled in one call: many, so that a handler may prefetch */
+  SHORT_SLICE = 32, /* but few if they are cheap, so that counting waits for memory while the slice before is handled */
+  DEAR_NS = 50,     /* per record: a handler that takes less is cheap */
+  PIECE_MIN = 64,   /* records handled between two readings of the clock */
   PIECE_MAX = 1024,
-  PIECE_NS = 20000,   /* ... more of them as long as it takes less than this */
-  RUN_NS = 1000000,   /* ... and time */
-  SETTLE_NS = 500000, /* a wait for strands to become idle */
+  PIECE_NS = 20000,   /* more of them, as long as they take less than this */
+  RUN_NS = 1000000,   /* how long one run may last */
+  SETTLE_NS = 500000, /* how long to wait for strands to become idle */
 };
 #endif
 
-/* Records, and strands, that are asked for before their turn. */
+/* How many records, and strands, ahead of their turn a prefetch asks for. */
 enum { RECORDS_AHEAD = 32, STRANDS_AHEAD = 8, OWNED_AHEAD = 16 };
 
-/* Waits, and helps, until strands that workers still have are idle again. */
+/* Helps, and waits, until the strands that workers still have are idle again. */
 static void settle(sd_dispatcher *d, uint32_t participant, const sd_publisher *p) {
   uint64_t start = sd_now(), maximum = sd_clock_counts(SETTLE_NS);
   while (sd_help(d, participant) || sd_in_flight(d) || sd_tasks_live(&d->tasks)) {
@@ -83,9 +81,9 @@ static int own_groups(sd_dispatcher *d, uint32_t participant, sd_publisher *p, u
 
 static uint32_t strand_of(const sd_dispatcher *d, const unsigned char *record) { return d->map[sd_key_of(d, record)]; }
 
-/* Counts records by strand, in group_of, lists the strands that are new in groups[], and asks for the records' rows; copies them
- * to p->copy, unless p->own. Returns the position of the first key that is out of range, else n. `left`: the call's records
- * from the first one on; size: theirs; cache_cold: d->cache_cold; own: p->own. */
+/* Counts records by strand, in group_of, lists the strands that are new in groups[], and asks for the records' rows. Copies the records
+ * to p->copy, unless p->own. Returns the position of the first key that is out of range, else n. `left`: how many records the call has
+ * from the first one on; size: of a record; cache_cold: d->cache_cold; own: p->own. */
 static inline int64_t count_records(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n,
                                     int64_t left, const size_t size, const int cache_cold, const int own) {
   const uint32_t *map = d->map, symbols = d->arena->n_symbols;
@@ -113,27 +111,27 @@ static inline int64_t count_records(sd_dispatcher *d, sd_publisher *p, const uns
   return i;
 }
 
-/* The same of ticks. */
+/* The same for ticks. */
 static inline int64_t count_ticks(sd_dispatcher *d, sd_publisher *p, const unsigned char *records, int64_t n,
                                   int64_t left, const int own) {
   return d->cache_cold ? count_records(d, p, records, n, left, 64, 1, own)
                        : count_records(d, p, records, n, left, 64, 0, own);
 }
 
-/* Takes n records of the slice out of their counts again. */
+/* Subtracts the last n records of the slice from their counts again. */
 static void uncount(const sd_dispatcher *d, const sd_publisher *p, int64_t from, int64_t n) {
   const unsigned char *records = p->slice + (size_t)from * d->pool.record_size;
   for (int64_t i = 0; i < n; i++) p->group_of[strand_of(d, records + (size_t)i * d->pool.record_size)]--;
 }
 
-/* Counts the next records, a slice, and owns what strands are new. Returns how many may be handled; 0: none. */
+/* Counts the next records, a slice, and owns the strands that are new. Returns how many may be handled; 0: none. */
 static inline int64_t own_slice(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records,
                                 int64_t n) {
   const uint32_t known = p->n_groups;
   const size_t size = d->pool.record_size;
   if (p->max_groups < d->arena->n_strands && p->max_groups - known < (uint64_t)n) return 0;
   p->slice = p->own ? records : p->copy;
-  /* A bad key: what comes before it is handled, the next turn meets it at the front. */
+  /* After a bad key: handle what comes before it. The next turn finds it at the front. */
   const int64_t left = d->cache_cold ? p->n - (records - p->records) / (int64_t)size : 0;
   if (SD_UNLIKELY(size != 64)) n = count_records(d, p, records, n, left, size, d->cache_cold, p->own);
   else if (p->own) n = count_ticks(d, p, records, n, left, 1);
@@ -144,9 +142,9 @@ static inline int64_t own_slice(sd_dispatcher *d, uint32_t participant, sd_publi
   return 0;
 }
 
-/* Gives the numbers of the last n records of a slice of `all` back, so that the records get them again. Not beside other
- * publishers, whose lower bounds may lie above them. `time`: the feed's time from now on, and of this publisher's bound. Timers up to it have fired, so it cannot be
- * less; and if it were more, the records would get a later time than their own. */
+/* Gives back the numbers of the last n records of a slice of `all`, so that these records get them again. Does nothing if other
+ * publishers are at work, because their lower bounds may be higher. `time`: what the feed's time, and this publisher's bound, become.
+ * Timers up to it have fired, so it cannot be earlier. If it were later, the records would get a later time than their own. */
 static void unnumber(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint32_t n, uint32_t all, uint64_t time) {
   sd_arena *a = d->arena;
   uint64_t next = p->number + all + d->config.sizes.counters_start;
@@ -162,7 +160,7 @@ static void unnumber(sd_dispatcher *d, uint32_t participant, sd_publisher *p, ui
   sd_unlock(&a->numbering);
 }
 
-/* Books a failure on the record after `done` of a slice of n. */
+/* Records a failure on the record after `done` of a slice of n. */
 static void fail_slice(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int64_t n, int64_t done,
                        const sd_context *ctx) {
   const unsigned char *bad = p->slice + (size_t)done * d->pool.record_size;
@@ -174,14 +172,15 @@ static void fail_slice(sd_dispatcher *d, uint32_t participant, sd_publisher *p, 
   sd_account_failure(s);
 }
 
-/* Owns strands and handles up to n records, slice by slice. Returns how many are dealt with; *failed: the last of them is one the handler failed on. */
+/* Owns strands and handles up to n records, slice by slice. Returns how many are finished; *failed: the handler failed on the last of
+ * them. */
 static int64_t run_piece(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const sd_handler *handler,
                          sd_context *ctx, const unsigned char *records, int64_t n, int *failed, int *stopped) {
   const size_t size = d->pool.record_size;
   int64_t at = 0;
   while (at < n) {
     const unsigned char *from = records + (size_t)at * size;
-    /* With positions a slice takes the lock of the numbers. */
+    /* With positions, each slice takes the lock of the numbers once. */
     const int64_t maximum = p->cheap && !p->positions ? SHORT_SLICE : SLICE;
     int64_t slice = own_slice(d, participant, p, from, n - at < maximum ? n - at : maximum);
     if (slice == 0) break;
@@ -191,7 +190,7 @@ static int64_t run_piece(sd_dispatcher *d, uint32_t participant, sd_publisher *p
     }
     int64_t done = sd_run_handler(d, handler, SD_NONE, p->slice, p->positions, slice, ctx);
     if (SD_UNLIKELY(ctx->stopped)) {
-      /* A timer failed, or timers took too long: the record before which they come is still to be handled. */
+      /* A timer failed, or timers took too long: the record that they precede still has to be handled. */
       unnumber(d, participant, p, (uint32_t)(slice - done), (uint32_t)slice, p->positions[done].time);
       uncount(d, p, done, slice - done);
       *stopped = 1;
@@ -216,8 +215,8 @@ static void account_piece(sd_counters *c, int64_t n, int failed, uint64_t took) 
   sd_account_records(c, handled, (uint64_t)failed, 0, took);
 }
 
-/* Lets go of the strands. `stopped`: at the timers before a record. They have fired up to its time, so no record of a number below its
- * own may follow there with that number. */
+/* Lets the strands go. `stopped`: the run ended at the timers before a record. They have fired up to its time, so no record may follow
+ * with a lower number and that time. */
 static void end_run(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int stopped) {
   for (uint32_t i = 1; i <= p->n_groups; i++) {
     if (i + OWNED_AHEAD <= p->n_groups) {
@@ -238,7 +237,7 @@ static void end_run(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int
 int64_t sd_publish_inline(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int64_t maximum) {
   const uint64_t piece_counts = sd_clock_counts(PIECE_NS), run_counts = sd_clock_counts(RUN_NS);
   const uint64_t dear_counts = sd_clock_counts(DEAR_NS);
-  /* All strands have the same handler where strands are handled inline. */
+  /* Inline execution needs the same handler on all strands. */
   const sd_handler *handler = &d->handlers[d->strands[0].handler];
   sd_context ctx;
   sd_context_of(d, participant, handler, &ctx);

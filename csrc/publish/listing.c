@@ -1,4 +1,4 @@
-/* Listing strands that a publisher made ready, several at one go. */
+/* Lists strands that a publisher made ready, several at once. */
 #include "publish/listing.h"
 
 void sd_list_chain(sd_dispatcher *d, uint32_t participant, uint32_t list, ready_chain *chain) {

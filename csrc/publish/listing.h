@@ -6,7 +6,7 @@
 
 /* Lists the strands of a chain with participant `list`. */
 void sd_list_chain(sd_dispatcher *d, uint32_t participant, uint32_t list, ready_chain *chain);
-/* Lists those of all chains. */
+/* Lists the strands of all chains. */
 void sd_list_chains(sd_dispatcher *d, uint32_t participant, sd_publisher *p);
 
 /* Lists a strand whose token this publisher holds, with the participant that drained it last. */
@@ -16,26 +16,26 @@ static inline void list_ready(sd_dispatcher *d, uint32_t participant, sd_publish
   if (chain->n == SPLICE) sd_list_chain(d, participant, list, chain);
 }
 
-/* How many of n records a strand that keeps what it has lets in; the rest waits, is dropped or refused. `free_records` spares most
- * looks at pending, whose line is a worker's: it can only be too small, because pending grows by publishers alone. */
+/* How many of n records fit into a strand that keeps what it has; the rest waits, is dropped or is refused. `free_records` avoids most
+ * reads of pending, which is on a line that a worker writes. It can only be too small, because only publishers make pending grow. */
 static inline uint32_t free_for(const sd_dispatcher *d, sd_strand *s, uint32_t n) {
   if (SD_UNLIKELY(s->free_records < n)) {
-    /* P7: relaxed; only the bound hangs on it, and pending can only shrink while we hold the lock. */
+    /* P7: relaxed; only the bound depends on it, and pending can only shrink while we hold the lock. */
     int64_t pending = sd_load(&s->pending, relaxed, P7), free_records = (int64_t)s->capacity - pending;
-    /* Tasks take no place. */
+    /* Tasks do not count against the bound. */
     if (SD_UNLIKELY(sd_strand_tasks(s))) free_records += sd_task_count(&d->tasks, s);
     s->free_records = free_records <= 0 ? 0 : (uint32_t)free_records;
   }
   return s->free_records < n ? s->free_records : n;
 }
 
-/* Adds what was linked, gives the lock back, and lists the strand if that made it ready. */
+/* Adds what was linked, releases the lock, and lists the strand if that made it ready. */
 static inline void add_and_unlock(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint32_t strand, int64_t net,
                                   uint64_t now) {
   sd_strand *s = &d->strands[strand];
-  /* An add of 0 would find 0 on an idle strand, and make a token out of nothing. */
+  /* An add of 0 would find 0 on an idle strand, and create a second token. */
   int ready = net && sd_strand_add(s, net);
-  /* The token is ours: so are `last` and `oldest`. */
+  /* We hold the token, so `last` and `oldest` are ours to use. */
   uint32_t list = ready ? s->last : 0;
   if (ready) s->oldest = now;
   sd_unlock(&s->publish_lock);

@@ -1,6 +1,5 @@
-/* Records put in strand by strand: what the sweeps over a chunk (publish/chunk.c) leave over, what waits for room, and all
- * that goes to lossy strands. Here the bounds are kept, and what is too much is dropped or conflated.
- */
+/* Puts records in strand by strand: those that the sweeps over a chunk (publish/chunk.c) leave over, those that wait for space, and all
+ * that go to lossy strands. Here bounds are kept: records beyond a bound are dropped or conflated. */
 #include "publish/one_by_one.h"
 
 #include <stdlib.h>
@@ -31,7 +30,7 @@ void sd_conflation_destroy(sd_conflation *c) {
   free(c->seen);
 }
 
-/* Begins a round in which no symbol has been seen. */
+/* Begins a round, in which no symbol has been seen yet. */
 static uint32_t next_round(sd_conflation *c, uint32_t symbols) {
   if (SD_UNLIKELY(++c->round == 0)) {
     memset(c->seen, 0, symbols * sizeof *c->seen);
@@ -40,10 +39,9 @@ static uint32_t next_round(sd_conflation *c, uint32_t symbols) {
   return c->round;
 }
 
-/* Keeps the last record a symbol of what waits and what comes, in order; returns how many are left, and in *dealt how many
- * of the n are dealt with: those from the first one on that found no segment have to wait. The bound of a shared
- * strand is at least twice its symbols. So half of it is free afterwards, and the copies per record do not grow with the
- * symbols. Under the lock. */
+/* Of the records that wait and those that come, keeps the last one per symbol, in order. Returns how many are left. *dealt: how many of
+ * the n are finished; from the first one on that found no segment, they have to wait. The bound of a shared strand is at least twice its
+ * symbols. So half of it is free afterwards, and the copies per record do not grow with the number of symbols. Under the lock. */
 static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_segment_cache *cache, sd_conflation *c,
                          const sd_batch *batch, const uint16_t *pick, uint32_t n, uint32_t *dealt) {
   const size_t size = d->pool.record_size;
@@ -59,7 +57,7 @@ static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_segment_cache *cache
     memcpy(to + batch->key_offset, &batch->keys[pick[i]], sizeof *batch->keys);
     if (batch->positions) position[queued + i] = batch->positions[pick[i]];
   }
-  /* Going backwards, keep the first record met of each symbol: it is the latest. */
+  /* Going backwards, keep the first record of each symbol: it is the latest. */
   uint32_t kept = all;
   for (uint32_t i = all; i-- > 0;) {
     const uint32_t key = sd_key_of(d, copy + i * size);
@@ -71,7 +69,7 @@ static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_segment_cache *cache
     memmove(copy + kept * size, copy + i * size, size);
     if (batch->positions) position[kept] = position[i];
   }
-  /* The segments of what waited come free first, the last one too, so at least as many records find a place again: a record
+  /* The segments of the waiting records become free first, the last one too. So at least as many records find a place again, and a record
    * that finds none is one of the n. */
   sd_strand_advance(s, &d->pool, cache, queued);
   sd_strand_shed_locked(s, &d->pool, cache);
@@ -82,8 +80,8 @@ static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_segment_cache *cache
   return linked;
 }
 
-/* Links records of a strand that keeps what it has, as its bound allows; *linked says how many. Returns how many are dealt
- * with (linked or dropped); the others have to wait. Under the lock. */
+/* Links records of a strand that keeps what it has, as far as its bound allows; *linked says how many. Returns how many are finished
+ * (linked or dropped); the others have to wait. Under the lock. */
 static inline uint32_t link_records(sd_dispatcher *d, uint32_t participant, sd_strand *s, const sd_batch *batch,
                                     const uint16_t *pick, uint32_t n, uint32_t *linked) {
   sd_segment_cache *cache = &d->participants[participant].cache;
@@ -95,31 +93,31 @@ static inline uint32_t link_records(sd_dispatcher *d, uint32_t participant, sd_s
   s->free_records = s->free_records - in;
   *linked = in;
   if (SD_LIKELY(in == n)) return n;
-  /* P4: relaxed; a quarantine that is seen late only makes this publisher wait a little. */
+  /* P4: relaxed; if it sees a quarantine late, this publisher only waits a little longer. */
   int quarantined = (sd_load(&s->control, relaxed, P4) & SD_QUARANTINED) != 0;
   if (!quarantined && !(s->on_full == SD_DROP_NEWEST && in == free_records)) return in;
   drop(d, participant, s, quarantined ? SD_DROPPED_QUARANTINED : SD_DROPPED_NEWEST, n - in);
   return n;
 }
 
-/* The same for a lossy strand; *net says by how many records its queue grew. */
+/* The same for a lossy strand; *net: by how many records its queue grew. */
 static uint32_t link_lossy(sd_dispatcher *d, uint32_t participant, sd_publisher *p, sd_strand *s, const sd_batch *batch,
                            const uint16_t *pick, uint32_t n, int64_t *net) {
   sd_segment_cache *cache = &d->participants[participant].cache;
   uint32_t linked, dealt;
   uint32_t before = s->queued;
-  /* An empty strand's used up segment first: if the pool is dry, it is the only one to be had. */
+  /* Return the used-up segment of an empty strand first: if the pool is empty, it is the only one to be had. */
   if (SD_UNLIKELY(before == 0 && d->shed)) sd_strand_shed_locked(s, &d->pool, cache);
   if (before + n <= s->capacity) {
     linked = sd_strand_link_batch(s, &d->pool, cache, batch, pick, n);
     dealt = linked;
     s->queued = before + linked;
   } else if (s->on_full == SD_DROP_OLDEST) {
-    /* More than fit at all: only the last of them count. */
+    /* If there are more than fit at all, only the last of them count. */
     uint32_t skip = n > s->capacity ? n - s->capacity : 0, keep = n - skip;
     linked = sd_strand_link_batch(s, &d->pool, cache, batch, pick + skip, keep);
-    /* What is too much goes; and when there was no segment, so does what is in the way. One record stays in any case:
-     * pending must never be brought to 0 here, for somebody else has the token. */
+    /* Remove what is too much, and, if there was no segment, what is in the way. One record stays in any case: pending must never become
+     * 0 here, because another thread has the token. */
     uint32_t old = 0, all = before + linked;
     if (SD_UNLIKELY(linked < keep && all > 1)) {
       old = before + keep - s->capacity < all ? before + keep - s->capacity : all - 1;
@@ -142,7 +140,7 @@ static uint32_t link_lossy(sd_dispatcher *d, uint32_t participant, sd_publisher 
   return dealt;
 }
 
-/* Puts records of one strand in. Returns how many are dealt with. */
+/* Puts records of one strand in. Returns how many are finished. */
 static uint32_t put(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint32_t strand,
                     const unsigned char *records, const uint16_t *pick, uint32_t n, uint64_t now) {
   sd_strand *s = &d->strands[strand];
@@ -150,7 +148,7 @@ static uint32_t put(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uin
   uint32_t dealt, linked;
   int64_t net;
   sd_lock(&s->publish_lock);
-  /* Another publisher was faster: numbers have to rise along a strand. */
+  /* Another publisher was faster: renumber, because numbers have to rise along a strand. */
   if (p->positions && d->last_number[strand] > p->positions[pick[0]].number) sd_number_again(d, p, pick, n);
   if (SD_LIKELY(!s->lossy)) {
     dealt = link_records(d, participant, s, &batch, pick, n, &linked);
@@ -173,7 +171,7 @@ void sd_enqueue_missing(sd_dispatcher *d, uint32_t participant, sd_publisher *p,
     w->from = places;
     w->to = places += p->groups[i].missing;
   }
-  /* From the back, because a group's missing records are its last ones. */
+  /* Go backwards, because a group's missing records are its last ones. */
   for (int64_t i = p->chunk - 1; i >= 0; i--) {
     group *g = &p->groups[p->in_group[i]];
     if (!g->missing) continue;

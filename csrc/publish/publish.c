@@ -1,9 +1,8 @@
-/* Publishers: a call's records go out chunk by chunk, and what finds no room waits, is dropped or refused.
+/* Publishers: a call's records go out chunk by chunk, and what finds no space waits, is dropped or refused.
  *
- * Two ways, chosen by what they cost here and now (publish/cost_model.c):
- *   queue   records are copied into their strands' segments and workers drain them (publish/chunk.c, publish/one_by_one.c);
- *   inline  the publisher owns the records' idle strands and runs the handler over them (publish/inline.c).
- */
+ * There are two ways. The publisher chooses by what each costs here and now (publish/cost_model.c):
+ *   enqueue  copy the records into their strands' segments, and let workers drain them (publish/chunk.c, publish/one_by_one.c);
+ *   inline   own the records' idle strands and run the handler over them (publish/inline.c). */
 #include "publish/publish.h"
 
 #include <stdlib.h>
@@ -28,13 +27,13 @@ enum { PAUSES = 1, PATIENCE_NS = 50, LONG_PATIENCE_NS = 50 };
 enum {
   NAP_NS = 50000,
   PAUSES = 16,
-  PATIENCE_NS = 50000,       /* a wait for workers that look for something to do */
-  LONG_PATIENCE_NS = 2000000 /* and for one that is in a visit, of which nothing is booked before its end */
+  PATIENCE_NS = 50000,       /* how long to wait for workers that look for something to do */
+  LONG_PATIENCE_NS = 2000000 /* and for one that is in a visit, which is counted only when it ends */
 };
 #endif
 
-/* One a participant for handlers that publish, then one a publisher's participant for its own calls: a publisher that runs a handler in the
- * middle of a call needs both. */
+/* One per participant for handlers that publish, then one per publisher's participant for its own calls: a publisher that runs a handler
+ * in the middle of a call needs both. */
 static uint32_t how_many(const sd_dispatcher *d) { return 2 * d->n_participants - d->n_workers; }
 
 static sd_publisher *publisher_of(sd_dispatcher *d, uint32_t participant, int nested) {
@@ -50,11 +49,11 @@ int sd_publishers_create(sd_dispatcher *d) {
     if (!p) return SD_E_NO_MEMORY;
     p->nested = i < d->n_participants;
     p->one_core = d->config.one_core;
-    /* An inline run goes over more records than a chunk has. */
+    /* An inline run covers more records than a chunk has. */
     p->max_groups = p->nested || strands < batch ? batch : strands;
     if (p->max_groups > SD_MAX_GROUPS) p->max_groups = SD_MAX_GROUPS;
     p->group_of = calloc(strands, sizeof *p->group_of);
-    /* These are written before they are read, so most of their pages are never made. */
+    /* These are written before they are read, so most of their pages never get memory. */
     p->in_group = malloc(batch * sizeof *p->in_group);
     p->keys = malloc(batch * sizeof *p->keys);
     p->repeat_groups = malloc((batch / SD_REPEAT_RECORDS + 1) * sizeof *p->repeat_groups);
@@ -103,17 +102,17 @@ int64_t sd_publisher_enter(sd_dispatcher *d) {
   return SD_AGAIN;
 }
 
-/* Moves the participant's bound on: `low`, a lower bound of the numbers that it will still take, and the feed's time there. */
+/* Moves the participant's bound forward: `low`, a lower bound of the numbers that it will still take, and the feed's time there. */
 static void move_bound(sd_dispatcher *d, uint32_t participant, uint64_t low, uint64_t time) {
   sd_participant *s = &d->participants[participant];
-  /* M1: release; pairs with M2: a reader of this bound sees all records below it counted. */
+  /* M1: release; pairs with M2: a reader of this bound sees that all records below it are counted. */
   sd_store(&s->publishing, low == UINT64_MAX ? low - 1 : low, release, M1);
-  /* N2: release; pairs with N2 of the reader, and stays behind M1. A reader of this time then finds the bound moved, and takes
-   * both anew. The other way round it would pair an old bound with this time, and timers would come before earlier records. */
+  /* N2: release; pairs with N2 of the reader, and stays behind M1. A reader of this time then finds that the bound has moved, and reads
+   * both again. The other way round it would combine an old bound with this time, and timers would fire before earlier records. */
   sd_store(&s->published_time, time, release, N2);
 }
 
-/* What was numbered before is in: the watermark may pass it in the middle of a call. */
+/* Everything numbered before has been enqueued: the watermark may pass it in the middle of a call. */
 static void progress(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64_t n) {
   if (p->within) return;
   move_bound(d, participant, p->number + n + d->config.sizes.counters_start, p->end_time);
@@ -137,9 +136,9 @@ static int anyone_at_work(sd_dispatcher *d) {
   return 0;
 }
 
-/* The publisher is ahead of the workers: it drains with them until it is not. Where nothing is ready it waits as long as they
- * get on: what it queued meanwhile would go to strands that have enough, up to their bound, and there cost more. Slow handlers
- * and strands that are held back do not get on: then it publishes. */
+/* Called when the publisher is ahead of the workers: it drains with them until it is not. If nothing is ready it waits, as long as they
+ * make progress: what it enqueued meanwhile would go to strands that have enough, up to their bound, and would cost more there. Slow
+ * handlers, and strands that are paused or quarantined, make no progress: then it publishes. */
 static void help_while_ahead(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   if (!d->all_native || !d->config.publisher_drains || p->nested || p->since_look < d->config.batch_records) return;
   p->since_look = 0;
@@ -167,7 +166,7 @@ static void help_while_ahead(sd_dispatcher *d, uint32_t participant, sd_publishe
   sd_bump(&d->participants[participant].counters.waited, sd_now() - start);
 }
 
-/* Waits for room: helps to drain, or naps. SD_AGAIN: the slice is over. */
+/* Waits for space: helps to drain, or naps. SD_AGAIN: the slice is over. */
 static int wait_for_space(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64_t slice_ns) {
   uint64_t start = sd_now(), slice = sd_clock_counts(slice_ns);
   int code = SD_OK;
@@ -190,14 +189,14 @@ static int wait_for_space(sd_dispatcher *d, uint32_t participant, sd_publisher *
   return code;
 }
 
-/* Queues the next chunk. SD_E_KEY: its first record's key is out of range. */
+/* Enqueues the next chunk. SD_E_KEY: its first record's key is out of range. */
 static int enqueue_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   uint64_t start = sd_now();
   help_while_ahead(d, participant, p);
   int64_t left = p->n - p->at, maximum = d->config.batch_records;
   if (maximum > p->max_groups) maximum = p->max_groups;
   sd_enqueue_chunk(d, participant, p, left < maximum ? left : maximum);
-  /* What comes before a bad key goes in; the next turn meets it at the front. */
+  /* After a bad key: what comes before it goes in. The next turn finds it at the front. */
   if (SD_UNLIKELY(p->chunk == 0)) return SD_E_KEY;
   p->since_look += (uint64_t)p->chunk;
   sd_learn_enqueueing(p, sd_now() - start, p->chunk);
@@ -217,25 +216,25 @@ static int finish_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p,
   return SD_OK;
 }
 
-/* What the call ends without having put in was counted as accepted when its chunk was begun. */
+/* Records that the call did not put in were counted as accepted when their chunk began: takes them out again. */
 static void refuse(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   uint64_t waiting = 0;
   for (uint32_t i = 0; i < p->n_waiting; i++) waiting += p->waiting[i].to - p->waiting[i].from;
   sd_bump(&d->participants[participant].counters.accepted, 0 - waiting);
 }
 
-/* Ends the call, whether all is in or not. */
+/* Ends the call, whether or not everything went in. */
 static void end_call(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   if (SD_UNLIKELY(p->n_waiting)) refuse(d, participant, p);
   p->open = 0;
-  /* M1: release; pairs with M2: who no longer sees this publisher at work sees its records counted. What a handler publishes
-   * in the middle of its participant's own call stays covered by that call's number. */
+  /* M1: release; pairs with M2: a thread that no longer sees this publisher at work sees its records counted. If a handler publishes in
+   * the middle of its participant's own call, that call's number still covers what it publishes. */
   if (!p->within) sd_store(&d->participants[participant].publishing, UINT64_MAX, release, M1);
 }
 
 void sd_publisher_leave(sd_dispatcher *d, uint32_t participant) {
   sd_publisher *p = publisher_of(d, participant, 0);
-  /* Given up while it waited for room. */
+  /* The caller gave the call up while it waited for space. */
   if (SD_UNLIKELY(p->open)) end_call(d, participant, p);
   sd_unlock(&d->participants[participant].taken);
 }
@@ -250,7 +249,7 @@ void sd_publisher_give(sd_dispatcher *d, int64_t *participant) {
   *participant = SD_AGAIN;
 }
 
-/* A lower bound of what this publisher will number from here on, and the feed's time there, of the same moment. */
+/* A lower bound of what this publisher will number from here on, and the feed's time at the same moment. */
 static void bound_with_positions(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   sd_arena *a = d->arena;
   if (p->within) return;
@@ -259,12 +258,13 @@ static void bound_with_positions(sd_dispatcher *d, uint32_t participant, sd_publ
   sd_unlock(&a->number_lock);
 }
 
-/* Waits until the merger has room for what handlers emit: helps to drain, for it waits for what is pending. */
+/* Waits until the merger has space for what handlers emit. Helps to drain, because the merger waits for what is pending. */
 static int wait_for_merger(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64_t slice_ns) {
   uint64_t start = sd_now(), slice = sd_clock_counts(slice_ns);
   int code = SD_OK;
   while (code == SD_OK && sd_outputs_full(d)) {
-    /* Everything this one numbered is in. With its old bound the watermark would stop before what others numbered since. */
+    /* Everything that this publisher numbered has been enqueued. With its old bound, the watermark would stop before what others numbered
+     * since. */
     bound_with_positions(d, participant, p);
     if (sd_dispatcher_stopping(d)) code = SD_E_STOPPED;
     else if (sd_now() - start > slice) code = SD_AGAIN;
@@ -300,7 +300,7 @@ static int go_on(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64
   return code;
 }
 
-/* Says that the call is at work before any of its numbers is taken. */
+/* Announces that the call is at work, before it takes any of its numbers. */
 static void announce(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   sd_a64 *publishing = &d->participants[participant].publishing;
   p->within = p->nested && sd_load(publishing, relaxed, M1) != UINT64_MAX;
@@ -308,8 +308,9 @@ static void announce(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
     bound_with_positions(d, participant, p);
     return;
   }
-  /* M3: acquire; a lower bound of what this call will publish. M4: acq_rel; sequenced after M1's store, so who reads a
-   * number beyond this call's (M2) also sees it at work. UINT64_MAX means at rest: one lower is as good a bound. */
+  /* M3: acquire; a lower bound of what this call will publish. M4: acq_rel; sequenced after M1's store, so a thread that reads a number
+   * beyond this call's (M2) also sees it at work. UINT64_MAX means that no call is at work, so this takes one less, which is as good a
+   * bound. */
   uint64_t low = sd_load(&d->arena->next_sequence, acquire, M3);
   if (!p->within) sd_store(publishing, low == UINT64_MAX ? low - 1 : low, relaxed, M1);
   sd_fetch_add(&d->arena->next_sequence, (uint64_t)p->n, acq_rel, M4);

@@ -1,5 +1,6 @@
 /* A publisher's private part, shared by the files that publish: publish/publish.c (the call), publish/cost_model.c (which way pays),
- * publish/inline.c (records handled where they lie), publish/chunk.c, publish/one_by_one.c and publish/listing.c (records into their strands). */
+ * publish/inline.c (records handled where they lie), publish/chunk.c, publish/one_by_one.c and publish/listing.c (records into their
+ * strands). */
 #ifndef SD_PUBLISH_PUBLISHER_H
 #define SD_PUBLISH_PUBLISHER_H
 
@@ -11,26 +12,26 @@
 enum { SPLICE = 2, SD_REPEAT_RECORDS = 1 };
 #else
 enum {
-  SPLICE = 64,          /* strands listed at one go */
-  SD_REPEAT_RECORDS = 8 /* strands are few where a chunk has more than so many records of each */
+  SPLICE = 64,          /* strands listed at once */
+  SD_REPEAT_RECORDS = 8 /* a chunk has few strands if it has more than so many records of each */
 };
 #endif
 enum {
   SD_MAX_GROUPS = UINT16_MAX,
-  SD_SLICE = 128 /* most records handled inline at one go */
+  SD_SLICE = 128 /* the most records handled inline in one call */
 };
 
 /* A strand's part of what is being published. */
 typedef struct group {
   unsigned char *to, *end; /* where its next record goes, and where the segment ends */
   uint32_t n;              /* records */
-  uint32_t missing;        /* of them, those that found no place */
+  uint32_t missing;        /* how many of them found no place */
   uint32_t strand;
   uint8_t locked; /* its publish lock is held */
   uint8_t open;   /* and its records may be linked */
 } group;
 
-/* Records order[from .. to) of a strand, which found no room yet. */
+/* Records order[from .. to) of a strand, which have found no space yet. */
 typedef struct waiting_group {
   uint32_t strand;
   uint32_t from, to;
@@ -41,19 +42,19 @@ typedef struct ready_chain {
   uint32_t strand[SPLICE];
 } ready_chain;
 
-/* Scratch memory for conflating: room for the records of a strand and of a chunk. It is allocated with the publisher, so that no
- * allocation happens under a strand's lock. All NULL where no strand conflates. */
+/* Scratch memory for conflating, for the records of a strand and of a chunk. It is allocated with the publisher, so that no allocation
+ * happens under a strand's lock. All NULL if no strand conflates. */
 typedef struct sd_conflation {
   unsigned char *records;
   sd_position *positions;
-  uint32_t *origin; /* a record that is kept: its place among all of them */
-  uint32_t *seen;   /* a symbol: the last round that has kept a record of it */
+  uint32_t *origin; /* per record that is kept: its place among all of them */
+  uint32_t *seen;   /* per symbol: the last round that kept a record of it */
   uint32_t round;
 } sd_conflation;
 
 enum { SD_COSTS = 4 };
 
-/* What one of the ways cost of late, in clock counts a record. */
+/* What one of the ways cost in the last samples, in clock counts per record. */
 typedef struct sd_cost {
   double last[SD_COSTS];
   uint32_t n; /* samples so far */
@@ -63,46 +64,47 @@ typedef struct sd_cost {
 enum { BY_ENQUEUE = 0, BY_INLINE = 1 };
 
 struct sd_publisher {
-  uint32_t *group_of;  /* a strand: its place in groups[], or while it is owned its records; 0 between chunks */
-  uint16_t *in_group;  /* a record of the chunk: its group, ... */
-  uint32_t *keys;      /* ... and its key, as it was when it was checked */
+  uint32_t
+      *group_of; /* per strand: its place in groups[]; while it is owned, its number of records; 0 between chunks */
+  uint16_t *in_group;  /* per record of the chunk: its group */
+  uint32_t *keys;      /* and its key, as it was when it was checked */
   uint16_t *order;     /* records that wait, grouped by strand */
-  unsigned char *copy; /* room for records that are handled without being queued, ... */
-  const unsigned char
-      *slice; /* ... which lie there, or where they were unless others can change them: a key is read twice */
+  unsigned char *copy; /* memory for records that are handled inline */
+  const unsigned char *
+      slice; /* the records of the slice: there, or, if nobody can change them, where they were (a key is read twice) */
   sd_position *positions; /* the chunk's, or a slice's; NULL where records carry none */
   sd_conflation conflation;
   group *groups; /* 1 .. n_groups */
   uint32_t n_groups, max_groups;
-  uint32_t *repeat_groups;  /* the strands of the last chunk, ... */
-  uint32_t n_repeat_groups; /* if they were few */
+  uint32_t *repeat_groups;  /* the strands of the last chunk */
+  uint32_t n_repeat_groups; /* how many; 0 if they were not few */
   int missed;               /* a record of the chunk found no place at first */
   waiting_group *waiting;
   uint32_t n_waiting;
-  ready_chain *chains; /* a participant: strands to list with it */
+  ready_chain *chains; /* per participant: strands to list with it */
   /* the call under way */
   const unsigned char *records;
   int64_t n, at; /* records in all; where the chunk starts */
   int64_t chunk; /* records in the chunk */
   int nested;    /* published from inside a handler: never waits, never runs handlers */
-  int one_core;  /* which the workers use too */
-  int cheap;     /* the handler, when it last ran over records where they lay */
+  int one_core;  /* the publisher and the workers have one core */
+  int cheap;     /* whether the handler was cheap when it last ran inline */
   int open;      /* a call is under way, perhaps between two slices */
-  int own;       /* of whose records nobody else knows */
-  int within;    /* a nested call in the middle of the participant's own */
+  int own;       /* nobody else has access to its records */
+  int within;    /* a nested call, in the middle of the participant's own call */
   uint64_t since_look;
-  uint64_t number, end_time; /* of what was numbered last: the first number, and the feed's time after it */
-  uint64_t numbered;         /* records of it, where they were handled in place */
+  uint64_t number, end_time; /* of the records numbered last: the first number, and the feed's time after them */
+  uint64_t numbered;         /* how many of them, if they were handled inline */
   /* which way, see publish/cost_model.h */
-  int better;                   /* the one that costs less, as far as is known */
-  int on_trial;                 /* the other one is being tried */
-  int64_t next_trial, interval; /* records until a trial, and between two */
-  int64_t runs;                 /* of inline runs in a row, ... */
-  uint64_t tried;               /* ... and the clock counts they took */
+  int better;                   /* the way that costs less, as far as is known */
+  int on_trial;                 /* the other way is being tried */
+  int64_t next_trial, interval; /* records until the next trial, and between two trials */
+  int64_t runs;                 /* inline runs one after another */
+  uint64_t tried;               /* and the clock counts they took */
   sd_cost enqueue_cost, inline_cost;
-  int64_t in_a_row; /* records of this call and the long ones right before it */
-  int64_t warm_up;  /* records to queue before their cost means anything */
-  uint64_t spent;   /* clock counts of the `sampled` records that were queued since */
+  int64_t in_a_row; /* records of this call and of the long calls right before it */
+  int64_t warm_up;  /* records to enqueue before their cost counts */
+  uint64_t spent;   /* clock counts of the `sampled` records that were enqueued since */
   int64_t sampled;
 };
 
@@ -110,15 +112,15 @@ static inline void prefetch_publisher_line(sd_dispatcher *d, uint32_t strand) {
   sd_prefetch_write(&d->strands[strand].publish_lock);
 }
 
-/* The feed's time at a record, if it was `time` before it. */
+/* The feed's time at a record, if it was `time` before the record. */
 static inline int64_t sd_time_at(const sd_dispatcher *d, const unsigned char *record, int64_t time) {
   int64_t its = 0;
   if (SD_LIKELY(d->config.time_offset != SD_NONE)) memcpy(&its, record + d->config.time_offset, sizeof its);
   return its > time ? its : time;
 }
 
-/* Whether no other participant is at work on a call of its own. N1: relaxed; with positions exact under number_lock, where the bounds that
- * count are set, and every number is taken; else a hint. */
+/* Whether no other participant is at work on a call of its own. N1: relaxed. With positions it is exact under number_lock, under which
+ * every bound that counts is set and every number is taken. Otherwise it is a hint. */
 static inline int sd_publishes_alone(const sd_dispatcher *d, uint32_t participant) {
   int alone = 1;
   for (uint32_t i = 0; i < d->n_participants; i++)
@@ -130,8 +132,8 @@ static inline void prefetch_token_line(sd_dispatcher *d, uint32_t strand) {
   sd_prefetch_write(&d->strands[strand].pending);
 }
 
-/* With the key of a record at `at`, and `left` records from it on: asks for what will be looked up by the keys of those behind
- * it, first for their place in the map, then for that of their strand in group_of. */
+/* `at`: the key of a record; `left`: how many records there are from it on. Asks for what the keys of the following records will look up:
+ * first their place in the map, then their strand's place in group_of. */
 static inline void prefetch_lookups(const sd_dispatcher *d, const sd_publisher *p, const unsigned char *at,
                                     int64_t left) {
   enum { MAP_AHEAD = 24, GROUP_AHEAD = 12 };

@@ -33,7 +33,7 @@ static sd_bar bar_of(const sd_bars_row *row, const sd_bars_params *p, uint32_t f
       .close = row->close,
       .vwap = sd_average_price(notional, row->volume),
       .volume = row->volume,
-      /* Both are rounded once; the usual one costs an instruction, the other a call. */
+      /* Each is rounded once. The usual one costs an instruction, the other a call. */
       .notional = (row->notional_high ? (double)notional : (double)row->notional_low) / (double)SD_PRICE_SCALE,
       .trades = (int32_t)row->trades,
       .flags = flags | (row->stretch.inside ? 0 : SD_BAR_OUTSIDE),
@@ -42,7 +42,7 @@ static sd_bar bar_of(const sd_bars_row *row, const sd_bars_params *p, uint32_t f
   return bar;
 }
 
-/* On behalf of record i, or of a timer (-1). Nonzero: no room for it. */
+/* Emits the bar for record i, or for a timer (-1). Nonzero: no memory for it. */
 static int close_bar(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, int64_t i, uint32_t flags) {
   row->last = bar_of(row, p, flags);
   row->bars++;
@@ -54,7 +54,7 @@ static int close_bar(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx,
 
 /* ---- which bar a moment belongs to */
 
-/* Opens the bar of a moment: none between sessions, where those make no bars. */
+/* Opens the bar of a moment. Between sessions it opens none, unless those make bars too. */
 static void open_at(sd_bars_row *row, const sd_bars_params *p, int64_t time) {
   sd_stretch *stretch = &row->stretch;
   const int64_t before = row->end;
@@ -68,7 +68,7 @@ static void open_at(sd_bars_row *row, const sd_bars_params *p, int64_t time) {
   row->start = stretch->start;
   row->end = stretch->end;
   if (p->kind != SD_BARS_TIME) return;
-  /* Mostly it is the next one, which takes no division. An end that is in the stretch is on its grid. */
+  /* It is usually the next bar, and then this needs no division. An end within the stretch is on its grid. */
   if (before >= stretch->start && time - before < p->step) {
     row->start = before;
     if (stretch->end - before > p->step) row->end = before + p->step;
@@ -77,7 +77,7 @@ static void open_at(sd_bars_row *row, const sd_bars_params *p, int64_t time) {
   }
 }
 
-/* Closes what ends at or before a moment, and opens the bar that it belongs to. Nonzero: no room for what closed. */
+/* Closes what ends at or before a moment, and opens the bar of that moment. Nonzero: no memory for a closed bar. */
 static int turn(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, int64_t i, int64_t time) {
   for (;;) {
     int64_t at = time;
@@ -101,7 +101,7 @@ static int turn(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, int6
 
 /* ---- one trade */
 
-/* Where there are no timers, bars close at the symbol's next trade. */
+/* Without timers, bars close at the symbol's next trade. */
 static void alarm(const sd_bars_row *row, uint32_t key, sd_context *ctx) {
   int64_t next = row->end ? row->end : row->start;
   if (ctx->wake_at && next && next != INT64_MAX) ctx->wake_at(ctx, key, next);
@@ -118,7 +118,7 @@ INLINE int is_full(const sd_bars_row *row, const sd_bars_params *p, uint32_t kin
   }
 }
 
-/* Nonzero: no room for a bar that closed. */
+/* Nonzero: no memory for a bar that closed. */
 INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, uint32_t kind, int64_t i, uint32_t key,
                int64_t time, int64_t price, int64_t size) {
   if (SD_UNLIKELY(time >= row->end)) {
@@ -151,7 +151,7 @@ INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, uint3
   }
   const sd_wide sum = (sd_wide)row->notional_low + (sd_wide)price * (sd_wide)size;
   row->notional_low = (uint64_t)sum;
-  /* Seldom: it is left alone, as it is on another line. */
+  /* This happens seldom, so the high half, which is on another line, is usually not touched. */
   if (SD_UNLIKELY(sum >> 64) && __builtin_add_overflow(row->notional_high, (int64_t)(sum >> 64), &row->notional_high))
     return sd_too_large(ctx, "its notional is");
   if (kind == SD_BARS_TIME) return 0;
@@ -162,7 +162,7 @@ INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, uint3
   return 0;
 }
 
-/* A new day: the bar under way ends with the one before. Nonzero: no room for what closed. */
+/* A new day: the bar under way ends with the day before. Nonzero: no memory for a closed bar. */
 static SD_NOINLINE int begin_day(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, int64_t i, uint32_t key,
                                  int64_t time) {
   if (!row->end && !row->start) return 0;
@@ -180,7 +180,7 @@ static SD_NOINLINE int begin_day(sd_bars_row *row, const sd_bars_params *p, sd_c
 
 /* ---- a batch */
 
-/* Over ticks that say their trades themselves. */
+/* For ticks that carry their trades themselves. */
 INLINE int64_t over_ticks(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx, const sd_bars_params *p,
                           uint32_t kind) {
   const uint64_t stride = ctx->row_stride;
@@ -238,7 +238,7 @@ int sd_wake_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   const sd_bars_params *p = ctx->params;
   sd_bars_row *row = row_of(rows, key, ctx);
   if (turn(row, p, ctx, -1, time)) return -1;
-  /* Between sessions, and where there are none, the day may be over: empty bars wait for the next trade. */
+  /* The day may be over, between sessions or without any: empty bars wait for the next trade. */
   if (row->empty_left && row->end && sd_in_session(&row->stretch, &p->calendar)) alarm(row, key, ctx);
   return 0;
 }

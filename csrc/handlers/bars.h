@@ -1,17 +1,16 @@
 /* Bars of trades: open, high, low, close, volume, notional, average price and count of a stretch of a symbol's trades.
  *
- *   time      a bar for each step of feed time (ts_recv), aligned to the session's start, else to the UNIX epoch
+ *   time      a bar for each step of feed time (ts_recv), aligned to the session's start, or else to the UNIX epoch
  *   ticks     closes with its n-th trade
  *   volume    closes with the trade that brings its volume to n or more; a trade is never split
- *   notional  likewise, of price x size ("dollar bars")
+ *   notional  likewise, for price x size ("dollar bars")
  *
- * Kinds of bars: M. Lopez de Prado, Advances in Financial Machine Learning (2018), 2.3.1. What a trade is: handlers/tape.h.
- * All sums are integers and exact; the average price is notional / volume, rounded to the nearest 1e-9, halves up.
+ * Kinds of bars: M. Lopez de Prado, Advances in Financial Machine Learning (2018), 2.3.1. What a trade is: handlers/tape.h. All sums are
+ * integers and exact; the average price is notional / volume, rounded to the nearest 1e-9, halves up.
  *
- * A time bar [start, end) holds the trades with start <= ts_recv < end; a trade that comes after its bar was closed (receive
- * times that run backwards) goes into the one under way, and counts as late. Bars close by the symbol's timer; with `fill` those
- * without a trade do so in the session of the last trade only, else at the next trade of the same day.
- */
+ * A time bar [start, end) holds the trades with start <= ts_recv < end. A trade that comes after its bar was closed (receive times that
+ * run backwards) goes into the bar under way, and counts as late. Bars close by the symbol's timer. With `fill`, bars without a trade
+ * close by timer only in the session of the last trade, and otherwise at the next trade of the same day. */
 #ifndef SD_HANDLERS_BARS_H
 #define SD_HANDLERS_BARS_H
 
@@ -41,17 +40,17 @@ typedef struct sd_bar {
 /* A symbol's state: the bar under way, and the last one that closed. */
 typedef struct sd_bars_row {
   int64_t end;   /* when the bar under way ends at the latest; 0: there is none; INT64_MAX: never */
-  int64_t start; /* of it; where there is none, when sessions go on, or 0 */
+  int64_t start; /* when that bar starts; if there is no bar, when sessions go on, or 0 */
   int64_t high, low, close;
   int64_t volume;
   uint64_t notional_low;
   int64_t trades;
-  /* what only some ticks touch */
+  /* only some ticks touch what follows */
   int64_t open;
   int64_t notional_high; /* notional, in 1e-9, is notional_high x 2^64 + notional_low */
-  int64_t last_time;     /* of the last trade; where no bar is under way, the moment up to which all are closed */
-  sd_stretch stretch;    /* the session it is in, or what is between two */
-  int64_t empty_left;    /* how many bars without a trade may come next; 0: none is told */
+  int64_t last_time;     /* of the last trade; if no bar is under way, the moment up to which all are closed */
+  sd_stretch stretch;    /* the session that it is in, or the stretch between two */
+  int64_t empty_left;    /* how many bars without a trade may follow; 0: none is emitted */
   int64_t bars;          /* closed so far */
   int64_t outside;       /* trades outside of sessions: left out */
   int64_t late;          /* trades that came after their bar was closed: in the next one */
@@ -62,7 +61,7 @@ typedef struct sd_bars_row {
 typedef struct sd_bars_params {
   sd_source source;
   uint32_t kind;        /* SD_BARS_* */
-  uint32_t fill;        /* time bars without a trade are emitted too, once there was one with, at a time above 0 */
+  uint32_t fill;        /* once there was a trade at a time above 0, time bars without one are emitted too */
   uint32_t outside;     /* trades outside of sessions make bars of their own */
   uint32_t partial;     /* the bar under way is emitted at the end */
   uint64_t zero_sizes;  /* prices of trades of size 0 count: for feeds of ready-made bars */

@@ -1,6 +1,6 @@
 #include "handlers/bbo.h"
 
-/* Nonzero: no room. */
+/* Nonzero: no memory for the record. */
 static int change(sd_bbo_row *row, const sd_top *top, sd_context *ctx, int64_t i, int64_t ts_event) {
   const int both = top->bid != SD_UNDEF_PRICE && top->ask != SD_UNDEF_PRICE;
   row->top = *top;
@@ -17,7 +17,7 @@ int64_t sd_handle_bbo(void *rows, const sd_tick *ticks, int64_t n, sd_context *c
   sd_event e;
   for (int64_t i = 0; i < n; i++) {
     if (sd_read_event(source, ticks, i, n, ctx, &e)) return i;
-    /* What came in the place of a cleared book (a snapshot of Databento's) is one change. */
+    /* If something takes the place of a cleared book (a snapshot of Databento's), both together are one change. */
     if (e.clear && !(e.bid | e.ask)) {
       e.bid = e.ask = 1;
       e.top = none;

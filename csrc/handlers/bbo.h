@@ -1,8 +1,7 @@
 /* Changes of the best bid and ask: each one is emitted, and a row has the last one.
  *
- * A change is another price or size of either side. A top that is as it was is none, and neither is a symbol's first empty one.
- * A clear empties the top, which is a change.
- */
+ * A change is a different price or size of either side. A top that stays the same is no change, and neither is a symbol's first top if it
+ * is empty. A clear empties the top, which is a change. */
 #ifndef SD_HANDLERS_BBO_H
 #define SD_HANDLERS_BBO_H
 
@@ -17,8 +16,8 @@ typedef struct sd_bbo {
 typedef struct sd_bbo_row {
   sd_top top; /* all 0 before the first change */
   int64_t changes;
-  int64_t one_sided; /* of them, those that left a side empty, or both */
-  int64_t locked;    /* of them, those that left the bid at or above the ask */
+  int64_t one_sided; /* how many of them left a side empty, or both */
+  int64_t locked;    /* how many of them left the bid at or above the ask */
 } sd_bbo_row;
 
 /* Emits sd_bbo to output 0. Its params are an sd_source. */

@@ -95,17 +95,17 @@ static inline int handle(const sd_book_params *params, sd_pool *pool, sd_book *b
   return 0;
 }
 
-/* What a batch's ticks pass before their turn. */
+/* The stages that a batch's ticks pass before their turn. */
 typedef struct sd_stages {
   const sd_books *books;
   unsigned char *rows;
   const sd_tick *ticks;
   uint64_t stride;
-  uint64_t end; /* ticks from here on have no book, or are not there */
+  uint64_t end; /* ticks from here on have no book, or do not exist */
   sd_guess guesses[GUESSES];
 } sd_stages;
 
-/* The first ticks' stages, each as far as it is ahead of the handling of the first one. */
+/* Runs the stages of the first ticks, each as far as it is ahead of the first tick's turn. */
 static SD_NOINLINE void fill(sd_stages *s) {
   sd_book *all = sd_books_all(s->books);
   uint64_t i;

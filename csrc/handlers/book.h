@@ -32,14 +32,14 @@
 
 struct sd_space;
 
-/* Books of symbols 0 .. n - 1 in a space, empty, that count the orders that come from `start` on: tests put it just below where a book
- * begins again. `per_publisher`: for rules.fills_report, each publisher has a book. NULL: no memory, or n is 0. */
+/* Makes empty books of symbols 0 .. n - 1 in a space. They number orders from `start` on; tests put it just below the number at which a
+ * book begins again. `per_publisher`: for rules.fills_report, each publisher has a book. NULL: no memory, or n is 0. */
 sd_books *sd_books_create(struct sd_space *space, uint64_t n, uint32_t start, int per_publisher);
 
 /* Books that another process saved, and whose memory was read back into this space, are this process's from now on. SD_E_NO_MEMORY. */
 int sd_books_adopt(sd_books *books, struct sd_space *space);
 
-/* Asks for the memory that n ticks will touch: for a chain, which then handles them one by one. */
+/* Asks for the memory that n ticks will touch. For a chain, which then handles the ticks one by one. */
 void sd_ahead_book(void *rows, const sd_tick *ticks, int64_t n, const sd_context *ctx);
 int64_t sd_handle_book(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 

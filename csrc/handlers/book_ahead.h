@@ -1,9 +1,8 @@
-/* Asking for the memory that ticks will touch, ahead of them.
+/* Asks for the memory that ticks will touch, ahead of them.
  *
- * A tick touches its book and row, then a bucket of orders or the best prices of a side, then a level: each found through the
- * one before. So a tick passes stages: some ticks before its turn its books are asked for, then its orders, then its level, and
- * nobody waits for what he has just asked for. What was found is a guess by the time the tick's turn comes: it is checked then.
- */
+ * A tick touches its book and row, then a bucket of orders or the best prices of a side, then a level: each is found through the one
+ * before. So a tick passes stages. Some ticks before its turn, its books are asked for, then its orders, then its level; so no stage
+ * waits for what it has just asked for. What a stage found is only a guess when the tick's turn comes, and is checked then. */
 #ifndef SD_HANDLERS_BOOK_AHEAD_H
 #define SD_HANDLERS_BOOK_AHEAD_H
 
@@ -17,21 +16,21 @@
 struct sd_books {
   uint64_t n;
   sd_relative book;       /* sd_book by symbol */
-  sd_relative publishers; /* sd_publishers by symbol; nothing: a symbol has one book */
-  sd_hash_key key;        /* by which ids lie in their buckets: for other processes, which have keys of their own */
+  sd_relative publishers; /* sd_publishers by symbol; unset: each symbol has one book */
+  sd_hash_key key;        /* says which bucket an id is in: for other processes, which have keys of their own */
   sd_pools pools;
 };
 
 /* The books of all symbols. */
 static inline sd_book *sd_books_all(const sd_books *books) { return sd_relative_get(&books->book); }
 
-/* Of all symbols; NULL: a symbol has one book. */
+/* Of all symbols; NULL: each symbol has one book. */
 static inline sd_publishers *sd_books_of_publishers(const sd_books *books) {
   return sd_relative_or_null(&books->publishers);
 }
 
-/* Ticks from one stage to the next: what is asked for has to be there by then, and still in the first cache, of which ten lines a
- * tick take their share. */
+/* How many ticks lie between two stages: enough for what was asked for to arrive, and few enough for it to stay in the first-level cache,
+ * of which each tick uses about ten lines. */
 enum { STAGE = 4, AHEAD = 3 * STAGE, GUESSES = 2 * STAGE };
 
 /* The slot of a tick's order and the level of its price, as they were a stage before its turn. */
@@ -69,7 +68,7 @@ static inline void ask_for_ladder(const sd_book *b, int side) {
 static inline void ask_for_level(const sd_book *b, uint32_t level) {
   const uintptr_t at = (uintptr_t)sd_book_level_at(b, level);
   sd_prefetch_write((const char *)at);
-  /* A level in four lies on two lines. */
+  /* One level in four lies on two lines. */
   sd_prefetch_write((const char *)(at + sizeof(sd_level) - 1));
 }
 
@@ -87,7 +86,7 @@ static inline void ask_for_book(sd_book *all, unsigned char *rows, const sd_tick
 static inline void ask_for_order(sd_book *all, const sd_tick *t) {
   const sd_book *b = book_of(all, t);
   ask_for_bucket(b, t->order_id);
-  /* For an add. Others need it seldom, and have no side yet; but which it is, nobody can foresee: a branch would cost more. */
+  /* For an add. Other ticks seldom need it, and have no side yet; but nobody can predict which tick it is, and a branch would cost more. */
   ask_for_ladder(b, side_of_tick(t));
 }
 
@@ -95,7 +94,7 @@ static inline __attribute__((always_inline)) sd_guess ask_for_its_level(sd_book 
   const sd_book *b = book_of(all, t);
   sd_guess guess = {SD_NO_ORDER, SD_NO_LEVEL};
   if (t->action == 'A') {
-    /* A price without a level will have the one that is free. */
+    /* A price without a level will get the free level. */
     guess.level = sd_book_level_of(b, side_of_tick(t), t->price, b->free - 1);
     ask_for_level(b, guess.level);
   } else if (is_change(t->action)) {
@@ -104,7 +103,7 @@ static inline __attribute__((always_inline)) sd_guess ask_for_its_level(sd_book 
     const sd_bucket *bucket = sd_book_bucket(b, guess.order);
     const uint32_t place = sd_bucket_place(guess.order);
     ask_for_level(b, bucket->level[place]);
-    /* Where it is the level's last order, the level goes. */
+    /* If this is the level's last order, the level goes too. */
     ask_for_ladder(b, sd_bucket_side(bucket, place));
     if (t->action == 'M') ask_for_bucket(b, t->ref_id);
   }

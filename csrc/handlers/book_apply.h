@@ -1,13 +1,14 @@
-/* One tick and its book: what book.c and book_events.c have in common. A header, as a call would cost every tick too much. */
+/* Applies one tick to its book: the part that book.c and book_events.c share. It is a header, because a call would cost every tick too
+ * much. */
 #ifndef SD_HANDLERS_BOOK_APPLY_H
 #define SD_HANDLERS_BOOK_APPLY_H
 
 #include "handlers/book_ahead.h"
 
-/* What keeps a tick from being handled. */
+/* Reasons why a tick cannot be handled. */
 enum { NO_MEMORY = 1, NO_BOOK = 2, NO_VOLUME = 3, TOO_LARGE = 4, TOO_MANY = 5 };
 
-/* What a tick is applied to, and with what guesses: the slot of the order it speaks of, the level its price has. */
+/* What a tick is applied to, with two guesses: the slot of the order that it names, and the level of its price. */
 typedef struct sd_change {
   sd_book *book;
   sd_pool *pool;
@@ -15,7 +16,7 @@ typedef struct sd_change {
   uint32_t order, level;
 } sd_change;
 
-/* Nonzero: no volume holds the sum. */
+/* Nonzero: the sum does not fit into a volume. */
 static int trade(sd_book_row *row, const sd_tick *t, const sd_trade_rules *rules, int64_t resting) {
   const int64_t price = sd_trade_price(t, resting);
   int64_t volume;
@@ -41,7 +42,7 @@ static inline uint32_t find(const sd_change *c, uint64_t id) {
   return sd_book_find(b, id);
 }
 
-/* Takes `size` off an order of `left`, all of it where no more is left. */
+/* Takes `size` off an order of `left` shares; all of it if no more is left. */
 static inline void take(sd_change *c, uint32_t order, int64_t left, int64_t size) {
   if (SD_UNLIKELY(size > left)) c->row->clipped++;
   if (size < left) sd_book_reduce(c->book, order, left, left - size);
@@ -50,7 +51,7 @@ static inline void take(sd_change *c, uint32_t order, int64_t left, int64_t size
 
 static int usable(const sd_tick *t) { return t->price != SD_UNDEF_PRICE && t->price != INT64_MIN && t->size > 0; }
 
-/* What a change did: zero, or what keeps the tick from being handled. */
+/* The result of a change: zero, or the reason why the tick cannot be handled. */
 static inline int done(sd_change *c, int code) {
   c->row->duplicates += code == SD_BOOK_DUPLICATE;
   if (SD_LIKELY(code >= SD_BOOK_DONE)) return 0;
@@ -68,7 +69,7 @@ static inline int add(sd_change *c, const sd_tick *t) {
 static int change(sd_change *c, const sd_tick *t, uint32_t order) {
   if (!usable(t)) {
     c->row->unusable++;
-    /* The exchange has taken the old order off, whatever the new one is. */
+    /* The exchange has removed the old order, whatever the new one is. */
     if (t->ref_id != 0) sd_book_remove(c->book, order, sd_book_size(c->book, order));
     return 0;
   }
@@ -76,7 +77,7 @@ static int change(sd_change *c, const sd_tick *t, uint32_t order) {
   return done(c, sd_book_replace(c->book, c->pool, order, t->ref_id, t->price, t->size, c->level));
 }
 
-/* Zero, or what keeps the tick from being handled. */
+/* Zero, or the reason why the tick cannot be handled. */
 static inline int apply(sd_change *c, const sd_tick *t, const sd_trade_rules *rules) {
   uint32_t order;
   int64_t left;
@@ -136,10 +137,10 @@ static inline void show_best(const sd_book *b, int side, sd_book_row *row) {
   *(side == SD_BID ? &row->bid_orders : &row->ask_orders) = is ? (int32_t)best->orders : 0;
 }
 
-/* Brings what a row shows of a book up to date. What has not changed is not even looked at. */
+/* Updates what a row shows of a book. It does not even read what has not changed. */
 static inline void show_book(sd_book *b, sd_book_row *row) {
   if (b->changed) {
-    /* Which of the two it is, nobody can foresee. */
+    /* Nobody can predict which side changed. */
     const uint32_t tops = b->changed & (SD_TOP(SD_ASK) | SD_TOP(SD_BID));
     if (tops) {
       show_best(b, (int)(tops >> SD_BID), row);
@@ -158,7 +159,7 @@ static inline int is_crossed(const sd_book *b, const sd_book_row *row) {
   return SD_UNLIKELY(row->bid_price >= row->ask_price) && b->n[SD_BID] && b->n[SD_ASK];
 }
 
-/* A tick of Databento's: book_events.c. */
+/* Applies a tick of Databento's: book_events.c. */
 int sd_book_record(const sd_book_params *params, sd_pool *pool, sd_book_row *row, const sd_tick *t, sd_guess guess);
 
 #endif

@@ -7,14 +7,14 @@ static void remove_side(sd_book *b, int side) {
     if (sd_book_side(b, slot) == side) sd_book_remove(b, slot, sd_book_size(b, slot));
 }
 
-/* The tick is a side's top, and all of the side. Without a price the side is empty. */
+/* The tick is a side's top, and the side consists of nothing else. Without a price the side is empty. */
 static int set_top(sd_change *c, const sd_tick *t, uint8_t *tops) {
   const int side = side_of_tick(t), is_empty = t->price == SD_UNDEF_PRICE;
   if ((t->side != 'A' && t->side != 'B') || (!is_empty && !usable(t))) {
     c->row->unusable++;
     return 0;
   }
-  /* Once it tells tops, a side has no order but its top: so it is searched for others only once. */
+  /* Once such records describe a side, it has no order but its top. So the side is searched for other orders only once. */
   if (*tops & SD_TOP(side)) {
     const uint32_t order = sd_book_find(c->book, sd_top_id(side));
     if (order != SD_NO_ORDER) sd_book_remove(c->book, order, sd_book_size(c->book, order));
@@ -26,7 +26,7 @@ static int set_top(sd_change *c, const sd_tick *t, uint8_t *tops) {
   return done(c, sd_book_add(c->book, c->pool, sd_top_id(side), side, t->price, t->size, SD_NO_LEVEL));
 }
 
-/* Applies a record of an order, a trade or a clear to its publisher's book. Zero, or what keeps it from being handled. */
+/* Applies a record of an order, a trade or a clear to its publisher's book. Zero, or the reason why it cannot be handled. */
 static inline int apply_record(sd_change *c, const sd_tick *t, const sd_trade_rules *rules, uint8_t *tops) {
   const int is_new = t->action == 'A' || t->action == 'M';
   if (is_new && t->flags & SD_EVENT_TOP) return set_top(c, t, tops);
@@ -40,16 +40,16 @@ static inline int apply_record(sd_change *c, const sd_tick *t, const sd_trade_ru
     c->row->unknown++;
     return 0;
   }
-  /* Elsewhere it takes all that is left. */
+  /* In other feeds this takes all that is left. */
   if (t->action == 'C' && t->size == 0) return 0;
   return apply(c, t, rules);
 }
 
-/* The end of an event: the rows show what it left. */
+/* At the end of an event: the rows show the book that it left. */
 static inline void show_event(const sd_publishers *p, const sd_publisher_view *view, sd_book_row *row) {
   show_book(view->book, view->shown);
   if (SD_UNLIKELY(*view->tops)) {
-    /* Nobody says how many orders make a top. */
+    /* The feed does not say how many orders make a top. */
     if (*view->tops & SD_TOP(SD_BID)) view->shown->bid_orders = 0;
     if (*view->tops & SD_TOP(SD_ASK)) view->shown->ask_orders = 0;
     view->shown->orders -= (int32_t)sd_count_tops(view->book, *view->tops);

@@ -4,17 +4,17 @@
 
 enum { MAX_RECORDS = 1 << 29 };
 
-/* Before the ladders of a book whose ladders are as long as they may be. */
+/* Lies before the ladders of a book whose ladders have reached their greatest length. */
 typedef struct sd_book_deep {
   sd_deep side[2];
-  uint64_t records; /* there is memory for so many levels */
+  uint64_t records; /* so many levels have memory */
 } sd_book_deep;
 
 static void move_deep(sd_book_deep *to, const sd_book_deep *from) {
   for (int side = 0; side < 2; side++) sd_deep_move(&to->side[side], &from->side[side]);
 }
 
-/* Of both sides, with what lies before them. */
+/* Bytes of both ladders, with what lies before them. */
 static uint64_t ladder_bytes(uint32_t capacity) {
   const uint64_t keys =
       2 * ((uint64_t)capacity * (sizeof(int64_t) + sizeof(uint32_t)) + SD_LADDER_BEST * sizeof(int64_t));
@@ -38,7 +38,7 @@ uint64_t sd_book_level_bytes(const sd_book *b) {
   return level_bytes(b->capacity, records_of(b)) + chunks;
 }
 
-/* A level is nobody's. */
+/* Frees a level. */
 static void give_record(sd_book *b, uint32_t level) {
   sd_level *l = sd_book_level_at(b, level);
   l->orders = 0;
@@ -76,7 +76,7 @@ static int move_levels(sd_book *b, sd_pool *pool, uint32_t capacity, uint64_t re
   return 1;
 }
 
-/* Gives the worst of a full ladder to the chunks. */
+/* Moves the worst levels of a full ladder to the chunks. */
 static void spill(sd_book *b, int side, sd_deep *deep) {
   uint64_t *keys = sd_book_keys(b, side);
   uint32_t *numbers = sd_book_numbers(b, side);
@@ -91,7 +91,7 @@ static void spill(sd_book *b, int side, sd_deep *deep) {
   b->easy = 0;
 }
 
-/* The other way round, where the ladder has become short. */
+/* Moves levels back from the chunks to a ladder that has become short. */
 static void refill(sd_book *b, int side, sd_book_deep *all) {
   sd_deep *deep = &all->side[side];
   uint64_t *keys = sd_book_keys(b, side);
@@ -164,7 +164,7 @@ static uint32_t make_deep_level(sd_book *b, int side, int64_t price) {
 
 enum { FEW = 16 };
 
-/* Makes a gap before `after` levels, or closes the one that is there: most are near the end, where a call would cost more. */
+/* Makes a gap before `after` levels, or closes it. Most gaps are near the end, where a call would cost more. */
 static inline void make_gap(uint64_t *keys, uint32_t *numbers, uint32_t after) {
   if (SD_UNLIKELY(after > FEW)) {
     memmove(&keys[1], keys, after * sizeof *keys);

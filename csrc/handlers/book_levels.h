@@ -1,9 +1,8 @@
-/* The price levels of a book: their records, and a ladder a side.
+/* The price levels of a book: their records, and one ladder per side.
  *
- * Before the levels lie the keys of asks and of bids, each with SD_LADDER_BEST before them that are worse than any, and before
- * these the numbers of their levels. A level's number is its own until it has no order. `level`, where a function takes one, is
- * a guess at the number of a price.
- */
+ * Before the levels lie the keys of asks and of bids. Before each of these lie SD_LADDER_BEST keys that are worse than any, and before
+ * them the numbers of their levels. A level keeps its number until it has no order. `level`, as a parameter, is a guess at the number of
+ * a price. */
 #ifndef SD_HANDLERS_BOOK_LEVELS_H
 #define SD_HANDLERS_BOOK_LEVELS_H
 
@@ -12,7 +11,7 @@
 #include "handlers/ladder.h"
 #include "memory/pool.h"
 
-/* Room for one more level of a side. Zero: no memory, and the book is as it was. */
+/* Gets memory for one more level of a side. Zero: no memory, and the book is as it was. */
 int sd_book_grow_levels(sd_book *b, sd_pool *pool, int side);
 /* Takes all levels out, and leaves the orders as they are. */
 void sd_book_clear_levels(sd_book *b);
@@ -21,7 +20,7 @@ uint64_t sd_book_level_bytes(const sd_book *b);
 
 #define SD_NO_LEVEL UINT32_MAX
 
-/* Where a side's keys lie, and its levels' numbers, by where the first level is and how long ladders are. */
+/* Where a side's keys, and its levels' numbers, lie, given the address of the first level and the length of the ladders. */
 static inline uintptr_t sd_ladder_keys_at(uintptr_t first_level, uintptr_t capacity, int side) {
   return first_level - (((capacity + SD_LADDER_BEST) << side) - SD_LADDER_BEST) * sizeof(int64_t);
 }
@@ -30,7 +29,7 @@ static inline uintptr_t sd_ladder_numbers_at(uintptr_t first_level, uintptr_t ca
   return first_level - 2 * (capacity + SD_LADDER_BEST) * sizeof(int64_t) - (capacity << side) * sizeof(uint32_t);
 }
 
-/* The same of a book, also of one without any: to be asked for. */
+/* The same for a book, even one without levels: to be prefetched. */
 static inline uintptr_t sd_book_keys_at(const sd_book *b, int side) {
   return sd_ladder_keys_at((uintptr_t)sd_book_level_at(b, 0), b->capacity, side);
 }
@@ -59,7 +58,7 @@ static inline int sd_book_is_level(const sd_book *b, int side, int64_t price, ui
   return l->price == price && l->side == (uint32_t)side && l->orders;
 }
 
-/* How many there are, and their numbers from the best one on, by a cursor that begins as zeros. Zero: there are no more. */
+/* Reads the levels' numbers, from the best one on, by a cursor that begins as zeros. Zero: there are no more. */
 typedef struct sd_level_cursor {
   uint64_t read;
   sd_deep_cursor deep;
@@ -76,7 +75,7 @@ int sd_book_next_level(const sd_book *b, int side, sd_level_cursor *cursor, uint
 /* The level of a price, in the ladder or beyond it; SD_NO_LEVEL: there is none. */
 uint32_t sd_book_find_level(const sd_book *b, int side, int64_t price);
 
-/* A new level, without orders, for which there has to be room; and the end of one. */
+/* Makes a new level, without orders; its memory must have been reserved. And removes one. */
 uint32_t sd_book_make_level(sd_book *b, int side, int64_t price);
 void sd_book_drop_level(sd_book *b, int side, uint32_t level);
 
@@ -85,7 +84,7 @@ static inline void sd_book_touch(sd_book *b, int side, uint32_t level) {
   b->changed |= (uint32_t)(level == b->top[side]) << side;
 }
 
-/* More of a price; its level is made if it is not there, for which there has to be room. Returns the level. */
+/* Adds to a price, and makes its level if there is none, whose memory must have been reserved. Returns the level. */
 static inline uint32_t sd_book_add_to_level(sd_book *b, int side, int64_t price, int64_t size, uint32_t level) {
   if (SD_UNLIKELY(!sd_book_is_level(b, side, price, level))) level = sd_book_make_level(b, side, price);
   sd_level *l = sd_book_level_at(b, level);

@@ -1,4 +1,4 @@
-/* What is asked of books: levels, orders, places in queues. */
+/* Questions to books: levels, orders, places in queues. */
 #include "handlers/book_questions.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 static int side_of(int letter) { return letter == 'B' ? SD_BID : SD_ASK; }
 
-/* NULL: there is no such symbol, or not so many publishers. */
+/* NULL: no such symbol, or it has fewer publishers. */
 static const sd_book *book_at(const sd_books *books, uint64_t symbol, uint64_t place, uint8_t *tops) {
   *tops = 0;
   if (symbol >= books->n) return NULL;
@@ -57,7 +57,7 @@ uint64_t sd_books_levels(const sd_books *books, uint64_t symbol, uint64_t place,
   return got;
 }
 
-/* With its stamp where what is ahead of it goes. */
+/* Puts the order's stamp where the answer has what is ahead of it. */
 static sd_book_order describe(const sd_book *b, uint32_t slot) {
   const sd_bucket *bucket = sd_book_bucket(b, slot);
   const uint32_t place = sd_bucket_place(slot);
@@ -66,7 +66,7 @@ static sd_book_order describe(const sd_book *b, uint32_t slot) {
   return (sd_book_order){bucket->id[place], price, sd_book_size(b, slot), bucket->stamp[place], 0, (uint64_t)side};
 }
 
-/* By price, the best one first, then by the stamps that stand in for what is ahead. */
+/* Sorts by price, the best one first, then by the stamps that stand in for what is ahead. */
 static int before(const void *left, const void *right) {
   const sd_book_order *a = left, *b = right;
   if (a->price != b->price) return (a->price < b->price) == (a->side == 'B') ? 1 : -1;
@@ -119,7 +119,7 @@ sd_resting sd_books_resting(const sd_books *books, uint64_t symbol, uint64_t ord
   return (sd_resting){sd_book_price(b, found), sd_book_side(b, found) == SD_BID ? 'B' : 'A'};
 }
 
-/* Reads all books; begins as zeros. */
+/* Reads all books. Begins as zeros. */
 typedef struct sd_all_books {
   uint64_t symbol, place;
 } sd_all_books;

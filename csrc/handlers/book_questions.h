@@ -1,5 +1,5 @@
-/* Questions to books, to be asked while nobody drains the symbol's strand. `side` is 'A' or 'B', `place` that of a publisher among the
- * symbol's, 0 where there are none. They show a book as the last tick left it, also in the middle of an event. */
+/* Questions to books, to be asked while nobody drains the symbol's strand. `side` is 'A' or 'B'. `place` is the publisher's place among
+ * those of the symbol, 0 if it has none. The answers show a book as the last tick left it, even in the middle of an event. */
 #ifndef SD_HANDLERS_BOOK_QUESTIONS_H
 #define SD_HANDLERS_BOOK_QUESTIONS_H
 
@@ -17,18 +17,18 @@ sd_book_counts sd_books_counts(const sd_books *books, uint64_t symbol, uint64_t 
 /* The best n levels, best first; returns how many there are of them. */
 uint64_t sd_books_levels(const sd_books *books, uint64_t symbol, uint64_t place, int side, sd_book_level *levels,
                          uint64_t n);
-/* All orders of a side, best level first and oldest first within it; returns how many there are. Are they more than n, then
- * what was written means nothing. */
+/* Writes all orders of a side, best level first and oldest first within it; returns how many there are. If there are more than n, what
+ * was written means nothing. */
 uint64_t sd_books_orders(const sd_books *books, uint64_t symbol, uint64_t place, int side, sd_book_order *orders,
                          uint64_t n);
-/* Zero: there is no such order. */
+/* Zero: no such order. */
 int sd_books_order(const sd_books *books, uint64_t symbol, uint64_t place, uint64_t order_id, sd_book_order *order);
-/* What a fill of an order meets: before its tick is handled, by who handles it. */
+/* The order that a fill meets. To be called by the tick's handler, before it handles the tick. */
 sd_resting sd_books_resting(const sd_books *books, uint64_t symbol, uint64_t order_id);
-/* Orders resting in all books, and the memory they take with all that is kept for them. */
+/* How many orders rest in all books, and the memory that they take with everything kept for them. */
 uint64_t sd_books_live(const sd_books *books);
 uint64_t sd_books_bytes(const sd_books *books);
-/* Of it, what orders and their indexes take. */
+/* How much of it orders and their indexes take. */
 uint64_t sd_books_order_bytes(const sd_books *books);
 
 #endif

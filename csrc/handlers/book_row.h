@@ -1,4 +1,4 @@
-/* What the files of the books share: a symbol's row, parameters, and what questions are answered with. */
+/* What the files of the books share: a symbol's row, the parameters, and the records that answer questions. */
 #ifndef SD_HANDLERS_BOOK_ROW_H
 #define SD_HANDLERS_BOOK_ROW_H
 
@@ -31,7 +31,7 @@ typedef struct sd_books sd_books;
 /* What a handler's params hold. */
 typedef struct sd_book_params {
   sd_books *books;
-  struct sd_space *space; /* that they lie in */
+  struct sd_space *space; /* in which they lie */
   sd_trade_rules rules;
 } sd_book_params;
 
@@ -45,8 +45,8 @@ typedef struct sd_book_order {
   uint64_t order_id;
   int64_t price;
   int64_t size;
-  int64_t ahead_orders; /* before it in its level's queue, ... */
-  int64_t ahead_size;   /* ... and how much they are for */
+  int64_t ahead_orders; /* the orders before it in its level's queue */
+  int64_t ahead_size;   /* and their size */
   uint64_t side;        /* 'A' or 'B' */
 } sd_book_order;
 

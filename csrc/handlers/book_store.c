@@ -23,7 +23,7 @@ static int earlier(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-/* From 0 on, in the order of the stamps there are. */
+/* Numbers the orders again from 0 on, in the order of their stamps. */
 int sd_book_stamp_again(sd_book *b, sd_pool *pool) {
   const size_t bytes = (b->live + UINT64_C(1)) * sizeof(sd_stamped);
   sd_stamped *all = sd_pool_take(pool, bytes);

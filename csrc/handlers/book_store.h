@@ -1,4 +1,4 @@
-/* Changes of one symbol's book (book_layout.h): of an order and of its level at once. */
+/* Changes one symbol's book (book_layout.h): an order and its level together. */
 #ifndef SD_HANDLERS_BOOK_STORE_H
 #define SD_HANDLERS_BOOK_STORE_H
 
@@ -6,7 +6,7 @@
 #include "handlers/book_levels.h"
 #include "handlers/book_table.h"
 
-/* What a change did. With the first two the book is as it was. */
+/* The result of a change. The first two leave the book as it was. */
 enum {
   SD_BOOK_NO_MEMORY = 0,
   SD_BOOK_TOO_LARGE = 1, /* the sizes of a level would add up to more than 2^63 - 1 */
@@ -14,7 +14,7 @@ enum {
   SD_BOOK_DUPLICATE = 3 /* the new order's id is an order's already: it was left out */
 };
 
-/* Room for more stamps. Zero: no memory, and the book is as it was. */
+/* Makes new stamps available. Zero: no memory, and the book is as it was. */
 int sd_book_stamp_again(sd_book *b, sd_pool *pool);
 void sd_book_clear(sd_book *b, sd_pool *pool);
 
@@ -24,7 +24,7 @@ static inline int64_t sd_book_price(const sd_book *b, uint32_t slot) {
 
 static inline uint32_t sd_book_next_stamp(sd_book *b, int side) { return b->stamps++ << 1 | (uint32_t)side; }
 
-/* All that an order may need that goes to the end of a queue, before anything is changed. Zero: no memory. */
+/* Gets, before anything is changed, all that an order at the end of a queue may need. Zero: no memory. */
 static inline int sd_book_reserve(sd_book *b, sd_pool *pool, int side, uint32_t more) {
   if (SD_UNLIKELY(b->live + more > b->full) && !sd_book_grow_orders(b, pool)) return 0;
   if (SD_UNLIKELY(b->n[side] >= b->easy) && !sd_book_grow_levels(b, pool, side)) return 0;
@@ -33,8 +33,8 @@ static inline int sd_book_reserve(sd_book *b, sd_pool *pool, int side, uint32_t 
 
 static inline int sd_book_is_wide(const sd_book *b, int64_t size) { return size > UINT32_MAX || sd_book_high(b); }
 
-/* Lets a book keep the upper half of a size, where it has room for the order that brings it. `slot` is the order that gives way
- * to it, or SD_NO_ORDER. SD_BOOK_DONE: it may come; SD_BOOK_DUPLICATE: its id is another order's, and no level holds it. */
+/* Lets a book keep the upper half of a size, if it can hold the order that brings it. `slot`: the order that the new one replaces, or
+ * SD_NO_ORDER. SD_BOOK_DONE: it may come. SD_BOOK_DUPLICATE: its id is another order's, and no level holds it. */
 int sd_book_make_wide(sd_book *b, sd_pool *pool, uint32_t slot, uint64_t id, int side, int64_t price, int64_t size);
 
 /* A new order at the end of its level's queue, unless its id is there already. */
@@ -66,7 +66,7 @@ static inline void sd_book_remove(sd_book *b, uint32_t slot, int64_t left) {
   b->live--;
 }
 
-/* A size of 1 to `left` for an order that keeps its place. */
+/* Reduces an order that keeps its place by a size of 1 to `left`. */
 static inline void sd_book_reduce(sd_book *b, uint32_t slot, int64_t left, int64_t size) {
   const sd_bucket *bucket = sd_book_bucket(b, slot);
   const uint32_t place = sd_bucket_place(slot), level = bucket->level[place];
@@ -75,7 +75,7 @@ static inline void sd_book_reduce(sd_book *b, uint32_t slot, int64_t left, int64
   sd_book_touch(b, sd_bucket_side(bucket, place), level);
 }
 
-/* Another size, price or both. It keeps its place only with the same price and no more size. */
+/* Changes size, price or both. The order keeps its place only at the same price with no greater size. */
 static inline int sd_book_change(sd_book *b, sd_pool *pool, uint32_t slot, int64_t price, int64_t size,
                                  uint32_t level) {
   sd_bucket *bucket = sd_book_bucket(b, slot);
@@ -98,8 +98,8 @@ static inline int sd_book_change(sd_book *b, sd_pool *pool, uint32_t slot, int64
   return SD_BOOK_DONE;
 }
 
-/* The order gives way to a new one of its side at the end of a queue, unless that one's id is another order's already: then it
- * only goes. */
+/* Replaces the order by a new one of its side at the end of a queue. If the new one's id is already another order's, only removes the old
+ * one. */
 static inline int sd_book_replace(sd_book *b, sd_pool *pool, uint32_t slot, uint64_t id, int64_t price, int64_t size,
                                   uint32_t level) {
   const int side = sd_bucket_side(sd_book_bucket(b, slot), sd_bucket_place(slot));

@@ -5,7 +5,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-/* A table with less than one order in SPARSE buckets is given back when it is cleared, not filled with zeros. */
+/* A clear gives a table back, and does not fill it with zeros, if it has less than one order in SPARSE buckets. */
 enum { FIRST_BYTES = 256, MAX_BUCKETS = 1 << 27, SPARSE = 16 };
 
 /* ---- the key of the hash */
@@ -31,7 +31,7 @@ void sd_book_draw_key(void) {
 
 static uint64_t bucket_bytes(uint32_t n) { return n * (uint64_t)sizeof(sd_bucket); }
 
-/* Of the upper halves for so many buckets. */
+/* Bytes of the upper halves for so many buckets. */
 static uint64_t high_bytes(uint32_t n) { return n * (sizeof(uint32_t) << SD_PLACE_BITS); }
 
 uint64_t sd_book_order_bytes(const sd_book *b) {

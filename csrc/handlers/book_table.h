@@ -1,8 +1,7 @@
 /* Where the orders of a book lie: a hash table by id.
  *
- * A slot names an order's place: eight times its bucket, and its number there. It is the order's until the order goes or the
- * table grows.
- */
+ * A slot names an order's place: eight times its bucket, plus its place there. The order keeps its slot until it goes or the table grows.
+ * */
 #ifndef SD_HANDLERS_BOOK_TABLE_H
 #define SD_HANDLERS_BOOK_TABLE_H
 
@@ -13,12 +12,12 @@
 #include "handlers/book_layout.h"
 #include "memory/pool.h"
 
-/* Room for one more order. Zero: no memory, and the book is as it was. */
+/* Gets memory for one more order. Zero: no memory, and the book is as it was. */
 int sd_book_grow_orders(sd_book *b, sd_pool *pool);
 /* Puts all orders into a new table of the same size, by this process's key: the old one was made by another. Zero: no memory, and the
  * book is as it was. */
 int sd_book_rehash(sd_book *b, sd_pool *pool);
-/* The table of the upper halves of sizes. Zero: no memory. */
+/* Gets the table of the upper halves of sizes. Zero: no memory. */
 int sd_book_take_high(sd_book *b, sd_pool *pool);
 /* Takes all orders out, and leaves the levels as they are. */
 void sd_book_clear_table(sd_book *b, sd_pool *pool);
@@ -35,7 +34,7 @@ static inline uint32_t sd_bucket_place(uint32_t slot) { return slot & ((1 << SD_
 
 static inline int sd_bucket_side(const sd_bucket *bucket, uint32_t place) { return (int)(bucket->stamp[place] & 1); }
 
-/* Also a free place has an id that an order may have. */
+/* A free place has an id too, and an order may have the same one. */
 static inline int sd_bucket_has(const sd_bucket *bucket, uint32_t place, uint64_t id) {
   return bucket->id[place] == id && bucket->taken >> place & 1;
 }
@@ -52,7 +51,7 @@ static inline void sd_book_set_size(sd_book *b, uint32_t slot, int64_t size) {
   if (SD_UNLIKELY(high)) high[slot] = (uint32_t)(size >> 32);
 }
 
-/* Drawn at random once in a process. Without it nobody can tell which ids share a bucket. */
+/* Drawn at random once per process, so that nobody can tell which ids share a bucket. */
 typedef struct sd_hash_key {
   uint64_t mask, factor;
 } sd_hash_key;
@@ -61,7 +60,7 @@ extern sd_hash_key sd_book_key;
 
 void sd_book_draw_key(void);
 
-/* One product alone would keep ids at equal distances at equal distances, and for some keys these fall together. */
+/* One product alone would keep ids at equal distances at equal distances, and for some keys these coincide. */
 static inline uint64_t sd_hash_with(const sd_hash_key *key, uint64_t id) {
   const uint64_t product = (id ^ key->mask) * key->factor;
   return (product ^ product >> 32) * UINT64_C(0x9E3779B97F4A7C15);
@@ -69,7 +68,7 @@ static inline uint64_t sd_hash_with(const sd_hash_key *key, uint64_t id) {
 
 static inline uint64_t sd_book_hash(uint64_t id) { return sd_hash_with(&sd_book_key, id); }
 
-/* The bucket that is looked at first. */
+/* The bucket to look at first. */
 static inline uint32_t sd_book_home(const sd_book *b, uint64_t hash) {
   return (uint32_t)((hash >> 32) * b->n_buckets >> 32);
 }
@@ -81,8 +80,8 @@ static inline uint32_t sd_book_next_bucket(const sd_book *b, uint32_t bucket) {
 /* An id's bit among those that passed a bucket. */
 static inline uint32_t sd_bucket_bit(uint64_t hash) { return UINT32_C(1) << (hash >> 28 & 15); }
 
-/* A bit for each place whose id may be this one: where there are vectors of 32 bits, by its lower half. No branch: which place it
- * is, nobody can foresee. */
+/* A bit for each place whose id may be this one; with vectors of 32 bits, it compares the lower half. It has no branch, because nobody
+ * can predict the place. */
 static inline uint32_t sd_bucket_like(const sd_bucket *bucket, uint64_t id) {
 #if defined(__SSE2__)
   const __m128i half = _mm_set1_epi32((int)(uint32_t)id);
@@ -99,7 +98,7 @@ static inline uint32_t sd_bucket_like(const sd_bucket *bucket, uint64_t id) {
 #endif
 }
 
-/* The slot of an order whose first bucket alone does not tell it; SD_NO_ORDER: there is none. */
+/* Finds the slot of an order that its first bucket alone does not decide; SD_NO_ORDER: there is none. */
 uint32_t sd_book_search(const sd_book *b, uint64_t id, uint64_t hash);
 
 /* The slot of an order; SD_NO_ORDER: there is none. */
@@ -112,7 +111,7 @@ static inline uint32_t sd_book_find_hashed(const sd_book *b, uint64_t id, uint64
   return sd_book_search(b, id, hash);
 }
 
-/* By this process's key. */
+/* With this process's key. */
 static inline uint32_t sd_book_find(const sd_book *b, uint64_t id) {
   return sd_book_find_hashed(b, id, sd_book_hash(id));
 }
@@ -122,10 +121,10 @@ static inline uint32_t sd_bucket_free(const sd_bucket *bucket) {
   return (uint32_t)__builtin_ctz(~(uint32_t)bucket->taken);
 }
 
-/* The slot for an id whose first bucket is full, marked as a stray's. There has to be room. */
+/* Finds a slot for an id whose first bucket is full, and marks it as a stray's. The caller has reserved memory. */
 uint32_t sd_book_pass(sd_book *b, uint64_t hash);
 
-/* A slot for an id; SD_NO_ORDER: it is an order's already. There has to be room. */
+/* Finds a slot for an id; SD_NO_ORDER: an order has this id already. The caller has reserved memory. */
 static inline uint32_t sd_book_slot_for(sd_book *b, uint64_t id) {
   const uint64_t hash = sd_book_hash(id);
   const uint32_t home = sd_book_home(b, hash);
@@ -136,7 +135,7 @@ static inline uint32_t sd_book_slot_for(sd_book *b, uint64_t id) {
   return SD_LIKELY(place < SD_BUCKET_ORDERS) ? home << SD_PLACE_BITS | place : sd_book_pass(b, hash);
 }
 
-/* An order goes from a bucket that is not its first. */
+/* An order leaves a bucket that is not its first one. */
 void sd_book_unpass(sd_book *b, uint64_t id, uint32_t bucket);
 
 static inline void sd_book_free_slot(sd_book *b, uint32_t slot) {

@@ -8,13 +8,13 @@ typedef struct sd_session {
   int64_t start, end; /* ns since the epoch, end not in it */
 } sd_session;
 
-/* Last in params. In order, none empty, none overlapping. */
+/* The last of the params. The sessions are in order, none is empty, and none overlap. */
 typedef struct sd_calendar {
   uint64_t n; /* 0: all of time is one session */
   sd_session sessions[];
 } sd_calendar;
 
-/* A session, or what is between two. Zeroed: none yet. */
+/* A session, or the time between two sessions. Zeroed: not set yet. */
 typedef struct sd_stretch {
   int64_t start, end; /* end not in it; INT64_MAX: no end */
   uint64_t inside;    /* it is a session */
@@ -22,19 +22,19 @@ typedef struct sd_stretch {
 
 void sd_find_stretch(sd_stretch *s, const sd_calendar *c, int64_t time);
 
-/* Makes *s the stretch that a moment is in. Zero: outside of sessions. */
+/* Sets *s to the stretch that contains a moment. Zero: outside of sessions. */
 static inline int sd_stretch_at(sd_stretch *s, const sd_calendar *c, int64_t time) {
   if (__builtin_expect(time < s->start || time >= s->end, 0)) sd_find_stretch(s, c, time);
   return s->inside != 0;
 }
 
-/* Nonzero: a stretch is a session of a calendar that has some: what is in it is no time between two days. */
+/* Nonzero: the stretch is a session of a calendar that has sessions, so it does not lie between two days. */
 static inline int sd_in_session(const sd_stretch *s, const sd_calendar *c) { return c->n && s->inside; }
 
-/* The part of from .. to that is in sessions, ns; *s is the stretch of `to` afterwards. */
+/* How much of from .. to is in sessions, ns; sets *s to the stretch of `to`. */
 int64_t sd_open_time(sd_stretch *s, const sd_calendar *c, int64_t from, int64_t to);
 
-/* The step of a grid from the stretch's start that a moment is in: its start, and its end, which the stretch cuts. */
+/* Finds the step that contains a moment, on a grid from the stretch's start: its start and its end. The stretch cuts the end. */
 static inline void sd_grid(const sd_stretch *s, int64_t step, int64_t time, int64_t *start, int64_t *end) {
   *start = s->start + (time - s->start) / step * step;
   *end = s->end - *start > step ? *start + step : s->end;

@@ -7,18 +7,18 @@
 #include "worker/alarm.h"
 #include "worker/call.h"
 
-/* Each part has a context of its own, with its parameters, outputs and timer. First in it: wake_at leads back here. */
+/* Each part has its own context, with its parameters, outputs and timer. The context comes first, because wake_at finds the part by it. */
 typedef struct part_context {
   sd_context ctx;
-  uint64_t *alarms; /* NULL, or its place among those of symbol 0 */
+  uint64_t *alarms; /* NULL, or the part's place among those of symbol 0 */
   uint64_t stride;
-  int *asked; /* set where it asks for a timer */
+  int *asked; /* set when it asks for a timer */
 } part_context;
 
 static void ask(sd_context *ctx, uint32_t key, int64_t ns) {
   part_context *own = (part_context *)ctx;
   if (key >= ctx->n_rows) return;
-  /* A part is given one record a call. */
+  /* A part gets one record per call. */
   const int64_t now = ctx->positions ? ctx->positions->time : ctx->wake_time;
   own->alarms[key * own->stride] = sd_alarm_after(ns, now);
   *own->asked = 1;
@@ -36,7 +36,7 @@ static void open_part(const sd_chain *chain, uint64_t p, const sd_context *whole
   own->asked = asked;
 }
 
-/* What a part says of a failure is the chain's. */
+/* Reports the failure of a part as the chain's. */
 static void fail(sd_context *ctx, const part_context *own) {
   ctx->error_code = own->ctx.error_code;
   memcpy(ctx->message, own->ctx.message, sizeof ctx->message);
@@ -51,14 +51,14 @@ uint64_t sd_chain_alarm(const sd_chain *chain, uint32_t key) {
   return earliest;
 }
 
-/* A timer is asked for, or over: the chain's is the next one. At the end of a chain that Python runs it is Python's to tell. */
+/* A timer was asked for, or is over: sets the chain's alarm to the earliest. At the end of a chain that Python runs, Python does that. */
 static void tell(const sd_chain *chain, uint32_t key, sd_context *ctx) {
   if (ctx->wake_at) ctx->wake_at(ctx, key, (int64_t)sd_chain_alarm(chain, key));
 }
 
 /* ---- records */
 
-/* Records that are asked for together. */
+/* How many records are prefetched together. */
 enum { GROUP = 32 };
 
 static void ask_for(const sd_chain *chain, void *rows, const sd_tick *records, int64_t n, const part_context *own) {
@@ -114,7 +114,7 @@ int sd_wake_chain(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
     code = part->wake((unsigned char *)rows + part->row_offset, key, time, &own.ctx);
     if (code) fail(ctx, &own);
   }
-  /* Those behind one that failed come next: as late as the engine takes the chain's to be. */
+  /* The timers behind one that failed fire next: at the time that the engine takes for the chain's. */
   for (uint64_t p = 0; p < chain->n && code; p++)
     if (alarms[p] && alarms[p] <= (uint64_t)time) alarms[p] = (uint64_t)time + 1;
   tell(chain, key, ctx);
@@ -139,7 +139,7 @@ int sd_finish_chain(void *rows, uint32_t key, sd_context *ctx) {
 
 /* ---- at whose end Python's handler is */
 
-/* What its parts emit goes where the whole chain's does. */
+/* What the chain's parts emit goes to the outputs of the whole chain. */
 static void open_tracked(sd_dispatcher *d, uint32_t participant, const sd_handler *handler, const sd_handler *whole,
                          sd_context *ctx) {
   sd_context_of(d, participant, handler, ctx);
@@ -156,7 +156,7 @@ int64_t sd_chain_track(sd_dispatcher *d, uint32_t participant, const sd_handler 
                        int64_t n, uint64_t width, void *after, int32_t *failed, sd_failure *failure) {
   const uint64_t size = d->arena->record_size, stride = d->arena->row_stride;
   const sd_chain *chain = handler->params;
-  /* What they emitted stays when Python fails on a tick: they will not see it again. */
+  /* What they emitted stays if Python fails on a tick, because they will not see that tick again. */
   const sd_py_batch *batch = d->py_batches[participant];
   sd_context ctx;
   open_tracked(d, participant, handler, &d->handlers[batch->handler], &ctx);

@@ -1,4 +1,4 @@
-/* Several handlers, one after the other on each record: the later ones see what the earlier ones made of it. */
+/* Several handlers, one after another on each record: the later ones see what the earlier ones made of it. */
 #ifndef SD_HANDLERS_CHAIN_H
 #define SD_HANDLERS_CHAIN_H
 
@@ -7,7 +7,7 @@
 
 enum { SD_CHAIN_MAX = 16 };
 
-/* Asks for the memory that n records will touch. Handled one by one they could not be asked for in time. */
+/* Asks for the memory that n records will touch. The parts handle them one by one, and could not ask in time. */
 typedef void (*sd_ahead_fn)(void *rows, const sd_tick *ticks, int64_t n, const sd_context *ctx);
 
 typedef struct sd_chain_part {
@@ -20,31 +20,32 @@ typedef struct sd_chain_part {
   uint32_t first_output, n_outputs; /* its own ones of the chain's */
 } sd_chain_part;
 
-/* Each part has a timer of its own for a symbol; the chain's, which the engine knows, is the earliest of them. */
+/* Each part has its own timer for a symbol. The engine knows only the chain's, which is the earliest of them. */
 typedef struct sd_chain {
   uint64_t n;
-  uint64_t *alarms; /* by symbol, `alarm_stride` apart: when each part's timer is due, 0: never. NULL: none has any. The
-                           owner's of the symbol's strand */
-  uint64_t alarm_stride; /* so many u64 that symbols share no cache line */
+  /* By symbol, `alarm_stride` apart: when each part's timer is due, 0: never. NULL: no part has timers. Only the strand's owner uses
+   * them. */
+  uint64_t *alarms;
+  uint64_t alarm_stride; /* in u64; large enough that symbols share no cache line */
   sd_chain_part part[SD_CHAIN_MAX];
 } sd_chain;
 
-/* A record that a part fails on has been handled by those before it. */
+/* If a part fails on a record, the parts before it have handled that record. */
 int64_t sd_handle_chain(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
-/* The timers of all parts that are due, in the parts' order. Those behind one that fails are due in the next ns. */
+/* Fires the due timers of all parts, in the parts' order. Those behind one that fails are due in the next ns. */
 int sd_wake_chain(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_chain(void *rows, uint32_t key, sd_context *ctx);
 /* When the next timer of a symbol is due; 0: there is none. */
 uint64_t sd_chain_alarm(const sd_chain *chain, uint32_t key);
 
-/* ---- for a Python handler at a chain's end */
+/* ---- for a chain with a Python handler at its end */
 
-/* Runs a chain of native ones over records of a strand that participant `participant` holds, one by one, and copies the first `width` bytes
- * of the row after each to `after`. Returns how many it handled; short of n it stopped before a timer, or failed on the next
- * one: then *failed is not 0, and failure says why. */
+/* Runs a chain of native handlers over records of a strand that participant `participant` owns, one by one, and copies the first `width`
+ * bytes of the row after each record to `after`. Returns how many it handled. If these are fewer than n, it stopped before a timer, or
+ * failed on the next record: then *failed is not 0, and `failure` says why. */
 int64_t sd_chain_track(sd_dispatcher *d, uint32_t participant, const sd_handler *handler, const void *records,
                        int64_t n, uint64_t width, void *after, int32_t *failed, sd_failure *failure);
-/* Its timers that are due for a symbol of such a strand, or (`at_end`) its end. Nonzero: it failed, and failure says why. */
+/* Fires its due timers for a symbol of such a strand, or (`at_end`) runs its end. Nonzero: it failed, and `failure` says why. */
 int sd_chain_act(sd_dispatcher *d, uint32_t participant, const sd_handler *handler, uint32_t key, uint64_t time,
                  int at_end, sd_failure *failure);
 

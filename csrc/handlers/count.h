@@ -1,4 +1,4 @@
-/* Plain tallies a symbol: what arrived, when, and the sum of what was traded. */
+/* Plain counts per symbol: what arrived, when, and the sum of what was traded. */
 #ifndef SD_HANDLERS_COUNT_H
 #define SD_HANDLERS_COUNT_H
 

@@ -8,7 +8,7 @@ enum { KEPT = SD_CHUNK / 2 };
 
 static sd_chunk *root_of(const sd_deep *d) { return sd_relative_get(&d->root); }
 
-/* The distance that stands for a chunk among those below another, and back. */
+/* The number that stands for a chunk in the chunk above it, and back. */
 static int64_t distance_to(const sd_chunk *below, const sd_chunk *chunk) {
   return (int64_t)((uintptr_t)below - (uintptr_t)chunk);
 }
@@ -41,7 +41,7 @@ static void close_chunk(sd_deep *d, sd_chunk *chunk) {
 
 int sd_deep_reserve(sd_deep *d, sd_pool *pool) {
   if (d->height + 1 == SD_DEEP_HEIGHT) return 0;
-  /* Every chunk on the way may need a second one, and there may be a new root and a new best chunk. */
+  /* Every chunk on the way may need a second one, and a new root and a new best chunk may be needed. */
   while (d->spares < d->height + 2) {
     sd_chunk *chunk = sd_pool_take(pool, sizeof *chunk);
     if (!chunk) return 0;
@@ -65,7 +65,7 @@ static void remove_key(sd_chunk *chunk, uint64_t at) {
   memmove(&chunk->values[at], &chunk->values[at + 1], after * sizeof *chunk->values);
 }
 
-/* Copies what a chunk has from a place on to the end of another; both are h steps above the lowest ones. */
+/* Copies what a chunk has, from a place on, to the end of another chunk; both are h steps above the lowest ones. */
 static void append(sd_chunk *to, const sd_chunk *from, uint64_t at, uint32_t h) {
   const uint64_t n = from->n - at;
   memcpy(&to->keys[to->n], &from->keys[at], n * sizeof *to->keys);
@@ -85,7 +85,7 @@ static uint64_t worse_in(const sd_chunk *chunk, uint64_t key) {
   return low;
 }
 
-/* The only chunk below that a key may lie in. */
+/* The only chunk below in which a key may lie. */
 static uint64_t below_in(const sd_chunk *chunk, uint64_t key) {
   uint64_t low = 0;
   for (uint64_t left = chunk->n - 1; left;) {
@@ -105,7 +105,7 @@ int sd_deep_find(const sd_deep *d, uint64_t key, sd_deep_place *place) {
     place->step[h].chunk = chunk;
     place->step[h].at = at;
     chunk = below_at(chunk, at);
-    /* A search by halves would wait for each of these lines. */
+    /* A binary search would wait for each of these lines. */
     for (uint32_t i = 0; i < SD_CHUNK; i += SD_LINE / sizeof *chunk->keys) sd_prefetch((const char *)&chunk->keys[i]);
   }
   const uint64_t at = worse_in(chunk, key);
@@ -114,7 +114,7 @@ int sd_deep_find(const sd_deep *d, uint64_t key, sd_deep_place *place) {
   return at < chunk->n && chunk->keys[at] == key;
 }
 
-/* From a chunk so many steps above the lowest ones down to its best key. */
+/* Goes from a chunk, so many steps above the lowest ones, down to its best key. */
 static void go_to_best(sd_deep_place *place, sd_chunk *chunk, uint32_t h) {
   for (;; h--) {
     place->step[h].chunk = chunk;
@@ -165,8 +165,8 @@ static void new_root(sd_deep *d, sd_deep_place *place) {
   place->step[d->height++].at = 0;
 }
 
-/* Adds a key and its value to a chunk h steps above the lowest ones: the address of a chunk behind the one that the place leads
- * through. */
+/* Adds a key and its value to a chunk h steps above the lowest ones. The value is the address of the chunk behind the one through which
+ * the place leads. */
 static void insert_above(sd_deep *d, sd_deep_place *place, uint32_t h, uint64_t key, int64_t value) {
   if (h == d->height) new_root(d, place);
   sd_chunk *chunk = place->step[h].chunk;
@@ -189,20 +189,19 @@ void sd_deep_insert(sd_deep *d, sd_deep_place *place, uint64_t key, int64_t valu
   d->levels++;
 }
 
-/* Takes a chunk's better neighbour into it where both together have half of one, so that levels that went give their memory
- * back. */
+/* Takes a chunk's better neighbour into it, if both together fill at most half of one. So levels that went give their memory back. */
 static int joined(sd_deep *d, sd_chunk *above, uint64_t at, uint32_t h) {
   if (at + 1 >= above->n) return 0;
   sd_chunk *worse = below_at(above, at), *better = below_at(above, at + 1);
   if (worse->n + better->n > SD_CHUNK / 2) return 0;
-  if (h) better->keys[0] = above->keys[at + 1]; /* what a first chunk's key says was of no use, and may be too much */
+  if (h) better->keys[0] = above->keys[at + 1]; /* nobody used a first chunk's key, and it may be too high */
   append(worse, better, 0, h);
   close_chunk(d, better);
   remove_key(above, at + 1);
   return 1;
 }
 
-/* Chunks on the way that have become small or empty. */
+/* Shrinks the chunks on the way that have become small or empty. */
 static void shrink(sd_deep *d, sd_deep_place *place) {
   for (uint32_t h = 0; h + 1 < d->height; h++) {
     sd_chunk *chunk = place->step[h].chunk, *above = place->step[h + 1].chunk;

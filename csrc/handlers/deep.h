@@ -1,14 +1,12 @@
 /* The levels of a side that lie far below its best price.
  *
- * A sorted array is the fastest place for the levels near the top: changes there move a few keys. But a level that comes or goes
- * at the array's far end moves all of it, and a file may do that with every tick. So an array holds SD_NEAR levels at most. The
- * worse ones lie here, in a tree of chunks of sorted keys: a change moves half a kilobyte at most in each chunk on its way, and
- * more than one chunk only once in SD_CHUNK / 2 changes.
+ * A sorted array is the fastest place for the levels near the top, because changes there move a few keys. But a level that comes or goes
+ * at the array's far end moves all of it, and a file may do that with every tick. So an array holds at most SD_NEAR levels. The worse
+ * ones lie here, in a tree of chunks of sorted keys. A change moves at most half a kilobyte in each chunk on its way, and more than one
+ * chunk only once in SD_CHUNK / 2 changes.
  *
- * Keys are those of ladder.h: greater is better. The owner keeps two rules. Every level in the array is better than every one
- * here. The array has SD_NEAR_MIN levels at least as long as there are some here.
- * A side that is all zero is empty. Its memory goes with the pools.
- */
+ * Keys are those of ladder.h: greater is better. The owner keeps two rules. Every level in the array is better than every one here. The
+ * array has at least SD_NEAR_MIN levels while there are some here. A side that is all zero is empty. The pools own its memory. */
 #ifndef SD_HANDLERS_DEEP_H
 #define SD_HANDLERS_DEEP_H
 
@@ -21,13 +19,13 @@ enum { SD_NEAR = 512, SD_NEAR_MIN = 64, SD_CHUNK = 62, SD_DEEP_HEIGHT = 12 };
 
 typedef struct sd_chunk {
   sd_relative next; /* of a spare one, the next one */
-  uint64_t n;       /* 0 only of a spare one */
+  uint64_t n;       /* 0 only in a spare one */
   uint64_t
-      keys[SD_CHUNK]; /* the worst first. Above the lowest chunks: no key below is less, but the first one's may be */
+      keys[SD_CHUNK]; /* the worst first. Above the lowest chunks: no key below is less, but the first chunk's may be */
   union {
     int64_t values[SD_CHUNK];
-    /* Of a chunk that is not one of the lowest: how far from its own beginning the chunks below begin. So they may move within
-     * it as values do. */
+    /* For a chunk that is not one of the lowest: how far from its own beginning the chunks below begin. So these values may move within
+     * the chunk. */
     int64_t below[SD_CHUNK];
   };
 } sd_chunk;
@@ -43,12 +41,12 @@ typedef struct sd_deep {
   uint32_t taken; /* chunks, with the spare ones */
 } sd_deep;
 
-/* Makes *to the side that *from was; from then on *from is none. */
+/* Moves the side *from to *to; *from is unset afterwards. */
 void sd_deep_move(sd_deep *to, const sd_deep *from);
-/* Makes room for one sd_deep_insert or sd_deep_push. Zero: no memory. */
+/* Gets memory for one sd_deep_insert or sd_deep_push. Zero: no memory. */
 int sd_deep_reserve(sd_deep *d, sd_pool *pool);
 
-/* Where a key is, or belongs, from the lowest chunk up: it stands until the side changes. */
+/* Where a key is, or belongs, from the lowest chunk up. It is valid until the side changes. */
 typedef struct sd_deep_place {
   struct {
     sd_chunk *chunk;
@@ -56,12 +54,12 @@ typedef struct sd_deep_place {
   } step[SD_DEEP_HEIGHT];
 } sd_deep_place;
 
-/* Zero: the key is not here. Of a side that is not empty. */
+/* Zero: the key is not here. The side must not be empty. */
 int sd_deep_find(const sd_deep *d, uint64_t key, sd_deep_place *place);
 static inline int64_t *sd_deep_value(const sd_deep_place *place) {
   return &place->step[0].chunk->values[place->step[0].at];
 }
-/* Adds a key that is not here where it belongs, on a side that has reserved. */
+/* Adds a key, which must not be here yet, to a side that has reserved memory. */
 void sd_deep_insert(sd_deep *d, sd_deep_place *place, uint64_t key, int64_t value);
 void sd_deep_remove(sd_deep *d, sd_deep_place *place);
 /* The worst key of a side that is not empty. */
@@ -70,14 +68,14 @@ uint64_t sd_deep_worst(const sd_deep *d);
 void sd_deep_cut(sd_deep *d, uint64_t key);
 void sd_deep_clear(sd_deep *d);
 
-/* A new best chunk for n levels, of which the worst has this key, on a side that has reserved. The caller writes its keys and
+/* Makes a new best chunk for n levels, whose worst has this key, on a side that has reserved memory. The caller writes its keys and
  * values. */
 sd_chunk *sd_deep_push(sd_deep *d, uint64_t worst, uint32_t n);
 /* The best chunk of a side that is not empty, and its end. */
 const sd_chunk *sd_deep_best(const sd_deep *d);
 void sd_deep_pop(sd_deep *d);
 
-/* Reads a side, the best level first: begins as all zeros. Zero: there are no more. */
+/* Reads a side, the best level first. Begins as all zeros. Zero: there are no more. */
 typedef struct sd_deep_cursor {
   sd_deep_place place;
 } sd_deep_cursor;

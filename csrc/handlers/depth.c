@@ -22,7 +22,7 @@ sd_depths *sd_depths_create(sd_space *space, uint64_t n) {
 
 enum { NO_MEMORY = 1, NO_BOOK = 2, NO_VOLUME = 3 };
 
-/* What a tick is applied to, and from which level on, the best one being 0, a side of the row has to be written anew. */
+/* What a tick is applied to, and per side the level from which the row has to be written again; the best one is 0. */
 typedef struct sd_depth_change {
   sd_depth *book;
   sd_depth_row *row;
@@ -42,7 +42,7 @@ static void clear(sd_depth_change *c, int side) {
   sd_deep_clear(&s->deep);
 }
 
-/* A level that is not there, in a book that may have one more. Zero: no memory. */
+/* Adds a new level, if the book may have one more. Zero: no memory. */
 static int put(sd_depth_change *c, sd_depth_side *s, int side, uint64_t key, int64_t size) {
   if (!sd_depth_reserve(s, c->pool, c->max_levels)) return 0;
   const uint32_t at = sd_depth_place(s, key);
@@ -58,7 +58,7 @@ static int put(sd_depth_change *c, sd_depth_side *s, int side, uint64_t key, int
   return 1;
 }
 
-/* A change of a level that lies in the chunks, or belongs there: no row shows it. Zero: no memory. */
+/* Changes a level that lies in the chunks, or belongs there: no row shows it. Zero: no memory. */
 static int set_deep(sd_depth_change *c, sd_depth_side *s, int side, uint64_t key, int64_t size) {
   touch(c, side, s->n);
   sd_deep_place place;
@@ -110,7 +110,7 @@ static int set(sd_depth_change *c, int side, int64_t price, int64_t size) {
   return put(c, s, side, key, size);
 }
 
-/* Takes away what is better than a price, and what is at it too if `inclusive`. */
+/* Removes what is better than a price, and what is at it too if `inclusive`. */
 static void clear_to(sd_depth_change *c, int side, int64_t price, int inclusive) {
   sd_depth_side *s = &c->book->side[side];
   const uint64_t key = sd_ladder_key(side, price), last = key - (uint64_t)inclusive;
@@ -173,7 +173,7 @@ static int quote(sd_depth_change *c, const sd_tick *t) {
   return set(c, side, t->price, size);
 }
 
-/* Zero: no volume holds the sum. */
+/* Zero: the sum does not fit into a volume. */
 static int trade(sd_depth_row *row, const sd_tick *t) {
   int64_t volume;
   if (t->size <= 0) return 1;
@@ -184,7 +184,7 @@ static int trade(sd_depth_row *row, const sd_tick *t) {
   return 1;
 }
 
-/* Zero: all was well; else what went wrong. */
+/* Zero: no error; otherwise the reason. */
 static int apply(sd_depth_change *c, const sd_tick *t) {
   if (t->kind == SD_KIND_QUOTE) return quote(c, t) ? 0 : NO_MEMORY;
   if (t->kind == SD_KIND_TRADE) return trade(c->row, t) ? 0 : NO_VOLUME;

@@ -32,10 +32,10 @@ typedef struct sd_depth_row {
   int64_t last_price;  /* of the last trade; 0: none yet */
   int64_t crossed;     /* ticks that left the best bid at or above the best ask */
   int32_t snapshots;   /* that cleared the book, and views that began */
-  int32_t absent;      /* prices that were to go and were not there */
-  int32_t beyond;      /* levels left out or let go because a side was at its bound */
-  int32_t unusable;    /* updates without a price, with a size below 0, or a side that is none */
-  int64_t passed_over; /* ticks that speak neither of levels nor of trades */
+  int32_t absent;      /* prices that were to be removed and did not exist */
+  int32_t beyond;      /* levels left out, or removed, because a side was at its bound */
+  int32_t unusable;    /* updates without a price, with a size below 0, or with an invalid side */
+  int64_t passed_over; /* ticks that concern neither levels nor trades */
   int64_t top[];
 } sd_depth_row;
 
@@ -44,7 +44,7 @@ typedef struct sd_depths sd_depths;
 /* What a handler's params hold. */
 typedef struct sd_depth_params {
   sd_depths *depths;
-  struct sd_space *space; /* that they lie in */
+  struct sd_space *space; /* in which they lie */
   uint32_t top;           /* levels of each side in a row */
   uint32_t max_levels;    /* that a side keeps */
 } sd_depth_params;
@@ -59,7 +59,7 @@ sd_depths *sd_depths_create(struct sd_space *space, uint64_t n);
 
 int64_t sd_handle_depth(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 
-/* To be asked while nobody drains the symbol's strand: the best n levels of side 'A' or 'B', best first; returns how many. */
+/* Writes the best n levels of side 'A' or 'B', best first; returns how many. To be called while nobody drains the symbol's strand. */
 uint64_t sd_depths_levels(const sd_depths *depths, uint64_t symbol, int side, sd_depth_level *levels, uint64_t n);
 /* Memory of all books. */
 uint64_t sd_depths_bytes(const sd_depths *depths);

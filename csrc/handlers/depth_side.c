@@ -23,7 +23,7 @@ static int grow(sd_depth_side *s, sd_pool *pool, uint32_t max_levels) {
   return 1;
 }
 
-/* Gives the worst of a full array to the chunks, which have reserved. */
+/* Moves the worst levels of a full array to the chunks, which have reserved memory. */
 static void spill(sd_depth_side *s) {
   const uint64_t *keys = sd_depth_keys(s);
   sd_chunk *chunk = sd_deep_push(&s->deep, keys[0], SD_CHUNK);

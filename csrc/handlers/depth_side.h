@@ -1,8 +1,7 @@
 /* One side of a book of price levels. What most ticks need is inlined.
  *
- * A level is a key, as ladder.h has it, and a size. The best SD_NEAR levels lie in an array, the others in chunks (deep.h). A
- * side that is all zero is empty. Its memory goes with the pools.
- */
+ * A level is a key, as in ladder.h, and a size. The best SD_NEAR levels lie in an array, the others in chunks (deep.h). A side that is
+ * all zero is empty. The pools own its memory. */
 #ifndef SD_HANDLERS_DEPTH_SIDE_H
 #define SD_HANDLERS_DEPTH_SIDE_H
 
@@ -13,9 +12,9 @@
 #include "handlers/ladder.h"
 #include "memory/pool.h"
 
-/* Behind all keys there is room for lie the sizes, in the same order. */
+/* Behind the keys, up to their capacity, lie the sizes in the same order. */
 typedef struct sd_depth_side {
-  sd_relative keys; /* uint64_t; nothing: it never had a level */
+  sd_relative keys; /* uint64_t; unset: it never had a level */
   uint32_t n, capacity;
   sd_deep deep;
 } sd_depth_side;
@@ -31,7 +30,7 @@ static inline uint32_t sd_depth_place(const sd_depth_side *s, uint64_t key) {
   return s->n ? sd_ladder_find(sd_depth_keys(s), s->n, key) : 0;
 }
 
-/* Takes n levels out, from `at` on. */
+/* Removes n levels, from `at` on. */
 static inline void sd_depth_cut_out(sd_depth_side *s, uint32_t at, uint32_t n) {
   uint64_t *keys = sd_depth_keys(s);
   int64_t *sizes = sd_depth_sizes(s);
@@ -51,17 +50,17 @@ static inline void sd_depth_put_in(sd_depth_side *s, uint32_t at, uint64_t key, 
   s->n++;
 }
 
-/* Fills an array that has become short from the chunks. */
+/* Fills an array that has become short, from the chunks. */
 void sd_depth_fill(sd_depth_side *s);
 
 static inline void sd_depth_refill(sd_depth_side *s) {
   if (SD_UNLIKELY(s->deep.levels) && s->n < SD_NEAR_MIN) sd_depth_fill(s);
 }
 
-/* Makes the array longer, or room for one more level in the chunks. Zero: no memory. */
+/* Makes the array longer, or gets memory for one more level in the chunks. Zero: no memory. */
 int sd_depth_make_longer(sd_depth_side *s, sd_pool *pool, uint32_t max_levels);
 
-/* Room for one more level. Zero: no memory. */
+/* Gets memory for one more level. Zero: no memory. */
 static inline int sd_depth_reserve(sd_depth_side *s, sd_pool *pool, uint32_t max_levels) {
   return SD_LIKELY(s->n < s->capacity && !s->deep.levels) || sd_depth_make_longer(s, pool, max_levels);
 }

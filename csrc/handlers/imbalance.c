@@ -18,7 +18,7 @@ static int both(const sd_top *top) {
   return top->bid != SD_UNDEF_PRICE && top->ask != SD_UNDEF_PRICE && (top->bid_size | top->ask_size) != 0;
 }
 
-/* Gives what was in force the time since the last event. */
+/* Accounts the time since the last event to the top that was in force. */
 static void pass_time(sd_imbalance_row *row, const sd_interval_params *p, int64_t time) {
   if (time <= row->last_time) return;
   if (row->last_time && row->quotes && both(&row->top)) {
@@ -30,7 +30,7 @@ static void pass_time(sd_imbalance_row *row, const sd_interval_params *p, int64_
   row->last_time = time;
 }
 
-/* Gives the interval under way, which lies in one session, the time up to a moment that is not after its end. */
+/* Accounts the time up to a moment to the interval under way. The interval lies in one session, and the moment is not after its end. */
 static void pass_interval(sd_imbalance_row *row, int64_t time) {
   if (time <= row->told) return;
   if (row->told && row->interval.end && row->quotes && both(&row->top)) {
@@ -57,7 +57,7 @@ static int emit_interval(const sd_imbalance_row *row, sd_context *ctx, int64_t i
   return sd_emit(ctx, 0, i, &interval);
 }
 
-/* Ends the interval under way where a moment is at or after its end. Nonzero: no room. */
+/* Ends the interval under way if a moment is at or after its end. Nonzero: no memory. */
 static int end_interval(sd_imbalance_row *row, sd_context *ctx, int64_t i, int64_t time) {
   if (!sd_interval_over(&row->interval, time)) return 0;
   if (row->told) pass_interval(row, row->interval.end);
@@ -69,17 +69,17 @@ static int end_interval(sd_imbalance_row *row, sd_context *ctx, int64_t i, int64
 static void start_interval(sd_imbalance_row *row, const sd_interval_params *p, sd_context *ctx, uint32_t key,
                            int64_t time) {
   sd_interval_begin(&row->interval, &row->stretch, p->every, time, ctx, key);
-  /* From its start on the top that is in force counts for it. */
+  /* From the interval's start on, the top that is in force counts for it. */
   if (row->told && row->told < row->interval.start) row->told = row->interval.start;
   row->interval_ofi = 0;
   row->interval_events = row->interval_ns = 0;
   row->interval_sum = 0;
 }
 
-/* The moment that an event counts at for intervals. */
+/* The moment at which an event counts for intervals. */
 static int64_t interval_time(const sd_imbalance_row *row, int64_t time) { return time > row->told ? time : row->told; }
 
-/* Nonzero: no room. */
+/* Nonzero: no memory. */
 static int quote(sd_imbalance_row *row, const sd_interval_params *p, sd_context *ctx, int64_t i, uint32_t key,
                  const sd_event *e) {
   const int64_t time = e->time > row->last_time ? e->time : row->last_time;
@@ -111,8 +111,8 @@ static int quote(sd_imbalance_row *row, const sd_interval_params *p, sd_context 
   return 0;
 }
 
-/* The top is gone, and no order was cancelled for it: the next one says where flow starts from. A cleared book was in force
- * until now; a day's last top until its last event, or for an interval until the end of this. Nonzero: no room. */
+/* The top is gone, and no order was cancelled for it: the next top says where flow starts from. A cleared book was in force until now. A
+ * day's last top was in force until its last event, or, for an interval, until the end of the interval. Nonzero: no memory. */
 static int clear(sd_imbalance_row *row, const sd_interval_params *p, sd_context *ctx, int64_t i, uint32_t key,
                  const sd_event *e) {
   const int64_t time = e->time > row->last_time ? e->time : row->last_time;

@@ -10,8 +10,8 @@ enum { SD_ASK = 0, SD_BID = 1 };
 
 #define SD_LADDER_ZERO (UINT64_C(1) << 63)
 
-/* A price as it stands in a ladder: greater is better on both sides. Unsigned, because compilers count comparisons of these by the
- * carry. No branch: sides come in no order. */
+/* A price as a ladder keeps it: greater is better on both sides. It is unsigned, because compilers then count comparisons by the carry.
+ * It has no branch, because sides come in no order. */
 static inline uint64_t sd_ladder_key(int side, int64_t price) {
   return (uint64_t)price * (uint64_t)(2 * side - 1) ^ SD_LADDER_ZERO;
 }
@@ -20,23 +20,23 @@ static inline int64_t sd_ladder_price(int side, uint64_t key) {
   return (int64_t)((key ^ SD_LADDER_ZERO) * (uint64_t)(2 * side - 1));
 }
 
-/* Room for more of what grows: 4, 6, 8, 12, 16 and so on. */
+/* The next capacity of something that grows: 4, 6, 8, 12, 16 and so on. */
 static inline uint32_t sd_ladder_grown(uint32_t capacity) {
   return !capacity ? 4 : capacity & (capacity - 1) ? capacity / 3 * 4 : capacity / 2 * 3;
 }
 
-/* As many are compared at once; and before a side's first key lie as many that are worse than any. */
+/* So many keys are compared at once. Before a side's first key lie as many that are worse than any. */
 enum { SD_LADDER_BEST = 8 };
 
 #define SD_LADDER_WORST 0
 
-/* The keys of a side with no level in a piece of memory that has room for SD_LADDER_BEST more. */
+/* Where the keys of a side without levels begin, in a piece of memory with space for SD_LADDER_BEST more. */
 static inline uint64_t *sd_ladder_begin(uint64_t *piece) {
   for (int i = 0; i < SD_LADDER_BEST; i++) piece[i] = SD_LADDER_WORST;
   return piece + SD_LADDER_BEST;
 }
 
-/* The first of n keys that is not worse, where all of the best few are not. In growing steps, and then by halves. */
+/* The first of n keys that is not worse, when all of the best few are not worse. Searches in growing steps, and then by halves. */
 static inline uint32_t sd_ladder_find_deep(const uint64_t *keys, uint32_t n, uint64_t key) {
   if (n == 0 || keys[0] >= key) return 0;
   uint32_t high = n > SD_LADDER_BEST ? n - SD_LADDER_BEST : 0, step = SD_LADDER_BEST, low;
@@ -53,8 +53,8 @@ static inline uint32_t sd_ladder_find_deep(const uint64_t *keys, uint32_t n, uin
   return low;
 }
 
-/* The first of n keys that is not worse: where it is, or belongs. Most are among the best few, which are all compared: no branch
- * hangs on how many there are or on where the key belongs, and no comparison waits for another one. */
+/* The first of n keys that is not worse: where the key is, or belongs. Most are among the best few, which are all compared. So no branch
+ * depends on how many there are or on where the key belongs, and no comparison waits for another one. */
 static inline uint32_t sd_ladder_find(const uint64_t *keys, uint32_t n, uint64_t key) {
   uint32_t worse = 0;
   for (int i = -SD_LADDER_BEST; i < 0; i++) worse += keys[(int64_t)n + i] < key;

@@ -62,7 +62,7 @@ int sd_publisher_find(sd_publishers *p, sd_pool *pool, sd_book *book, sd_book_ro
   return SD_PUBLISHER_FOUND;
 }
 
-/* A side of the row, and one of a publisher that may be better. */
+/* Combines a side of the row with that of a publisher, which may be better. */
 static void take_better(int better, int64_t *price, int64_t *size, int32_t *orders, int64_t its_price, int64_t its_size,
                         int32_t its_orders) {
   if (its_price == SD_UNDEF_PRICE) return;

@@ -12,12 +12,12 @@ static inline void spin(sd_spin_row *row, const sd_tick *tick, int64_t steps) {
 }
 
 int64_t sd_handle_spin(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
-  /* A copy: for all the compiler knows, rows may lie over the parameters. */
+  /* This is a copy, because the compiler has to assume that rows overlap the parameters. */
   const sd_spin_params params = *(const sd_spin_params *)ctx->params;
   const uint64_t stride = ctx->row_stride;
   unsigned char *base = rows;
   for (int64_t i = 0; i < n; i++) {
-    /* The row two ticks on is often in another core's cache: ask for it now. */
+    /* The row of the tick two places on is often in another core's cache, so ask for it now. */
     sd_prefetch_write(base + ticks[i + 2 < n ? i + 2 : i].instrument_id * stride);
     int64_t steps = params.work;
     if (params.dear_every && ticks[i].instrument_id % params.dear_every == 0) steps *= params.dear_times;

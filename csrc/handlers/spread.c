@@ -19,7 +19,7 @@ static void average_trades(sd_spread_totals *t) {
   t->of.effective_mean = (double)sd_wide_of(t->mean_low, t->mean_high) / (double)t->of.trades * 1e-9;
 }
 
-/* Nonzero: no volume holds the sum. */
+/* Nonzero: the sum does not fit into a volume. */
 static int add_trade(sd_spread_totals *t, sd_context *ctx, sd_wide twice, int64_t size) {
   if (sd_add_volume(&t->of.volume, size, ctx)) return -1;
   t->of.trades++;
@@ -30,12 +30,12 @@ static int add_trade(sd_spread_totals *t, sd_context *ctx, sd_wide twice, int64_
   return 0;
 }
 
-/* Of the top that is in force. */
+/* Adds time to the top that is in force. */
 static void add_time(sd_spread_totals *t, const sd_top *top, int64_t ns) {
   const sd_wide spread = (sd_wide)top->ask - top->bid;
   const double mid = 0.5 * ((double)top->bid + (double)top->ask);
   t->of.quoted_ns += ns;
-  /* Less than 2^64 for less than 2^63 ns in all: 128 bits hold it. */
+  /* This is less than 2^64 for less than 2^63 ns in all, so 128 bits hold the sum. */
   const sd_wide sum = sd_wide_of(t->quoted_low, t->quoted_high) + spread * ns;
   t->quoted_low = (uint64_t)sum;
   t->quoted_high = (int64_t)(sum >> 64);
@@ -43,7 +43,7 @@ static void add_time(sd_spread_totals *t, const sd_top *top, int64_t ns) {
   if (t->of.quoted_ns) average_time(t);
 }
 
-/* Gives the top that was in force the time since the last event. */
+/* Accounts the time since the last event to the top that was in force. */
 static void pass_time(sd_spread_row *row, const sd_spread_params *p, int64_t time) {
   if (time <= row->last_time) return;
   if (row->last_time && sd_top_sound(&row->top))
@@ -53,7 +53,7 @@ static void pass_time(sd_spread_row *row, const sd_spread_params *p, int64_t tim
 
 /* ---- intervals */
 
-/* Gives the interval under way, which lies in one session, the time up to a moment that is not after its end. */
+/* Accounts the time up to a moment to the interval under way. The interval lies in one session, and the moment is not after its end. */
 static void pass_interval(sd_spread_row *row, int64_t time) {
   if (time <= row->told) return;
   if (row->told && row->interval.end && sd_top_sound(&row->top)) add_time(&row->its, &row->top, time - row->told);
@@ -73,14 +73,14 @@ static int is_told(const sd_spread_row *row, const sd_spread_params *p) {
 /* Begins the interval of a moment in a session. */
 static void begin(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, uint32_t key, int64_t time) {
   sd_interval_begin(&row->interval, &row->stretch, p->every, time, ctx, key);
-  /* From its start on the top that is in force counts for it. */
+  /* From the interval's start on, the top that is in force counts for it. */
   if (row->told && row->told < row->interval.start) row->told = row->interval.start;
   row->events = 0;
   row->its = (sd_spread_totals){0};
   row->its.of.quoted = row->its.of.relative = row->its.of.effective = row->its.of.effective_mean = NAN;
 }
 
-/* Ends the interval under way. Nonzero: no room. */
+/* Ends the interval under way. Nonzero: no memory. */
 static int end_interval(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, int64_t i) {
   if (row->told) pass_interval(row, row->interval.end);
   if (is_told(row, p)) {
@@ -91,7 +91,7 @@ static int end_interval(sd_spread_row *row, const sd_spread_params *p, sd_contex
   return 0;
 }
 
-/* Ends what ends at or before a moment, and begins what is to be told though nothing comes. Nonzero: no room. */
+/* Ends what ends at or before a moment, and begins intervals that are emitted even if nothing comes. Nonzero: no memory. */
 static int advance(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, int64_t i, uint32_t key,
                    int64_t time) {
   for (;;) {
@@ -103,7 +103,7 @@ static int advance(sd_spread_row *row, const sd_spread_params *p, sd_context *ct
     }
     if (!row->empty_left || !sd_top_sound(&row->top)) return 0;
     const int inside = sd_stretch_at(&row->stretch, &p->calendar, at);
-    /* Between sessions, and where there are none, the day may be over: a timer leaves what follows to the next event. */
+    /* The day may be over, between sessions or without any: a timer leaves what follows to the next event. */
     if (i < 0 && !sd_in_session(&row->stretch, &p->calendar)) return 0;
     if (!inside) at = row->stretch.end;
     if (at > time) return 0;
@@ -112,12 +112,12 @@ static int advance(sd_spread_row *row, const sd_spread_params *p, sd_context *ct
   }
 }
 
-/* The moment that an event counts at for intervals. */
+/* The moment at which an event counts for intervals. */
 static int64_t interval_time(const sd_spread_row *row, int64_t time) { return time > row->told ? time : row->told; }
 
 /* ---- events */
 
-/* Nonzero: no volume holds the sum. */
+/* Nonzero: the sum does not fit into a volume. */
 static int trade(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, const sd_event *e) {
   pass_time(row, p, e->time);
   const int inside = sd_stretch_at(&row->stretch, &p->calendar, e->time);
@@ -145,8 +145,8 @@ static void quote(sd_spread_row *row, const sd_spread_params *p, const sd_event 
   row->locked += both && row->top.bid >= row->top.ask;
 }
 
-/* The top is gone. A cleared book was in force until now; a day's last top until its last event, or for an interval until the
- * end of this. Nonzero: no room. */
+/* The top is gone. A cleared book was in force until now. A day's last top was in force until its last event, or, for an interval, until
+ * the end of the interval. Nonzero: no memory. */
 static int clear(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, int64_t i, uint32_t key,
                  const sd_event *e) {
   const int day = e->clear == SD_CLEAR_DAY;
@@ -170,7 +170,7 @@ static int clear(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx,
   return 0;
 }
 
-/* Nonzero: no room. */
+/* Nonzero: no memory. */
 static int take_event(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, int64_t i, uint32_t key,
                       const sd_event *e) {
   if (p->every) {
@@ -180,7 +180,7 @@ static int take_event(sd_spread_row *row, const sd_spread_params *p, sd_context 
     pass_interval(row, at);
     if (p->fill && row->told) row->empty_left = SD_MAX_EMPTY;
   }
-  /* The trade first: it met the top that its own fill changes. */
+  /* The trade comes first: it met the top that its own fill then changes. */
   if (e->trade.size && trade(row, p, ctx, e)) return -1;
   if (e->bid || e->ask) quote(row, p, e);
   return 0;

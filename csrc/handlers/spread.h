@@ -1,31 +1,30 @@
 /* Spreads: quoted, weighted by time, and effective.
  *
- *   quoted     sum of (ask - bid) dt / sum of dt, over feed time in which both sides are there and bid < ask
- *   relative   the same of (ask - bid) / mid, where mid = (bid + ask) / 2
- *   effective  2 |price - mid|, mid being the one before the trade; its mean, plain and weighted by size
+ *   quoted     sum of (ask - bid) dt / sum of dt, over feed time in which both sides exist and bid < ask
+ *   relative   the same for (ask - bid) / mid, where mid = (bid + ask) / 2
+ *   effective  2 |price - mid|, with the mid before the trade; its mean, plain and weighted by size
  *
- * Definitions as in C. Holden and S. Jacobsen, Liquidity measurement problems in fast, competitive markets, J. of Finance 69
- * (2014), section 2. Sums are exact integers but for `relative`, which is added in the order of ticks. Time up to the symbol's
- * last trade or quote counts, and only what is in sessions; a trade without a sound quote before it has no effective spread.
+ * Definitions as in C. Holden and S. Jacobsen, Liquidity measurement problems in fast, competitive markets, J. of Finance 69 (2014),
+ * section 2. Sums are exact integers, except `relative`, which is added in the order of ticks. Time counts up to the symbol's last trade
+ * or quote, and only in sessions. A trade without a sound quote before it has no effective spread.
  *
- * With `every`, the spreads of each interval with a trade or a change of the top are emitted when it ends, the time from the
- * top that stood at its start on included; with `fill` also those in which a sound top only stood: by a timer in the session
- * of the symbol's last event, else at its next one of the same day. For an interval receive times that run backwards count as the
- * latest so far. Intervals change nothing in the totals. No time passes before the first one above 0.
- */
+ * With `every`, the spreads of each interval with a trade or a change of the top are emitted when the interval ends, including the time
+ * of the top that stood at its start. With `fill`, an interval in which a sound top stood unchanged is emitted too: by a timer in the
+ * session of the symbol's last event, otherwise at its next event of the same day. For an interval, receive times that run backwards
+ * count as the latest so far. Intervals do not change the totals. No time passes before the first time above 0. */
 #ifndef SD_HANDLERS_SPREAD_H
 #define SD_HANDLERS_SPREAD_H
 
 #include "handlers/interval.h"
 
-/* Of a stretch of time, in currency units. */
+/* Figures of a stretch of time, in currency units. */
 typedef struct sd_spreads {
   int64_t quoted_ns; /* time that counts */
   double quoted;
   double relative;       /* share of the mid */
-  int64_t trades;        /* that have an effective spread */
+  int64_t trades;        /* those that have an effective spread */
   int64_t volume;        /* of these */
-  int64_t unmatched;     /* trades in sessions that have none */
+  int64_t unmatched;     /* trades in sessions that have no effective spread */
   double effective;      /* weighted by size */
   double effective_mean; /* plain */
 } sd_spreads;
@@ -42,7 +41,7 @@ typedef struct sd_spread_totals {
   int64_t mean_high; /* 1e-9 */
 } sd_spread_totals;
 
-/* Emitted. What has no time, or no trade, to be divided by is not a number. */
+/* The emitted record. A figure is not a number if it has no time, or no trade, to be divided by. */
 typedef struct sd_spread {
   int64_t start, end; /* ns, end not in it */
   sd_spreads of;
@@ -53,16 +52,16 @@ typedef struct sd_spread {
 typedef struct sd_spread_row {
   sd_top top; /* prevailing; all 0 before the first quote */
   int64_t last_time;
-  int64_t quotes;    /* that changed the top */
-  int64_t locked;    /* of them, those that left the bid at or above the ask */
-  int64_t one_sided; /* of them, those that left a side empty */
+  int64_t quotes;    /* those that changed the top */
+  int64_t locked;    /* how many of them left the bid at or above the ask */
+  int64_t one_sided; /* how many of them left a side empty */
   sd_spread_totals all;
   sd_stretch stretch;
   /* only with `every` */
   sd_interval interval;
-  int64_t told;       /* the moment up to which time has passed for intervals; 0: none has */
+  int64_t told;       /* the moment up to which time has been accounted to intervals; 0: none */
   int64_t events;     /* in it: trades and changes of the top */
-  int64_t empty_left; /* how many without any may come next; 0: none is told */
+  int64_t empty_left; /* how many without any may follow; 0: none is emitted */
   sd_spread_totals its;
 } sd_spread_row;
 

@@ -7,7 +7,7 @@
 
 typedef struct sd_tape_row {
   _Alignas(SD_LINE) sd_book_row book;
-  /* Databento's: a top has been told; one more than the publisher whose book was cleared by the event under way. */
+  /* Databento's: whether a top has been emitted; and the publisher whose book the event under way cleared, plus 1 */
   uint32_t told, cleared;
 } sd_tape_row;
 
@@ -36,7 +36,7 @@ void sd_tape_ahead(const sd_source *source, const sd_tick *ticks, int64_t n) {
   sd_ahead_book(tape->rows, ticks, n, &ctx);
 }
 
-/* Databento's: what a tick's event left, at its end. A cleared book is told with what came in its place. */
+/* Databento's: at the end of a tick's event, reports what the event left. A cleared book is reported together with what took its place. */
 static void tell_event(sd_tape_row *row, const sd_tick *t, const sd_top *before, sd_event *e) {
   const uint32_t publisher = t->publisher_id + UINT32_C(1);
   if (e->clear == SD_CLEAR_DAY) {
@@ -60,7 +60,7 @@ static void tell_event(sd_tape_row *row, const sd_tick *t, const sd_top *before,
 int sd_tape_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd_event *e) {
   sd_tape *tape = source->tape;
   sd_book_row *row = &tape->rows[t->instrument_id].book;
-  /* Zeroes before the first tick: no top. */
+  /* All zero before the first tick: no top. */
   const int fresh = row->ticks == 0;
   const sd_top before = {fresh ? SD_UNDEF_PRICE : row->bid_price, fresh ? SD_UNDEF_PRICE : row->ask_price,
                          row->bid_size, row->ask_size};
@@ -68,7 +68,7 @@ int sd_tape_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd
   const int by_event = source->rules.fills_report;
   if (t->action == 'F' && !by_event) met = sd_books_resting(books_of(tape), t->instrument_id, t->order_id);
   e->trade = sd_trade_of(t, &source->rules, met, &before);
-  /* No more than a book reads: the rest of a context is long. */
+  /* This has only what a book reads, because a whole context is long. */
   const sd_book_params params = {books_of(tape), source->space, source->rules};
   sd_context inner;
   inner.params = &params;
@@ -84,7 +84,7 @@ int sd_tape_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd
     tell_event(&tape->rows[t->instrument_id], t, &before, e);
     return 0;
   }
-  if (e->clear) return 0; /* an empty top that nobody cancelled an order for */
+  if (e->clear) return 0; /* no order was cancelled to empty this top */
   e->bid = fresh || row->bid_price != before.bid || row->bid_size != before.bid_size;
   e->ask = fresh || row->ask_price != before.ask || row->ask_size != before.ask_size;
   e->top = (sd_top){row->bid_price, row->ask_price, row->bid_size, row->ask_size};

@@ -1,12 +1,11 @@
 /* What ticks say of a market: trades (handlers/trade.h), and the best bid and ask. Shared by the handlers that measure either.
  *
- * A quote is a tick of kind QUOTE at depth 0: of one side, whose best price it is, or of side N with both (docs/design.md, 7).
- * A change of one price level is no quote: what the best one is hangs on all other levels, which depth keeps.
+ * A quote is a tick of kind QUOTE at depth 0: of one side, whose best price it is, or of side N with both (docs/design.md, 7). A change
+ * of one price level is no quote, because the best price depends on all other levels, which `depth` keeps.
  *
- * Feeds of single orders give fills without a price, and no quotes. There a handler keeps books of its own (sd_tape): each
- * tick meets the book as it was before, which knows the order that a fill is of, and quotes are changes of its top. Of Databento's
- * feeds a quote is what an event left, at its last tick (handlers/publishers.h).
- */
+ * Feeds of single orders give fills without a price, and no quotes. For these a handler keeps its own books (sd_tape). Each tick meets
+ * the book as it was before, which knows the order that a fill is of; and changes of the book's top are quotes. In Databento's feeds a
+ * quote is what an event left, at its last tick (handlers/publishers.h). */
 #ifndef SD_HANDLERS_TAPE_H
 #define SD_HANDLERS_TAPE_H
 
@@ -17,25 +16,25 @@
 
 #define SD_NO_TOP ((sd_top){SD_UNDEF_PRICE, SD_UNDEF_PRICE, 0, 0})
 
-/* What a tick clears: nothing; the symbol's book, so its top; or all that a day begins without. */
+/* What a tick clears: nothing; the symbol's book, and so its top; or all that a new day resets. */
 enum { SD_CLEAR_NONE = 0, SD_CLEAR_BOOK = 1, SD_CLEAR_DAY = 2 };
 
 typedef struct sd_tape sd_tape;
 
 /* First in the params of every handler that reads a market. */
 typedef struct sd_source {
-  sd_tape *tape;          /* books to take trades and quotes from; NULL: ticks say them themselves */
-  struct sd_space *space; /* that they lie in */
+  sd_tape *tape;          /* books from which trades and quotes are taken; NULL: the ticks carry them */
+  struct sd_space *space; /* in which they lie */
   sd_trade_rules rules;
 } sd_source;
 
-/* What one tick said. */
+/* What one tick means. */
 typedef struct sd_event {
-  uint64_t clear; /* SD_CLEAR_*; before all else */
+  uint64_t clear; /* SD_CLEAR_*; applies before everything else */
   int64_t time;   /* ts_recv */
   sd_trade trade;
   uint8_t bid, ask;
-  sd_top top; /* valid where `bid`, `ask` say so */
+  sd_top top; /* valid if `bid` and `ask` say so */
 } sd_event;
 
 /* Books of symbols 0 .. n - 1, in a space. NULL: no memory, or n is 0. */
@@ -43,12 +42,12 @@ sd_tape *sd_tape_create(struct sd_space *space, uint64_t n, const sd_trade_rules
 /* As sd_books_adopt. */
 int sd_tape_adopt(sd_tape *tape, struct sd_space *space);
 
-/* Applies a tick to its book and says what came of it. Nonzero: the book failed, and *ctx says why. */
+/* Applies a tick to its book and sets the event that results. Nonzero: the book failed, and *ctx says why. */
 int sd_tape_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd_event *e);
 /* Asks for the memory that n ticks will touch. */
 void sd_tape_ahead(const sd_source *source, const sd_tick *ticks, int64_t n);
 
-/* A clear of one side, or of prices up to one, is a change of levels. */
+/* A clear of one side, or of prices up to one, counts as a change of levels. */
 static inline uint64_t sd_clear_of(const sd_tick *t) {
   if (__builtin_expect(t->action != 'R', 1)) return SD_CLEAR_NONE;
   if (t->kind == SD_KIND_STATUS) return SD_CLEAR_DAY;
@@ -56,12 +55,12 @@ static inline uint64_t sd_clear_of(const sd_tick *t) {
                                                                                                : SD_CLEAR_NONE;
 }
 
-/* Times stay below INT64_MAX, which stands for never. One below 0 lies before the epoch, as no feed's does: it is none. */
+/* Times stay below INT64_MAX, which stands for never. A time below 0, before the epoch, counts as none: no feed has one. */
 static inline int64_t sd_time_of(const sd_tick *t) {
   return t->ts_recv < 0 ? 0 : t->ts_recv - (t->ts_recv == INT64_MAX);
 }
 
-/* Nonzero: a tick of one side changes a price level, which may be any. */
+/* Nonzero: a tick of one side changes a price level, which may be any level. */
 static inline int sd_is_level(const sd_tick *t) {
   switch (t->action) {
   case 'M':
@@ -83,10 +82,10 @@ static inline void sd_quote_of(const sd_tick *t, sd_event *e) {
       (sd_top){sd_price_or_none(sd_bid_price(t)), sd_price_or_none(sd_ask_price(t)), sd_bid_size(t), sd_ask_size(t)};
 }
 
-/* Ticks whose books are asked for together. */
+/* How many ticks' books are prefetched together. */
 enum { SD_TAPE_AHEAD = 16 };
 
-/* What tick i of the n of a call says. Nonzero: see sd_tape_event. */
+/* The event of tick i of the n of a call. Nonzero: see sd_tape_event. */
 static inline int sd_read_event(const sd_source *source, const sd_tick *ticks, int64_t i, int64_t n, sd_context *ctx,
                                 sd_event *e) {
   const sd_top no_quote = SD_NO_TOP;
@@ -103,7 +102,7 @@ static inline int sd_read_event(const sd_source *source, const sd_tick *ticks, i
   return 0;
 }
 
-/* Takes over the sides that an event speaks of; an empty one has size 0. Zero: nothing is different. */
+/* Takes over the sides that an event sets; an empty side has size 0. Zero: nothing has changed. */
 static inline int sd_top_take(sd_top *top, const sd_event *e) {
   sd_top was = *top;
   if (e->bid) {
@@ -117,21 +116,21 @@ static inline int sd_top_take(sd_top *top, const sd_event *e) {
   return was.bid != top->bid || was.ask != top->ask || was.bid_size != top->bid_size || was.ask_size != top->ask_size;
 }
 
-/* Both sides are there, with the bid below the ask. */
+/* Both sides exist, with the bid below the ask. */
 static inline int sd_top_sound(const sd_top *top) {
   return top->bid != SD_UNDEF_PRICE && top->ask != SD_UNDEF_PRICE && top->bid < top->ask;
 }
 
 /* ---- sums that do not overflow, or say that they do */
 
-/* Fails with what a sum is that no field holds. */
+/* Fails, and names the sum that is too large for its field. */
 static __attribute__((noinline, cold, unused)) int sd_too_large(sd_context *ctx, const char *what) {
   ctx->error_code = -3; /* SD_E_ARGUMENT */
   snprintf(ctx->message, sizeof ctx->message, "%s more than its field holds: read its sizes in a coarser unit", what);
   return -1;
 }
 
-/* Adds a size of at least 0. Nonzero: no volume holds the sum, and *ctx says so. */
+/* Adds a size of at least 0. Nonzero: the sum does not fit into a volume, and *ctx says so. */
 static inline int sd_add_volume(int64_t *volume, int64_t size, sd_context *ctx) {
   int64_t sum;
   if (__builtin_expect(__builtin_add_overflow(*volume, size, &sum), 0)) return sd_too_large(ctx, "its volume is");
@@ -145,7 +144,7 @@ static inline sd_wide sd_wide_of(uint64_t low, int64_t high) {
   return (sd_wide)((unsigned __int128)(uint64_t)high << 64 | (unsigned __int128)low);
 }
 
-/* Adds a x b. Nonzero: 128 bits do not hold it, and *ctx says so. */
+/* Adds a x b. Nonzero: the sum does not fit into 128 bits, and *ctx says so. */
 static inline int sd_wide_add(uint64_t *low, int64_t *high, sd_wide a, sd_wide b, sd_context *ctx) {
   sd_wide more, sum;
   if (__builtin_mul_overflow(a, b, &more) || __builtin_add_overflow(sd_wide_of(*low, *high), more, &sum))

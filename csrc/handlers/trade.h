@@ -40,13 +40,13 @@ typedef struct sd_trade {
   uint8_t hidden, cross;
 } sd_trade;
 
-/* The order that a fill met. */
+/* The order that a fill is of. */
 typedef struct sd_resting {
   int64_t price; /* SD_UNDEF_PRICE: there is no such order */
   char side;
 } sd_resting;
 
-/* The best of both sides; a price of SD_UNDEF_PRICE: the side is empty. */
+/* The best of both sides; a price of SD_UNDEF_PRICE means that the side is empty. */
 typedef struct sd_top {
   int64_t bid, ask;
   int64_t bid_size, ask_size;
@@ -64,7 +64,7 @@ static inline int64_t sd_trade_price(const sd_tick *t, int64_t resting) {
   return own == SD_UNDEF_PRICE && t->action == 'F' ? resting : own;
 }
 
-/* The trade that a tick is. `met`: the order that a fill is of; `before`: the quote before it. */
+/* The trade that a tick is. `met`: the order that the fill is of; `before`: the quote before it. */
 static inline sd_trade sd_trade_of(const sd_tick *t, const sd_trade_rules *rules, sd_resting met,
                                    const sd_top *before) {
   sd_trade trade = {.price = SD_UNDEF_PRICE, .aggressor = 'N'};

@@ -8,7 +8,7 @@ static sd_trade_stats_row *row_of(void *rows, uint32_t key, const sd_context *ct
 
 /* ---- figures */
 
-/* 1: a buyer's, -1: a seller's, 0: nobody can tell. */
+/* 1: a buyer's, -1: a seller's, 0: unknown. */
 static int64_t direction_of(sd_trade_stats_row *row, const sd_event *e, uint64_t sign) {
   const sd_trade_figures *all = &row->all.of;
   if (row->new_day) row->new_day = 0;
@@ -27,7 +27,7 @@ static void take_size(sd_trade_totals *t, int64_t size) {
   if (of->trades > 1) of->size_variance = t->size_squares / (double)(of->trades - 1);
 }
 
-/* Nonzero: no volume holds the sum. */
+/* Nonzero: the sum does not fit into a volume. */
 static int take(sd_trade_totals *t, sd_context *ctx, const sd_event *e, int64_t time, int64_t direction) {
   sd_trade_figures *of = &t->of;
   if (sd_add_volume(&of->volume, e->trade.size, ctx)) return -1;
@@ -57,7 +57,7 @@ static int emit_interval(const sd_trade_stats_row *row, sd_context *ctx, int64_t
   return sd_emit(ctx, 0, i, &interval);
 }
 
-/* Ends the interval under way where a moment is at or after its end. Nonzero: no room. */
+/* Ends the interval under way if a moment is at or after its end. Nonzero: no memory. */
 static int pass_time(sd_trade_stats_row *row, sd_context *ctx, int64_t i, int64_t time) {
   if (time > row->now) row->now = time;
   if (!sd_interval_over(&row->interval, time)) return 0;
@@ -66,11 +66,11 @@ static int pass_time(sd_trade_stats_row *row, sd_context *ctx, int64_t i, int64_
   return 0;
 }
 
-/* Nonzero: no room. */
+/* Nonzero: no memory. */
 static int take_event(sd_trade_stats_row *row, const sd_trade_stats_params *p, sd_context *ctx, int64_t i, uint32_t key,
                       const sd_event *e) {
-  /* The moment that the trade counts at for intervals. Timers move it, so it says nothing to the totals. Without `every` a row
-   * ends before `now`. */
+  /* The moment at which the trade counts for intervals. Timers move it, so the totals do not use it. Without `every`, a row ends before
+   * `now`. */
   const int64_t at = p->every && row->now > e->time ? row->now : e->time;
   if (p->every && pass_time(row, ctx, i, at)) return -1;
   if (!sd_stretch_at(&row->stretch, &p->calendar, e->time)) return 0;
@@ -89,7 +89,7 @@ static int take_event(sd_trade_stats_row *row, const sd_trade_stats_params *p, s
   return in_interval ? take(&row->its, ctx, e, at, direction) : 0;
 }
 
-/* A new day. Nonzero: no room. */
+/* A new day. Nonzero: no memory. */
 static int begin_day(sd_trade_stats_row *row, const sd_trade_stats_params *p, sd_context *ctx, int64_t i, uint32_t key,
                      int64_t time) {
   row->direction = 0;

@@ -1,6 +1,6 @@
 #include "handlers/traded.h"
 
-/* Nonzero: *made is a trade that a handler is called with. */
+/* Nonzero: *made is a trade, and the handler is called with it. */
 static int traded_of(const sd_traded_params *p, const sd_tick *t, const sd_trade *trade, sd_traded *made) {
   if (trade->size == 0) return 0;
   if (trade->price == SD_UNDEF_PRICE) {
@@ -34,7 +34,7 @@ int64_t sd_handle_traded(void *rows, const sd_tick *ticks, int64_t n, sd_context
   for (i = 0; i < n; i++) {
     if (sd_read_event(&p->source, ticks, i, n, ctx, &e)) break;
     if (!traded_of(p, &ticks[i], &e.trade, &made)) continue;
-    /* What it emits and asks for is this tick's. */
+    /* The handler emits, and asks for timers, on behalf of this tick. */
     ctx->params = p->params;
     if (positions) {
       ctx->positions = positions + i;

@@ -1,12 +1,11 @@
-/* Trades for a handler of one's own: it is called with an sd_traded for each tick that is a trade with a price
- * (handlers/trade.h), and with no other tick. Trades without one are counted.
- */
+/* Trades for your own handler: it is called with an sd_traded for each tick that is a trade with a price (handlers/trade.h), and with no
+ * other tick. Trades without a price are counted. */
 #ifndef SD_HANDLERS_TRADED_H
 #define SD_HANDLERS_TRADED_H
 
 #include "handlers/tape.h"
 
-/* strand/ticks.py has the same as TRADE. */
+/* strand/ticks.py has the same layout as TRADE. */
 typedef struct sd_traded {
   int64_t ts_event, ts_recv; /* of its tick, as `sequence` and `publisher_id` */
   uint64_t order_id;         /* the resting order; 0: none is known */
@@ -24,7 +23,7 @@ typedef struct sd_traded {
 /* A handler that takes trades, and where they come from. */
 typedef struct sd_traded_params {
   sd_source source;
-  int64_t *unpriced; /* by symbol: trades without a price. The holder's of the symbol's strand */
+  int64_t *unpriced; /* by symbol: trades without a price. Only the owner of the symbol's strand uses it */
   sd_handler_fn fn;  /* its ticks are sd_traded */
   sd_wake_fn wake;
   sd_finish_fn finish;
@@ -35,8 +34,8 @@ int64_t sd_handle_traded(void *rows, const sd_tick *ticks, int64_t n, sd_context
 int sd_wake_traded(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_traded(void *rows, uint32_t key, sd_context *ctx);
 
-/* For Python's handlers: the trade that each tick is, of size 0 where it is none that a handler is called with. Returns n, or
- * the index of a tick that its book failed on: ctx says why. */
+/* For Python's handlers: sets the trade of each tick; its size is 0 if no handler is called with it. Returns n, or the index of a tick on
+ * which its book failed: then ctx says why. */
 int64_t sd_trades_of(const sd_traded_params *p, const sd_tick *ticks, int64_t n, sd_traded *made, sd_context *ctx);
 
 #endif

@@ -1,6 +1,6 @@
 #include "handlers/trades.h"
 
-/* Nonzero: no volume holds the sum, or no room. */
+/* Nonzero: the sum does not fit into a volume, or no memory. */
 static int take(sd_trades_row *row, const sd_trade *trade, sd_context *ctx, int64_t i, int64_t ts_event) {
   if (trade->price == SD_UNDEF_PRICE) {
     row->unpriced++;

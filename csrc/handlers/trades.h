@@ -4,7 +4,7 @@
 
 #include "handlers/tape.h"
 
-/* Emitted, but for `unused`. */
+/* The emitted record, except `unused`. */
 typedef struct sd_trade_told {
   int64_t ts_event; /* of its tick */
   int64_t price, size;

@@ -19,7 +19,7 @@ static void add_return(sd_variation *v, double r, double product) {
   v->returns++;
 }
 
-/* The price in force is the next sample. */
+/* Takes the price in force as the next sample. */
 static void sample(sd_volatility_row *row) {
   if (row->sampled) {
     const double r = row->price == row->sampled ? 0 : log((double)row->price / (double)row->sampled), size = fabs(r);
@@ -33,20 +33,20 @@ static void sample(sd_volatility_row *row) {
   row->sampled = row->price;
 }
 
-/* The points of the grid that are due at or before a moment are samples of a price that stayed the same: returns of zero. */
+/* The points of the grid that are due at or before a moment are samples of an unchanged price: returns of zero. */
 static int64_t sample_same(sd_volatility_row *row, const sd_volatility_params *p, int64_t time) {
   if (time < row->next) return 0;
   const int64_t n = (time - row->next) / p->step + 1;
   row->of.returns += n;
   row->last = 0;
-  /* A session's end is a point of the grid too, and its last: what comes after starts anew. */
+  /* A session's end is a point of the grid too, and its last one: what comes after starts again. */
   int64_t span;
   if (__builtin_mul_overflow(p->step, n, &span) || __builtin_add_overflow(row->next, span, &row->next))
     row->next = INT64_MAX;
   return n;
 }
 
-/* Takes the sample that is due at or before a moment, where its price is another than the one before. */
+/* Takes the sample that is due at or before a moment, if its price differs from the one before. */
 static void sample_new(sd_volatility_row *row, const sd_volatility_params *p, int64_t time) {
   if (row->next == 0 || time < row->next || row->price == row->sampled) return;
   sample(row);
@@ -57,7 +57,7 @@ static void sample_new(sd_volatility_row *row, const sd_volatility_params *p, in
 static void sample_until(sd_volatility_row *row, const sd_volatility_params *p, int64_t time) {
   if (row->next == 0) return;
   sample_new(row, p, time);
-  /* Up to the window's start its timer, or that of the one before, has told them. */
+  /* Up to the window's start, its timer, or the timer of the window before, has counted them. */
   if (row->end && row->next <= row->start) sample_same(row, p, row->start < time ? row->start : time);
   const int64_t n = sample_same(row, p, time);
   if (row->end) row->window.returns += n;
@@ -77,18 +77,18 @@ static void start_window(sd_volatility_row *row, const sd_volatility_params *p, 
 
 static int64_t session_end(const sd_volatility_row *row) { return row->stretch.inside ? row->stretch.end : 0; }
 
-/* Ends the window under way, and begins the next one of its session. Nonzero: no room. */
+/* Ends the window under way, and begins the next one of its session. Nonzero: no memory. */
 static int end_window(sd_volatility_row *row, const sd_volatility_params *p, sd_context *ctx, int64_t i) {
   if (row->window.returns && (sd_tell_empty(&row->empty_left, ctx) || emit_window(row, ctx, i, 0))) return -1;
   const int64_t end = row->end;
   row->start = end;
   row->end = 0;
-  /* Windows in which nothing is traded have returns of zero alone. */
+  /* Windows in which nothing is traded have only returns of zero. */
   if (end != session_end(row) && row->next) start_window(row, p, end);
   return 0;
 }
 
-/* A price comes: samples and ends all that ends at or before it. Nonzero: no room. */
+/* A price comes: takes samples, and ends all that ends at or before it. Nonzero: no memory. */
 static int pass_time(sd_volatility_row *row, const sd_volatility_params *p, sd_context *ctx, int64_t i, int64_t time) {
   const int64_t until = session_end(row);
   const int64_t last = until && time > until ? until : time;
@@ -104,13 +104,13 @@ static int pass_time(sd_volatility_row *row, const sd_volatility_params *p, sd_c
   return 0;
 }
 
-/* Points of the grid in the window under way that are no samples yet. */
+/* Points of the grid in the window under way that have not been sampled yet. */
 static int64_t points_left(const sd_volatility_row *row, const sd_volatility_params *p) {
   if (row->next == 0 || row->next > row->end) return 0;
   return row->next > row->start ? (row->end - row->next) / p->step + 1 : (row->end - row->start) / p->step;
 }
 
-/* When something is due though nothing is traded. */
+/* Sets the alarm for what is due even if nothing is traded. */
 static void alarm(const sd_volatility_row *row, const sd_volatility_params *p, uint32_t key, sd_context *ctx) {
   int64_t next = INT64_MAX;
   if (p->by_time && row->next && (row->sampled == 0 || row->price != row->sampled)) next = row->next;
@@ -118,7 +118,7 @@ static void alarm(const sd_volatility_row *row, const sd_volatility_params *p, u
   if (ctx->wake_at && next != INT64_MAX) ctx->wake_at(ctx, key, next);
 }
 
-/* Nonzero: no room. */
+/* Nonzero: no memory. */
 static int take_price(sd_volatility_row *row, const sd_volatility_params *p, sd_context *ctx, int64_t i, uint32_t key,
                       int64_t time, int64_t price) {
   if (time < row->last_time) time = row->last_time;
@@ -149,13 +149,13 @@ static int take_price(sd_volatility_row *row, const sd_volatility_params *p, sd_
   return 0;
 }
 
-/* The top is gone. A new day has no price to begin with: no return spans two days. Nonzero: no room. */
+/* The top is gone. A new day has no price to begin with, because no return spans two days. Nonzero: no memory. */
 static int clear(sd_volatility_row *row, const sd_volatility_params *p, sd_context *ctx, int64_t i, uint32_t key,
                  const sd_event *e) {
   if (row->quoted) row->top = SD_NO_TOP;
   if (e->clear == SD_CLEAR_BOOK || row->prices == 0) return 0;
   const int64_t time = e->time > row->last_time ? e->time : row->last_time;
-  /* What its timer would have done; returns of zero are counted up to the last price alone. */
+  /* This does what its timer would have done. Returns of zero are counted only up to the last price. */
   sample_new(row, p, time);
   if (row->end > time) row->end = time > row->start ? time : row->start;
   if (row->end && row->window.returns && emit_window(row, ctx, i, 0)) return -1;
@@ -175,7 +175,7 @@ static int take_event(sd_volatility_row *row, const sd_volatility_params *p, sd_
   const sd_top was = row->top;
   sd_top_take(&row->top, e);
   if (!sd_top_sound(&row->top) || (was.bid == row->top.bid && was.ask == row->top.ask)) return 0;
-  /* Rounded down where it lies between two units. */
+  /* It is rounded down if it lies between two units. */
   return take_price(row, p, ctx, i, key, e->time, row->top.bid + (row->top.ask - row->top.bid) / 2);
 }
 
@@ -195,13 +195,13 @@ int64_t sd_handle_volatility(void *rows, const sd_tick *ticks, int64_t n, sd_con
 int sd_wake_volatility(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   const sd_volatility_params *p = ctx->params;
   sd_volatility_row *row = row_of(rows, key, ctx);
-  /* An alarm for what is past comes late, perhaps beyond the window's end. */
+  /* An alarm for a time in the past comes late, perhaps after the window's end. */
   sample_new(row, p, row->end && row->end < time ? row->end : time);
   if (row->end && row->end <= time) {
-    /* For the window they are returns of zero; the row counts them when a price comes. */
+    /* For the window these are returns of zero; the row counts them when a price comes. */
     row->window.returns += points_left(row, p);
     if (end_window(row, p, ctx, -1)) return -1;
-    /* Where there are no sessions, the day may be over: windows without a price wait for the next one. */
+    /* Without sessions the day may be over: windows without a price wait for the next price. */
     if (!sd_in_session(&row->stretch, &p->calendar)) return 0;
   }
   alarm(row, p, key, ctx);

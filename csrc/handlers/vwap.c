@@ -1,6 +1,6 @@
 #include "handlers/vwap.h"
 
-/* Nonzero: no volume holds the sum. */
+/* Nonzero: the sum does not fit into a volume. */
 static inline int add(sd_vwap_row *row, int64_t price, int64_t size, sd_context *ctx) {
   if (__builtin_expect(price == SD_UNDEF_PRICE, 0)) {
     row->unpriced++;
@@ -49,7 +49,7 @@ static int emit_interval(const sd_vwap_every_row *row, sd_context *ctx, int64_t 
   return sd_emit(ctx, 0, i, &interval);
 }
 
-/* Ends the interval under way where a moment is at or after its end. Nonzero: no room. */
+/* Ends the interval under way if a moment is at or after its end. Nonzero: no memory. */
 static int pass_time(sd_vwap_every_row *row, sd_context *ctx, int64_t i, int64_t time) {
   if (time > row->now) row->now = time;
   if (!sd_interval_over(&row->interval, time)) return 0;
@@ -58,10 +58,10 @@ static int pass_time(sd_vwap_every_row *row, sd_context *ctx, int64_t i, int64_t
   return 0;
 }
 
-/* Nonzero: no room. */
+/* Nonzero: no memory. */
 static int take_trade(sd_vwap_every_row *row, const sd_interval_params *p, sd_context *ctx, int64_t i, uint32_t key,
                       const sd_event *e) {
-  /* The moment that the trade counts at for intervals. Timers move it, so it says nothing to the totals. */
+  /* The moment at which the trade counts for intervals. Timers move it, so the totals do not use it. */
   const int64_t at = e->time > row->now ? e->time : row->now;
   if (pass_time(row, ctx, i, at)) return -1;
   if (!sd_stretch_at(&row->stretch, &p->calendar, e->time)) return 0;
@@ -74,7 +74,7 @@ static int take_trade(sd_vwap_every_row *row, const sd_interval_params *p, sd_co
   return add(&row->its, e->trade.price, e->trade.size, ctx);
 }
 
-/* A new day. Nonzero: no room. */
+/* A new day. Nonzero: no memory. */
 static int begin_day(sd_vwap_every_row *row, sd_context *ctx, int64_t i, uint32_t key, int64_t time) {
   const int64_t at = time > row->now ? time : row->now;
   sd_interval_cut(&row->interval, at, ctx, key);

@@ -1,11 +1,10 @@
 /* Volume-weighted average price: sum of price x size / sum of size, over trades that have a price (handlers/trade.h).
  *
- * Sums are doubles, added in publish order: they do not depend on how many workers there are.
+ * Sums are doubles, added in publish order, so they do not depend on the number of workers.
  *
- * By intervals, and in sessions: a handler of its own, whose row begins with the same. What each interval with a trade adds up to
- * is emitted when it ends. For intervals receive times that run backwards count as the latest so far. Intervals change nothing in
- * the totals.
- */
+ * For intervals and sessions there is a second handler, whose row begins with the same fields. It emits the sums of each interval with a
+ * trade when the interval ends. For intervals, receive times that run backwards count as the latest so far. Intervals do not change the
+ * totals. */
 #ifndef SD_HANDLERS_VWAP_H
 #define SD_HANDLERS_VWAP_H
 

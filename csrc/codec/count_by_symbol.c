@@ -2,12 +2,12 @@
 
 #include "base/atomic.h"
 
-/* Ticks of three kinds are counted in one word: each has so many bits, which ticks of a stretch do not fill. */
+/* One word counts ticks of three kinds: each kind has this many bits, and the ticks of a stretch cannot overflow them. */
 enum { BITS = 21, STRETCH = (1 << BITS) - 1 };
 static const uint64_t count_of_kind[256] = {
     [SD_KIND_ORDER] = 1, [SD_KIND_TRADE] = UINT64_C(1) << BITS, [SD_KIND_QUOTE] = UINT64_C(1) << 2 * BITS};
 
-/* A tick with a time before `latest`: the i-th of a stretch. */
+/* Notes a tick, the i-th of a stretch, with a time before `latest`. */
 static SD_NOINLINE void behind(sd_seen *seen, const sd_tick *t, int64_t latest, uint64_t i) {
   if (t->ts_recv < 0) return;
   seen->behind++;

@@ -1,6 +1,5 @@
-/* Most of a file is one type of record, so a branch on the type costs nothing; what costs is looking an instrument up
- * (a table whose last entry is tried first) and writing 64 bytes a tick. MBO, the dense one, has a loop of its own.
- */
+/* A file has mostly one type of record, so a branch on the type costs nothing. The costs are looking an instrument up (a table whose last
+ * entry is tried first) and writing 64 bytes per tick. MBO, the type of which files have most, has its own loop. */
 #include "codec/dbn/dbn.h"
 
 #include "codec/dbn/layout.h"
@@ -11,7 +10,7 @@
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* Notes what is wrong with, or to be asked about, the record at the stream's place. */
+/* Notes the fault of the record at the stream's place, or the question about it. */
 static __attribute__((cold)) int stop(sd_dbn *dbn, uint8_t why, const uint8_t *p, uint64_t left, uint8_t value) {
   dbn->fault = why;
   dbn->fault_offset = dbn->offset;
@@ -24,10 +23,10 @@ static __attribute__((cold)) int stop(sd_dbn *dbn, uint8_t why, const uint8_t *p
 
 static int makes_ticks(uint8_t type) { return lengths[type] > ANY_LENGTH; }
 
-/* A time that no tick holds. */
+/* Whether a time does not fit into a tick. */
 static int is_beyond(uint64_t time) { return time > INT64_MAX && time != UNDEF_TIME; }
 
-/* What is wrong with a whole record, and the byte that is. */
+/* Finds the fault of a whole record, and the byte that is wrong. */
 static uint8_t find_fault(const sd_dbn *dbn, const uint8_t *p, uint8_t *value) {
   uint8_t type = p[1];
   uint32_t length = lengths[type];
@@ -62,8 +61,8 @@ static void note_doubt(sd_dbn *dbn, uint8_t flags) {
   dbn->doubtful_times += (flags & (SD_DBN_BAD_TS_RECV | SD_DBN_SNAPSHOT)) == SD_DBN_BAD_TS_RECV;
 }
 
-/* One record of any type. SD_OK: *used bytes are passed and *made ticks written. SD_AGAIN with dbn->fault clear: no
- * whole record is left. */
+/* Takes one record of any type. SD_OK: it passed *used bytes and wrote *made ticks. SD_AGAIN with dbn->fault clear: no whole record is
+ * left. */
 static int take_any(sd_dbn *dbn, const uint8_t *p, uint64_t left, int last, sd_tick *ticks, uint64_t *used,
                     uint64_t *made) {
   *used = *made = 0;
@@ -105,7 +104,7 @@ static int take_any(sd_dbn *dbn, const uint8_t *p, uint64_t left, int last, sd_t
   return SD_OK;
 }
 
-/* MBO records while there are any. Stops before the first record that is not a plain one. */
+/* Takes MBO records while there are any. Stops before the first record that is not a plain one. */
 static const uint8_t *take_mbo(sd_dbn *dbn, const uint8_t *p, const uint8_t *end, sd_tick **next, const sd_tick *full) {
   const uint8_t *start = p;
   sd_tick *tick = *next;
@@ -141,7 +140,8 @@ sd_decoded sd_dbn_decode(void *self, const uint8_t *at, uint64_t left, int last,
   const uint8_t *p = at;
   const uint8_t *end = at + left;
   sd_tick *tick = out;
-  const sd_tick *full = out + capacity - (SD_DBN_MAX_TICKS - 1); /* from here on there is no room for any record */
+  const sd_tick *full =
+      out + capacity - (SD_DBN_MAX_TICKS - 1); /* from here on, `out` has no space for the ticks of another record */
   int code = SD_OK;
   dbn->fault = SD_DBN_FAULT_NONE;
   for (;;) {

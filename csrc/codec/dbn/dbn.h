@@ -38,10 +38,10 @@
 
 #include "codec/dbn/state.h"
 
-/* Ready for the first record of a stream. Borrows `instruments`. */
+/* Prepares for the first record of a stream. Borrows `instruments`. */
 void sd_dbn_init(sd_dbn *dbn, uint32_t version, sd_dbn_instruments *instruments);
 
-/* The decoder: `self` is an sd_dbn, and a record makes SD_DBN_MAX_TICKS ticks at most. SD_AGAIN: SD_DBN_STOP_* is to be answered.
+/* The decoder: `self` is an sd_dbn, and a record makes at most SD_DBN_MAX_TICKS ticks. SD_AGAIN: the caller has to answer SD_DBN_STOP_*.
  * That and a fault fill dbn->fault_*. */
 sd_decode sd_dbn_decode;
 

@@ -1,6 +1,6 @@
-/* Two sorted sets of spans: the pieces that say which key holds when, none of which overlap, and what is covered by any
- * of them, joined. So whatever a file maps, taking in a span and finding one cost the logarithm of how many there are,
- * and a span that overlaps others costs what it joins, once. */
+/* Two sorted sets of spans. One has the pieces that say which key holds when, none of which overlap. The other has what any of them
+ * covers, joined. So whatever a file maps, adding a span or finding one costs the logarithm of their number; a span that overlaps others
+ * pays once for joining them. */
 #include "codec/dbn/instruments.h"
 
 #include <stdlib.h>
@@ -37,8 +37,8 @@ typedef struct place {
 struct sd_dbn_instruments {
   span_set pieces;
   span_set covered;
-  span latest;         /* the last one found: most files come in runs of an instrument, many hold only one */
-  span recent[RECENT]; /* found before, by id; last_ns 0: none */
+  span latest;         /* the last span found: most files have runs of one instrument, many have only one */
+  span recent[RECENT]; /* spans found before, by id; last_ns 0: none */
 };
 
 /* ---- a set */
@@ -47,7 +47,7 @@ static int is_behind(const span *s, uint32_t id, uint64_t time_ns) {
   return s->id != id ? s->id > id : s->first_ns > time_ns;
 }
 
-/* The last span that begins at a time or before it, of this id or a lower one. */
+/* The last span, of this id or a lower one, that begins at or before a time. */
 static span *last_upto(const span_set *set, uint32_t id, uint64_t time_ns, place *where) {
   uint64_t low = 0;
   uint64_t high = set->count;
@@ -69,7 +69,7 @@ static span *last_upto(const span_set *set, uint32_t id, uint64_t time_ns, place
   return &b->at[from - 1];
 }
 
-/* A new block before the one that is at `before`. */
+/* Adds a block before the one at `before`. */
 static block *add_block(span_set *set, uint64_t before) {
   if (set->count == set->capacity) {
     uint64_t capacity = set->capacity ? 2 * set->capacity : FIRST_CAPACITY;
@@ -147,7 +147,7 @@ void sd_dbn_instruments_destroy(sd_dbn_instruments *table) {
 int sd_dbn_instruments_add(sd_dbn_instruments *table, uint32_t id, uint64_t first_ns, uint64_t last_ns, uint32_t key) {
   if (last_ns < first_ns) return SD_OK;
   span whole = {.first_ns = first_ns, .last_ns = last_ns, .id = id};
-  uint64_t to = last_ns; /* all behind it, up to last_ns, is covered */
+  uint64_t to = last_ns; /* everything behind it, up to last_ns, is covered */
   for (;;) {
     place where;
     const span *there = last_upto(&table->covered, id, to, &where);

@@ -1,23 +1,23 @@
-/* Which symbol a DBN instrument id stands for at a time: ids are given anew from day to day.
+/* Which symbol a DBN instrument id stands for at a time: ids may change their meaning from day to day.
  *
- * A file may map one id in millions of spans, and may have them overlap: taking one in and finding one cost the logarithm
- * of how many there are. Not for two threads at once. */
+ * A file may map one id in millions of spans, and the spans may overlap: adding one or finding one costs the logarithm of their number.
+ * Not for two threads at once. */
 #ifndef SD_CODEC_DBN_INSTRUMENTS_H
 #define SD_CODEC_DBN_INSTRUMENTS_H
 
 #include <stdint.h>
 
-/* Keys that are none. */
+/* Keys that stand for no symbol. */
 #define SD_DBN_UNWANTED UINT32_C(0xFFFFFFFF) /* its records are passed over */
 #define SD_DBN_UNKNOWN UINT32_C(0xFFFFFFFE)  /* no entry */
 
 typedef struct sd_dbn_instruments sd_dbn_instruments;
 
-/* NULL when there is no memory. */
+/* NULL: no memory. */
 sd_dbn_instruments *sd_dbn_instruments_create(void);
 void sd_dbn_instruments_destroy(sd_dbn_instruments *table);
 
-/* From first_ns to last_ns, both included, `id` is `key`. Of entries that overlap the one added first counts. SD_OK or
+/* Maps `id` to `key` from first_ns to last_ns, both included. If entries overlap, the one that was added first counts. SD_OK or
  * SD_E_NO_MEMORY. */
 int sd_dbn_instruments_add(sd_dbn_instruments *table, uint32_t id, uint64_t first_ns, uint64_t last_ns, uint32_t key);
 
@@ -25,7 +25,7 @@ int sd_dbn_instruments_add(sd_dbn_instruments *table, uint32_t id, uint64_t firs
 int sd_dbn_instruments_fill(sd_dbn_instruments *table, const uint32_t *ids, const uint64_t *first_ns,
                             const uint64_t *last_ns, const uint32_t *keys, uint64_t n);
 
-/* From now on `id` is `key` at all times, whatever was said of it. SD_OK or SD_E_NO_MEMORY. */
+/* Maps `id` to `key` at all times, and forgets its other entries. SD_OK or SD_E_NO_MEMORY. */
 int sd_dbn_instruments_replace(sd_dbn_instruments *table, uint32_t id, uint32_t key);
 
 /* The key of `id` at a time, or SD_DBN_UNKNOWN. */

@@ -9,7 +9,7 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "ticks are packed little-endian");
 
-/* Record types. Those of the same layout have one name here. */
+/* Record types. Types with the same layout share a name here. */
 enum {
   TRADES = 0x00,
   MBP_1 = 0x01, /* TBBO too */
@@ -48,7 +48,7 @@ enum { ANY_LENGTH = 1, UNDEF_I32 = INT32_MAX };
 
 #define UNDEF_TIME UINT64_MAX
 
-/* Bytes of a record without what ts_out adds; 0: no such type. */
+/* Bytes of a record without those that ts_out adds; 0: no such type. */
 static const uint16_t lengths[256] = {
     [TRADES] = 48,     [MBP_1] = 80,
     [MBP_10] = 368,    [OHLCV_OLD] = 56,
@@ -64,7 +64,7 @@ static const uint16_t lengths[256] = {
     [BBO_1M] = 80,
 };
 
-/* One above the kind of an MBO tick; 0: no action. */
+/* The kind of an MBO tick, plus 1; 0: not an action. */
 static const uint8_t kind_of_action[256] = {
     ['A'] = SD_KIND_ORDER + 1, ['C'] = SD_KIND_ORDER + 1, ['M'] = SD_KIND_ORDER + 1, ['R'] = SD_KIND_ORDER + 1,
     ['F'] = SD_KIND_ORDER + 1, ['T'] = SD_KIND_TRADE + 1, ['N'] = SD_KIND_NONE + 1,
@@ -93,7 +93,7 @@ static inline int64_t load_i64(const uint8_t *p) { return (int64_t)load_u64(p); 
 
 static inline uint64_t event_time(const uint8_t *p) { return load_u64(p + 8); }
 
-/* Where a type has its receive time; 0 where it has none. */
+/* Where a type has its receive time; 0: it has none. */
 static inline uint32_t received_at(uint8_t type) {
   switch (type) {
   case MBO:

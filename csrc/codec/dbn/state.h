@@ -1,4 +1,4 @@
-/* A DBN stream as its decoder's files have it: options, places, counts and faults. */
+/* The state of a DBN stream, shared by its decoder's files: options, places, counts and faults. */
 #ifndef SD_CODEC_DBN_STATE_H
 #define SD_CODEC_DBN_STATE_H
 
@@ -7,7 +7,7 @@
 
 enum {
   SD_DBN_MAX_RECORD = 255 * 4, /* the length is a byte, in words */
-  SD_DBN_MAX_TICKS = 11,       /* of one record: ten levels and a trade */
+  SD_DBN_MAX_TICKS = 11,       /* from one record: ten levels and a trade */
   SD_DBN_LEVELS = 10,
   SD_DBN_HEADER = 16,
   SD_DBN_FAULTS = 9
@@ -22,7 +22,7 @@ enum {
   SD_DBN_IMBALANCE = 0x80
 };
 
-/* Flags of records with prices that cast doubt on them. */
+/* Flags by which a record casts doubt on its prices. */
 enum { SD_DBN_MAYBE_BAD_BOOK = 0x04, SD_DBN_BAD_TS_RECV = 0x08, SD_DBN_SNAPSHOT = 0x20 };
 
 /* Why a call ended: a fault, or a question that the caller has to answer before the next one. */
@@ -58,14 +58,14 @@ typedef struct sd_dbn {
 
   /* What ended the last call. */
   uint64_t fault_offset; /* of the record, in bytes from the first record */
-  uint64_t fault_time;   /* the record's index time, which says whose day it is */
+  uint64_t fault_time;   /* the record's index time, which says to which day it belongs */
   uint32_t fault_instrument;
   uint32_t fault_length; /* the record's, in bytes */
   uint8_t fault;         /* SD_DBN_FAULT_* or SD_DBN_STOP_* */
   uint8_t fault_type;
   uint8_t fault_value; /* the offending byte, where there is one */
   uint8_t pad;
-  uint32_t sampled; /* records were passed over; the caller, having looked at them, sets it to 0 */
+  uint32_t sampled; /* records were skipped; the caller looks at the samples and then sets it to 0 */
 
   uint64_t counts[256];                /* records by type, those skipped left out */
   uint64_t skips[SD_DBN_FAULTS];       /* records passed over, by SD_DBN_FAULT_* */

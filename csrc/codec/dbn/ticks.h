@@ -1,6 +1,5 @@
-/* The ticks of one DBN record that has been found sound; dbn.h says what each type becomes. For dbn.c alone: in a
- * header because they are made in its loop, where a call would cost as much as some records do.
- */
+/* Makes the ticks of one DBN record whose fields have been checked; dbn.h says what each type becomes. For dbn.c alone. It is a header
+ * because dbn.c's loop makes the ticks, and a call would cost as much as some records do. */
 #ifndef SD_CODEC_DBN_TICKS_H
 #define SD_CODEC_DBN_TICKS_H
 
@@ -12,7 +11,7 @@ static inline uint64_t first_defined(uint64_t a, uint64_t b) {
   return b != UNDEF_TIME ? b : 0;
 }
 
-/* Both times, and what any record has. */
+/* Sets both times, and what every record has. */
 static inline void begin_tick(sd_tick *tick, const uint8_t *p, uint64_t received, uint32_t key) {
   uint64_t event = event_time(p);
   *tick = (sd_tick){.ts_event = (int64_t)first_defined(event, received),
@@ -36,8 +35,7 @@ static inline void make_mbo(sd_tick *tick, const uint8_t *p, uint32_t key) {
   tick->kind = (uint8_t)(kind_of_action[p[38]] - 1);
 }
 
-/* A trades record, and the head of the records of books, which is the same; `consolidated` ones have no depth and no
- * sequence. */
+/* A trades record, or the head of a book record, which is the same. `consolidated` records have no depth and no sequence. */
 static inline void make_trade(sd_tick *tick, const uint8_t *p, uint32_t key, int consolidated, uint64_t position) {
   begin_tick(tick, p, load_u64(p + 32), key);
   tick->price = load_i64(p + 16);
@@ -76,7 +74,7 @@ static inline uint64_t make_book(sd_tick *ticks, const uint8_t *p, uint32_t key,
   return made;
 }
 
-/* A book sampled at the end of a second or a minute. */
+/* A book, sampled at the end of a second or a minute. */
 static inline uint64_t make_sample(sd_tick *tick, const uint8_t *p, uint32_t key, int consolidated, uint64_t position) {
   begin_tick(tick, p, load_u64(p + 32), key);
   sd_set_sequence(tick, consolidated ? position : load_u32(p + 44));
@@ -155,7 +153,7 @@ static inline uint64_t make_statistic(sd_dbn *dbn, sd_tick *tick, const uint8_t 
   return 1;
 }
 
-/* The ticks of one record that has been found sound; their number. */
+/* Makes the ticks of one checked record; returns how many. */
 static inline uint64_t make_ticks(sd_dbn *dbn, sd_tick *ticks, const uint8_t *p, uint32_t key) {
   uint64_t position = dbn->records + 1;
   switch (p[1]) {

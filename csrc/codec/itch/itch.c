@@ -23,13 +23,13 @@
 
 _Static_assert(HOT_BYTES >= 50 + PREFIX_BYTES, "the longest message fits the padded block");
 
-/* Where skimming stopped, the plain loop goes on for so long before it is tried again. */
+/* After skimming stops, the plain loop runs for so many bytes before skimming is tried again. */
 enum { PLAIN_BYTES = 16384 };
 
-/* How a frame was taken. */
+/* What became of a frame. */
 typedef enum way {
-  TAKEN,     /* passed, and counted */
-  NEED_MORE, /* it is not all there */
+  TAKEN,     /* passed and counted */
+  NEED_MORE, /* it is not complete */
   ASK,       /* its locate is undecided */
   LOST,      /* passed over; the next frame is to be searched for */
   FAULT      /* itch->fault_* say why */
@@ -61,20 +61,19 @@ static way lose_step(sd_itch *itch, uint32_t fault, uint32_t length, uint8_t typ
   return LOST;
 }
 
-/* What is left of buf holds no whole frame. */
+/* The rest of buf has no whole frame. */
 static way end_of_buffer(sd_itch *itch, const uint8_t *p, uint64_t left, int last, uint64_t *used) {
   if (!last || left == 0) return NEED_MORE;
   uint32_t prefix = left < PREFIX_BYTES ? 0 : sd_load_u16(p);
   if (left == PREFIX_BYTES && itch->prefixed && prefix == 0) {
-    /* A lone zero length closes a session in files of true lengths. Where all lengths are 0 it is the start of a
-     * message, and the rest is missing. */
+    /* In a file of true lengths, a lone zero length closes a session. If all lengths are 0, it starts a message whose rest is missing. */
     *used = PREFIX_BYTES;
     return NEED_MORE;
   }
   return lose_step(itch, SD_ITCH_FAULT_TRUNCATED, prefix, left > PREFIX_BYTES ? p[PREFIX_BYTES] : 0, 0, used);
 }
 
-/* Clear records are due, for the locates that have a name by now. */
+/* Notes that clear records are due, for the locates that have a name now. */
 static void begin_day(sd_itch *itch, const uint8_t *m) {
   itch->clear_ns = itch->midnight_ns + sd_itch_time(m);
   itch->clear_sequence = itch->messages + 1;
@@ -83,7 +82,7 @@ static void begin_day(sd_itch *itch, const uint8_t *m) {
 
 static int in_span(const sd_itch *itch, uint64_t ts) { return ts - itch->start_ns < itch->span_ns; }
 
-/* Makes them, as many as there is room for, up to a locate that is undecided. */
+/* Makes these records, up to the capacity, or to a locate that is undecided. */
 static __attribute__((noinline, cold)) sd_tick *make_clears(sd_itch *itch, sd_tick *tick, const sd_tick *full) {
   uint32_t locate = itch->clear_from;
   for (; locate < itch->symbol_count && tick != full; locate++) {
@@ -109,7 +108,7 @@ static __attribute__((noinline, cold)) sd_tick *make_clears(sd_itch *itch, sd_ti
   return tick;
 }
 
-/* A message that holds together makes a tick or is kept otherwise. Returns a fault. */
+/* A sound message makes a tick, or is kept in another way. Returns a fault. */
 static uint32_t take_message(sd_itch *itch, const sd_itch_layout *t, const uint8_t *m, sd_tick *tick, uint64_t *made,
                              uint8_t *value) {
   switch (m[0]) {
@@ -137,7 +136,7 @@ static uint32_t take_message(sd_itch *itch, const sd_itch_layout *t, const uint8
   return *made ? SD_ITCH_FAULT_NONE : SD_ITCH_FAULT_SIDE;
 }
 
-/* One frame of any kind, reading only p[0 .. left). *used bytes are passed and *made ticks (0 or 1) written. */
+/* Takes one frame of any kind, and reads only p[0 .. left). It passes *used bytes and writes *made ticks (0 or 1). */
 static __attribute__((noinline, cold)) way take_any(sd_itch *itch, const uint8_t *p, uint64_t left, int last,
                                                     sd_tick *tick, uint64_t *used, uint64_t *made) {
   uint8_t padded[HOT_BYTES] = {0};
@@ -163,7 +162,7 @@ static __attribute__((noinline, cold)) way take_any(sd_itch *itch, const uint8_t
   memcpy(padded, p + PREFIX_BYTES, length);
   uint32_t locate = sd_load_u16(padded + 1);
   uint32_t alarm = itch->selective ? itch->wanted[locate] : SD_ITCH_WANTED;
-  /* R is what names a locate, so it never has to wait for a decision on one. */
+  /* R names a locate, so it never has to wait for a decision on one. */
   if (alarm == SD_ITCH_UNDECIDED && type != 'R') {
     itch->asked = locate;
     return ASK;
@@ -187,7 +186,7 @@ static __attribute__((noinline, cold)) way take_any(sd_itch *itch, const uint8_t
   return TAKEN;
 }
 
-/* Searches for the next sound frame in p[0 .. left). Returns the bytes passed over. */
+/* Searches for the next sound frame in p[0 .. left). Returns how many bytes it skipped. */
 static __attribute__((noinline, cold)) uint64_t search(sd_itch *itch, const uint8_t *p, uint64_t left, int last) {
   int found;
   uint64_t passed = sd_itch_find_sync(itch, p, left, last, &found);
@@ -196,7 +195,7 @@ static __attribute__((noinline, cold)) uint64_t search(sd_itch *itch, const uint
   return passed;
 }
 
-/* Frames of hot types while HOT_BYTES are left in the buffer. Stops before the first frame it cannot take. */
+/* Takes frames of hot types while HOT_BYTES are left in the buffer. Stops before the first frame that it cannot take. */
 static const uint8_t *take_hot(sd_itch *itch, const uint8_t *p, const uint8_t *end, sd_tick **next,
                                const sd_tick *full) {
   const uint8_t *start = p;
@@ -223,7 +222,7 @@ static const uint8_t *take_hot(sd_itch *itch, const uint8_t *p, const uint8_t *e
   return p;
 }
 
-/* take_hot() with a selection, up to the first frame that begins at `stop` or after. */
+/* take_hot() with a selection, up to the first frame that begins at or after `stop`. */
 static const uint8_t *take_selected(sd_itch *itch, const uint8_t *p, const uint8_t *stop, const uint8_t *end,
                                     sd_tick **next, const sd_tick *full) {
   const uint8_t *start = p;

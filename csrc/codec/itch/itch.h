@@ -46,12 +46,12 @@
 
 #include "codec/itch/state.h"
 
-/* Ready for the first byte of a stream. Wants itch->symbols to be zeros, as calloc() gives them: half a megabyte of which
- * most is never touched. */
+/* Prepares for the first byte of a stream. itch->symbols has to be zeros, as calloc() gives them: it has half a megabyte, most of which
+ * is never touched. */
 void sd_itch_init(sd_itch *itch, uint64_t midnight_ns, uint32_t skip);
 
-/* The decoder: `self` is an sd_itch, and a message makes one tick at most. SD_AGAIN: a message's locate is SD_ITCH_UNDECIDED;
- * decide all that are. A fault fills itch->fault_*; skipping, there is none. */
+/* The decoder: `self` is an sd_itch, and a message makes at most one tick. SD_AGAIN: a message's locate is SD_ITCH_UNDECIDED; decide all
+ * such locates. A fault fills itch->fault_*, unless faults are skipped. */
 sd_decode sd_itch_decode;
 
 /* Length of a message of this type in bytes, its length field apart; 0 for a type that ITCH 5.0 does not have. */

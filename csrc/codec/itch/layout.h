@@ -1,4 +1,4 @@
-/* Where each type's fields lie, and the tick of the types that are nearly all of a day. For the decoder's own files. */
+/* Where each type's fields lie, and the tick of the types that make up nearly all of a day. For the decoder's own files. */
 #ifndef SD_CODEC_ITCH_LAYOUT_H
 #define SD_CODEC_ITCH_LAYOUT_H
 
@@ -7,7 +7,7 @@
 
 enum { PREFIX_BYTES = 2, HOT_BYTES = 64 };
 
-/* Price fields are in 1e-4, ticks in 1e-9. 2^32 times this is far below 2^63: it cannot overflow. */
+/* Price fields are in 1e-4, ticks in 1e-9. 2^32 times this is far below 2^63, so it cannot overflow. */
 #define SD_ITCH_PRICE_FACTOR INT64_C(100000)
 
 /* The tick's last eight bytes, stored as one word. */
@@ -27,7 +27,7 @@ typedef struct sd_itch_layout {
   uint64_t tail;      /* action, kind and constant flags; the side comes from the message */
   uint64_t empty;     /* what a size of 0 changes in the tail: an X of no shares cancels nothing, a C of size 0 all */
   uint64_t ref_mask;  /* all ones where the type has the field, else 0 */
-  int64_t price_none; /* what stands for the price where there is none, else 0 */
+  int64_t price_none; /* replaces the price of a type without one, else 0 */
   uint32_t price_mask;
   uint32_t size_mask;
   uint8_t length; /* of the message; 0: no such type */
@@ -37,7 +37,7 @@ typedef struct sd_itch_layout {
   uint8_t price_at;
   uint8_t ref_at;
   uint8_t side_mask; /* all ones where the type has the field, else 0 */
-  uint8_t side_none; /* what stands for the side where there is none, else 0 */
+  uint8_t side_none; /* replaces the side of a type without one, else 0 */
   uint8_t printable; /* SD_ITCH_NON_PRINTABLE for the type that has the field, else 0 */
   uint8_t pad[11];
 } sd_itch_layout;

@@ -1,6 +1,6 @@
-/* Where a frame begins is known only once the one before it has been looked at: two loads that wait for each other,
- * and a core that waits for them. So four stretches are walked at once, whose beginnings are guessed (itch_sync.h). A
- * guess is proven when the walk before it ends exactly there; what was walked from one that is not is forgotten. */
+/* One frame has to be read to find the next one. So each load waits for the one before, and the core waits for both. Skimming therefore
+ * walks four stretches at once, whose beginnings are guessed (sync.h). A guess is proven when the walk before it ends exactly there. If
+ * it does not, what was walked from that guess is discarded. */
 #include "codec/itch/skim.h"
 
 #include "codec/itch/layout.h"
@@ -18,8 +18,8 @@
 enum {
   LANES = 4,
   STRETCH = SD_ITCH_STRETCH,
-  GUESS_BYTES = STRETCH < 1024 ? STRETCH : 1024, /* a beginning is looked for in so many */
-  HITS = SD_ITCH_HITS,                           /* of a lane: where more is wanted, the plain loop is as fast */
+  GUESS_BYTES = STRETCH < 1024 ? STRETCH : 1024, /* how many bytes are searched for a beginning */
+  HITS = SD_ITCH_HITS,                           /* per lane: if more is wanted, the plain loop is as fast */
   LONGEST_FRAME = PREFIX_BYTES + 50
 };
 
@@ -33,8 +33,8 @@ typedef struct lane {
   uint64_t passed_before[HITS];
 } lane;
 
-/* What a walk has to know of a type: its length, that it is walked, whether it has no side, and whether it has 64 bits of shares. R, S, V and W are not:
- * they have more to say. */
+/* What a walk has to know of a type: its length, whether it may be walked over, whether it has no side, and whether it has 64 bits of
+ * shares. R, S, V and W may not be walked over, because they change more than counts. */
 enum { WALKED = 1 << 16, SIDELESS = 1 << 17, SIZED = 1 << 18, SIDE_AT = 19, SHARES_AT = 11 };
 #define SIDED(len) ((len) | WALKED)
 #define PLAIN(len) ((len) | WALKED | SIDELESS)
@@ -48,12 +48,12 @@ static const uint32_t gaits[256] = {['A'] = SIDED(36), ['F'] = SIDED(40), ['P'] 
 
 static const uint8_t walked[] = "AFPECXDUQHIYKJhBNOL"; /* L, the last, makes no tick */
 
-/* The end of the frame at p, or p: the lane stays before it. `passed` counts the frames before. */
+/* The end of the frame at p, or p if the lane stops before it. `passed` counts the frames before it. */
 static inline __attribute__((always_inline)) const uint8_t *step(lane *l, const uint8_t *p, uint64_t passed,
                                                                  const uint8_t *wanted) {
   const uint8_t *m = p + PREFIX_BYTES;
   uint32_t prefix = sd_load_u16(p);
-  uint32_t beside = gaits[m[0]] - prefix; /* what is left where the prefix is the length */
+  uint32_t beside = gaits[m[0]] - prefix; /* 0 if the prefix is the length */
   uint32_t alarm = wanted[sd_load_u16(m + 1)];
   if (UNLIKELY((beside & ~(uint32_t)(SIDELESS | SIZED)) != WALKED)) return p;
   if (UNLIKELY((sd_itch_sides[m[SIDE_AT]] | (beside & SIDELESS)) == 0)) return p;
@@ -67,7 +67,7 @@ static inline __attribute__((always_inline)) const uint8_t *step(lane *l, const 
   return p + PREFIX_BYTES + prefix;
 }
 
-/* Lanes over p[0 .. LANES * stretch). Returns how many. */
+/* Sets up lanes over p[0 .. LANES * stretch). Returns how many. */
 static int line_up(const sd_itch *itch, const uint8_t *p, size_t stretch, lane *lanes) {
   const uint8_t *end = p + LANES * stretch;
   int n = 0;
@@ -87,18 +87,18 @@ static int line_up(const sd_itch *itch, const uint8_t *p, size_t stretch, lane *
   return n;
 }
 
-/* Steps that every lane can take before one of them is at its end. */
+/* How many steps every lane can take before one of them reaches its end. */
 static uint64_t steps_for_all(const lane *lanes, const uint8_t *const *p) {
   int64_t minimum = INT64_MAX;
   for (int i = 0; i < LANES; i++) minimum = lanes[i].end - p[i] < minimum ? lanes[i].end - p[i] : minimum;
   return minimum > 0 ? (uint64_t)(minimum + LONGEST_FRAME - 1) / LONGEST_FRAME : 0;
 }
 
-/* All lanes a step at a time, as long as all go on. */
+/* Moves all lanes one step at a time, while all can go on. */
 static void walk_abreast(lane *lanes, const uint8_t *wanted) {
   const uint8_t *p[LANES];
   uint64_t passed = 0;
-  int ahead = 0; /* lanes that have taken one step more than the others */
+  int ahead = 0; /* how many lanes are one step ahead of the others */
   int on = 1;
   for (int i = 0; i < LANES; i++) p[i] = lanes[i].p;
   for (uint64_t steps; on && (steps = steps_for_all(lanes, p)) != 0;) {
@@ -156,7 +156,7 @@ const uint8_t *sd_itch_skim(sd_itch *itch, const uint8_t *p, const uint8_t *end,
   int whole = 1;
   while (whole && end - p >= LANES * GUESS_BYTES + HOT_BYTES && full - tick >= LANES * HITS) {
     const uint8_t *start = p;
-    /* A directory is thousands of frames in a row that are not walked. */
+    /* A directory has thousands of frames in a row that may not be walked over. */
     if (gaits[p[PREFIX_BYTES]] == 0) break;
     size_t stretch = (size_t)(end - p - HOT_BYTES) / LANES;
     int n = line_up(itch, p, stretch < STRETCH ? stretch : STRETCH, lanes);

@@ -1,4 +1,4 @@
-/* An ITCH stream as its decoder's files have it: constants, options, places, counts, faults and the directory. */
+/* The state of an ITCH stream, shared by its decoder's files: constants, options, places, counts, faults and the directory. */
 #ifndef SD_CODEC_ITCH_STATE_H
 #define SD_CODEC_ITCH_STATE_H
 
@@ -52,7 +52,7 @@ enum {
   SD_ITCH_FAULTS = 8
 };
 
-/* A place that was passed over. */
+/* A place that was skipped. */
 typedef struct sd_itch_sample {
   uint64_t offset; /* of the frame, in bytes from the start of the stream */
   uint16_t length; /* its length field */
@@ -79,10 +79,10 @@ typedef struct sd_itch {
   uint64_t midnight_ns; /* the trading day's midnight in New York, ns since the UNIX epoch */
   uint32_t skip;        /* nonzero: pass over faults and count them */
   uint32_t selective;   /* nonzero: make ticks only of what the next three say */
-  uint8_t *wanted;      /* SD_ITCH_LOCATES of SD_ITCH_WANTED and so on; the caller's, who outlives this */
-  uint64_t start_ns;    /* times from here */
-  uint64_t span_ns;     /* for so long; UINT64_MAX: to the end of time */
-  uint8_t *attributes;  /* SD_ITCH_LOCATES x SD_ITCH_ATTRIBUTE_BYTES, zeros at first, or NULL; likewise */
+  uint8_t *wanted;   /* SD_ITCH_LOCATES of SD_ITCH_WANTED and so on; the caller owns it and keeps it longer than this */
+  uint64_t start_ns; /* times from here */
+  uint64_t span_ns;  /* for so long; UINT64_MAX: to the end of time */
+  uint8_t *attributes; /* SD_ITCH_LOCATES x SD_ITCH_ATTRIBUTE_BYTES, zeros at first, or NULL; likewise */
 
   /* Where the stream stands. */
   uint32_t prefixed;   /* a frame with a true length was seen */

@@ -1,6 +1,6 @@
-/* Three layers, each asking the one below for its next thing: runs of messages from the packet under way, packets in
- * their turn from those held, records from the buffer. A packet's messages are copied when it is taken, so that neither
- * a full output nor a pending decision on a symbol depends on the caller's buffer. */
+/* Three layers, each of which asks the one below for its next item: runs of messages from the current packet, packets in their turn from
+ * those that wait, records from the buffer. A packet's messages are copied when it is taken. So neither a full output nor a pending
+ * decision on a symbol depends on the caller's buffer. */
 #include "codec/pcap/pcap.h"
 
 #include <stdlib.h>
@@ -25,9 +25,9 @@ typedef struct packet {
 struct sd_pcap_memory {
   packet current;
   uint64_t current_ts;
-  uint64_t since; /* capture time of the first wait, or of the last release */
+  uint64_t since; /* capture time at which the first packet began to wait, or of the last release */
   uint32_t held;
-  packet waiting[SD_PCAP_HELD]; /* in no order: few wait, and rarely */
+  packet waiting[SD_PCAP_HELD]; /* in no order: few packets wait, and rarely */
 };
 
 typedef enum way { TAKEN, NEED_MORE, ASK, NO_MEMORY, FAULT } way;
@@ -36,7 +36,7 @@ static void note(sd_pcap *pcap, const sd_pcap_sample *sample) {
   if (pcap->sampled < SD_PCAP_SAMPLES) pcap->samples[pcap->sampled++] = *sample;
 }
 
-/* The fault at pcap->fault: the end, or one to skip. */
+/* Handles the fault at pcap->fault: ends the call, or skips. */
 static way settle(sd_pcap *pcap) {
   if (!pcap->skip) return FAULT;
   pcap->skips[pcap->fault.fault]++;
@@ -49,7 +49,7 @@ static way refuse(sd_pcap *pcap, uint32_t fault, uint32_t value, uint64_t offset
   return settle(pcap);
 }
 
-/* Messages from the packet under way, as many in a row as are as long as their types, up to `capacity` ticks. */
+/* Takes messages from the current packet, as long as they have the lengths of their types, up to `capacity` ticks. */
 static way take_messages(sd_pcap *pcap, sd_tick *ticks, uint64_t capacity, uint64_t *made) {
   packet *now = &pcap->memory->current;
   sd_itch *itch = pcap->itch;
@@ -105,7 +105,7 @@ static int copy_packet(packet *to, const packet *from) {
   return 0;
 }
 
-/* Makes a packet that starts at or before its turn the one under way, without the messages already known. */
+/* Makes a packet that starts at or before its turn the current one, without the messages already known. */
 static way start_packet(sd_pcap *pcap, const packet *p) {
   packet *now = &pcap->memory->current;
   if (copy_packet(now, p) != 0) return NO_MEMORY;
@@ -120,7 +120,7 @@ static int before(const packet *a, const packet *b) {
   return a->sequence != b->sequence ? a->sequence < b->sequence : a->count > b->count;
 }
 
-/* The held packet whose turn is next; of two that start alike the longer. */
+/* The waiting packet whose turn is next; of two that start alike, the longer one. */
 static uint32_t lowest_held(const sd_pcap_memory *memory) {
   uint32_t lowest = 0;
   for (uint32_t i = 1; i < memory->held; i++)
@@ -138,7 +138,7 @@ static void give_up(sd_pcap *pcap, uint64_t until, uint64_t offset) {
   pcap->sequence = until;
 }
 
-/* A held packet whose turn it is, or whose wait is over. NEED_MORE: there is none. */
+/* Releases a waiting packet whose turn it is, or whose wait is over. NEED_MORE: there is none. */
 static way release_held(sd_pcap *pcap, int over) {
   sd_pcap_memory *memory = pcap->memory;
   if (memory->held == 0) return NEED_MORE;
@@ -197,7 +197,7 @@ static int is_blank(const uint8_t *p) {
   return 1;
 }
 
-/* A payload on a port that is looked at. */
+/* Takes a payload on a port that was chosen. */
 static way take_payload(sd_pcap *pcap, const sd_pcap_datagram *datagram) {
   const uint8_t *p = datagram->payload;
   uint32_t length = datagram->length;
@@ -264,7 +264,7 @@ static way take_packet(sd_pcap *pcap, const sd_pcap_record *record) {
   return TAKEN;
 }
 
-/* The next record of p[0 .. left): *used bytes are passed. */
+/* Takes the next record of p[0 .. left): it passes *used bytes. */
 static way take_record(sd_pcap *pcap, const uint8_t *p, uint64_t left, int last, uint64_t *used) {
   sd_pcap_record record;
   *used = 0;
@@ -289,11 +289,11 @@ static way take_record(sd_pcap *pcap, const uint8_t *p, uint64_t left, int last,
     if (!last) return NEED_MORE;
     fault = SD_PCAP_FAULT_TRUNCATED, value = 0;
   }
-  if (pcap->kind == 0 && code != SD_AGAIN) { /* no capture: there is nothing to search for */
+  if (pcap->kind == 0 && code != SD_AGAIN) { /* not a capture, so there is nothing to search for */
     pcap->fault.offset = pcap->offset;
     return FAULT;
   }
-  if (*used == 0 && pcap->skip) { /* the next record is to be searched for */
+  if (*used == 0 && pcap->skip) { /* search for the next record */
     *used = pcap->kind ? 1 : left;
     pcap->lost = pcap->kind != 0;
     pcap->skipped_bytes += *used;

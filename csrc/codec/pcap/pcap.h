@@ -18,12 +18,12 @@
 
 #include "codec/pcap/state.h"
 
-/* Ready for the first byte. NULL when there is no memory. sd_pcap_free() takes NULL. */
+/* Prepares for the first byte. NULL: no memory. sd_pcap_free() takes NULL. */
 sd_pcap *sd_pcap_new(sd_itch *itch, uint32_t skip);
 void sd_pcap_free(sd_pcap *pcap);
 
-/* The decoder: `self` is an sd_pcap, and a message makes one tick at most. At most SD_PCAP_MAX_RECORD bytes are left over. SD_AGAIN
- * as sd_itch_decode() says it. A fault fills `fault`. */
+/* The decoder: `self` is an sd_pcap, and a message makes at most one tick. It leaves at most SD_PCAP_MAX_RECORD bytes. SD_AGAIN as for
+ * sd_itch_decode(). A fault fills `fault`. */
 sd_decode sd_pcap_decode;
 
 #endif

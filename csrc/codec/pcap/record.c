@@ -72,7 +72,7 @@ static int classic_record(sd_pcap *pcap, const uint8_t *p, uint64_t left, sd_pca
   return SD_OK;
 }
 
-/* Units of time and their offset, from an interface's options p[0 .. left). */
+/* Reads the unit of time and its offset from an interface's options p[0 .. left). */
 static void read_options(const uint8_t *p, uint32_t left, uint32_t swapped, sd_pcap_interface *interface) {
   while (left >= 4) {
     uint32_t code = load16(p, swapped);
@@ -88,7 +88,7 @@ static void read_options(const uint8_t *p, uint32_t left, uint32_t swapped, sd_p
       if (p[4] == 0x80) interface->times = SECOND_NS; /* units of 2^-0 s */
     } else if (code == 14 && length == 8) {
       uint64_t low = load32(p + 4 + (swapped ? 4 : 0), swapped), high = load32(p + 4 + (swapped ? 0 : 4), swapped);
-      /* The mark's machine may be of the other order than this one, whose order is little-endian. */
+      /* The byte-order mark says whether the file's machine has the other byte order; this machine is little-endian. */
       interface->offset_s = (int64_t)(high << 32 | low);
     }
     p += 4 + padded;
@@ -123,7 +123,7 @@ static int describe_interface(sd_pcap *pcap, const uint8_t *p, uint32_t length) 
   return SD_OK;
 }
 
-/* A packet in a block of `length` bytes, whose fields and data begin at `at`. */
+/* Finds the packet in a block of `length` bytes, whose fields and data begin at `at`. */
 static int packet_of(sd_pcap *pcap, const uint8_t *p, uint32_t length, uint32_t type, sd_pcap_record *record) {
   uint32_t swapped = pcap->swapped;
   uint32_t at = type == 3 ? 12 : 28;
@@ -169,7 +169,7 @@ int sd_pcap_next_record(sd_pcap *pcap, const uint8_t *p, uint64_t left, sd_pcap_
   return pcap->kind == CLASSIC ? classic_record(pcap, p, left, record, used) : ng_record(pcap, p, left, record, used);
 }
 
-/* 1: a record may start here, of *length bytes; 0: none; -1: too little is there to tell. */
+/* 1: a record may start here, of *length bytes; 0: none; -1: too few bytes to tell. */
 static int judge(const sd_pcap *pcap, const uint8_t *p, uint64_t left, uint64_t *length) {
   if (pcap->kind == CLASSIC) {
     if (left < RECORD_HEADER) return -1;
@@ -264,7 +264,7 @@ static sd_pcap_content transport_of(const sd_pcap_record *record, uint32_t at, u
   return SD_PCAP_UDP;
 }
 
-/* What ends too early: cut by the capture, or a packet that is none. */
+/* For data that ends too early: cut off by the capture, or not a packet. */
 static sd_pcap_content short_of(const sd_pcap_record *record) {
   return record->captured < record->length ? SD_PCAP_SNAPPED : SD_PCAP_OTHER;
 }

@@ -5,9 +5,9 @@
 #include "codec/pcap/state.h"
 
 typedef struct sd_pcap_record {
-  const uint8_t *data; /* NULL: the record holds no packet */
+  const uint8_t *data; /* NULL: the record has no packet */
   uint32_t captured;   /* bytes at data */
-  uint32_t length;     /* the packet had */
+  uint32_t length;     /* bytes that the packet had */
   uint32_t link;
   uint64_t ts; /* ns since the epoch */
 } sd_pcap_record;
@@ -16,8 +16,8 @@ typedef struct sd_pcap_record {
  * value set. */
 int sd_pcap_next_record(sd_pcap *pcap, const uint8_t *p, uint64_t left, sd_pcap_record *record, uint64_t *used);
 
-/* How far the next place is in p[0 .. left) that two records in a row, or one and the input's end, make plausible. Sets
- * *found; without it more bytes are needed from that place on, or with `last` there is none. */
+/* Finds the next place in p[0 .. left) at which two records in a row, or one that ends the input, are plausible; returns how far it is.
+ * Sets *found. Otherwise more bytes are needed from that place on, or, with `last`, there is none. */
 uint64_t sd_pcap_find_record(sd_pcap *pcap, const uint8_t *p, uint64_t left, int last, int *found);
 
 typedef enum sd_pcap_content {

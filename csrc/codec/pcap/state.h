@@ -1,4 +1,4 @@
-/* A capture as its decoder's files have it: options, places, counts and faults. */
+/* The state of a capture, shared by its decoder's files: options, places, counts and faults. */
 #ifndef SD_CODEC_PCAP_STATE_H
 #define SD_CODEC_PCAP_STATE_H
 
@@ -33,7 +33,7 @@ typedef struct sd_pcap_sample {
   uint32_t value; /* of FAULT_LINK the link type, of FAULT_MESSAGE the length, of FAULT_SNAPPED the bytes there are */
 } sd_pcap_sample;
 
-typedef struct sd_pcap_memory sd_pcap_memory; /* the packet under way, and those held */
+typedef struct sd_pcap_memory sd_pcap_memory; /* the current packet, and those that wait */
 
 typedef struct sd_pcap_interface {
   uint32_t link;
@@ -50,33 +50,34 @@ typedef struct sd_pcap {
   uint64_t start_ns; /* capture times from here */
   uint64_t span_ns;  /* for so long; UINT64_MAX: to the end of time */
   uint32_t any_port;
-  uint32_t blank_headers;  /* packets whose session and sequence are zeros go on where the last one ended */
-  uint64_t hold_ns;        /* and how long the first of them */
-  uint32_t hold;           /* packets held before a gap is given up, at most SD_PCAP_HELD */
+  uint32_t blank_headers;  /* packets with blank session and sequence continue where the last one ended */
+  uint64_t hold_ns;        /* and how long the first of them waits */
+  uint32_t hold;           /* how many packets may wait before a gap is given up, at most SD_PCAP_HELD */
   uint32_t session_known;  /* chosen, or learnt from the first packet */
-  uint32_t session_chosen; /* others are passed over in silence */
+  uint32_t session_chosen; /* other sessions are skipped without a count */
   uint8_t session[SD_PCAP_SESSION_BYTES];
   uint8_t ports[65536 / 8];
-  sd_itch *itch; /* the caller's, who outlives this */
+  sd_itch *itch; /* the caller owns it and keeps it longer than this */
   sd_pcap_memory *memory;
 
   /* Where the capture stands. */
   uint32_t kind; /* 0: not known yet, 1: pcap, 2: pcapng */
   uint32_t swapped;
   uint32_t interfaces;
-  uint32_t lost; /* nonzero: searching for the next record */
+  uint32_t lost; /* nonzero: the next record is being searched for */
   sd_pcap_interface interface[SD_PCAP_INTERFACES];
   uint64_t offset;
-  uint64_t passing;   /* bytes of a block without interest still to come */
+  uint64_t passing;   /* bytes of an irrelevant block that are still to come */
   uint64_t first_ts;  /* of the first record, ns since the epoch; 0: none yet */
   uint64_t ts;        /* of the last */
   uint64_t sequence;  /* the next message's; 0: no packet yet */
-  uint64_t announced; /* the highest sequence known to be the next one at some time */
+  uint64_t announced; /* the highest sequence that was announced as the next one */
 
   /* Counts. */
   uint64_t records;
-  uint64_t other_packets; /* no UDP, another port, another protocol */
-  uint64_t blank_packets; /* of those, MoldUDP64 with messages but for its blank header, which was not asked for */
+  uint64_t other_packets; /* not UDP, or another port or protocol */
+  uint64_t
+      blank_packets; /* how many of those would be MoldUDP64 with messages, but for a blank header that was not asked for */
   uint64_t other_sessions;
   uint64_t fragments;
   uint64_t packets; /* of MoldUDP64 with messages */
@@ -90,10 +91,10 @@ typedef struct sd_pcap {
   uint64_t skipped_bytes;
   uint64_t skips[SD_PCAP_FAULTS];
 
-  sd_pcap_sample fault; /* that ended the last call, if one did */
+  sd_pcap_sample fault; /* what ended the last call, if a fault did */
 
-  /* What was passed over, and gaps (fault 0: the first missing message, and how many as `value`); the caller takes the
-   * samples and sets `sampled` to 0. */
+  /* Samples of what was skipped, and of gaps (fault 0: the first missing message, and how many as `value`). The caller takes them and
+   * sets `sampled` to 0. */
   uint32_t sampled;
   sd_pcap_sample samples[SD_PCAP_SAMPLES];
 } sd_pcap;

@@ -26,7 +26,7 @@ void sd_pitch_memory_free(sd_pitch_memory *memory) {
   free(memory);
 }
 
-/* The order's place, or the free one where it would be. */
+/* The order's place, or the free place where it would go. */
 static uint64_t place_of(const sd_pitch_memory *memory, uint64_t id) {
   uint64_t at = mix(id) & memory->mask;
   while (memory->orders[at].instrument_id != 0 && memory->orders[at].id != id) at = (at + 1) & memory->mask;
@@ -54,7 +54,7 @@ int sd_pitch_remember(sd_pitch_memory *memory, uint64_t id, uint32_t instrument_
   return 0;
 }
 
-/* Frees a place, moving up what a search would now no longer reach. */
+/* Frees a place, and moves up what a search would no longer reach. */
 static void forget(sd_pitch_memory *memory, uint64_t hole) {
   for (uint64_t at = hole;;) {
     at = (at + 1) & memory->mask;

@@ -1,5 +1,5 @@
-/* A line is parsed whole before anything is changed: numbers first, then the symbol, then the order book's memory. So
- * a line with a fault, or one that has to wait for a decision, leaves no trace. */
+/* The decoder parses a whole line before it changes anything: numbers first, then the symbol, then the memory of orders. So a line with a
+ * fault, or one that has to wait for a decision, leaves no trace. */
 #include "codec/pitch/pitch.h"
 
 #include <stdlib.h>
@@ -18,17 +18,17 @@ static const uint8_t lengths[256] = {['s'] = 17, ['A'] = 45, ['d'] = 51, ['E'] =
 
 typedef enum way { TAKEN, NEED_MORE, ASK, NO_MEMORY, FAULT } way;
 
-/* A line under way: the message, and what went wrong with it where. */
+/* The current line: the message, and what is wrong with it and where. */
 typedef struct line {
   const uint8_t *m;
   uint32_t fault;
   uint32_t column; /* in m */
 } line;
 
-/* What a line says, before it is a tick. */
+/* What a line means, before it becomes a tick. */
 typedef struct said {
   sd_tick tick;
-  uint64_t name;  /* of the symbol, its 8 bytes as they are; 0: it names none */
+  uint64_t name;  /* of the symbol, its 8 bytes as they are; 0: the line has no name */
   uint32_t adds;  /* it adds an order */
   uint32_t takes; /* it takes shares off one */
 } said;
@@ -74,7 +74,7 @@ static char side(line *l, uint32_t at) {
 
 static char interest(uint8_t letter) { return letter == 'B' ? 'B' : letter == 'S' ? 'A' : 'N'; }
 
-/* A name of 6 or 8 printable characters, the first of them no space. */
+/* A name of 6 or 8 printable characters, which does not begin with a space. */
 static uint64_t name(line *l, uint32_t at, uint32_t letters) {
   char padded[SD_PITCH_SYMBOL_BYTES];
   uint64_t word;
@@ -182,7 +182,7 @@ static void parse(line *l, said *s) {
   }
 }
 
-/* The symbol's index, a new one's included. 0: there is no room for another. */
+/* The symbol's index; a new symbol gets one. 0: there are too many. */
 static uint32_t index_of(sd_pitch *pitch, uint64_t symbol) {
   uint32_t *at = sd_pitch_find_name(pitch->memory, (const char (*)[8])pitch->symbols, symbol);
   if (*at != 0 || pitch->symbol_count == SD_PITCH_SYMBOLS) return *at;
@@ -241,7 +241,7 @@ static way refuse(sd_pitch *pitch, uint32_t fault, uint32_t column, uint8_t type
   return TAKEN;
 }
 
-/* One line of p[0 .. left); *used bytes of it are passed. */
+/* Takes one line of p[0 .. left); passes *used bytes of it. */
 static way take_line(sd_pitch *pitch, const uint8_t *p, uint64_t left, int last, sd_tick *tick, uint64_t *used,
                      uint64_t *made) {
   uint64_t reach = left < SD_PITCH_MAX_LINE ? left : SD_PITCH_MAX_LINE;
@@ -267,7 +267,7 @@ static way take_line(sd_pitch *pitch, const uint8_t *p, uint64_t left, int last,
   uint32_t prefix = (uint32_t)(l.m - p);
   way taken = TAKEN;
   if (length == 0 && prefix == 0) {
-    /* An empty line says nothing. */
+    /* An empty line has no meaning. */
   } else if (length == 1 && prefix == 0 && (p[0] == 'H' || p[0] == 'Z')) {
     pitch->session_packets++;
   } else if (length <= TYPE_AT || lengths[l.m[TYPE_AT]] == 0) {

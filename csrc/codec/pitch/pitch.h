@@ -93,12 +93,12 @@ typedef struct sd_pitch {
   uint64_t skips[SD_PITCH_FAULTS];
   uint64_t dropping; /* nonzero: inside a line that is passed over */
 
-  uint32_t asked; /* the undecided symbol that the last call ended at, where it said SD_AGAIN */
+  uint32_t asked; /* the undecided symbol because of which the last call returned SD_AGAIN */
 
-  /* What was passed over; the caller takes the samples and sets `sampled` to 0. */
+  /* Samples of what was skipped; the caller takes them and sets `sampled` to 0. */
   uint32_t sampled;
   sd_pitch_sample samples[SD_PITCH_SAMPLES];
-  sd_pitch_sample fault; /* that ended the last call, if one did */
+  sd_pitch_sample fault; /* what ended the last call, if a fault did */
 
   uint32_t symbol_count; /* names[0] is the symbol without a name, so at least 1 */
   uint64_t counts[256];
@@ -106,15 +106,15 @@ typedef struct sd_pitch {
   char symbols[SD_PITCH_SYMBOLS][SD_PITCH_SYMBOL_BYTES]; /* padded with spaces */
 } sd_pitch;
 
-/* Ready for the first byte. NULL when there is no memory. sd_pitch_free() takes NULL. */
+/* Prepares for the first byte. NULL: no memory. sd_pitch_free() takes NULL. */
 sd_pitch *sd_pitch_new(uint64_t midnight_ns, uint32_t skip);
 void sd_pitch_free(sd_pitch *pitch);
 
-/* The decoder: `self` is an sd_pitch, and a line makes one tick at most. At most SD_PITCH_MAX_LINE bytes are left over. SD_AGAIN:
- * the symbol `asked` is SD_PITCH_UNDECIDED; decide it. A fault fills `fault`. */
+/* The decoder: `self` is an sd_pitch, and a line makes at most one tick. It leaves at most SD_PITCH_MAX_LINE bytes. SD_AGAIN: the symbol
+ * `asked` is SD_PITCH_UNDECIDED; decide it. A fault fills `fault`. */
 sd_decode sd_pitch_decode;
 
-/* Bytes of a message of this type, `S` and the line's end apart; 0 for a type that PITCH does not have. */
+/* Bytes of a message of this type, without `S` and the line's end; 0 for a type that PITCH does not have. */
 uint32_t sd_pitch_length(uint8_t type);
 
 #endif

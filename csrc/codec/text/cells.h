@@ -1,6 +1,5 @@
-/* What the files that read columns share (columns.c, decimal.c, names.c): a field of a column, where its number goes,
- * where its fault is noted. Once a row each, so it is all inlined.
- */
+/* What the files that read columns share (columns.c, decimal.c, names.c): a field of a column, where its number goes, where its fault is
+ * noted. It runs once per row, so everything is inlined. */
 #ifndef SD_CODEC_TEXT_CELLS_H
 #define SD_CODEC_TEXT_CELLS_H
 
@@ -18,12 +17,12 @@ typedef struct field {
   const uint8_t *end;
 } field;
 
-/* A column as its reader holds it: a copy, because the bytes that are written might else be these, and all of it would
- * be read again for each row. */
+/* A column as its reader holds it. It is a copy: the compiler would otherwise have to assume that the bytes being written belong to it,
+ * and would read it again for each row. */
 typedef struct text_column {
   sd_cells cells;
-  const uint8_t *end; /* no byte from here on is read; all between a field and it may be */
-  int spaced;         /* there may be spaces around fields */
+  const uint8_t *end; /* no byte from here on may be read; every byte between a field and this may */
+  int spaced;         /* fields may have spaces around them */
 } text_column;
 
 static inline text_column text_column_of(const sd_cells *cells) {
@@ -38,7 +37,7 @@ static inline text_column text_column_of(const sd_cells *cells) {
   return c;
 }
 
-/* The field of the i-th row that is meant, without the spaces around it. */
+/* The field of the i-th wanted row, without the spaces around it. */
 static inline field cell(const text_column *c, uint64_t i) {
   uint64_t row = c->cells.rows ? c->cells.rows[i] : i;
   field f = {c->cells.bytes + c->cells.offsets[row], c->cells.bytes + c->cells.offsets[row + 1]};
@@ -61,12 +60,12 @@ static inline uint64_t word_of(field f, const uint8_t *end) {
   return word;
 }
 
-/* The first fault of a row stays. */
+/* Keeps the first fault of a row. */
 static inline void note(uint16_t *fault, uint32_t column, int why) {
   if (*fault == 0) *fault = (uint16_t)(column << 8 | (uint32_t)why);
 }
 
-/* Little-endian: a narrower field is the value's first bytes. */
+/* Little-endian: a narrower field has the value's first bytes. */
 static inline void put(const sd_target *target, uint64_t i, const void *value) {
   uint8_t *out = target->out + i * target->stride;
   switch (target->width) {

@@ -5,15 +5,15 @@
 #include "sd_tick.h"
 #include <stdint.h>
 
-/* A column, and which of its rows are meant. */
+/* A column, and which of its rows are wanted. */
 typedef struct sd_cells {
   const int32_t *offsets; /* one more than there are rows, ascending */
   const uint8_t *bytes;
-  const uint32_t *rows; /* those meant, `count` of them; NULL: the first `count` */
+  const uint32_t *rows; /* the wanted rows, `count` of them; NULL: the first `count` */
   uint64_t count;
 } sd_cells;
 
-/* Where one number a row goes: `width` bytes (1, 2, 4 or 8), `stride` bytes apart. */
+/* Where one number per row goes: `width` bytes (1, 2, 4 or 8), `stride` bytes apart. */
 typedef struct sd_target {
   uint8_t *out;
   uint64_t stride;
@@ -24,11 +24,11 @@ typedef struct sd_target {
 enum {
   SD_FAULT_EMPTY = 1,     /* a field that is needed */
   SD_FAULT_TEXT = 2,      /* not of the form */
-  SD_FAULT_PRECISION = 3, /* more decimals than the result holds */
+  SD_FAULT_PRECISION = 3, /* more decimals than fit into the result */
   SD_FAULT_RANGE = 4,     /* outside lowest to highest, or more than 19 digits */
   SD_FAULT_UNKNOWN = 5,   /* not in the table of letters */
-  SD_FAULT_NAMES = 6,     /* a name too many */
-  SD_FAULT_NAME = 7       /* no symbol's name: longer than SD_NAME_BYTES; the caller judges the rest of it */
+  SD_FAULT_NAMES = 6,     /* one name too many */
+  SD_FAULT_NAME = 7       /* not a symbol's name: longer than SD_NAME_BYTES; the caller checks the rest */
 };
 
 #endif

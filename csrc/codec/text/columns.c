@@ -6,14 +6,14 @@
 #include <string.h>
 
 enum {
-  SLOTS = 128, /* twice as many as there are texts, so that one that is not there is soon known */
-  FREE = 255   /* a length: no text */
+  SLOTS = 128, /* twice as many as there are texts, so that a search for an unknown text ends soon */
+  FREE = 255   /* as a length: no text */
 };
 
 _Static_assert(SD_LETTERS * 2 <= SLOTS, "a free slot is soon found");
 
-/* A text by what its bytes are as a number, in the slot that is free from where a hash points to, and its numbers. Free
- * slots have those of all other texts. */
+/* A text, as the number that its bytes form, and the numbers it stands for. It lies in the first free slot from where its hash points to.
+ * Free slots have the numbers of all other texts. */
 typedef struct slot {
   uint64_t key;
   uint32_t length;
@@ -23,7 +23,7 @@ typedef struct slot {
 typedef struct letters {
   slot slots[SLOTS];
   uint8_t of_byte[256]; /* slots of texts of one byte */
-  uint64_t single;      /* 1: there are no others; else no length there is */
+  uint64_t single;      /* 1: all texts have one byte; otherwise a length that no text has */
 } letters;
 
 static inline uint32_t slot_of(uint64_t key) { return (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 57); }
@@ -52,7 +52,7 @@ static void fill(letters *known, const sd_letter *table, uint32_t entries, const
   for (uint64_t byte = 0; byte < 256; byte++) known->of_byte[byte] = (uint8_t)(find(known, byte, 1) - known->slots);
 }
 
-/* Compiled once a number of targets. */
+/* Compiled once per number of targets. */
 static inline __attribute__((always_inline)) uint64_t read_letters(const sd_cells *cells, const letters *known,
                                                                    uint32_t column, const sd_target *to, int targets,
                                                                    uint16_t *faults) {
@@ -109,7 +109,7 @@ void sd_blank_ticks(sd_tick *out, uint64_t count, const sd_tick *blank, uint64_t
 uint64_t sd_count_byte(const uint8_t *bytes, uint64_t count, uint8_t byte) {
   uint64_t found = 0;
   while (count) {
-    /* No more at once than a byte counts to: compilers then count sixteen side by side. */
+    /* At most as many at once as a byte can count: compilers then count sixteen in parallel. */
     uint64_t run = count < 255 ? count : 255;
     uint8_t here = 0;
     for (uint64_t i = 0; i < run; i++) here = (uint8_t)(here + (bytes[i] == byte));

@@ -25,19 +25,20 @@ typedef struct sd_letter {
   int32_t values[SD_LETTER_TARGETS];
 } sd_letter;
 
-/* Each field through a table, to 1 to SD_LETTER_TARGETS targets. `otherwise`: the numbers for what is not in it. */
+/* Looks each field up in a table, and writes to 1 to SD_LETTER_TARGETS targets. `otherwise`: the numbers for a text that the table does
+ * not have. */
 uint64_t sd_letters(const sd_cells *cells, const sd_letter *table, uint32_t entries, const int32_t *otherwise,
                     uint32_t column, const sd_target *targets, uint32_t count, uint16_t *faults);
 
-/* Ticks that are `blank` but for a number of their own, from `first` up, and their times and names: an event without a
- * time (0) has that of its receipt. `names` may be NULL. Each tick is written once, in one go. */
+/* Writes ticks like `blank`, each with its own number, from `first` up, its time and its name. An event without a time (0) gets that of
+ * its receipt. `names` may be NULL. Each tick is written once, as a whole. */
 void sd_blank_ticks(sd_tick *out, uint64_t count, const sd_tick *blank, uint64_t first, const int64_t *ts_event,
                     const int64_t *ts_recv, const uint32_t *names);
 
-/* How many of the bytes are this one. */
+/* How many of the bytes equal this one. */
 uint64_t sd_count_byte(const uint8_t *bytes, uint64_t count, uint8_t byte);
 
-/* How many of the bytes are '\n'. `odd`: whether one is '"' or '\r', so that there is more to lines than those. */
+/* How many of the bytes are '\n'. `odd`: whether one is '"' or '\r', in which case lines are more complicated. */
 uint64_t sd_line_ends(const uint8_t *bytes, uint64_t count, int *odd);
 
 #endif

@@ -1,5 +1,5 @@
-/* See the header. A field is short and lies in the cache: what costs is branches that go wrong, so the loop over digits
- * is the plainest there is, and all that is rare (nineteen digits and more, exponents) is out of its way. */
+/* See the header. A field is short and lies in the cache, so the cost is in mispredicted branches. The loop over digits is therefore as
+ * plain as possible, and everything rare (nineteen digits and more, exponents) is kept out of its way. */
 #include "codec/text/decimal.h"
 
 #include "codec/text/cells.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { SAFE_DIGITS = 19 }; /* so many never overflow 64 bits */
+enum { SAFE_DIGITS = 19 }; /* this many digits never overflow 64 bits */
 
 static const int64_t DAY_NS = INT64_C(86400000000000);
 
@@ -34,8 +34,8 @@ static const uint64_t powers[20] = {1ull,
 
 static inline int is_digit(uint8_t c) { return (uint8_t)(c - '0') < 10; }
 
-/* The number that the next digits are, added to `value` times a power of ten; eight at once where there are so many. Not
- * for more than SAFE_DIGITS in all. */
+/* Adds the next digits to `value` times a power of ten; takes eight at once while there are so many. Not for more than SAFE_DIGITS in
+ * all. */
 static inline uint64_t digits_of(field *f, uint64_t value) {
   while (f->end - f->at >= 8) {
     uint64_t word = eight_characters(f->at);
@@ -47,7 +47,7 @@ static inline uint64_t digits_of(field *f, uint64_t value) {
   return value;
 }
 
-/* Digits and a point of any length: those past the nineteenth that counts may only be zeros of a fraction. */
+/* Digits and a point of any length: after the nineteenth significant digit, only zeros of a fraction may follow. */
 static int long_mantissa(field *f, uint64_t *value, int *fraction, int *any) {
   int counting = 0;
   int point = 0;
@@ -132,7 +132,7 @@ static inline int decimal(field f, const uint8_t *limit, int scale, int64_t *val
   uint64_t mantissa;
   int fraction;
   if (LIKELY(short_number(f, limit, 1, &mantissa, &fraction))) return scaled(mantissa, scale - fraction, 0, value);
-  int64_t any; /* not *value: what another function may write to cannot stay in a register */
+  int64_t any; /* not *value, which cannot stay in a register because another function may write to it */
   int fault = any_decimal(f, scale, &any);
   if (!fault) *value = any;
   return fault;
@@ -191,7 +191,7 @@ static inline int epoch(field f, const uint8_t *limit, int64_t *value) {
   return scaled((uint64_t)number, power, 0, value);
 }
 
-/* Exactly `digits` of them. */
+/* Exactly `digits` digits. */
 static inline int fixed(field *f, int digits, int64_t *value) {
   if (f->end - f->at < digits) return SD_FAULT_TEXT;
   int64_t number = 0;
@@ -244,7 +244,7 @@ static int time_of_day(field f, int digits, int64_t *value) {
   return has_colon ? colons(f, value) : packed(f, digits, value);
 }
 
-/* Takes the date off the front of the field; `dashed` says how it was written. */
+/* Takes the date off the front of the field; `dashed`: how it was written. */
 static int date(field *f, int64_t *value, int *dashed) {
   static const uint8_t lengths[12] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
   int64_t year, month, day;
@@ -258,7 +258,7 @@ static int date(field *f, int64_t *value, int *dashed) {
   int leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
   if (year < 1970 || year > 2261 || month < 1 || month > 12 || day < 1) return SD_FAULT_RANGE;
   if (day > lengths[month - 1] + (month == 2 && leap)) return SD_FAULT_RANGE;
-  /* Days since 1970: years counted from March, so that the leap day is a year's last. */
+  /* Days since 1970. Years are counted from March, so that the leap day is the last of its year. */
   int64_t y = month > 2 ? year : year - 1;
   int64_t m = month > 2 ? month - 3 : month + 9;
   int64_t days = y * 365 + y / 4 - y / 100 + y / 400 + (m * 153 + 2) / 5 + day - 1 - 719468;
@@ -266,7 +266,7 @@ static int date(field *f, int64_t *value, int *dashed) {
   return 0;
 }
 
-/* Takes the zone, and what it is ahead of UTC, off the end of a clock's field; nothing where there is none. */
+/* Takes the zone, and how far it is ahead of UTC, off the end of a clock's field; takes nothing if there is no zone. */
 static int zone(field *f, int *has_zone, int64_t *ahead) {
   const uint8_t *sign = f->at;
   while (sign < f->end && *sign != '+' && *sign != '-' && *sign != 'Z') sign++;
@@ -357,11 +357,11 @@ int sd_number(const uint8_t *text, uint64_t length, const sd_number_rule *rule, 
   int32_t offsets[2] = {0, (int32_t)length};
   sd_cells cells = {offsets, text, NULL, 1};
   text_column alone = text_column_of(&cells);
-  /* With nothing after its start that may be read, digit by digit: what the words of a column are held against. */
+  /* Nothing after its start may be read, so this reads digit by digit. Tests compare reading by words with it. */
   return taken(cell(&alone, 0), text, rule, rule->form, value);
 }
 
-/* Compiled once a form, so that no branch in the loop asks for it. What it is given is copied, as the column is. */
+/* Compiled once per form, so that no branch in the loop depends on the form. Its arguments are copied, as the column is. */
 static inline __attribute__((always_inline)) uint64_t run(const sd_cells *cells, sd_number_rule rule, int form,
                                                           uint32_t column, sd_target target, uint16_t *faults) {
   text_column from = text_column_of(cells);

@@ -1,6 +1,5 @@
-/* Numbers, identifiers and times of text, exactly or not at all: no floating point comes near a price. The columns they
- * stand in, and how faults are noted, are those of columns.h.
- */
+/* Numbers, identifiers and times in text, converted exactly or not at all: prices never become floating point. columns.h describes their
+ * columns, and how faults are noted. */
 #ifndef SD_CODEC_TEXT_DECIMAL_H
 #define SD_CODEC_TEXT_DECIMAL_H
 
@@ -17,14 +16,14 @@ enum {
   SD_FORM_HEX = 7    /* up to 16 hexadecimal digits of a u64 */
 };
 
-/* Whether a zone (Z, +HH:MM, +HHMM, +HH, or with -) stands behind a stamp, whose value is then UTC's. */
+/* Whether a zone (Z, +HH:MM, +HHMM, +HH, or with -) follows a stamp; the result is then in UTC. */
 enum { SD_ZONE_MAY = 0, SD_ZONE_NEVER = 1, SD_ZONE_ALWAYS = 2 };
 
 typedef struct sd_number_rule {
-  int64_t lowest; /* of the result; not looked at for SD_FORM_ID and SD_FORM_HEX */
+  int64_t lowest; /* of the result; ignored for SD_FORM_ID and SD_FORM_HEX */
   int64_t highest;
-  int64_t empty; /* the result of an empty field, where those are allowed */
-  int64_t zero;  /* the result where it is 0 */
+  int64_t empty; /* the result of an empty field, if empty fields are allowed */
+  int64_t zero;  /* the result if it is 0 */
   int32_t form;
   int32_t scale; /* SD_FORM_DECIMAL: the power of ten, -27 to 27; else digits of a fraction, 0 to 9 */
   uint8_t allow_empty;
@@ -36,7 +35,7 @@ typedef struct sd_number_rule {
 uint64_t sd_numbers(const sd_cells *cells, const sd_number_rule *rule, uint32_t column, const sd_target *target,
                     uint16_t *faults);
 
-/* One number, for tests: 0, or why not. */
+/* One number, for tests: 0, or the fault. */
 int sd_number(const uint8_t *text, uint64_t length, const sd_number_rule *rule, int64_t *value);
 
 #endif

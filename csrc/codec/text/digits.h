@@ -1,7 +1,6 @@
-/* Short numbers of text, eight characters at once. How many digits a field has differs from row to row, and a loop over
- * them ends with a branch that goes wrong: here a field is one word or two, whatever stands after it in the column is
- * shifted out, and nothing branches on its length but which of the two it is.
- */
+/* Short numbers in text, eight characters at once. The number of digits differs from row to row, and a loop over them would end with a
+ * mispredicted branch. Here a field is one word or two. What follows it in the column is shifted out, and the only branch on its length
+ * is which of the two it is. */
 #ifndef SD_CODEC_TEXT_DIGITS_H
 #define SD_CODEC_TEXT_DIGITS_H
 
@@ -11,29 +10,29 @@
 
 enum { SHORT_TEXT = 16 };
 
-/* Eight characters, each of which is what it is worth if it is a digit; the first is in the lowest byte. */
+/* Eight characters, from each of which the value of '0' is taken; the first is in the lowest byte. */
 static inline uint64_t eight_characters(const uint8_t *at) {
   uint64_t word;
   memcpy(&word, at, 8);
   return word ^ UINT64_C(0x3030303030303030);
 }
 
-/* Whether all eight are below 10: a carry comes only from a byte that is not. */
+/* Whether all eight are below 10: only a byte that is not carries. */
 static inline int are_digits(uint64_t word) {
   return ((word | (word + UINT64_C(0x7676767676767676))) & UINT64_C(0x8080808080808080)) == 0;
 }
 
-/* The number that eight digits are: pairs of digits, then of pairs, then of fours. */
+/* The number that eight digits form: pairs of digits, then of pairs, then of fours. */
 static inline uint64_t eight_digits(uint64_t word) {
   word = word * 2561 >> 8;
   word = (word & UINT64_C(0x00ff00ff00ff00ff)) * 6553601 >> 16;
   return (word & UINT64_C(0x0000ffff0000ffff)) * UINT64_C(42949672960001) >> 32;
 }
 
-/* The first `count` characters at `at`, 1 to 8, as the last of eight that begin with zeros. */
+/* The first `count` characters at `at`, 1 to 8, as the last of eight characters that begin with zeros. */
 static inline uint64_t padded(const uint8_t *at, uint64_t count) { return eight_characters(at) << (64 - 8 * count); }
 
-/* Takes the first point out of a word, what is before it moves up. Returns how many characters are after it; -1: none. */
+/* Removes the first point from a word, and moves up what is before it. Returns how many characters follow it; -1: there is no point. */
 static inline int without_point(uint64_t *word) {
   uint64_t differs = *word ^ UINT64_C(0x1e1e1e1e1e1e1e1e); /* '.' as eight_characters() has it */
   uint64_t points = (differs - UINT64_C(0x0101010101010101)) & ~differs & UINT64_C(0x8080808080808080);
@@ -44,8 +43,8 @@ static inline int without_point(uint64_t *word) {
   return 7 - at / 8;
 }
 
-/* Up to SHORT_TEXT digits, with a point among them if `pointed`, as the number without the point; `fraction`: how many
- * are after it. 0: this is no such field, or too near to `end`, from where no byte may be read. */
+/* Up to SHORT_TEXT digits, with a point among them if `pointed`: the number without the point. `fraction`: how many digits follow the
+ * point. 0: the field has another form, or lies too near to `end`, from which on no byte may be read. */
 static inline int short_number(field f, const uint8_t *end, int pointed, uint64_t *number, int *fraction) {
   uint64_t length = (uint64_t)(f.end - f.at);
   *fraction = 0;

@@ -1,4 +1,4 @@
-/* See the header. Files hold runs of one symbol, so the last name is tried before the table is. */
+/* See the header. Files have runs of one symbol, so the last name is tried before the table. */
 #include "codec/text/names.h"
 
 #include "codec/text/cells.h"
@@ -16,7 +16,7 @@ struct sd_names {
   entry *entries;
   uint32_t *slots; /* an index + 1, 0: free */
   uint32_t count;
-  uint32_t capacity; /* of entries; slots are four times as many */
+  uint32_t capacity; /* of entries; there are four times as many slots */
   uint32_t maximum;  /* the most entries there may be */
 };
 
@@ -33,7 +33,7 @@ static uint64_t hash_of(const uint8_t *text, uint32_t length) {
   return hash;
 }
 
-/* Twice the room; 0 where there is no memory, and all is as it was. */
+/* Doubles the capacity. 0: no memory, and nothing has changed. */
 static int grow(sd_names *names) {
   uint32_t capacity = names->capacity ? names->capacity * 2 : FIRST_CAPACITY;
   uint32_t *slots = calloc((size_t)capacity * 4, sizeof *slots);
@@ -79,7 +79,7 @@ const uint8_t *sd_names_get(const sd_names *names, uint32_t index, uint32_t *len
   return names->entries[index].text;
 }
 
-/* The index of a name, new or not; -1: no room. */
+/* The index of a name, which is added if it is new; -1: it does not fit. */
 static int64_t index_of(sd_names *names, const uint8_t *text, uint32_t length) {
   uint64_t hash = hash_of(text, length);
   uint64_t mask = (uint64_t)names->capacity * 4 - 1;

@@ -5,10 +5,10 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Rows that are made together: their ticks stay in the first cache from one column to the next. */
+/* Rows that are made together: few enough for their ticks to stay in the first-level cache from one column to the next. */
 enum { AT_A_GO = 128 };
 
-/* From here on a product with a scale may be off by more than a half. */
+/* From here on, a product with a scale may be off by more than a half. */
 static const double EXACT = (double)(UINT64_C(1) << 51);
 
 /* Calls F with the type of a kind of integers. */
@@ -39,7 +39,7 @@ static const double EXACT = (double)(UINT64_C(1) << 51);
     F(uint64_t); \
   }
 
-/* The low bytes of a number into a field. */
+/* Writes the low bytes of a number into a field. */
 INLINE void put(unsigned char *field, uint64_t number, uint32_t width) {
   if (width == SD_VALUES_SEQUENCE) {
     field[offsetof(sd_tick, sequence_high) - offsetof(sd_tick, sequence_low)] = (unsigned char)(number >> 32);
@@ -52,22 +52,22 @@ INLINE void put(unsigned char *field, uint64_t number, uint32_t width) {
   memcpy(field, low, width);
 }
 
-/* Floats from row `at` on, as units, into a field of n ticks. Returns how many there are before the first one that may not be. */
+/* Writes floats from row `at` on, as units, into a field of n ticks. Returns how many come before the first one that is not allowed. */
 INLINE uint32_t put_floats(const sd_values *v, uint64_t at, uint32_t n, unsigned char *field, uint32_t width) {
   const double *from = (const double *)v->values + at, scale = v->scale;
   for (uint32_t i = 0; i < n; i++, field += sizeof(sd_tick)) {
     const double product = from[i] * scale;
-    /* Nothing that is no number is within bounds. */
+    /* A NaN is never within bounds. */
     if (!(product > -EXACT && product < EXACT)) return i;
     const int64_t units = (int64_t)(product + (product < 0 ? -0.5 : 0.5));
-    /* A quotient is rounded correctly: this is the double nearest to that many units; no other number of units has it. */
+    /* A quotient is rounded correctly, so this is the double nearest to that many units, and to no other number of units. */
     if ((double)units / scale != from[i] || (uint64_t)units - v->lowest > v->more) return i;
     put(field, (uint64_t)units * v->factor, width);
   }
   return n;
 }
 
-/* The same of integers. What comes after one that may not be is of no account. */
+/* The same for integers. What follows one that is not allowed does not matter. */
 INLINE uint32_t put_integers(const sd_values *v, uint64_t at, uint32_t n, unsigned char *field, uint32_t width) {
   const uint64_t lowest = v->lowest, more = v->more, factor = v->factor;
   uint32_t wrong = 0, good = n;

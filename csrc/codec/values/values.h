@@ -1,8 +1,7 @@
 /* Columns of numbers, as Arrow and numpy have them, into fields of ticks.
  *
- * What a number may be is said by its column: a tick is made in one go, and the first row with a number that may not be ends it.
- * Who calls then finds out by itself what is wrong. Called by one thread at a time; touches nothing but its arguments.
- */
+ * Each column says which numbers are allowed. A tick is made as a whole, and the first row with a number that is not allowed ends the
+ * call; the caller then finds out what is wrong. Called by one thread at a time; touches nothing but its arguments. */
 #ifndef SD_CODEC_VALUES_VALUES_H
 #define SD_CODEC_VALUES_VALUES_H
 
@@ -23,18 +22,18 @@ enum {
   SD_VALUES_F64 = 8
 };
 
-/* In place of a width: the sequence, which lies in two fields, the lower one at `at`. */
+/* Used in place of a width: the sequence, which lies in two fields, the lower one at `at`. */
 enum { SD_VALUES_SEQUENCE = 5 };
 
-/* A column, of as many numbers as there are rows one behind the other, and the field it becomes. A float becomes the whole number of
- * units of 1/scale that it is the nearest double to; one that there is none for may not be, nor one of 2^51 units or more. */
+/* A column, with one number per row next to each other, and the field that it becomes. A float becomes the whole number of units of
+ * 1/scale to which it is the nearest double. It is not allowed if there is none, or at 2^51 units or more. */
 typedef struct sd_values {
   const void *values;
   uint32_t kind;
   uint32_t at, width; /* the field: where it begins in a tick, and its 1, 2, 4 or 8 bytes; or SD_VALUES_SEQUENCE */
-  uint64_t lowest;    /* a number may be from this one on, as an int64_t's bits where the kind has a sign, ... */
-  uint64_t more;      /* ... up to so many more; a float by its units */
-  uint64_t factor;    /* what it is multiplied by then */
+  uint64_t lowest;    /* the lowest number allowed, as an int64_t's bits if the kind has a sign */
+  uint64_t more;      /* and how far above it numbers may be; for a float in its units */
+  uint64_t factor;    /* what it is then multiplied by */
   double scale;
 } sd_values;
 

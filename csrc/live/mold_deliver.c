@@ -7,7 +7,7 @@ static void release(sd_mold *m, mold_slot *slot) {
   if (--packet->users == 0) m->free_packets[m->free_count++] = slot->packet;
 }
 
-/* Everything held from the next message on, as far as there is room. */
+/* Delivers the messages that wait, from the next one on, while there is space. */
 static void deliver_held(sd_mold *m) {
   uint32_t last_packet = UINT32_MAX;
   while (m->counts.held > 0 && mold_is_held(m, m->counts.next_sequence) && !mold_limit_reached(m)) {

@@ -1,4 +1,4 @@
-/* What goes out, in order: what is held, up to the first gap; and when a gap is given up. */
+/* Delivers in order: the messages that wait, up to the first gap. And gives gaps up. */
 #ifndef SD_LIVE_MOLD_DELIVER_H
 #define SD_LIVE_MOLD_DELIVER_H
 
@@ -7,17 +7,17 @@
 
 _Static_assert((int)SD_MOLD_LATENCY_BUCKETS == (int)SD_BUCKETS, "the same buckets as the engine's histograms");
 
-/* Where what is delivered goes until the next call: bytes of frames, and runs. What did not fit before goes first. */
+/* Where to deliver until the next call: bytes of frames, and runs. What did not fit before goes first. */
 void sd_mold_output(sd_mold *m, uint8_t *out, uint64_t out_bytes, sd_mold_run *runs, uint64_t run_capacity,
                     uint64_t realtime_ns);
 
-/* Delivers what is held from the next message on, as far as there is room, and finds the gap before the rest. */
+/* Delivers the waiting messages, from the next one on, while there is space, and finds the gap before the rest. */
 void sd_mold_deliver(sd_mold *m);
-/* Where the head gap ends. The message held right behind it says since when it has been one. */
+/* Finds where the head gap ends. The message that waits right behind it says since when it has been a gap. */
 void sd_mold_find_gap(sd_mold *m);
-/* Goes on behind the head gap, which is listed. */
+/* Lists the head gap, and continues behind it. */
 void sd_mold_give_up(sd_mold *m);
-/* Room for `to` in the window and for one packet more; false: there is none while the output is full. */
+/* Makes space for `to` in the window, and for one packet more. 0: impossible while the output is full. */
 int sd_mold_reserve(sd_mold *m, uint64_t to);
 
 static inline int mold_limit_reached(const sd_mold *m) {
@@ -33,11 +33,11 @@ static inline void mold_note_latency(sd_mold *m, uint64_t ts_recv, uint64_t mess
   m->counts.latency[sd_bucket_of(age)] += messages;
 }
 
-/* Something says that there are messages before `high`. */
+/* Notes that there are messages before `high`. */
 static inline void mold_heard_of(sd_mold *m, uint64_t high, uint64_t now_ns) {
   if (high <= m->counts.high) return;
   if (m->gap_to == m->counts.high && m->gap_to > m->counts.next_sequence && m->counts.held == 0) {
-    m->gap_to = high; /* the gap's end was only heard of: it goes on, and is as old as it was */
+    m->gap_to = high; /* only the gap's end was heard of: the gap grows, and keeps its age */
   }
   m->counts.high = high;
   m->high_since_ns = now_ns;

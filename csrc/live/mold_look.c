@@ -35,7 +35,7 @@ uint64_t sd_mold_holes(sd_mold *m, uint64_t now_ns, sd_range *holes, uint64_t ca
   return found;
 }
 
-/* ---- what was handed out */
+/* ---- what was delivered */
 
 uint64_t sd_mold_out_bytes(const sd_mold *m) { return m->out_used; }
 uint64_t sd_mold_out_runs(const sd_mold *m) { return m->run_count; }

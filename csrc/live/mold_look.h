@@ -1,6 +1,5 @@
-/* What a receiver says of itself without going on: room, gaps, what is to be asked for again, counts; and the stamps of
- * the ticks that were made of what it handed out. By the receiver's one thread.
- */
+/* What a receiver reports without going on: free space, gaps, what to ask for again, counts; and the stamps for the ticks made of what it
+ * delivered. By the receiver's one thread. */
 #ifndef SD_LIVE_MOLD_LOOK_H
 #define SD_LIVE_MOLD_LOOK_H
 
@@ -10,20 +9,20 @@ const sd_mold_counts *sd_mold_look(sd_mold *m);
 
 uint64_t sd_mold_out_bytes(const sd_mold *m);
 uint64_t sd_mold_out_runs(const sd_mold *m);
-/* Whether any packet's messages would still fit. */
+/* Whether the messages of any one packet would still fit. */
 int sd_mold_has_space(const sd_mold *m);
 
 /* When the oldest gap is given up, or delivery begins with the first packet alone; UINT64_MAX: neither. */
 uint64_t sd_mold_deadline(const sd_mold *m);
-/* What is missing from `from` on up to the next message held; empty: nothing is known to be missing there. */
+/* What is missing from `from` on, up to the next message that waits. Empty: nothing is known to be missing there. */
 sd_range sd_mold_hole_at(const sd_mold *m, uint64_t from);
-/* Gaps of at least `request_after_ns`: up to `capacity`, the first ones. */
+/* The first gaps, up to `capacity`, that are at least `request_after_ns` old. */
 uint64_t sd_mold_holes(sd_mold *m, uint64_t now_ns, sd_range *holes, uint64_t capacity);
 
-/* Given up for good (-1), or missed on a line. */
+/* Gaps that were given up (-1), or messages that a line missed. */
 const sd_range *sd_mold_gaps(const sd_mold *m, int line, uint64_t *count);
 
-/* ts_recv and sequence of ticks that a decoder numbered by position - `shift`; runs and ticks in rising order. */
+/* Sets ts_recv and sequence of ticks that a decoder numbered by position - `shift`; runs and ticks in rising order. */
 void sd_mold_stamp(sd_tick *ticks, uint64_t count, const sd_mold_run *runs, uint64_t run_count, uint64_t shift);
 
 #endif

@@ -20,7 +20,7 @@ enum {
   SD_MOLD_PACKET = 9216 /* a jumbo frame: the longest packet taken */
 };
 
-/* A tick holds no greater one, nor one of the messages behind it. */
+/* Neither a greater sequence, nor one of the messages behind it, fits into a tick. */
 #define SD_MOLD_SEQUENCE_MAX (SD_MAX_SEQUENCE - UINT16_MAX)
 
 typedef struct sd_mold_header {
@@ -47,8 +47,8 @@ static inline void sd_mold_write_header(uint8_t *p, const uint8_t *session, uint
   p[19] = (uint8_t)count;
 }
 
-/* Reads and checks a whole packet. 0: it is none: too short, blocks that do not fill it exactly, an empty message
- * (which no ITCH message is, and which a file could not hold), a sequence of 0 or beyond all reason. */
+/* Reads and checks a whole packet. 0: not a packet. It is too short, its blocks do not fill it exactly, it has an empty message (which
+ * ITCH does not have, and a file could not hold), or its sequence is 0 or impossibly high. */
 static inline int sd_mold_parse(const uint8_t *p, uint64_t len, sd_mold_header *h) {
   if (len < SD_MOLD_HEADER || len > SD_MOLD_PACKET) return 0;
   uint32_t count = sd_be16(p + 18);

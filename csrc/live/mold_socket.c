@@ -22,7 +22,7 @@ struct mold_sockets {
   struct mmsghdr headers[BATCH];
   struct iovec parts[BATCH];
   uint64_t control[BATCH][CONTROL_BYTES / 8];
-  uint8_t bytes[BATCH][SD_MOLD_PACKET + 1]; /* one more than is taken: a longer packet shows */
+  uint8_t bytes[BATCH][SD_MOLD_PACKET + 1]; /* one byte more than is taken, so that a longer packet is noticed */
   struct sockaddr_in server;
   int has_server;
   int wake_fd;
@@ -64,7 +64,7 @@ int sd_mold_attach(sd_mold *m, int line, int fd, uint32_t receive_bytes) {
   int got = 0;
   socklen_t got_len = sizeof got;
   if (line < 0 || line >= SD_MOLD_LINES) return -EINVAL;
-  /* Above the system's bound where that is allowed, else up to it. */
+  /* This goes above the system's bound if that is allowed, otherwise up to it. */
   if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &wanted, sizeof wanted) != 0 &&
       setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &wanted, sizeof wanted) != 0)
     return -errno;
@@ -87,10 +87,10 @@ void sd_mold_rerequest(sd_mold *m, uint32_t address, uint16_t port) {
 void sd_mold_wake(sd_mold *m) {
   uint64_t one = 1;
   ssize_t written = write(m->sockets->wake_fd, &one, sizeof one);
-  (void)written; /* it fails only when the counter is full, and then a wake-up is under way already */
+  (void)written; /* it fails only if the counter is full, and then a wake-up is already under way */
 }
 
-/* The time of receipt, and the kernel's count of what it had no room for. */
+/* The time of receipt, and the kernel's count of packets that it had to drop. */
 static uint64_t read_control(struct msghdr *header, mold_track *track, sd_mold_line *line, uint64_t fallback_ns) {
   uint64_t ts_recv = fallback_ns;
   for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
@@ -109,7 +109,7 @@ static uint64_t read_control(struct msghdr *header, mold_track *track, sd_mold_l
   return ts_recv;
 }
 
-/* False: it could not be sent; it is asked for again when the next request is due. */
+/* Asks for a hole. 0: the request could not be sent; it is sent again when the next one is due. */
 static int ask(sd_mold *m, sd_range hole) {
   const struct mold_sockets *s = m->sockets;
   uint8_t packet[SD_MOLD_HEADER];
@@ -124,7 +124,7 @@ static int ask(sd_mold *m, sd_range hole) {
   return 1;
 }
 
-/* An answer is one packet at most: what is still missing right behind it is asked for at once, one request an answer. */
+/* An answer is at most one packet. Asks at once for what is still missing right behind it, one request per answer. */
 static void ask_on(sd_mold *m, const uint8_t *answer, uint64_t len) {
   sd_mold_header h;
   if (!m->sockets->has_server || !m->counts.started || !sd_mold_parse(answer, len, &h) || h.count == 0) return;
@@ -133,7 +133,7 @@ static void ask_on(sd_mold *m, const uint8_t *answer, uint64_t len) {
   if (hole.from < hole.to) ask(m, hole);
 }
 
-/* Up to a batch of packets of one line. How many, or a negative errno. */
+/* Receives up to a batch of packets of one line. Returns how many, or a negative errno. */
 static int receive(sd_mold *m, int line) {
   struct mold_sockets *s = m->sockets;
   mold_track *track = &m->track[line];
@@ -144,7 +144,7 @@ static int receive(sd_mold *m, int line) {
   }
   int got = recvmmsg(track->fd, s->headers, BATCH, MSG_DONTWAIT, NULL);
   if (got < 0) {
-    /* ECONNREFUSED: the re-request server is not there (yet); its requests are counted, and the gap times out. */
+    /* ECONNREFUSED: the re-request server does not run (yet). Its requests are counted, and the gap times out. */
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ECONNREFUSED) return 0;
     return -errno;
   }
@@ -168,7 +168,7 @@ static void request(sd_mold *m, uint64_t now_ns) {
   }
 }
 
-/* Nothing more is wanted: the lines too have come to the session's end, or have been waited for long enough. */
+/* Whether nothing more is wanted: the lines too have reached the session's end, or have been waited for long enough. */
 static int lines_ended(sd_mold *m, uint64_t now_ns) {
   struct mold_sockets *s = m->sockets;
   if (!m->counts.ended) {
@@ -216,7 +216,7 @@ int sd_mold_poll(sd_mold *m, uint8_t *out, uint64_t out_bytes, sd_mold_run *runs
     sd_mold_tick(m, now_ns);
     if (lines_ended(m, now_ns) || m->counts.session_changed || s->woken || !sd_mold_has_space(m)) return SD_OK;
     request(m, now_ns);
-    /* Packets that bring nothing, however many, do not keep the caller. */
+    /* Packets that bring nothing new, however many, must not keep the caller. */
     if (now_ns >= until_ns) return SD_OK;
     if (got > 0) continue;
     if (m->out_used > 0) return SD_OK;

@@ -1,23 +1,23 @@
-/* A receiver with its sockets: read in batches, timestamped and counted by the kernel. */
+/* A receiver with its sockets: it reads in batches, and the kernel stamps and counts packets. */
 #ifndef SD_LIVE_MOLD_SOCKET_H
 #define SD_LIVE_MOLD_SOCKET_H
 
 #include "live/mold_state.h"
 
-/* NULL where there is no memory or no descriptor; first_sequence is at most SD_MOLD_SEQUENCE_MAX. */
+/* NULL: no memory, or no descriptor. first_sequence is at most SD_MOLD_SEQUENCE_MAX. */
 sd_mold *sd_mold_new(const sd_mold_options *options);
 void sd_mold_free(sd_mold *m);
 
-/* Says that the line exists, for what it missed to be listed, and receives it on this socket, which is made non-blocking
- * and timestamped; it stays the caller's. Negative errno. */
+/* Adds a line, whose missed messages are then listed, and receives it on this socket. The socket becomes non-blocking and timestamped,
+ * and stays the caller's. Negative errno. */
 int sd_mold_attach(sd_mold *m, int line, int fd, uint32_t receive_bytes);
-/* Requests go from the socket of SD_MOLD_REPLIES to this IPv4 address (both in network order). */
+/* Sends requests from the socket of SD_MOLD_REPLIES to this IPv4 address (both in network order). */
 void sd_mold_rerequest(sd_mold *m, uint32_t address, uint16_t port);
-/* Receives until something was delivered and nothing more has arrived, the output is full, the session ended or
- * changed, sd_mold_wake() was called, or `timeout_ns` has passed. SD_OK, or a negative errno. */
+/* Receives until something was delivered and nothing more has arrived, the output is full, the session ended or changed, sd_mold_wake()
+ * was called, or `timeout_ns` has passed. SD_OK, or a negative errno. */
 int sd_mold_poll(sd_mold *m, uint8_t *out, uint64_t out_bytes, sd_mold_run *runs, uint64_t run_capacity,
                  uint64_t timeout_ns);
-/* Ends the sd_mold_poll() under way, or the next one. Any thread. */
+/* Ends the sd_mold_poll() that runs, or the next one. From any thread. */
 void sd_mold_wake(sd_mold *m);
 
 #endif

@@ -28,7 +28,7 @@ sd_mold *sd_mold_make(const sd_mold_options *options) {
     sd_mold_unmake(m);
     return NULL;
   }
-  /* The lowest indices go out first, so that only as much memory is touched as was ever needed. */
+  /* The lowest indices are taken first, so that only as much memory is touched as was ever needed. */
   for (uint32_t i = 0; i < SD_MOLD_HELD_PACKETS; i++) m->free_packets[i] = SD_MOLD_HELD_PACKETS - 1 - i;
   m->free_count = SD_MOLD_HELD_PACKETS;
   return m;
@@ -57,13 +57,13 @@ static void start(sd_mold *m, const sd_mold_header *h) {
   for (int i = 0; i < SD_MOLD_LINES; i++) m->track[i].floor = m->track[i].high = first;
 }
 
-/* True: the packet is of the session that is followed, or may be the first one that is heard. */
+/* Nonzero: the packet is of the session that is followed, or may be the first one that is heard. */
 static int session_is(sd_mold *m, int line, const sd_mold_header *h) {
   sd_mold_counts *c = &m->counts;
   if (LIKELY(c->started)) {
     if (LIKELY(memcmp(c->session, h->session, SD_MOLD_SESSION) == 0)) return 1;
     c->line[line].other_session++;
-    /* A retransmission says nothing about what is sent now, and a session that was asked for is the only one wanted. */
+    /* A retransmission says nothing about what is sent now. And if a session was asked for, no other is wanted. */
     if (line != SD_MOLD_REPLIES && m->options.any_session && !c->ended) {
       c->session_changed = memcmp(c->new_session, h->session, SD_MOLD_SESSION) == 0;
       memcpy(c->new_session, h->session, SD_MOLD_SESSION);
@@ -78,7 +78,7 @@ static int session_is(sd_mold *m, int line, const sd_mold_header *h) {
   return 1;
 }
 
-/* Messages before the next one. */
+/* Counts messages before the next one. */
 static void count_known(const sd_mold *m, sd_mold_line *line, uint64_t from, uint64_t to) {
   if (from < m->counts.first_sequence) {
     uint64_t wanted = m->counts.first_sequence < to ? m->counts.first_sequence : to;
@@ -91,7 +91,7 @@ static void count_known(const sd_mold *m, sd_mold_line *line, uint64_t from, uin
   line->duplicates += to - from - late;
 }
 
-/* The messages of a packet that are neither delivered nor held, into the window. */
+/* Puts the messages of a packet that are neither delivered nor waiting into the window. */
 static void hold(sd_mold *m, sd_mold_line *line, const sd_mold_header *h, const uint8_t *bytes, uint64_t len,
                  uint64_t ts_recv, uint64_t now_ns) {
   uint64_t next = m->counts.next_sequence;
@@ -108,7 +108,7 @@ static void hold(sd_mold *m, sd_mold_line *line, const sd_mold_header *h, const 
     } else {
       *slot = (mold_slot){s, index, (uint16_t)at, SLOT_HELD};
       users++;
-      if (s < m->gap_to) m->gap_to = s; /* the gap ends sooner, and is as old as it was */
+      if (s < m->gap_to) m->gap_to = s; /* the gap ends sooner, and keeps its age */
     }
     at += 2 + sd_be16(bytes + at);
   }
@@ -123,7 +123,7 @@ static void hold(sd_mold *m, sd_mold_line *line, const sd_mold_header *h, const 
   if (m->counts.held > m->counts.max_held) m->counts.max_held = m->counts.held;
 }
 
-/* A packet that is believed. */
+/* Takes a packet that is believed. */
 static void accept(sd_mold *m, int line_index, const sd_mold_header *header, const uint8_t *bytes, uint64_t len,
                    uint64_t ts_recv, uint64_t now_ns) {
   sd_mold_counts *c = &m->counts;
@@ -134,7 +134,7 @@ static void accept(sd_mold *m, int line_index, const sd_mold_header *header, con
   if (h.count == 0) {
     line->heartbeats += !h.end;
     m->track[line_index].heard_end |= h.end;
-    /* An end before the first message wanted is one too; one before what was heard since is an old packet. */
+    /* An end before the first message wanted counts too. An end before what was heard since then is an old packet. */
     if (h.end && h.sequence < m->end_sequence && (h.sequence >= c->high || c->high == m->counts.first_sequence))
       m->end_sequence = h.sequence;
     mold_heard_of(m, to, now_ns);
@@ -165,7 +165,7 @@ static void accept(sd_mold *m, int line_index, const sd_mold_header *header, con
     sd_mold_deliver(m);
     return;
   }
-  /* Not yet of its own messages: until they are held they would look like a part of the gap before them. */
+  /* Do not mention its own messages yet: until they are in the window they would look like part of the gap before them. */
   mold_heard_of(m, h.sequence, now_ns);
   if (!sd_mold_reserve(m, to)) {
     line->overflowed++;
@@ -181,8 +181,8 @@ static void accept(sd_mold *m, int line_index, const sd_mold_header *header, con
   sd_mold_deliver(m);
 }
 
-/* The packet set aside that this one vouches for; NULL: none. A copy of it on its own line, as a network may make, does
- * not. */
+/* The packet set aside that this one confirms; NULL: none. A copy of a packet on its own line, which a network may make, does not confirm
+ * it. */
 static mold_suspect *agreeing(sd_mold *m, int line, const sd_mold_header *h) {
   for (int i = 0; i < SUSPECTS; i++) {
     mold_suspect *s = &m->suspect[i];
@@ -197,7 +197,8 @@ static mold_suspect *agreeing(sd_mold *m, int line, const sd_mold_header *h) {
 static void set_aside(sd_mold *m, int line, const sd_mold_header *h, const uint8_t *bytes, uint64_t len,
                       uint64_t ts_recv, uint64_t now_ns) {
   mold_suspect *s = &m->suspect[m->suspects++ % SUSPECTS];
-  if (s->len > 0 && !m->counts.started) m->counts.line[s->line].jumps++; /* after the start it was counted as it came */
+  if (s->len > 0 && !m->counts.started)
+    m->counts.line[s->line].jumps++; /* after the start, it was counted when it came */
   s->sequence = h->sequence;
   s->to = h->sequence + h->count;
   s->ts_recv = ts_recv;
@@ -207,17 +208,17 @@ static void set_aside(sd_mold *m, int line, const sd_mold_header *h, const uint8
   memcpy(s->bytes, bytes, len);
 }
 
-/* Begins, by a packet that was set aside: the other one was none of the session. */
+/* Begins with a packet that was set aside: the other one was not of the session. */
 static void start_with(sd_mold *m, const mold_suspect *s, const sd_mold_header *h) {
   for (int i = 0; i < SUSPECTS; i++)
     if (&m->suspect[i] != s && m->suspect[i].len > 0) m->counts.line[m->suspect[i].line].jumps++;
   start(m, h);
 }
 
-/* Takes it, and drops what was set aside beside it. */
+/* Takes it, and drops the other packet set aside. */
 static void take_suspect(sd_mold *m, mold_suspect *s, uint64_t now_ns) {
   sd_mold_header h;
-  if (!sd_mold_parse(s->bytes, s->len, &h)) return; /* it was one when it came */
+  if (!sd_mold_parse(s->bytes, s->len, &h)) return; /* it was a packet when it came */
   if (!m->counts.started) start_with(m, s, &h);
   for (int i = 0; i < SUSPECTS; i++)
     if (&m->suspect[i] != s) m->suspect[i].len = 0;
@@ -225,14 +226,14 @@ static void take_suspect(sd_mold *m, mold_suspect *s, uint64_t now_ns) {
   s->len = 0;
 }
 
-/* A packet that is the first one, or too far beyond what was heard. */
+/* Sets aside a packet that is the first one, or too far beyond what was heard. */
 static void doubt(sd_mold *m, int line, const sd_mold_header *h, const uint8_t *bytes, uint64_t len, uint64_t ts_recv,
                   uint64_t now_ns) {
   sd_mold_counts *c = &m->counts;
   mold_suspect *s = line != SD_MOLD_REPLIES ? agreeing(m, line, h) : NULL;
   if (s) {
     c->jumps_believed += c->started;
-    /* The earlier one first: second it would be late, as what lies before a leap is given up. */
+    /* Take the earlier one first: as the second it would be late, because what lies before a jump is given up. */
     int earlier = h->sequence < s->sequence;
     if (earlier) {
       if (!c->started) start_with(m, s, h);
@@ -243,7 +244,7 @@ static void doubt(sd_mold *m, int line, const sd_mold_header *h, const uint8_t *
     return;
   }
   c->line[line].jumps += c->started;
-  /* An answer that nobody asked for says nothing. */
+  /* An answer that nobody asked for is ignored. */
   if (line != SD_MOLD_REPLIES) set_aside(m, line, h, bytes, len, ts_recv, now_ns);
 }
 
@@ -275,7 +276,7 @@ int sd_mold_finish(sd_mold *m) {
   mold_suspect *first = m->counts.started ? NULL : mold_first_suspect(m);
   if (first) take_suspect(m, first, first->arrived_ns);
   if (!m->counts.started) return SD_OK;
-  /* Where the end is known a line must have come to it; else nothing can be said of what it may still bring. */
+  /* If the end is known, a line must have come to it. Otherwise nobody can say what the line may still bring. */
   for (int i = 0; i < SD_MOLD_REPLIES; i++) {
     mold_track *t = &m->track[i];
     if (t->fd >= 0 || m->counts.line[i].packets > 0)

@@ -1,4 +1,4 @@
-/* What one line missed by itself: a bit a sequence in a window that moves with the line. */
+/* What one line missed by itself: a bit per sequence, in a window that moves with the line. */
 #ifndef SD_LIVE_MOLD_TRACK_H
 #define SD_LIVE_MOLD_TRACK_H
 
@@ -26,7 +26,7 @@ static inline void mold_track_decide(mold_track *t, uint64_t to) {
   t->floor = to;
 }
 
-/* Messages [from, to) came on the line, or were heard of by it where both are the same. */
+/* Messages [from, to) came on the line; or the line announced them, if from and to are equal. */
 static inline void mold_track_saw(mold_track *t, uint64_t from, uint64_t to) {
   if (to > t->floor + WINDOW) mold_track_decide(t, to - WINDOW);
   if (to > t->high) t->high = to;

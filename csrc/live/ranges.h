@@ -1,5 +1,5 @@
-/* A growing list of [from, to) ranges of sequence numbers in rising order; neighbours that touch become one. What no
- * longer fits the bound is counted, never dropped in silence. One thread at a time. */
+/* A growing list of [from, to) ranges of sequence numbers in rising order. Neighbours that touch become one. Ranges beyond the bound are
+ * counted, never dropped in silence. One thread at a time. */
 #ifndef SD_LIVE_RANGES_H
 #define SD_LIVE_RANGES_H
 
@@ -17,7 +17,7 @@ typedef struct sd_ranges {
   sd_range *at;
   uint64_t count;
   uint64_t capacity;
-  uint64_t messages; /* in all ranges, those not listed included */
+  uint64_t messages; /* in all ranges, including those not listed */
   uint64_t unlisted; /* ranges beyond the bound, or for which there was no memory */
 } sd_ranges;
 

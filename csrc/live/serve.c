@@ -1,4 +1,4 @@
-/* When each message is due, and in which packet it goes. */
+/* Decides when each message is due, and in which packet it goes. */
 #define _GNU_SOURCE
 #include "live/serve.h"
 
@@ -83,7 +83,7 @@ static serve_packet *open_packet(sd_serve *s, uint64_t bytes) {
   return p;
 }
 
-/* Length of the message that begins at frame + 2; 0: it is none. Some files leave every length 0. */
+/* The length of the message that begins at frame + 2; 0: it is not a message. Some files leave every length 0. */
 static uint32_t message_length(const uint8_t *frame) {
   uint32_t prefix = sd_be16(frame);
   uint32_t known = sd_itch_length(frame[2]);
@@ -92,7 +92,7 @@ static uint32_t message_length(const uint8_t *frame) {
   return prefix >= MESSAGE_MIN ? prefix : 0;
 }
 
-/* Frames that are due now go into packets, up to a batch. SD_OK; SD_E_FORMAT before a frame that is none. */
+/* Puts frames that are due now into packets, up to a batch. SD_OK; SD_E_FORMAT before something that is not a frame. */
 static int pack(sd_serve *s, const uint8_t *frames, uint64_t len, uint64_t now_ns, uint64_t *used, uint64_t *next_due) {
   *used = 0;
   *next_due = UINT64_MAX;
@@ -105,7 +105,7 @@ static int pack(sd_serve *s, const uint8_t *frames, uint64_t len, uint64_t now_n
     }
     if (len - *used < 2 + length) break;
     uint64_t due = s->start_ns + due_after(s, frame + 2);
-    /* Due together: in the same stretch of gather_ns. */
+    /* Due together: within the same stretch of gather_ns. */
     uint64_t gather = s->options.gather_ns;
     if (gather && due > s->start_ns) due = s->start_ns + (due - s->start_ns + gather - 1) / gather * gather;
     if (due > now_ns) {
@@ -173,7 +173,7 @@ int sd_serve_send(sd_serve *s, const uint8_t *frames, uint64_t len, uint64_t lim
     now_ns = sd_monotonic_ns();
     if (now_ns >= until_ns) return SD_AGAIN;
     if (due > now_ns) {
-      /* What is kept back must not wait for a next packet that is long in coming. */
+      /* A packet that is kept back must not wait for a next packet that comes much later. */
       if (due - now_ns >= s->options.heartbeat_ns) code = sd_serve_flush_late(s);
       if (code == SD_OK)
         code = wait_until(s, now_ns, earlier(due, earlier(until_ns, s->last_sent_ns + s->options.heartbeat_ns)));

@@ -1,4 +1,4 @@
-/* The two lines: what is lost, kept back and sent twice, and how packets reach the kernel. And the answers. */
+/* The two lines: which packets are lost, kept back and sent twice, and how packets reach the kernel. And the answers. */
 #define _GNU_SOURCE
 #include "live/serve_lines.h"
 
@@ -27,7 +27,7 @@ static void post(outbox *box, serve_track *t, const serve_packet *packet) {
       (struct msghdr){.msg_name = &t->to, .msg_namelen = sizeof t->to, .msg_iov = &box->parts[i], .msg_iovlen = 1};
 }
 
-/* A full queue is waited out, a millisecond at a time; a socket that takes nothing at all is an error. */
+/* Waits for a full queue, a millisecond at a time. A socket that takes nothing at all is an error. */
 static int send_all(sd_serve *s, int line, outbox *box) {
   sd_serve_line *counts = &s->counts.line[line];
   uint32_t sent = 0;
@@ -55,7 +55,7 @@ static void keep_back(sd_serve *s, serve_track *t, const serve_packet *packet) {
   memcpy(late->packet.bytes, packet->bytes, packet->len);
 }
 
-/* Those that were kept back long enough. They lie still until the call to the kernel is made. */
+/* Adds the packets that were kept back long enough. They may not move until the call to the kernel is made. */
 static int release_due(sd_serve *s, int line, outbox *box, int all) {
   serve_track *t = &s->track[line];
   uint32_t kept = 0;
@@ -122,7 +122,7 @@ int sd_serve_flush_late(sd_serve *s) {
   return SD_OK;
 }
 
-/* A heartbeat or the session's end, on every line. */
+/* Sends a heartbeat, or the session's end, on every line. */
 int sd_serve_control(sd_serve *s, uint32_t count) {
   uint8_t packet[SD_MOLD_HEADER];
   sd_mold_write_header(packet, s->options.session, s->counts.messages + 1, count);
@@ -156,7 +156,7 @@ static int remembered(const sd_serve *s, uint64_t sequence) {
   return s->history_head - s->history_at[sequence % s->options.history_messages] <= s->options.history_bytes;
 }
 
-/* As much of what is wanted as one packet holds; the asker asks again for the rest. Its length; 0: nothing. */
+/* Writes as much of what is wanted as fits into one packet; the receiver asks again for the rest. Returns its length; 0: nothing. */
 static uint32_t compose_answer(sd_serve *s, const uint8_t *request, uint8_t *packet) {
   uint64_t sequence = sd_be64(request + SD_MOLD_SESSION);
   uint32_t wanted = sd_be16(request + 18);

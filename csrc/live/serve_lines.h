@@ -1,4 +1,4 @@
-/* Sending packets on the lines, with their faults, and answers from the history. Negative errno - 1000. */
+/* Sends packets on the lines, with their faults, and answers from the history. Errors are negative: errno - 1000. */
 #ifndef SD_LIVE_SERVE_LINES_H
 #define SD_LIVE_SERVE_LINES_H
 

@@ -1,4 +1,4 @@
-/* What serve.c and serve_lines.c share of a sender. */
+/* The state of a sender, shared by serve.c and serve_lines.c. */
 #ifndef SD_LIVE_SERVE_STATE_H
 #define SD_LIVE_SERVE_STATE_H
 
@@ -27,13 +27,13 @@ typedef struct sd_serve_options {
   uint16_t packet_bytes; /* of UDP payload, SD_MOLD_HEADER + 2 + 50 at least */
   uint32_t reorder_depth;
   uint64_t seed;
-  double rate;  /* messages a second; 0: not by rate */
-  double speed; /* times the file's own pace; 0: not by its times */
+  double rate;  /* messages per second; 0: not by rate */
+  double speed; /* in multiples of the file's own pace; 0: not by its times */
   uint64_t gather_ns;
   uint64_t heartbeat_ns;
   uint64_t history_messages; /* kept for requests */
   uint64_t history_bytes;
-  double request_rate; /* answers a second, at most */
+  double request_rate; /* answers per second, at most */
   int32_t request_fd;  /* -1: requests are not served */
   sd_serve_line_options line[SD_SERVE_LINES];
 } sd_serve_options;
@@ -50,7 +50,7 @@ typedef struct sd_serve_line {
 
 typedef struct sd_serve_counts {
   uint64_t messages;
-  uint64_t packets; /* made; each line sends them all but for faults */
+  uint64_t packets; /* packets made; each line sends all of them, except for its faults */
   uint64_t bytes;   /* of frames taken from the file */
   uint64_t heartbeats;
   uint64_t requests;
@@ -58,8 +58,8 @@ typedef struct sd_serve_counts {
   uint64_t answered_messages;
   uint64_t unanswerable; /* not of this session, not sent yet, or gone from the history */
   uint64_t request_overrate;
-  uint64_t late_ns;      /* the most a message went out after it was due */
-  uint64_t fault_offset; /* where in the stream the frame begins that is none */
+  uint64_t late_ns;      /* the most by which a message went out late */
+  uint64_t fault_offset; /* where in the stream something begins that is not a frame */
   sd_serve_line line[SD_SERVE_LINES];
 } sd_serve_counts;
 
@@ -81,7 +81,7 @@ typedef struct serve_late {
 
 typedef struct serve_track {
   sd_prng prng;
-  uint64_t passed; /* packets that were this line's turn */
+  uint64_t passed; /* packets that had their turn on this line */
   struct sockaddr_in to;
   sd_ranges lost;
   uint32_t late_count;

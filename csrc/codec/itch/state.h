@@ -92,16 +92,16 @@ typedef struct sd_itch {
   uint64_t unselected; /* ticks not made because they are not wanted */
   uint64_t skipped_unknown_type;
   uint64_t skipped_bad_field;
-  uint64_t skipped_bytes;         /* passed over in search of the next sound frame */
+  uint64_t skipped_bytes;         /* skipped in search of the next sound frame */
   uint64_t skips[SD_ITCH_FAULTS]; /* by fault */
   uint64_t lost;                  /* nonzero: searching */
   uint64_t clear_ns;              /* the time of the new day under way */
-  uint64_t clear_sequence;        /* its message's */
+  uint64_t clear_sequence;        /* the sequence of its message */
   uint32_t clear_from;            /* the locate from which clear records are still to be made; 0: none are */
 
-  uint32_t asked; /* the undecided locate that the last call ended at, where it said SD_AGAIN */
+  uint32_t asked; /* the undecided locate because of which the last call returned SD_AGAIN */
 
-  /* What was passed over; the caller takes the samples and sets `sampled` to 0. */
+  /* Samples of what was skipped; the caller takes them and sets `sampled` to 0. */
   uint32_t sampled;
   sd_itch_sample samples[SD_ITCH_SAMPLES];
 

@@ -11,8 +11,8 @@
 
 _Static_assert((int)SD_ITCH_MAX_FRAME <= (int)SD_ITCH_STRIPE_HEADROOM, "what is left over is less than a frame");
 
-/* Fills p, short where the file ends or cannot be read on: whoever comes there in turn finds out why. What is read while
- * the file is cut short may be zeros from its new end on, which its size, asked for afterwards, tells. */
+/* Fills p; with fewer bytes if the file ends or cannot be read further. Decoding in turn finds out why. If the file is cut short
+ * meanwhile, the bytes from its new end on may be zeros; its size, which is asked for afterwards, tells. */
 static uint64_t read_at(int fd, uint8_t *p, uint64_t size, uint64_t at) {
   uint64_t filled = 0;
   while (filled < size) {
@@ -27,18 +27,18 @@ static uint64_t read_at(int fd, uint8_t *p, uint64_t size, uint64_t at) {
   return filled < there ? filled : there;
 }
 
-/* Whether frames were met that change more than is handed on, or are no sound frames. */
+/* Whether the stripe has unsound frames, or frames that change more than it passes on. */
 static int is_odd(const sd_itch *own) {
   uint64_t skipped = own->lost;
   for (int fault = 0; fault < SD_ITCH_FAULTS; fault++) skipped |= own->skips[fault];
   if (own->market_events > SD_ITCH_STRIPE_EVENTS) return 1;
   for (uint32_t i = 0; i < own->market_events; i++)
     if (own->market[i][0] == 'S' && own->market[i][11] == 'O')
-      return 1; /* a new day, of which a stripe knows no names */
+      return 1; /* a new day, for which a stripe has no names */
   return (skipped | own->counts['R']) != 0;
 }
 
-/* Decodes p[0 .. left) and moves on. Returns nonzero where the stripe is not to be used. */
+/* Decodes p[0 .. left) and moves on. Nonzero: the stripe may not be used. */
 static int take_some(sd_itch *own, const sd_itch_stripe *stripe, const uint8_t **p, uint64_t *left) {
   const sd_decoded did = sd_itch_decode(own, *p, *left, 0, stripe->ticks + own->ticks, stripe->capacity - own->ticks);
   *p += did.consumed;
@@ -46,14 +46,14 @@ static int take_some(sd_itch *own, const sd_itch_stripe *stripe, const uint8_t *
   return did.code != SD_OK || is_odd(own);
 }
 
-/* The bytes of the frame at p, 0 where they are not all there or it is none. */
+/* The bytes of the frame at p; 0 if it is not complete, or not a frame. */
 static uint64_t frame_bytes(const uint8_t *p, uint64_t left) {
   if (left <= PREFIX_BYTES) return 0;
   uint64_t length = PREFIX_BYTES + (uint64_t)sd_itch_length(p[PREFIX_BYTES]);
   return length > PREFIX_BYTES && length <= left ? length : 0;
 }
 
-/* own->offset counts from the stripe's start while this runs. */
+/* While this runs, own->offset counts from the stripe's start. */
 static int walk(sd_itch *own, int fd, sd_itch_stripe *stripe, uint8_t *base, uint64_t piece) {
   const uint8_t *p = base;
   uint64_t at = stripe->start;
@@ -63,7 +63,7 @@ static int walk(sd_itch *own, int fd, sd_itch_stripe *stripe, uint8_t *base, uin
   stripe->begin = stripe->start;
   while (whole && at < stripe->stop && own->ticks < stripe->capacity) {
     uint64_t alarm = stripe->stop - at < piece ? stripe->stop - at : piece;
-    /* What is left goes before the piece, which so is always read to the same, aligned place. */
+    /* What is left goes before the piece, so that the piece is always read to the same, aligned place. */
     memmove(base - left, p, left);
     p = base - left;
     uint64_t got = read_at(fd, base, alarm, at);
@@ -80,7 +80,7 @@ static int walk(sd_itch *own, int fd, sd_itch_stripe *stripe, uint8_t *base, uin
     }
     if (take_some(own, stripe, &p, &left)) return 1;
   }
-  /* The frame that the stop cuts, if one does, and no other. */
+  /* Takes the frame that `stop` cuts, if there is one, and no other. */
   if (whole && left != 0 && own->ticks < stripe->capacity) {
     memmove(base - left, p, left);
     p = base - left;
@@ -108,7 +108,7 @@ void sd_itch_stripe_take(sd_itch *own, int fd, sd_itch_stripe *stripe, uint8_t *
 }
 
 void sd_itch_stripe_follow(sd_itch *own, const sd_itch *itch, uint8_t *wanted) {
-  uint32_t named = own->symbol_count; /* of the last one that was followed, and by what was learnt since */
+  uint32_t named = own->symbol_count; /* those of the last stream that was followed, and those learnt since */
   memcpy(own, itch, offsetof(sd_itch, symbols));
   memcpy(own->symbols, itch->symbols, itch->symbol_count * sizeof itch->symbols[0]);
   if (named > own->symbol_count)

@@ -1,11 +1,11 @@
-/* A stretch of an ITCH file taken by itself, from a guessed beginning, while another thread takes the one before it.
+/* A stretch of an ITCH file, decoded by itself from a guessed beginning, while another thread decodes the one before it.
  *
- * What a frame becomes depends on what came before it in little: how many messages, and which locates are wanted. So a
- * stripe is decoded by a decoder of its own, which starts in the state its stream's decoder is expected to be in, and
- * that one adopts what it made where it turns out to stand exactly there. Where it does not, or where the stripe holds
- * anything that would have changed the state (a directory message, a fault), the stripe is refused and decoded in turn. So what comes out is what decoding in turn gives, whatever the bytes are.
+ * What a frame becomes depends on what came before it in only two ways: how many messages, and which locates are wanted. So a stripe has
+ * its own decoder, which starts in the state that the stream's decoder is expected to be in. The stream's decoder adopts the result if it
+ * turns out to stand exactly there. If it does not, or if the stripe has anything that would have changed the state (a directory message,
+ * a fault), the stripe is refused and decoded in turn. So the result is that of decoding in turn, whatever the bytes are.
  *
- * The descriptor is read with pread() only, so several threads may share it; all else is one thread's at a time. */
+ * The descriptor is read only with pread(), so several threads may share it; everything else belongs to one thread at a time. */
 #ifndef SD_CODEC_ITCH_STRIPE_H
 #define SD_CODEC_ITCH_STRIPE_H
 
@@ -18,15 +18,15 @@ enum {
 };
 
 typedef struct sd_itch_stripe {
-  /* The caller's. */
+  /* written by the caller */
   uint64_t start;    /* byte of the file */
-  uint64_t stop;     /* frames that begin before it are the stripe's */
-  uint32_t exact;    /* nonzero: a frame begins at `start`, nothing has to be guessed */
-  uint32_t refused;  /* set by sd_itch_stripe_take(): the rest says nothing */
+  uint64_t stop;     /* frames that begin before it belong to the stripe */
+  uint32_t exact;    /* nonzero: a frame begins at `start`, and nothing has to be guessed */
+  uint32_t refused;  /* set by sd_itch_stripe_take(): the other fields mean nothing */
   uint64_t capacity; /* of `ticks` */
   sd_tick *ticks;    /* numbered from 1 until they are adopted */
 
-  /* What was found: whole frames in [begin, end), which ends early where the file does or `ticks` are full. */
+  /* the result: whole frames in [begin, end), which ends early if the file does or `ticks` is full */
   uint64_t begin;
   uint64_t end;
   uint64_t made;
@@ -37,17 +37,17 @@ typedef struct sd_itch_stripe {
   uint8_t market[SD_ITCH_STRIPE_EVENTS][SD_ITCH_MARKET_BYTES];
 } sd_itch_stripe;
 
-/* Makes `own`, zeros before the first time, a decoder of stripes of the stream that `itch` decodes, with a copy of all
- * that matters, SD_ITCH_LOCATES in `wanted`. To be called again where `itch` has changed, and after a stripe that was refused, which `own` may have
- * learnt from. Wants itch->selective, and no locate of it SD_ITCH_UNDECIDED. */
+/* Makes `own` a decoder of stripes of the stream that `itch` decodes, with a copy of everything that matters and SD_ITCH_LOCATES in
+ * `wanted`. `own` is zeros before the first call. Call it again after `itch` has changed, and after a refused stripe, because `own` may
+ * have learnt from that stripe. Needs itch->selective, and no locate may be SD_ITCH_UNDECIDED. */
 void sd_itch_stripe_follow(sd_itch *own, const sd_itch *itch, uint8_t *wanted);
 
-/* Reads and decodes a stripe. `buffer`: SD_ITCH_STRIPE_HEADROOM bytes and then `piece`, at least SD_ITCH_MAX_FRAME; a piece
- * that stays in the core's own cache is the fastest. */
+/* Reads and decodes a stripe. `buffer` has SD_ITCH_STRIPE_HEADROOM bytes and then `piece` bytes, at least SD_ITCH_MAX_FRAME; a piece that
+ * stays in the core's own cache is fastest. */
 void sd_itch_stripe_take(sd_itch *own, int fd, sd_itch_stripe *stripe, uint8_t *buffer, uint64_t piece);
 
-/* Whether `stripe` goes on where `itch` stands. If so, `itch` stands behind it, its counts hold the stripe's, and the
- * stripe's ticks have their numbers. */
+/* Whether `stripe` begins where `itch` stands. If so, it moves `itch` behind the stripe, adds the stripe's counts, and numbers the
+ * stripe's ticks. */
 int sd_itch_stripe_adopt(sd_itch *itch, const sd_itch_stripe *stripe);
 
 #endif

@@ -2,26 +2,26 @@
 
 #include <string.h>
 
-/* Ticks may lie in a file that is mapped, at any offset: they are loaded byte by byte as far as C is concerned. */
+/* Ticks may lie in a mapped file, at any offset, so C has to load them byte by byte. */
 static inline uint64_t receive_time(const sd_tick *tick) {
   uint64_t time;
   memcpy(&time, (const char *)tick + offsetof(sd_tick, ts_recv), sizeof time);
   return time;
 }
 
-/* Without a branch: where sources alternate, which one is next cannot be predicted. */
+/* It has no branch: if sources alternate, nobody can predict which one is next. */
 static inline int before(sd_merge_node a, sd_merge_node b) {
   return (a.time < b.time) | ((a.time == b.time) & (a.source < b.source));
 }
 
-/* Where a source stands: at its next tick, or, until that is known, before all others. */
+/* The place of a source: at its next tick, or, until that is known, before all others. */
 static inline sd_merge_node place_of(const sd_merge *merge, uint64_t index) {
   const sd_merge_source *s = &merge->sources[index];
   if (s->at != s->end) return (sd_merge_node){receive_time(s->at), index};
   return s->ended ? (sd_merge_node){UINT64_MAX, UINT64_MAX} : (sd_merge_node){0, index};
 }
 
-/* Plays `now`, the new place of the source that won last, against the losers on its way up. */
+/* Plays `now`, the new place of the source that won last, against the losers on its way up the tree. */
 static inline void replay(sd_merge *merge, uint64_t source, sd_merge_node now) {
   for (uint64_t at = (merge->n_sources + source) / 2; at > 0; at /= 2) {
     sd_merge_node other = merge->nodes[at];
@@ -34,7 +34,7 @@ static inline void replay(sd_merge *merge, uint64_t source, sd_merge_node now) {
   merge->nodes[0] = now;
 }
 
-/* The best of all sources but the winner: it has lost to no other, so it waits on the winner's way. */
+/* The best of all sources except the winner. Only the winner has beaten it, so it waits on the winner's way. */
 static inline sd_merge_node runner_up(const sd_merge *merge, uint64_t source) {
   sd_merge_node best = {UINT64_MAX, UINT64_MAX};
   for (uint64_t at = (merge->n_sources + source) / 2; at > 0; at /= 2)
@@ -42,7 +42,7 @@ static inline sd_merge_node runner_up(const sd_merge *merge, uint64_t source) {
   return best;
 }
 
-/* The first games. Leaf i stands at n + i, so that a node's children are at twice its index and at the one after it. */
+/* Plays the first games. Leaf i is node n + i, and the children of node k are 2k and 2k + 1. */
 static sd_merge_node winner_below(sd_merge *merge, uint64_t at) {
   if (at >= merge->n_sources) return place_of(merge, at - merge->n_sources);
   sd_merge_node a = winner_below(merge, 2 * at), b = winner_below(merge, 2 * at + 1);
@@ -77,7 +77,7 @@ int sd_merge_take(sd_merge *merge, sd_tick *out, int32_t *from, uint64_t capacit
     if (s->at == s->end) {
       code = SD_AGAIN;
     } else {
-      /* A first win is not followed up: finding the runner-up costs as much as a replay. */
+      /* After a first win the runner-up is not searched for, because that costs as much as a replay. */
       sd_merge_node bound = first.source == last ? runner_up(merge, first.source) : first;
       last = first.source;
       do {
@@ -91,7 +91,7 @@ int sd_merge_take(sd_merge *merge, sd_tick *out, int32_t *from, uint64_t capacit
       } while (made < capacity && s->at != s->end && before((sd_merge_node){receive_time(s->at), first.source}, bound));
     }
     if (code != SD_OK) {
-      /* It stands where it stood, or is given more ticks: the next call plays it anew. */
+      /* The source may stand where it stood, or get more ticks: the next call plays it again. */
       merge->wanted = first.source;
       break;
     }

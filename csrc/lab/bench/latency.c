@@ -89,7 +89,7 @@ static uint64_t cpu_ns_of(pthread_t thread) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* What a worker burns while nothing at all comes. */
+/* Measures what a worker uses while nothing at all comes. */
 static void look_at_rest(game *g, pthread_t worker) {
   rest(SETTLE_NS);
   uint64_t start = sd_monotonic_ns(), cpu = cpu_ns_of(worker);
@@ -114,7 +114,7 @@ static int play(game *g) {
   return code ? code : g->publisher_code;
 }
 
-/* One symbol, one strand, one worker. The publisher never handles anything itself. */
+/* One symbol, one strand, one worker. The publisher never handles a tick itself. */
 static sd_config config_of(const sd_bench_ping *ping) {
   sd_config c;
   memset(&c, 0, sizeof c);

@@ -8,12 +8,12 @@ typedef struct sd_bench_ping {
   int32_t idle;           /* SD_IDLE_* of the worker */
   int32_t publisher_core; /* negative: not pinned */
   int32_t worker_core;
-  uint64_t gap_ns; /* from a tick's handling to the next one's publish; 100 us and more are slept through */
+  uint64_t gap_ns; /* from a tick's handling to the next publish; the publisher sleeps through 100 us and more */
   int64_t n;
   uint64_t *latency_ns;   /* out: n values, from before the publish to the handler's first look at the clock */
   uint64_t wall_ns;       /* out: from the first publish to the last handling */
   uint64_t worker_cpu_ns; /* out: the worker's CPU time in that span */
-  uint64_t quiet_ns;      /* how long to let the worker be after the last tick; out: how long that was */
+  uint64_t quiet_ns;      /* how long to leave the worker alone after the last tick; out: how long that was */
   uint64_t quiet_cpu_ns;  /* out: the worker's CPU time meanwhile */
   uint64_t parks;         /* out: how often the worker went to sleep */
 } sd_bench_ping;

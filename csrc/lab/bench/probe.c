@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ticks between two looks at the clock: few enough to be fair to the first of them, enough to make the look cheap. */
+/* Ticks between two readings of the clock: few enough to be fair to the first of them, and enough to make the reading cheap. */
 enum { PIECE = 16 };
 
 struct sd_bench_probe {
@@ -76,7 +76,7 @@ int64_t sd_bench_handle_probed(void *rows, const sd_tick *ticks, int64_t n, sd_c
     uint64_t now = sd_now();
     for (int64_t i = 0; i < ran; i++) {
       uint64_t due = sd_bench_due(&probe->pace, &ticks[done + i]);
-      /* Counters of two cores may differ by a little. */
+      /* The counters of two cores may differ by a little. */
       sd_record(histogram, (int64_t)(now - due) > 0 ? now - due : 0, 1);
     }
     done += ran;

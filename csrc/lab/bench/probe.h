@@ -1,9 +1,8 @@
 /* What the benchmarks measure latency with: a handler around a handler, the same for every way of routing.
  *
- * A tick is due at its ts_recv, in ns after the first tick's. The probe runs the inner handler over a few ticks at a time
- * and books, for each, the time from when it was due to when its handler was done: a publisher or a queue that falls
- * behind shows in full, however late the tick was really sent.
- */
+ * A tick is due at its ts_recv, in ns after the first tick's. The probe runs the inner handler over a few ticks at a time. For each tick
+ * it records the time from when the tick was due to when its handler was done. So a publisher or a queue that falls behind shows in full,
+ * however late the tick was really sent. */
 #ifndef SD_LAB_BENCH_PROBE_H
 #define SD_LAB_BENCH_PROBE_H
 
@@ -15,7 +14,7 @@ typedef struct sd_bench_probe sd_bench_probe;
 /* `participants`: threads that may run handlers, publishers included. NULL: no memory. `params` must outlive the probe. */
 sd_bench_probe *sd_bench_probe_create(sd_handler_fn fn, const void *params, uint32_t participants);
 void sd_bench_probe_destroy(sd_bench_probe *probe);
-/* Adds the participants' histograms up, in clock counts: SD_BUCKETS values. At rest only. */
+/* Adds up the participants' histograms, in clock counts: SD_BUCKETS values. Only while no participant runs. */
 void sd_bench_probe_sum(const sd_bench_probe *probe, uint64_t *counts);
 
 /* The handler; its params are the address of the probe (a pointer to it, so that they can be copied). */

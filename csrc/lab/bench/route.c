@@ -39,7 +39,7 @@ int sd_bench_serial(sd_bench_run *run) {
   return SD_OK;
 }
 
-/* ---- a ring a worker */
+/* ---- one ring per worker */
 
 typedef struct ring {
   SD_ALIGNED(128) sd_a64 tail; /* publisher: ticks put in */
@@ -75,13 +75,13 @@ static void *serve(void *argument) {
   uint64_t head = 0;
   context_of(run, me->participant, &ctx);
   me->failed = sd_bench_pin(me->core) ? SD_E_ARGUMENT : SD_OK;
-  /* BR1: release; pairs with BR2: a crew that is complete is pinned. */
+  /* BR1: release; pairs with BR2: all threads of a complete crew are pinned. */
   sd_fetch_add(&me->crew->ready, 1u, release, BR1);
   for (;;) {
     /* BR3: acquire; pairs with BR4: the ticks below the tail are there. */
     uint64_t tail = sd_load(&r->tail, acquire, BR3);
     if (tail == head) {
-      /* BR7: acquire; pairs with BR8: after it the tail is the last one. */
+      /* BR7: acquire; pairs with BR8: a tail that is read after it is the last one. */
       if (sd_load(&me->crew->closed, acquire, BR7) && sd_load(&r->tail, acquire, BR3) == head) return NULL;
       sd_pause();
       continue;
@@ -92,12 +92,12 @@ static void *serve(void *argument) {
       if (SD_UNLIKELY(run->fn(run->rows, participants + at, (int64_t)n, &ctx) != (int64_t)n)) me->failed = SD_E_HANDLER;
       head += n;
     }
-    /* BR5: release; pairs with BR6: their room is free, and their rows are written. */
+    /* BR5: release; pairs with BR6: the slots are free, and the rows of their ticks are written. */
     sd_store(&r->head, head, release, BR5);
   }
 }
 
-/* The publisher's own view of a ring; the shared words are touched once a SD_BENCH_PUBLISH, or when it looks full. */
+/* The publisher's own view of a ring. It touches the shared words once per SD_BENCH_PUBLISH ticks, or when the ring looks full. */
 typedef struct lane {
   sd_tick *participant;
   uint64_t tail, head, published;
@@ -127,7 +127,7 @@ static void __attribute__((noinline)) wait_for_space(publisher *p, uint32_t w) {
   uint64_t start = sd_now();
   publish_lane(p, w);
   for (;;) {
-    /* BR6: acquire; pairs with BR5: what is overwritten has been handled. */
+    /* BR6: acquire; pairs with BR5: what the publisher now overwrites has been handled. */
     l->head = sd_load(&p->crew->rings[w].head, acquire, BR6);
     if (l->tail - l->head < RING) break;
     sd_pause();
@@ -163,7 +163,7 @@ static void await_handled(publisher *p) {
     while (sd_load(&p->crew->rings[w].head, acquire, BR6) != p->lanes[w].tail) sd_pause();
 }
 
-/* Zeroed, so that no page is met for the first time while the clock runs. */
+/* This is zeroed, so that no page fault happens while the clock runs. */
 static void *zeroed(size_t bytes) {
   bytes = (bytes + 127) / 128 * 128;
   void *memory = aligned_alloc(128, bytes);
@@ -247,7 +247,7 @@ int sd_bench_publish_paced(sd_dispatcher *d, uint32_t participant, const sd_tick
   return SD_OK;
 }
 
-/* ---- a neighbour */
+/* ---- a busy neighbour */
 
 struct sd_bench_neighbour {
   sd_a32 stop;
@@ -260,7 +260,7 @@ static void *be_busy(void *argument) {
   sd_bench_neighbour *me = argument;
   if (sd_bench_pin(me->core)) return NULL;
   uint64_t start = sd_now(), maximum = sd_clock_counts(me->max_ns);
-  /* BN1: relaxed; only the moment hangs on it. */
+  /* BN1: relaxed; only the moment of the end depends on it. */
   while (!sd_load(&me->stop, relaxed, BN1) && sd_now() - start < maximum) continue;
   return NULL;
 }

@@ -1,11 +1,9 @@
-/* Routing without strands, made as strong as it can be: what the dispatcher is measured against.
+/* Routing without strands, made as fast as it can be: the dispatcher is compared with it.
  *
- *   sd_bench_serial   one core: the handler over the whole tape, a batch a call
- *   sd_bench_static   every symbol belongs to one worker, known in advance; a single-producer single-consumer ring a worker
+ *   sd_bench_serial   one core: the handler over the whole tape, one batch per call
+ *   sd_bench_static   every symbol belongs to one worker, known in advance; one single-producer single-consumer ring per worker
  *
- * Both call the engine's own handlers (sd_handler_fn). The caller's thread publishes and is pinned by the caller; keys are
- * checked by the caller.
- */
+ * Both call the engine's own handlers (sd_handler_fn). The caller's thread publishes; the caller pins it, and checks keys. */
 #ifndef SD_LAB_BENCH_ROUTE_H
 #define SD_LAB_BENCH_ROUTE_H
 
@@ -15,8 +13,8 @@
 enum {
   SD_BENCH_RING = 1 << 14, /* ticks a ring */
   SD_BENCH_PUBLISH = 256,  /* ticks copied in before the rings' ends are published */
-  SD_BENCH_TAKE = 512,     /* most ticks a worker takes before it gives their room back */
-  SD_BENCH_SERIAL = 4096,  /* ticks a call of the plain loop */
+  SD_BENCH_TAKE = 512,     /* the most ticks that a worker takes before it frees their slots */
+  SD_BENCH_SERIAL = 4096,  /* ticks per call of the plain loop */
   SD_BENCH_MAX_WORKERS = 255
 };
 
@@ -28,25 +26,26 @@ typedef struct sd_bench_run {
   uint64_t n_rows;
   const sd_tick *ticks;
   int64_t n;
-  sd_bench_probe *probe; /* NULL: as fast as it goes. Else fn is sd_bench_handle_probed and ticks are sent when due */
+  sd_bench_probe *
+      probe; /* NULL: publish as fast as possible. Otherwise fn is sd_bench_handle_probed, and ticks are sent when due */
   /* static only */
   const uint8_t *home;  /* a symbol's worker */
   const int32_t *cores; /* a worker's core; negative: not pinned */
   uint32_t workers;
   /* out */
-  double seconds;    /* from the first tick published to the last one handled; starting and ending threads excluded */
-  double publish_ns; /* static: a tick, waiting for room and for ticks to be due excluded */
+  double seconds;    /* from the first tick published to the last one handled, without starting and ending threads */
+  double publish_ns; /* static: per tick, without waiting for a free slot and for ticks to be due */
 } sd_bench_run;
 
-/* SD_OK; SD_E_HANDLER when a handler did not take all; SD_E_ARGUMENT, SD_E_NO_MEMORY. */
+/* SD_OK; SD_E_HANDLER when a handler did not take all ticks; SD_E_ARGUMENT, SD_E_NO_MEMORY. */
 int sd_bench_serial(sd_bench_run *run);
 int sd_bench_static(sd_bench_run *run);
 
-/* Publishes ticks to a dispatcher as they are due, what is due by then at a time, and at most `batch`. */
+/* Publishes ticks to a dispatcher when they are due: all that are due at a time, but at most `batch`. */
 int sd_bench_publish_paced(sd_dispatcher *d, uint32_t participant, const sd_tick *ticks, int64_t n, int64_t batch,
                            sd_bench_probe *probe);
 
-/* A neighbour: a thread that does nothing but keep a core busy. Ends when told to, and by itself after `max_ns`. */
+/* A neighbour: a thread that only keeps a core busy. It ends when it is told to, and by itself after `max_ns`. */
 typedef struct sd_bench_neighbour sd_bench_neighbour;
 sd_bench_neighbour *sd_bench_neighbour_start(int32_t core, uint64_t max_ns);
 void sd_bench_neighbour_stop(sd_bench_neighbour *neighbour);

@@ -9,15 +9,15 @@
 #define AT(hour, minute) ((UINT64_C(3600) * (hour) + UINT64_C(60) * (minute)) * NS_PER_SECOND)
 
 enum {
-  CROSS_FROM_MESSAGES = 100,    /* symbols with fewer messages a day open and close without a cross */
+  CROSS_FROM_MESSAGES = 100,    /* symbols with fewer messages per day open and close without a cross */
   MESSAGES_A_NOTICE = 2000,     /* one in a thousand messages is a notice, half of them before the open */
-  MAX_NOTICES = 600,            /* a symbol and auction: one a second over ten minutes */
+  MAX_NOTICES = 600,            /* per symbol and auction: one per second over ten minutes */
   OPENING_SECONDS = 120,        /* over which the notices before the open are spread */
   CLOSING_NOTICE_SECONDS = 590, /* from ten minutes before the close */
   CLOSING_CROSS_SECONDS = 10,
-  PAUSE_SECONDS = 300, /* as limit-up limit-down has it */
+  PAUSE_SECONDS = 300, /* as in limit-up limit-down */
   QUOTE_SECONDS = 60,  /* the last of them: quotation only */
-  HALT_MIN = 900,      /* for news: a quarter of an hour and more */
+  HALT_MIN = 900,      /* for news: at least a quarter of an hour */
   HALT_SPREAD = 1800,
   HALT_NOTICES = 3
 };
@@ -83,7 +83,8 @@ static int plan_halts(sd_agenda *a, uint32_t symbols, uint32_t halts) {
   a->halted = calloc(symbols, 1);
   if (!a->items || !a->halted) return SD_E_NO_MEMORY;
   for (uint32_t i = 0; i < halts; i++) {
-    /* Floyd's sampling: each draw is from one more symbol than the last, and what was taken gives way to that one. */
+    /* Floyd's sampling: each draw is from one more symbol than the last, and if its symbol is taken already, the newest symbol takes its
+     * place. */
     uint32_t bound = symbols - halts + i, rank = sd_scale32((uint32_t)(sd_prng_next(&a->random) >> 32), bound + 1);
     if (a->halted[rank]) rank = bound;
     a->halted[rank] = 1;
@@ -105,7 +106,7 @@ static uint64_t next_item_ns(const sd_agenda *a) {
   return a->items_done < a->item_count ? a->items[a->items_done].ns : UINT64_MAX;
 }
 
-/* Says what comes next, after anything was taken. */
+/* Finds what comes next, after something was taken. */
 static void look_ahead(sd_agenda *a) {
   uint64_t item = next_item_ns(a), notice = next_notice_ns(a);
   a->pending = a->item_count - a->items_done + a->closing.all - a->closing.done;
@@ -143,7 +144,7 @@ void sd_agenda_destroy(sd_agenda *a) {
   memset(a, 0, sizeof *a);
 }
 
-/* A time in the i-th of n equal parts of some seconds. */
+/* A time in part i of n equal parts of some seconds. */
 static uint64_t spread(sd_agenda *a, uint64_t seconds, uint64_t i, uint64_t n) {
   unsigned __int128 place = ((unsigned __int128)i << 32) + (uint32_t)sd_prng_next(&a->random);
   return (uint64_t)((place * (seconds * NS_PER_SECOND) / n) >> 32);

@@ -1,9 +1,8 @@
-/* What a day has at set times: auctions at the open and the close with imbalance notices before them, and halts.
+/* What a day has at set times: auctions at the open and the close, with imbalance notices before them, and halts.
  *
- * Busy symbols open and close in a cross. Notices go round the symbols, those with more messages having more of them,
- * so that every symbol's last one comes in the last round, shortly before its cross. A halt is: halted (or paused),
- * quotation only, notices, the cross that reopens, trading. No two halts are of one symbol.
- */
+ * Busy symbols open and close in a cross. Notices go round the symbols; symbols with more messages have more of them. So every symbol's
+ * last notice comes in the last round, shortly before its cross. A halt is: halted (or paused), quotation only, notices, the cross that
+ * reopens, trading. No symbol has two halts. */
 #ifndef SD_LAB_GENERATE_AGENDA_H
 #define SD_LAB_GENERATE_AGENDA_H
 
@@ -28,7 +27,7 @@ enum {
   SD_AGENDA_RESUME_AFTER_PAUSE
 };
 
-enum { SD_AGENDA_HALT_ITEMS = 7 }; /* events a halt has of its own */
+enum { SD_AGENDA_HALT_ITEMS = 7 }; /* events of its own that a halt has */
 
 typedef struct sd_agenda_item {
   uint64_t ns; /* since midnight */
@@ -36,7 +35,7 @@ typedef struct sd_agenda_item {
   uint8_t what, position; /* position in its halt: items of one time keep their order */
 } sd_agenda_item;
 
-/* Symbols of ranks 0 to crosses - 1, in rounds of which the last one has all of them. */
+/* Symbols of ranks 0 to crosses - 1, in rounds; the last round has all of them. */
 typedef struct sd_agenda_rounds {
   uint16_t *rounds; /* [crosses], never rising with the rank: how many notices a symbol has */
   uint32_t rank, round;
@@ -48,8 +47,9 @@ typedef struct sd_agenda {
   sd_agenda_rounds opening, closing;
   sd_agenda_item *items; /* of halts, in order of time */
   uint64_t item_count, items_done;
-  uint64_t pending, next_ns; /* of halts and of notices for the close: how many are to come, when the next one is due */
-  uint8_t *halted;           /* [symbols], by rank: not trading, as far as the agenda was followed */
+  uint64_t pending,
+      next_ns;     /* of halts and of notices for the close: how many are still to come, and when the next one is due */
+  uint8_t *halted; /* [symbols], by rank: not trading, as far as the agenda was followed */
   sd_prng random;
 } sd_agenda;
 
@@ -65,11 +65,11 @@ uint32_t sd_agenda_round_next(sd_agenda_rounds *r);
 uint64_t sd_agenda_opening_ns(sd_agenda *a, uint64_t i);
 uint64_t sd_agenda_closing_ns(sd_agenda *a, uint64_t i);
 
-/* What is due of halts and of notices for the close, with its rank. `pending` must not be 0. */
+/* Takes what is due of halts and of notices for the close, with its rank. `pending` must not be 0. */
 int sd_agenda_take(sd_agenda *a, uint32_t *rank);
 
-/* The same when a message comes at `ns` and `left` more follow it before the close: SD_AGENDA_NONE where nothing is due.
- * When hardly any are left, everything is. */
+/* The same when a message comes at `ns` and `left` more follow it before the close. SD_AGENDA_NONE: nothing is due. When hardly any
+ * messages are left, everything is due. */
 static inline int sd_agenda_due(sd_agenda *a, uint64_t ns, uint64_t left, uint32_t *rank) {
   if (__builtin_expect(ns < a->next_ns && left >= a->pending, 1)) return SD_AGENDA_NONE;
   return sd_agenda_take(a, rank);

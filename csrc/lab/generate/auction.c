@@ -10,7 +10,7 @@ enum { ROUND_LOT = 100 };
 
 static int64_t tick_price(uint32_t cents) { return (int64_t)cents * (SD_PRICE_SCALE / 100); }
 
-/* Round lots, one notice adding to what the ones before had. */
+/* Round lots. Each notice adds to what the notices before it had. */
 static uint32_t more_paired(uint64_t detail) { return ROUND_LOT * (1 + (uint32_t)(detail & 255)); }
 
 static char cross(sd_orders *book, uint64_t detail, uint8_t type_flags, sd_tick *tick) {

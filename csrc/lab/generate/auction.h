@@ -1,4 +1,4 @@
-/* The events an agenda asks for: crosses, imbalance notices and trading states, as the ticks codec/itch/itch.h makes. */
+/* Makes the events that an agenda asks for: crosses, imbalance notices and trading states, as the ticks that codec/itch/itch.h makes. */
 #ifndef SD_LAB_GENERATE_AUCTION_H
 #define SD_LAB_GENERATE_AUCTION_H
 

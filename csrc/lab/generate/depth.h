@@ -1,4 +1,4 @@
-/* One symbol's book by price: what formats need that give the best levels after each event. */
+/* One symbol's book by price, for formats that give the best levels after each event. */
 #ifndef SD_LAB_GENERATE_DEPTH_H
 #define SD_LAB_GENERATE_DEPTH_H
 
@@ -9,15 +9,15 @@ typedef struct sd_depth_level {
   uint64_t shares;
 } sd_depth_level;
 
-/* Levels in order, the best one last: what happens near the touch moves little. */
+/* Levels in order, the best one last, so that a change near the touch moves few of them. */
 typedef struct sd_depth_side {
   sd_depth_level *levels;
   uint32_t count, capacity;
   int sign; /* 1 where a higher price is better, -1 where a lower one is */
 } sd_depth_side;
 
-/* Adds shares at a price, or takes them where `shares` is negative. SD_OK, SD_E_NO_MEMORY, or SD_E_ARGUMENT when more
- * are taken than are there; neither changes anything. */
+/* Adds shares at a price, or removes them if `shares` is negative. SD_OK, SD_E_NO_MEMORY, or SD_E_ARGUMENT if there are fewer to remove.
+ * The last two change nothing. */
 int sd_depth_change(sd_depth_side *side, int64_t price, int64_t shares);
 void sd_depth_destroy(sd_depth_side *side);
 

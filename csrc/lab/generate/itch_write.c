@@ -194,7 +194,7 @@ static uint8_t *put_event(uint8_t *p, const sd_tick *t, char type, uint64_t ns) 
   }
 }
 
-/* Ends one part of the day and begins the next, until market hours have come so far. */
+/* Ends one part of the day and begins the next, until market hours have come that far. */
 static uint8_t *put_hours(sd_itch_writer *w, uint64_t until, uint8_t *p) {
   static const struct {
     char code;

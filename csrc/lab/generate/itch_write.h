@@ -19,7 +19,7 @@ enum {
   SD_ITCH_CLOSING_MESSAGES = 2
 };
 
-/* Where a file stands. Starts as {midnight_ns}. */
+/* The state of a file. Starts as {midnight_ns}. */
 typedef struct sd_itch_writer {
   uint64_t midnight_ns;
   uint64_t hours; /* 0 before market hours, 1 in them, 2 after them */
@@ -36,9 +36,9 @@ int64_t sd_itch_write_opening(uint32_t symbols, uint8_t *out);
  * many symbols as a market can have: more than a file can. */
 void sd_itch_opening_ticks(uint32_t symbols, uint32_t first, int64_t n, uint64_t midnight_ns, sd_tick *out);
 
-/* Writes n events of sd_market_next_batch() with their types, and before the first one in market hours and the first
- * one after them what says so. `out` holds n * SD_ITCH_EVENT_BYTES + SD_ITCH_HOURS_BYTES. Returns the bytes written, or
- * SD_E_ARGUMENT for a type that a market does not make. */
+/* Writes n events of sd_market_next_batch() with their types. Before the first one in market hours, and the first one after them, it
+ * writes the message that says so. `out` holds n * SD_ITCH_EVENT_BYTES + SD_ITCH_HOURS_BYTES. Returns the bytes written, or SD_E_ARGUMENT
+ * for a type that a market does not make. */
 int64_t sd_itch_write_events(sd_itch_writer *writer, const sd_tick *ticks, const char *types, int64_t n, uint8_t *out);
 
 /* Ends the day. `out` holds SD_ITCH_HOURS_BYTES and 14 for each of SD_ITCH_CLOSING_MESSAGES. */

@@ -11,8 +11,8 @@
 #include "sd_error.h"
 
 enum {
-  AHEAD = 32, /* events whose time, symbol and random bits are drawn before they are made: hides the cache misses */
-  NEAR = 16,  /* how far ahead the orders are fetched, their header being there by then */
+  AHEAD = 32, /* events whose time, symbol and random bits are drawn before they are made, to hide the cache misses */
+  NEAR = 16,  /* how far ahead the orders are fetched; their header has arrived by then */
   MESSAGES_A_LIVE_ORDER = 32,
   MIN_TARGET = 2,
   MAX_TARGET = 512,
@@ -111,7 +111,7 @@ void sd_market_destroy(sd_market *m) {
   free(m);
 }
 
-/* A symbol that does not trade has few messages: seven in eight go to another one. */
+/* A symbol that does not trade has few messages: seven in eight go to another symbol. */
 static uint32_t pick_rank(sd_market *m) {
   uint32_t rank = sd_picker_next(&m->picker, m->session.crowd);
   if (__builtin_expect(m->agenda.halted[rank], 0)) {

@@ -1,11 +1,10 @@
-/* A trading day made up: order events with consistent lifecycles, spread over symbols and time as on a real day, with
- * auctions and halts (agenda.h). The day's parts follow each other: imbalance notices before 9:30, then the opening
- * crosses, the session up to 16:00, and the closing crosses after it. A halted symbol's orders are only cancelled;
- * when it is back to quotation they come and go, and nothing is executed before it trades again.
+/* An invented trading day: order events with consistent lifecycles, spread over symbols and time as on a real day, with auctions and
+ * halts (agenda.h). The day's parts follow each other: imbalance notices before 9:30, then the opening crosses, the session up to 16:00,
+ * and the closing crosses after it. The orders of a halted symbol are only cancelled. When it is back to quotation, orders come and go,
+ * but nothing is executed before it trades again.
  *
- * One thread at a time may use a market. The stream depends on the configuration alone: not on the machine, and not on
- * how many events are asked for at a time.
- */
+ * One thread at a time may use a market. The stream depends only on the configuration: not on the machine, and not on how many events are
+ * asked for at a time. */
 #ifndef SD_LAB_GENERATE_MARKET_H
 #define SD_LAB_GENERATE_MARKET_H
 
@@ -54,7 +53,7 @@ void sd_market_destroy(sd_market *market);
  * events of an ITCH file. */
 int64_t sd_market_next_batch(sd_market *market, sd_tick *ticks, char *types, sd_market_order *orders, int64_t n);
 
-/* The symbol, from 0, that has most weight. */
+/* The symbol, from 0, with the greatest weight. */
 uint32_t sd_market_busiest(const sd_market *market);
 
 void sd_market_read_totals(const sd_market *market, sd_market_totals *out);

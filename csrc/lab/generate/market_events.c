@@ -10,12 +10,12 @@ enum {
   HIGHEST_MID = 1000000
 };
 
-/* What is drawn of 1,024 events: hidden trades, executions at a price of their own, executions, partial cancels and
- * replaces. The rest are adds and deletes, balanced around each symbol's target. */
+/* Of 1,024 events, how many are hidden trades, executions at a price of their own, executions, partial cancels and replaces. The rest are
+ * adds and deletes, balanced around each symbol's target. */
 enum { ROLL_TRADE = 8, ROLL_PRICED = 12, ROLL_EXECUTE = 52, ROLL_REDUCE = 77, ROLL_REPLACE = 167, ROLL = 1024 };
 
-/* Cents from the touch: mostly within ten, now and then ten times as far. Never the touch itself on the side that the
- * price is leaving, or it would not empty. */
+/* Cents from the touch: mostly within ten, sometimes ten times as far. Never the touch itself on the side that the price is leaving,
+ * because that side has to become empty. */
 static uint32_t draw_price(const sd_orders *book, int side, uint64_t detail) {
   uint32_t away = (uint32_t)(detail >> 20 & 7) + (uint32_t)__builtin_ctz((uint32_t)(detail >> 23 & 255) | 256);
   if (!(detail >> 31 & 31)) away *= 10;
@@ -63,7 +63,7 @@ static int make_add(sd_market_numbers *numbers, sd_orders *book, const sd_market
   return SD_OK;
 }
 
-/* Takes the order first in the queue of one side: all of it for every other execution. */
+/* Takes the order first in the queue of one side; every second execution takes all of it. */
 static void make_execution(sd_market_numbers *numbers, sd_orders *book, const sd_market_draw *s, sd_tick *tick,
                            sd_market_order *before, int priced) {
   int side = (int)(s->choice >> 20 & 1);
@@ -125,7 +125,7 @@ static void make_replace(sd_market_numbers *numbers, sd_orders *book, const sd_m
   sd_orders_replace(book, side, at, order);
 }
 
-/* The walk of mid: it has a direction for some 256 events of the symbol, and steps when the touch there is empty. */
+/* The walk of mid. It has a direction for some 256 events of the symbol, and takes a step when the touch there is empty. */
 static void walk(sd_orders *book, uint64_t detail) {
   if (!(detail & 255)) book->pressure = (int8_t)((int)sd_scale32((uint32_t)(detail >> 32), 3) - 1);
   if (book->mid < LOWEST_MID) book->pressure = 1;
@@ -154,7 +154,7 @@ char sd_market_make_event(sd_market_numbers *numbers, sd_orders *book, const sd_
   uint32_t live = book->count[SD_BID] + book->count[SD_ASK], roll = (uint32_t)s->choice & (ROLL - 1);
   int what = s->what;
   if (__builtin_expect(!what && book->state == SD_HALTED, 0)) {
-    /* Orders may be taken back; when there are none, a notice says what waits for the cross. */
+    /* Orders may be withdrawn. If there are none, a notice says what waits for the cross. */
     if (live && s->choice & 1) return make_reduction(book, s, tick, before);
     if (live) {
       make_delete(book, s, tick, before);

@@ -14,13 +14,13 @@ typedef struct sd_market_draw {
   int what; /* SD_AGENDA_* */
 } sd_market_draw;
 
-/* Of the whole market, from event to event. */
+/* Numbers of the whole market, kept from event to event. */
 typedef struct sd_market_numbers {
   uint64_t next_order_id, next_match;
   uint64_t volume; /* shares traded */
 } sd_market_numbers;
 
-/* The side and the place of a live order, each as likely. Where there is none that side is empty. */
+/* Chooses the side and the place of a live order, all equally likely. If the side has no orders, that side is empty. */
 static inline int sd_market_choose_order(const sd_orders *book, uint64_t choice, uint32_t *at) {
   uint32_t i = sd_scale32((uint32_t)(choice >> 32), book->count[SD_BID] + book->count[SD_ASK]);
   int side = i >= book->count[SD_BID];

@@ -41,7 +41,7 @@ typedef struct sd_mbo {
 
 _Static_assert(sizeof(sd_mbo) == 56, "the layout is DBN's");
 
-/* A clear of each symbol's book, out of the trading states at the day's start (sd_itch_opening_ticks()). */
+/* Writes a clear of each symbol's book, made from the trading states at the day's start (sd_itch_opening_ticks()). */
 void sd_mbo_write_clears(const sd_tick *ticks, int64_t n, sd_mbo *out);
 
 /* Writes n events of sd_market_next_batch(); `out` holds n * SD_MBO_EVENT_RECORDS. Returns the records written. */

@@ -1,4 +1,4 @@
-/* The order that an event is about, as it was before: what formats need in which an event repeats it. */
+/* The order that an event is about, as it was before the event: for formats in which an event repeats it. */
 #ifndef SD_LAB_GENERATE_MARKET_ORDER_H
 #define SD_LAB_GENERATE_MARKET_ORDER_H
 

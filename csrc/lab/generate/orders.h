@@ -1,5 +1,5 @@
-/* One symbol's live orders while a market is generated: bids at or below `mid`, asks above it, so that the book can
- * not cross. 16 bytes an order, any of them reached at once; memory follows the live orders, not the messages. */
+/* One symbol's live orders while a market is generated: bids at or below `mid`, asks above it, so that the book cannot cross. 16 bytes
+ * per order, each reached directly; memory follows the live orders, not the messages. */
 #ifndef SD_LAB_GENERATE_ORDERS_H
 #define SD_LAB_GENERATE_ORDERS_H
 

@@ -22,7 +22,7 @@ typedef struct sd_picker {
 int sd_picker_init(sd_picker *p, const uint64_t *weights, const uint32_t *run_lengths, uint32_t symbols, uint64_t seed);
 void sd_picker_destroy(sd_picker *p);
 
-/* The rank, from 0, of the next message's symbol, `crowd` messages sharing its millisecond. */
+/* The rank, from 0, of the next message's symbol; `crowd` messages share its millisecond. */
 static inline uint32_t sd_picker_next(sd_picker *p, uint32_t crowd) {
   uint64_t r = sd_prng_next(&p->random);
   if (p->run_left) {
@@ -34,7 +34,7 @@ static inline uint32_t sd_picker_next(sd_picker *p, uint32_t crowd) {
     uint64_t bits = sd_prng_next(&p->random);
     p->run_rank = sd_alias_draw(&p->runs, bits);
     if (crowd > SD_PICKER_FULL_CROWD) crowd = SD_PICKER_FULL_CROWD;
-    /* A fraction of a message is a chance of one: rounding down would take runs from the rarer symbols. */
+    /* A fraction of a message is the chance of one message: rounding down would take runs from the rarer symbols. */
     uint32_t dither = sd_scale32((uint32_t)(r >> 32), SD_PICKER_FULL_CROWD);
     p->run_left = (p->run_lengths[p->run_rank] * crowd + dither) / SD_PICKER_FULL_CROWD;
   }

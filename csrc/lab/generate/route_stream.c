@@ -5,8 +5,8 @@
 
 #include "sd_error.h"
 
-/* Random numbers with the same leading bits fall into one bucket, and buckets hold a rank or two: the search over all
- * ranks is made once a bucket, and the draws search only between two neighbours' answers. */
+/* Random numbers with the same leading bits fall into one bucket, and a bucket has a rank or two. The search over all ranks runs once per
+ * bucket; a draw searches only between the answers of two neighbouring buckets. */
 enum { MIN_BUCKET_BITS = 10, MAX_BUCKET_BITS = 20, RANDOM_BITS = 53 };
 
 static uint64_t next(uint64_t *x) {
@@ -16,7 +16,7 @@ static uint64_t next(uint64_t *x) {
   return *x;
 }
 
-/* Rounded exactly as drawn for a tick: monotone in `bits`, which is what makes the buckets' answers bounds. */
+/* This is rounded exactly as for a tick. It is monotone in `bits`, and therefore the buckets' answers are bounds. */
 static double target(uint64_t bits, double sum) { return (double)bits * (1.0 / 9007199254740992.0) * sum; }
 
 /* The first rank in [low, high] whose summed weight is not below u; `high` when there is none. */

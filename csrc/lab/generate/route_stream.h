@@ -1,9 +1,8 @@
-/* The stream of the routing benchmark: symbols drawn by weight, nothing else to a tick than where it goes.
+/* The stream of the routing benchmark: symbols drawn by weight; a tick has nothing else but its symbol.
  *
- * Its recipe is fixed, so that other programs can make the same stream and be compared on it: Marsaglia's xorshift
- * (13, 7, 17) from 88172645463325252; a shuffle of the symbols, from the last down, by remainder; then for each tick
- * the first rank whose summed weight is not below 53 random bits times the sum of all.
- */
+ * Its recipe is fixed, so that other programs can make the same stream and be compared on it: Marsaglia's xorshift (13, 7, 17) from
+ * 88172645463325252; a shuffle of the symbols, from the last down, by remainder; then for each tick the first rank whose summed weight is
+ * not below 53 random bits times the sum of all. */
 #ifndef SD_LAB_GENERATE_ROUTE_STREAM_H
 #define SD_LAB_GENERATE_ROUTE_STREAM_H
 

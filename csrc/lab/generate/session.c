@@ -38,7 +38,7 @@ static uint64_t sum_of(const uint64_t *weights, uint32_t n) {
   return sum;
 }
 
-/* Holds weights at or below `ratio` times their own mean, and lifts the largest to it. */
+/* Keeps weights at or below `ratio` times their own mean, and raises the largest to it. */
 static void hold(uint64_t *weights, uint32_t n, uint64_t ratio_q16) {
   uint32_t top = 0;
   for (uint32_t i = 1; i < n; i++)
@@ -125,7 +125,7 @@ void sd_session_advance(sd_session *s) {
     }
     s->crowd = s->left = s->dealt[s->millisecond + 1] - s->dealt[s->millisecond];
   } while (!s->left);
-  /* One gap more than messages: the last message is not pressed against the end. */
+  /* There is one gap more than messages, so that the last message is not pressed against the end. */
   sd_prng_seed(&s->gaps, sd_prng_next(&s->random), 2);
   sd_prng ahead = s->gaps;
   uint64_t sum = 0;

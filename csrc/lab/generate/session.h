@@ -1,9 +1,8 @@
-/* When a day's messages come: times from 9:30 to 16:00 that rise in ns, bursty at every scale.
+/* When a day's messages come: times from 9:30 to 16:00 that rise in ns, in bursts at every scale.
  *
- * Each second has a weight: a profile over the day times a log-normal draw, held below the calibrated peak and raised
- * to it in one second. Each millisecond of a second has one too. Messages are dealt to both in exact proportion, so
- * the peaks come out as asked whatever the seed; inside a millisecond the gaps are heavy-tailed.
- */
+ * Each second has a weight: a profile over the day times a log-normal draw, kept below the calibrated peak and raised to it in one
+ * second. Each millisecond of a second has a weight too. Messages are dealt to both in exact proportion, so the peaks come out as
+ * configured, whatever the seed. Inside a millisecond the gaps are heavy-tailed. */
 #ifndef SD_LAB_GENERATE_SESSION_H
 #define SD_LAB_GENERATE_SESSION_H
 
@@ -22,7 +21,7 @@ typedef struct sd_session {
   uint32_t burst_q16; /* multiplies every exponent: 0 is an even day */
   sd_exp2_table exp2;
   uint64_t *until; /* [SD_SESSION_SECONDS + 1]: the sum of the weights before each second */
-  /* where the day stands */
+  /* the place in the day */
   sd_prng random;
   uint32_t second, millisecond;
   uint32_t left;        /* messages still to come in this millisecond */

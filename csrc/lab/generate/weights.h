@@ -10,9 +10,9 @@
  * SD_OK, or SD_E_ARGUMENT. */
 int sd_weights_zipf(uint32_t symbols, uint64_t exponent_q32, uint64_t *out);
 
-/* Weights of any number of symbols from the counts of n ranks. Up to n symbols, those of the busiest ranks; beyond,
- * the whole curve is stretched along the logarithm of the rank, so the busiest stays the busiest and the tail grows.
- * Units of 2^-16 of a message. SD_OK, or SD_E_ARGUMENT. */
+/* Weights of any number of symbols, from the counts of n ranks. For up to n symbols it takes those of the busiest ranks. For more, it
+ * stretches the whole curve along the logarithm of the rank, so the busiest stays the busiest and the tail grows. Units of 2^-16 of a
+ * message. SD_OK, or SD_E_ARGUMENT. */
 int sd_weights_from_counts(const uint64_t *counts, uint32_t n, uint32_t symbols, uint64_t *out);
 
 /* Straight lines through (rank, value) on logarithmic axes, read at ranks 1..symbols and rounded down, at least 1; the

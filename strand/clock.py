@@ -10,7 +10,7 @@ __all__ = ["Clock", "Deadline", "install", "installed"]
 #: By how much a wait in vain moves a clock that is not the system's, and how long it really takes, in ns.
 STEP_NS, REAL_STEP_NS = 100_000_000, 1_000_000
 #: The longest wait there is: thirty years.
-MOST_S = 1e9
+MAX_S = 1e9
 
 
 class Clock(Protocol):
@@ -45,7 +45,7 @@ class Deadline:
         self._clock = installed()
         self._at_ns: int | None = None
         if limit_s is not None:
-            self._at_ns = self._now_ns() + int(min(max(limit_s, 0), MOST_S) * 1e9)
+            self._at_ns = self._now_ns() + int(min(max(limit_s, 0), MAX_S) * 1e9)
 
     def _now_ns(self) -> int:
         return time.monotonic_ns() if self._clock is None else self._clock.now_ns()

@@ -88,7 +88,7 @@ class SymbolTable(Sequence[str]):
             raise ConfigurationError(f"symbols: there must be from 1 to {2**31 - 1}, not {self._size}")
 
     @classmethod
-    def with_room(cls, names: Sequence[str], size: int) -> SymbolTable:
+    def with_capacity(cls, names: Sequence[str], size: int) -> SymbolTable:
         """Of ``size`` indexes, the first of which have ``names``: a feed tells its symbols as it goes, and has room for
         many more than a file has."""
         table = cls(size)

@@ -19,7 +19,7 @@ __all__ = [
     "KIND_STATUS",
     "KIND_TASK",
     "KIND_TRADE",
-    "MOST_SEQUENCE",
+    "MAX_SEQUENCE",
     "PRICE_SCALE",
     "TICK",
     "TRADE",
@@ -39,7 +39,7 @@ UNDEF_PRICE: Final = (1 << 63) - 1
 #: Units of ``price`` in one unit of currency.
 PRICE_SCALE: Final = 1_000_000_000
 #: The greatest ``sequence`` that a tick holds.
-MOST_SEQUENCE: Final = (1 << 40) - 1
+MAX_SEQUENCE: Final = (1 << 40) - 1
 
 KIND_NONE: Final = 0
 KIND_ORDER: Final = 1
@@ -81,8 +81,8 @@ BY_NAME: Final[dict[str, Callable[[Callable[[str], Any]], Any]]] = {
 def _halves(sequence: Any) -> tuple[Any, Any]:
     """What ``sequence_low`` and ``sequence_high`` are to hold. Raises RecordTypeError."""
     values = np.asarray(sequence)
-    if values.dtype.kind not in "iu" or (values.size and (int(values.min()) < 0 or int(values.max()) > MOST_SEQUENCE)):
-        wrong = values if values.dtype.kind not in "iu" else values[(values < 0) | (values > MOST_SEQUENCE)].flat[0]
+    if values.dtype.kind not in "iu" or (values.size and (int(values.min()) < 0 or int(values.max()) > MAX_SEQUENCE)):
+        wrong = values if values.dtype.kind not in "iu" else values[(values < 0) | (values > MAX_SEQUENCE)].flat[0]
         raise RecordTypeError(
             f"sequence: {wrong} is not a whole number from 0 to 2**40 - 1, which is what a tick holds; "
             "order_id and ref_id hold ids of 64 bits"
@@ -154,7 +154,7 @@ TRADE: Final = np.dtype(
 
 class Ticks(np.ndarray[Any, Any]):
     """An array of ``TICK`` whose ticks are also read by the names of ``BY_NAME``: ``ticks["sequence"]`` is the whole
-    sequence, i8 of the same shape, and can be assigned; one beyond ``MOST_SEQUENCE`` raises RecordTypeError."""
+    sequence, i8 of the same shape, and can be assigned; one beyond ``MAX_SEQUENCE`` raises RecordTypeError."""
 
     __array_priority__ = 1.0
 
@@ -196,7 +196,7 @@ FIELDS: Final[dict[str, np.dtype[Any]]] = {
 
 #: What a field may be filled with, from and to, where that is less than its type holds.
 _LIMITS: Final = {
-    "sequence": (0, MOST_SEQUENCE),
+    "sequence": (0, MAX_SEQUENCE),
     "size": (0, (1 << 63) - 1),
     "ts_event": (0, (1 << 63) - 1),
     "ts_recv": (0, (1 << 63) - 1),

@@ -145,7 +145,7 @@ def prefixed(fields: Sequence[tuple[Any, ...]], prefix: str, given: Given) -> li
     for name, dtype, *shape in fields:
         dtype = np.dtype(dtype)
         meaning = meaning_of(dtype)
-        needs = {**given, **{prefix + other: least for other, least in meaning.given.items()}}
+        needs = {**given, **{prefix + other: minimum for other, minimum in meaning.given.items()}}
         found.append((prefix + name, dtype if meaning.quantity == "raw" else declare(dtype, given=needs), *shape))
     return found
 

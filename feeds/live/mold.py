@@ -28,7 +28,7 @@ from strand.feeds.io.address import Address, parse_address
 from strand.feeds.live.udp import receiving_socket, replies_socket
 from strand.feeds.trading_day import as_date, midnight_ns
 from strand.feeds.write.destinations import check_outputs
-from strand.ticks import MOST_SEQUENCE, empty
+from strand.ticks import MAX_SEQUENCE, empty
 
 __all__ = ["MoldFeed"]
 
@@ -106,9 +106,9 @@ class MoldFeed(BaseFeed):
         ):  # fmt: skip
             _positive(name, number)
         _positive("gap_timeout_s", gap_timeout_s, zero=True)
-        if not isinstance(jump_window, int) or not 0 < jump_window <= MOST_SEQUENCE:
+        if not isinstance(jump_window, int) or not 0 < jump_window <= MAX_SEQUENCE:
             raise ConfigurationError(f"jump_window: {jump_window!r} must be a number of messages from 1 to 2**40 - 1")
-        if first_sequence is not None and first_sequence > MOST_SEQUENCE:
+        if first_sequence is not None and first_sequence > MAX_SEQUENCE:
             raise ConfigurationError(f"first_sequence: {first_sequence!r} is beyond 2**40 - 1, which a tick holds")
         if session is not None and not 0 < len(session.encode("latin-1", "replace")) <= 10:
             raise ConfigurationError(f"session: {session!r} is not of 1 to 10 characters")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from strand.binding import market as _market
-from strand.binding.market_files import MBO, MOST_LEVELS, Events, LobsterWriter, MboWriter, PitchWriter
+from strand.binding.market_files import MAX_LEVELS, MBO, Events, LobsterWriter, MboWriter, PitchWriter
 from strand.errors import ConfigurationError
 from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.synthetic.market import SyntheticFeed, WrittenFile
@@ -131,7 +131,7 @@ def write_lobster(
     not, or no messages of, for levels out of range or a name without ``message``, FeedError when a file cannot be
     written; it leaves no file then.
     """
-    levels = whole("levels", levels, 1, MOST_LEVELS)
+    levels = whole("levels", levels, 1, MAX_LEVELS)
     locate = feed.locate_of(symbol)
     messages, book = _pair(Path(path), feed, feed.symbols[locate], levels)
     writer = LobsterWriter(locate, levels, feed.midnight_ns)

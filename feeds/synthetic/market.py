@@ -275,7 +275,7 @@ class SyntheticFeed(BaseFeed):
         size = 16_384
         ticks = empty(size)
         types = np.empty(size, np.uint8)
-        out = np.empty(writer.room(size), np.uint8)
+        out = np.empty(writer.bytes_for(size), np.uint8)
         while made := market.next_batch(ticks, types):
             used = writer.events(ticks[:made], types, out)
             yield made, out.data[:used]

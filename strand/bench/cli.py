@@ -65,7 +65,7 @@ def _print_json(result: Any) -> None:
     click.echo(json.dumps(result))
 
 
-def _most_workers() -> int:
+def _default_workers() -> int:
     """As many as have a core each beside the publisher's, up to three."""
     return max(1, min(3, len(os.sched_getaffinity(0)) - 1))
 
@@ -73,7 +73,7 @@ def _most_workers() -> int:
 _workers = click.option(
     "--workers",
     type=int,
-    default=_most_workers,
+    default=_default_workers,
     show_default="a core each beside the publisher's, up to 3",
     help="Threads that drain; one more publishes.",
 )

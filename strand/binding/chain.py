@@ -12,9 +12,9 @@ from strand.binding import ffi, lib
 from strand.binding.native import NativeFunction, builtin_function
 from strand.binding.space import Space
 
-__all__ = ["MOST_PARTS", "Chained", "Part", "chained"]
+__all__ = ["MAX_PARTS", "Chained", "Part", "chained"]
 
-MOST_PARTS: Final[int] = lib.SD_CHAIN_MAX
+MAX_PARTS: Final[int] = lib.SD_CHAIN_MAX
 #: Timers of one symbol, in u64: whole cache lines.
 _LINE: Final = 8
 

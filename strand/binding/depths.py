@@ -12,12 +12,12 @@ from strand.binding.gate import made
 from strand.binding.native import builtin_function
 from strand.binding.space import Space
 
-__all__ = ["DEPTH_LEVEL", "MOST_TOP", "DepthMemory"]
+__all__ = ["DEPTH_LEVEL", "MAX_TOP", "DepthMemory"]
 
 #: One price of one side: ``price`` in 1e-9, ``size`` in the feed's units (docs/handlers/depth.md).
 DEPTH_LEVEL: Final = np.dtype([("price", "<i8"), ("size", "<i8")])
 #: Levels of a side that a row may hold.
-MOST_TOP: Final = 64
+MAX_TOP: Final = 64
 
 
 class DepthMemory:

@@ -83,9 +83,9 @@ class Engine(Counters):
         """Before the handlers: what they emit, records of so many bytes an output. Raises ConfigurationError."""
         memory = self.config.output_memory
         if code := self._lib.sd_dispatcher_outputs(self._d, list(record_bytes), len(record_bytes), memory):
-            least = int(self._lib.sd_outputs_minimum(self._d, len(record_bytes)))
+            minimum = int(self._lib.sd_outputs_minimum(self._d, len(record_bytes)))
             what = f"output_memory: {memory} cannot hold what {len(record_bytes)} outputs take"
-            raise refusal(code, f"{what}; give at least {least}", ConfigurationError)
+            raise refusal(code, f"{what}; give at least {minimum}", ConfigurationError)
 
     def set_handlers(self, functions: Sequence[NativeFunction | RunByPython], outputs: Sequence[Sequence[int]]) -> None:
         """What each strand's handler is, by number; ``outputs``: the numbers of those each one declares."""
@@ -236,10 +236,12 @@ class Engine(Counters):
         checked(self._lib.sd_outputs_round(self._d, until), "no memory for what handlers emit", MemoryError)
         return int(self._lib.sd_outputs_look_ns(self._d))
 
-    def take_output(self, output: int, to: npt.NDArray[np.uint8], room: int) -> int:
-        """Fills ``to`` with up to ``room`` records of an output, in order, and returns how many; it has 8 bytes more
+    def take_output(self, output: int, to: npt.NDArray[np.uint8], capacity: int) -> int:
+        """Fills ``to`` with up to ``capacity`` records of an output, in order, and returns how many; it has 8 bytes more
         than they take. Fewer: there are no more before the next ``settle_outputs``."""
-        return int(self._lib.sd_outputs_take(self._d, output, ffi.cast("unsigned char *", ffi.from_buffer(to)), room))
+        return int(
+            self._lib.sd_outputs_take(self._d, output, ffi.cast("unsigned char *", ffi.from_buffer(to)), capacity)
+        )
 
     @property
     def outputs_below(self) -> int:

@@ -66,7 +66,7 @@ class StripeDecoder:
     def __init__(self, piece: int) -> None:
         self._own: Any = new_state("sd_itch *")
         self._wanted = np.empty(LOCATES, np.uint8)
-        self._room = np.empty(lib.SD_ITCH_STRIPE_HEADROOM + piece, np.uint8)
+        self._buffer = np.empty(lib.SD_ITCH_STRIPE_HEADROOM + piece, np.uint8)
         self._piece = piece
         self._outlook: Outlook | None = None
 
@@ -80,5 +80,5 @@ class StripeDecoder:
         stripe = into.state
         stripe.start, stripe.stop, stripe.exact = start, stop, int(exact)
         into.outlook = outlook
-        lib.sd_itch_stripe_take(self._own, fd, stripe, ffi.from_buffer("uint8_t[]", self._room), self._piece)
+        lib.sd_itch_stripe_take(self._own, fd, stripe, ffi.from_buffer("uint8_t[]", self._buffer), self._piece)
         self._outlook = None if stripe.refused else outlook

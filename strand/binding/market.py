@@ -171,13 +171,13 @@ class ItchWriter:
         self._writer: Any = ffi.new("sd_itch_writer *", {"midnight_ns": midnight_ns})
 
     @staticmethod
-    def room(events: int) -> int:
+    def bytes_for(events: int) -> int:
         """Bytes that so many events take at most."""
         return int(events * lib.SD_ITCH_EVENT_BYTES + lib.SD_ITCH_HOURS_BYTES)
 
     def events(self, ticks: npt.NDArray[Any], types: npt.NDArray[np.uint8], out: npt.NDArray[np.uint8]) -> int:
         """Writes events with the start and the end of market hours among them; returns the bytes written."""
-        if len(types) < len(ticks) or len(out) < self.room(len(ticks)):
+        if len(types) < len(ticks) or len(out) < self.bytes_for(len(ticks)):
             raise ValueError("types or out is too short for the ticks")
         return _checked(
             lib.sd_itch_write_events(

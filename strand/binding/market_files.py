@@ -12,7 +12,7 @@ from strand.binding.gate import checked
 from strand.binding.market import ORDER_BEFORE
 from strand.binding.memory import owned
 
-__all__ = ["MBO", "MBO_EVENT_RECORDS", "MOST_LEVELS", "Events", "LobsterWriter", "MboWriter", "PitchWriter"]
+__all__ = ["MAX_LEVELS", "MBO", "MBO_EVENT_RECORDS", "Events", "LobsterWriter", "MboWriter", "PitchWriter"]
 
 #: The records of DBN's MBO schema, the names and the layout of its ``MboMsg``: 56 bytes.
 MBO: Final = np.dtype(
@@ -25,7 +25,7 @@ MBO: Final = np.dtype(
 #: The most records that one event takes.
 MBO_EVENT_RECORDS: Final[int] = lib.SD_MBO_EVENT_RECORDS
 #: Levels that a LOBSTER book may have.
-MOST_LEVELS: Final[int] = lib.SD_LOBSTER_MAX_LEVELS
+MAX_LEVELS: Final[int] = lib.SD_LOBSTER_MAX_LEVELS
 
 
 def _checked(code: int) -> int:
@@ -41,10 +41,10 @@ class Events:
     """Room for a batch of a market's events: ``ticks``, ``types`` and ``orders`` as ``Market.next_batch`` fills them,
     of which the first ``count`` are there."""
 
-    def __init__(self, room: int, ticks: npt.NDArray[Any]) -> None:
+    def __init__(self, capacity: int, ticks: npt.NDArray[Any]) -> None:
         self.ticks = ticks
-        self.types = np.empty(room, np.uint8)
-        self.orders = np.empty(room, ORDER_BEFORE)
+        self.types = np.empty(capacity, np.uint8)
+        self.orders = np.empty(capacity, ORDER_BEFORE)
         self.count = 0
 
     def pointers(self, start: int = 0) -> tuple[Any, Any, Any, int]:
@@ -58,11 +58,11 @@ class Events:
 
 
 class PitchWriter:
-    """PITCH lines of batches of at most ``room`` events or states."""
+    """PITCH lines of batches of at most ``capacity`` events or states."""
 
-    def __init__(self, room: int, midnight_ns: int) -> None:
+    def __init__(self, capacity: int, midnight_ns: int) -> None:
         self._midnight_ns = midnight_ns
-        self._out = np.empty(room * lib.SD_PITCH_EVENT_BYTES, np.uint8)
+        self._out = np.empty(capacity * lib.SD_PITCH_EVENT_BYTES, np.uint8)
         self._into: Any = ffi.from_buffer("uint8_t[]", self._out, require_writable=True)
         self._lines: Any = ffi.new("uint64_t *")
 
@@ -85,10 +85,10 @@ class PitchWriter:
 
 
 class MboWriter:
-    """MBO records of batches of at most ``room`` events or states."""
+    """MBO records of batches of at most ``capacity`` events or states."""
 
-    def __init__(self, room: int) -> None:
-        self._out = np.empty(room * MBO_EVENT_RECORDS, MBO)
+    def __init__(self, capacity: int) -> None:
+        self._out = np.empty(capacity * MBO_EVENT_RECORDS, MBO)
         self._into: Any = ffi.from_buffer("sd_mbo[]", self._out, require_writable=True)
 
     @staticmethod

@@ -15,10 +15,10 @@ from strand.binding.gate import Code, text_of
 from strand.binding.memory import Memory, owned
 from strand.errors import AttachError
 
-__all__ = ["MOST_LEVELS", "NotRunningError", "OutsideView"]
+__all__ = ["MAX_LEVELS", "NotRunningError", "OutsideView"]
 
 #: Of a side, that can be seen from outside.
-MOST_LEVELS: Final[int] = lib.SD_OUTSIDE_LEVELS
+MAX_LEVELS: Final[int] = lib.SD_OUTSIDE_LEVELS
 
 
 class NotRunningError(AttachError):
@@ -81,7 +81,7 @@ class OutsideView(Counters):
     def book(
         self, offset: int, of_levels: bool, symbol: int, place: int, patience_ns: int
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], int, int, bool]:
-        """The best levels of a symbol's book, at most MOST_LEVELS: asks and bids, arrays of LEVEL, best first; how many
+        """The best levels of a symbol's book, at most MAX_LEVELS: asks and bids, arrays of LEVEL, best first; how many
         publishers have one, the id of the one at ``place``; and whether they may be of several moments."""
         found = ffi.new("sd_outside_book *")
         code = lib.sd_outside_book_of(self._o, offset, of_levels, symbol, place, patience_ns, found)

@@ -138,15 +138,15 @@ def publish_paced(engine: Engine, participant: int, ticks: npt.NDArray[Any], bat
 
 
 class Neighbour:
-    """A thread that keeps a core busy while the context is entered, and for ``most_s`` at most."""
+    """A thread that keeps a core busy while the context is entered, and for ``max_s`` at most."""
 
-    def __init__(self, core: int, most_s: float = 60.0) -> None:
-        self._core, self._most_ns = core, int(most_s * 1e9)
+    def __init__(self, core: int, max_s: float = 60.0) -> None:
+        self._core, self._max_ns = core, int(max_s * 1e9)
         self._neighbour: Any = None
 
     def __enter__(self) -> Neighbour:
         self._neighbour = made(
-            lib.sd_bench_neighbour_start(self._core, self._most_ns), "no thread for the busy neighbour"
+            lib.sd_bench_neighbour_start(self._core, self._max_ns), "no thread for the busy neighbour"
         )
         return self
 

@@ -9,9 +9,9 @@ from strand.binding import Core
 from strand.binding.engine import Engine
 from strand.binding.engine_config import EngineConfig
 
-__all__ = ["MOST_WORKERS", "ScheduledEngine"]
+__all__ = ["MAX_WORKERS", "ScheduledEngine"]
 
-MOST_WORKERS: Final[int] = lib.SD_SEEDED_WORKERS
+MAX_WORKERS: Final[int] = lib.SD_SEEDED_WORKERS
 
 
 class ScheduledEngine(Engine):

@@ -22,7 +22,7 @@ _BAD_INPUT: Final = 2
 _NO_MEMORY: Final = "use fewer workers (--workers) or symbols (--symbols), or free some memory: there is not enough"
 
 #: Of a file without a name, which is standard output.
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+_NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 class _Terminated(KeyboardInterrupt):
@@ -124,7 +124,7 @@ def _explained(error: OSError) -> str:
     reason = error.strerror or str(error)
     if error.filename is not None:
         return f"{error.filename}: {reason}"
-    if error.errno not in _NO_ROOM:
+    if error.errno not in _NO_SPACE:
         return reason
     _forget_standard_output()
     return f"free some room, or send standard output elsewhere: it cannot be written ({reason})"

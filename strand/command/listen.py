@@ -29,7 +29,7 @@ from strand.report.quantities import duration
 from strand.report.rows_file import write_rows
 from strand.report.tables import numbers_table, print_replay
 from strand.report.to_json import as_dict
-from strand.ticks import MOST_SEQUENCE
+from strand.ticks import MAX_SEQUENCE
 
 __all__ = ["listen"]
 
@@ -70,14 +70,14 @@ _MOLD_ONLY: Final = (
 )
 @click.option("--session", help="The session to follow. [default: the first one heard]")
 @click.option(
-    "--first", type=click.IntRange(1, MOST_SEQUENCE), help="The first message wanted. [default: the first one heard]"
+    "--first", type=click.IntRange(1, MAX_SEQUENCE), help="The first message wanted. [default: the first one heard]"
 )
 @click.option(
     "--gap-timeout", type=click.FloatRange(0), default=50.0, metavar="MS", help="How long a gap of both lines may stay."
 )
 @click.option(
     "--jump-window",
-    type=click.IntRange(1, MOST_SEQUENCE),
+    type=click.IntRange(1, MAX_SEQUENCE),
     default=1_000_000,
     metavar="MESSAGES",
     help="A packet further ahead is taken only when a second one agrees.",

@@ -22,8 +22,8 @@ __all__ = ["Faults", "ServeOptions", "serve"]
 _CHUNK: Final = 1 << 20
 _HEAD_BYTES: Final = 16
 _SLICE_NS: Final = 100_000_000
-_LEAST_PACKET: Final = 300
-_MOST_PACKET: Final = 9216
+_MIN_PACKET: Final = 300
+_MAX_PACKET: Final = 9216
 #: Options that the sender takes as they are.
 _AS_THEY_ARE: Final = (
     "packet_bytes", "reorder_depth", "seed", "rate", "history_messages", "history_bytes", "request_rate",
@@ -82,7 +82,7 @@ class ServeOptions:
     def __post_init__(self) -> None:
         for name, low, high in (
             ("rate", 0, 1e9), ("speed", 0, 1e9), ("gather_s", 0, 1), ("heartbeat_s", 1e-3, 3600),
-            ("packet_bytes", _LEAST_PACKET, _MOST_PACKET), ("reorder_depth", 1, 64), ("seed", 0, 2**64 - 1),
+            ("packet_bytes", _MIN_PACKET, _MAX_PACKET), ("reorder_depth", 1, 64), ("seed", 0, 2**64 - 1),
             ("history_messages", 1, 1 << 28), ("history_bytes", 1 << 16, 1 << 34), ("request_rate", 0, 1e9),
             ("end_repeats", 1, 10), ("end_pause_s", 0, 10), ("linger_s", 0, 3600),
         ):  # fmt: skip

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from strand.binding.engine_words import BUCKETS_AN_OCTAVE
-from strand.binding.outside import MOST_LEVELS
+from strand.binding.outside import MAX_LEVELS
 from strand.command.parameters import show
 from strand.outside.attached import Attached, BookLook, Look, attach
 from strand.report.quantities import duration
@@ -38,7 +38,7 @@ _PLAIN: Final = (int, float, str, list)
 @click.option("--symbol", "symbols", multiple=True, help="Show this symbol's row too. May be given again.")
 @click.option(
     "--levels",
-    type=click.IntRange(0, MOST_LEVELS),
+    type=click.IntRange(0, MAX_LEVELS),
     default=5,
     help="Of the books of these symbols, where they have any.",
 )

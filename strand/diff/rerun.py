@@ -54,7 +54,7 @@ class Ticks:
 
     def names(self) -> SymbolTable:
         """A place for every index the feed may use, with the names known by now."""
-        return SymbolTable.with_room(self.feed.symbols, self.feed.max_symbols)
+        return SymbolTable.with_capacity(self.feed.symbols, self.feed.max_symbols)
 
     def name(self, key: int) -> str:
         """A symbol's name as far as it is known by now."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from strand.binding.chain import MOST_PARTS, Chained, Part, chained
+from strand.binding.chain import MAX_PARTS, Chained, Part, chained
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, HandlerLike, SingleHandler
 from strand.handlers.bound import BindContext, BoundHandler, BoundNative, BoundPython, Site
@@ -202,8 +202,8 @@ def chain(*handlers: HandlerLike, name: str | None = None, **named: HandlerLike)
     given = [resolve(like) for like in handlers]
     parts = [(part.name, part) for part in given] + [(called, resolve(like)) for called, like in named.items()]
     flat = tuple(inner for called, part in parts for inner in part.parts_as(called))
-    if not 2 <= len(flat) <= MOST_PARTS:
-        raise ConfigurationError(f"chain: give from 2 to {MOST_PARTS} handlers, not {len(flat)}")
+    if not 2 <= len(flat) <= MAX_PARTS:
+        raise ConfigurationError(f"chain: give from 2 to {MAX_PARTS} handlers, not {len(flat)}")
     _check_names([called for called, _ in flat])
     for called, part in flat[:-1]:
         if not part.is_native:

@@ -27,7 +27,7 @@ def emit_type(outputs: Mapping[str, np.dtype[Any]], *, at_timer: bool = False) -
     cls = type("EmitType", (types.Type,), {})
     register_model(cls)(_EmitModel)
     for number, (name, dtype) in enumerate(outputs.items()):
-        overload_method(cls, name)(_method(name, dtype, _room(cls, number, dtype, at_timer)))
+        overload_method(cls, name)(_method(name, dtype, _reserve(cls, number, dtype, at_timer)))
     who = "timer: " if at_timer else ""
     return cls(name=f"emit({who}{', '.join(f'{name}: {dtype}' for name, dtype in outputs.items())})")
 
@@ -54,28 +54,28 @@ def emit_at(emit: Any) -> Any:
     return make
 
 
-def _method(name: str, dtype: np.dtype[Any], room: Any) -> Callable[..., Any]:
+def _method(name: str, dtype: np.dtype[Any], reserve: Any) -> Callable[..., Any]:
     """What overload_method asks for: a function of the record's fields, by place or by name."""
     fields = list(dtype.names or ())
     arguments = ", ".join(["emit", *fields])
     stores = "\n".join(f"        record.{f}{'[:]' if dtype[f].ndim else ''} = {f}" for f in fields)
     source = (
-        f"def {name}({arguments}):\n    def implementation({arguments}):\n        record = room(emit)\n{stores}\n"
+        f"def {name}({arguments}):\n    def implementation({arguments}):\n        record = reserve(emit)\n{stores}\n"
         "    return implementation\n"
     )
-    space: dict[str, Any] = {"room": room}
+    space: dict[str, Any] = {"reserve": reserve}
     exec(source, space)  # identifiers all: checked where outputs are declared
     found: Callable[..., Any] = space[name]
     return found
 
 
-def _room(cls: Any, number: int, dtype: np.dtype[Any], at_timer: bool) -> Any:
+def _reserve(cls: Any, number: int, dtype: np.dtype[Any], at_timer: bool) -> Any:
     """A function of (emit) that gives the next record of an output to fill: sd_emit_reserve of csrc/sd_handler.h."""
     record = numba.from_dtype(dtype)
     entry_bytes = -(-(EMITTED_BYTES + dtype.itemsize) // 8) * 8
 
     @intrinsic
-    def room(typingctx: Any, emit: Any) -> Any:
+    def reserve(typingctx: Any, emit: Any) -> Any:
         if not isinstance(emit, cls):
             return None
 
@@ -139,4 +139,4 @@ def _room(cls: Any, number: int, dtype: np.dtype[Any], at_timer: bool) -> Any:
 
         return record(emit), generate
 
-    return room
+    return reserve

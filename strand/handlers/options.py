@@ -83,13 +83,13 @@ def _one_of(choices: tuple[Any, ...]) -> Kind:
     return Kind(f"one of {', '.join(by_text)}", read)
 
 
-def _letters(most: int) -> Kind:
+def _letters(maximum: int) -> Kind:
     def read(text: str) -> bytes:
-        if len(found := text.encode()) > most:
+        if len(found := text.encode()) > maximum:
             raise ValueError(text)
         return found
 
-    return Kind(f"text of at most {most} bytes", read, bytes.decode)
+    return Kind(f"text of at most {maximum} bytes", read, bytes.decode)
 
 
 def _kind_of_hint(hint: Any) -> Kind | None:

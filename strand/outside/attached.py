@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine_words import StrandInspection
-from strand.binding.outside import MOST_LEVELS, OutsideView
+from strand.binding.outside import MAX_LEVELS, OutsideView
 from strand.dispatch.description import Description, HandlerDescription
 from strand.dispatch.statistics import statistics_of
 from strand.errors import AttachError, ConfigurationError, UnknownSymbolError
@@ -130,7 +130,7 @@ class Attached:
         """The best levels of a symbol's book, ``levels`` a side at most, 64 in all; of several publishers those of all,
         sizes and orders of one price added up. Raises UnknownSymbolError, and AttachError where its handler keeps no
         book."""
-        most = whole("levels", levels, 1, MOST_LEVELS)
+        maximum = whole("levels", levels, 1, MAX_LEVELS)
         key = self._key(symbol)
         if not self.keeps_book(symbol):
             raise AttachError(f"symbol: the handler of {symbol} keeps no book")
@@ -145,7 +145,7 @@ class Attached:
             in_visit |= also
         if publishers > 1:
             asks, bids = merged_levels(sides[0], "A"), merged_levels(sides[1], "B")
-        return BookLook(symbol, asks[:most], bids[:most], about.size_unit, in_visit)
+        return BookLook(symbol, asks[:maximum], bids[:maximum], about.size_unit, in_visit)
 
     def _strand_of(self, key: int) -> int:
         strand = int(self._view.strand_of_symbol[key])

@@ -120,9 +120,9 @@ class SerialEmitted:
         """Takes no time: it is in order already."""
         return 0
 
-    def take_output(self, number: int, buffer: npt.NDArray[np.uint8], room: int) -> int:
-        """Moves up to ``room`` records of an output into the buffer; returns how many."""
-        taken, self._ready[number] = self._ready[number][:room], self._ready[number][room:]
+    def take_output(self, number: int, buffer: npt.NDArray[np.uint8], capacity: int) -> int:
+        """Moves up to ``capacity`` records of an output into the buffer; returns how many."""
+        taken, self._ready[number] = self._ready[number][:capacity], self._ready[number][capacity:]
         size = taken.dtype.itemsize
         buffer[: len(taken) * size] = taken.view(np.uint8)
         return len(taken)

@@ -139,7 +139,7 @@ def replay(
         handler, handlers = _for_feed(handler, handlers, feed.info)
         make = _dispatcher or (SerialLoop if options.get("workers") == 0 else Dispatcher)
         dispatcher = make(
-            SymbolTable.with_room(feed.symbols, feed.max_symbols),
+            SymbolTable.with_capacity(feed.symbols, feed.max_symbols),
             handler,
             handlers=handlers,
             out=out,

@@ -22,7 +22,7 @@ __all__ = ["bars_of", "draw_bars"]
 #: Symbols drawn where none are named.
 BUSIEST: Final = 4
 #: Bars drawn of a symbol; of more, runs of neighbours are drawn as one.
-MOST: Final = 300
+MAX_BARS: Final = 300
 _PRICES: Final = ("open", "high", "low", "close")
 _NEEDED: Final = frozenset((*_PRICES, "ts", "instrument_id"))
 
@@ -99,8 +99,8 @@ def draw_bars(part: Any, symbols: Mapping[str, npt.NDArray[Any]], palette: Palet
 
 
 def thinned(records: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
-    """``MOST`` bars at most, and how many of the records make one of them."""
-    together = -(-len(records) // MOST)
+    """``MAX_BARS`` bars at most, and how many of the records make one of them."""
+    together = -(-len(records) // MAX_BARS)
     starts = np.arange(0, len(records), together)
     ends = np.append(starts[1:], len(records)) - 1
     bars = np.empty(len(starts), records.dtype)

@@ -177,8 +177,8 @@ def _prices(result: RunResult, symbols: Sequence[str] | None, missing: Sequence[
     drawn = [name for name in names if has_prices(watched[name].rows)]
     notes = []
     if drawn:
-        least, most = (f(len(watched[name].rows) for name in drawn) for f in (min, max))
-        spread = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+        minimum, maximum = (f(len(watched[name].rows) for name in drawn) for f in (min, max))
+        spread = f"{minimum:,}" if minimum == maximum else f"{minimum:,} to {maximum:,}"
         notes.append(
             f"Each symbol's row at {spread} moments, each exactly as after the ticks before it; what happened in "
             "between is not shown."

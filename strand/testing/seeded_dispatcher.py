@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.gate import Code, publish_error
-from strand.binding.scheduled import MOST_WORKERS, ScheduledEngine
+from strand.binding.scheduled import MAX_WORKERS, ScheduledEngine
 from strand.binding.space import Space
 from strand.dispatch.configuration import RENAMED, WorkerCores, engine_config, symbol_counts
 from strand.dispatch.dispatcher import Dispatcher
@@ -52,7 +52,7 @@ class SeededDispatcher(EngineRun):
         refuse_unknown(options, options_of(Dispatcher) - set(_NOT_HERE), "a seeded run", RENAMED)
         parameters = inspect.signature(Dispatcher).parameters
         given = {name: parameters[name].default for name in options_of(Dispatcher)} | options
-        workers = whole("workers", 2 if given["workers"] is None else given["workers"], 1, MOST_WORKERS)
+        workers = whole("workers", 2 if given["workers"] is None else given["workers"], 1, MAX_WORKERS)
         super().__init__(
             symbols,
             handler,

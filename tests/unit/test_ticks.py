@@ -85,12 +85,12 @@ def quotes() -> Ticks:
     made["kind"], made["side"] = ticks.KIND_QUOTE, [b"N", b"A", b"B"]
     made["price"], made["size"] = [100, 101, 99], [5, 6, 7]
     made["order_id"], made["ref_id"] = [102, 0, 0], [1 << 40, 0, 0]
-    made["sequence"] = [1, 1 << 32, ticks.MOST_SEQUENCE]
+    made["sequence"] = [1, 1 << 32, ticks.MAX_SEQUENCE]
     return made
 
 
 EXPECTED = {
-    "sequence": [1, 1 << 32, ticks.MOST_SEQUENCE],
+    "sequence": [1, 1 << 32, ticks.MAX_SEQUENCE],
     "bid_price": [100, ticks.UNDEF_PRICE, 99],
     "bid_size": [5, 0, 7],
     "ask_price": [102, 101, ticks.UNDEF_PRICE],
@@ -104,7 +104,7 @@ def test_the_whole_sequence_and_both_sides_of_a_quote_are_read_by_name_from_arra
         assert made[name].tolist() == expected
         assert made[name].dtype == np.int64
         assert [int(tick[name]) for tick in made] == expected
-    assert made[["sequence", "size"]].tolist() == [(1, 5), (1 << 32, 6), (ticks.MOST_SEQUENCE, 7)]
+    assert made[["sequence", "size"]].tolist() == [(1, 5), (1 << 32, 6), (ticks.MAX_SEQUENCE, 7)]
     assert type(made[1:]) is Ticks
     assert np.concatenate([made, made])["sequence"].tolist() == 2 * EXPECTED["sequence"]
 

@@ -34,7 +34,7 @@ from strand.feeds.mapping.rules import FieldRule
 from strand.feeds.mapping.scalars import IDS, PLACES, PRICES, SIZES
 from strand.feeds.mapping.units import PRICE_POWER, nearest
 from strand.feeds.selection import Selection
-from strand.ticks import MOST_SEQUENCE, UNDEF_PRICE, limits, zeros
+from strand.ticks import MAX_SEQUENCE, UNDEF_PRICE, limits, zeros
 
 __all__ = ["Made", "TickMaker"]
 
@@ -282,7 +282,7 @@ class TickMaker:
     def _fill_sequence(self, rule: FieldRule, block: Block, made: Made) -> None:
         numbers = np.zeros(len(made.ticks), np.uint64)
         self._number(rule, block, made, numbers)
-        beyond = numbers > MOST_SEQUENCE
+        beyond = numbers > MAX_SEQUENCE
         made.faults[beyond & (made.faults == 0)] = self._place(rule.columns) << 8 | FAULT_RANGE
         numbers[beyond] = 0
         made.ticks["sequence"] = numbers

@@ -137,8 +137,8 @@ def bars(
 
     def of(size_unit: float | None) -> NativeHandler:
         limit = fixed if amount is None else _limit(name, amount, size_unit, price)
-        step, least = (0, limit) if kind == _NOTIONAL else (limit, 0)
-        params = struct.pack("=IIIIQQQq", kind, *flags, zero, step, least % 2**64, least >> 64) + hours
+        step, minimum = (0, limit) if kind == _NOTIONAL else (limit, 0)
+        params = struct.pack("=IIIIQQQq", kind, *flags, zero, step, minimum % 2**64, minimum >> 64) + hours
         return tape_handler("bars", BARS_ROW, params, crosses=crosses, book=book, fills=fills, **acts)
 
     if amount is None:

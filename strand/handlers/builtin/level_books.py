@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from strand.binding.depths import MOST_TOP, DepthMemory
+from strand.binding.depths import MAX_TOP, DepthMemory
 from strand.handlers.base import Handler
 from strand.handlers.builtin.definition import built_in
 from strand.handlers.native_handlers import NativeHandler
@@ -13,7 +13,7 @@ from strand.validate import whole
 
 __all__ = ["depth", "depth_row"]
 
-MOST_LEVELS = 1 << 24
+MAX_LEVELS = 1 << 24
 
 
 def depth_row(top: int) -> np.dtype[np.void]:
@@ -57,7 +57,7 @@ def depth(*, top: int = 5, max_levels: int = 16_384) -> Handler:
     4 KB more; when it is full the worst level goes, which ``beyond`` counts. Raises ConfigurationError for other
     values.
     """
-    shown, kept = whole("top", top, 1, MOST_TOP), whole("max_levels", max_levels, 1, MOST_LEVELS)
+    shown, kept = whole("top", top, 1, MAX_TOP), whole("max_levels", max_levels, 1, MAX_LEVELS)
     return NativeHandler(
         name="depth",
         state=depth_row(shown),

@@ -87,7 +87,7 @@ static int turn(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, int6
       if (!is_fresh(row)) {
         if (close_bar(row, p, ctx, i, cut)) return -1;
       } else if (row->empty_left) {
-        if (sd_tell_empty(&row->empty_left, ctx) || close_bar(row, p, ctx, i, cut | SD_BAR_EMPTY)) return -1;
+        if (sd_count_empty(&row->empty_left, ctx) || close_bar(row, p, ctx, i, cut | SD_BAR_EMPTY)) return -1;
       }
       if (row->empty_left) at = row->end;
     } else if (row->empty_left && row->start) {

@@ -7,8 +7,8 @@ static int change(sd_bbo_row *row, const sd_top *top, sd_context *ctx, int64_t i
   row->changes++;
   row->one_sided += !both;
   row->locked += both && top->bid >= top->ask;
-  const sd_bbo told = {ts_event, *top};
-  return sd_emit(ctx, 0, i, &told);
+  const sd_bbo emitted = {ts_event, *top};
+  return sd_emit(ctx, 0, i, &emitted);
 }
 
 int64_t sd_handle_bbo(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {

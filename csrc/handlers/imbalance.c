@@ -32,13 +32,13 @@ static void pass_time(sd_imbalance_row *row, const sd_interval_params *p, int64_
 
 /* Accounts the time up to a moment to the interval under way. The interval lies in one session, and the moment is not after its end. */
 static void pass_interval(sd_imbalance_row *row, int64_t time) {
-  if (time <= row->told) return;
-  if (row->told && row->interval.end && row->quotes && both(&row->top)) {
-    const int64_t ns = time - row->told;
+  if (time <= row->accounted) return;
+  if (row->accounted && row->interval.end && row->quotes && both(&row->top)) {
+    const int64_t ns = time - row->accounted;
     row->interval_ns += ns;
     row->interval_sum += row->queue * (double)ns;
   }
-  row->told = time;
+  row->accounted = time;
 }
 
 static int emit_interval(const sd_imbalance_row *row, sd_context *ctx, int64_t i, uint64_t flags) {
@@ -60,7 +60,7 @@ static int emit_interval(const sd_imbalance_row *row, sd_context *ctx, int64_t i
 /* Ends the interval under way if a moment is at or after its end. Nonzero: no memory. */
 static int end_interval(sd_imbalance_row *row, sd_context *ctx, int64_t i, int64_t time) {
   if (!sd_interval_over(&row->interval, time)) return 0;
-  if (row->told) pass_interval(row, row->interval.end);
+  if (row->accounted) pass_interval(row, row->interval.end);
   if (row->interval_events && emit_interval(row, ctx, i, 0)) return -1;
   row->interval.end = 0;
   return 0;
@@ -70,14 +70,16 @@ static void start_interval(sd_imbalance_row *row, const sd_interval_params *p, s
                            int64_t time) {
   sd_interval_begin(&row->interval, &row->stretch, p->every, time, ctx, key);
   /* From the interval's start on, the top that is in force counts for it. */
-  if (row->told && row->told < row->interval.start) row->told = row->interval.start;
+  if (row->accounted && row->accounted < row->interval.start) row->accounted = row->interval.start;
   row->interval_ofi = 0;
   row->interval_events = row->interval_ns = 0;
   row->interval_sum = 0;
 }
 
 /* The moment at which an event counts for intervals. */
-static int64_t interval_time(const sd_imbalance_row *row, int64_t time) { return time > row->told ? time : row->told; }
+static int64_t interval_time(const sd_imbalance_row *row, int64_t time) {
+  return time > row->accounted ? time : row->accounted;
+}
 
 /* Nonzero: no memory. */
 static int quote(sd_imbalance_row *row, const sd_interval_params *p, sd_context *ctx, int64_t i, uint32_t key,
@@ -120,11 +122,11 @@ static int clear(sd_imbalance_row *row, const sd_interval_params *p, sd_context 
   const int64_t at = interval_time(row, time);
   if (end_interval(row, ctx, i, at)) return -1;
   if (e->clear == SD_CLEAR_BOOK) {
-    if (row->told) pass_interval(row, at);
+    if (row->accounted) pass_interval(row, at);
     pass_time(row, p, time);
   } else {
     row->last_time = time;
-    if (row->told) row->told = at;
+    if (row->accounted) row->accounted = at;
     sd_interval_cut(&row->interval, at, ctx, key);
     if (end_interval(row, ctx, i, at)) return -1;
   }

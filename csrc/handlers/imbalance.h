@@ -37,7 +37,7 @@ typedef struct sd_imbalance_row {
   int64_t queue_ns;  /* that time */
   double queue_sum;  /* ns */
   sd_interval interval;
-  int64_t told; /* the moment up to which time has been accounted to intervals; 0: none */
+  int64_t accounted; /* the moment up to which time has been accounted to intervals; 0: none */
   int64_t interval_ofi;
   double interval_sum;
   int64_t interval_ns, interval_events;

@@ -27,8 +27,8 @@ typedef struct sd_interval_params {
 /* Nonzero: it ends at or before a moment. */
 static inline int sd_interval_over(const sd_interval *v, int64_t time) { return v->end && time >= v->end; }
 
-/* Nonzero: no further empty interval is emitted. *left: how many may still be. */
-static inline int sd_tell_empty(int64_t *left, sd_context *ctx) {
+/* Counts one more empty interval that is emitted. Nonzero: there were too many in a row. *left: how many may still be. */
+static inline int sd_count_empty(int64_t *left, sd_context *ctx) {
   if (--*left) return 0;
   snprintf(ctx->message, sizeof ctx->message,
            "%d empty intervals in a row: the next tick's time is wrong, or the intervals are too short", SD_MAX_EMPTY);

@@ -55,9 +55,10 @@ static void pass_time(sd_spread_row *row, const sd_spread_params *p, int64_t tim
 
 /* Accounts the time up to a moment to the interval under way. The interval lies in one session, and the moment is not after its end. */
 static void pass_interval(sd_spread_row *row, int64_t time) {
-  if (time <= row->told) return;
-  if (row->told && row->interval.end && sd_top_sound(&row->top)) add_time(&row->its, &row->top, time - row->told);
-  row->told = time;
+  if (time <= row->accounted) return;
+  if (row->accounted && row->interval.end && sd_top_sound(&row->top))
+    add_time(&row->its, &row->top, time - row->accounted);
+  row->accounted = time;
 }
 
 static int emit_interval(sd_spread_row *row, sd_context *ctx, int64_t i, uint64_t flags) {
@@ -74,7 +75,7 @@ static int is_told(const sd_spread_row *row, const sd_spread_params *p) {
 static void begin(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, uint32_t key, int64_t time) {
   sd_interval_begin(&row->interval, &row->stretch, p->every, time, ctx, key);
   /* From the interval's start on, the top that is in force counts for it. */
-  if (row->told && row->told < row->interval.start) row->told = row->interval.start;
+  if (row->accounted && row->accounted < row->interval.start) row->accounted = row->interval.start;
   row->events = 0;
   row->its = (sd_spread_totals){0};
   row->its.of.quoted = row->its.of.relative = row->its.of.effective = row->its.of.effective_mean = NAN;
@@ -82,9 +83,9 @@ static void begin(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx
 
 /* Ends the interval under way. Nonzero: no memory. */
 static int end_interval(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, int64_t i) {
-  if (row->told) pass_interval(row, row->interval.end);
+  if (row->accounted) pass_interval(row, row->interval.end);
   if (is_told(row, p)) {
-    if (row->events == 0 && sd_tell_empty(&row->empty_left, ctx)) return -1;
+    if (row->events == 0 && sd_count_empty(&row->empty_left, ctx)) return -1;
     if (emit_interval(row, ctx, i, 0)) return -1;
   }
   row->interval.end = 0;
@@ -95,7 +96,7 @@ static int end_interval(sd_spread_row *row, const sd_spread_params *p, sd_contex
 static int advance(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, int64_t i, uint32_t key,
                    int64_t time) {
   for (;;) {
-    int64_t at = row->told;
+    int64_t at = row->accounted;
     if (row->interval.end) {
       if (time < row->interval.end) return 0;
       at = row->interval.end;
@@ -113,7 +114,9 @@ static int advance(sd_spread_row *row, const sd_spread_params *p, sd_context *ct
 }
 
 /* The moment at which an event counts for intervals. */
-static int64_t interval_time(const sd_spread_row *row, int64_t time) { return time > row->told ? time : row->told; }
+static int64_t interval_time(const sd_spread_row *row, int64_t time) {
+  return time > row->accounted ? time : row->accounted;
+}
 
 /* ---- events */
 
@@ -156,9 +159,9 @@ static int clear(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx,
     if (advance(row, p, ctx, i, key, at)) return -1;
     if (day) {
       sd_interval_cut(&row->interval, at, ctx, key);
-      if (row->told) row->told = at;
+      if (row->accounted) row->accounted = at;
       if (row->interval.end && end_interval(row, p, ctx, i)) return -1;
-    } else if (row->told) {
+    } else if (row->accounted) {
       pass_interval(row, at);
     }
   }
@@ -178,7 +181,7 @@ static int take_event(sd_spread_row *row, const sd_spread_params *p, sd_context 
     if (advance(row, p, ctx, i, key, at)) return -1;
     if (!row->interval.end && sd_stretch_at(&row->stretch, &p->calendar, at)) begin(row, p, ctx, key, at);
     pass_interval(row, at);
-    if (p->fill && row->told) row->empty_left = SD_MAX_EMPTY;
+    if (p->fill && row->accounted) row->empty_left = SD_MAX_EMPTY;
   }
   /* The trade comes first: it met the top that its own fill then changes. */
   if (e->trade.size && trade(row, p, ctx, e)) return -1;

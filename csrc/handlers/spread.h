@@ -59,7 +59,7 @@ typedef struct sd_spread_row {
   sd_stretch stretch;
   /* only with `every` */
   sd_interval interval;
-  int64_t told;       /* the moment up to which time has been accounted to intervals; 0: none */
+  int64_t accounted;  /* the moment up to which time has been accounted to intervals; 0: none */
   int64_t events;     /* in it: trades and changes of the top */
   int64_t empty_left; /* how many without any may follow; 0: none is emitted */
   sd_spread_totals its;

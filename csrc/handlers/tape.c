@@ -8,7 +8,7 @@
 typedef struct sd_tape_row {
   _Alignas(SD_LINE) sd_book_row book;
   /* Databento's: whether a top has been emitted; and the publisher whose book the event under way cleared, plus 1 */
-  uint32_t told, cleared;
+  uint32_t emitted, cleared;
 } sd_tape_row;
 
 struct sd_tape {
@@ -37,7 +37,7 @@ void sd_tape_ahead(const sd_source *source, const sd_tick *ticks, int64_t n) {
 }
 
 /* Databento's: at the end of a tick's event, reports what the event left. A cleared book is reported together with what took its place. */
-static void tell_event(sd_tape_row *row, const sd_tick *t, const sd_top *before, sd_event *e) {
+static void emit_event(sd_tape_row *row, const sd_tick *t, const sd_top *before, sd_event *e) {
   const uint32_t publisher = t->publisher_id + UINT32_C(1);
   if (e->clear == SD_CLEAR_DAY) {
     row->cleared = 0;
@@ -46,12 +46,12 @@ static void tell_event(sd_tape_row *row, const sd_tick *t, const sd_top *before,
   if (e->clear) row->cleared = publisher;
   e->clear = SD_CLEAR_NONE;
   if (!sd_ends_event(t)) return;
-  const int fresh = !row->told || row->cleared == publisher;
+  const int fresh = !row->emitted || row->cleared == publisher;
   if (row->cleared == publisher) {
     row->cleared = 0;
     e->clear = SD_CLEAR_BOOK;
   }
-  row->told = 1;
+  row->emitted = 1;
   e->bid = fresh || row->book.bid_price != before->bid || row->book.bid_size != before->bid_size;
   e->ask = fresh || row->book.ask_price != before->ask || row->book.ask_size != before->ask_size;
   e->top = (sd_top){row->book.bid_price, row->book.ask_price, row->book.bid_size, row->book.ask_size};
@@ -81,7 +81,7 @@ int sd_tape_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd
   }
   e->time = sd_time_of(t);
   if (SD_UNLIKELY(by_event)) {
-    tell_event(&tape->rows[t->instrument_id], t, &before, e);
+    emit_event(&tape->rows[t->instrument_id], t, &before, e);
     return 0;
   }
   if (e->clear) return 0; /* no order was cancelled to empty this top */

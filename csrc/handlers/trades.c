@@ -10,7 +10,7 @@ static int take(sd_trades_row *row, const sd_trade *trade, sd_context *ctx, int6
   row->trades++;
   row->last_price = trade->price;
   row->last_size = trade->size;
-  const sd_trade_told told = {
+  const sd_trade_emitted emitted = {
       .ts_event = ts_event,
       .price = trade->price,
       .size = trade->size,
@@ -20,7 +20,7 @@ static int take(sd_trades_row *row, const sd_trade *trade, sd_context *ctx, int6
       .hidden = trade->hidden,
       .cross = trade->cross,
   };
-  return sd_emit(ctx, 0, i, &told);
+  return sd_emit(ctx, 0, i, &emitted);
 }
 
 int64_t sd_handle_trades(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {

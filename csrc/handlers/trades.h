@@ -5,7 +5,7 @@
 #include "handlers/tape.h"
 
 /* The emitted record, except `unused`. */
-typedef struct sd_trade_told {
+typedef struct sd_trade_emitted {
   int64_t ts_event; /* of its tick */
   int64_t price, size;
   uint64_t order_id; /* the resting order; 0: none is known */
@@ -13,7 +13,7 @@ typedef struct sd_trade_told {
   char aggressor;    /* A seller, B buyer, N nobody can tell */
   uint8_t hidden, cross;
   uint8_t unused[5];
-} sd_trade_told;
+} sd_trade_emitted;
 
 typedef struct sd_trades_row {
   int64_t trades;
@@ -23,7 +23,7 @@ typedef struct sd_trades_row {
   int64_t unpriced; /* trades without a price: in no other field, and not emitted */
 } sd_trades_row;
 
-/* Emits sd_trade_told to output 0. Its params are an sd_source. */
+/* Emits sd_trade_emitted to output 0. Its params are an sd_source. */
 int64_t sd_handle_trades(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
 
 #endif

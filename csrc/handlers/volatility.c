@@ -79,7 +79,7 @@ static int64_t session_end(const sd_volatility_row *row) { return row->stretch.i
 
 /* Ends the window under way, and begins the next one of its session. Nonzero: no memory. */
 static int end_window(sd_volatility_row *row, const sd_volatility_params *p, sd_context *ctx, int64_t i) {
-  if (row->window.returns && (sd_tell_empty(&row->empty_left, ctx) || emit_window(row, ctx, i, 0))) return -1;
+  if (row->window.returns && (sd_count_empty(&row->empty_left, ctx) || emit_window(row, ctx, i, 0))) return -1;
   const int64_t end = row->end;
   row->start = end;
   row->end = 0;

@@ -20,17 +20,17 @@ INLINE void copy_out(unsigned char *to, const sd_emitted *e, uint32_t bytes) {
 }
 
 /* How far sd_outputs_take has come. */
-typedef struct hand_out {
+typedef struct output_cursor {
   unsigned char *to, *end;
-} hand_out;
+} output_cursor;
 
-static inline void hand(const sd_output *output, const sd_emitted *e, hand_out *h) {
+static inline void hand(const sd_output *output, const sd_emitted *e, output_cursor *h) {
   copy_out(h->to, e, output->record_bytes);
   h->to += output->merged_bytes;
 }
 
 /* Gives out timers up to `time`. Nonzero: there is no space for the next one. */
-static int take_due(sd_outputs *o, sd_output *output, uint64_t time, hand_out *h) {
+static int take_due(sd_outputs *o, sd_output *output, uint64_t time, output_cursor *h) {
   sd_alarm_records *timers = &output->timers;
   for (; timers->at < timers->n && timers->due[timers->at].time <= time; timers->at++) {
     if (timers->at + AHEAD < timers->n) {
@@ -45,7 +45,7 @@ static int take_due(sd_outputs *o, sd_output *output, uint64_t time, hand_out *h
 }
 
 /* Gives out the records that a reference leads to. Returns the one for which there was no space, or 0. */
-static uint32_t take_chain(sd_outputs *o, sd_output *output, uint32_t ref, hand_out *h) {
+static uint32_t take_chain(sd_outputs *o, sd_output *output, uint32_t ref, output_cursor *h) {
   for (; ref; ref = next_of(entry_at(o, output, ref))) {
     if (h->to == h->end) return ref;
     hand(output, entry_at(o, output, ref), h);
@@ -63,14 +63,14 @@ static uint64_t stop_at(const sd_outputs *o, const sd_output *output) {
 }
 
 /* Gives out the timers that precede a tick's record of this time, from stop_at() on. */
-static SD_NOINLINE int take_before(sd_outputs *o, sd_output *output, uint64_t time, hand_out *h) {
+static SD_NOINLINE int take_before(sd_outputs *o, sd_output *output, uint64_t time, output_cursor *h) {
   return time >= o->armed ? NOT_YET : take_due(o, output, time, h) ? NO_SPACE : 0;
 }
 
 /* Gives out what was emitted for `many` numbers from output->next on; `refs` are their references. NOT_YET: a timer is armed for a time
  * at or before that of the next record. */
 INLINE int take_refs(sd_outputs *o, sd_output *output, const uint32_t *ref, uint32_t many, uint32_t bytes,
-                     hand_out *h) {
+                     output_cursor *h) {
   const uint32_t size = output->entry_bytes, merged = output->merged_bytes;
   const unsigned char *e = NULL;
   unsigned char *to = h->to, *const end = h->end;
@@ -115,7 +115,7 @@ INLINE int take_refs(sd_outputs *o, sd_output *output, const uint32_t *ref, uint
 }
 
 /* The same for the numbers of a page below `end`. Each usual size has its own loop. */
-static int take_page(sd_outputs *o, sd_output *output, const sd_page *page, uint64_t end, hand_out *h) {
+static int take_page(sd_outputs *o, sd_output *output, const sd_page *page, uint64_t end, output_cursor *h) {
   const uint32_t many = (uint32_t)(end - output->next), *ref = &page->ref[output->next & (SD_PAGE - 1)];
   switch ((output->record_bytes + 7) / 8) {
   case 1:
@@ -162,7 +162,7 @@ static sd_emit_buffer *lowest_buffer(sd_outputs *o, sd_output *output, uint32_t 
 /* Gives out the entries from `at` to `end`, which lie next to each other with rising numbers, as far as these are below `below`. Returns
  * where it ends; *stopped as for take_refs. */
 INLINE const unsigned char *take_row(sd_outputs *o, sd_output *output, const unsigned char *at,
-                                     const unsigned char *end, uint64_t below, uint32_t bytes, hand_out *h,
+                                     const unsigned char *end, uint64_t below, uint32_t bytes, output_cursor *h,
                                      int *stopped) {
   const uint32_t size = output->entry_bytes, merged = output->merged_bytes;
   unsigned char *to = h->to, *const full = h->end;
@@ -191,7 +191,7 @@ INLINE const unsigned char *take_row(sd_outputs *o, sd_output *output, const uns
 
 /* The same, with a loop for each usual size. */
 static const unsigned char *take_sized_row(sd_outputs *o, sd_output *output, const unsigned char *at,
-                                           const unsigned char *end, uint64_t below, hand_out *h, int *stopped) {
+                                           const unsigned char *end, uint64_t below, output_cursor *h, int *stopped) {
   switch ((output->record_bytes + 7) / 8) {
   case 1:
     return take_row(o, output, at, end, below, 8, h, stopped);
@@ -207,7 +207,7 @@ static const unsigned char *take_sized_row(sd_outputs *o, sd_output *output, con
 }
 
 /* Gives out, from a buffer whose numbers rise, the entries with numbers below `below`. */
-static int take_straight(sd_outputs *o, sd_output *output, sd_emit_buffer *buffer, uint64_t below, hand_out *h) {
+static int take_straight(sd_outputs *o, sd_output *output, sd_emit_buffer *buffer, uint64_t below, output_cursor *h) {
   int stopped = 0;
   while (!stopped && buffer->read < buffer->straight) {
     find_next(buffer);
@@ -225,7 +225,7 @@ static int take_straight(sd_outputs *o, sd_output *output, sd_emit_buffer *buffe
 }
 
 /* Gives out what the references of numbers below `end` lead to. */
-static int take_pages(sd_outputs *o, sd_output *output, uint64_t end, hand_out *h) {
+static int take_pages(sd_outputs *o, sd_output *output, uint64_t end, output_cursor *h) {
   int stopped = 0;
   while (!stopped && output->next < end) {
     uint64_t here = output->next >> SD_PAGE_BITS, to = (here + 1) << SD_PAGE_BITS;
@@ -298,7 +298,7 @@ static void drop_chunks(sd_outputs *o, uint32_t index) {
 int64_t sd_outputs_take(sd_dispatcher *d, uint32_t index, unsigned char *to, int64_t capacity) {
   sd_outputs *o = d->outputs;
   sd_output *output = &o->output[index];
-  hand_out h = {to, to + capacity * output->merged_bytes};
+  output_cursor h = {to, to + capacity * output->merged_bytes};
   sd_alarm_records_sort(&output->timers);
   if (output->rest) output->rest = take_chain(o, output, output->rest, &h);
   int stopped = output->rest ? NO_SPACE : 0;

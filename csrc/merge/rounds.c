@@ -178,11 +178,11 @@ static sd_position first_pending(sd_dispatcher *d) {
  * pending, the merger passes over them. What they emit afterwards comes too late; it is left out and counted. */
 static void pass_quarantined(sd_dispatcher *d) {
   sd_outputs *o = d->outputs;
-  const uint32_t aside = SD_QUARANTINED | SD_SET_ASIDE;
+  const uint32_t set_aside = SD_QUARANTINED | SD_SET_ASIDE;
   uint64_t time, low = sd_lowest_unpublished(d, &time) - d->config.sizes.counters_start;
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
     sd_strand *s = &d->strands[i];
-    if (sd_load(&s->pending, acquire, A1) > 0 && (sd_load(&s->control, acquire, A1) & aside) != aside) return;
+    if (sd_load(&s->pending, acquire, A1) > 0 && (sd_load(&s->control, acquire, A1) & set_aside) != set_aside) return;
   }
   if (low <= o->frontier) return;
   o->frontier = low;

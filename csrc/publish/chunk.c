@@ -77,7 +77,7 @@ static void open_groups(sd_dispatcher *d, sd_publisher *p) {
 }
 
 /* Opens a group for a strand of which the chunk has had no record yet. Returns the group's number. */
-static SD_NOINLINE uint32_t meet(sd_dispatcher *d, sd_publisher *p, uint32_t strand, uint32_t maximum) {
+static SD_NOINLINE uint32_t new_group(sd_dispatcher *d, sd_publisher *p, uint32_t strand, uint32_t maximum) {
   uint32_t number = p->group_of[strand] = ++p->n_groups;
   p->groups[number].strand = strand;
   open_group(d, &p->groups[number], maximum);
@@ -88,7 +88,7 @@ static SD_NOINLINE uint32_t meet(sd_dispatcher *d, sd_publisher *p, uint32_t str
 static void open_repeat_groups(sd_dispatcher *d, sd_publisher *p, uint32_t maximum) {
   for (uint32_t i = 0; i < p->n_repeat_groups; i++) {
     if (i + LOCKS_AHEAD < p->n_repeat_groups) prefetch_publisher_line(d, p->repeat_groups[i + LOCKS_AHEAD]);
-    meet(d, p, p->repeat_groups[i], maximum);
+    new_group(d, p, p->repeat_groups[i], maximum);
   }
 }
 
@@ -179,7 +179,7 @@ static inline void link_repeat(sd_dispatcher *d, uint32_t participant, sd_publis
         sd_prefetch(at + RECORDS_AHEAD * size);
         if (cache_cold) prefetch_lookups(d, p, at, n - next);
         uint32_t strand = map[key], number = group_of[strand];
-        if (SD_UNLIKELY(number == 0)) number = meet(d, p, strand, (uint32_t)n);
+        if (SD_UNLIKELY(number == 0)) number = new_group(d, p, strand, (uint32_t)n);
         in_group[next] = (uint16_t)number;
         keys[next] = key;
         groups[number].n++;

@@ -237,8 +237,8 @@ class Engine(Counters):
         return int(self._lib.sd_outputs_look_ns(self._d))
 
     def take_output(self, output: int, to: npt.NDArray[np.uint8], capacity: int) -> int:
-        """Fills ``to`` with up to ``capacity`` records of an output, in order, and returns how many; it has 8 bytes more
-        than they take. Fewer: there are no more before the next ``settle_outputs``."""
+        """Fills ``to`` with up to ``capacity`` records of an output, in order, and returns how many. ``to`` has 8 bytes
+        more than they take. Fewer: there are no more before the next ``settle_outputs``."""
         return int(
             self._lib.sd_outputs_take(self._d, output, ffi.cast("unsigned char *", ffi.from_buffer(to)), capacity)
         )

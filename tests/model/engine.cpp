@@ -121,7 +121,7 @@ struct buffers_first : right_merging {
     uint64_t time, frontier = sd_watermark_time(&e.d, &time);
     if (frontier >= e.outputs.frontier) e.outputs.frontier = frontier, e.outputs.time = time;
     e.look_at_buffers();
-    e.hand_out();
+    e.give_out();
   }
 };
 /* Wrong: a visit is booked before what it emitted is committed. */

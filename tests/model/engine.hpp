@@ -345,7 +345,7 @@ struct engine {
         for (uint32_t &i = seen[participant][timers]; i < to; i++) (void)(uint64_t)shadow[participant][timers][i];
       }
   }
-  void hand_out() {
+  void give_out() {
     unsigned char merged_records[8 * 64];
     for (int64_t n; (n = sd_outputs_take(&d, 0, merged_records, 8)) > 0;)
       for (int64_t i = 0; i < n; i++) {
@@ -365,7 +365,7 @@ struct engine {
   void merge(int how = SD_FINAL_LIVE) {
     RL_ASSERT(sd_outputs_round(&d, how) == SD_OK);
     look_at_buffers();
-    hand_out();
+    give_out();
   }
   void end_merging() {
     merge(SD_FINAL_ALL);

@@ -106,7 +106,7 @@ _SPREAD_EVERY_ROW: Final = np.dtype(
     [
         *_SPREAD_FIELDS,
         *_OWN_SPAN,
-        ("told", INNER),
+        ("accounted", INNER),
         ("events", COUNT),
         ("empty_left", INNER),
         *_interval(_SPREADS),
@@ -131,7 +131,7 @@ IMBALANCE_ROW: Final = np.dtype(
         ("queue_ns", SPAN),
         ("queue_sum", _SUM),
         *_OWN_SPAN,
-        ("told", INNER),
+        ("accounted", INNER),
         *prefixed([("ofi", SIZE), ("sum", _SUM), ("ns", SPAN), ("events", COUNT)], "interval_", _UNDER_WAY),
         *STRETCH,
         ("session", INNER),

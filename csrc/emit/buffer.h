@@ -53,7 +53,7 @@ typedef struct sd_chunk {
 typedef struct sd_chunk_list {
   sd_a32 lock;
   uint32_t free;               /* the first free chunk; SD_NONE: there is none */
-  uint32_t n, filled, maximum; /* chunks handed out so far, chunks that have memory, and the bound on both */
+  uint32_t n, filled, maximum; /* chunks given out so far, chunks that have memory, and the bound on both */
   sd_a64 bytes;                /* in use by buffers and by the merger's tables */
 } sd_chunk_list;
 
@@ -85,11 +85,11 @@ typedef struct sd_emit_buffer {
   uint32_t chunk_bytes; /* of entries in a chunk */
   /* the merger's */
   SD_ALIGNED(2 * SD_LINE) sd_chunk *reading;
-  sd_chunk *oldest; /* from here to the chunk being read, each has entries that have not been handed out */
+  sd_chunk *oldest; /* from here to the chunk being read, each has entries that have not been given out */
   uint64_t read;
   unsigned char *at;
   uint64_t
-      straight; /* from `read` to here numbers rise, so entries are handed out where they lie; `read` if they do not */
+      straight; /* from `read` to here numbers rise, so entries are given out where they lie; `read` if they do not */
   int timers;
 } sd_emit_buffer;
 
@@ -103,7 +103,7 @@ typedef struct sd_output {
   /* numbers: pages[number >> SD_PAGE_BITS & mask] */
   sd_page **pages, *spare;
   uint64_t n_pages, low_page, high_page; /* the capacity of `pages`, and the pages in use: from low, below high */
-  uint64_t next;                         /* all that was emitted for lower numbers has been handed out */
+  uint64_t next;                         /* all that was emitted for lower numbers has been given out */
   uint32_t rest; /* the rest of a tick's records, for which the caller's array had no space; 0: none */
   sd_alarm_records timers;
 } sd_output;
@@ -119,7 +119,7 @@ typedef struct sd_outputs {
   uint64_t frontier, time, armed; /* the last round's */
   uint64_t looked;                /* clock counts spent on finding the frontier */
   uint64_t passed;                /* how often quarantined strands were passed over */
-  uint64_t late;                  /* records that came after their place had been handed out: on such a strand */
+  uint64_t late;                  /* records that came after their place had been given out: on such a strand */
   uint64_t tick_bytes;            /* bytes that the caller keeps for each tick until the frontier has passed it */
   uint64_t beside;                /* what the caller kept for all ticks in the last round; part of pool.bytes */
   int ended;

@@ -6,10 +6,10 @@
  *                action C         the price goes
  *                action R         all prices from the best one to this one go; without a price all of the side
  *                any other        a view of one side: it holds this price alone; the other side stays
- *   side N                        a view of both sides, the ask's price and size in order_id and ref_id, one tick a level:
+ *   side N                        a view of both sides, the ask's price and size in order_id and ref_id, one tick per level:
  *                                 `depth` 0 begins a new view, further levels add to it
  * SD_DEPTH_SNAPSHOT in `flags` of sides A and B: part of a snapshot; the first one after a tick that was not clears the book.
- * Ticks of kind TRADE count into volume and last price. A new day (sd_is_day) clears the book. All others are passed over.
+ * Ticks of kind TRADE count into volume and last price. A new day (sd_is_day) clears the book. All other ticks are ignored.
  */
 #ifndef SD_HANDLERS_DEPTH_H
 #define SD_HANDLERS_DEPTH_H

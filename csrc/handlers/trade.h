@@ -1,13 +1,13 @@
-/* What is a trade, for every handler that counts, measures or shows trades: so all count one volume of one day.
+/* What a trade is, for every handler that counts, measures or shows trades, so that all of them count the same volume of a day.
  *
- * A tick is a trade where its action is T, or F in feeds whose fills take off their orders; where no flag leaves it out (ITCH's
- * not printable, which a cross reports again; TAQ's cancelled; crosses, where a handler is told so); and where it has a size.
+ * A tick is a trade if three things hold. Its action is T, or F in feeds whose fills reduce their orders. No flag excludes it (ITCH's not
+ * printable, which a cross reports again; TAQ's cancelled; crosses, if the handler's options say so). And it has a size.
  *
- *   price      the tick's own; of a fill without one that of its order, as the book knows it. SD_UNDEF_PRICE: none is known (a
- *              fill of an order that the book does not have): handlers count it apart, and in no volume
- *   aggressor  of a fill the other side of its order's; of a T the tick's side. In feeds of single orders a T is an execution of
- *              what was hidden, and its side says nothing (ITCH's P says B since 2014 whatever it was): the quote before it
- *              tells, at the ask or above a buyer, at the bid or below a seller, between them nobody. Of a cross there is none
+ *   price      the tick's own; for a fill without one, that of its order, as the book knows it. SD_UNDEF_PRICE: no price is known
+ *              (a fill of an order that the book does not have). Handlers count such a trade separately, and in no volume
+ *   aggressor  for a fill, the side opposite to its order; for a T, the tick's side. In feeds of single orders a T is an execution
+ *              of a hidden order, and its side means nothing (ITCH's P has been B for both sides since 2014). Then the quote before
+ *              it decides: a buyer at the ask or above, a seller at the bid or below, unknown between them. A cross has none
  *
  * FeedInfo.ticks (feeds/base.py) says which of these a feed has. A trade that is broken later (ITCH's B) stays counted: its tick
  * names a match number and neither a price nor a size.

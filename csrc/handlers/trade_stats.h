@@ -2,14 +2,14 @@
  *
  *   size_mean, size_variance   Welford's recurrence; the variance is that of a sample (n - 1). B. Welford, Note on a method for
  *                              calculating corrected sums of squares and products, Technometrics 4 (1962)
- *   signed volume              buyers' minus sellers'; who was the aggressor is told by one of
+ *   signed volume              buyers' minus sellers'; one of these two finds the aggressor:
  *     tick        the tick rule: a buyer's above the last different price, a seller's below it; before any, neither's
  *                 (C. Lee, M. Ready, Inferring trade direction from intraday data, J. of Finance 46 (1991))
  *     aggressor   the trade's aggressor (handlers/trade.h)
  *   interarrival_ns            (last time - first time) / (trades - 1)
  *
  * With `every`, the figures of each interval with a trade are emitted when it ends; the tick rule looks back beyond its start.
- * For intervals receive times that run backwards count as the latest so far. Intervals change nothing in the totals.
+ * For intervals receive times that run backwards count as the latest so far. Intervals do not change the totals.
  */
 #ifndef SD_HANDLERS_TRADE_STATS_H
 #define SD_HANDLERS_TRADE_STATS_H

@@ -1,7 +1,7 @@
 /* Realised volatility of a symbol's price, from returns r_k = ln(p_k / p_k-1) between samples.
  *
  *   rv          realised variance, sum of r_k^2
- *   bv          bipower variation, pi/2 sum of |r_k| |r_k-1|: what of rv is not jumps
+ *   bv          bipower variation, pi/2 sum of |r_k| |r_k-1|: the part of rv that is not jumps
  *   volatility  sqrt(rv)
  *
  * Samples are taken on a grid of time (the last price before each point of it: previous-tick sampling), aligned to the session's
@@ -11,13 +11,13 @@
  * Barndorff-Nielsen, N. Shephard, Power and bipower variation with stochastic volatility and jumps, J. of Financial Econometrics
  * 2 (2004). Nothing is annualised, and bv has no correction for small samples. Plain sums in the order of samples.
  *
- * With `every`, the sums of each window of so much time are emitted when it ends, where it has a return; a return belongs to the
- * window its sample was taken in, and the last sample of one window is the first price of the next. Windows without a price are
- * told by a timer in the session of the last one, else when the next one of the same day comes. Windows change nothing in the
- * totals: these count returns of zero, after the last price that changed, once a price comes after them.
+ * With `every`, the sums of each window of that length are emitted when it ends, if it has a return. A return belongs to the window in
+ * which its sample was taken, and the last sample of one window is the first price of the next. Windows without a price are emitted by a
+ * timer in the session of the last price, otherwise when the next price of the same day comes. Windows do not change the totals. The
+ * totals count the returns of zero after the last changed price only once another price comes.
  *
- * A receive time that runs backwards counts as the latest of the symbol's ticks. It takes back no sample and no window. A return
- * that such a price brings to a window which was told goes into the one under way.
+ * A receive time that runs backwards counts as the latest of the symbol's ticks. It changes no earlier sample and no earlier window: if
+ * such a price brings a return for a window that was emitted, the return goes into the window under way.
  */
 #ifndef SD_HANDLERS_VOLATILITY_H
 #define SD_HANDLERS_VOLATILITY_H

@@ -28,7 +28,7 @@ typedef struct sd_task {
 typedef struct sd_task_list {
   sd_a32 lock;
   SD_PLAIN(uint32_t) free; /* a chain of tasks, as index + 1 */
-  sd_a32 unused;           /* tasks from here to n were never handed out */
+  sd_a32 unused;           /* tasks from here to n were never used */
   sd_a32 live;             /* tasks on strands */
   uint32_t n;
 } sd_task_list;

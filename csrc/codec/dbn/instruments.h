@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* Keys that stand for no symbol. */
-#define SD_DBN_UNWANTED UINT32_C(0xFFFFFFFF) /* its records are passed over */
+#define SD_DBN_UNWANTED UINT32_C(0xFFFFFFFF) /* its records are skipped */
 #define SD_DBN_UNKNOWN UINT32_C(0xFFFFFFFE)  /* no entry */
 
 typedef struct sd_dbn_instruments sd_dbn_instruments;

@@ -54,7 +54,7 @@ typedef struct sd_dbn {
   uint64_t offset;       /* bytes consumed since the first record */
   uint64_t records;      /* passed, those skipped included */
   uint64_t ticks;        /* made */
-  uint64_t not_selected; /* ticks, or records of unwanted instruments, passed over */
+  uint64_t not_selected; /* ticks, or records of unwanted instruments, that were skipped */
 
   /* What ended the last call. */
   uint64_t fault_offset; /* of the record, in bytes from the first record */
@@ -68,7 +68,7 @@ typedef struct sd_dbn {
   uint32_t sampled; /* records were skipped; the caller looks at the samples and then sets it to 0 */
 
   uint64_t counts[256];                /* records by type, those skipped left out */
-  uint64_t skips[SD_DBN_FAULTS];       /* records passed over, by SD_DBN_FAULT_* */
+  uint64_t skips[SD_DBN_FAULTS];       /* records skipped, by SD_DBN_FAULT_* */
   uint64_t first_skips[SD_DBN_FAULTS]; /* offset of the first one of each */
   uint64_t doubtful_books;             /* records that ticks were made of, with the flag SD_DBN_MAYBE_BAD_BOOK, ... */
   uint64_t doubtful_times; /* ... with SD_DBN_BAD_TS_RECV; every record of a snapshot has it, and none counts */

@@ -31,7 +31,7 @@ typedef enum way {
   TAKEN,     /* passed and counted */
   NEED_MORE, /* it is not complete */
   ASK,       /* its locate is undecided */
-  LOST,      /* passed over; the next frame is to be searched for */
+  LOST,      /* skipped; the next frame has to be searched for */
   FAULT      /* itch->fault_* say why */
 } way;
 

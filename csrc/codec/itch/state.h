@@ -45,7 +45,7 @@ enum { SD_ITCH_UNWANTED = 0, SD_ITCH_WANTED = 1, SD_ITCH_UNDECIDED = 2 };
 
 enum {
   SD_ITCH_ATTRIBUTE_BYTES = 20, /* R from its market category on */
-  SD_ITCH_MARKET_BYTES = 40,    /* room for S, V or W, the longest of which has 35 */
+  SD_ITCH_MARKET_BYTES = 40,    /* enough for S, V or W, the longest of which has 35 */
   SD_ITCH_MARKET_EVENTS = 64,   /* a day has about a dozen */
   SD_ITCH_SAMPLES = 32,
   SD_ITCH_SYNC_FRAMES = 4,

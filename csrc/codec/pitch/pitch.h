@@ -91,7 +91,7 @@ typedef struct sd_pitch {
   uint64_t unknown_orders;  /* E and X of orders never added */
   uint64_t live_orders;
   uint64_t skips[SD_PITCH_FAULTS];
-  uint64_t dropping; /* nonzero: inside a line that is passed over */
+  uint64_t dropping; /* nonzero: inside a line that is skipped */
 
   uint32_t asked; /* the undecided symbol because of which the last call returned SD_AGAIN */
 

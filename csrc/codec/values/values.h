@@ -42,8 +42,8 @@ typedef struct sd_values {
 uint64_t sd_value_ticks(sd_tick *out, uint64_t count, const sd_tick *blank, uint64_t first, const sd_values *values,
                         uint32_t n);
 
-/* What integers stand for in a table, `none` in it being nothing; none too for what lies beyond it. `rows`: room for `count`, of
- * which those that stand for nothing are noted. Returns how many these are. */
+/* Looks integers up in a table. `none` is the entry that stands for nothing, and so does an integer beyond the table. `rows` has space
+ * for `count` rows: those that stand for nothing are written there. Returns how many these are. */
 uint64_t sd_look_up(const void *from, uint32_t kind, uint64_t count, const uint32_t *table, uint64_t entries,
                     uint32_t none, uint32_t *out, uint32_t *rows);
 

@@ -20,8 +20,8 @@
  *   - a C of size 0 takes nothing
  *   - `crossed` counts events that left a publisher's own book crossed
  *
- * What counts into volume, trades and last price: handlers/trade.h. A fill of an unknown order that brings no price is counted
- * as unknown alone, a T without a price as unusable.
+ * What counts into volume, trades and last price: handlers/trade.h. A fill of an unknown order, without a price, is only counted as
+ * unknown; a T without a price is counted as unusable.
  * Rules of the exchange: Nasdaq TotalView-ITCH 5.0, sections 1.3 to 1.5; Databento's MBO schema.
  */
 #ifndef SD_HANDLERS_BOOK_H

@@ -26,12 +26,12 @@
  *
  * `sequence` is the record's own where it has one, else its position among the records, from 1. `flags` are the
  * record's; for status they are SD_DBN_TRADING and the like, for imbalance SD_DBN_IMBALANCE and the auction's letter,
- * for statistics SD_DBN_STATISTIC. Undefined prices stay undefined. Of ts_event and ts_recv one stands in for the other
- * where it is missing or undefined, 0 where both are. A bar's ts_recv is its end: nobody knows it sooner. An undefined
- * quantity is 0; one below 0 stays so.
+ * for statistics SD_DBN_STATISTIC. Undefined prices stay undefined. If one of
+ * ts_event and ts_recv is missing or undefined, the other one replaces it; if both are, they are 0. A bar's ts_recv is its end, because
+ * nobody knows the bar sooner. An undefined quantity is 0; a negative one stays negative.
  *
  * Definitions, errors and system messages are checked for their length, counted, and make no tick. A symbol mapping
- * ends the call behind it: the caller has to look at it.
+ * ends the call right after it, so that the caller can look at it.
  */
 #ifndef SD_CODEC_DBN_DBN_H
 #define SD_CODEC_DBN_DBN_H

@@ -27,19 +27,20 @@
  *   N      N      B or A     0        0                none             interest           STATUS, side N: both or none
  *   O      N      N          lower    0                near price       upper   STATUS, collars in 1e-9
  *
- * `instrument_id` is the stock locate, `sequence` the message's position in the stream counted from 1 (messages that
- * make no tick count too), `ts_event` and `ts_recv` are both midnight_ns + the message's nanoseconds. R names a locate
- * and says what it is; S, V and W speak of the whole market and are kept as they came; these and L (a market maker's
- * standing, of which each symbol has dozens before the open) are checked and counted, and make no tick. But S with the
- * code O, start of messages, is a new day where at least as many messages as locates have names came since the last one
- * (a day names them all): it makes a clear record for each of these (action R, side N, no price, kind STATUS, the message's
- * time and sequence), in the order of locates.
+ * `instrument_id` is the stock locate. `sequence` is the message's position in the stream, counted from 1; messages that make no tick
+ * count too. `ts_event` and `ts_recv` are both midnight_ns + the message's nanoseconds. R names a locate and describes it. S, V and W
+ * concern the whole market and are kept as they came. These and L (a market maker's standing; each symbol has dozens before the open) are
+ * checked and counted, and make no tick.
  *
- * Skipping. A message whose frame is sound is passed over alone. Where the frames themselves are out of step (a length
- * that is not the type's, an unknown type without a length, a frame that the end cuts) the next place is looked for
- * from which SD_ITCH_SYNC_FRAMES frames in a row are plausible, or fewer that reach the very end: a known type, its own
- * length (0 only where the stream has not shown true ones), a time within a day, and a locate that the directory has,
- * once there is one. What lies before it counts as one message.
+ * There is one exception: S with the code O, start of messages, may begin a new day. It does if at least as many messages came since the
+ * last one as locates have names, because a day names them all. Then it makes a clear record for each of these locates, in their order:
+ * action R, side N, no price, kind STATUS, the message's time and sequence.
+ *
+ * Skipping. If a frame is sound and its message is not, only that message is skipped. The frames themselves may be out of step: a length
+ * that is not the type's, an unknown type without a length, a frame that the end cuts. Then the decoder searches for the next place from
+ * which SD_ITCH_SYNC_FRAMES frames in a row are plausible, or fewer that reach the very end. A plausible frame has a known type, its own
+ * length (0 only if the stream has not shown true ones), a time within a day, and a locate of the directory, once there is one. What lies
+ * before that place counts as one message.
  */
 #ifndef SD_CODEC_ITCH_ITCH_H
 #define SD_CODEC_ITCH_ITCH_H

@@ -1,14 +1,14 @@
 /* Packet captures of MoldUDP64 that carries ITCH 5.0: pcap and pcapng in, ticks out.
  *
- * Captures are read in either byte order, with time stamps of any resolution. In them Ethernet (with VLAN tags), raw IP
- * and Linux cooked frames; IPv4 and IPv6; UDP. In that MoldUDP64 as Nasdaq's specification has it: session 10 bytes,
- * sequence 8, count 2, then count times a length of 2 and a message; count 0 is a heartbeat, 0xFFFF the session's end.
+ * It reads captures in either byte order, with time stamps of any resolution; in them Ethernet (with VLAN tags), raw IP and Linux cooked
+ * frames; IPv4 and IPv6; UDP; and MoldUDP64 as Nasdaq specifies it: session 10 bytes, sequence 8, count 2, then count times a length of 2
+ * and a message. A count of 0 is a heartbeat, and 0xFFFF the session's end.
  *
- * Lines A and B carry the same packets. A message is taken from whichever packet brings it first. A packet ahead of its
- * turn is held until what is missing has come, or until `hold` packets wait, or some for `hold_ns`, or the input ends: then
- * what is missing is a gap, and counted. A message's ts_recv is the capture time of the packet that made it available: its own,
- * or for one that was held that of the packet that ended the wait. `sequence` is MoldUDP64's; all else is as itch.h has
- * it, and the itch state is told everything else: names, counts of types, selection by symbol.
+ * Lines A and B carry the same packets. The decoder takes a message from the packet that brings it first. A packet ahead of its turn waits
+ * until what is missing has come, until `hold` packets wait, until one has waited for `hold_ns`, or until the input ends. What is then
+ * still missing is a gap, and is counted. A message's ts_recv is the capture time of the packet that made it available: of its own packet
+ * or, if that had to wait, of the packet that ended the wait. `sequence` is MoldUDP64's. Everything else is as in itch.h, and is kept in
+ * the itch state: names, counts of types, selection by symbol.
  *
  * Called by one thread at a time; touches nothing but its arguments and its own memory, and never a byte outside
  * [buf, buf + len).

@@ -38,7 +38,7 @@ typedef struct sd_values {
 } sd_values;
 
 /* Ticks like `blank`, numbered from `first` up, with n fields of columns. Returns how many are made: up to the first row with a
- * number that may not be. */
+ * number that is not allowed. */
 uint64_t sd_value_ticks(sd_tick *out, uint64_t count, const sd_tick *blank, uint64_t first, const sd_values *values,
                         uint32_t n);
 

@@ -47,7 +47,7 @@ static void rest_strand(const sd_dispatcher *d, sd_strand *s, uint32_t index) {
   sd_init(&s->tasks, 0);
   sd_init(&s->publish_lock, 0);
   s->tail = SD_NONE;
-  s->fill = s->queued = s->room = 0;
+  s->fill = s->queued = s->free_records = 0;
   s->last = index % d->n_workers;
   s->oldest = 0;
 }

@@ -33,7 +33,8 @@ def test_damaged_memory_is_refused_or_read_and_never_crashes() -> None:
 import os, sys
 import numpy as np
 sys.path.insert(0, TESTS)
-from test_attached import _copy_of, some_ticks, SYMBOLS
+from outside_ticks import SYMBOLS, some_ticks
+from test_outside import _copy_of
 from strand import Dispatcher
 from strand.binding.outside import OutsideView
 from strand.dispatch.description import Description

@@ -23,6 +23,7 @@ def test_functions_of_timers_and_ends_are_there_where_they_are_asked_for() -> No
     assert plain.params == source + b"params"
     assert (plain.wake, plain.finish, plain.yields) == (None, None, False)
     timed = tape_function("volatility", source, b"", timers=True, ends=True)
+    assert not tape_function("volatility", source, b"", timers=False, ends=True).yields
     assert timed.wake is not None
     assert timed.finish is not None
     assert timed.yields

@@ -6,24 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from typing import Any
 
-import numpy as np
 from click.testing import CliRunner
-from engine_support import ticks_for
+from outside_ticks import SYMBOLS, some_ticks
 
 from strand import Dispatcher
 from strand.command.cli import cli
-
-SYMBOLS = [f"S{i}" for i in range(40)]
-
-
-def some_ticks(n: int = 20_000, seed: int = 1) -> Any:
-    ticks = ticks_for(np.random.default_rng(seed).integers(0, len(SYMBOLS), n), kind=1)
-    ticks["action"], ticks["side"], ticks["size"] = b"A", b"B", 100
-    ticks["price"] = 10**9 * (1 + np.arange(n) % 50)
-    ticks["order_id"] = np.arange(1, n + 1)
-    return ticks
 
 
 def test_another_process_looks_and_the_command_too() -> None:

@@ -48,11 +48,11 @@ def test_one_that_goes_elsewhere_says_where_and_has_no_array(destination: Any, s
 
 
 def test_a_digest_is_that_of_the_records_and_of_no_others() -> None:
-    def digest(*sizes: int) -> bytes:
-        output = Output("sizes", DECLARED, None, ["AA"])
+    def digest(*sizes: int, name: str = "AA") -> bytes:
+        output = Output("sizes", DECLARED, None, [name])
         assert output._collected is not None
         output._collected.write(merged(output, *sizes))
         return output_digests({"sizes": output})["sizes"].digest()
 
     assert digest(1, 2) == digest(1, 2)
-    assert len({digest(1, 2), digest(2, 1), digest(1)}) == 3
+    assert len({digest(1, 2), digest(2, 1), digest(1), digest(1, 2, name="BB")}) == 4

@@ -17,7 +17,7 @@ def test_defaults_hold_unless_an_option_is_given_instead() -> None:
     def make(**options: Any) -> Any:
         given.append(options)
 
-    like = Builtin(make, {"every": "1m"}, instead=("ticks",))
+    like = Builtin(make, {"every": "1m"}, instead=("ticks", "volume"))
     like()
     like(every="5m")
     like(ticks=3)

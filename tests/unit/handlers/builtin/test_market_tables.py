@@ -10,6 +10,9 @@ import strand
 from strand import UNDEF_PRICE, Dispatcher
 from strand.ticks import KIND_QUOTE, KIND_TRADE, zeros
 
+#: A trade of a cross, as ITCH flags it.
+CROSS = 4
+
 
 def emitted(handler: strand.Handler, ticks: Any, output: str) -> tuple[Any, Any]:
     with Dispatcher(["A"], handler, feed="plain", workers=1, cores=None) as dispatcher:
@@ -24,12 +27,16 @@ def test_each_trade_is_a_record_and_one_without_a_price_is_counted() -> None:
     ticks["ts_event"] = ticks["ts_recv"] = [10, 20, 30, 40]
     ticks["price"], ticks["size"] = [5, UNDEF_PRICE, 7, 8], [1, 2, 3, 4]
     ticks["side"] = [b"A", b"B", b"B", b"N"]
+    ticks["flags"] = [0, 0, 0, CROSS]
     records, row = emitted(strand.trades(), ticks, "trades")
     assert records["ts_event"].tolist() == [10, 30, 40]
     assert records["price"].tolist() == [5, 7, 8]
     assert records["size"].tolist() == [1, 3, 4]
     assert (row["trades"], row["volume"], row["unpriced"]) == (3, 8, 1)
     assert (row["last_price"], row["last_size"]) == (8, 4)
+    assert records["cross"].tolist() == [0, 0, 1]
+    without, _ = emitted(strand.trades(crosses=False), ticks, "trades")
+    assert without["ts_event"].tolist() == [10, 30]
 
 
 def test_each_change_of_the_top_is_a_record_and_the_same_again_is_none() -> None:

@@ -9,6 +9,8 @@ import pytest
 from strand import clock
 from strand.clock import REAL_STEP_NS, STEP_NS, Deadline
 
+pytestmark = pytest.mark.python
+
 
 class Hand:
     """A clock that moves only when it is waited for."""

@@ -9,6 +9,8 @@ import pytest
 from strand.errors import ConfigurationError
 from strand.options import check_apart, options_of, refuse_unknown
 
+pytestmark = pytest.mark.python
+
 
 def takes(path: str, *, date: str = "", size_unit: float = 1.0, _own: int = 0) -> None: ...
 

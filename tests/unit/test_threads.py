@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from strand.threads import Inside, join
+
+pytestmark = pytest.mark.python
 
 
 def test_a_thread_is_inside_as_often_as_it_went_in_and_no_other_thread_is() -> None:

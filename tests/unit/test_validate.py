@@ -10,6 +10,8 @@ import pytest
 from strand.errors import ConfigurationError
 from strand.validate import is_number, is_whole, seconds, whole
 
+pytestmark = pytest.mark.python
+
 
 @pytest.mark.parametrize(
     ("value", "is_one", "number"),

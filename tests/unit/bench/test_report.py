@@ -5,9 +5,13 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from strand.bench.report import print_route
+
+pytestmark = pytest.mark.python
+
 
 RESULT: dict[str, Any] = {
     "rounds": 5,

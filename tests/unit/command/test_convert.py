@@ -6,11 +6,15 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 from click.testing import CliRunner
 
 from strand import feeds
 from strand.command.cli import cli
 from strand.feeds.sample import SAMPLE_DATE, sample_path
+
+pytestmark = pytest.mark.python
+
 
 DAY = ["--date", SAMPLE_DATE]
 

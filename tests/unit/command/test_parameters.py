@@ -10,6 +10,8 @@ import pytest
 
 from strand.command.parameters import CoreList, StrandCount, progress, show
 
+pytestmark = pytest.mark.python
+
 
 @pytest.fixture
 def six_cores(monkeypatch: pytest.MonkeyPatch) -> None:

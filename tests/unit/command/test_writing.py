@@ -10,6 +10,8 @@ from click.testing import CliRunner, Result
 
 from strand.command.writing import Writes, writing
 
+pytestmark = pytest.mark.python
+
 
 def run(*args: str) -> tuple[Result, list[Writes]]:
     found: list[Writes] = []

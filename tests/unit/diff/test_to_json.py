@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 
 from strand.diff.to_json import to_json
+
+pytestmark = pytest.mark.python
 
 
 def test_each_kind_of_field_becomes_what_json_has() -> None:

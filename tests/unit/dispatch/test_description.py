@@ -12,6 +12,9 @@ from strand.dispatch.description import Description
 from strand.errors import AttachError
 from strand.outside.finding import view_of
 
+pytestmark = pytest.mark.python
+
+
 GOOD = {
     "name": "mine",
     "version": "0.1.0",

@@ -11,6 +11,8 @@ from strand import Dispatcher, batch_handler
 from strand.dispatch.state import DROPPED, FORKED
 from strand.errors import EngineError, HandlerError, StoppedError
 
+pytestmark = pytest.mark.python
+
 
 @batch_handler(state=[("n", "i8")])
 def fails(symbol: str, ticks: Any, row: Any) -> None:

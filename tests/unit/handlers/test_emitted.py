@@ -10,6 +10,8 @@ import pytest
 from strand.errors import ConfigurationError
 from strand.handlers.emitted import LARGEST, output_dtypes
 
+pytestmark = pytest.mark.python
+
 
 def test_outputs_keep_their_order_and_their_records() -> None:
     found = output_dtypes({"late": [("x", "<i8")], "early": [("y", "<f4"), ("z", "S3")]})

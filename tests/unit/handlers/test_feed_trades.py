@@ -10,6 +10,8 @@ from strand.errors import ConfigurationError
 from strand.feeds import FeedInfo
 from strand.handlers.feed_trades import fills_of, source_for, trades_of
 
+pytestmark = pytest.mark.python
+
 
 @pytest.mark.parametrize(
     ("ticks", "fills", "orders", "books"),

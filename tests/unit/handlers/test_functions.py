@@ -10,6 +10,8 @@ import pytest
 from strand.errors import ConfigurationError
 from strand.handlers.functions import check_runs, name_of
 
+pytestmark = pytest.mark.python
+
 
 def plain(symbol: str, ticks: Any, row: Any) -> None: ...
 

@@ -11,6 +11,8 @@ from strand.errors import ConfigurationError
 from strand.handlers import BUILTIN, NativeHandler, ObjectHandler
 from strand.handlers.resolving import resolve
 
+pytestmark = pytest.mark.python
+
 
 class Trades:
     def on_trade(self, trade: Any) -> None: ...

@@ -11,6 +11,9 @@ import pytest
 from strand.errors import ConfigurationError
 from strand.handlers.spans import span_ns
 
+pytestmark = pytest.mark.python
+
+
 UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 
 

@@ -10,6 +10,9 @@ import pytest
 from strand.errors import ConfigurationError
 from strand.handlers.watches import Events, check_states, watches_of
 
+pytestmark = pytest.mark.python
+
+
 BOOK = np.dtype([("bid_price", "i8"), ("bid_size", "i8"), ("ask_price", "i8"), ("ask_size", "i8"), ("orders", "i8")])
 BARS = np.dtype([("bars", "i8"), ("last_open", "i8"), ("last_close", "i8")])
 

@@ -12,6 +12,9 @@ from strand.errors import WouldDeadlockError
 from strand.output.collected import Collected
 from strand.threads import Inside
 
+pytestmark = pytest.mark.python
+
+
 RECORD = np.dtype([("n", "<i8")])
 
 

@@ -12,6 +12,9 @@ from strand.output.emitted import EmittedRecords
 from strand.output.tables import Table
 from strand.units import PRICE, SIZE
 
+pytestmark = pytest.mark.python
+
+
 RECORD = np.dtype([("instrument_id", "<u4"), ("price", PRICE), ("size", SIZE)])
 
 

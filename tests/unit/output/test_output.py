@@ -12,6 +12,9 @@ from strand.errors import ConfigurationError
 from strand.output.output import Output, output_digests
 from strand.units import SIZE
 
+pytestmark = pytest.mark.python
+
+
 DECLARED = np.dtype([("size", SIZE)])
 
 

@@ -13,6 +13,8 @@ from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.output.rows import Rows
 from strand.symbols import SymbolTable
 
+pytestmark = pytest.mark.python
+
 
 @batch_handler(state=[("n", "<i8")])
 def first(symbol: str, ticks: Any, row: Any) -> None: ...

@@ -10,6 +10,8 @@ import pytest
 from strand.errors import ConfigurationError
 from strand.output.sink import files_and_sinks
 
+pytestmark = pytest.mark.python
+
 
 class Nothing:
     def write(self, batch: Any) -> None: ...

@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from strand.binding.serial import POSITION
 from strand.reference.emitted import TIMER, SerialEmitted
+
+pytestmark = pytest.mark.python
+
 
 RECORD = np.dtype([("x", "<i8")])
 

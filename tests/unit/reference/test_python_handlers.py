@@ -11,6 +11,8 @@ from strand import object_handler
 from strand.errors import HandlerError
 from strand.reference.loop import SerialLoop
 
+pytestmark = pytest.mark.python
+
 
 class Notes:
     """Asks for a timer 3 ns after each tick, and notes what it is called with."""

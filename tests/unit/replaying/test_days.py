@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from engine_support import ticks_for
 
 from strand.feeds.merge.days import clear_records
 from strand.reference.loop import SerialLoop
 from strand.replaying.days import DayRecorder, NoDays
 from strand.testing import feed
+
+pytestmark = pytest.mark.python
 
 
 def days_of(*parts: Any) -> Any:

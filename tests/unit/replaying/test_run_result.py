@@ -10,6 +10,8 @@ import pytest
 import strand
 from strand import testing
 
+pytestmark = pytest.mark.python
+
 
 @pytest.fixture(scope="module")
 def result() -> strand.ReplayResult:

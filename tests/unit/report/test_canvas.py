@@ -10,6 +10,8 @@ from strand.errors import MissingExtraError
 from strand.report.canvas import WIDTH, matplotlib, new_figure, styled
 from strand.report.palette import DARK, LIGHT
 
+pytestmark = pytest.mark.python
+
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from strand import UNDEF_PRICE
 from strand.report.natural import prices_of, sizes_of
+
+pytestmark = pytest.mark.python
 
 
 def test_prices_are_in_currency_and_none_is_nan() -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from strand.report.palette import DARK, LIGHT, Palette, css
 
+pytestmark = pytest.mark.python
+
 
 def luminance(colour: str) -> float:
     """As WCAG 2 defines it."""

@@ -9,6 +9,9 @@ import pytest
 from strand.report.canvas import new_figure, styled
 from strand.report.svg import PLACEHOLDERS, inline_svg
 
+pytestmark = pytest.mark.python
+
+
 pytest.importorskip("matplotlib")
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
 from strand.report.tables import print_skipped
+
+pytestmark = pytest.mark.python
 
 
 def test_what_was_passed_over_is_counted_and_shown_with_its_place() -> None:

@@ -11,6 +11,9 @@ import pytest
 from strand.errors import FeedError
 from strand.report.written import columns_of, written_records
 
+pytestmark = pytest.mark.python
+
+
 RECORD = np.dtype([("ts", "<i8"), ("instrument_id", "<u4"), ("price", "<f8")])
 
 

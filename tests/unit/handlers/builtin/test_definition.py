@@ -10,6 +10,8 @@ import strand
 from strand.handlers import BUILTIN
 from strand.handlers.builtin.definition import Builtin, built_in
 
+pytestmark = pytest.mark.python
+
 
 def test_defaults_hold_unless_an_option_is_given_instead() -> None:
     given: list[dict[str, Any]] = []

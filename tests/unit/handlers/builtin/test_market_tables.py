@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import strand
 from strand import UNDEF_PRICE, Dispatcher
 from strand.ticks import KIND_QUOTE, KIND_TRADE, zeros
+
+pytestmark = pytest.mark.python
+
 
 #: A trade of a cross, as ITCH flags it.
 CROSS = 4

@@ -8,6 +8,8 @@ import strand
 from strand.errors import ConfigurationError
 from strand.handlers.builtin.tape import one_of
 
+pytestmark = pytest.mark.python
+
 
 def test_a_choice_has_the_place_of_its_name() -> None:
     assert [one_of("sign", name, ("a", "b")) for name in ("a", "b")] == [0, 1]

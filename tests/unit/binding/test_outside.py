@@ -8,8 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from outside_ticks import SYMBOLS, some_ticks
 
+import strand
 from strand import Dispatcher
 from strand.errors import AttachError
 
@@ -17,14 +20,35 @@ from strand.errors import AttachError
 def _copy_of(dispatcher: Dispatcher) -> int:
     """A file like the dispatcher's, to be damaged."""
     fd = os.memfd_create("strand", os.MFD_CLOEXEC)
-    own = f"/proc/self/fd/{fd}"
-    files = [path for path in Path("/proc/self/fd").iterdir() if os.path.lexists(path) and str(path) != own]
-    source = next(path for path in files if path.readlink() == Path("/memfd:strand (deleted)"))
-    original = os.open(source, os.O_RDONLY)
-    os.ftruncate(fd, os.fstat(original).st_size)
-    os.pwrite(fd, os.pread(original, dispatcher._engine.space.bytes, 0), 0)
-    os.close(original)
+    os.ftruncate(fd, os.fstat(dispatcher.memory_fd).st_size)
+    os.pwrite(fd, os.pread(dispatcher.memory_fd, dispatcher._engine.space.bytes, 0), 0)
     return fd
+
+
+def _number(fd: int, at: int, size: int = 8) -> int:
+    return int.from_bytes(os.pread(fd, size, at), "little", signed=True)
+
+
+@pytest.mark.parametrize("publishers", [1, 3])
+def test_a_damaged_count_of_publishers_ends_a_look(publishers: int) -> None:
+    ticks = some_ticks(300)
+    ticks["instrument_id"], ticks["publisher_id"], ticks["flags"] = 0, 1 + np.arange(300) % publishers, 0x80
+    with Dispatcher(SYMBOLS, "book", feed="dbn-orders", workers=1, cores=None, attachable=True) as dispatcher:
+        dispatcher.publish(ticks)
+        dispatcher.drain()
+        fd = _copy_of(dispatcher)
+    attached = strand.attach(fd=fd)
+    books = attached.description.handlers[0].books
+    assert books is not None
+    # struct sd_books: n, book, publishers; the first sd_publishers: all, n.
+    count = books + 16 + _number(fd, books + 16) + 8
+    assert _number(fd, count, 4) == publishers
+    assert len(attached.book("S0").bids)
+    for wrong in (65, 2**32 - 1, *((2,) if publishers == 1 else (0,))):
+        os.pwrite(fd, wrong.to_bytes(4, "little"), count)
+        with pytest.raises(AttachError, match="it is damaged: a book does not fit together"):
+            attached.book("S0")
+    os.close(fd)
 
 
 def test_damaged_memory_is_refused_or_read_and_never_crashes() -> None:

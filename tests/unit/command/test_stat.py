@@ -6,12 +6,21 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from typing import Any
 
+import numpy as np
+import pytest
 from click.testing import CliRunner
+from engine_support import ticks_for
 from outside_ticks import SYMBOLS, some_ticks
 
+import strand
 from strand import Dispatcher
 from strand.command.cli import cli
+from strand.feeds import FeedInfo
+from strand.handlers import resolve
+from strand.stats import Latency
 
 
 def test_another_process_looks_and_the_command_too() -> None:
@@ -30,3 +39,85 @@ def test_another_process_looks_and_the_command_too() -> None:
         shown = CliRunner().invoke(cli, arguments, catch_exceptions=False).output
         assert "handled 1,000" in shown
         assert "S3 (count)" in shown
+
+
+def shown(*options: str) -> str:
+    return CliRunner().invoke(cli, ["stat", str(os.getpid()), *options], catch_exceptions=False).output
+
+
+def test_histograms_count_each_tick_once_and_give_the_percentiles() -> None:
+    with Dispatcher(40, "count", workers=1, cores=None, attachable=True) as dispatcher:
+        assert "from" in shown("--histograms")  # before the first tick
+        dispatcher.publish(ticks_for(np.arange(5000) % 40))
+        dispatcher.drain()
+        assert "histograms" not in json.loads(shown("--json"))
+        plain = json.loads(shown("--json", "--histograms"))
+        inner = dispatcher.statistics()
+        text = shown("--histograms")
+    floors = np.array(plain["histograms"].pop("floors_ns"))
+    assert np.all(np.diff(floors) > 0)
+    assert list(plain["histograms"]) == ["wait", "handler", "end_to_end"]
+    for name, counts in plain["histograms"].items():
+        assert sum(counts) == 5000
+        there: Latency = getattr(inner, name)
+        assert counts == there.counts.tolist()
+        found = Latency.from_histogram(np.array(counts, np.uint64), floors)
+        assert found.percentiles == {p: plain["latency_ns"][name][f"p{p:g}"] for p in found.percentiles}
+    rows = text.partition("ticks by time")[2].splitlines()[4:]
+    cells = [[int(cell.replace(",", "")) for cell in row.split()[4:]] for row in rows if row.split()]
+    assert np.sum(cells, axis=0).tolist() == [5000] * 3
+    assert cells[0] != [0] * 3
+    assert cells[-1] != [0] * 3
+
+
+def test_a_strand_that_stays_in_a_visit_is_shown_as_in_visit() -> None:
+    began, may_end = threading.Event(), threading.Event()
+
+    @strand.batch_handler(state=[("ticks", "u8")])
+    def stays(symbol: str, ticks: Any, row: Any) -> None:
+        began.set()
+        may_end.wait()
+
+    with Dispatcher(["A", "B"], stays, workers=1, cores=None, strands=2, attachable=True) as dispatcher:
+        try:
+            dispatcher.publish(ticks_for([0]))
+            began.wait()
+            look = strand.attach(os.getpid()).symbol("A")
+            assert look.in_visit
+            assert look.counts.accepted == 1
+            assert not strand.attach(os.getpid()).symbol("B").in_visit
+            assert json.loads(shown("--json", "--symbol", "A"))["symbols"][0]["in_visit"]
+            assert [one["in_visit"] for one in json.loads(shown("--json", "--strands"))["by_strand"]] == [True]
+            assert "in a visit for 100 ms: the row may be of several moments" in shown("--symbol", "A")
+            assert "in visit" in shown("--strands")
+        finally:
+            may_end.set()
+        dispatcher.drain()
+        assert not strand.attach(os.getpid()).symbol("A").in_visit
+        assert "in visit" not in shown("--strands", "--symbol", "A")
+
+
+@pytest.mark.parametrize(
+    ("size_unit", "sizes", "words"),
+    [
+        (0.001, [1.5, 0.25], "1.5"),
+        (1.0, [1500, 250], "1,500"),
+        (None, [1500, 250], "sizes are in the units of each feed, which differ"),
+    ],
+)
+def test_sizes_of_books_are_in_units_of_the_instrument(size_unit: float | None, sizes: list[float], words: str) -> None:
+    ticks = ticks_for([0, 0], kind=1)
+    ticks["order_id"], ticks["side"], ticks["size"], ticks["price"] = [1, 2], b"B", [1500, 250], [2 * 10**9, 10**9]
+    handler = resolve("book").known(FeedInfo("none", "", size_unit=size_unit, ticks="orders"))
+    with Dispatcher(["A"], handler, workers=1, cores=None, attachable=True) as dispatcher:
+        dispatcher.publish(ticks)
+        dispatcher.drain()
+        seen = strand.attach(os.getpid()).book("A")
+        assert (seen.bids["size"].tolist(), seen.size_unit) == ([1500, 250], size_unit)
+        (book,) = json.loads(shown("--json", "--symbol", "A"))["books"]
+        assert ([level["size"] for level in book["bids"]], book["size_unit"]) == (sizes, size_unit)
+        row = json.loads(shown("--json", "--symbol", "A"))["symbols"][0]
+        assert (row["row"]["bid_size"], row["size_unit"]) == (sizes[0], size_unit)
+        text = shown("--symbol", "A")
+    assert words in text
+    assert text.count("which differ") == 2 * (size_unit is None)  # the row's and the book's

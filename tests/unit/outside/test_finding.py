@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 import strand
 from strand import Dispatcher
 from strand.errors import AttachError, ConfigurationError
-from strand.outside import finding
 
 
 def test_who_may_not_be_looked_at_is_refused_with_the_reason() -> None:
@@ -35,12 +32,3 @@ def test_who_may_not_be_looked_at_is_refused_with_the_reason() -> None:
             strand.attach(os.getpid(), name="c")
     with pytest.raises(ConfigurationError, match="name: 3 is no text"):
         Dispatcher(4, "count", attachable=True, name=3)  # type: ignore[arg-type]
-
-
-def test_a_process_that_forbids_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    def forbidden(_: object) -> Iterator[Any]:
-        raise PermissionError
-
-    monkeypatch.setattr(finding.Path, "iterdir", forbidden)
-    with pytest.raises(AttachError, match="another user's, or forbids it"):
-        strand.attach(os.getpid())

@@ -32,5 +32,5 @@ def test_colours_become_variables_and_the_description_is_text() -> None:
     assert "width" not in root.attrib
 
 
-def test_the_same_figure_is_the_same_text() -> None:
+def test_one_figure_drawn_twice_is_one_text() -> None:
     assert inline_svg(figure(), "x") == inline_svg(figure(), "x")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from strand.errors import ConfigurationError
-from strand.validate import is_number, is_whole, seconds, whole
+from strand.validate import is_number, is_whole, one_of, seconds, whole
 
 pytestmark = pytest.mark.python
 
@@ -47,3 +47,9 @@ def test_seconds_are_a_number_or_none() -> None:
     assert [seconds("s", value) for value in (None, 2, 0.5)] == [None, 2.0, 0.5]
     with pytest.raises(ConfigurationError, match="s: nan is not a number of seconds"):
         seconds("s", float("nan"))
+
+
+def test_a_choice_has_the_place_of_its_name() -> None:
+    assert [one_of("sign", name, ("a", "b")) for name in ("a", "b")] == [0, 1]
+    with pytest.raises(ConfigurationError, match="sign: 'c' is not one of a, b"):
+        one_of("sign", "c", ("a", "b"))

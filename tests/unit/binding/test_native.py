@@ -9,6 +9,7 @@ from strand.binding.native import (
     CONTEXT_OFFSETS,
     address_of_pointer,
     builtin,
+    builtin_function,
     finish_pointer,
     pointer_from_address,
     wake_pointer,
@@ -42,3 +43,12 @@ def test_a_built_in_handler_that_there_is_not_is_an_error() -> None:
 
 def test_fields_of_a_context_lie_apart() -> None:
     assert len(set(CONTEXT_OFFSETS.values())) == len(CONTEXT_OFFSETS)
+
+
+def test_functions_of_timers_and_ends_are_there_where_they_are_asked_for() -> None:
+    plain = builtin_function("volatility", b"params", timers=False, ends=True)
+    assert (plain.params, plain.wake, plain.yields) == (b"params", None, False)
+    assert plain.finish is not None
+    timed = builtin_function("volatility", b"", timers=True, ends=False)
+    assert timed.wake is not None
+    assert (timed.finish, timed.yields) == (None, True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from strand.binding.space import Space
-from strand.binding.tape import TapeMemory, source_bytes, tape_function
+from strand.binding.tape import TapeMemory, source_bytes
 from strand.binding.trades import TradeRules
 
 
@@ -15,18 +15,6 @@ def test_a_source_is_two_addresses_and_the_rules() -> None:
     assert struct.unpack("=QQ", found[:16]) == (0x1234, 0x5678)
     assert found[16:] == rules.packed
     assert struct.unpack("=QQ", source_bytes(rules)[:16]) == (0, 0)
-
-
-def test_functions_of_timers_and_ends_are_there_where_they_are_asked_for() -> None:
-    source = source_bytes(TradeRules())
-    plain = tape_function("vwap", source, b"params", timers=False, ends=False)
-    assert plain.params == source + b"params"
-    assert (plain.wake, plain.finish, plain.yields) == (None, None, False)
-    timed = tape_function("volatility", source, b"", timers=True, ends=True)
-    assert not tape_function("volatility", source, b"", timers=False, ends=True).yields
-    assert timed.wake is not None
-    assert timed.finish is not None
-    assert timed.yields
 
 
 def test_books_of_a_handler_lie_in_its_space() -> None:

@@ -48,15 +48,20 @@ $(VENV)/.made: tools/make_venv.sh
 	$(BIN)/pip install --quiet --upgrade 'setuptools>=77' wheel 'cffi>=1.17'
 	@touch $@
 
+# What the package and some extras need, from the index. It is compiled to bytecode where it is imported: most never is.
+EXTRAS := test csv gzip zstd dbn parquet live numba plot report pandas polars
+NEEDED = $(BIN)/python tools/dependencies.py $(1) | $(BIN)/pip install --quiet --no-compile --requirement /dev/stdin
+
+# It comes while the core is compiled.
 # The old modules go first: setuptools judges by time alone, and would keep them when a C file was only taken away.
 $(VENV)/.installed: $(VENV)/.made pyproject.toml setup.py $(CORE)
 	@rm -f strand/_core*.so strand/_scheduled*.so
-	$(BIN)/pip install --quiet --no-build-isolation --editable \
-	  '.[test,csv,gzip,zstd,dbn,parquet,live,numba,plot,report,pandas,polars]'
+	$(BIN)/pip install --quiet --no-build-isolation --no-deps --editable . & core=$$!; \
+	  $(call NEEDED,$(EXTRAS)) || { wait $$core; exit 1; }; wait $$core
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.installed pyproject.toml
-	$(BIN)/pip install --quiet --no-build-isolation --editable '.[dev]'
+$(VENV)/.dev: $(VENV)/.installed
+	$(call NEEDED,dev)
 	@touch $@
 
 install: $(VENV)/.installed ; @:
@@ -147,8 +152,8 @@ mutants:
 spin:
 	tests/model/spin/run.sh
 
-$(VENV)/.fuzz: $(VENV)/.installed pyproject.toml
-	$(BIN)/pip install --quiet --no-build-isolation --editable '.[fuzz]'
+$(VENV)/.fuzz: $(VENV)/.installed
+	$(call NEEDED,fuzz)
 	@touch $@
 
 # TARGETS="itch open-npy" runs only those, JOBS=1 one after the other, TOTAL=240 all of them in so many seconds of a core.
@@ -167,7 +172,7 @@ bench-books: install
 
 # Feeds beside the usual tools; PARTS="itch gz" only these, PARTS=memory what replaying 2 GB takes.
 bench-feeds: install
-	$(BIN)/pip install --quiet --no-build-isolation --editable '.[bench]'
+	$(call NEEDED,bench)
 	$(BIN)/python bench/feeds.py $(PARTS)
 
 # Beside other packages, installed from the index into an environment of their own where they can be, and Boost.Asio

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 import signal
@@ -50,14 +51,38 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def c_handlers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], object]], Path]:
+    """``once(name, make)``: a file of this name, which the first process that asks for it has ``make(path)`` write; all
+    others of the run wait for that and have the same."""
+    own = tmp_path_factory.getbasetemp()
+    folder = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+    def made(name: str, make: Callable[[Path], object]) -> Path:
+        path, part = folder / name, folder / f"part-{name}"
+        with (folder / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                make(part)
+                part.rename(path)
+        return path
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def c_handlers(once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
     """A shared object of handlers as a user would write them in C (tests/support/c_handlers.c)."""
     from engine_support import compile_handlers
 
     try:
-        return compile_handlers(tmp_path_factory.mktemp("handlers"))
+        return once("c_handlers.so", compile_handlers)
     except FileNotFoundError:
         pytest.skip("there is no C compiler")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests begin: the last ones to run are short, and no worker waits for another's at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 def pytest_collection_finish() -> None:

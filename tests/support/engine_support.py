@@ -31,18 +31,16 @@ BURST_ROW = np.dtype([("ticks", "<u8"), ("code", "<i8"), ("accepted", "<i8")])
 COUNT_ROW = np.dtype([("ticks", "<u8")])
 
 
-def compile_handlers(folder: Path) -> Path:
-    """Builds c_handlers.c into a shared object, as a user's handlers are."""
+def compile_handlers(built: Path) -> None:
+    """Builds c_handlers.c into a shared object, as a user's handlers are. Raises FileNotFoundError."""
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:
         raise FileNotFoundError("a C compiler")
-    built = folder / "c_handlers.so"
     source = SUPPORT / "c_handlers.c"
     subprocess.run(
         [compiler, "-O1", "-g", "-shared", "-fPIC", "-std=gnu11", f"-I{CSRC}", "-o", str(built), str(source)],
         check=True,
     )
-    return built
 
 
 def ticks_for(keys: npt.ArrayLike, *, publisher: int = 0, kind: int = 0) -> npt.NDArray[Any]:

@@ -33,6 +33,7 @@ def rows(output: str) -> dict[str, list[list[str]]]:
     return found
 
 
+@pytest.mark.slow
 def test_strand_and_the_pools_come_to_the_same_and_are_timed() -> None:
     done = CliRunner().invoke(peers.main, ["--quick", "strand", "pool"])
     assert done.exit_code == 0, done.output

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import strand
 from strand import ticks
 from strand.binding import ffi, lib
 from strand.errors import RecordTypeError
 from strand.ticks import TICK, Ticks, zeros
 
 pytestmark = pytest.mark.python
-
 CSRC = Path(__file__).resolve().parents[2] / "csrc"
 KINDS = [name for name in ticks.__all__ if name.startswith("KIND_")]
 C_TYPES = {
@@ -76,9 +74,6 @@ def test_values_written_through_numpy_are_read_by_c_field_by_field() -> None:
         assert (ord(in_c) if isinstance(in_c, bytes) else in_c) == value, name
 
 
-# ---- what is read by a name of its own
-
-
 def quotes() -> Ticks:
     """A quote of both sides, one of the ask, one of the bid."""
     made = zeros(3)
@@ -109,36 +104,6 @@ def test_the_whole_sequence_and_both_sides_of_a_quote_are_read_by_name_from_arra
     assert np.concatenate([made, made])["sequence"].tolist() == 2 * EXPECTED["sequence"]
 
 
-def test_handlers_of_every_kind_read_the_same_by_name() -> None:
-    pytest.importorskip("numba")
-    names = list(EXPECTED)
-
-    @strand.handler(state=[("n", "i8")], outputs={"seen": [(f"its_{name}", "i8") for name in names]})
-    def compiled(row, tick, emit):  # type: ignore[no-untyped-def]
-        emit.seen(tick.sequence, tick.bid_price, tick.bid_size, tick.ask_price, tick.ask_size)
-
-    @strand.batch_handler(state=[("n", "i8")], outputs={"seen": [(f"its_{name}", "i8") for name in names]})
-    def batches(symbol: str, batch: Any, row: Any, ctx: Any) -> None:
-        named = batch[names].view([(f"its_{name}", "<i8") for name in names])
-        ctx.emit(named, at=np.arange(len(batch)), output="seen")
-
-    objects: list[Any] = []
-
-    class Objects:
-        def on_quote(self, tick: strand.Tick) -> None:
-            objects.append([getattr(tick, name) for name in names])
-
-    for made in (compiled, batches):
-        with strand.Dispatcher(1, made, workers=1, cores=None) as d:
-            d.publish(quotes())
-            d.drain()
-            seen = d.outputs["seen"].array()
-        assert {name: seen[f"its_{name}"].tolist() for name in names} == EXPECTED
-    with strand.Dispatcher(1, Objects, workers=1, cores=None) as d:
-        d.publish(quotes())
-    assert [list(row) for row in zip(*EXPECTED.values(), strict=True)] == objects
-
-
 @pytest.mark.parametrize("beyond", [1 << 40, -1, 0.5])
 def test_a_sequence_that_no_tick_holds_is_refused_where_it_is_filled_in(beyond: Any) -> None:
     made = zeros(2)
@@ -163,14 +128,3 @@ def test_differences_of_sizes_and_times_are_those_of_arithmetic() -> None:
     assert (-made["size"]).tolist() == [-5, -6, -7]
     assert (made["ts_recv"] - made["ts_event"]).tolist() == [-2, 0, 2]
     assert all(made[name].dtype == np.int64 for name in ("size", "ts_event", "ts_recv"))
-
-
-@pytest.mark.parametrize("handler", ["count", "vwap", "trade_stats", "book", "bars", "depth", "spread"])
-def test_a_sum_that_its_field_does_not_hold_is_an_error_and_never_wraps(handler: str) -> None:
-    made = zeros(4)
-    made["kind"], made["action"], made["side"], made["price"] = ticks.KIND_TRADE, b"T", b"N", 1
-    made["size"], made["ts_recv"] = 1 << 62, np.arange(1, 5)
-    made[:1]["kind"], made[:1]["action"] = ticks.KIND_QUOTE, b"N"  # a quote for the spread to measure by
-    made[:1]["order_id"], made[:1]["ref_id"], made[:1]["size"] = 3, 1, 1
-    with pytest.raises(strand.errors.HandlerError, match="coarser unit"), strand.Dispatcher(1, handler, workers=1) as d:
-        d.publish(made)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,13 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strand.bench.streams import all_at_once, market_day, numbered, paced, squeezed, with_hot_symbol
+from strand.bench.streams import all_at_once, numbered, paced
 from strand.bench.ways import THROUGHPUT_WAYS, Job, WayName, run, static_homes
 from strand.binding import route as routes
-from strand.errors import ConfigurationError, EngineError
-from strand.feeds.synthetic.market import route_stream
+from strand.errors import EngineError
 from strand.handlers import Handler, spin
-from strand.machine import Cores, choose_cores, pinned
+from strand.machine import Cores
 from strand.ticks import zeros
 
 MULTIPLIER, INCREMENT = 6364136223846793005, 1442695040888963407
@@ -150,91 +145,3 @@ def test_a_live_feeds_short_calls_are_never_held_up_by_a_trial() -> None:
     ticks = paced(small_stream(100_000, 50, 8), 5e6)
     ticks["ts_recv"] = np.arange(100_000) // 100 * 50_000
     assert run("strand", job_of(ticks, 50, spin(0), paced=True))[0].inline_share == 0
-
-
-def test_a_core_that_does_not_exist_is_refused() -> None:
-    job = job_of(small_stream(10, 2, 9), 2, cores=Cores(None, (4000, None)))
-    with pytest.raises(ConfigurationError, match="cannot be pinned"):
-        run("static", job)
-
-
-def test_more_workers_than_homes_can_number_are_refused() -> None:
-    rows, ticks = np.zeros(1, np.dtype(("V", 64))), small_stream(1, 1, 1)
-    with pytest.raises(ConfigurationError, match="workers: 256"):
-        routes.static(job_of(ticks, 1).function, rows, ticks, home=np.zeros(1, np.uint8), cores=[None] * 256)
-
-
-def until(what: Callable[[], bool]) -> bool:
-    """Waits for it, for a minute at most."""
-    end = time.monotonic() + 60
-    while not what() and time.monotonic() < end:
-        time.sleep(0.005)
-    return what()
-
-
-def threads() -> set[str]:
-    return {path.name for path in Path("/proc/self/task").iterdir()}
-
-
-def test_a_neighbour_keeps_a_core_busy_until_the_context_is_left() -> None:
-    before, cpu = threads(), time.process_time()
-    with routes.Neighbour(min(os.sched_getaffinity(0))):
-        assert until(lambda: time.process_time() > cpu + 0.02)
-        assert threads() > before
-    assert threads() == before
-
-
-def test_a_neighbour_ends_by_itself() -> None:
-    before = threads()
-    with routes.Neighbour(min(os.sched_getaffinity(0)), max_s=0.01):
-        assert until(lambda: threads() == before)
-
-
-def test_pinning_is_undone() -> None:
-    before = os.sched_getaffinity(0)
-    with pinned(min(before)):
-        assert os.sched_getaffinity(0) == {min(before)}
-    assert os.sched_getaffinity(0) == before
-
-
-def test_without_a_core_for_each_thread_nothing_is_pinned() -> None:
-    too_many = len(os.sched_getaffinity(0))
-    assert choose_cores(too_many) == Cores(None, (None,) * too_many)
-    assert choose_cores(too_many).pinned_workers is None
-
-
-def test_cores_that_cannot_be_used_are_named() -> None:
-    with pytest.raises(ConfigurationError, match=r"cores: \[4000\]"):
-        choose_cores(1, [0, 4000])
-    with pytest.raises(ConfigurationError, match="a publisher and 1 workers need 2 cores"):
-        choose_cores(1, [min(os.sched_getaffinity(0))])
-
-
-def test_numbered_counts_each_symbols_ticks_from_one() -> None:
-    ticks = zeros(6)
-    ticks["instrument_id"] = [3, 1, 3, 3, 1, 0]
-    assert numbered(ticks)["sequence"].tolist() == [1, 1, 2, 3, 2, 1]
-
-
-def test_the_route_stream_is_numbered_already() -> None:
-    ticks = route_stream(5000, 100)
-    assert np.array_equal(numbered(ticks.copy())["sequence"], ticks["sequence"])
-
-
-def test_the_hot_symbol_has_its_share_and_its_order() -> None:
-    ticks = with_hot_symbol(20_000, 500, 0.4)
-    counts = np.bincount(ticks["instrument_id"], minlength=500)
-    assert 0.4 <= counts.max() / len(ticks) < 0.45
-    run("serial", job_of(ticks, 500))
-
-
-def test_a_squeezed_day_keeps_its_bursts_at_another_rate() -> None:
-    ticks = market_day(20_000, 200)
-    times = ticks["ts_recv"].copy()
-    squeezed(ticks, times, 1e6)
-    assert ticks["ts_recv"][0] == 0
-    assert ticks["ts_recv"][-1] == pytest.approx(20_000 / 1e6 * 1e9, rel=1e-6)
-    gaps, were = (np.diff(column.astype(np.float64)) for column in (ticks["ts_recv"], times))
-    assert (gaps >= 0).all()
-    assert np.corrcoef(gaps, were)[0, 1] > 0.999
-    run("static", job_of(ticks, 201))

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command_here import run_here
 from warm_python import run_warm
 
+from strand.command.cli import main
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 
 pytestmark = pytest.mark.python
-
 SAMPLE = str(sample_path())
 REPLAY = ["replay", SAMPLE, "--handler", "count", "--limit", "1000"]
 LONG = "a" * 300
@@ -146,3 +148,45 @@ def test_an_interrupt_while_the_command_starts_is_one_line(command: str, steps: 
         status = 128 - process.returncode if process.returncode < 0 else process.returncode
         ends.append((status, said.strip()))
     assert ends == [(130, "interrupted")] * len(ends)
+
+
+def strand(*args: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own; ``run_here`` is quicker where what it says is all that matters."""
+    return run_warm("-m", "strand", *args)
+
+
+@pytest.fixture(params=[signal.SIGTERM, signal.SIGHUP])
+def number(request: pytest.FixtureRequest) -> Iterator[int]:
+    """A request to terminate, which a command started meanwhile does not ignore, as one under nohup would."""
+    before = signal.signal(request.param, signal.SIG_DFL)
+    yield request.param
+    signal.signal(request.param, before)
+
+
+def test_a_request_to_terminate_leaves_nothing_half_done(tmp_path: Path, number: int) -> None:
+    out = tmp_path / "bars.npy"
+    command = ["replay", SAMPLE, "--handler", "bars", "--speed", "1", "--out", f"bars={out}", "--json"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "strand", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while not list(tmp_path.iterdir()) and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(number)
+        try:
+            said, error = process.communicate(timeout=100)
+        finally:
+            process.kill()
+    assert (process.returncode, error.strip()) == (128 + number, "terminated")
+    assert [path.name for path in tmp_path.iterdir()] in ([], ["bars.npy"])
+    assert not said or json.loads(said)["error"] == "interrupted"
+
+
+def test_a_request_to_terminate_that_is_ignored_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        monkeypatch.setattr("strand.command.cli.cli.main", lambda **_: os.kill(os.getpid(), signal.SIGHUP))
+        main()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 from engine_support import worker_threads
 
-from strand import Dispatcher, Fifo
+from strand import Dispatcher
 from strand.dispatch.configuration import merging_cores
 from strand.dispatch.policies import Policy
-from strand.errors import ConfigurationError, UnknownSymbolError
-from strand.symbols import SymbolTable
+from strand.errors import ConfigurationError
 from strand.ticks import zeros
 
 pytestmark = pytest.mark.python
-
 MISSING = max(os.sched_getaffinity(0)) + 1
 
 
@@ -101,91 +99,6 @@ def test_a_limit_of_time_may_be_endless_or_over_already() -> None:
 def test_numbers_of_numpy_are_numbers() -> None:
     d = Dispatcher(np.int64(3), "count", workers=np.int32(2), cores=None, capacity_ticks=np.uint16(9))  # type: ignore[arg-type]
     assert (len(d.symbols), d.workers) == (3, 2)
-
-
-def test_a_dispatcher_has_a_policy_and_workers_by_itself() -> None:
-    with Dispatcher(3, "count", policy=Fifo()) as d:
-        assert d.workers == max(1, len(os.sched_getaffinity(0)) - 1)
-        assert d.n_strands == 3
-
-
-@pytest.mark.parametrize(
-    ("symbols", "text"),
-    [
-        (0, "there must be from 1 to"),
-        (-1, "there must be from 1 to"),
-        ([], "there must be from 1 to"),
-        (2**31, "there must be from 1 to"),
-        (True, "is not a number or a sequence"),
-        ("AAPL", "is not a number or a sequence"),
-        (2.0, "is not a number or a sequence"),
-        (None, "is not a number or a sequence"),
-        (iter("ab"), "is not a number or a sequence"),
-        (["A", "B", "A"], "'A' is there twice, at 0 and 2"),
-        (["A", 7], "7, at 1, is not a name, which is text"),
-        ([b"A"], "b'A', at 0, is not a name"),
-    ],
-)
-def test_symbols_that_cannot_be_a_table_are_refused(symbols: Any, text: str) -> None:
-    with pytest.raises(ConfigurationError, match=text):
-        SymbolTable(symbols)
-
-
-def test_a_symbol_is_found_by_name_by_index_and_by_made_up_name() -> None:
-    table = SymbolTable(["A", "", "C"])
-    assert [table.index(s) for s in ("A", "C", "#1", 1, np.uint32(2))] == [0, 2, 1, 1, 2]
-    assert list(table) == ["A", "#1", "C"]
-    assert (table[-1], table[1:]) == ("C", ["#1", "C"])
-    for unknown in ("B", "", "#3", "#-1", "#", 3, -1):
-        with pytest.raises(UnknownSymbolError, match="there is no symbol"):
-            table.index(unknown)
-    with pytest.raises(IndexError):
-        table[3]
-
-
-def test_a_table_learns_names_where_there_are_none() -> None:
-    table = SymbolTable(3)
-    table.learn(["A", "", "C", "beyond"])
-    assert list(table) == ["A", "#1", "C"]
-    table.learn(["X", "B"])
-    assert list(table) == ["A", "B", "C"]
-    assert [table.index(s) for s in ("A", "B", "#0")] == [0, 1, 0]
-    for told in (["A", "B"], ["A", "B", "C", "D"], ("A", "", "X"), []):
-        table.learn(told)
-        assert list(table) == ["A", "B", "C"]
-
-
-def test_of_a_name_told_twice_the_first_index_stands() -> None:
-    table = SymbolTable(5)
-    table.learn(["", "A", "", "B"])
-    table.learn(["B", "A", "A", "B", "B"])
-    assert list(table) == ["B", "A", "A", "B", "B"]
-    assert [table.index(s) for s in "AB"] == [1, 3]
-
-
-def test_a_table_with_room_knows_the_first_names_and_learns_the_others() -> None:
-    table = SymbolTable.with_capacity(["A", "", "C", "beyond"], 3)
-    assert list(table) == ["A", "#1", "C"]
-    table = SymbolTable.with_capacity(["A"], 4)
-    assert (table.name(-1), table.has_name(-1)) == ("#-1", False)
-    assert (list(table), table.has_name(1), table.index("#3")) == (["A", "#1", "#2", "#3"], False, 3)
-    other = SymbolTable(table)
-    other.learn(["X", "B", "C"])
-    assert list(other) == ["A", "B", "C", "#3"]
-    assert list(table) == ["A", "#1", "#2", "#3"]
-    with pytest.raises(ConfigurationError, match="'A' is there twice, at 0 and 2"):
-        SymbolTable.with_capacity(["A", "B", "A"], 9)
-    with pytest.raises(ConfigurationError, match="there must be from 1 to"):
-        SymbolTable.with_capacity([], 0)
-
-
-@pytest.mark.parametrize("call", ["pause", "resume", "release", "inspect", "strand_of"])
-def test_a_symbol_that_is_not_there_is_named(call: str) -> None:
-    d = Dispatcher(["A"], "count", workers=1)
-    with pytest.raises(UnknownSymbolError, match="there is no symbol 'B' among the 1"):
-        getattr(d, call)("B")
-    with pytest.raises(UnknownSymbolError, match="there is no symbol 1"):
-        d.rows[1]
 
 
 def test_symbols_that_no_memory_could_hold_are_refused_before_any_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:

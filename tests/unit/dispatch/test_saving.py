@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import random
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +13,8 @@ import numpy.typing as npt
 import pytest
 
 import strand
-from strand.errors import ConfigurationError, FeedError, SavedStateError, StoppedError
-from strand.feeds.synthetic.market import SyntheticFeed
-from tests.support.saved_handlers import HANDLERS, RECORD, Counted, Forgetful, counted, dispatcher_of, made_ticks
+from strand.errors import FeedError, SavedStateError, StoppedError
+from tests.support.saved_handlers import HANDLERS, dispatcher_of, made_ticks
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLE = ROOT / "strand/data/sample.itch50.gz"
@@ -148,48 +145,6 @@ def test_saving_ends_the_run(tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
-# ---- refused
-
-
-def test_objects_that_cannot_save_themselves_are_refused_by_name(tmp_path: Path) -> None:
-    ticks, symbols = made_ticks("plain")
-    one = strand.Dispatcher(symbols, Forgetful, feed="plain", workers=1, cores=None).start()
-    one.publish(ticks)
-    with pytest.raises(SavedStateError, match=r"handler 'Forgetful'.*save\(self\) -> bytes"):
-        one.save(tmp_path / "state")
-    assert not (tmp_path / "state").exists()
-    assert one.publish(ticks) == len(ticks)  # it goes on
-    one.stop()
-
-
-def test_a_handler_that_keeps_something_in_its_context_is_refused(tmp_path: Path) -> None:
-    @strand.batch_handler(state=[("n", "i8")])
-    def keeps(symbol: str, ticks: npt.NDArray[Any], row: Any, ctx: Any) -> None:
-        ctx.last = ticks[-1]["price"]
-
-    ticks, symbols = made_ticks("plain")
-    one = strand.Dispatcher(symbols, keeps, feed="plain", workers=1, cores=None).start()
-    one.publish(ticks)
-    with pytest.raises(SavedStateError, match=r"handler 'keeps' keeps ctx\.last"):
-        one.save(tmp_path / "state")
-    one.stop()
-
-
-class SavesText(Counted):
-    def save(self) -> Any:
-        return "no bytes"
-
-
-def test_a_save_that_returns_no_bytes_is_refused(tmp_path: Path) -> None:
-    ticks, symbols = made_ticks("plain")
-    handler = strand.object_handler(outputs={"counted": RECORD})(SavesText)
-    one = strand.Dispatcher(symbols, handler, feed="plain", workers=1, cores=None).start()
-    one.publish(ticks)
-    with pytest.raises(SavedStateError, match="save returned str"):
-        one.save(tmp_path / "state")
-    assert not (tmp_path / "state").exists()
-
-
 def test_ticks_of_paused_strands_would_be_lost(tmp_path: Path) -> None:
     ticks, symbols = made_ticks("plain")
     one = strand.Dispatcher(
@@ -214,75 +169,6 @@ def test_a_handler_that_failed_has_left_a_tick_half_done(tmp_path: Path) -> None
         one.save(tmp_path / "state")
 
 
-@pytest.mark.parametrize(
-    ("options", "what"),
-    [
-        ({"workers": 1}, "workers"),
-        ({"handler": lambda: strand.bars("5m")}, "handler"),
-        ({"handler": lambda: "count"}, "handler"),
-        ({"symbols": 7}, "symbols"),
-        ({"max_publishers": 3}, "max_publishers"),
-        ({"capacity_ticks": 128}, "memory_bytes, capacity_ticks or batch_ticks"),
-        ({"output_memory": 1 << 25}, "output_memory"),
-        ({"attachable": True}, "attachable"),
-    ],
-)
-def test_another_dispatcher_is_refused_with_what_differs(options: dict[str, Any], what: str, tmp_path: Path) -> None:
-    given: dict[str, Any] = {"workers": 2, "symbols": 8}
-    first = strand.Dispatcher(given.pop("symbols"), strand.bars("1m"), feed="plain", cores=None, **given).start()
-    first.save(tmp_path / "state")
-    other = {"workers": 2, "symbols": 8} | options
-    handler = other.pop("handler", lambda: strand.bars("1m"))()
-    with pytest.raises(SavedStateError, match=what):
-        strand.Dispatcher(other.pop("symbols"), handler, feed="plain", cores=None, load=tmp_path / "state", **other)
-
-
-def test_other_names_are_refused(tmp_path: Path) -> None:
-    strand.Dispatcher(["A", "B"], "count", workers=1, cores=None).start().save(tmp_path / "state")
-    with pytest.raises(SavedStateError, match="symbol 1 is 'B' there and 'C' here"):
-        strand.Dispatcher(["A", "C"], "count", workers=1, cores=None, load=tmp_path / "state")
-
-
-def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
-    ticks, symbols = made_ticks("orders")
-    first = dispatcher_of("books and bars", symbols).start()
-    first.publish(ticks)
-    first.save(tmp_path / "state")
-    whole = (tmp_path / "state").read_bytes()
-    draw = random.Random(5)
-    refused = 0
-    for _ in range(60):
-        damaged = bytearray(whole)
-        if draw.random() < 0.5:
-            del damaged[draw.randrange(len(damaged)) :]
-        else:
-            damaged[draw.randrange(len(damaged))] ^= 1 << draw.randrange(8)
-        (tmp_path / "state").write_bytes(damaged)
-        try:
-            dispatcher_of("books and bars", symbols, load=tmp_path / "state")
-        except SavedStateError:
-            refused += 1
-        # A bit that nobody reads (a date, a comment's length) may leave it whole.
-    assert refused >= 50
-    (tmp_path / "state").write_bytes(b"no state")
-    with pytest.raises(SavedStateError, match="no saved state"):
-        dispatcher_of("books and bars", symbols, load=tmp_path / "state")
-    with pytest.raises(SavedStateError, match="cannot be read"):
-        dispatcher_of("books and bars", symbols, load=tmp_path / "nowhere")
-
-
-def test_another_release_is_refused(tmp_path: Path) -> None:
-    strand.Dispatcher(2, "count", workers=1, cores=None).start().save(tmp_path / "state")
-    with zipfile.ZipFile(tmp_path / "state") as packed:
-        parts = {name: packed.read(name) for name in packed.namelist()}
-    about = json.loads(parts["state.json"]) | {"version": "0.0.1"}
-    with zipfile.ZipFile(tmp_path / "state", "w") as packed:
-        for name, data in (parts | {"state.json": json.dumps(about).encode()}).items():
-            packed.writestr(name, data)
-    with pytest.raises(SavedStateError, match=r"strand 0\.0\.1 saved it"):
-        strand.Dispatcher(2, "count", workers=1, cores=None, load=tmp_path / "state")
-
-
 def test_a_state_that_cannot_be_written_ends_the_run_with_what_was_final(tmp_path: Path) -> None:
     ticks, symbols = made_ticks("plain")
     one = dispatcher_of("bars", symbols, out={"bars": tmp_path / "bars.npy"}).start()
@@ -292,71 +178,3 @@ def test_a_state_that_cannot_be_written_ends_the_run_with_what_was_final(tmp_pat
     with pytest.raises(StoppedError):
         one.publish(ticks)
     assert len(np.load(tmp_path / "bars.npy"))
-
-
-# ---- replays
-
-
-@pytest.mark.parametrize("cut", [1, 70_001, 200_499])
-def test_a_replay_goes_on_where_it_was_saved(cut: int, tmp_path: Path) -> None:
-    whole = strand.replay(SAMPLE, "book", workers=2, cores=None)
-    first = strand.replay(SAMPLE, "book", workers=2, cores=None, limit=cut, save=tmp_path / "state")
-    second = strand.replay(SAMPLE, "book", workers=2, cores=None, load=tmp_path / "state")
-    assert (first.ticks, second.ticks) == (cut, whole.ticks - cut)
-    assert second.fingerprint == whole.fingerprint
-    np.testing.assert_array_equal(second.ticks_by_symbol, whole.ticks_by_symbol)
-    assert list(second.symbols) == list(whole.symbols)
-
-
-def test_files_of_both_parts_are_those_of_one_replay(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"handler": strand.bars("1m"), "workers": 1, "cores": None}
-    strand.replay(SAMPLE, out={"bars": tmp_path / "whole.npy"}, **options)
-    strand.replay(SAMPLE, out={"bars": tmp_path / "a.npy"}, limit=100_000, save=tmp_path / "state", **options)
-    strand.replay(SAMPLE, out={"bars": tmp_path / "b.npy"}, load=tmp_path / "state", **options)
-    parts = [np.load(tmp_path / name) for name in ("a.npy", "b.npy")]
-    np.testing.assert_array_equal(np.concatenate(parts), np.load(tmp_path / "whole.npy"))
-
-
-def test_another_source_is_refused(tmp_path: Path) -> None:
-    strand.replay(SAMPLE, "count", workers=1, cores=None, limit=10, save=tmp_path / "state")
-    other = tmp_path / "other.itch50.gz"
-    SyntheticFeed(501, 1000, seed=3, date="2026-01-05").write_itch(other)
-    with pytest.raises(SavedStateError, match="another file"):
-        strand.replay(other, "count", workers=1, cores=None, load=tmp_path / "state")
-
-
-@pytest.mark.parametrize(
-    ("options", "what"),
-    [({"workers": 0}, "workers"), ({"per_day": True}, "per_day"), ({"position": 3}, "position"),
-     ({"fingerprint_every": 10}, "fingerprints")],
-)  # fmt: skip
-def test_what_does_not_go_together_is_refused(options: dict[str, Any], what: str, tmp_path: Path) -> None:
-    strand.replay(SAMPLE, "count", workers=1, cores=None, limit=10, save=tmp_path / "state")
-    with pytest.raises(ConfigurationError, match=what):
-        strand.replay(SAMPLE, "count", **({"workers": 1} | options), load=tmp_path / "state")
-
-
-def test_an_interrupt_ends_a_replay_with_its_state(tmp_path: Path) -> None:
-    def interrupt(ticks: int) -> None:
-        if ticks > 50_000:
-            raise KeyboardInterrupt
-
-    options: dict[str, Any] = {"handler": "count", "workers": 1, "cores": None}
-    whole = strand.replay(SAMPLE, **options)
-    with pytest.raises(KeyboardInterrupt) as ended:
-        strand.replay(SAMPLE, progress=interrupt, save=tmp_path / "state", **options)
-    first: Any = ended.value
-    second = strand.replay(SAMPLE, load=tmp_path / "state", **options)
-    assert first.partial.ticks + second.ticks == whole.ticks
-    assert second.fingerprint == whole.fingerprint
-
-
-def test_objects_know_what_they_knew(tmp_path: Path) -> None:
-    ticks, symbols = made_ticks("plain")
-    first = dispatcher_of("counted objects", symbols).start()
-    first.publish(ticks[:1500])
-    first.save(tmp_path / "state")
-    with dispatcher_of("counted objects", symbols, load=tmp_path / "state") as second:
-        assert {name: thing.seen for name, thing in second.objects.items()} == counted(ticks[:1500])
-        second.publish(ticks[1500:])
-    assert {name: thing.seen for name, thing in second.objects.items()} == counted(ticks)

@@ -19,7 +19,6 @@ from engine_support import COUNT_ROW, PAIR_ROW, balanced, native_gate, ticks_for
 from strand import Dispatcher, batch_handler, native
 from strand.errors import BackpressureError, StoppedError
 from strand.handlers import spin
-from strand.stats import Latency
 
 pytestmark = pytest.mark.python
 
@@ -181,24 +180,6 @@ def test_every_tick_is_counted_once_in_each_latency_and_for_one_worker(c_handler
             assert values[-1] <= latency.maximum_ns
 
 
-def test_percentiles_are_the_upper_edges_of_the_buckets_that_hold_them() -> None:
-    floors = np.array([0.0, 10.0, 20.0, 40.0])
-    latency = Latency.from_histogram(np.array([50, 40, 9, 1], np.uint64), floors)
-    assert latency.count == 100
-    assert dict(latency.percentiles) == {50.0: 10.0, 90.0: 20.0, 99.0: 40.0, 99.9: 80.0}
-    assert latency.maximum_ns == 80.0
-    empty = Latency.from_histogram(np.zeros(4, np.uint64), floors)
-    assert (empty.count, empty.maximum_ns, set(empty.percentiles.values())) == (0, 0.0, {0.0})
-
-
-def test_imbalance_is_the_busiest_worker_over_the_mean() -> None:
-    with Dispatcher(4, counting, workers=2, cores=None) as d:
-        assert d.statistics().imbalance == 0
-        d.publish(ticks_for([0] * 10))
-        d.drain()
-        assert d.statistics().imbalance == 2.0
-
-
 def test_a_look_at_a_strand_names_its_owner_and_its_books(c_handlers: Path) -> None:
     handler, gate = native_gate(c_handlers)
     with Dispatcher(3, handler, workers=1, cores=None, publisher_drains=False, capacity_ticks=7) as d:
@@ -252,16 +233,3 @@ def test_rows_of_symbols_without_a_tick_are_noughts() -> None:
         assert len(d.rows) == 100
         assert COUNT_ROW.names is not None
     assert np.asarray(d.rows)["ticks"][7] == 1
-
-
-def test_old_names_of_the_dispatcher_and_its_statistics_are_refused_with_the_new_ones() -> None:
-    with Dispatcher(1, "count", workers=1, cores=None) as d:
-        for thing, old, new in (
-            (d, "look", "inspect"),
-            (d, "check", "verify"),
-            (d.statistics(), "claimed", "handled_inline"),
-        ):
-            with pytest.raises(AttributeError, match=f"{old} is called {new} now"):
-                getattr(thing, old)
-        with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-            d.nothing  # noqa: B018

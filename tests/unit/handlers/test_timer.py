@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from strand import Dispatcher, Handler, bars, batch_handler, chain, native
 from strand import handler as compiled
 from strand.binding.py_batches import PyBatches
-from strand.errors import ConfigurationError, HandlerError
+from strand.errors import HandlerError
 from strand.output.outputs import Outputs
 from strand.reference.loop import SerialLoop
 from strand.ticks import KIND_TRADE
@@ -48,7 +48,6 @@ if importlib.util.find_spec("numba") is not None:
             (FIRST, SECOND, THIRD),
         ),
     }
-
 NEVER = 2**63 - 1
 
 
@@ -290,15 +289,6 @@ def test_an_end_that_fails_is_raised_and_the_rows_are_there(c_handlers: Path) ->
     with Dispatcher(2, fails, workers=1, cores=None, on_error="quarantine") as d:
         d.publish(ticks_for([0, 1]))
     assert [failure.code for failure in d.failures] == [9, 9]
-
-
-def test_timers_need_records_with_a_time(c_handlers: Path) -> None:
-    record = np.dtype([("instrument_id", "<u4"), ("sequence", "<u8")])
-    raw = native(c_handlers, "on_raw", state=PAIR_ROW, wake="wake_bomb", params=bytes(8))
-    with pytest.raises(ConfigurationError, match="ts_recv"):
-        Dispatcher(1, raw, dtype=record, workers=1, cores=None)
-    with pytest.raises(ConfigurationError, match="'nothing'"):
-        native(c_handlers, "on_raw", state=PAIR_ROW, wake="nothing")
 
 
 def test_what_the_native_part_of_a_chain_has_done_is_not_done_again() -> None:

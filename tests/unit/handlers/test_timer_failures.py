@@ -254,40 +254,12 @@ def test_a_run_that_is_not_complete_has_no_end() -> None:
         ended.clear()
 
 
-# ---- what may not be asked
-
-
 def asks(ask: Any, *, timed: bool = True) -> Handler:
     @batch_handler(state=[("n", "u8")], on_wake=(lambda symbol, time, row: None) if timed else None)
     def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> Any:
         return ask(ctx, len(ticks))
 
     return on_ticks
-
-
-WRONG = {
-    "no place": (lambda ctx, n: ctx.wake_at(5), "say which tick asks"),
-    "a place outside": (lambda ctx, n: ctx.wake_at(5, at=n), "no place in a batch of 9 ticks"),
-    "a float": (lambda ctx, n: ctx.wake_at(5.0, at=0), "5.0 is no time"),
-    "a time before the epoch": (lambda ctx, n: ctx.wake_at(-1, at=0), "-1 is no time"),
-    "out of order": (lambda ctx, n: (ctx.wake_at(50, at=2), ctx.wake_at(50, at=1)), "tick 1 asks after tick 2"),
-    "behind its timer": (lambda ctx, n: (ctx.wake_at(5, at=0), ctx.wake_at(6, at=4)), "handle the 4 before it"),
-    "all ticks all the same": (lambda ctx, n: ctx.wake_at(5, at=0) and None, "comes before tick 4 of 9"),
-    "more than there are before": (lambda ctx, n: ctx.wake_at(5, at=0) + 1, "returned 5 for 9 ticks, of which 4 come"),
-    "fewer than have asked": (lambda ctx, n: ctx.wake_at(5, at=2) - 3, "which tick 2 asked for"),
-    "none": (lambda ctx, n: 0, "returned 0 for 9 ticks"),
-    "no number": (lambda ctx, n: "all", "return how many ticks it handled"),
-}
-
-
-@pytest.mark.parametrize("what", WRONG)
-def test_a_batch_handler_is_told_what_it_asks_wrongly(what: str) -> None:
-    ask, said = WRONG[what]
-    for make in (partial(Dispatcher, workers=1, cores=None), SerialLoop):
-        with pytest.raises(HandlerError, match=said), make(1, asks(ask)) as d:
-            d.publish(times([1, 2, 3, 4, 5, 6, 7, 8, 9]))
-            d.drain()
-        assert d.statistics().handled == 0
 
 
 def test_timers_are_refused_where_they_cannot_be(c_handlers: Path) -> None:
@@ -317,61 +289,6 @@ def test_timers_are_refused_where_they_cannot_be(c_handlers: Path) -> None:
         d.publish(times([1]))
     with SerialLoop(1, object_handler(partial(Wakes))) as d:
         d.publish(times([1]))
-
-
-def test_at_the_end_no_timer_is_asked_for() -> None:
-    class Late:
-        def on_start(self, ctx: Any) -> None:
-            self.ctx = ctx
-
-        def on_wake(self, time: int) -> None:
-            pass
-
-        def on_finish(self) -> None:
-            self.ctx.wake_at(10)
-
-    with pytest.raises(HandlerError, match="the run has ended"), SerialLoop(1, Late) as d:
-        d.publish(times([1]))
-
-
-def test_compiled_handlers_are_told_what_their_functions_take() -> None:
-    pytest.importorskip("numba")
-
-    def on_wake(row, time):  # type: ignore[no-untyped-def]
-        pass
-
-    def checked(function: Any, **options: Any) -> Any:
-        return handler(state=[("n", "u8")], **options)(function)
-
-    with pytest.raises(ConfigurationError, match="it has no argument ctx, which on_wake= is for"):
-        checked(lambda row, tick: None, on_wake=on_wake)
-    with pytest.raises(ConfigurationError, match="give on_wake= to declare what its argument ctx is"):
-        checked(lambda row, tick, ctx: None)
-    with pytest.raises(ConfigurationError, match=r"write on_wake\(row, time\)"):
-        checked(lambda row, tick, ctx: None, on_wake=lambda row: None)
-    with pytest.raises(ConfigurationError, match=r"write on_finish\(row\)"):
-        checked(lambda row, tick: None, on_finish=lambda row, tick: None)
-
-    def floats(row, tick, ctx):  # type: ignore[no-untyped-def]
-        ctx.wake_at(tick.ts_recv / 2)
-
-    with pytest.raises(ConfigurationError, match="takes whole nanoseconds"):
-        SerialLoop(1, checked(floats, on_wake=on_wake, cache=False))
-
-    def asks_late(row, ctx):  # type: ignore[no-untyped-def]
-        ctx.wake_at(ctx.time)
-
-    def fine(row, tick, ctx):  # type: ignore[no-untyped-def]
-        pass
-
-    with pytest.raises(ConfigurationError, match="the run has ended"):
-        SerialLoop(1, checked(fine, on_wake=on_wake, on_finish=asks_late, cache=False))
-
-    def missing(row, time):  # type: ignore[no-untyped-def]
-        row.m += 1
-
-    with pytest.raises(ConfigurationError, match="row has no field 'm'"):
-        SerialLoop(1, checked(fine, on_wake=missing, cache=False))
 
 
 @pytest.mark.parametrize("kind", ["batch", "numba"])

@@ -24,19 +24,17 @@ from engine_support import ticks_for
 
 from strand import TICK, Dispatcher, Handler, native, replay
 from strand.background import BackgroundWriter
-from strand.diff.tables import open_table
 from strand.errors import ConfigurationError, FeedError, HandlerError, MissingExtraError
 from strand.output import files as output_files
 from strand.output.files import OutputFile
 from strand.output.outputs import Outputs
-from strand.output.records import AT_END, AT_TIMER, NO_SEQUENCE, merged_dtype
+from strand.output.records import merged_dtype
 from strand.output.sinks import Sinks
 from strand.symbols import SymbolTable
 from strand.ticks import UNDEF_PRICE
 from strand.units import COUNT, INNER, LETTER, NOTIONAL, PRICE, SIZE, TIME, declare, undeclared
 
 pytestmark = pytest.mark.python
-
 ROW = [("ticks", "<u8")]
 SEEN = np.dtype([("count", "<u8"), ("size", "<u4"), ("place", "u1")], align=True)
 OUTPUTS = {"seen": SEEN, "fifth": np.dtype([("nth", "<u4")])}
@@ -234,24 +232,6 @@ def test_files_that_cannot_be_are_refused_before_anything_runs(
 ) -> None:
     with pytest.raises(ConfigurationError, match=match):
         Dispatcher(4, echo(c_handlers), out=out)
-
-
-@pytest.mark.parametrize("ending", ["parquet", "arrow", "csv", "npy"])
-def test_a_record_that_no_tick_emitted_has_no_number_and_no_sequence_in_tables(tmp_path: Path, ending: str) -> None:
-    records = np.zeros(4, merged_dtype(np.dtype([("n", "<i8")])))
-    records["number"] = [0, AT_TIMER, 2**40, AT_END]
-    records["sequence"] = [7, NO_SEQUENCE, 2**39, NO_SEQUENCE]
-    path = tmp_path / f"o.{ending}"
-    file = OutputFile(path, records.dtype, SymbolTable(["A"]))
-    file.write(records)
-    file.close()
-    expected: list[Any] = {"csv": ["0", "", str(2**40), ""], "npy": [0, -1, 2**40, -2]}.get(
-        ending, [0, None, 2**40, None]
-    )
-    (piece,) = open_table(path).pieces()
-    assert piece["number"].tolist() == expected
-    missing = {"csv": "", "npy": -1}.get(ending)
-    assert [str(n) for n in piece["sequence"]] == [str(n) for n in (7, missing, 2**39, missing)]
 
 
 DECLARED = np.dtype(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +10,6 @@ from array_feed import order_feed, synthetic_day
 
 import strand
 from strand import Dispatcher
-from strand.errors import ConfigurationError, FeedError, FormatError, HandlerError, TruncatedFeedError
 from strand.output.fingerprint import (
     OutputDigest,
     RowBytes,
@@ -24,8 +20,6 @@ from strand.output.fingerprint import (
     layout_of,
     packed,
 )
-from strand.replaying.fingerprint_file import Interval, is_fingerprint_file, read_fingerprints
-from strand.replaying.header import describe_handlers
 
 pytestmark = pytest.mark.python
 
@@ -189,9 +183,6 @@ def test_what_changed_adds_up_to_what_a_first_look_finds(day: Any) -> None:
     assert fingerprint_of(total) == fingerprint_of_rows(d.rows, d.symbols, counts)
 
 
-# ---- digests of streams
-
-
 def test_an_output_s_digest_depends_on_its_records_in_order_and_not_on_pieces() -> None:
     records = np.zeros(100, [("sequence", "u8"), ("v", "f8")])
     records["sequence"], records["v"] = np.arange(100), np.sqrt(np.arange(100))
@@ -235,255 +226,3 @@ def test_input_digests_depend_on_each_symbol_s_ticks_in_order_and_not_on_numbers
     mine = np.flatnonzero(ticks["instrument_id"] == keys[3])[4:6]
     ticks[mine] = ticks[mine[::-1]]
     assert np.flatnonzero((digests(ticks, 1) != whole).any(axis=1)).tolist() == [3]
-
-
-# ---- at intervals
-
-
-@pytest.mark.parametrize("batch", [1, 7, 1000, 10_000])
-@pytest.mark.parametrize("workers", [0, 2])
-def test_an_interval_is_the_run_that_ends_there_whatever_the_batches(day: Any, batch: int, workers: int) -> None:
-    ticks, names = day
-    result = strand.replay(
-        order_feed(ticks, names, batches=batch), "book", workers=workers, cores=None, fingerprint_every=900
-    )
-    places = [*range(900, len(ticks), 900), len(ticks)]
-    assert [i.ticks for i in result.intervals] == places
-    assert [i.fingerprint for i in result.intervals] == [of(ticks[:n], names, "book") for n in places]
-    assert result.intervals[-1].fingerprint == result.fingerprint
-    assert len({i.input for i in result.intervals}) == len(places)
-
-
-@pytest.mark.parametrize("way", [{"workers": 1}, {"workers": 3, "strands": 1}, {"workers": 2, "capacity_ticks": 64}])
-@pytest.mark.parametrize("written", [False, True])
-def test_outputs_are_part_of_an_interval_as_far_as_they_had_come(
-    tmp_path: Path, day: Any, way: dict[str, Any], written: bool
-) -> None:
-    ticks, names = day
-    out = {"bars": tmp_path / "bars.npy"} if written else None
-    like = strand.bars("1s", book=True)
-    result = strand.replay(order_feed(ticks, names), like, cores=None, fingerprint_every=500, out=out, **way)
-    bars = np.load(tmp_path / "bars.npy") if written else result.outputs["bars"]
-    assert [i.ticks for i in result.intervals] == [*range(500, len(ticks), 500), len(ticks)]
-    for interval in result.intervals[:-1]:
-        # All that is known before the next tick: what timers of that time emitted, and nothing after.
-        time = ticks["ts_recv"][: interval.ticks].max()
-        digest = OutputDigest(result_dtype(bars), names)
-        digest.add(bars[bars["ts"] <= time])
-        assert interval.outputs == {"bars": (digest.records, digest.digest().hex())}
-    assert result.intervals[-1].outputs["bars"][0] == len(bars) > result.intervals[-2].outputs["bars"][0] > 0
-    assert result.intervals[-1].fingerprint == result.fingerprint
-
-
-def result_dtype(records: Any) -> Any:
-    """Files have their fields side by side."""
-    from strand.output.fingerprint import layout_of
-
-    return layout_of(records.dtype)
-
-
-def test_one_other_record_is_another_interval_though_rows_are_the_same(day: Any) -> None:
-    ticks, names = day
-    at = int(ticks["sequence"][1234])
-
-    def emitting(extra: int) -> Any:
-        @strand.batch_handler(state=[("n", "u8")], outputs={"sizes": [("size", "u4")]})
-        def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
-            row["n"] += len(ticks)
-            sizes = np.zeros(len(ticks), [("size", "u4")])
-            sizes["size"] = ticks["size"] + extra * (ticks["sequence"] == at)
-            ctx.emit(sizes, np.arange(len(ticks)))
-
-        return on_ticks
-
-    runs = [
-        strand.replay(order_feed(ticks, names), emitting(extra), workers=workers, cores=None, fingerprint_every=500)
-        for extra, workers in ((0, 2), (0, 0), (1, 2))
-    ]
-    assert runs[0].intervals == runs[1].intervals
-    same = [a.fingerprint == b.fingerprint for a, b in zip(runs[0].intervals, runs[2].intervals, strict=True)]
-    assert same == [True, True] + [False] * (len(same) - 2)
-
-
-def test_intervals_that_end_with_the_ticks_end_once(day: Any) -> None:
-    ticks, names = day
-    result = strand.replay(order_feed(ticks[:2000], names), "count", workers=1, fingerprint_every=500)
-    assert [i.ticks for i in result.intervals] == [500, 1000, 1500, 2000]
-    result = strand.replay(order_feed(ticks, names), "count", workers=1, fingerprint_every=500, limit=1200)
-    assert [i.ticks for i in result.intervals] == [500, 1000, 1200]
-
-
-def test_a_name_that_comes_late_counts_from_then_on(day: Any) -> None:
-    ticks, names = day
-    # One symbol is quiet from before its name is known.
-    quiet = ticks["instrument_id"] == ticks["instrument_id"][50]
-    ticks = ticks[~(quiet & (np.arange(len(ticks)) > 800))]
-    late = strand.replay(
-        order_feed(ticks, names, batches=100, known_from=1500), "count", workers=1, fingerprint_every=1000
-    )
-    early = strand.replay(order_feed(ticks, names, batches=100), "count", workers=1, fingerprint_every=1000)
-    assert late.intervals[0] != early.intervals[0]
-    assert late.intervals[1:] == early.intervals[1:]
-    assert late.intervals[-1].fingerprint == late.fingerprint == early.fingerprint
-
-
-@pytest.mark.parametrize("every", [0, -1, True, 1.5, "9"])
-def test_an_interval_is_a_number_of_ticks(day: Any, every: Any) -> None:
-    with pytest.raises(ConfigurationError, match="fingerprint_every"):
-        strand.replay(order_feed(*day), "count", fingerprint_every=every)
-
-
-# ---- the file
-
-
-@pytest.mark.parametrize("name", ["run.jsonl", "run.jsonl.gz"])
-def test_a_file_holds_the_header_the_intervals_and_each_symbol_that_changed(
-    tmp_path: Path, day: Any, name: str
-) -> None:
-    ticks, names = day
-    path = tmp_path / name
-    result = strand.replay(order_feed(ticks, names), "count", workers=2, fingerprint_every=1000, fingerprints=path)
-    assert is_fingerprint_file(path)
-    file = read_fingerprints(path)
-    assert file.header["every"] == 1000
-    assert file.header["handlers"] == {"*": {"name": "count", "load": "count", "options": {}, "code": None}}
-    assert file.header["settings"]["workers"] == 2
-    found = list(file)
-    assert [Interval(i.ticks, i.fingerprint, i.input, i.outputs) for i in found] == list(result.intervals)
-    state: dict[str, Any] = {}
-    for interval, start in zip(found, range(0, len(ticks), 1000), strict=True):
-        there = {names[i] for i in np.unique(ticks["instrument_id"][start : start + 1000]).tolist()}
-        assert interval.changed.keys() == there
-        state |= interval.changed
-    for i in np.unique(ticks["instrument_id"]).tolist():
-        mine = ticks[ticks["instrument_id"] == i]
-        assert (state[names[i]].ticks, state[names[i]].sequence) == (len(mine), int(mine["sequence"][-1]))
-    assert file.end is not None
-    assert (file.end.ticks, file.end.fingerprint, file.end.dropped) == (len(ticks), result.fingerprint, 0)
-
-
-def test_the_text_of_what_runs_at_timers_and_the_end_is_part_of_a_handler_s_code() -> None:
-    def on_tick(row, tick, ctx):  # type: ignore[no-untyped-def]
-        row.n += 1
-
-    def wake_once(row, time):  # type: ignore[no-untyped-def]
-        row.n += 1
-
-    def wake_twice(row, time):  # type: ignore[no-untyped-def]
-        row.n += 2
-
-    def finish_once(row):  # type: ignore[no-untyped-def]
-        row.n += 1
-
-    def finish_twice(row):  # type: ignore[no-untyped-def]
-        row.n += 2
-
-    def code(on_wake: Any, on_finish: Any) -> Any:
-        like = strand.handler(state=[("n", "u8")], on_wake=on_wake, on_finish=on_finish)(on_tick)
-        return describe_handlers({"*": like})["*"]["code"]
-
-    assert code(wake_once, finish_once) == code(wake_once, finish_once) is not None
-    assert len({code(wake, finish) for wake in (wake_once, wake_twice) for finish in (finish_once, finish_twice)}) == 4
-
-
-def test_a_file_does_not_depend_on_workers_grouping_or_batches(tmp_path: Path, day: Any) -> None:
-    ticks, names = day
-    written = []
-    for number, (workers, strands, batch) in enumerate([(0, "auto", 9999), (1, 1, 50), (3, "per-symbol", 1)]):
-        path = tmp_path / f"{number}.jsonl"
-        feed = order_feed(ticks, names, batches=batch)
-        options = {"workers": workers, "strands": strands, "cores": None}
-        strand.replay(feed, "count", fingerprint_every=777, fingerprints=path, **options)
-        written.append(path.read_bytes().partition(b"\n")[2])
-    assert written[0] == written[1] == written[2]
-
-
-def test_a_file_without_intervals_holds_the_run_s_end(tmp_path: Path, day: Any) -> None:
-    path = tmp_path / "run.jsonl"
-    result = strand.replay(order_feed(*day), "count", workers=1, fingerprints=path)
-    assert [i.fingerprint for i in read_fingerprints(path)] == [result.fingerprint]
-
-
-def test_a_run_of_no_ticks_has_a_fingerprint_and_a_file(tmp_path: Path, day: Any) -> None:
-    ticks, names = day
-    path = tmp_path / "run.jsonl"
-    result = strand.replay(
-        order_feed(ticks[:0], names), "count", workers=1, fingerprint_every=5, fingerprints=path, allow_empty=True
-    )
-    assert [(i.ticks, i.fingerprint) for i in read_fingerprints(path)] == [(0, result.fingerprint)]
-
-
-def test_a_feed_that_fails_leaves_a_file_that_says_so(tmp_path: Path, day: Any) -> None:
-    path = tmp_path / "run.jsonl"
-    with pytest.raises(TruncatedFeedError) as caught:
-        strand.replay(
-            order_feed(*day, error=TruncatedFeedError("cut", offset=7)),
-            "count",
-            workers=1,
-            fingerprint_every=1000,
-            fingerprints=path,
-        )
-    file = read_fingerprints(path)
-    assert caught.value.partial is not None
-    assert list(file)[-1].fingerprint == caught.value.partial.fingerprint
-    assert file.end is not None
-    assert file.end.error == "byte 7: cut"
-
-
-def test_a_handler_that_fails_leaves_no_file(tmp_path: Path, day: Any) -> None:
-    @strand.batch_handler(state=[("n", "u8")])
-    def fails(symbol: str, ticks: Any, row: Any) -> None:
-        raise ValueError("no")
-
-    with pytest.raises(HandlerError):
-        strand.replay(order_feed(*day), fails, workers=1, fingerprints=tmp_path / "run.jsonl")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_damaged_files_are_errors_that_name_the_line(tmp_path: Path, day: Any) -> None:
-    path = tmp_path / "run.jsonl"
-    strand.replay(order_feed(*day), "count", workers=1, fingerprint_every=1000, fingerprints=path)
-    whole = path.read_bytes()
-    lines = whole.splitlines(keepends=True)
-
-    def read(data: bytes) -> None:
-        path.write_bytes(data)
-        list(read_fingerprints(path))
-
-    read(whole)
-    with pytest.raises(TruncatedFeedError, match="before its last line"):
-        read(b"".join(lines[:-1]))
-    with pytest.raises(TruncatedFeedError, match="line 3"):
-        read(b"".join(lines[:3])[:-20])
-    for version in (1, 99):  # of both sides: a file of version 1 has the same first line
-        other_version = json.dumps(json.loads(lines[0]) | {"strand_fingerprints": version, "version": "0.0.9"}).encode()
-        said = rf"its format is version {version} \(made by strand 0\.0\.9\), and this release reads version 2: make"
-        with pytest.raises(FormatError, match=said):
-            read(other_version + b"\n" + b'{"ticks": 0, "fingerprint": "", "input": "", "changed": {}}\n')
-    with pytest.raises(FormatError, match="line 2"):
-        read(lines[0] + b'{"ticks": 5}\n')
-    for other in (b"", b"{}\n", b"[]\n", b"symbol,n\n", b"\x1f\x8b\x08rubbish"):
-        with pytest.raises(FeedError):
-            read(other)
-        assert not is_fingerprint_file(path)
-    with pytest.raises(TruncatedFeedError):
-        read(gzip.compress(whole)[:-30])
-
-
-def test_the_header_says_what_the_input_and_the_selection_were(tmp_path: Path) -> None:
-    from strand.feeds.sample import sample_path
-
-    path = tmp_path / "run.jsonl"
-    strand.replay(
-        sample_path(), "vwap", workers=1, symbols=["AAA*"], limit=500, position=3, start="2026-01-05T10:00:00Z",
-        feed_options={"date": "2026-01-05"}, fingerprints=path,
-    )  # fmt: skip
-    header = read_fingerprints(path).header
-    (source,) = header["source"]
-    assert source["path"] == str(sample_path())
-    assert source["size"] == sample_path().stat().st_size
-    assert len(source["head"]) == 32
-    assert header["selection"] == {
-        "symbols": ["AAA*"], "limit": 500, "position": 3, "start": "2026-01-05T10:00:00Z",
-    }  # fmt: skip
-    assert header["feed_options"] == {"date": "2026-01-05"}

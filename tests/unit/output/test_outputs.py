@@ -28,7 +28,6 @@ ROW = [("ticks", "<u8")]
 SEEN = np.dtype([("count", "<u8"), ("size", "<u4"), ("place", "u1")], align=True)
 FIFTH = np.dtype([("nth", "<u4")])
 OUTPUTS = {"seen": SEEN, "fifth": FIFTH}
-
 EMPTY = {name: np.empty(0, merged_dtype(dtype)) for name, dtype in OUTPUTS.items()}
 
 
@@ -442,22 +441,6 @@ def test_two_handlers_may_share_an_output_of_one_dtype_only(c_handlers: Path) ->
     other = native(c_handlers, "on_echo", state=ROW, outputs={"seen": FIFTH})
     with pytest.raises(ConfigurationError, match="one output has one dtype"):
         Dispatcher(2, handlers={"#0": other, "*": echo(c_handlers)})
-
-
-def test_records_of_another_dtype_carry_the_time_0_and_no_sequence(c_handlers: Path) -> None:
-    del c_handlers
-    dtype = np.dtype([("key", "<u4"), ("value", "<u4")])
-
-    @batch_handler(state=ROW, outputs={"x": [("value", "<u4")]})
-    def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
-        ctx.emit((int(ticks["value"][-1]),), at=len(ticks) - 1)
-
-    records = np.array([(1, 5), (0, 6), (1, 7)], dtype)
-    with Dispatcher(2, on_ticks, workers=1, cores=None, dtype=dtype, key="key", batch_ticks=1) as d:
-        for record in records:
-            d.publish(record)
-            d.drain()
-    assert d.outputs["x"].array().tolist() == [(0, -1, 0, 1, 5), (1, -1, 0, 0, 6), (2, -1, 0, 1, 7)]
 
 
 def test_emitting_from_c_to_an_output_that_was_not_declared_is_a_failure_that_says_so(c_handlers: Path) -> None:

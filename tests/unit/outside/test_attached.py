@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from engine_support import ticks_for
+from outside_ticks import SYMBOLS, some_ticks
 
 import strand
 from strand import Dispatcher
 from strand.command.cli import cli
 from strand.errors import AttachError, ConfigurationError, UnknownSymbolError
-
-SYMBOLS = [f"S{i}" for i in range(40)]
-
-
-def some_ticks(n: int = 20_000, seed: int = 1) -> Any:
-    ticks = ticks_for(np.random.default_rng(seed).integers(0, len(SYMBOLS), n), kind=1)
-    ticks["action"], ticks["side"], ticks["size"] = b"A", b"B", 100
-    ticks["price"] = 10**9 * (1 + np.arange(n) % 50)
-    ticks["order_id"] = np.arange(1, n + 1)
-    return ticks
 
 
 @contextmanager
@@ -167,24 +153,6 @@ def test_names_that_are_learnt_later_are_seen() -> None:
         assert attached.symbol("X").symbols == ("X",)
 
 
-def test_another_process_looks_and_the_command_too() -> None:
-    with Dispatcher(SYMBOLS, "count", workers=1, cores=None, attachable=True) as dispatcher:
-        dispatcher.publish(some_ticks(1000))
-        dispatcher.drain()
-        shows = "print(a.statistics().handled, a.symbol('S3').rows['ticks'][0])"
-        run = [sys.executable, "-c", f"import strand; a = strand.attach({os.getpid()}); {shows}"]
-        told = subprocess.run(run, capture_output=True, text=True, timeout=60, check=True).stdout.split()
-        assert told == ["1000", str(dispatcher.rows["S3"]["ticks"])]
-        arguments = ["stat", str(os.getpid()), "--symbol", "S3", "--strands"]
-        plain = json.loads(CliRunner().invoke(cli, [*arguments, "--json"], catch_exceptions=False).output)
-        assert plain["handled"] == 1000
-        assert plain["symbols"][0]["row"]["ticks"] == dispatcher.rows["S3"]["ticks"]
-        assert sum(one["handled"] for one in plain["by_strand"]) == 1000
-        shown = CliRunner().invoke(cli, arguments, catch_exceptions=False).output
-        assert "handled 1,000" in shown
-        assert "S3 (count)" in shown
-
-
 def test_what_was_seen_stays_when_the_dispatcher_is_gone() -> None:
     with Dispatcher(SYMBOLS, "count", workers=1, cores=None, attachable=True) as dispatcher:
         dispatcher.publish(some_ticks(1000))
@@ -193,128 +161,3 @@ def test_what_was_seen_stays_when_the_dispatcher_is_gone() -> None:
         strand.attach(os.getpid())
     del dispatcher
     assert attached.statistics().handled == 1000
-
-
-def test_who_may_not_be_looked_at_is_refused_with_the_reason() -> None:
-    with pytest.raises(AttachError, match="there is no process 4194303"):
-        strand.attach(4_194_303)
-    with pytest.raises(AttachError, match="'me' is not the id of a process"):
-        strand.attach("me")  # type: ignore[arg-type]
-    with (
-        Dispatcher(4, "count", workers=1, cores=None),
-        pytest.raises(AttachError, match="it has no running dispatcher with attachable=True"),
-    ):
-        strand.attach(os.getpid())
-    with (
-        Dispatcher(4, "count", workers=1, cores=None, attachable=True, name="a"),
-        Dispatcher(4, "count", workers=1, cores=None, attachable=True, name="b"),
-    ):
-        assert strand.attach(os.getpid(), name="b").description.name == "b"
-        with pytest.raises(AttachError, match="has 2 dispatchers, 'a', 'b': give the name of one"):
-            strand.attach(os.getpid())
-        with pytest.raises(AttachError, match="no dispatcher has the name 'c'; there are 'a', 'b'"):
-            strand.attach(os.getpid(), name="c")
-    with pytest.raises(ConfigurationError, match="name: 3 is no text"):
-        Dispatcher(4, "count", attachable=True, name=3)  # type: ignore[arg-type]
-
-
-def _copy_of(dispatcher: Dispatcher) -> int:
-    """A file like the dispatcher's, to be damaged."""
-    fd = os.memfd_create("strand", os.MFD_CLOEXEC)
-    os.ftruncate(fd, os.fstat(dispatcher.memory_fd).st_size)
-    os.pwrite(fd, os.pread(dispatcher.memory_fd, dispatcher._engine.space.bytes, 0), 0)
-    return fd
-
-
-def _number(fd: int, at: int, size: int = 8) -> int:
-    return int.from_bytes(os.pread(fd, size, at), "little", signed=True)
-
-
-@pytest.mark.parametrize("publishers", [1, 3])
-def test_a_damaged_count_of_publishers_ends_a_look(publishers: int) -> None:
-    ticks = some_ticks(300)
-    ticks["instrument_id"], ticks["publisher_id"], ticks["flags"] = 0, 1 + np.arange(300) % publishers, 0x80
-    with Dispatcher(SYMBOLS, "book", feed="dbn-orders", workers=1, cores=None, attachable=True) as dispatcher:
-        dispatcher.publish(ticks)
-        dispatcher.drain()
-        fd = _copy_of(dispatcher)
-    attached = strand.attach(fd=fd)
-    books = attached.description.handlers[0].books
-    assert books is not None
-    # struct sd_books: n, book, publishers; the first sd_publishers: all, n.
-    count = books + 16 + _number(fd, books + 16) + 8
-    assert _number(fd, count, 4) == publishers
-    assert len(attached.book("S0").bids)
-    for wrong in (65, 2**32 - 1, *((2,) if publishers == 1 else (0,))):
-        os.pwrite(fd, wrong.to_bytes(4, "little"), count)
-        with pytest.raises(AttachError, match="it is damaged: a book does not fit together"):
-            attached.book("S0")
-    os.close(fd)
-
-
-def test_damaged_memory_is_refused_or_read_and_never_crashes() -> None:
-    """In a process of its own: it would end it."""
-    code = """
-import os, sys
-import numpy as np
-sys.path.insert(0, TESTS)
-from test_attached import _copy_of, some_ticks, SYMBOLS
-from strand import Dispatcher
-from strand.binding.outside import OutsideView
-from strand.dispatch.description import Description
-from strand.errors import AttachError
-from strand.outside.attached import Attached
-with Dispatcher(SYMBOLS, "book", workers=1, cores=None, attachable=True, max_publishers=1) as dispatcher:
-    dispatcher.publish(some_ticks(2000))
-    dispatcher.drain()
-    fd = _copy_of(dispatcher)
-rng = np.random.default_rng(1)
-good = os.pread(fd, 1 << 20, 0)
-root = int.from_bytes(good[40:48], "little")
-books = Description.of(OutsideView(fd).description).handlers[0].books
-end = int.from_bytes(good[32:40], "little")
-refused = read = 0
-for trial in range(600):
-    from_, to = [(0, 64), (root, root + 900), (books, books + 64), (end - (2 << 20), end)][trial % 4]
-    at = int(rng.integers(from_, to))
-    was = os.pread(fd, 8, at)
-    os.pwrite(fd, rng.bytes(int(rng.integers(1, 9))), at)
-    try:
-        view = OutsideView(fd)
-        attached = Attached(view, Description.of(view.description))
-        attached.statistics()
-        for strand in range(0, attached.n_strands, 7):
-            attached.look(strand)
-        for symbol in SYMBOLS[:5]:
-            attached.book(symbol)
-        read += 1
-    except AttachError:
-        refused += 1
-    os.pwrite(fd, was, at)
-print(refused, read)
-assert refused > 20 and read > 20
-""".replace("TESTS", repr(str(Path(__file__).parent)))
-    path = os.pathsep.join(sys.path)
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env=os.environ | {"PYTHONPATH": path},
-    )
-    assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
-
-
-def test_memory_of_another_build_is_refused() -> None:
-    from strand.binding.outside import OutsideView
-
-    with Dispatcher(4, "count", workers=1, cores=None, attachable=True) as dispatcher:
-        fd = _copy_of(dispatcher)
-    os.pwrite(fd, ctypes.c_uint32(99), 8)
-    with pytest.raises(AttachError, match="another build of strand: its layout is 99"):
-        OutsideView(fd)
-    os.pwrite(fd, b"nonsense", 0)
-    with pytest.raises(AttachError, match="no memory of a dispatcher"):
-        OutsideView(fd)
-    os.close(fd)

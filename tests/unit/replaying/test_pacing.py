@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from merge_support import ArrayFeed, stamped
 
 import strand
-from strand.binding import pace
 from strand.command.cli import cli
 from strand.errors import ConfigurationError
 from strand.feeds import TickBatch
@@ -45,9 +44,6 @@ def released(pacer: Pacer, clock: Clock, *batches: TickBatch, takes_ns: int = 0)
         found.append((clock.now_ns() - start, part["ts_recv"].tolist()))
         clock.advance(takes_ns / 1e9)
     return found
-
-
-# ---- the schedule
 
 
 @pytest.mark.parametrize(("speed", "at"), [(1, [0, 40, 100]), (10, [0, 4, 10]), (0.5, [0, 80, 200])])
@@ -122,29 +118,6 @@ def test_times_a_century_apart_and_undefined_ones_do_not_stall_it() -> None:
     assert [time for _, part in found for time in part] == [0, 2**62, 2**63 - 1]
 
 
-# ---- the book of lateness
-
-
-def test_lateness_is_booked_in_the_engines_buckets() -> None:
-    book = pace.Book()
-    floors = book.floors_ns()
-    book.note(np.array([100, 200, 5_000, 9_000], np.int64), 5_100, 1_000)
-    counts = book.counts()
-    for behind, ticks in {5_000: 1, 4_900: 1, 100: 1, 0: 1}.items():
-        assert counts[np.searchsorted(floors, behind, side="right") - 1] >= ticks
-    assert counts.sum() == book.ticks == 4
-    assert book.late == 2
-    assert book.furthest_ns == 5_000
-
-
-def test_percentiles_are_never_above_the_maximum() -> None:
-    clock = Clock()
-    pacer = Pacer(1, clock=clock)
-    released(pacer, clock, stamped([0, 1, 2, 3]), takes_ns=1_000_003)
-    lateness = pacer.statistics().lateness
-    assert max(lateness.percentiles.values()) == lateness.maximum_ns == 1_000_002
-
-
 def test_the_systems_clock_waits_at_least_so_long() -> None:
     clock = SystemClock()
     until = clock.now_ns() + 300_000
@@ -152,9 +125,6 @@ def test_the_systems_clock_waits_at_least_so_long() -> None:
         clock.wait_until(until)
     clock.wait_until(until - 10**9)
     assert clock.now_ns() >= until
-
-
-# ---- pausing and stepping
 
 
 def test_a_pause_puts_off_what_follows_by_its_length() -> None:
@@ -294,9 +264,6 @@ def test_a_step_is_of_ticks_or_until_a_time() -> None:
             pacer.step(**given_)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="late_after_ns"):
         Pacer(1, late_after_ns=-1)
-
-
-# ---- replays
 
 
 def test_a_paced_replay_gives_the_rows_of_one_as_fast_as_it_goes_and_says_how_late_it_was() -> None:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
-import json
-import os
 import zipfile
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +18,12 @@ from strand.errors import (
     ConfigurationError,
     FormatError,
     HandlerError,
-    RecordTypeError,
     TruncatedFeedError,
     UnknownSymbolError,
 )
-from strand.feeds import BaseFeed, Feed, FeedInfo, TickBatch
-from strand.feeds.io.prefetch import Prefetch
+from strand.feeds import Feed, FeedInfo, TickBatch
 from strand.feeds.sample import SAMPLE_DATE, sample_feed, sample_path
 from strand.feeds.write.npy import write_npy
-from strand.report.rows_file import rows_with_names, write_rows
-from strand.report.to_json import as_dict
 
 pytestmark = pytest.mark.python
 
@@ -183,36 +175,6 @@ def test_a_feed_without_ticks_gives_rows_of_zeros(tmp_path: Path) -> None:
     assert result.rows["A"]["ticks"] == 0
 
 
-@pytest.mark.parametrize("ending", [".npy", ".csv", ".csv.gz"])
-def test_rows_are_written_with_names_and_read_back(tmp_path: Path, ending: str) -> None:
-    result = strand.replay(sample_path(), "count", limit=5000)
-    path = tmp_path / f"rows{ending}"
-    write_rows(path, result)
-    table = rows_with_names(result)
-    assert table["ticks"].sum() == 5000
-    if ending == ".npy":
-        np.testing.assert_array_equal(np.load(path, allow_pickle=False), table)
-        return
-    data = path.read_bytes()
-    if ending.endswith(".gz"):
-        data = gzip.decompress(data)
-    rows = list(csv.DictReader(io.StringIO(data.decode())))
-    assert [r["symbol"] for r in rows] == table["symbol"].tolist()
-    assert [int(r["ticks"]) for r in rows] == table["ticks"].tolist()
-    assert not [p for p in tmp_path.iterdir() if p != path]
-
-
-def test_the_report_is_plain_json_and_says_what_limits_the_run() -> None:
-    plain = json.loads(json.dumps(as_dict(strand.replay(sample_path(), "vwap"))))
-    assert plain["ticks"] == 200_500
-    assert plain["limited_by"] in ("inflate", "feed", "set-up", "dispatch")
-    assert plain["statistics"]["latency"]["end_to_end"]["p99_ns"] >= plain["statistics"]["latency"]["wait"]["p50_ns"]
-    assert sum(w["handled"] for w in plain["statistics"]["workers"]) == 200_500
-
-
-# ---- recorded files
-
-
 def test_recorded_lean_ticks_leave_the_rows_of_zipfile_and_numpy(shared_data: Path) -> None:
     pytest.importorskip("pyarrow")
     paths = sorted((shared_data / "lean").glob("*.zip"))
@@ -258,81 +220,6 @@ def test_a_file_cut_short_is_a_typed_error_that_says_where(tmp_path: Path) -> No
     path.write_bytes(data[:-3] if data[-2:] != b"\0\0" else data[:-5])
     with pytest.raises((TruncatedFeedError, FormatError), match="byte"):
         strand.replay(path, "count")
-
-
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a publisher has a core of its own beside a worker's")
-@pytest.mark.parametrize(("asked", "plain", "packed"), [(None, True, False), (True, True, True), (False, False, False)])
-def test_the_publisher_is_pinned_unless_a_thread_inflates_the_file(
-    tmp_path: Path, asked: bool | None, plain: bool, packed: bool
-) -> None:
-    allowed = os.sched_getaffinity(0)
-    unpacked = tmp_path / "sample.itch50"
-    unpacked.write_bytes(gzip.decompress(sample_path().read_bytes()))
-    for path, pinned in ((unpacked, plain), (sample_path(), packed)):
-        cores: list[set[int]] = []
-
-        def note(_: int, cores: list[set[int]] = cores) -> None:
-            cores.append(os.sched_getaffinity(0))
-
-        strand.replay(
-            path,
-            "count",
-            workers=len(allowed) - 1,
-            pin_publisher=asked,
-            progress=note,
-            feed_options={"date": SAMPLE_DATE},
-        )
-        assert {len(of) for of in cores} == {1 if pinned else len(allowed)}
-    assert os.sched_getaffinity(0) == allowed
-
-
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 3, reason="there are no two cores beside a worker's")
-@pytest.mark.parametrize("asked", [None, True, False])
-def test_publisher_and_inflating_thread_have_a_core_each_where_two_are_left(
-    monkeypatch: pytest.MonkeyPatch, asked: bool | None
-) -> None:
-    allowed = os.sched_getaffinity(0)
-    publisher: list[set[int]] = []
-    reader: list[set[int]] = []
-
-    class Noting(Prefetch):
-        def keep_to(self, cores: Collection[int]) -> None:
-            super().keep_to(cores)
-            reader.append(set(cores))
-
-    monkeypatch.setattr("strand.feeds.io.prefetch.Prefetch", Noting)
-    result = strand.replay(
-        sample_path(),
-        "count",
-        workers=len(allowed) - 2,
-        pin_publisher=asked,
-        progress=lambda _: publisher.append(os.sched_getaffinity(0)),
-        feed_options={"date": SAMPLE_DATE},
-    )
-    workers = {w.core for w in result.statistics.workers}
-    assert len(allowed - workers) == 2
-    if asked is False:
-        assert all(cores == allowed for cores in publisher)
-        assert not reader
-    else:
-        assert all(len(cores) == 1 for cores in publisher)
-        assert reader == [allowed - workers - publisher[0]]
-    assert os.sched_getaffinity(0) == allowed
-
-
-@pytest.mark.parametrize("batch", [None, [1, 2], np.zeros(3)], ids=["None", "list", "floats"])
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_feed_that_gives_no_ticks_in_its_batches_is_told_so(batch: Any, workers: int) -> None:
-    class Wrong(BaseFeed):
-        info = FeedInfo("wrong", "memory")
-        symbols = ("A",)
-
-        def batches(self) -> Iterator[Any]:
-            yield strand.ticks.zeros(2)
-            yield batch
-
-    with pytest.raises(RecordTypeError, match="batches: the feed gives"):
-        strand.replay(Wrong(), "count", workers=workers)
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,11 @@ from engine_support import ticks_for
 
 import strand
 from strand import Dispatcher, feeds, replay
-from strand.errors import ConfigurationError, HandlerError, UnknownSymbolError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.replaying import rows_over_time, sampler
 from strand.replaying.timeline import Timeline
 
 pytestmark = pytest.mark.python
-
 OPTIONS: dict[str, Any] = {"feed_options": {"date": SAMPLE_DATE}}
 
 
@@ -60,13 +57,6 @@ def test_the_time_of_each_symbol_s_handler_adds_up_to_that_of_all_workers(handle
     assert ((t.handler_ns > 0) == (t.handler_ticks > 0)).all()
 
 
-def test_the_time_of_a_handler_is_not_known_of_symbols_that_share_a_strand_or_are_not_watched() -> None:
-    for options in ({"strands": 1, "watch": 1}, {"strands": "per-symbol"}):
-        t = timeline_of(replay(sample_path(), "count", workers=1, publisher_drains=False, **options, **OPTIONS))
-        assert not t.handler_ticks.any()
-        assert not t.handler_ns.any()
-
-
 def test_moments_follow_each_other_and_counts_never_fall() -> None:
     t = timeline_of(replay(sample_path(), "book", workers=3, **OPTIONS))
     assert len(t) >= 2
@@ -104,34 +94,6 @@ def test_rates_and_loads_add_up_to_the_totals() -> None:
     assert load.any()
 
 
-def all_ticks() -> npt.NDArray[Any]:
-    return np.concatenate([batch.copy() for batch in feeds.open(sample_path(), date=SAMPLE_DATE).batches()])
-
-
-@pytest.mark.parametrize("workers", [1, 3])
-def test_a_watched_row_is_the_one_after_exactly_the_ticks_before_it(workers: int) -> None:
-    result = replay(sample_path(), sums, workers=workers, watch=4, **OPTIONS)
-    ticks = all_ticks()
-    symbols = timeline_of(result).symbols
-    assert len(symbols) == 4
-    for series in symbols.values():
-        mine = ticks["instrument_id"] == series.index
-        at = series.rows["position"].astype(np.int64) - 1
-        assert (np.diff(at) > 0).all()
-        assert at[-1] == len(ticks) - 1
-        assert series.rows["trades"].tolist() == np.cumsum(mine)[at].tolist()
-        assert series.rows["volume"].tolist() == np.cumsum(np.where(mine, ticks["size"], 0))[at].tolist()
-        assert series.rows["feed_ns"].tolist() == ticks["ts_recv"][at].tolist()
-
-
-def test_what_is_watched_is_the_same_on_any_number_of_workers() -> None:
-    runs = [timeline_of(replay(sample_path(), "book", workers=n, watch=3, **OPTIONS)).symbols for n in (1, 2, 3)]
-    assert list(runs[0]) == list(runs[1]) == list(runs[2])
-    for name, series in runs[0].items():
-        assert len(series.rows) > 150
-        assert all(np.array_equal(series.rows, run[name].rows) for run in runs[1:])
-
-
 def test_a_symbol_that_was_set_aside_keeps_what_was_seen_before() -> None:
     @strand.batch_handler(state=[("trades", "u8")])
     def fails(symbol: str, ticks: npt.NDArray[Any], row: Any) -> None:
@@ -145,49 +107,12 @@ def test_a_symbol_that_was_set_aside_keeps_what_was_seen_before() -> None:
     assert len(result.failures) >= 1
 
 
-def test_watched_books_are_those_of_one_worker_in_one_go() -> None:
-    series = timeline_of(replay(sample_path(), "book", workers=3, watch=["AAAHD"], **OPTIONS)).symbols["AAAHD"].rows
-    for moment in series[:: max(1, len(series) // 5)]:
-        row = replay(sample_path(), "book", workers=1, limit=int(moment["position"]), timeline=False, **OPTIONS).rows[
-            "AAAHD"
-        ]
-        for name in ("bid_price", "ask_price", "bid_size", "ask_size", "volume", "last_price"):
-            assert moment[name] == row[name]
-
-
-def test_the_busiest_are_watched_in_the_order_of_their_ticks() -> None:
-    result = replay(sample_path(), "count", watch=3, **OPTIONS)
-    ranked = np.argsort(-result.ticks_by_symbol, kind="stable")[:3]
-    assert list(timeline_of(result).symbols) == [result.symbols[i] for i in ranked.tolist()]
-
-
-def test_named_symbols_are_watched_in_the_order_given_and_unknown_ones_are_an_error_behind_the_run() -> None:
-    result = replay(sample_path(), "count", watch=["AAAOA", "AAAHD", "AAAOA"], **OPTIONS)
-    assert list(timeline_of(result).symbols) == ["AAAOA", "AAAHD"]
-    with pytest.raises(UnknownSymbolError, match=r"watch .* is named 'NOSUCH', 'NONE'") as raised:
-        replay(sample_path(), "count", watch=["NOSUCH", "AAAHD", "NONE"], **OPTIONS)
-    assert raised.value.partial is not None
-    assert list(timeline_of(raised.value.partial).symbols) == ["AAAHD"]
-    # Of a part of the feed nobody knows whom it would have told of.
-    assert replay(sample_path(), "count", watch=["NOSUCH"], limit=1000, **OPTIONS).ticks == 1000
-
-
-def test_without_watch_no_rows_are_looked_at() -> None:
-    assert timeline_of(replay(sample_path(), "count", **OPTIONS)).symbols == {}
-
-
 def test_places_to_look_grow_apart_as_the_feed_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows_over_time, "CAPACITY", 16)
     result = replay(sample_path(), "count", watch=["AAAHD"], workers=1, **OPTIONS)
     rows = timeline_of(result).symbols["AAAHD"].rows
     assert 2 <= len(rows) <= 17
     assert rows["position"][-1] == 200_500
-
-
-@pytest.mark.parametrize("watch", ["AAAHD", [1, 2], -1, 17, True, 1.5])
-def test_what_cannot_be_watched_is_refused(watch: Any) -> None:
-    with pytest.raises(ConfigurationError, match="watch"):
-        replay(sample_path(), "count", watch=watch, **OPTIONS)
 
 
 def test_a_row_is_not_read_while_ticks_of_its_strand_are_pending() -> None:
@@ -202,51 +127,3 @@ def test_a_row_is_not_read_while_ticks_of_its_strand_are_pending() -> None:
         dispatcher.resume(1)
         dispatcher.drain()
         assert dispatcher.read_at_rest(1, columns)[0] == 3  # type: ignore[index]
-
-
-def samplers() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name == "strand-sampler"]
-
-
-def test_no_sampler_is_left_behind() -> None:
-    @strand.batch_handler(state=[("n", "u8")])
-    def fails(symbol: str, ticks: npt.NDArray[Any], row: Any) -> None:
-        raise ValueError("no")
-
-    replay(sample_path(), "count", **OPTIONS)
-    assert samplers() == []
-    with pytest.raises(HandlerError):
-        replay(sample_path(), fails, watch=2, **OPTIONS)
-    assert samplers() == []
-
-
-def test_a_run_that_is_not_sampled_has_no_timeline() -> None:
-    result = replay(sample_path(), "count", timeline=False, limit=1000, **OPTIONS)
-    assert result.timeline is None
-    with pytest.raises(ConfigurationError, match="timeline=False"):
-        result.plot("throughput")
-    result.plot("latency")
-
-
-def test_a_plain_loop_is_not_sampled() -> None:
-    assert replay(sample_path(), "count", workers=0, watch=2, limit=1000, **OPTIONS).timeline is None
-
-
-def test_the_sampler_runs_where_the_publisher_is_not_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
-    seen: list[set[int]] = []
-    sample = sampler.Sampler._sample
-
-    def look(self: sampler.Sampler) -> None:
-        if threading.current_thread().name == "strand-sampler":
-            seen.append(os.sched_getaffinity(0))
-        sample(self)
-
-    monkeypatch.setattr(sampler.Sampler, "_sample", look)
-    monkeypatch.setattr(sampler, "FIRST_INTERVAL_S", 1e-4)
-    for _ in range(100):  # on a busy machine a short run may be over before its sampler has a turn
-        replay(sample_path(), "count", **OPTIONS)
-        if seen:
-            break
-    assert seen[0] == os.sched_getaffinity(0)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from html.parser import HTMLParser
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,77 +17,18 @@ from engine_support import ticks_for
 import strand
 from strand import replay
 from strand.command.cli import cli
-from strand.errors import ConfigurationError, FeedError, MissingExtraError, UnknownSymbolError
-from strand.feeds import FeedInfo
+from strand.errors import MissingExtraError
 from strand.feeds.formats.npy.reader import NpyFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.report import contents, figures
+from strand.report import contents
 from strand.report.page import page
-from strand.report.svg import PLACEHOLDERS, inline_svg
-
-pytestmark = pytest.mark.python
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
+from page_reader import Named, Reader
 
+pytestmark = pytest.mark.python
 SAMPLE = str(sample_path())
-VOID = {"meta", "link", "br", "hr", "img", "input"}
-
-
-class Reader(HTMLParser):
-    """Checks that tags close as they open, and keeps text, links and images."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.words: list[str] = []
-        self.links: list[str] = []
-        self.tags: set[str] = set()
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.links += [value or "" for name, value in attrs if name in ("href", "src", "xlink:href", "data", "action")]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] != "style":
-            self.words.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.words).split())
-
-
-class Named:
-    """A feed of one batch, with names and a path of one's choice."""
-
-    def __init__(self, names: Sequence[str], path: str = "named", ticks: int = 10_000) -> None:
-        self.symbols = list(names)
-        self.max_symbols = len(self.symbols)
-        self.info = FeedInfo("own", path)
-        self._ticks = ticks
-
-    def batches(self) -> Iterator[npt.NDArray[Any]]:
-        if self._ticks:
-            yield ticks_for(np.arange(self._ticks) % self.max_symbols, kind=2)
-
-    def statistics(self) -> dict[str, int]:
-        return {}
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -177,23 +117,9 @@ def test_the_hottest_symbols_have_the_time_of_their_handlers_where_it_is_known(u
     assert "of all handlers' time" not in Reader(page(shared)).text
 
 
-def test_inner_parts_of_rows_are_left_out_and_prices_are_shown_as_such(undrawn: None) -> None:
-    text = Reader(page(replay(sample_path(), strand.trade_stats("30m"), watch=1))).text
-    assert "size squares" not in text
-    assert "price max" in text
-    row = replay(sample_path(), strand.trade_stats()).rows["AAAHD"]
-    assert f"{row['price_max'] / 1e9:,.15g}" in text
-
-
 def test_symbols_that_were_not_there_are_named(day: strand.ReplayResult, undrawn: None) -> None:
     text = Reader(page(day, symbols=["NOSUCH", "AAAHD"])).text
     assert "Not seen in this run: NOSUCH" in text
-
-
-def test_the_same_figure_is_the_same_text(day: strand.ReplayResult) -> None:
-    first, second = (inline_svg(figures.draw(day, ["latency"], PLACEHOLDERS), "a") for _ in range(2))
-    assert first == second
-    assert not any(colour in first for colour in ("#0a0b", "#000000"))
 
 
 def test_a_page_that_cannot_be_made_leaves_the_file_as_it_was(
@@ -220,45 +146,6 @@ def test_a_missing_package_is_named_before_anything_runs(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (("--report", "run.txt"), "must end in one of .html"),
-        (("--report", "/no/such/folder/run.html"), "no folder"),
-        (("--report-symbols", "A"), "needs --report"),
-        (("--report", "r.html", "--report-symbols", ","), "name a symbol"),
-    ],
-)
-def test_options_that_cannot_work_are_refused(args: tuple[str, ...], words: str) -> None:
-    done = CliRunner().invoke(cli, ["replay", SAMPLE, *args])
-    assert done.exit_code != 0
-    assert words in done.output + str(done.exception)
-
-
-def test_the_command_writes_the_page_of_the_symbols_asked_for(tmp_path: Path, undrawn: None) -> None:
-    path = tmp_path / "run.html"
-    done = CliRunner().invoke(
-        cli, ["replay", SAMPLE, "--handler", "book", "--report", str(path), "--report-symbols", "AAAOA", "--json"]
-    )
-    assert done.exit_code == 0, done.output
-    assert "report written to" in done.stderr
-    assert "Prices and volume of AAAOA over" in path.read_text("utf-8")
-
-
-def test_symbols_for_the_page_that_the_feed_has_not_are_named_when_the_run_is_over(
-    tmp_path: Path, undrawn: None
-) -> None:
-    path = tmp_path / "run.html"
-    asked = ["--report", str(path), "--report-symbols", "AAAOA,NOPE,NONE"]
-    done = CliRunner().invoke(cli, ["replay", SAMPLE, "--handler", "count", *asked])
-    assert isinstance(done.exception, UnknownSymbolError)
-    assert str(done.exception).endswith("sample.itch50.gz is named 'NOPE', 'NONE'")
-    assert "200,500 ticks" in done.output
-    assert path.exists()
-    done = CliRunner().invoke(cli, ["replay", SAMPLE, "--handler", "count", "--limit", "10", *asked])
-    assert done.exit_code == 0
-
-
 def test_the_page_of_a_run_that_a_cut_file_ended_says_so(tmp_path: Path, undrawn: None) -> None:
     day, path = tmp_path / "day.itch50", tmp_path / "run.html"
     runner = CliRunner()
@@ -266,20 +153,6 @@ def test_the_page_of_a_run_that_a_cut_file_ended_says_so(tmp_path: Path, undrawn
     day.write_bytes(day.read_bytes()[:-7])
     assert runner.invoke(cli, ["replay", str(day), "--report", str(path)]).exit_code != 0
     assert "Ended early" in Reader(path.read_text("utf-8")).text
-
-
-def with_bars(n: int) -> strand.ReplayResult:
-    """A result as one of a handler that emits n bars of each of two symbols."""
-    result = replay(Named(["A", "B"]), "count", watch=1)
-    prices = [(name, "i8") for name in ("open", "high", "low", "close")]
-    bars = np.zeros(2 * n, [("number", "i8"), ("ts", "u8"), ("instrument_id", "u4"), *prices, ("volume", "u8")])
-    bars["instrument_id"] = np.arange(2 * n) % 2
-    bars["ts"] = 1_767_623_400_000_000_000 + np.arange(2 * n) // 2 * 60_000_000_000
-    middle = (100 + np.cumsum(np.where(np.arange(2 * n) % 7 < 3, 1, -1))) * 10**9
-    bars["open"], bars["close"], bars["volume"] = middle, middle + 3 * 10**8, 100
-    bars["low"], bars["high"] = middle - 10**9, middle + 10**9
-    object.__setattr__(result, "outputs", {"signals": bars[["number", "ts"]], "bars": bars})
-    return result
 
 
 def test_the_page_of_a_run_that_an_interrupt_ended_says_so_at_full_speed_too(
@@ -297,136 +170,3 @@ def test_the_page_of_a_run_that_an_interrupt_ended_says_so_at_full_speed_too(
     words = " ".join(Reader((tmp_path / "page.html").read_text()).words)
     assert "interrupted" in words
     assert "1,000" in words
-
-
-def test_bars_that_were_emitted_are_drawn_for_the_symbols_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    draw = contents._figure
-    monkeypatch.setattr(contents, "_figure", lambda *given: draw(*given) if given[1] == "bars" else given[2])
-    result = with_bars(390)
-    text = Reader(page(result)).text
-    assert "A: 390 bars, 2 drawn as one" in text
-    assert "B: 390 bars" in text
-    text = Reader(page(result, symbols=["B"])).text
-    assert "A: 390 bars" not in text
-    assert "B: 390 bars" in text
-    with pytest.raises(ConfigurationError, match="no bars"):
-        result.plot("bars", symbols=["NOSUCH"])
-
-
-@pytest.mark.parametrize("ending", [".npy", ".parquet", ".arrow", ".csv"])
-def test_bars_that_went_to_a_file_are_drawn_as_those_that_were_collected(
-    tmp_path: Path, ending: str, undrawn: None
-) -> None:
-    from strand.report.bars import bars_of
-
-    path = tmp_path / f"bars{ending}"
-    collected = replay(sample_path(), strand.bars("30m"))
-    written = replay(sample_path(), strand.bars("30m"), out={"bars": path})
-    busiest = bars_of(collected, None)
-    found = bars_of(written, None)
-    assert list(found) == list(busiest)
-    assert len(found) == 4
-    for name, bars in busiest.items():
-        for field in ("ts", "open", "high", "low", "close", "volume"):
-            assert found[name][field].tolist() == bars[field].tolist()
-    (named,) = bars_of(written, ["AAAHD"]).values()
-    assert len(named) == len(bars_of(collected, ["AAAHD"])["AAAHD"]) > 0
-    path.unlink()
-    text = Reader(page(written)).text
-    assert "bars" + ending in text
-    assert "cannot be read again" in text
-    with pytest.raises(FeedError, match="cannot be read again"):
-        written.plot("bars")
-
-
-@pytest.mark.parametrize("ending", ["", ".parquet", ".csv", ".npy"])
-def test_figures_of_fractions_of_coins_are_in_coins(tmp_path: Path, ending: str) -> None:
-    from strand.report.bars import bars_of
-    from strand.report.figures import plot
-
-    path = tmp_path / "trades.csv"
-    lines = ["exchange,symbol,timestamp,local_timestamp,id,side,price,amount"]
-    lines += [f"x,BTC,{at}000000,{at}000000,{at},buy,{20_000 + at % 7}.5,0.2500000{at % 3}" for at in range(1, 3001)]
-    path.write_text("\n".join([*lines, ""]))
-    out = {"bars": tmp_path / f"bars{ending}"} if ending else {}
-    result = replay(path, strand.chain("count", strand.bars("10m")), out=out, watch=1)
-    (bars,) = bars_of(result, None).values()
-    assert bars["volume"].tolist() == pytest.approx([149.75 + 600e-8, 150 + 600e-8, 150 + 600e-8, 150 + 600e-8,
-                                                     150 + 600e-8, 0.25], rel=1e-12)  # fmt: skip
-    assert (bars["open"][0], bars["high"].max(), bars["low"].min()) == (20_001.5, 20_006.5, 20_000.5)
-    sofar = plot(result, "prices").axes[1]
-    assert sofar.lines[-1].get_ydata().max() == pytest.approx(bars["volume"].sum(), rel=1e-9)
-
-
-def test_an_output_in_a_file_that_has_no_bars_is_left_alone(tmp_path: Path, undrawn: None) -> None:
-    result = replay(sample_path(), strand.trade_stats("30m"), out={"trade_stats": tmp_path / "stats.csv"})
-    assert "cannot be read" not in Reader(page(result)).text
-
-
-def test_bars_drawn_as_one_have_the_first_open_the_last_close_and_all_between() -> None:
-    from strand.report import bars
-
-    records = bars.bars_of(with_bars(700), None)["A"]
-    drawn, together = bars.thinned(records)
-    assert (len(drawn), together) == (234, 3)
-    assert drawn["volume"].sum() == records["volume"].sum() == 70_000
-    assert drawn["open"].tolist() == records["open"][::3].tolist()
-    assert drawn["high"][1] == records["high"][3:6].max()
-    assert drawn["low"][1] == records["low"][3:6].min()
-    assert drawn["close"][-1] == records["close"][-1]
-    assert drawn["ts"][0] == records["ts"][2]
-
-
-@pytest.mark.parametrize("kind", [None, *figures.KINDS])
-def test_every_kind_of_figure_is_shown_by_a_notebook_alone(day: strand.ReplayResult, kind: str | None) -> None:
-    figure = (with_bars(20) if kind == "bars" else day).plot(kind)
-    assert figure._repr_png_().startswith(b"\x89PNG")
-    assert all(axis.get_title() or axis.get_ylabel() or axis.get_xlabel() for axis in figure.axes)
-
-
-def test_figures_that_cannot_be_drawn_say_why(day: strand.ReplayResult) -> None:
-    with pytest.raises(ConfigurationError, match="throughput, workers, latency, symbols, bars, prices"):
-        day.plot("pie")
-    with pytest.raises(ConfigurationError, match="NOSUCH"):
-        day.plot("prices", symbols=["NOSUCH"])
-    with pytest.raises(ConfigurationError, match="watch="):
-        replay(Named(["A"]), "count").plot("prices")
-
-
-def test_the_users_settings_of_matplotlib_stay_as_they_are(day: strand.ReplayResult) -> None:
-    import matplotlib as mpl
-
-    before = dict(mpl.rcParams)
-    day.plot()
-    assert dict(mpl.rcParams) == before
-
-
-def test_a_notebook_shows_a_result_as_a_small_table(day: strand.ReplayResult) -> None:
-    html = day._repr_html_()
-    text = Reader(html).text
-    for words in ("200,500 of 500 symbols", "M ticks/s", "p99", "dropped nothing", "AAAHD 4,514"):
-        assert words in text, words
-    assert len(html) < 3000
-
-
-def test_prices_leave_out_what_no_row_has_and_quotes_far_from_the_market() -> None:
-    from strand.report import prices
-
-    rows = np.zeros(4, [("feed_ns", "u8"), ("bid_price", "i8"), ("ask_price", "i8")])
-    rows["feed_ns"] = np.arange(4) * 10**9
-    rows["bid_price"] = [0, 10**10, 10**10, 10**6]
-    rows["ask_price"] = [0, 2**63 - 1, 11 * 10**9, 10**14]
-    found = prices._prices(rows)
-    assert np.isnan(found["bid_price"]).tolist() == [True, False, False, False]
-    assert np.isnan(found["ask_price"]).tolist() == [True, True, False, False]
-    assert prices._span(list(found.values())) == (10.0, 11.0)
-    assert not prices.has_prices(rows[:1])
-    assert prices._priced_span([rows])[0] == np.datetime64(1, "s")
-
-
-def test_a_part_of_a_chain_that_is_named_like_a_price_is_none(undrawn: None) -> None:
-    both = strand.chain(strand.book(), strand.vwap())
-    result = replay(SAMPLE, both, watch=1, feed_options={"date": SAMPLE_DATE}, workers=1)
-    assert result.timeline is not None
-    assert len(result.timeline.symbols) == 1
-    assert 'id="prices"' in page(result)  # those of the book

@@ -31,15 +31,15 @@ Ticks = npt.NDArray[Any]
 
 
 @pytest.fixture(scope="module")
-def counted(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def counted(once: Any) -> Any:
     """``counted("book")`` and ``counted("depth")``: the counting builds of tests/support/book_steps.c."""
     compiler = shutil.which(os.environ.get("CC", "cc"))
     assert compiler is not None, "a C compiler"
     built: dict[str, Any] = {}
     for of, flags in (("book", []), ("depth", ["-DOF_DEPTH"])):
-        path = tmp_path_factory.mktemp("steps") / f"{of}.so"
         options = ["-O2", "-shared", "-fPIC", "-std=gnu11", *flags, f"-I{CSRC}"]
-        subprocess.run([compiler, *options, "-o", path, SUPPORT / "book_steps.c", "-lpthread"], check=True)
+        command = [compiler, *options, SUPPORT / "book_steps.c", "-lpthread", "-o"]
+        path = once(f"steps_{of}.so", lambda to, command=command: subprocess.run([*command, to], check=True))
         built[of] = ctypes.CDLL(str(path)).steps_of
         built[of].restype = ctypes.c_uint64
     return built.__getitem__

@@ -32,10 +32,9 @@ Ticks = npt.NDArray[Any]
 
 
 @pytest.fixture(scope="module")
-def moved(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def moved(once: Any) -> Any:
     compiler = shutil.which(os.environ.get("CC", "cc"))
     assert compiler is not None, "a C compiler"
-    path = tmp_path_factory.mktemp("moved") / "moved.so"
     sources = [
         SUPPORT / "moved_memory.c",
         *(CSRC / "handlers" / f"{name}.c" for name in SOURCES),
@@ -43,7 +42,9 @@ def moved(tmp_path_factory: pytest.TempPathFactory) -> Any:
         CSRC / "memory/space.c",
     ]
     options = ["-O2", "-shared", "-fPIC", "-std=gnu11", f"-I{CSRC}"]
-    subprocess.run([compiler, *options, "-o", path, *sources, "-lpthread"], check=True)
+    path = once(
+        "moved.so", lambda to: subprocess.run([compiler, *options, "-o", to, *sources, "-lpthread"], check=True)
+    )
     function = ctypes.CDLL(str(path)).moved_memory
     function.restype = ctypes.c_int64
     return function

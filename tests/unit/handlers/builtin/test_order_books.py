@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from book_reference import PlainBook, as_tuples
-from engine_support import balanced, run_python, ticks_for
+from engine_support import balanced, ticks_for
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strand import UNDEF_PRICE, Dispatcher, book, feeds, replay
 from strand.binding.books import BookMemory
-from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import BOOK_ROW
 from strand.handlers.builtin import order_books
@@ -196,46 +194,6 @@ def test_what_a_cross_reports_again_does_not_count_twice() -> None:
     )
     row = d.rows[0]
     assert (row["volume"], row["trades"], row["last_price"], row["bid_size"]) == (4, 1, 99, 6)
-
-
-def test_an_order_takes_at_most_64_bytes_with_its_share_of_the_index() -> None:
-    for n in (1_000, 20_001, 300_000):
-        adds = ticks_for(np.zeros(n, np.int64), kind=1)
-        adds["order_id"], adds["price"], adds["size"] = np.arange(n) + 1, 100 + np.arange(n) % 200, 1
-        adds["action"], adds["side"] = b"A", b"B"
-        empty = run(symbols=1).books.bytes
-        d = run(adds)
-        assert d.books.live_orders == n
-        assert d.books.bytes - empty <= 64 * n + 16_384  # and a level for each price
-
-
-def test_questions_that_cannot_be_answered_are_refused() -> None:
-    d = run(tick("A", 1, 100, 10, side="B"))
-    found = d.books[0]
-    assert found.order(2) is None
-    assert len(found.bids(0)) == 0
-    with pytest.raises(ConfigurationError, match="side: 'buy' is not one of bid, ask"):
-        found.levels("buy")
-    with pytest.raises(ConfigurationError, match="n: -1 is not a whole number"):
-        found.bids(-1)
-    with pytest.raises(UnknownSymbolError):
-        d.books["nobody"]
-    with pytest.raises(ConfigurationError, match="fills: 'both'"):
-        book(fills="both")
-    with Dispatcher(["A", "B"], handlers={"A": "book", "*": "count"}, workers=1, cores=None) as mixed:
-        assert len(mixed.books["A"]) == 0
-        with pytest.raises(ConfigurationError, match="the handler of B keeps no book"):
-            mixed.books["B"]
-    with Dispatcher(1, "count", workers=1, cores=None) as none, pytest.raises(ConfigurationError, match="keeps books"):
-        _ = none.books
-
-
-def test_the_example_of_the_docs_runs() -> None:
-    text = (Path(__file__).parents[4] / "docs" / "handlers" / "book.md").read_text()
-    (example,) = re.findall(r"```python\n(.*?)```", text, flags=re.S)
-    done = run_python(example)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"\d+ orders; \d+ has 0 before it", done.stdout)
 
 
 def test_two_dispatchers_with_one_handler_keep_books_of_their_own() -> None:

@@ -1,0 +1,123 @@
+"""strand replay."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_here import run_here
+from warm_python import run_warm
+
+from strand.feeds.sample import sample_path
+
+pytestmark = pytest.mark.python
+SAMPLE = str(sample_path())
+
+
+def strand(*args: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own; ``run_here`` is quicker where what it says is all that matters."""
+    return run_warm("-m", "strand", *args)
+
+
+def test_replay_prints_one_json_object_and_writes_the_rows(tmp_path: Path) -> None:
+    out = tmp_path / "rows.npy"
+    done = strand("replay", SAMPLE, "--handler", "vwap", "--workers", "2", "--out", str(out), "--json")
+    assert done.returncode == 0, done.stderr
+    plain = json.loads(done.stdout)
+    assert plain["ticks"] == 200_500
+    assert plain["workers"] == 2
+    assert done.stderr == ""
+    assert len(np.load(out)) == plain["symbols"] == 500
+
+
+@pytest.mark.parametrize(("options", "status"), [((), 0), (("--json",), 0), (("--cores", "0"), 2)])
+def test_where_pinning_is_refused_a_replay_runs_and_its_report_says_so(options: tuple[str, ...], status: int) -> None:
+    program = """
+import os, sys
+def refuse(*_):
+    raise PermissionError(1, "Operation not permitted")
+os.sched_setaffinity = refuse
+from strand.command.cli import main
+main()
+"""
+    replay = ["replay", SAMPLE, "--limit", "1000", "--workers", "1", *options]
+    done = run_warm("-c", program, *replay)
+    assert done.returncode == status, done.stderr
+    if status == 2:
+        assert done.stderr.startswith("strand: cores: the system refused to pin a worker to core 0 (Operation not perm")
+        assert done.stderr.count("\n") == 1
+        return
+    refused = "workers are not pinned to cores: the system refused it (Operation not permitted)"
+    assert done.stderr.count(refused) == 1
+    if options:
+        assert json.loads(done.stdout)["statistics"]["unpinned"] == refused
+    else:
+        assert refused in " ".join(done.stdout.split())
+
+
+def test_replay_shows_rates_workers_latencies_and_drops_to_people() -> None:
+    done = run_here("replay", SAMPLE, "--limit", "1000")
+    assert done.returncode == 0, done.stderr
+    for word in ("1,000 ticks", "limited by", "worker 0", "publishers", "end to end", "p99.9", "dropped: nothing"):
+        assert word in " ".join(done.stdout.split()), word
+
+
+@pytest.mark.parametrize(("limit", "words"), [(("--limit", "150000"), "150,000 of 150,000"), ((), "replaying")])
+def test_whoever_watches_sees_how_far_a_replay_is(limit: tuple[str, ...], words: str) -> None:
+    ours, theirs = pty.openpty()
+    done = subprocess.Popen(
+        [sys.executable, "-m", "strand", "replay", SAMPLE, *limit], stdout=subprocess.DEVNULL, stderr=theirs,
+        env=os.environ | {"TERM": "xterm", "COLUMNS": "120", "NO_COLOR": "1"},
+    )  # fmt: skip
+    os.close(theirs)
+    said = b""
+    while chunk := _read_terminal(ours):
+        said += chunk
+    os.close(ours)
+    assert done.wait(timeout=100) == 0
+    assert words in said.decode()
+    assert "?" not in said.decode().replace("\x1b[?25", "")
+
+
+def _read_terminal(descriptor: int) -> bytes:
+    """What a program wrote there; nothing once it has ended, which Linux reports as an error."""
+    try:
+        return os.read(descriptor, 65_536)
+    except OSError:
+        return b""
+
+
+def test_a_handler_of_ones_own_is_found_by_module_and_function(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import strand\n\n\n@strand.batch_handler(state=[('n', 'u8')])\n"
+        "def tally(symbol, ticks, row):\n    row['n'] += len(ticks)\n\n\nnot_one = 7\n"
+    )
+    done = run_here("replay", SAMPLE, "--handler", "mine:tally", "--out", "rows.csv", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "rows.csv").read_text().splitlines()
+    assert lines[0] == "symbol,n"
+    assert sum(int(line.split(",")[1]) for line in lines[1:]) == 200_500
+    done = run_here("replay", SAMPLE, "--handler", "mine:not_one", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "is no handler" in done.stderr
+
+
+def test_a_file_cut_short_ends_with_status_2_and_leaves_no_output(tmp_path: Path) -> None:
+    day = tmp_path / "day.itch50"
+    assert run_here("gen", "itch", "--symbols", "5", "--messages", "500", "--out", str(day)).returncode == 0
+    day.write_bytes(day.read_bytes()[:-7])
+    done = run_here("replay", str(day), "--out", str(tmp_path / "rows.npy"))
+    assert done.returncode == 2
+    assert "byte" in done.stderr
+    assert not (tmp_path / "rows.npy").exists()
+    assert "ticks of 5 symbols" in " ".join(done.stdout.split())
+    whole = json.loads(run_here("info", str(day), "--json").stdout)
+    handled = json.loads(run_here("replay", str(day), "--json").stdout)
+    assert whole["error"] == handled["error"]
+    assert handled["ticks"] == handled["statistics"]["handled"] == whole["ticks"] > 400

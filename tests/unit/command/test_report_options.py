@@ -1,0 +1,65 @@
+"""Options of the page that strand replay writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from strand.command.cli import cli
+from strand.errors import UnknownSymbolError
+from strand.feeds.sample import sample_path
+from strand.report import contents
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
+
+
+pytestmark = pytest.mark.python
+SAMPLE = str(sample_path())
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For pages of which words outside the figures matter: to draw those takes seconds."""
+    monkeypatch.setattr(contents, "_figure", lambda _result, _kind, description, *_: description)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("--report", "run.txt"), "must end in one of .html"),
+        (("--report", "/no/such/folder/run.html"), "no folder"),
+        (("--report-symbols", "A"), "needs --report"),
+        (("--report", "r.html", "--report-symbols", ","), "name a symbol"),
+    ],
+)
+def test_options_that_cannot_work_are_refused(args: tuple[str, ...], words: str) -> None:
+    done = CliRunner().invoke(cli, ["replay", SAMPLE, *args])
+    assert done.exit_code != 0
+    assert words in done.output + str(done.exception)
+
+
+def test_the_command_writes_the_page_of_the_symbols_asked_for(tmp_path: Path, undrawn: None) -> None:
+    path = tmp_path / "run.html"
+    done = CliRunner().invoke(
+        cli, ["replay", SAMPLE, "--handler", "book", "--report", str(path), "--report-symbols", "AAAOA", "--json"]
+    )
+    assert done.exit_code == 0, done.output
+    assert "report written to" in done.stderr
+    assert "Prices and volume of AAAOA over" in path.read_text("utf-8")
+
+
+def test_symbols_for_the_page_that_the_feed_has_not_are_named_when_the_run_is_over(
+    tmp_path: Path, undrawn: None
+) -> None:
+    path = tmp_path / "run.html"
+    asked = ["--report", str(path), "--report-symbols", "AAAOA,NOPE,NONE"]
+    done = CliRunner().invoke(cli, ["replay", SAMPLE, "--handler", "count", *asked])
+    assert isinstance(done.exception, UnknownSymbolError)
+    assert str(done.exception).endswith("sample.itch50.gz is named 'NOPE', 'NONE'")
+    assert "200,500 ticks" in done.output
+    assert path.exists()
+    done = CliRunner().invoke(cli, ["replay", SAMPLE, "--handler", "count", "--limit", "10", *asked])
+    assert done.exit_code == 0

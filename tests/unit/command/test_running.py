@@ -1,0 +1,35 @@
+"""Options of how a run is done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from strand.command.running import running
+
+pytestmark = pytest.mark.python
+
+USUAL = {"cores": "auto", "strands": "auto", "idle": "backoff", "strict": False}
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ([], {}),
+        (["--strands", "3", "--idle", "park"], {"strands": 3, "idle": "park"}),
+        (["--strict", "--attachable", "--cores", "0"], {"strict": True, "attachable": True, "cores": [0]}),
+    ],
+)
+def test_what_is_given_is_said_and_all_else_is_as_usual(args: list[str], said: dict[str, Any]) -> None:
+    found: list[dict[str, Any]] = []
+
+    @click.command()
+    @running
+    def command(run: dict[str, Any]) -> None:
+        found.append(run)
+
+    assert CliRunner().invoke(command, args).exit_code == 0
+    assert found == [USUAL | said]

@@ -1,0 +1,84 @@
+"""What a file of a saved dispatcher says, and which dispatchers go on with it."""
+
+from __future__ import annotations
+
+import json
+import random
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import strand
+from strand.errors import SavedStateError
+from tests.support.saved_handlers import dispatcher_of, made_ticks
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"workers": 1}, "workers"),
+        ({"handler": lambda: strand.bars("5m")}, "handler"),
+        ({"handler": lambda: "count"}, "handler"),
+        ({"symbols": 7}, "symbols"),
+        ({"max_publishers": 3}, "max_publishers"),
+        ({"capacity_ticks": 128}, "memory_bytes, capacity_ticks or batch_ticks"),
+        ({"output_memory": 1 << 25}, "output_memory"),
+        ({"attachable": True}, "attachable"),
+    ],
+)
+def test_another_dispatcher_is_refused_with_what_differs(options: dict[str, Any], what: str, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"workers": 2, "symbols": 8}
+    first = strand.Dispatcher(given.pop("symbols"), strand.bars("1m"), feed="plain", cores=None, **given).start()
+    first.save(tmp_path / "state")
+    other = {"workers": 2, "symbols": 8} | options
+    handler = other.pop("handler", lambda: strand.bars("1m"))()
+    with pytest.raises(SavedStateError, match=what):
+        strand.Dispatcher(other.pop("symbols"), handler, feed="plain", cores=None, load=tmp_path / "state", **other)
+
+
+def test_other_names_are_refused(tmp_path: Path) -> None:
+    strand.Dispatcher(["A", "B"], "count", workers=1, cores=None).start().save(tmp_path / "state")
+    with pytest.raises(SavedStateError, match="symbol 1 is 'B' there and 'C' here"):
+        strand.Dispatcher(["A", "C"], "count", workers=1, cores=None, load=tmp_path / "state")
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    ticks, symbols = made_ticks("orders")
+    first = dispatcher_of("books and bars", symbols).start()
+    first.publish(ticks)
+    first.save(tmp_path / "state")
+    whole = (tmp_path / "state").read_bytes()
+    draw = random.Random(5)
+    refused = 0
+    for _ in range(60):
+        damaged = bytearray(whole)
+        if draw.random() < 0.5:
+            del damaged[draw.randrange(len(damaged)) :]
+        else:
+            damaged[draw.randrange(len(damaged))] ^= 1 << draw.randrange(8)
+        (tmp_path / "state").write_bytes(damaged)
+        try:
+            dispatcher_of("books and bars", symbols, load=tmp_path / "state")
+        except SavedStateError:
+            refused += 1
+        # A bit that nobody reads (a date, a comment's length) may leave it whole.
+    assert refused >= 50
+    (tmp_path / "state").write_bytes(b"no state")
+    with pytest.raises(SavedStateError, match="no saved state"):
+        dispatcher_of("books and bars", symbols, load=tmp_path / "state")
+    with pytest.raises(SavedStateError, match="cannot be read"):
+        dispatcher_of("books and bars", symbols, load=tmp_path / "nowhere")
+
+
+def test_another_release_is_refused(tmp_path: Path) -> None:
+    strand.Dispatcher(2, "count", workers=1, cores=None).start().save(tmp_path / "state")
+    with zipfile.ZipFile(tmp_path / "state") as packed:
+        parts = {name: packed.read(name) for name in packed.namelist()}
+    about = json.loads(parts["state.json"]) | {"version": "0.0.1"}
+    with zipfile.ZipFile(tmp_path / "state", "w") as packed:
+        for name, data in (parts | {"state.json": json.dumps(about).encode()}).items():
+            packed.writestr(name, data)
+    with pytest.raises(SavedStateError, match=r"strand 0\.0\.1 saved it"):
+        strand.Dispatcher(2, "count", workers=1, cores=None, load=tmp_path / "state")

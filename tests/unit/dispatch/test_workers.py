@@ -1,0 +1,155 @@
+"""Workers: pinned to cores, and asleep without work."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_support import ticks_for, wait_until, worker_threads
+
+from strand import Dispatcher, batch_handler
+from strand.errors import ConfigurationError, StoppedError
+
+
+@batch_handler(state=[("ticks", "u8")])
+def counting(symbol: str, ticks: Any, row: Any) -> None:
+    row["ticks"] += len(ticks)
+
+
+def affinity_of(thread: threading.Thread) -> set[int]:
+    assert thread.native_id is not None
+    return os.sched_getaffinity(thread.native_id)
+
+
+def test_workers_are_pinned_to_the_cores_asked_for_in_turn() -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    cores = allowed[:2]
+    before = os.sched_getaffinity(0)
+    with Dispatcher(1, counting, workers=5, cores=cores) as d:
+        wait_until(lambda: all(len(affinity_of(t)) == 1 for t in d._state.threads))
+        assert [affinity_of(t) for t in d._state.threads] == [{cores[i % len(cores)]} for i in range(5)]
+        assert [w.core for w in d.statistics().workers] == [*(cores[i % len(cores)] for i in range(5)), None]
+        d.publish(ticks_for([0] * 100))
+    assert os.sched_getaffinity(0) == before
+    assert d.rows[0]["ticks"] == 100
+
+
+def test_workers_are_not_pinned_where_no_cores_are_named() -> None:
+    with Dispatcher(1, counting, workers=2, cores=None) as d:
+        d.publish(ticks_for([0]))
+        d.drain()
+        assert all(affinity_of(t) == os.sched_getaffinity(0) for t in d._state.threads)
+
+
+def test_auto_takes_the_last_cores_this_process_may_use() -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    with Dispatcher(1, counting, workers=1, cores="auto") as d:
+        assert [w.core for w in d.statistics().workers] == [allowed[-1], None]
+    with Dispatcher(1, counting, workers=3 * len(allowed), cores="auto") as d:
+        assert {w.core for w in d.statistics().workers} == {*allowed, None}
+
+
+def refuse(pid: int, cores: object) -> None:
+    raise PermissionError(1, "Operation not permitted")
+
+
+def test_where_pinning_is_refused_auto_runs_unpinned_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_setaffinity", refuse)
+    d = Dispatcher(1, counting, workers=2)
+    with pytest.warns(RuntimeWarning, match="refused it .Operation not permitted.") as warned, d:
+        d.publish(ticks_for([0] * 10))
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
+    assert d.rows[0]["ticks"] == 10
+    s = d.statistics()
+    assert s.unpinned == "workers are not pinned to cores: the system refused it (Operation not permitted)"
+    assert s.as_dict()["unpinned"] == s.unpinned
+    assert [w.core for w in s.workers] == [None] * 3
+
+
+def test_cores_asked_for_by_number_that_are_refused_are_an_error_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_setaffinity", refuse)
+    core = min(os.sched_getaffinity(0))
+    d = Dispatcher(1, counting, workers=2, cores=[core])
+    with pytest.raises(ConfigurationError, match=f"cores: the system refused to pin a worker to core {core}"):
+        d.start()
+    assert worker_threads() == []
+
+
+def test_a_core_that_is_gone_leaves_its_worker_alone_unpinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def refuse_first(pid: int, cores: set[int]) -> None:
+        calls.append(pid)
+        if len(calls) == 1:
+            raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr(os, "sched_setaffinity", refuse_first)
+    with pytest.warns(RuntimeWarning, match="Invalid argument"), Dispatcher(1, counting, workers=2) as d:
+        first, second, _ = d.statistics().workers
+    assert first.core is None
+    assert second.core is not None
+
+
+def test_nothing_is_said_of_pinning_where_it_went_well() -> None:
+    with warnings.catch_warnings(), Dispatcher(1, counting, workers=1) as d:
+        warnings.simplefilter("error")
+        assert d.statistics().unpinned is None
+
+
+@pytest.mark.parametrize("idle", ["backoff", "park"])
+def test_idle_workers_sleep_and_wake_for_a_tick(idle: str) -> None:
+    """Processor time, not wall time: a worker that spun would use all of it."""
+    with Dispatcher(4, counting, workers=3, cores=None, idle=idle) as d:
+        d.publish(ticks_for([0, 1, 2, 3]))
+        d.drain()
+        wait_until(lambda: d.statistics().parks >= 3)
+        wait_until(lambda: all(state_of(t) == "S" for t in d._state.threads))
+        before = [cpu_ticks(t) for t in d._state.threads]
+        time.sleep(0.5)
+        assert sum(cpu_ticks(t) for t in d._state.threads) - sum(before) <= 3
+        d.publish(ticks_for([0, 1, 2, 3]))
+        d.drain()
+        assert d.rows.array["ticks"].tolist() == [2] * 4
+
+
+def test_a_spinning_worker_uses_its_core_which_the_measure_above_sees() -> None:
+    with Dispatcher(1, counting, workers=1, cores=None, idle="spin") as d:
+        start = cpu_ticks(d._state.threads[0])
+        wait_until(lambda: cpu_ticks(d._state.threads[0]) - start > 10)
+
+
+def state_of(thread: threading.Thread) -> str:
+    return stat_of(thread)[0]
+
+
+def cpu_ticks(thread: threading.Thread) -> int:
+    """Hundredths of a second of processor time."""
+    return sum(map(int, stat_of(thread)[11:13]))
+
+
+def stat_of(thread: threading.Thread) -> list[str]:
+    return Path(f"/proc/self/task/{thread.native_id}/stat").read_text().rpartition(")")[2].split()
+
+
+@pytest.mark.parametrize("name", ["strand-outputs", "strand-worker-0", "strand-worker-1"])
+def test_an_interrupt_as_threads_are_started_leaves_none_of_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        if thread.name == name:
+            raise KeyboardInterrupt
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    d = Dispatcher(2, "bars", workers=3, cores=None)
+    with pytest.raises(KeyboardInterrupt):
+        d.start()
+    assert worker_threads() == []
+    with pytest.raises(StoppedError):
+        d.publish(ticks_for([0]))

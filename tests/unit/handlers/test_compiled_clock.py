@@ -1,0 +1,51 @@
+"""Timers of compiled handlers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from strand import handler
+from strand.errors import ConfigurationError
+from strand.reference.loop import SerialLoop
+
+
+def test_compiled_handlers_are_told_what_their_functions_take() -> None:
+    pytest.importorskip("numba")
+
+    def on_wake(row, time):  # type: ignore[no-untyped-def]
+        pass
+
+    def checked(function: Any, **options: Any) -> Any:
+        return handler(state=[("n", "u8")], **options)(function)
+
+    with pytest.raises(ConfigurationError, match="it has no argument ctx, which on_wake= is for"):
+        checked(lambda row, tick: None, on_wake=on_wake)
+    with pytest.raises(ConfigurationError, match="give on_wake= to declare what its argument ctx is"):
+        checked(lambda row, tick, ctx: None)
+    with pytest.raises(ConfigurationError, match=r"write on_wake\(row, time\)"):
+        checked(lambda row, tick, ctx: None, on_wake=lambda row: None)
+    with pytest.raises(ConfigurationError, match=r"write on_finish\(row\)"):
+        checked(lambda row, tick: None, on_finish=lambda row, tick: None)
+
+    def floats(row, tick, ctx):  # type: ignore[no-untyped-def]
+        ctx.wake_at(tick.ts_recv / 2)
+
+    with pytest.raises(ConfigurationError, match="takes whole nanoseconds"):
+        SerialLoop(1, checked(floats, on_wake=on_wake, cache=False))
+
+    def asks_late(row, ctx):  # type: ignore[no-untyped-def]
+        ctx.wake_at(ctx.time)
+
+    def fine(row, tick, ctx):  # type: ignore[no-untyped-def]
+        pass
+
+    with pytest.raises(ConfigurationError, match="the run has ended"):
+        SerialLoop(1, checked(fine, on_wake=on_wake, on_finish=asks_late, cache=False))
+
+    def missing(row, time):  # type: ignore[no-untyped-def]
+        row.m += 1
+
+    with pytest.raises(ConfigurationError, match="row has no field 'm'"):
+        SerialLoop(1, checked(fine, on_wake=missing, cache=False))

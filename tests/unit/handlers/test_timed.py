@@ -1,0 +1,106 @@
+"""Timers of handlers in Python."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from alarms import in_batches, in_c, in_numba, in_objects
+from engine_support import PAIR_ROW, ticks_for
+
+from strand import Dispatcher, Handler, batch_handler, chain, native
+from strand.errors import ConfigurationError, HandlerError
+from strand.reference.loop import SerialLoop
+
+#: Every way to write a handler, and chains of them: made of the path to C handlers, with the multipliers of its parts.
+FIRST, SECOND, THIRD = 0xD1342543DE82EF95, 0x2545F4914F6CDD1D, 0xAF251AF3B0F025B5
+KINDS: dict[str, tuple[Callable[[Path], Handler], tuple[int, ...]]] = {
+    "C": (lambda c: in_c(c, FIRST), (FIRST,)),
+    "C, which yields": (lambda c: in_c(c, FIRST, yields=True), (FIRST,)),
+    "batches": (lambda c: in_batches(FIRST), (FIRST,)),
+    "objects": (lambda c: in_objects(FIRST), (FIRST,)),
+    "chain of C": (lambda c: chain(one=in_c(c, FIRST), two=in_c(c, SECOND, yields=True)), (FIRST, SECOND)),
+    "chain to batches": (lambda c: chain(one=in_c(c, FIRST), two=in_batches(SECOND)), (FIRST, SECOND)),
+    "chain to objects": (
+        lambda c: chain(one=in_c(c, FIRST), two=in_c(c, SECOND), three=in_objects(THIRD)),
+        (FIRST, SECOND, THIRD),
+    ),
+}
+if importlib.util.find_spec("numba") is not None:
+    KINDS |= {
+        "numba": (lambda _: in_numba(FIRST), (FIRST,)),
+        "chain of numba and C": (lambda c: chain(one=in_numba(FIRST, "two"), two=in_c(c, SECOND)), (FIRST, SECOND)),
+        "chain of all": (
+            lambda c: chain(one=in_numba(FIRST, "three"), two=in_c(c, SECOND), three=in_batches(THIRD)),
+            (FIRST, SECOND, THIRD),
+        ),
+    }
+
+
+def test_timers_need_records_with_a_time(c_handlers: Path) -> None:
+    record = np.dtype([("instrument_id", "<u4"), ("sequence", "<u8")])
+    raw = native(c_handlers, "on_raw", state=PAIR_ROW, wake="wake_bomb", params=bytes(8))
+    with pytest.raises(ConfigurationError, match="ts_recv"):
+        Dispatcher(1, raw, dtype=record, workers=1, cores=None)
+    with pytest.raises(ConfigurationError, match="'nothing'"):
+        native(c_handlers, "on_raw", state=PAIR_ROW, wake="nothing")
+
+
+def times(values: list[int], key: int = 0) -> npt.NDArray[Any]:
+    ticks = ticks_for([key] * len(values))
+    ticks["ts_recv"] = values
+    return ticks
+
+
+def asks(ask: Any, *, timed: bool = True) -> Handler:
+    @batch_handler(state=[("n", "u8")], on_wake=(lambda symbol, time, row: None) if timed else None)
+    def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> Any:
+        return ask(ctx, len(ticks))
+
+    return on_ticks
+
+
+WRONG = {
+    "no place": (lambda ctx, n: ctx.wake_at(5), "say which tick asks"),
+    "a place outside": (lambda ctx, n: ctx.wake_at(5, at=n), "no place in a batch of 9 ticks"),
+    "a float": (lambda ctx, n: ctx.wake_at(5.0, at=0), "5.0 is no time"),
+    "a time before the epoch": (lambda ctx, n: ctx.wake_at(-1, at=0), "-1 is no time"),
+    "out of order": (lambda ctx, n: (ctx.wake_at(50, at=2), ctx.wake_at(50, at=1)), "tick 1 asks after tick 2"),
+    "behind its timer": (lambda ctx, n: (ctx.wake_at(5, at=0), ctx.wake_at(6, at=4)), "handle the 4 before it"),
+    "all ticks all the same": (lambda ctx, n: ctx.wake_at(5, at=0) and None, "comes before tick 4 of 9"),
+    "more than there are before": (lambda ctx, n: ctx.wake_at(5, at=0) + 1, "returned 5 for 9 ticks, of which 4 come"),
+    "fewer than have asked": (lambda ctx, n: ctx.wake_at(5, at=2) - 3, "which tick 2 asked for"),
+    "none": (lambda ctx, n: 0, "returned 0 for 9 ticks"),
+    "no number": (lambda ctx, n: "all", "return how many ticks it handled"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_batch_handler_is_told_what_it_asks_wrongly(what: str) -> None:
+    ask, said = WRONG[what]
+    for make in (partial(Dispatcher, workers=1, cores=None), SerialLoop):
+        with pytest.raises(HandlerError, match=said), make(1, asks(ask)) as d:
+            d.publish(times([1, 2, 3, 4, 5, 6, 7, 8, 9]))
+            d.drain()
+        assert d.statistics().handled == 0
+
+
+def test_at_the_end_no_timer_is_asked_for() -> None:
+    class Late:
+        def on_start(self, ctx: Any) -> None:
+            self.ctx = ctx
+
+        def on_wake(self, time: int) -> None:
+            pass
+
+        def on_finish(self) -> None:
+            self.ctx.wake_at(10)
+
+    with pytest.raises(HandlerError, match="the run has ended"), SerialLoop(1, Late) as d:
+        d.publish(times([1]))

@@ -1,0 +1,61 @@
+"""Questions to books."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+import pytest
+from engine_support import balanced, run_python, ticks_for
+
+from strand import UNDEF_PRICE, Dispatcher, book
+from strand.errors import ConfigurationError, UnknownSymbolError
+
+
+def tick(action: str, order_id: int = 0, price: int = UNDEF_PRICE, size: int = 0, **more: Any) -> npt.NDArray[Any]:
+    made = ticks_for([more.pop("key", 0)], kind=1)
+    made["action"], made["order_id"], made["price"], made["size"] = action.encode(), order_id, price, size
+    made["side"] = more.pop("side", "N").encode()
+    for name, value in more.items():
+        made[name] = value
+    return made
+
+
+def run(*parts: npt.NDArray[Any], symbols: int = 1) -> Dispatcher:
+    with Dispatcher(symbols, book(), workers=2, cores=None) as d:
+        for part in parts:
+            d.publish(part)
+        d.drain()
+        balanced(d)
+    return d
+
+
+def test_questions_that_cannot_be_answered_are_refused() -> None:
+    d = run(tick("A", 1, 100, 10, side="B"))
+    found = d.books[0]
+    assert found.order(2) is None
+    assert len(found.bids(0)) == 0
+    with pytest.raises(ConfigurationError, match="side: 'buy' is not one of bid, ask"):
+        found.levels("buy")
+    with pytest.raises(ConfigurationError, match="n: -1 is not a whole number"):
+        found.bids(-1)
+    with pytest.raises(UnknownSymbolError):
+        d.books["nobody"]
+    with pytest.raises(ConfigurationError, match="fills: 'both'"):
+        book(fills="both")
+    with Dispatcher(["A", "B"], handlers={"A": "book", "*": "count"}, workers=1, cores=None) as mixed:
+        assert len(mixed.books["A"]) == 0
+        with pytest.raises(ConfigurationError, match="the handler of B keeps no book"):
+            mixed.books["B"]
+    with Dispatcher(1, "count", workers=1, cores=None) as none, pytest.raises(ConfigurationError, match="keeps books"):
+        _ = none.books
+
+
+def test_the_example_of_the_docs_runs() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "handlers" / "book.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", text, flags=re.S)
+    done = run_python(example)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"\d+ orders; \d+ has 0 before it", done.stdout)

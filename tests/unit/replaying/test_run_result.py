@@ -1,0 +1,44 @@
+"""Figures of a run that are made of others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import strand
+from strand import testing
+
+pytestmark = pytest.mark.python
+
+
+@pytest.fixture(scope="module")
+def result() -> strand.ReplayResult:
+    ticks = [{"symbol": "A", "time": i + 1, "price": 1, "size": 1} for i in range(10)]
+    return testing.reference(testing.feed(ticks), "count")
+
+
+@pytest.mark.parametrize(
+    ("times", "name"),
+    [
+        ({"wall_s": 10.0, "setup_s": 1.0, "feed_s": 2.0, "input_wait_s": 1.5}, "dispatch"),
+        ({"wall_s": 10.0, "setup_s": 6.0, "feed_s": 2.0, "input_wait_s": 1.5}, "set-up"),
+        ({"wall_s": 10.0, "setup_s": 1.0, "feed_s": 8.0, "input_wait_s": 1.5}, "feed"),
+        ({"wall_s": 10.0, "setup_s": 1.0, "feed_s": 8.0, "input_wait_s": 7.5}, "inflate"),
+    ],
+)
+def test_what_took_most_of_the_time_is_named(result: Any, times: dict[str, float], name: str) -> None:
+    assert replace(result, **times).limited_by == name
+
+
+def test_rates_are_ticks_by_the_time_and_of_no_time_there_are_none(result: Any) -> None:
+    assert replace(result, wall_s=2.0).ticks_per_s == 5.0
+    assert replace(result, wall_s=0.0).ticks_per_s == 0.0
+    assert replace(result, wall_s=0.0).busy_share == 0.0
+
+
+def test_a_fingerprint_goes_by_rows_and_ticks(result: Any) -> None:
+    assert len(result.fingerprint) == 32
+    assert replace(result).fingerprint == result.fingerprint
+    assert replace(result, ticks_by_symbol=result.ticks_by_symbol + 1).fingerprint != result.fingerprint

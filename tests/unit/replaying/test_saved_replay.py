@@ -1,0 +1,70 @@
+"""A replay that goes on where another was saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import strand
+from strand.errors import ConfigurationError, SavedStateError
+from strand.feeds.synthetic.market import SyntheticFeed
+
+ROOT = Path(__file__).resolve().parents[3]
+SAMPLE = ROOT / "strand/data/sample.itch50.gz"
+
+
+@pytest.mark.parametrize("cut", [1, 70_001, 200_499])
+def test_a_replay_goes_on_where_it_was_saved(cut: int, tmp_path: Path) -> None:
+    whole = strand.replay(SAMPLE, "book", workers=2, cores=None)
+    first = strand.replay(SAMPLE, "book", workers=2, cores=None, limit=cut, save=tmp_path / "state")
+    second = strand.replay(SAMPLE, "book", workers=2, cores=None, load=tmp_path / "state")
+    assert (first.ticks, second.ticks) == (cut, whole.ticks - cut)
+    assert second.fingerprint == whole.fingerprint
+    np.testing.assert_array_equal(second.ticks_by_symbol, whole.ticks_by_symbol)
+    assert list(second.symbols) == list(whole.symbols)
+
+
+def test_files_of_both_parts_are_those_of_one_replay(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"handler": strand.bars("1m"), "workers": 1, "cores": None}
+    strand.replay(SAMPLE, out={"bars": tmp_path / "whole.npy"}, **options)
+    strand.replay(SAMPLE, out={"bars": tmp_path / "a.npy"}, limit=100_000, save=tmp_path / "state", **options)
+    strand.replay(SAMPLE, out={"bars": tmp_path / "b.npy"}, load=tmp_path / "state", **options)
+    parts = [np.load(tmp_path / name) for name in ("a.npy", "b.npy")]
+    np.testing.assert_array_equal(np.concatenate(parts), np.load(tmp_path / "whole.npy"))
+
+
+def test_another_source_is_refused(tmp_path: Path) -> None:
+    strand.replay(SAMPLE, "count", workers=1, cores=None, limit=10, save=tmp_path / "state")
+    other = tmp_path / "other.itch50.gz"
+    SyntheticFeed(501, 1000, seed=3, date="2026-01-05").write_itch(other)
+    with pytest.raises(SavedStateError, match="another file"):
+        strand.replay(other, "count", workers=1, cores=None, load=tmp_path / "state")
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [({"workers": 0}, "workers"), ({"per_day": True}, "per_day"), ({"position": 3}, "position"),
+     ({"fingerprint_every": 10}, "fingerprints")],
+)  # fmt: skip
+def test_what_does_not_go_together_is_refused(options: dict[str, Any], what: str, tmp_path: Path) -> None:
+    strand.replay(SAMPLE, "count", workers=1, cores=None, limit=10, save=tmp_path / "state")
+    with pytest.raises(ConfigurationError, match=what):
+        strand.replay(SAMPLE, "count", **({"workers": 1} | options), load=tmp_path / "state")
+
+
+def test_an_interrupt_ends_a_replay_with_its_state(tmp_path: Path) -> None:
+    def interrupt(ticks: int) -> None:
+        if ticks > 50_000:
+            raise KeyboardInterrupt
+
+    options: dict[str, Any] = {"handler": "count", "workers": 1, "cores": None}
+    whole = strand.replay(SAMPLE, **options)
+    with pytest.raises(KeyboardInterrupt) as ended:
+        strand.replay(SAMPLE, progress=interrupt, save=tmp_path / "state", **options)
+    first: Any = ended.value
+    second = strand.replay(SAMPLE, load=tmp_path / "state", **options)
+    assert first.partial.ticks + second.ticks == whole.ticks
+    assert second.fingerprint == whole.fingerprint

@@ -1,0 +1,48 @@
+"""Prices in the page."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import strand
+from strand import replay
+from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.report import contents
+from strand.report.page import page
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
+
+
+pytestmark = pytest.mark.python
+SAMPLE = str(sample_path())
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For pages of which words outside the figures matter: to draw those takes seconds."""
+    monkeypatch.setattr(contents, "_figure", lambda _result, _kind, description, *_: description)
+
+
+def test_prices_leave_out_what_no_row_has_and_quotes_far_from_the_market() -> None:
+    from strand.report import prices
+
+    rows = np.zeros(4, [("feed_ns", "u8"), ("bid_price", "i8"), ("ask_price", "i8")])
+    rows["feed_ns"] = np.arange(4) * 10**9
+    rows["bid_price"] = [0, 10**10, 10**10, 10**6]
+    rows["ask_price"] = [0, 2**63 - 1, 11 * 10**9, 10**14]
+    found = prices._prices(rows)
+    assert np.isnan(found["bid_price"]).tolist() == [True, False, False, False]
+    assert np.isnan(found["ask_price"]).tolist() == [True, True, False, False]
+    assert prices._span(list(found.values())) == (10.0, 11.0)
+    assert not prices.has_prices(rows[:1])
+    assert prices._priced_span([rows])[0] == np.datetime64(1, "s")
+
+
+def test_a_part_of_a_chain_that_is_named_like_a_price_is_none(undrawn: None) -> None:
+    both = strand.chain(strand.book(), strand.vwap())
+    result = replay(SAMPLE, both, watch=1, feed_options={"date": SAMPLE_DATE}, workers=1)
+    assert result.timeline is not None
+    assert len(result.timeline.symbols) == 1
+    assert 'id="prices"' in page(result)  # those of the book

@@ -1,0 +1,37 @@
+"""Frozen statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_support import ticks_for
+
+from strand import Dispatcher, batch_handler
+from strand.stats import Latency
+
+pytestmark = pytest.mark.python
+
+
+@batch_handler(state=[("ticks", "u8")])
+def counting(symbol: str, ticks: Any, row: Any) -> None:
+    row["ticks"] += len(ticks)
+
+
+def test_percentiles_are_the_upper_edges_of_the_buckets_that_hold_them() -> None:
+    floors = np.array([0.0, 10.0, 20.0, 40.0])
+    latency = Latency.from_histogram(np.array([50, 40, 9, 1], np.uint64), floors)
+    assert latency.count == 100
+    assert dict(latency.percentiles) == {50.0: 10.0, 90.0: 20.0, 99.0: 40.0, 99.9: 80.0}
+    assert latency.maximum_ns == 80.0
+    empty = Latency.from_histogram(np.zeros(4, np.uint64), floors)
+    assert (empty.count, empty.maximum_ns, set(empty.percentiles.values())) == (0, 0.0, {0.0})
+
+
+def test_imbalance_is_the_busiest_worker_over_the_mean() -> None:
+    with Dispatcher(4, counting, workers=2, cores=None) as d:
+        assert d.statistics().imbalance == 0
+        d.publish(ticks_for([0] * 10))
+        d.drain()
+        assert d.statistics().imbalance == 2.0

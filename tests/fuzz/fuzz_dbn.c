@@ -7,14 +7,9 @@
  * stream. */
 #include "codec/dbn/dbn.h"
 
-#include "fuzz.h"
+#include "fuzz_decoder.h"
 
-enum { MAX_TICKS = 4096, LARGEST_INPUT = 4096 };
-
-typedef struct outcome {
-  int code;
-  uint64_t ticks;
-} outcome;
+enum { LARGEST_INPUT = 4096 };
 
 _Static_assert(LARGEST_INPUT / SD_DBN_HEADER * SD_DBN_MAX_TICKS <= MAX_TICKS, "any input's ticks fit");
 
@@ -27,45 +22,18 @@ static void answer(const sd_dbn *dbn) {
   REQUIRE(sd_dbn_instruments_add(dbn->instruments, dbn->fault_instrument, first, last, key) == SD_OK);
 }
 
-/* Every call gets an allocation of its own size on either side, so that the sanitizer sees one byte too many. */
-static outcome take(sd_dbn *dbn, const uint8_t *stream, size_t size, size_t chunk, size_t capacity, sd_tick *all) {
-  outcome result = {SD_OK, 0};
-  size_t begin = 0;
-  size_t end = chunk < size ? chunk : size;
-  for (;;) {
-    size_t len = end - begin;
-    uint8_t *window = malloc(len ? len : 1);
-    sd_tick *ticks = malloc(capacity * sizeof *ticks);
-    if (len) memcpy(window, stream + begin, len);
-    const sd_decoded did = sd_dbn_decode(dbn, window, len, end == size, ticks, capacity);
-    result.code = did.code;
-    REQUIRE(did.made <= capacity && did.consumed <= len);
-    REQUIRE(result.ticks + did.made <= MAX_TICKS);
-    memcpy(all + result.ticks, ticks, did.made * sizeof *ticks);
-    result.ticks += did.made;
-    begin += did.consumed;
-    free(ticks);
-    free(window);
-    REQUIRE(dbn->offset == begin);
-    if (result.code == SD_AGAIN) {
-      if (dbn->fault == SD_DBN_STOP_INSTRUMENT) answer(dbn);
-      else REQUIRE(dbn->fault == SD_DBN_STOP_MAPPING && dbn->fault_length <= begin);
-      continue;
-    }
-    if (result.code != SD_OK) {
-      REQUIRE(result.code == SD_E_FORMAT || result.code == SD_E_TRUNCATED);
-      REQUIRE(dbn->fault != SD_DBN_FAULT_NONE && dbn->fault_offset == begin);
-      return result;
-    }
-    if (capacity - did.made < SD_DBN_MAX_TICKS) continue;
-    if (end == size) {
-      REQUIRE(begin == size);
-      return result;
-    }
-    REQUIRE(end - begin < SD_DBN_MAX_RECORD);
-    end = chunk < size - end ? end + chunk : size;
+static void check(void *self, int code, uint64_t begin) {
+  const sd_dbn *dbn = self;
+  REQUIRE(dbn->offset == begin);
+  if (code == SD_AGAIN) {
+    if (dbn->fault == SD_DBN_STOP_INSTRUMENT) answer(dbn);
+    else REQUIRE(dbn->fault == SD_DBN_STOP_MAPPING && dbn->fault_length <= begin);
+  } else if (code != SD_OK) {
+    REQUIRE(dbn->fault != SD_DBN_FAULT_NONE && dbn->fault_offset == begin);
   }
 }
+
+static const fuzz_decoder DECODER = {sd_dbn_decode, check, SD_DBN_MAX_RECORD - 1, SD_DBN_MAX_TICKS};
 
 static void start(sd_dbn *dbn, uint8_t choice) {
   sd_dbn_init(dbn, 1 + (choice >> 1 & 3) % 3, sd_dbn_instruments_create());
@@ -78,19 +46,10 @@ static void start(sd_dbn *dbn, uint8_t choice) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static sd_dbn whole;
   static sd_dbn pieces;
-  static sd_tick whole_ticks[MAX_TICKS];
-  static sd_tick pieces_ticks[MAX_TICKS];
   if (size < 3 || size > LARGEST_INPUT) return 0;
-  size_t chunk = (size_t)data[1] + 1;
-  size_t capacity = (size_t)data[2] + SD_DBN_MAX_TICKS;
   start(&whole, data[0]);
   start(&pieces, data[0]);
-  data += 3;
-  size -= 3;
-  outcome a = take(&whole, data, size, size + 1, MAX_TICKS, whole_ticks);
-  outcome b = take(&pieces, data, size, chunk, capacity, pieces_ticks);
-  REQUIRE(a.code == b.code && a.ticks == b.ticks);
-  REQUIRE(memcmp(whole_ticks, pieces_ticks, a.ticks * sizeof(sd_tick)) == 0);
+  take_both(&DECODER, &whole, &pieces, data, size, MAX_TICKS);
   REQUIRE(whole.records == pieces.records);
   REQUIRE(whole.not_selected == pieces.not_selected && whole.fault == pieces.fault);
   REQUIRE(memcmp(whole.counts, pieces.counts, sizeof whole.counts) == 0);

@@ -10,58 +10,25 @@
 
 #include "codec/itch/itch.h"
 
-#include "fuzz.h"
+#include "fuzz_decoder.h"
 
-enum { MAX_TICKS = 4096, MIN_FRAME = 14 };
+enum { MIN_FRAME = 14 };
 
-typedef struct outcome {
-  int code;
-  uint64_t ticks;
-} outcome;
-
-/* Every call gets an allocation of its own size on either side, so that the sanitizer sees one byte too many. */
-static outcome take(sd_itch *itch, const uint8_t *stream, size_t size, size_t chunk, size_t capacity, sd_tick *all) {
-  outcome result = {SD_OK, 0};
-  size_t begin = 0;
-  size_t end = chunk < size ? chunk : size;
-  for (;;) {
-    size_t len = end - begin;
-    uint8_t *window = malloc(len ? len : 1);
-    sd_tick *ticks = malloc(capacity * sizeof *ticks);
-    if (len) memcpy(window, stream + begin, len);
-    const sd_decoded did = sd_itch_decode(itch, window, len, end == size, ticks, capacity);
-    itch->sampled = 0;
-    result.code = did.code;
-    REQUIRE(did.made <= capacity && did.consumed <= len);
-    REQUIRE(result.ticks + did.made <= MAX_TICKS);
-    memcpy(all + result.ticks, ticks, did.made * sizeof *ticks);
-    result.ticks += did.made;
-    begin += did.consumed;
-    free(ticks);
-    free(window);
-    REQUIRE(itch->offset == begin);
-    if (result.code == SD_AGAIN) {
-      REQUIRE(itch->selective && itch->undecided && itch->wanted[itch->asked] == SD_ITCH_UNDECIDED);
-      for (uint32_t i = 0; i < itch->symbol_count; i++)
-        if (itch->wanted[i] == SD_ITCH_UNDECIDED) itch->wanted[i] = i % 2;
-      itch->undecided = 0;
-      continue;
-    }
-    if (result.code != SD_OK) {
-      REQUIRE(!itch->skip);
-      REQUIRE(result.code == SD_E_FORMAT || result.code == SD_E_TRUNCATED);
-      REQUIRE(itch->fault != SD_ITCH_FAULT_NONE && itch->fault_offset == begin);
-      return result;
-    }
-    if (did.made == capacity) continue;
-    if (end == size) {
-      REQUIRE(begin == size);
-      return result;
-    }
-    REQUIRE(end - begin < SD_ITCH_MAX_FRAME);
-    end = chunk < size - end ? end + chunk : size;
+static void check(void *self, int code, uint64_t begin) {
+  sd_itch *itch = self;
+  itch->sampled = 0;
+  REQUIRE(itch->offset == begin);
+  if (code == SD_AGAIN) {
+    REQUIRE(itch->selective && itch->undecided && itch->wanted[itch->asked] == SD_ITCH_UNDECIDED);
+    for (uint32_t i = 0; i < itch->symbol_count; i++)
+      if (itch->wanted[i] == SD_ITCH_UNDECIDED) itch->wanted[i] = i % 2;
+    itch->undecided = 0;
+  } else if (code != SD_OK) {
+    REQUIRE(!itch->skip && itch->fault != SD_ITCH_FAULT_NONE && itch->fault_offset == begin);
   }
 }
+
+static const fuzz_decoder DECODER = {sd_itch_decode, check, SD_ITCH_MAX_FRAME - 1, 1};
 
 static void restart(sd_itch *itch, uint32_t skip, uint8_t *wanted, uint8_t *attributes) {
   if (itch->wanted) memset(itch->wanted, 0, itch->symbol_count);
@@ -83,23 +50,14 @@ static void forget_call(sd_itch *itch) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static sd_itch whole;
   static sd_itch pieces;
-  static sd_tick whole_ticks[MAX_TICKS];
-  static sd_tick pieces_ticks[MAX_TICKS];
   if (size < 3 || 2 * (size / MIN_FRAME) >= MAX_TICKS)
     return 0; /* a message makes a tick, and may let another be made of a name */
   static uint8_t wanted[2][SD_ITCH_LOCATES];
   static uint8_t attributes[2][SD_ITCH_LOCATES * SD_ITCH_ATTRIBUTE_BYTES];
   uint32_t skip = data[0];
-  size_t chunk = (size_t)data[1] + 1;
-  size_t capacity = (size_t)data[2] + 1;
-  data += 3;
-  size -= 3;
   restart(&whole, skip, wanted[0], attributes[0]);
   restart(&pieces, skip, wanted[1], attributes[1]);
-  outcome a = take(&whole, data, size, size + 1, size / MIN_FRAME + 1, whole_ticks);
-  outcome b = take(&pieces, data, size, chunk, capacity, pieces_ticks);
-  REQUIRE(a.code == b.code && a.ticks == b.ticks);
-  REQUIRE(memcmp(whole_ticks, pieces_ticks, a.ticks * sizeof(sd_tick)) == 0);
+  take_both(&DECODER, &whole, &pieces, data, size, size / MIN_FRAME + 1);
   REQUIRE(memcmp(wanted[0], wanted[1], whole.symbol_count) == 0);
   REQUIRE(memcmp(attributes[0], attributes[1], (size_t)whole.symbol_count * SD_ITCH_ATTRIBUTE_BYTES) == 0);
   forget_call(&whole);

@@ -21,12 +21,12 @@ Tick = dict[str, object]
 
 @dataclass(frozen=True)
 class Kind:
-    """A profile's made-up file: its name, columns, how a line is made and what tick it is. ``symbol``: where all lines
-    have the same, else None."""
+    """A profile's made-up file: its name, its columns' titles, how a line is made and what tick it is. Titles and lines
+    are as in the file. ``symbol``: where all lines have the same, else None."""
 
     file: str
-    columns: list[str]
-    line: Callable[[random.Random, int], list[str]]
+    titles: str
+    line: Callable[[random.Random, int], str]
     tick: Callable[[Row], Tick | list[Tick]]
     header: bool = True
     delimiter: str = ","
@@ -34,6 +34,10 @@ class Kind:
     symbol: str | None = None
     footer: str = ""
     trailing: bool = False
+
+    @property
+    def columns(self) -> list[str]:
+        return self.titles.split(self.delimiter)
 
 
 def text_of(kind: Kind, lines: list[list[str]], ends: str = "\n") -> bytes:

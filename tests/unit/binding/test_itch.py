@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reading import decode_in_pieces
 
 from strand import UNDEF_PRICE
 from strand.binding import ffi, itch
 from strand.errors import FeedError, FormatError, TruncatedFeedError
 from strand.feeds.formats.symbol_filter import symbol_filter
 from strand.feeds.selection import Selection
-from strand.ticks import zeros
 
 MIDNIGHT_NS = 1_548_824_400_000_000_000
 AAPL = b"AAPL    "
@@ -29,24 +29,8 @@ def decode(
 ) -> tuple[np.ndarray, FeedError | None, itch.ItchDecoder]:
     """All of ``data``, given to the decoder ``chunk`` bytes at a time and taken ``capacity`` ticks at a time."""
     decoder = itch.ItchDecoder(midnight_ns=MIDNIGHT_NS, skip=skip, **options)
-    chunk = chunk or max(len(data), 1)
-    out = zeros(capacity)
-    parts = [out[:0]]
-    begin, end = 0, min(chunk, len(data))
-    while True:
-        # A copy of its own size: a read beyond it is one beyond an allocation, which sanitizers see.
-        window = memoryview(bytes(data[begin:end]))
-        made, used, sound = decoder.decode(window, last=end == len(data), out=out)
-        parts.append(out[:made].copy())
-        begin += used
-        if not sound:
-            return np.concatenate(parts), decoder.fault("x"), decoder
-        if made == capacity:
-            continue
-        if end == len(data):
-            assert begin == end
-            return np.concatenate(parts), None, decoder
-        end = min(end + chunk, len(data))
+    ticks, fault = decode_in_pieces(decoder, data, chunk=chunk, capacity=capacity, max_left=itch.MAX_FRAME)
+    return ticks, fault, decoder
 
 
 def assert_agrees(data: bytes, *, skip: bool = False, chunk: int | None = None) -> None:

@@ -14,6 +14,7 @@ import pcap_reference as ref
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reading import decode_in_pieces, read, ticks_of
 
 from strand.binding.itch import ItchDecoder
 from strand.binding.pcap import MAX_RECORD, PcapDecoder
@@ -24,7 +25,6 @@ from strand.feeds.formats.symbol_filter import symbol_filter
 from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
 from strand.feeds.trading_day import midnight_ns
-from strand.ticks import empty, zeros
 
 MIDNIGHT_NS = midnight_ns(dt.date(2019, 1, 30))
 OPEN_NS = MIDNIGHT_NS + 34_200 * 10**9
@@ -61,32 +61,8 @@ def decode(
 ) -> tuple[np.ndarray, FeedError | None, PcapDecoder]:
     """All of ``data``, given to the decoder ``chunk`` bytes at a time and taken ``capacity`` ticks at a time."""
     decoder = PcapDecoder(ItchDecoder(midnight_ns=MIDNIGHT_NS, skip=skip, keeps=keeps), skip=skip, **options)
-    chunk = chunk or max(len(data), 1)
-    out = zeros(capacity)
-    parts = [out[:0]]
-    begin, end = 0, min(chunk, len(data))
-    while True:
-        made, used, sound = decoder.decode(memoryview(bytes(data[begin:end])), last=end == len(data), out=out)
-        parts.append(out[:made].copy())
-        begin += used
-        if not sound:
-            return np.concatenate(parts), decoder.fault("x"), decoder
-        if made == capacity:
-            continue
-        if end == len(data):
-            assert begin == end
-            return np.concatenate(parts), None, decoder
-        assert end - begin <= MAX_RECORD
-        end = min(end + chunk, len(data))
-
-
-def read(feed: Any) -> tuple[np.ndarray, FeedError | None]:
-    parts = [empty(0)]
-    try:
-        parts.extend(batch.copy() for batch in feed.batches())
-    except FeedError as error:
-        return np.concatenate(parts), error
-    return np.concatenate(parts), None
+    ticks, fault = decode_in_pieces(decoder, data, chunk=chunk, capacity=capacity, max_left=MAX_RECORD)
+    return ticks, fault, decoder
 
 
 def test_packets_with_blanked_headers_are_read_on_request(tmp_path: Path) -> None:
@@ -95,7 +71,7 @@ def test_packets_with_blanked_headers_are_read_on_request(tmp_path: Path) -> Non
     data = ref.pcap([(OPEN_NS + at, ref.ethernet(ref.ipv4(ref.udp(packet)))) for at, packet in enumerate(packets)])
     path = write(tmp_path, data, "20190130.pcap")
     with PcapFeed(path, blank_headers=True) as feed:
-        ticks = np.concatenate([batch.copy() for batch in feed])
+        ticks = ticks_of(feed)
         assert ticks["order_id"].tolist() == list(range(6))
         assert ticks["sequence"].tolist() == [1, 2, 3, 4, 5, 6]
         assert (feed.statistics()["packets"], feed.statistics()["gaps"]) == (3, 0)

@@ -13,6 +13,7 @@ import pitch_reference as ref
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reading import decode_in_pieces, read
 
 from strand import UNDEF_PRICE
 from strand.binding import pitch
@@ -23,7 +24,6 @@ from strand.feeds.formats.symbol_filter import symbol_filter
 from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
 from strand.feeds.trading_day import midnight_ns
-from strand.ticks import empty, zeros
 
 MIDNIGHT_NS = midnight_ns(dt.date(2019, 1, 30))
 
@@ -33,23 +33,8 @@ def decode(
 ) -> tuple[np.ndarray, FeedError | None, pitch.PitchDecoder]:
     """All of ``data``, given to the decoder ``chunk`` bytes at a time and taken ``capacity`` ticks at a time."""
     decoder = pitch.PitchDecoder(midnight_ns=MIDNIGHT_NS, skip=skip, **options)
-    chunk = chunk or max(len(data), 1)
-    out = zeros(capacity)
-    parts = [out[:0]]
-    begin, end = 0, min(chunk, len(data))
-    while True:
-        made, used, sound = decoder.decode(memoryview(bytes(data[begin:end])), last=end == len(data), out=out)
-        parts.append(out[:made].copy())
-        begin += used
-        if not sound:
-            return np.concatenate(parts), decoder.fault("x"), decoder
-        if made == capacity:
-            continue
-        if end == len(data):
-            assert begin == end
-            return np.concatenate(parts), None, decoder
-        assert end - begin <= pitch.MAX_LINE
-        end = min(end + chunk, len(data))
+    ticks, fault = decode_in_pieces(decoder, data, chunk=chunk, capacity=capacity, max_left=pitch.MAX_LINE)
+    return ticks, fault, decoder
 
 
 def assert_agrees(data: bytes, *, skip: bool = False, chunk: int | None = None) -> None:
@@ -79,15 +64,6 @@ def write(folder: Path, content: bytes, name: str = "pitch_20190130.txt") -> Pat
     path = folder / name
     path.write_bytes(content)
     return path
-
-
-def read(feed: Any) -> tuple[np.ndarray, FeedError | None]:
-    parts = [empty(0)]
-    try:
-        parts.extend(batch.copy() for batch in feed.batches())
-    except FeedError as error:
-        return np.concatenate(parts), error
-    return np.concatenate(parts), None
 
 
 def test_lengths_are_those_of_the_specification() -> None:

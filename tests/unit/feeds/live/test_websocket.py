@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 from command_here import run_here
+from reading import ticks_of
 from warm_python import run_warm
-from websocket_server import TRADES, listen, message, serving, ticks_of, trade
+from websocket_server import TRADES, listen, message, serving, trade
 
 import strand
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError

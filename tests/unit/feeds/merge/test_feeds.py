@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from merge_support import ArrayFeed, keys, stamped
+from reading import ticks_of
 
 import strand
 from strand import TICK
@@ -43,7 +44,7 @@ def stream_of(number: int, batches: list[list[int]]) -> list[TickBatch]:
 def read(feed: Feed, position: int = 0) -> TickBatch:
     """All ticks, copied before the next batch overwrites them."""
     batches = feed.batches_from(position) if isinstance(feed, BaseFeed) else feed.batches()
-    return np.concatenate([zeros(0), *(batch.copy() for batch in batches)])
+    return ticks_of(batches)
 
 
 def read_until_fault(feed: Feed) -> tuple[TickBatch, FeedError]:

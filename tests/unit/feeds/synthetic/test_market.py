@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from order_books import Books
+from reading import ticks_of
 from tick_rows import tick_row
 
 from strand import TICK, UNDEF_PRICE
@@ -35,10 +36,6 @@ OPEN_NS = MIDNIGHT_NS + 34_200 * 10**9
 CLOSE_NS = MIDNIGHT_NS + 57_600 * 10**9
 LENGTHS = dict(zip("SRHLVAFECXDUPQI", (12, 39, 25, 26, 35, 36, 40, 31, 36, 23, 19, 35, 44, 40, 50), strict=True))
 OPENING = 3  # messages before the first event, and three a symbol
-
-
-def ticks_of(feed: Feed) -> np.ndarray[Any, np.dtype[np.void]]:
-    return np.concatenate([batch.copy() for batch in feed.batches()])
 
 
 def messages_of(data: bytes) -> Iterator[bytes]:

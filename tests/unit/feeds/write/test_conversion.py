@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from array_feed import order_feed
 from click.testing import CliRunner
+from reading import ticks_of
 
 from strand import TICK, UNDEF_PRICE
 from strand.command.cli import cli
@@ -23,7 +24,7 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.synthetic.market import SyntheticFeed
 from strand.feeds.write.conversion import convert, target_of
 from strand.feeds.write.npy import write_npy
-from strand.ticks import FIELDS, empty, zeros
+from strand.ticks import FIELDS, zeros
 
 pytestmark = pytest.mark.python
 
@@ -37,7 +38,7 @@ ITCH_NAME = "01052026.itch50"
 def read(path: Path, **options: Any) -> tuple[np.ndarray, list[str]]:
     """A file's ticks, and the name of each."""
     feed = open_feed(path, **options)
-    ticks = np.concatenate([empty(0), *(batch.copy() for batch in feed.batches())])
+    ticks = ticks_of(feed)
     return ticks, [feed.symbols[key] if key < len(feed.symbols) else "" for key in ticks["instrument_id"].tolist()]
 
 

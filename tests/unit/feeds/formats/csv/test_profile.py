@@ -11,16 +11,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from csv_files import KINDS, made_up
 from csv_reference import reference, text_of
+from reading import ticks_of
 
 import strand.feeds
 from strand.errors import ConfigurationError, FormatError, MissingExtraError, UnknownFormatError
 from strand.feeds.formats.csv.reader import CsvFeed, profiles, recognise
 from strand.feeds.formats.dbn.reader import DbnFeed
-from strand.ticks import FIELDS, zeros
+from strand.ticks import FIELDS
 
 pytestmark = pytest.mark.python
 
@@ -28,10 +28,8 @@ pytest.importorskip("pyarrow")
 
 
 def as_dicts(feed: CsvFeed | DbnFeed) -> list[dict[str, Any]]:
-    batches = list(feed.batches())
-    ticks = np.concatenate(batches) if batches else zeros(0)
     rows = []
-    for tick in ticks:
+    for tick in ticks_of(feed):
         row = {name: tick[name].item() for name in FIELDS}
         row["action"], row["side"] = row["action"].decode(), row["side"].decode()
         row["symbol"] = feed.symbols[row.pop("instrument_id")]
@@ -517,7 +515,7 @@ def test_binance_book_tickers_are_quotes_with_both_sides(tmp_path: Path) -> None
     )
     feed = CsvFeed(path)
     assert (feed.info.details["profile"], feed.info.size_unit) == ("binance-bookticker", 1e-8)
-    ticks = np.concatenate([batch.copy() for batch in feed.batches()])
+    ticks = ticks_of(feed)
     assert feed.symbols == ["BTCUSDT"]
     assert ticks["ts_event"].tolist() == [1684195200001 * 10**6, 1684195200002 * 10**6]
     assert ticks["price"].tolist() == [27150_100000000] * 2

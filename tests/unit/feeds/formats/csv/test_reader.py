@@ -23,17 +23,16 @@ from csv_files import KINDS, made_up
 from csv_reference import reference, text_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reading import read
 
 import strand.feeds
 from strand.command.cli import cli
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
-from strand.feeds.base import Feed
 from strand.feeds.formats.csv import reader
 from strand.feeds.formats.csv.reader import CsvFeed, recognise
 from strand.feeds.formats.itch.reader import ItchFeed
 from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
-from strand.ticks import zeros
 
 pytestmark = pytest.mark.python
 
@@ -56,16 +55,6 @@ def on_cores(patch: pytest.MonkeyPatch, count: int, chunk_bytes: int) -> None:
     """As if so many cores were there, with chunks of so many bytes."""
     patch.setattr(os, "sched_getaffinity", lambda _: set(range(count)))
     patch.setattr(reader, "_CHUNK_BYTES", chunk_bytes)
-
-
-def drained(feed: Feed) -> tuple[np.ndarray[Any, Any], FeedError | None]:
-    batches = []
-    try:
-        for batch in feed.batches():
-            batches.append(batch.copy())
-    except FeedError as error:
-        return np.concatenate(batches) if batches else zeros(0), error
-    return np.concatenate(batches) if batches else zeros(0), None
 
 
 @pytest.mark.parametrize("at", [0, 7, 2_999, 6_000])
@@ -112,14 +101,14 @@ def test_a_bad_line_is_named_after_all_before_it_or_skipped(
     rows.insert(at, bad)
     path = write(tmp_path / "trades.csv", rows)
     feed = CsvFeed(path)
-    ticks, error = drained(feed)
+    ticks, error = read(feed)
     assert isinstance(error, FormatError)
     assert said in str(error)
     assert (error.line, error.path) == (at + 2, path)
     assert np.array_equal(ticks["ref_id"], np.arange(at))
     assert feed.statistics()["ticks"] == at
     skipping = CsvFeed(path, on_error="skip")
-    ticks, error = drained(skipping)
+    ticks, error = read(skipping)
     assert error is None
     assert np.array_equal(ticks["ref_id"], np.arange(6_000))
     assert skipping.skipped.counts == {reason: 1}
@@ -131,11 +120,11 @@ def test_the_first_of_several_bad_lines_is_the_one_that_is_raised(tmp_path: Path
     rows = lines(10)
     rows[3], rows[5], rows[7] = "too,few", rows[5].replace("buy", "x"), "even,fewer"
     path = write(tmp_path / "trades.csv", rows)
-    ticks, error = drained(CsvFeed(path))
+    ticks, error = read(CsvFeed(path))
     assert error is not None
     assert (error.line, len(ticks)) == (5, 3)
     skipping = CsvFeed(path, on_error="skip")
-    ticks, _ = drained(skipping)
+    ticks, _ = read(skipping)
     assert ticks["ref_id"].tolist() == [0, 1, 2, 4, 6, 8, 9]
     assert skipping.skipped.counts == {"number of fields": 2, "unknown value": 1}
 
@@ -146,8 +135,8 @@ def test_a_byte_order_mark_mixed_ends_empty_lines_and_no_last_end_change_nothing
     odd += "\n".join(rows[2:4]).encode() + b"\r" + "\r\n".join(rows[4:]).encode()
     (tmp_path / "odd.csv").write_bytes(odd)
     feed = CsvFeed(tmp_path / "odd.csv")
-    expected, _ = drained(CsvFeed(write(tmp_path / "even.csv", rows)))
-    ticks, error = drained(feed)
+    expected, _ = read(CsvFeed(write(tmp_path / "even.csv", rows)))
+    ticks, error = read(feed)
     assert error is None
     assert ticks.tobytes() == expected.tobytes()
     assert feed.statistics()["empty_lines"] == 2
@@ -156,7 +145,7 @@ def test_a_byte_order_mark_mixed_ends_empty_lines_and_no_last_end_change_nothing
 
 def test_a_line_after_empty_ones_is_still_named_by_its_place_in_the_file(tmp_path: Path) -> None:
     path = write(tmp_path / "trades.csv", [*lines(2), "", "", GOOD.replace("buy", "no")])
-    _, error = drained(CsvFeed(path))
+    _, error = read(CsvFeed(path))
     assert error is not None
     assert error.line == 6
 
@@ -164,7 +153,7 @@ def test_a_line_after_empty_ones_is_still_named_by_its_place_in_the_file(tmp_pat
 def test_quoted_fields_may_hold_commas_and_quotes(tmp_path: Path) -> None:
     rows = [f'"a,""b""","BTC,{at}",1700000000000000,"1700000000000001",{at},"buy","1.5",2' for at in range(3)]
     feed = CsvFeed(write(tmp_path / "trades.csv", rows))
-    ticks, error = drained(feed)
+    ticks, error = read(feed)
     assert error is None
     assert ticks["price"].tolist() == [1_500_000_000] * 3
     assert feed.symbols == ["BTC,0", "BTC,1", "BTC,2"]
@@ -176,11 +165,11 @@ def test_a_quoted_line_end_does_not_swallow_the_next_line(tmp_path: Path) -> Non
     rows[1] = 'deribit,BTC,1700000000000000,1700000000000001,"1'
     rows[2] = '2",buy,1.5,2'
     path = write(tmp_path / "trades.csv", rows)
-    ticks, error = drained(CsvFeed(path))
+    ticks, error = read(CsvFeed(path))
     assert error is not None
     assert (error.line, len(ticks)) == (3, 1)
     skipping = CsvFeed(path, on_error="skip")
-    ticks, _ = drained(skipping)
+    ticks, _ = read(skipping)
     assert ticks["ref_id"].tolist() == [0, 3]
     assert skipping.skipped.total == 2
 
@@ -189,7 +178,7 @@ def test_a_last_line_that_is_cut_off_is_told_apart_from_a_bad_one(tmp_path: Path
     path = write(tmp_path / "trades.csv", lines(20))
     whole = path.read_bytes()
     path.write_bytes(whole[:-30])
-    ticks, error = drained(CsvFeed(path))
+    ticks, error = read(CsvFeed(path))
     assert isinstance(error, FormatError)
     assert (len(ticks), error.line) == (19, 21)
     assert "get the whole file, whose last line may be cut off; on_error='skip' leaves that line out" in str(error)
@@ -197,7 +186,7 @@ def test_a_last_line_that_is_cut_off_is_told_apart_from_a_bad_one(tmp_path: Path
         assert sum(len(batch) for batch in feed.batches()) == 19
         assert feed.skipped.total == 1
     path.write_bytes(whole[:-30] + b"\n")
-    _, error = drained(CsvFeed(path))
+    _, error = read(CsvFeed(path))
     assert "mend it or its mapping" in str(error)
 
 
@@ -206,7 +195,7 @@ def test_a_file_cut_anywhere_gives_what_was_whole_and_never_crashes(cut: int, tm
     data = write(tmp_path / "trades.csv", lines(50)).read_bytes()
     (tmp_path / "cut.csv").write_bytes(data[:-cut])
     whole = data[:-cut].count(b"\n") - 1
-    ticks, error = drained(CsvFeed(tmp_path / "cut.csv"))
+    ticks, error = read(CsvFeed(tmp_path / "cut.csv"))
     assert len(ticks) in (whole, whole + 1)
     assert ticks["ref_id"].tolist()[:whole] == list(range(whole))
     if error is not None:
@@ -222,10 +211,10 @@ def test_flipped_bits_are_ticks_or_typed_errors(tmp_path: Path) -> None:
         at, bit = rng.randrange(begin, len(data)), 1 << rng.randrange(8)
         data[at] ^= bit
         write_anew(path, bytes(data))
-        _, error = drained(CsvFeed(path))
+        _, error = read(CsvFeed(path))
         assert error is None or error.line is not None
         skipping = CsvFeed(path, on_error="skip")
-        ticks, error = drained(skipping)
+        ticks, error = read(skipping)
         assert error is None
         assert 38 <= len(ticks) + skipping.skipped.total <= 41
         data[at] ^= bit
@@ -237,7 +226,7 @@ def test_any_bytes_after_the_header_are_ticks_or_skipped(tmp_path_factory: pytes
     path = tmp_path_factory.mktemp("any") / "trades.csv"
     path.write_bytes((HEADER + "\n" + GOOD.format(1, 1) + "\n").encode() + tail)
     skipping = CsvFeed(path, on_error="skip")
-    ticks, error = drained(skipping)
+    ticks, error = read(skipping)
     assert error is None
     assert len(ticks) >= 1 or tail
     statistics = skipping.statistics()
@@ -264,11 +253,11 @@ def packed(data: bytes, how: str) -> bytes:
 @pytest.mark.parametrize("how", ["none", "gz", "bz2", "xz", "zst", "zip"])
 def test_every_compression_gives_the_same(how: str, tmp_path: Path) -> None:
     data = write(tmp_path / "trades.csv", lines(30_000)).read_bytes()
-    expected, _ = drained(CsvFeed(tmp_path / "trades.csv"))
+    expected, _ = read(CsvFeed(tmp_path / "trades.csv"))
     path = tmp_path / f"packed.{how}"
     path.write_bytes(packed(data, how))
     feed = strand.feeds.open(path)
-    ticks, error = drained(feed)
+    ticks, error = read(feed)
     assert error is None
     assert ticks.tobytes() == expected.tobytes()
     assert 0 < feed.statistics()["bytes_in"] <= path.stat().st_size
@@ -278,7 +267,7 @@ def test_a_gzip_file_cut_short_gives_the_whole_lines_before_the_cut(tmp_path: Pa
     data = write(tmp_path / "trades.csv", lines(30_000)).read_bytes()
     path = tmp_path / "trades.csv.gz"
     path.write_bytes(gzip.compress(data)[:-2000])
-    ticks, error = drained(CsvFeed(path))
+    ticks, error = read(CsvFeed(path))
     assert isinstance(error, TruncatedFeedError)
     assert ticks["ref_id"].tolist() == list(range(len(ticks)))
     assert 0 < len(ticks) < 30_000
@@ -286,7 +275,7 @@ def test_a_gzip_file_cut_short_gives_the_whole_lines_before_the_cut(tmp_path: Pa
 
 def test_a_line_of_a_megabyte_is_no_line(tmp_path: Path) -> None:
     path = write(tmp_path / "trades.csv", [*lines(5), "x" * 3_000_000, *lines(5)])
-    ticks, error = drained(CsvFeed(path))
+    ticks, error = read(CsvFeed(path))
     assert isinstance(error, FormatError)
     assert "no end within 65536 bytes" in str(error)
     assert error.path == path
@@ -297,7 +286,7 @@ def test_a_line_of_a_megabyte_is_no_line(tmp_path: Path) -> None:
 def test_a_line_of_a_megabyte_can_be_skipped(tmp_path: Path) -> None:
     path = write(tmp_path / "trades.csv", [*lines(5), "x" * 3_000_000, *lines(5), "y" * 100_000])
     feed = CsvFeed(path, on_error="skip")
-    ticks, error = drained(feed)
+    ticks, error = read(feed)
     assert error is None
     assert ticks["ref_id"].tolist() == [0, 1, 2, 3, 4] * 2
     assert feed.skipped.counts == {"line too long": 1, "number of fields": 1}
@@ -320,9 +309,9 @@ def test_a_selection_gives_what_masking_afterwards_gives(name: str, select: Sele
     kind = KINDS[name]
     path = tmp_path / kind.file
     path.write_bytes(text_of(kind, made_up(name, 3000)))
-    expected, _ = drained(SelectedFeed(CsvFeed(path), select))
+    expected, _ = read(SelectedFeed(CsvFeed(path), select))
     feed = CsvFeed(path, select=select)
-    ticks, _ = drained(feed)
+    ticks, _ = read(feed)
     assert ticks.tobytes() == expected.tobytes()
     assert feed.statistics()["not_selected"] == 3000 - len(ticks)
 
@@ -330,7 +319,7 @@ def test_a_selection_gives_what_masking_afterwards_gives(name: str, select: Sele
 def test_a_selection_without_the_files_one_symbol_gives_nothing(tmp_path: Path) -> None:
     kind = KINDS["binance-trades"]
     (tmp_path / kind.file).write_bytes(text_of(kind, made_up("binance-trades", 30)))
-    ticks, error = drained(CsvFeed(tmp_path / kind.file, select=Selection(("ETH*",))))
+    ticks, error = read(CsvFeed(tmp_path / kind.file, select=Selection(("ETH*",))))
     assert (len(ticks), error) == (0, None)
 
 
@@ -338,7 +327,7 @@ def test_times_that_run_backwards_are_given_as_they_are_and_counted(tmp_path: Pa
     times = [5, 3, 4, 4, 1]
     rows = [f"deribit,BTC,1,170000000000000{time},1,buy,1,2" for time in times]
     feed = CsvFeed(write(tmp_path / "trades.csv", rows))
-    ticks, _ = drained(feed)
+    ticks, _ = read(feed)
     assert (ticks["ts_recv"] // 1000 % 10).tolist() == times
     assert feed.statistics()["time_reversals"] == 2
 
@@ -347,7 +336,7 @@ def test_more_symbols_than_there_may_be_are_an_error_that_names_the_option(tmp_p
     rows = [f"x,S{at},1700000000000000,1700000000000000,1,buy,1,2" for at in range(20)]
     feed = CsvFeed(write(tmp_path / "trades.csv", rows), max_symbols=10)
     assert feed.max_symbols == 10
-    ticks, error = drained(feed)
+    ticks, error = read(feed)
     assert (len(ticks), len(feed.symbols)) == (10, 10)
     assert "max_symbols is 10" in str(error)
 
@@ -356,11 +345,11 @@ def test_amounts_finer_than_the_size_unit_are_an_error_or_rounded_and_counted(tm
     path = tmp_path / "trades.csv"
     amounts = ("0.5", "5000000", "0", "1.2345", "1.2355", "0.0004")
     write(path, [f"x,B,1700000000000000,1700000000000000,1,buy,1,{amount}" for amount in amounts])
-    ticks, error = drained(CsvFeed(path, size_unit="0.001"))
+    ticks, error = read(CsvFeed(path, size_unit="0.001"))
     assert ticks["size"].tolist() == [500, 5_000_000_000, 0]
     assert "inexact='round'" in str(error)
     feed = CsvFeed(path, size_unit="0.001", inexact="round")
-    ticks, error = drained(feed)
+    ticks, error = read(feed)
     assert ticks["size"].tolist() == [500, 5_000_000_000, 0, 1234, 1236], "ties go to even"
     assert "rounds to 0" in str(error), "a size of 0 would say something else"
     assert set(ticks["flags"].tolist()) == {0}
@@ -382,8 +371,8 @@ def test_batches_are_no_longer_than_asked_for_and_reading_may_start_anywhere(bat
 def test_each_iteration_starts_anew(tmp_path: Path) -> None:
     feed = CsvFeed(write(tmp_path / "trades.csv", [*lines(30_000), "bad"]), on_error="skip")
     next(feed.batches())
-    first, _ = drained(feed)
-    again, _ = drained(feed)
+    first, _ = read(feed)
+    again, _ = read(feed)
     assert first.tobytes() == again.tobytes()
     assert (feed.statistics()["ticks"], feed.skipped.total, feed.symbols) == (30_000, 1, ["BTC"])
 
@@ -411,7 +400,7 @@ def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
     os.mkfifo(path)
     writer = threading.Thread(target=path.write_bytes, args=(data,))
     writer.start()
-    ticks, error = drained(strand.feeds.open(path))
+    ticks, error = read(strand.feeds.open(path))
     writer.join()
     assert error is None
     assert len(ticks) == 20_000
@@ -420,7 +409,7 @@ def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
 def test_header_and_nothing_else_is_an_empty_feed(tmp_path: Path) -> None:
     for text in (HEADER, HEADER + "\n", HEADER + "\r\n\r\n"):
         (tmp_path / "trades.csv").write_bytes(text.encode())
-        ticks, error = drained(CsvFeed(tmp_path / "trades.csv"))
+        ticks, error = read(CsvFeed(tmp_path / "trades.csv"))
         assert (len(ticks), error) == (0, None)
 
 
@@ -457,7 +446,7 @@ def test_values_agree_with_the_reference_over_block_boundaries(tmp_path: Path) -
     data = text_of(kind, made_up("tardis-trades", 40_000))
     assert len(data) > 2 << 20
     (tmp_path / "trades.csv").write_bytes(data)
-    ticks, _ = drained(CsvFeed(tmp_path / "trades.csv"))
+    ticks, _ = read(CsvFeed(tmp_path / "trades.csv"))
     expected = reference(kind, data)
     for name in ("ts_event", "ts_recv", "order_id", "price", "size", "sequence", "ref_id", "flags"):
         assert ticks[name].tolist() == [tick[name] for tick in expected], name
@@ -488,14 +477,14 @@ def test_one_core_reads_what_several_do_whatever_the_chunks_cut(
     rows = [*lines(6), "deribit,BTC", "", 'deribit,BTC,1,2,3,"buy",4,5', *lines(3)]
     path = write(tmp_path / "a.csv", rows, ends=ends, last=last)
     whole = CsvFeed(path, threads=1, on_error="skip")
-    expected, error = drained(whole)
+    expected, error = read(whole)
     assert len(expected) == 10
     assert error is None
     for chunk_bytes in (7, 57, 58, 100, 571):
         for cores in (1, 2, 4):
             on_cores(monkeypatch, cores, chunk_bytes)
             feed = CsvFeed(path, on_error="skip")
-            ticks, error = drained(feed)
+            ticks, error = read(feed)
             assert error is None
             assert ticks.tobytes() == expected.tobytes()
             assert feed.skipped == whole.skipped
@@ -515,7 +504,7 @@ def test_numbers_with_more_decimals_than_a_tick_has_are_rounded_on_request(threa
     path = tmp_path / "AAPL_2012-06-21_34200000_57600000_message_1.csv"
     path.write_text("\n".join(TAILS) + "\n")
     feed = CsvFeed(path, inexact="round", threads=threads)
-    ticks, error = drained(feed)
+    ticks, error = read(feed)
     assert error is None
     midnight = 1340251200 * 10**9  # of 2012-06-21 in New York
     cells = [line.split(",") for line in TAILS]
@@ -524,7 +513,7 @@ def test_numbers_with_more_decimals_than_a_tick_has_are_rounded_on_request(threa
     assert ticks["size"].tolist() == [18] * 9
     assert (feed.statistics()["rows_rounded"], feed.statistics()["ticks"]) == (4, 9)
     assert feed.skipped.counts == {}
-    ticks, error = drained(CsvFeed(path))
+    ticks, error = read(CsvFeed(path))
     assert len(ticks) == 5
     assert "inexact='round'" in str(error)
     with pytest.raises(ConfigurationError, match="inexact: give 'raise' or 'round', not 'near'"):
@@ -536,8 +525,8 @@ def test_rounded_rows_are_counted_where_they_are_selected(tmp_path: Path) -> Non
     rows = [f"x,{'AB'[at % 2]},{at},{at},{at},buy,1,{amount}" for at, amount in enumerate(amounts)]
     path = write(tmp_path / "trades.csv", [*rows, "x,B,9,9,9,buy,1.00000000001e999999999,1"])
     feed = CsvFeed(path, inexact="round", select=Selection(("A",), end_ns=2000))
-    assert (drained(feed)[0]["size"].tolist(), feed.statistics()["rows_rounded"]) == ([100_000_000], 1)
+    assert (read(feed)[0]["size"].tolist(), feed.statistics()["rows_rounded"]) == ([100_000_000], 1)
     feed = CsvFeed(path, inexact="round")
-    ticks, error = drained(feed)
+    ticks, error = read(feed)
     assert ticks["size"].tolist() == [100_000_000, 200_000_000, 312_345_678]
     assert "out of range" in str(error)

@@ -13,6 +13,7 @@ import dbn_reference as ref
 import numpy as np
 import pytest
 from bad_input import write_anew
+from reading import names_of, read
 
 import strand
 from strand.binding.dbn import DbnDecoder, Question
@@ -20,7 +21,7 @@ from strand.errors import ConfigurationError, FeedError, FormatError, MissingExt
 from strand.feeds import Feed, Selection
 from strand.feeds import open as open_feed
 from strand.feeds.formats.dbn.reader import DbnFeed, recognise
-from strand.ticks import FIELDS, KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, empty, zeros
+from strand.ticks import FIELDS, KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, zeros
 
 pytest.importorskip("databento_dbn")
 zstandard = pytest.importorskip("zstandard")
@@ -38,20 +39,6 @@ def write(folder: Path, content: bytes, name: str = "a.dbn") -> Path:
 
 def one_name(version: int = 3, **changes: Any) -> bytes:
     return ref.metadata(version, {"ESH4": [(*ALL_DAYS, "7")]}, **changes)
-
-
-def read(feed: DbnFeed) -> tuple[np.ndarray, FeedError | None]:
-    parts = [empty(0)]
-    try:
-        for batch in feed.batches():
-            parts.append(batch.copy())
-    except FeedError as error:
-        return np.concatenate(parts), error
-    return np.concatenate(parts), None
-
-
-def names_of(feed: DbnFeed, ticks: np.ndarray) -> list[str]:
-    return [feed.symbols[i] for i in ticks["instrument_id"].tolist()]
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -325,7 +312,7 @@ def test_what_can_be_passed_over_is_named_or_counted(tmp_path: Path, broken: byt
 def test_a_length_that_cannot_be_ends_the_reading_either_way(tmp_path: Path, length: int) -> None:
     path = write(tmp_path, one_name() + ref.mbo() + bytes([length]) + bytes(100))
     for on_error in ("raise", "skip"):
-        ticks, error = read(DbnFeed(path, on_error=on_error))  # type: ignore[arg-type]
+        ticks, error = read(DbnFeed(path, on_error=on_error))
         assert len(ticks) == 1
         assert isinstance(error, FormatError)
 
@@ -401,13 +388,13 @@ def test_real_files_of_every_schema_equal_the_librarys(shared_data: Path) -> Non
             raw = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True).read()
         library = ref.by_library(raw)
         feed = open_feed(path)
-        ticks, error = read(feed)  # type: ignore[arg-type]
+        ticks, error = read(feed)
         assert error is None
         assert feed.statistics()["records"] == len(library), path
         expected = ref.ticks_of(library, {}, 1)
         np.testing.assert_array_equal(ticks, expected, err_msg=str(path))
         if len(ticks) and "statistics" not in path.name:
-            assert set(names_of(feed, ticks)) <= {"ESH1", "ESH4", "ESM4", "SPOT"}  # type: ignore[arg-type]
+            assert set(names_of(feed, ticks)) <= {"ESH1", "ESH4", "ESM4", "SPOT"}
 
 
 def test_many_instruments_over_many_days_are_found_as_a_dictionary_would(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import gzip
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import itch_reference as ref
 import numpy as np
 import pytest
+from reading import read
 
 from strand.errors import (
     ConfigurationError,
@@ -26,7 +27,7 @@ from strand.errors import (
     TruncatedFeedError,
     UnknownFormatError,
 )
-from strand.feeds import Feed, TickBatch
+from strand.feeds import Feed
 from strand.feeds.formats import decoded
 from strand.feeds.formats.itch.reader import ItchFeed, recognise
 from strand.feeds.io.prefetch import Chunks, Prefetch
@@ -34,7 +35,6 @@ from strand.feeds.io.streams import GzipStream, InflateLimits
 from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
 from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
-from strand.ticks import empty
 
 
 @pytest.fixture
@@ -60,20 +60,6 @@ def write(folder: Path, content: bytes, name: str = "20190130.itch") -> Path:
 def long_stream(messages: int) -> bytes:
     """Deletes whose order ids count up, which a batch's order can be told by."""
     return b"".join(ref.frame(ref.message("D", 1, i, i)) for i in range(messages))
-
-
-def read(feed: ItchFeed) -> tuple[np.ndarray, FeedError | None]:
-    return drain(feed.batches())
-
-
-def drain(batches: Iterator[TickBatch]) -> tuple[np.ndarray, FeedError | None]:
-    parts = [empty(0)]
-    try:
-        for batch in batches:
-            parts.append(batch.copy())
-    except FeedError as error:
-        return np.concatenate(parts), error
-    return np.concatenate(parts), None
 
 
 def inflaters() -> list[threading.Thread]:
@@ -355,7 +341,7 @@ def test_a_selection_pushed_down_gives_what_masking_gives(
     path = write(tmp_path, thirty_nine_symbols(directory_first))
     midnight = midnight_ns(dt.date(2019, 1, 30))
     select = Selection(symbols, *(None if at is None else midnight + at for at in times))
-    expected, _ = read(SelectedFeed(ItchFeed(path), select))  # type: ignore[arg-type]
+    expected, _ = read(SelectedFeed(ItchFeed(path), select))
     feed = ItchFeed(path, select=select, batch_ticks=4096)
     for _ in range(2):
         np.testing.assert_array_equal(read(feed)[0], expected)
@@ -382,7 +368,7 @@ def test_a_file_that_shrinks_while_it_is_read_is_reported(tmp_path: Path, monkey
     batches = feed.batches()
     next(batches)
     os.truncate(path, 21 * 400_000)
-    rest, error = drain(batches)
+    rest, error = read(batches)
     assert isinstance(error, TruncatedFeedError)
     assert "when it was opened" in str(error)
     assert rest["order_id"].tolist() == list(range(4096, 400_000))

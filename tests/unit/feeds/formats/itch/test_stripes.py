@@ -7,22 +7,19 @@ import os
 import random
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import itch_reference as ref
-import numpy as np
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from reading import read
 
 from strand.errors import FeedError, TruncatedFeedError
-from strand.feeds import TickBatch
 from strand.feeds.formats.itch import reader, stripes
 from strand.feeds.formats.itch.reader import ItchFeed
 from strand.feeds.selection import Selection
-from strand.ticks import empty
 
 STRIPE = 3_000
 EVERYTHING = Selection(("*",))
@@ -60,20 +57,10 @@ def write(folder: Path, content: bytes) -> Path:
     return path
 
 
-def drain(batches: Iterator[TickBatch]) -> tuple[np.ndarray, FeedError | None]:
-    parts = [empty(0)]
-    try:
-        for batch in batches:
-            parts.append(batch.copy())
-    except FeedError as error:
-        return np.concatenate(parts), error
-    return np.concatenate(parts), None
-
-
 def outcome(path: Path, select: Selection, on_error: Any) -> tuple[Any, ...]:
     """All that can be seen of reading a file, but for how long it took."""
     feed = ItchFeed(path, select=select, on_error=on_error, batch_ticks=4096)
-    ticks, error = drain(feed.batches())
+    ticks, error = read(feed.batches())
     counts = {name: count for name, count in feed.statistics().items() if name not in COUNTS}
     skipped = feed.skipped
     return (
@@ -107,7 +94,7 @@ def test_a_file_of_any_length_is_the_same_each_time(tmp_path: Path, striped: int
     path = write(tmp_path, ref.frame(ref.directory(1, b"A")) + deletes(messages))
     feed = ItchFeed(path, select=EVERYTHING)
     for _ in range(3):
-        ticks, error = drain(feed.batches())
+        ticks, error = read(feed.batches())
         assert error is None
         assert ticks["order_id"].tolist() == list(range(messages))
         assert ticks["sequence"].tolist() == list(range(2, messages + 2))
@@ -136,7 +123,7 @@ def test_events_of_the_market_are_taken_with_their_stripes(tmp_path: Path, threa
     with pytest.MonkeyPatch.context() as patch:
         make_striped(patch, threads)
         feed = ItchFeed(path, select=EVERYTHING)
-        drain(feed.batches())
+        read(feed.batches())
     assert "".join(event.code for event in feed.market_events) == "OSQMEC"
 
 
@@ -200,7 +187,7 @@ def test_a_file_that_cannot_be_taken_in_stripes_is_soon_decoded_in_turn(
     taken: list[int] = []
     take = stripes.StripeDecoder.take
     monkeypatch.setattr(stripes.StripeDecoder, "take", lambda *args, **named: (taken.append(1), take(*args, **named)))
-    drain(ItchFeed(path, select=EVERYTHING).batches())
+    read(ItchFeed(path, select=EVERYTHING).batches())
     assert 0 < len(taken) <= 5 + 2 * 3
 
 
@@ -209,7 +196,7 @@ def test_a_file_that_shrinks_is_reported_behind_what_there_was(tmp_path: Path, s
     batches = ItchFeed(path, batch_ticks=4096, select=EVERYTHING).batches()
     next(batches)
     os.truncate(path, 21 * 100_000)
-    rest, error = drain(batches)
+    rest, error = read(batches)
     assert isinstance(error, TruncatedFeedError)
     assert "when it was opened" in str(error)
     assert error.offset == 21 * 100_000
@@ -252,7 +239,7 @@ def test_closing_waits_for_the_stripes_under_way_and_wakes_who_waits_for_them(
     monkeypatch.setattr(stripes.StripeDecoder, "take", slow)
     feed = ItchFeed(write(tmp_path, deletes(20_000)), select=EVERYTHING)
     caught: list[FeedError | None] = []
-    waiting = threading.Thread(target=lambda: caught.append(drain(feed.batches())[1]))
+    waiting = threading.Thread(target=lambda: caught.append(read(feed.batches())[1]))
     waiting.start()
     entered.wait()
     closing = threading.Thread(target=feed.close)
@@ -274,5 +261,5 @@ def test_what_fails_in_a_thread_reaches_the_reader(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(stripes.StripeDecoder, "take", fails)
     with pytest.raises(MemoryError, match="none left"):
-        drain(ItchFeed(write(tmp_path, deletes(20_000)), select=EVERYTHING).batches())
+        read(ItchFeed(write(tmp_path, deletes(20_000)), select=EVERYTHING).batches())
     assert not readers()

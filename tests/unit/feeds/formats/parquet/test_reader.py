@@ -21,6 +21,7 @@ import pytest
 from bad_input import write_anew
 from hypothesis import given
 from hypothesis import strategies as st
+from reading import names_of, read
 
 from strand import TICK, UNDEF_PRICE
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
@@ -33,7 +34,7 @@ from strand.feeds.formats.parquet.reader import ParquetFeed, recognise
 from strand.feeds.io.prefetch_batches import PrefetchedBatches
 from strand.feeds.mapping.values import scaled
 from strand.feeds.write.parquet import ParquetTicks
-from strand.ticks import FIELDS, Ticks, empty, zeros
+from strand.ticks import FIELDS, Ticks, zeros
 
 pytestmark = pytest.mark.python
 
@@ -67,20 +68,6 @@ def arrow(folder: Path, content: Any, name: str = "a.arrow", stream: bool = Fals
     return path
 
 
-def read(feed: ParquetFeed) -> tuple[np.ndarray, FeedError | None]:
-    parts = [empty(0)]
-    try:
-        for batch in feed.batches():
-            parts.append(batch.copy())
-    except FeedError as error:
-        return np.concatenate(parts), error
-    return np.concatenate(parts), None
-
-
-def names_of(feed: ParquetFeed, ticks: np.ndarray) -> list[str]:
-    return [feed.symbols[i] for i in ticks["instrument_id"].tolist()]
-
-
 def test_common_names_are_recognised_and_what_is_missing_is_undefined(tmp_path: Path) -> None:
     feed = open_feed(parquet(tmp_path, table(Qty=pa.array(range(10)), other=pa.array(["x"] * 10))))
     assert isinstance(feed, Feed)
@@ -109,10 +96,10 @@ def test_arrow_files_and_streams_give_the_same_ticks_as_parquet(tmp_path: Path) 
     assert expected["kind"].tolist() == [1, 2] * 5
     for path in (arrow(tmp_path, content), arrow(tmp_path, content, "b", stream=True)):
         feed = open_feed(path)
-        np.testing.assert_array_equal(read(feed)[0], expected)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(read(feed)[0], expected)
         packed = path.with_name(path.name + ".gz")
         packed.write_bytes(gzip.compress(path.read_bytes()))
-        np.testing.assert_array_equal(read(open_feed(packed))[0], expected)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(read(open_feed(packed))[0], expected)
 
 
 @pytest.mark.parametrize(
@@ -852,11 +839,11 @@ def test_an_arrow_file_that_does_not_begin_with_a_stream_is_read_by_its_index(tm
     expected, _ = read(ParquetFeed(arrow(tmp_path, table(30), "b.arrow")))
     path = without_its_stream(arrow(tmp_path, table(30)))
     feed = open_feed(path)
-    ticks, error = read(feed)  # type: ignore[arg-type]
+    ticks, error = read(feed)
     assert error is None
     assert len(ticks) == 30
     assert np.array_equal(ticks, expected)
-    assert names_of(feed, ticks) == ["A", "B"] * 15  # type: ignore[arg-type]
+    assert names_of(feed, ticks) == ["A", "B"] * 15
 
 
 def test_an_arrow_file_of_polars_is_read(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 from bad_input import write_anew
-from websocket_server import TRADES, listen, message, serving, ticks_of, trade
+from reading import ticks_of
+from websocket_server import TRADES, listen, message, serving, trade
 
 import strand
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError

@@ -23,7 +23,6 @@ from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed
 from strand.feeds.formats.itch.directory import ItchNames, ItchSymbols, MarketEvent, market_event
 from strand.feeds.io.streams import InflateLimits
 from strand.feeds.selection import Selection
-from strand.feeds.trading_day import as_date, date_in_names, midnight_ns
 from strand.ticks import aligned_ticks
 from strand.validate import whole
 
@@ -102,8 +101,8 @@ class PcapFeed(ItchNames, DecodedFeed):
         }
         refusal = "does not start as a pcap or pcapng file does"
         head, names, details = self._read_head(_HEAD_BYTES, recognise, refusal)
-        day = as_date(date) if date is not None else date_in_names(names) or _captured_on(head)
-        self._options |= {"midnight_ns": midnight_ns(day) if day is not None else 0, "attributes": True}
+        day = self._dated(date, names, lambda: _captured_on(head))
+        self._options["attributes"] = True
         self._decoder = PcapDecoder(ItchDecoder(**self._options), **self._capture)
         self._symbols = ItchSymbols(self._decoder.itch)
         self._info = FeedInfo(
@@ -119,11 +118,6 @@ class PcapFeed(ItchNames, DecodedFeed):
                 **details,
             },
         )
-
-    @property
-    def info(self) -> FeedInfo:
-        """What is known without reading the file."""
-        return self._info
 
     @property
     def session(self) -> str:

@@ -27,30 +27,6 @@ __all__ = ["MergedFeed", "merge_feeds"]
 T = TypeVar("T")
 
 
-def merge_feeds(
-    feeds: Sequence[Feed],
-    *,
-    reorder_ns: int = 0,
-    on_disorder: str = "raise",
-    venue_in_name: bool = False,
-    new_day: str | None = None,
-    carry_over: bool = False,
-    batch_ticks: int = MERGED_TICKS,
-    max_symbols: int | None = None,
-) -> MergedFeed:
-    """Merge feeds into one that owns them: closing it closes them. See :class:`MergedFeed`."""
-    return MergedFeed(
-        feeds,
-        reorder_ns=reorder_ns,
-        on_disorder=on_disorder,
-        venue_in_name=venue_in_name,
-        new_day=new_day,
-        carry_over=carry_over,
-        batch_ticks=batch_ticks,
-        max_symbols=max_symbols,
-    )
-
-
 class MergedFeed(BaseFeed):
     """Any number of feeds as one, in the order of receive time, then feed, then position.
 
@@ -273,6 +249,10 @@ class MergedFeed(BaseFeed):
     def _check_open(self) -> None:
         if self._closed:
             raise FeedError("the feed is closed", path=self.info.path)
+
+
+#: Feeds as one, which owns them: closing it closes them.
+merge_feeds = MergedFeed
 
 
 def _check_days(infos: Sequence[FeedInfo]) -> None:

@@ -66,7 +66,6 @@ class DecodedFeed(BaseFeed):
         self._batch_ticks = batch_ticks
         self._limits = InflateLimits.of(limits)
         self._headroom = headroom
-        self._closed = False
         self._chunks: list[Chunks] = []
         self._last: Chunks | None = None
         self._stream: InputStream | None = None

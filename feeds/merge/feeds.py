@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import ConfigurationError, FeedError
+from strand.errors import ConfigurationError
 from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
 from strand.feeds.merge.days import Boundaries, check_new_day, days_of
 from strand.feeds.merge.reorder import DISORDER, OnDisorder, Reorder
@@ -85,7 +85,6 @@ class MergedFeed(BaseFeed):
         )
         self._reorders = self._new_reorders()
         self._tick_feeds: npt.NDArray[np.int32] = np.empty(0, np.int32)
-        self._closed = False
 
     @property
     def info(self) -> FeedInfo:
@@ -245,10 +244,6 @@ class MergedFeed(BaseFeed):
             )
             for feed in self._feeds
         ]
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise FeedError("the feed is closed", path=self.info.path)
 
 
 #: Feeds as one, which owns them: closing it closes them.

@@ -103,6 +103,18 @@ def test_a_file_cut_at_any_byte_gives_a_prefix_and_a_typed_error(
         assert len(silent) <= len(whole) + 60
 
 
+def test_a_closed_feed_says_so_instead_of_ending_early(sample: Sample, path: Path) -> None:
+    whole = sample.format in ("itch", "pitch", "pcap")  # and less is no batch; they look once more behind the last one
+    feed = feeds.open(path, **({} if whole else {"batch_ticks": 4}))
+    batches = feed.batches()
+    next(batches)
+    feed.close()
+    feed.close()
+    for iteration in (batches, feed.batches()):
+        with pytest.raises(FeedError, match="closed"):
+            list(iteration)
+
+
 def packed(data: bytes) -> bool:
     """Whether a file says where it ends."""
     return data.startswith((b"\x1f\x8b", b"PK", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PAR1", b"\x93NUMPY"))
@@ -219,25 +231,10 @@ def test_every_flipped_bit_ends_in_a_typed_error_or_well(sample: Sample, path: P
 def test_the_magic_of_another_format_is_a_typed_error(sample: Sample, path: Path) -> None:
     data = path.read_bytes()
     magics = [
-        b"\x93NUMPY\1\0",
-        b"PK\3\4",
-        b"PK\5\6",
-        b"PAR1",
-        b"DBN\3",
-        b"\x1f\x8b\x08\0",
-        b"\x28\xb5\x2f\xfd",
-        b"BZh91AY&",
-    ]
-    magics += [
-        b"\xfd7zXZ\0",
-        b"ARROW1\0\0",
-        b"\xd4\xc3\xb2\xa1",
-        b"\n\r\r\n",
-        b"\0\0",
-        b"\xff" * 16,
-        b"time,price\n",
-        b"%PDF-1.7",
-    ]
+        b"\x93NUMPY\1\0", b"PK\3\4", b"PK\5\6", b"PAR1", b"DBN\3", b"\x1f\x8b\x08\0", b"\x28\xb5\x2f\xfd", b"BZh91AY&",
+        b"\xfd7zXZ\0", b"ARROW1\0\0", b"\xd4\xc3\xb2\xa1", b"\n\r\r\n", b"\0\0", b"\xff" * 16,
+        b"time,price\n", b"%PDF-1.7",
+    ]  # fmt: skip
     for magic in magics:
         if data.startswith(magic) or (sample.format == "pcap" and magic == b"\xd4\xc3\xb2\xa1"):  # in us, not ns
             continue

@@ -366,18 +366,6 @@ def test_it_is_recognised_by_content_and_counted_where_that_is_cheap(tmp_path: P
     np.testing.assert_array_equal(read(packed)[0], read(feed)[0])
 
 
-def test_a_closed_feed_says_so(tmp_path: Path) -> None:
-    feed = DbnFeed(write(tmp_path, one_name() + ref.mbo() * 100), batch_ticks=10)
-    batches = feed.batches()
-    next(batches)
-    feed.close()
-    feed.close()
-    with pytest.raises(FeedError, match="closed"):
-        next(batches)
-    with pytest.raises(FeedError, match="closed"):
-        next(feed.batches())
-
-
 def test_real_files_of_every_schema_equal_the_librarys(shared_data: Path) -> None:
     files = [path for folder in ("dbn", "dbn-es") for path in sorted((shared_data / folder).glob("*.dbn*"))]
     files = [path for path in files if ".frag" not in path.name]

@@ -291,16 +291,6 @@ def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.
         ticks_of(feed)
 
 
-def test_a_closed_feed_says_so_instead_of_ending_early(tmp_path: Path) -> None:
-    with LeanFeed(archive(tmp_path, TRADES), batch_ticks=1) as feed:
-        batches = feed.batches()
-        next(batches)
-    with pytest.raises(FeedError, match="closed"):
-        next(batches)
-    with pytest.raises(FeedError, match="closed"):
-        next(feed.batches())
-
-
 def plainly(path: Path) -> tuple[str, int, np.ndarray]:
     """Symbol, kind and rows (ms, price, size, side, position) of an archive, by numpy's reader."""
     with zipfile.ZipFile(path) as zipped, zipped.open(zipped.namelist()[0]) as member:

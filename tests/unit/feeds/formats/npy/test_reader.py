@@ -416,18 +416,6 @@ def test_what_cannot_be_read_back_is_not_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_closed_feed_says_so_instead_of_ending_early(tmp_path: Path) -> None:
-    write_npy(tmp_path / "a.npy", some_ticks(9))
-    with NpyFeed(tmp_path / "a.npy", batch_ticks=3) as feed:
-        batches = feed.batches()
-        next(batches)
-    feed.close()
-    with pytest.raises(FeedError, match="closed"):
-        next(batches)
-    with pytest.raises(FeedError, match="closed"):
-        next(feed.batches())
-
-
 def test_an_empty_array_is_an_empty_feed(tmp_path: Path) -> None:
     write_npy(tmp_path / "a.npy", zeros(0))
     feed = NpyFeed(tmp_path / "a.npy")

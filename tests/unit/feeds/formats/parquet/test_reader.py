@@ -789,17 +789,6 @@ def test_a_file_without_times_or_without_the_package_says_what_to_do(
         ParquetFeed(path)
 
 
-def test_a_closed_feed_says_so(tmp_path: Path) -> None:
-    feed = ParquetFeed(parquet(tmp_path, table(100)), batch_ticks=10)
-    batches = feed.batches()
-    next(batches)
-    feed.close()
-    with pytest.raises(FeedError, match="closed"):
-        next(batches)
-    with pytest.raises(FeedError, match="closed"):
-        next(feed.batches())
-
-
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_arrow_file_with_another_behind_it_gives_the_first_then_a_typed_error(tmp_path: Path, stream: bool) -> None:
     path = arrow(tmp_path, table(), stream=stream)

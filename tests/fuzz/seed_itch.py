@@ -6,18 +6,19 @@ from collections.abc import Iterator
 
 from itch_reference import every_type, frame
 
+#: Skip and selection, bytes a call less one, ticks a call less one: what fuzz_itch.c and fuzz_pitch.c read first.
+HEADERS = {
+    "whole": b"\0\xff\xff",
+    "bytes": b"\0\0\0",
+    "skip": b"\1\x60\2",
+    "some": b"\3\x60\2",
+    "late": b"\6\x60\2",
+}
+
 
 def seeds() -> Iterator[tuple[str, bytes]]:
     bodies = every_type()
-    # skip and selection, bytes a call less one, ticks a call less one: the header fuzz_itch.c reads.
-    headers = {
-        "whole": b"\0\xff\xff",
-        "bytes": b"\0\0\0",
-        "skip": b"\1\x60\2",
-        "some": b"\3\x60\2",
-        "late": b"\6\x60\2",
-    }
-    for name, header in headers.items():
+    for name, header in HEADERS.items():
         yield f"{name}-true", header + b"".join(map(frame, bodies))
         yield f"{name}-zero", header + b"".join(frame(body, 0) for body in bodies)
     for at, body in enumerate(bodies):

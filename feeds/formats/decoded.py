@@ -79,15 +79,15 @@ class DecodedFeed(BaseFeed):
         """
         with self._open_stream() as stream:
             head = stream.head(size)
-            details = {
-                "file_bytes": file_bytes(self._path),
-                "compression": stream.compression,
-                "inflater": stream.inflater,
-            }
+            details = self._details_of(stream)
             names = names_of(self._path, stream)
         if not recognise(head):
             raise UnknownFormatError(refusal if head else "the file is empty", path=self._path, offset=0)
         return head, names, details
+
+    def _details_of(self, stream: InputStream) -> dict[str, Any]:
+        size, compression, inflater = file_bytes(self._path), stream.compression, stream.inflater
+        return {"file_bytes": size, "compression": compression, "inflater": inflater}
 
     def _dated(
         self, date: dt.date | str | None, names: list[str], otherwise: Callable[[], dt.date | None] = lambda: None

@@ -20,7 +20,7 @@ from strand.binding.pcap import PcapDecoder
 from strand.errors import ConfigurationError
 from strand.feeds.base import FeedInfo
 from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed
-from strand.feeds.formats.itch.directory import ItchNames, ItchSymbols, MarketEvent, market_event
+from strand.feeds.formats.itch.directory import ItchNames, ItchSymbols
 from strand.feeds.io.streams import InflateLimits
 from strand.feeds.selection import Selection
 from strand.ticks import aligned_ticks
@@ -123,12 +123,6 @@ class PcapFeed(ItchNames, DecodedFeed):
     def session(self) -> str:
         """The MoldUDP64 session read in the latest iteration, ``""`` as long as there is none."""
         return self._decoder.session
-
-    @property
-    def market_events(self) -> tuple[MarketEvent, ...]:
-        """System events and market-wide circuit breakers so far, in order; of more than 64 the first 64."""
-        midnight = self._options["midnight_ns"]
-        return tuple(market_event(message, midnight) for message in self._decoder.itch.market_events())
 
     def statistics(self) -> dict[str, int]:
         """Counts of the latest iteration, zeros before the first.

@@ -40,7 +40,7 @@ from strand.binding.itch import (
 )
 from strand.feeds.base import FeedInfo
 from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed, times_since
-from strand.feeds.formats.itch.directory import ItchNames, ItchSymbols, MarketEvent, market_event
+from strand.feeds.formats.itch.directory import ItchNames, ItchSymbols, MarketEvent
 from strand.feeds.formats.itch.stripes import StripedItch, worth_striping
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.io.sources import RawStream
@@ -160,12 +160,6 @@ class ItchFeed(ItchNames, DecodedFeed):
         if "keeps" in self._options and isinstance(stream, RawStream) and worth_striping(stream.size):
             return StripedItch(stream, self._decoder, headroom=self._headroom)
         return super()._chunks_of(stream)
-
-    @property
-    def market_events(self) -> tuple[MarketEvent, ...]:
-        """System events and market-wide circuit breakers so far, in order; of more than 64 the first 64."""
-        midnight = self._options["midnight_ns"]
-        return tuple(market_event(message, midnight) for message in self._decoder.market_events())
 
     def statistics(self) -> dict[str, int]:
         """Counts of the latest iteration, zeros before the first.

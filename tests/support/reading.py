@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import FeedError
-from strand.feeds import TickBatch
-from strand.ticks import empty, zeros
+from strand.feeds import Selection, TickBatch
+from strand.ticks import FIELDS, empty, zeros
 
-__all__ = ["decode_in_pieces", "names_of", "read", "ticks_of"]
+__all__ = ["assert_selected", "decode_in_pieces", "names_of", "read", "threads_that_read", "ticks_of"]
 
 Array = npt.NDArray[Any]
 
@@ -35,6 +36,22 @@ def read(batches: Iterable[TickBatch]) -> tuple[Array, FeedError | None]:
 def names_of(feed: Any, ticks: Array) -> list[str]:
     """The name of each tick's symbol."""
     return [feed.symbols[i] for i in ticks["instrument_id"].tolist()]
+
+
+def threads_that_read() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("strand read")]
+
+
+def assert_selected(feed: Any, whole: Any, select: Selection) -> Array:
+    """That a feed gives of ``whole`` what masking would, whatever the numbers of its symbols. Returns its ticks."""
+    ticks, _ = read(whole)
+    expected = ticks[select.mask(ticks, select.keys(whole.symbols))]
+    chosen, error = read(feed)
+    assert error is None
+    assert names_of(feed, chosen) == names_of(whole, expected)
+    for name in set(FIELDS) - {"instrument_id"}:
+        np.testing.assert_array_equal(chosen[name], expected[name])
+    return chosen
 
 
 def decode_in_pieces(

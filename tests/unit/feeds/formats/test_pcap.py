@@ -12,6 +12,7 @@ import itch_reference as itch
 import numpy as np
 import pcap_reference as ref
 import pytest
+from bad_input import write_anew
 from hypothesis import given
 from hypothesis import strategies as st
 from reading import decode_in_pieces, read, ticks_of
@@ -88,9 +89,7 @@ def test_packets_with_blanked_headers_are_read_on_request(tmp_path: Path) -> Non
 
 
 def write(folder: Path, content: bytes, name: str = "capture.bin") -> Path:
-    path = folder / name
-    path.write_bytes(content)
-    return path
+    return write_anew(folder / name, content)
 
 
 @pytest.mark.parametrize("order", ["<", ">"])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pitch_reference as ref
 import pytest
+from bad_input import write_anew
 from hypothesis import given
 from hypothesis import strategies as st
 from reading import decode_in_pieces, read
@@ -61,9 +62,7 @@ def stream(form: bytes = b"%s\n") -> bytes:
 
 
 def write(folder: Path, content: bytes, name: str = "pitch_20190130.txt") -> Path:
-    path = folder / name
-    path.write_bytes(content)
-    return path
+    return write_anew(folder / name, content)
 
 
 def test_lengths_are_those_of_the_specification() -> None:

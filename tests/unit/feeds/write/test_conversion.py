@@ -29,7 +29,7 @@ from strand.ticks import FIELDS, zeros
 pytestmark = pytest.mark.python
 
 pytest.importorskip("pyarrow")
-pytest.importorskip("databento_dbn")
+databento_dbn = pytest.importorskip("databento_dbn")
 
 DAY = {"date": "2026-01-05"}
 ITCH_NAME = "01052026.itch50"
@@ -60,9 +60,8 @@ def day(tmp_path: Path) -> Path:
 @pytest.fixture
 def mbo(tmp_path: Path) -> Path:
     """MBO records of two instruments as DBN."""
-    start = dbn_reference.metadata(
-        3, {name: [(*_days(), str(i))] for i, name in ((8, "ES"), (7, "NQ"))}, schema=_schema()
-    )
+    names = {name: [(*dbn_reference.ALL_DAYS, str(i))] for i, name in ((8, "ES"), (7, "NQ"))}
+    start = dbn_reference.metadata(3, names, schema=databento_dbn.Schema.MBO)
     letters = [(a, s) for a in (b"A", b"C", b"M", b"R", b"T", b"F", b"N") for s in (b"A", b"B", b"N")]
     body = b"".join(
         dbn_reference.mbo(
@@ -74,18 +73,6 @@ def mbo(tmp_path: Path) -> Path:
     path = tmp_path / "in.dbn"
     path.write_bytes(start + body)
     return path
-
-
-def _days() -> tuple[Any, Any]:
-    import datetime as dt
-
-    return dt.date(1970, 1, 1), dt.date(2500, 1, 1)
-
-
-def _schema() -> Any:
-    import databento_dbn as dbn
-
-    return dbn.Schema.MBO
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrow", "a.npz"])

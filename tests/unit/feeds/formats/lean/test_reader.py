@@ -16,7 +16,7 @@ from bad_input import write_anew
 from reading import ticks_of
 
 from strand import UNDEF_PRICE
-from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
+from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError
 from strand.feeds import Feed
 from strand.feeds.formats.lean.reader import _CHUNK_BYTES, FLAG_SUSPICIOUS, LeanFeed
 from strand.feeds.io.bytestream import InflateLimits
@@ -186,15 +186,6 @@ def test_an_archive_that_inflates_beyond_the_ratio_is_refused(tmp_path: Path) ->
     with pytest.raises(FormatError, match="max_bytes"):
         ticks_of(LeanFeed(path, limits=InflateLimits(max_bytes=1 << 20)))
     assert len(ticks_of(LeanFeed(path))) == 200_000
-
-
-def test_an_archive_cut_at_any_byte_is_refused(tmp_path: Path) -> None:
-    path = archive(tmp_path, TRADES)
-    whole = path.read_bytes()
-    for size in range(len(whole)):
-        write_anew(path, whole[:size])
-        with pytest.raises((TruncatedFeedError, FormatError)):
-            LeanFeed(path)
 
 
 def test_an_archive_with_a_flipped_bit_is_refused_or_reads_the_same(

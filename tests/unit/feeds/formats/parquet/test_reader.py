@@ -21,7 +21,7 @@ import pytest
 from bad_input import write_anew
 from hypothesis import given
 from hypothesis import strategies as st
-from reading import names_of, read
+from reading import assert_selected, names_of, read
 
 from strand import TICK, UNDEF_PRICE
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
@@ -34,7 +34,7 @@ from strand.feeds.formats.parquet.reader import ParquetFeed, recognise
 from strand.feeds.io.prefetch_batches import PrefetchedBatches
 from strand.feeds.mapping.values import scaled
 from strand.feeds.write.parquet import ParquetTicks
-from strand.ticks import FIELDS, Ticks, zeros
+from strand.ticks import Ticks, zeros
 
 pytestmark = pytest.mark.python
 
@@ -448,15 +448,8 @@ def selected(tmp_path: Path, select: Selection, **options: Any) -> ParquetFeed:
         unread=pa.array(["x" * 50] * 1000),
     )
     path = parquet(tmp_path, content, row_group_size=100)
-    whole = ParquetFeed(path)
-    ticks, _ = read(whole)
-    expected = ticks[select.mask(ticks, select.keys(whole.symbols))]
     feed = ParquetFeed(path, select=select, **options)
-    chosen, error = read(feed)
-    assert error is None
-    assert names_of(feed, chosen) == names_of(whole, expected)
-    for name in set(FIELDS) - {"instrument_id"}:
-        np.testing.assert_array_equal(chosen[name], expected[name])
+    assert_selected(feed, ParquetFeed(path), select)
     counts = feed.statistics()
     assert counts["ticks"] + counts["not_selected"] == 1000
     return feed
@@ -690,16 +683,6 @@ def test_what_parquet_cannot_hold_is_refused_by_field(tmp_path: Path, field: str
     ticks[field][3] = value
     with (tmp_path / "a").open("wb") as file, pytest.raises(ConfigurationError, match=field):
         ParquetTicks(file).write(ticks, ["A"])
-
-
-def test_a_file_cut_anywhere_is_a_typed_error(tmp_path: Path) -> None:
-    path = parquet(tmp_path, table(50))
-    whole = path.read_bytes()
-    for cut in range(len(whole)):
-        write_anew(path, whole[:cut])
-        with pytest.raises(FeedError) as caught:
-            list(ParquetFeed(path).batches())
-        assert isinstance(caught.value, TruncatedFeedError | FormatError)
 
 
 @pytest.mark.parametrize("stream", [True, False])

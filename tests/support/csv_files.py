@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import csv_reference as ref
 from csv_reference import Kind, Row, Tick
@@ -259,13 +260,6 @@ KINDS: dict[str, Kind] = {
         ref.szse_order,
         trailing=True,
     ),
-    "szse-orders in Chinese": Kind(
-        "20231205_order.csv",
-        "频道代码,证券代码,委托时间,委托索引,委托价格,委托数量,买卖方向,委托类别",
-        _szse_order_line,
-        ref.szse_order,
-        encoding="gb18030",
-    ),
     "szse-trades": Kind(
         "mdl_6_36_0.csv",
         "ChannelNo,ApplSeqNum,MDStreamID,BidApplSeqNum,OfferApplSeqNum,SecurityID,SecurityIDSource,LastPx,LastQty,"
@@ -351,12 +345,6 @@ KINDS: dict[str, Kind] = {
         lambda rng, at: _databento_line(rng, at, orders=True, decimals=True),
         ref.databento_order,
     ),
-    "databento-mbo in units of 1e-9": Kind(
-        "mbo.csv",
-        _DATABENTO_ORDER,
-        lambda rng, at: _databento_line(rng, at, orders=True, decimals=False),
-        ref.databento_order,
-    ),
     "databento-trades": Kind(
         "trades.csv",
         f"{_DATABENTO_EVENT},symbol",
@@ -367,12 +355,6 @@ KINDS: dict[str, Kind] = {
         "mbp.csv",
         f"{_DATABENTO_EVENT},{_levels(3)},symbol",
         lambda rng, at: _databento_line(rng, at, decimals=True, levels=3),
-        ref.databento_book,
-    ),
-    "databento-books in units of 1e-9": Kind(
-        "mbp.csv",
-        f"{_DATABENTO_EVENT},{_levels(3)},symbol",
-        lambda rng, at: _databento_line(rng, at, decimals=False, levels=3),
         ref.databento_book,
     ),
     "databento-bbo": Kind(
@@ -504,6 +486,18 @@ KINDS |= {
     "binance-trades futures without a header": replace(
         KINDS["binance-trades futures"], file="ETHUSDT-trades-2020-01-01.csv", header=False
     ),
+    "databento-mbo in units of 1e-9": replace(
+        KINDS["databento-mbo"], line=lambda rng, at: _databento_line(rng, at, orders=True, decimals=False)
+    ),
+    "databento-books in units of 1e-9": replace(
+        KINDS["databento-books"], line=lambda rng, at: _databento_line(rng, at, decimals=False, levels=3)
+    ),
+    "szse-orders in Chinese": replace(
+        KINDS["szse-orders"],
+        titles="频道代码,证券代码,委托时间,委托索引,委托价格,委托数量,买卖方向,委托类别",
+        encoding="gb18030",
+        trailing=False,
+    ),
     "szse-trades in Chinese": _in_other_words(
         "szse-trades",
         "频道代码,消息记录号,行情类别,买方委托索引,卖方委托索引,证券代码,证券代码源,成交价格,成交数量,成交类别,成交时间",
@@ -522,3 +516,10 @@ def made_up(name: str, lines: int, seed: int = 1) -> list[list[str]]:
     """The cells of so many lines, which are the same for the same seed; one in quotes that holds a comma is two."""
     rng, kind = random.Random(f"{name} {seed}"), KINDS[name]
     return [kind.line(rng, at).split(kind.delimiter) for at in range(lines)]
+
+
+def write_made_up(folder: Path, name: str, lines: int) -> Path:
+    """Such a file under the name of its kind."""
+    path = folder / KINDS[name].file
+    path.write_bytes(ref.text_of(KINDS[name], made_up(name, lines)))
+    return path

@@ -7,12 +7,13 @@ import gzip
 import io
 import sys
 import zipfile
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from csv_files import KINDS, made_up
+from csv_files import KINDS, made_up, write_made_up
 from csv_reference import reference, text_of
 from reading import ticks_of
 
@@ -39,13 +40,10 @@ def as_dicts(feed: CsvFeed | DbnFeed) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_each_profile_reads_what_the_csv_module_and_decimal_read(name: str, tmp_path: Path) -> None:
-    kind = KINDS[name]
-    data = text_of(kind, made_up(name, 500))
-    path = tmp_path / kind.file
-    path.write_bytes(data)
-    feed = CsvFeed(path)
+    kind, path = KINDS[name], write_made_up(tmp_path, name, 500)
+    feed, data = CsvFeed(path), path.read_bytes()
     assert feed.info.details["profile"] == name.split(" ", maxsplit=1)[0]
-    if not KINDS[name].file.startswith("mdl_6"):
+    if not kind.file.startswith("mdl_6"):
         assert recognise(data[:4096])
     expected = reference(kind, data)
     assert len(expected) >= 500
@@ -193,10 +191,8 @@ def test_a_lean_archive_of_one_future_with_whole_prices_is_not_taken_for_an_equi
 
 
 def test_levels_bounds_how_much_of_a_book_becomes_ticks(tmp_path: Path) -> None:
-    kind = KINDS["tardis-snapshots"]
-    path = tmp_path / kind.file
-    path.write_bytes(text_of(kind, made_up("tardis-snapshots", 100)))
-    expected = reference(kind, path.read_bytes())
+    path = write_made_up(tmp_path, "tardis-snapshots", 100)
+    expected = reference(KINDS["tardis-snapshots"], path.read_bytes())
     for levels in (1, 3, 64):
         few = [tick for tick in expected if int(str(tick["depth"])) < levels]
         assert as_dicts(CsvFeed(path, levels=levels)) == few
@@ -267,18 +263,14 @@ def test_a_column_too_far_to_the_right_is_refused(tmp_path: Path) -> None:
 
 
 def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kind = KINDS["lobster"]
-    (tmp_path / kind.file).write_bytes(text_of(kind, made_up("lobster", 3)))
-    feed = CsvFeed(tmp_path / kind.file)
+    feed = CsvFeed(write_made_up(tmp_path, "lobster", 3))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"strand\[csv\]"):
         next(feed.batches())
 
 
 def test_a_symbol_the_name_does_not_tell_is_asked_for(tmp_path: Path) -> None:
-    kind = KINDS["binance-trades"]
-    path = tmp_path / "download.csv"
-    path.write_bytes(text_of(kind, made_up("binance-trades", 3)))
+    path = write_made_up(tmp_path, "binance-trades", 3).rename(tmp_path / "download.csv")
     with pytest.raises(ConfigurationError, match="symbol="):
         CsvFeed(path)
     feed = CsvFeed(path, symbol="BTCUSDT")
@@ -423,9 +415,9 @@ def test_a_profile_that_is_not_there_names_those_that_are(tmp_path: Path) -> Non
         CsvFeed(tmp_path / "a.csv", profile="missing.toml")
 
 
-def zoned(tmp_path: Path, stamps: list[str]) -> CsvFeed:
-    (tmp_path / "mine.toml").write_text(PROFILE)
-    rows = [f"{stamp};FDAX;100;1;K;" for stamp in stamps]
+def zoned(tmp_path: Path, stamps: list[str], notes: Sequence[str] = ("", ""), profile: str = PROFILE) -> CsvFeed:
+    (tmp_path / "mine.toml").write_text(profile)
+    rows = [f"{stamp};FDAX;100;1;K;{note}" for stamp, note in zip(stamps, notes, strict=False)]
     (tmp_path / "a.csv").write_text("\n".join(["When;Instrument;Px;Lots;BuySell;Note", *rows, ""]))
     return CsvFeed(tmp_path / "a.csv", profile=tmp_path / "mine.toml")
 
@@ -453,11 +445,9 @@ def test_an_empty_first_stamp_does_not_say_whether_the_others_have_a_zone(
 ) -> None:
     stamped = '[fields.ts_recv]\ncolumn = "Note"\nunit = "stamp"\nempty = "none"\n[fields.price]'
     profile = PROFILE.replace("[fields.price]", stamped)
-    (tmp_path / "mine.toml").write_text(profile)
-    rows = [f"2024-03-29 09:00:0{i};FDAX;100;1;K;{note}" for i, note in enumerate([first, later, first])]
-    (tmp_path / "a.csv").write_text("\n".join(["When;Instrument;Px;Lots;BuySell;Note", *rows, ""]))
     nine = 1711699200 * 10**9
-    found = as_dicts(CsvFeed(tmp_path / "a.csv", profile=tmp_path / "mine.toml"))
+    stamps = [f"2024-03-29 09:00:0{i}" for i in range(3)]
+    found = as_dicts(zoned(tmp_path, stamps, [first, later, first], profile))
     assert [row["ts_recv"] for row in found] == [nine, nine, nine + 2 * 10**9]
 
 

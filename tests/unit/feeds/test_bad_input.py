@@ -19,6 +19,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import itch_reference as ref
 import numpy as np
@@ -159,34 +160,28 @@ class InMemory:
     decode: Callable[[bytes], Outcome]
 
 
-def decode_itch(data: bytes) -> Outcome:
-    decoder = ItchDecoder(midnight_ns=0, skip=False)
-    ticks = empty(len(data) // 14 + 1)
-    made, _, sound = decoder.decode(memoryview(data), last=True, out=ticks)
-    return Outcome(ticks[:made], None if sound else decoder.fault("memory"))
-
-
-def decode_pitch(data: bytes) -> Outcome:
-    ticks = empty(len(data) // 8 + 1)
-    decoder = PitchDecoder(midnight_ns=0, skip=False)
+def decode(decoder: Any, data: bytes) -> Outcome:
+    ticks = empty(len(data) // 8 + 11)
     made, _, sound = decoder.decode(memoryview(data), last=True, out=ticks)
     return Outcome(ticks[:made], None if sound else decoder.fault("memory"))
 
 
 def decode_dbn(data: bytes) -> Outcome:
-    ticks = empty(len(data) // 16 + 11)
     decoder = DbnDecoder(version=3, skip=False, tail=0, levels=1, span=(0, (1 << 64) - 1))
     for instrument in (7, 8):
         decoder.add(instrument, 0, (1 << 64) - 1, instrument)
-    made, _, sound = decoder.decode(memoryview(data), last=True, out=ticks)
     # Of a flipped instrument, or a mapping, it asks what to make: as far as here.
-    return Outcome(ticks[:made], None if sound else decoder.fault("memory"))
+    return decode(decoder, data)
 
 
 # A decoder of bytes in memory joins here. A line that lost its end takes the next one along: that is its damage too.
 IN_MEMORY = [
-    InMemory("itch", itch_messages, decode_itch),
-    InMemory("pitch", lambda: pitch().splitlines(keepends=True), decode_pitch),
+    InMemory("itch", itch_messages, lambda data: decode(ItchDecoder(midnight_ns=0, skip=False), data)),
+    InMemory(
+        "pitch",
+        lambda: pitch().splitlines(keepends=True),
+        lambda data: decode(PitchDecoder(midnight_ns=0, skip=False), data),
+    ),
     InMemory("dbn", dbn_records, decode_dbn),
 ]
 #: How many records have each of their bits flipped with --exhaustive.

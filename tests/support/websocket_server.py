@@ -62,6 +62,12 @@ def serving(handle: Callable[[Any, int], None]) -> Iterator[str]:
             thread.join()
 
 
+def stay(connection: Any) -> None:
+    """Says nothing more until the other side is gone, or for 10 s."""
+    with contextlib.suppress(Exception):
+        connection.recv(timeout=10)
+
+
 def listen(url: str, **options: Any) -> WebSocketFeed:
     defaults = {"max_seconds": 20.0, "reconnect_least_s": 0.01, "reconnect_most_s": 0.05}
     return WebSocketFeed(url, options.pop("profile", TRADES), **{**defaults, **options})

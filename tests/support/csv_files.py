@@ -518,8 +518,8 @@ def made_up(name: str, lines: int, seed: int = 1) -> list[list[str]]:
     return [kind.line(rng, at).split(kind.delimiter) for at in range(lines)]
 
 
-def write_made_up(folder: Path, name: str, lines: int) -> Path:
-    """Such a file under the name of its kind."""
+def write_made_up(folder: Path, name: str, lines: int | list[list[str]]) -> Path:
+    """So many lines, or those, as a file under the name of its kind."""
     path = folder / KINDS[name].file
-    path.write_bytes(ref.text_of(KINDS[name], made_up(name, lines)))
+    path.write_bytes(ref.text_of(KINDS[name], made_up(name, lines) if isinstance(lines, int) else lines))
     return path

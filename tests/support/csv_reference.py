@@ -353,18 +353,14 @@ def _databento_price(text: str) -> int:
     return NONE if text == "" else price(text) if "." in text else int(text)
 
 
-def _databento_event(row: Row) -> Tick:
+def databento_trade(row: Row) -> Tick:
     own = {"action": row["action"], "side": row["side"], "size": int(row["size"]), "depth": int(row.get("depth", "0"))}
     return _databento(row) | own | {"price": _databento_price(row["price"]), "kind": 2}
 
 
 def databento_order(row: Row) -> Tick:
     kind = {"T": 2, "N": 0}.get(row["action"], 1)
-    return _databento_event(row) | {"order_id": int(row["order_id"]), "kind": kind}
-
-
-def databento_trade(row: Row) -> Tick:
-    return _databento_event(row)
+    return databento_trade(row) | {"order_id": int(row["order_id"]), "kind": kind}
 
 
 def _databento_level(row: Row, level: str) -> Tick:
@@ -377,7 +373,7 @@ def databento_book(row: Row) -> list[Tick]:
     levels = [_databento_level(row, f"{level:02}") for level in range(3)]
     book = [level for level in levels if level["depth"] == 0 or (level["price"], level["order_id"]) != (NONE, NONE)]
     ticks = [_databento(row) | {"action": row["action"]} | level for level in book]
-    return [*ticks, _databento_event(row)] if row["action"] == "T" else ticks
+    return [*ticks, databento_trade(row)] if row["action"] == "T" else ticks
 
 
 def databento_sample(row: Row) -> Tick:

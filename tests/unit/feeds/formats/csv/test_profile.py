@@ -101,21 +101,17 @@ def test_a_file_two_profiles_know_names_both_and_the_option(tmp_path: Path) -> N
 
 
 def test_whole_prices_of_databento_are_units_of_1e_9_and_a_file_has_one_way_throughout(tmp_path: Path) -> None:
-    path = tmp_path / "mbo.csv"
-    lines = made_up("databento-mbo", 2)
-    at = KINDS["databento-mbo"].columns.index("price")
+    def of(*prices: str) -> CsvFeed:
+        lines = made_up("databento-mbo", 2)
+        at = KINDS["databento-mbo"].columns.index("price")
+        lines[0][at], lines[1][at] = prices
+        return CsvFeed(write_made_up(tmp_path, "databento-mbo", lines))
+
     for price in ("1.5", "1500000000"):
-        lines[0][at] = lines[1][at] = price
-        path.write_bytes(text_of(KINDS["databento-mbo"], lines))
-        assert [tick["price"] for tick in as_dicts(CsvFeed(path))] == [1_500_000_000] * 2
-    lines[0][at], lines[1][at] = "1500000000", "1.5"
-    path.write_bytes(text_of(KINDS["databento-mbo"], lines))
-    with pytest.raises(FormatError, match="column price: too precise"):
-        as_dicts(CsvFeed(path))
-    lines[0][at], lines[1][at] = "1.5", "15000000000"
-    path.write_bytes(text_of(KINDS["databento-mbo"], lines))
-    with pytest.raises(FormatError, match="column price: out of range"):
-        as_dicts(CsvFeed(path))
+        assert [tick["price"] for tick in as_dicts(of(price, price))] == [1_500_000_000] * 2
+    for prices, why in ((("1500000000", "1.5"), "too precise"), (("1.5", "15000000000"), "out of range")):
+        with pytest.raises(FormatError, match=f"column price: {why}"):
+            as_dicts(of(*prices))
 
 
 SCHEMAS = (
@@ -201,8 +197,6 @@ def test_levels_bounds_how_much_of_a_book_becomes_ticks(tmp_path: Path) -> None:
 
 
 def test_depth_over_snapshots_holds_the_last_row_of_each_symbol_and_nothing_else(tmp_path: Path) -> None:
-    kind = KINDS["tardis-snapshots"]
-    path = tmp_path / kind.file
     lines = []
     for at in range(40):
         levels = [(100 + n, n + 1, 99 - n, n + 2) for n in range(1 + at % 5)]
@@ -210,8 +204,7 @@ def test_depth_over_snapshots_holds_the_last_row_of_each_symbol_and_nothing_else
         lines.append(
             ["deribit", f"S{at % 3}", str(1_700_000_000_000_000 + at), str(1_700_000_000_000_000 + at), *cells]
         )
-    path.write_bytes(text_of(kind, lines))
-    result = strand.replay(path, strand.depth(top=5))
+    result = strand.replay(write_made_up(tmp_path, "tardis-snapshots", lines), strand.depth(top=5))
     for line in lines[-3:]:
         cells = [Decimal(cell) for cell in line[4:] if cell]
         asks = [(int(p * 10**9), int(q * 10**8)) for p, q in zip(cells[0::4], cells[1::4], strict=True)]
@@ -225,8 +218,7 @@ def test_a_fault_in_any_part_of_a_row_is_one_bad_row_with_no_tick(tmp_path: Path
     lines = made_up("tardis-snapshots", 30)
     expected = reference(kind, text_of(kind, lines))
     lines[10][-2] = "cheap"
-    path = tmp_path / kind.file
-    path.write_bytes(text_of(kind, lines))
+    path = write_made_up(tmp_path, "tardis-snapshots", lines)
     feed = CsvFeed(path, on_error="skip")
     assert as_dicts(feed) == [tick for tick in expected if tick["sequence"] != 11]
     assert sum(feed.skipped.counts.values()) == 1
@@ -235,11 +227,9 @@ def test_a_fault_in_any_part_of_a_row_is_one_bad_row_with_no_tick(tmp_path: Path
 
 
 def test_float_tails_in_a_part_are_rounded_on_request_and_counted_by_row(tmp_path: Path) -> None:
-    kind = KINDS["tardis-snapshots"]
     lines = made_up("tardis-snapshots", 30)
     lines[3][4:8] = ["1854.980000000000018", "1", "1854.970000000000018", "1"]
-    path = tmp_path / kind.file
-    path.write_bytes(text_of(kind, lines))
+    path = write_made_up(tmp_path, "tardis-snapshots", lines)
     with pytest.raises(FormatError, match="inexact='round'"):
         as_dicts(CsvFeed(path))
     feed = CsvFeed(path, inexact="round")

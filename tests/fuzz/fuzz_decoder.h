@@ -1,5 +1,5 @@
-/* What the targets of decoders share. They take the stream twice: all at once, and cut anywhere into pieces with any
- * room for ticks. Both have to give the same ticks and the same code. */
+/* What the targets of decoders share. Any bytes, cut anywhere, taken in any number of ticks: the decoder reads nothing
+ * outside what it was given, writes no tick beyond its room, and says the same as when it gets all bytes at once. */
 #ifndef FUZZ_DECODER_H
 #define FUZZ_DECODER_H
 

@@ -1,5 +1,4 @@
-/* Any bytes as a capture, cut anywhere, taken in any number of ticks: the decoder reads nothing outside what it was
- * given, writes no tick beyond its room, and says the same as when it gets all bytes at once.
+/* Any bytes as a capture, taken as fuzz_decoder.h says.
  *
  * The input's first three bytes choose: skip and how much is held, bytes a call, ticks a call. The rest is the capture.
  *

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, Self, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import ConfigurationError
+from strand.errors import ConfigurationError, FeedError
 from strand.feeds.skipped import Skipped
 
 __all__ = ["BaseFeed", "Feed", "FeedInfo", "TickBatch", "TicksAre"]
@@ -98,6 +98,7 @@ class BaseFeed(ABC):
 
     def __init__(self) -> None:
         self.skipped = Skipped()
+        self._closed = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -152,8 +153,14 @@ class BaseFeed(ABC):
     def statistics(self) -> dict[str, int]:
         return {}
 
-    def close(self) -> None:  # noqa: B027
-        """Nothing to close."""
+    def close(self) -> None:
+        """Ends the feed, and of strand's own every iteration under way: asking one for more raises FeedError. May be
+        repeated."""
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise FeedError("the feed is closed", path=self.info.path)
 
     def __iter__(self) -> Iterator[TickBatch]:
         return self.batches()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import stat
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Generator
@@ -11,16 +12,17 @@ from typing import Any, ClassVar, Final, Literal
 from strand.binding.decoding import Decoder
 from strand.binding.feeder import Feeder
 from strand.errors import ConfigurationError, FeedError, UnknownFormatError
-from strand.feeds.base import BaseFeed, TickBatch
+from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.symbol_filter import symbol_filter
 from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.sources import RawStream
 from strand.feeds.io.streams import InflateLimits, InputStream, names_of, open_stream
 from strand.feeds.selection import Selection
+from strand.feeds.trading_day import as_date, date_in_names, midnight_ns
 from strand.ticks import aligned_ticks
 from strand.validate import is_whole
 
-__all__ = ["BATCH_STEP", "DecodedFeed", "file_bytes"]
+__all__ = ["BATCH_STEP", "DecodedFeed", "file_bytes", "times_since"]
 
 #: Of most formats, ticks in a batch must be a multiple of this.
 BATCH_STEP: Final = 4096
@@ -39,6 +41,7 @@ class DecodedFeed(BaseFeed):
     #: What ``batch_ticks`` is a multiple of.
     batch_step: ClassVar = BATCH_STEP
     _decoder: Decoder
+    _info: FeedInfo
 
     def __init__(
         self,
@@ -63,7 +66,6 @@ class DecodedFeed(BaseFeed):
         self._batch_ticks = batch_ticks
         self._limits = InflateLimits.of(limits)
         self._headroom = headroom
-        self._closed = False
         self._chunks: list[Chunks] = []
         self._last: Chunks | None = None
         self._stream: InputStream | None = None
@@ -77,15 +79,29 @@ class DecodedFeed(BaseFeed):
         """
         with self._open_stream() as stream:
             head = stream.head(size)
-            details = {
-                "file_bytes": file_bytes(self._path),
-                "compression": stream.compression,
-                "inflater": stream.inflater,
-            }
+            details = self._details_of(stream)
             names = names_of(self._path, stream)
         if not recognise(head):
             raise UnknownFormatError(refusal if head else "the file is empty", path=self._path, offset=0)
         return head, names, details
+
+    def _details_of(self, stream: InputStream) -> dict[str, Any]:
+        size, compression, inflater = file_bytes(self._path), stream.compression, stream.inflater
+        return {"file_bytes": size, "compression": compression, "inflater": inflater}
+
+    def _dated(
+        self, date: dt.date | str | None, names: list[str], otherwise: Callable[[], dt.date | None] = lambda: None
+    ) -> dt.date | None:
+        """The trading day: what is given, else what one of the names says, else ``otherwise``. Times count from its
+        midnight in New York, or from 1970 where there is none."""
+        day = as_date(date) if date is not None else date_in_names(names) or otherwise()
+        self._options["midnight_ns"] = midnight_ns(day) if day is not None else 0
+        return day
+
+    @property
+    def info(self) -> FeedInfo:
+        """What is known without reading the file; ``details["inflater"]`` names what inflates it."""
+        return self._info
 
     @abstractmethod
     def _begin(self) -> Decoder:
@@ -214,6 +230,11 @@ class DecodedFeed(BaseFeed):
 
     def _open_stream(self) -> InputStream:
         return open_stream(self._path, limits=self._limits)
+
+
+def times_since(day: dt.date | None) -> dict[str, str]:
+    """What ``info.details`` says of the times of a file that has those of a day only."""
+    return {"times_since": "UNIX epoch" if day is not None else "midnight in New York, the day being unknown"}
 
 
 def file_bytes(path: Path) -> int | None:

@@ -20,10 +20,9 @@ from strand.binding.pcap import PcapDecoder
 from strand.errors import ConfigurationError
 from strand.feeds.base import FeedInfo
 from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed
-from strand.feeds.formats.itch.directory import ItchNames, ItchSymbols, MarketEvent, market_event
+from strand.feeds.formats.itch.directory import ItchNames, ItchSymbols
 from strand.feeds.io.streams import InflateLimits
 from strand.feeds.selection import Selection
-from strand.feeds.trading_day import as_date, date_in_names, midnight_ns
 from strand.ticks import aligned_ticks
 from strand.validate import whole
 
@@ -102,8 +101,8 @@ class PcapFeed(ItchNames, DecodedFeed):
         }
         refusal = "does not start as a pcap or pcapng file does"
         head, names, details = self._read_head(_HEAD_BYTES, recognise, refusal)
-        day = as_date(date) if date is not None else date_in_names(names) or _captured_on(head)
-        self._options |= {"midnight_ns": midnight_ns(day) if day is not None else 0, "attributes": True}
+        day = self._dated(date, names, lambda: _captured_on(head))
+        self._options["attributes"] = True
         self._decoder = PcapDecoder(ItchDecoder(**self._options), **self._capture)
         self._symbols = ItchSymbols(self._decoder.itch)
         self._info = FeedInfo(
@@ -121,20 +120,9 @@ class PcapFeed(ItchNames, DecodedFeed):
         )
 
     @property
-    def info(self) -> FeedInfo:
-        """What is known without reading the file."""
-        return self._info
-
-    @property
     def session(self) -> str:
         """The MoldUDP64 session read in the latest iteration, ``""`` as long as there is none."""
         return self._decoder.session
-
-    @property
-    def market_events(self) -> tuple[MarketEvent, ...]:
-        """System events and market-wide circuit breakers so far, in order; of more than 64 the first 64."""
-        midnight = self._options["midnight_ns"]
-        return tuple(market_event(message, midnight) for message in self._decoder.itch.market_events())
 
     def statistics(self) -> dict[str, int]:
         """Counts of the latest iteration, zeros before the first.

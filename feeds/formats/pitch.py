@@ -25,10 +25,9 @@ from strand.binding.pitch import (
     PitchDecoder,
 )
 from strand.feeds.base import FeedInfo
-from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed
+from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed, times_since
 from strand.feeds.io.streams import InflateLimits
 from strand.feeds.selection import Selection
-from strand.feeds.trading_day import as_date, date_in_names, midnight_ns
 
 __all__ = [
     "ATTRIBUTED",
@@ -102,8 +101,7 @@ class PitchFeed(DecodedFeed):
         )
         refusal = "does not start with a PITCH message (eight digits of time, then a known type)"
         _, names, details = self._read_head(_HEAD_BYTES, recognise, refusal)
-        day = as_date(date) if date is not None else date_in_names(names)
-        self._options |= {"midnight_ns": midnight_ns(day) if day is not None else 0}
+        day = self._dated(date, names)
         self._decoder = PitchDecoder(**self._options)
         self._names: list[str] = [""]
         self._info = FeedInfo(
@@ -114,16 +112,8 @@ class PitchFeed(DecodedFeed):
             price_unit=1e-4,
             undated=day is None,
             ticks="orders",
-            details={
-                **details,
-                "times_since": "UNIX epoch" if day is not None else "midnight in New York, the day being unknown",
-            },
+            details=details | times_since(day),
         )
-
-    @property
-    def info(self) -> FeedInfo:
-        """What is known without reading the file."""
-        return self._info
 
     @property
     def symbols(self) -> Sequence[str]:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import ConfigurationError, FeedError
+from strand.errors import ConfigurationError
 from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
 from strand.feeds.merge.days import Boundaries, check_new_day, days_of
 from strand.feeds.merge.reorder import DISORDER, OnDisorder, Reorder
@@ -25,30 +25,6 @@ from strand.validate import whole
 __all__ = ["MergedFeed", "merge_feeds"]
 
 T = TypeVar("T")
-
-
-def merge_feeds(
-    feeds: Sequence[Feed],
-    *,
-    reorder_ns: int = 0,
-    on_disorder: str = "raise",
-    venue_in_name: bool = False,
-    new_day: str | None = None,
-    carry_over: bool = False,
-    batch_ticks: int = MERGED_TICKS,
-    max_symbols: int | None = None,
-) -> MergedFeed:
-    """Merge feeds into one that owns them: closing it closes them. See :class:`MergedFeed`."""
-    return MergedFeed(
-        feeds,
-        reorder_ns=reorder_ns,
-        on_disorder=on_disorder,
-        venue_in_name=venue_in_name,
-        new_day=new_day,
-        carry_over=carry_over,
-        batch_ticks=batch_ticks,
-        max_symbols=max_symbols,
-    )
 
 
 class MergedFeed(BaseFeed):
@@ -109,7 +85,6 @@ class MergedFeed(BaseFeed):
         )
         self._reorders = self._new_reorders()
         self._tick_feeds: npt.NDArray[np.int32] = np.empty(0, np.int32)
-        self._closed = False
 
     @property
     def info(self) -> FeedInfo:
@@ -270,9 +245,9 @@ class MergedFeed(BaseFeed):
             for feed in self._feeds
         ]
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise FeedError("the feed is closed", path=self.info.path)
+
+#: Feeds as one, which owns them: closing it closes them.
+merge_feeds = MergedFeed
 
 
 def _check_days(infos: Sequence[FeedInfo]) -> None:

@@ -1,5 +1,4 @@
-/* Any bytes, cut anywhere, taken in any number of ticks: the decoder reads nothing outside what it was given, writes
- * no tick beyond its room, and says the same as when it gets all bytes at once.
+/* Any bytes as DBN records, taken as fuzz_decoder.h says.
  *
  * fuzz-sources: codec/dbn/dbn.c codec/dbn/instruments.c
  *
@@ -7,14 +6,14 @@
  * stream. */
 #include "codec/dbn/dbn.h"
 
-#include "decode.h"
+#include "fuzz_decoder.h"
 
 enum { LARGEST_INPUT = 4096 };
 
 _Static_assert(LARGEST_INPUT / SD_DBN_HEADER * SD_DBN_MAX_TICKS <= MAX_TICKS, "any input's ticks fit");
 
 /* What a caller does with an instrument it has not heard of: every third one is unwanted, the others last a day. */
-static void name_instrument(const sd_dbn *dbn) {
+static void answer(const sd_dbn *dbn) {
   uint64_t day = UINT64_C(86400000000000);
   uint64_t first = dbn->fault_time - dbn->fault_time % day;
   uint64_t last = first > UINT64_MAX - day ? UINT64_MAX : first + day - 1;
@@ -22,23 +21,18 @@ static void name_instrument(const sd_dbn *dbn) {
   REQUIRE(sd_dbn_instruments_add(dbn->instruments, dbn->fault_instrument, first, last, key) == SD_OK);
 }
 
-static void check(void *self, size_t taken) {
+static void check(void *self, int code, uint64_t begin) {
   const sd_dbn *dbn = self;
-  REQUIRE(dbn->offset == taken);
+  REQUIRE(dbn->offset == begin);
+  if (code == SD_AGAIN) {
+    if (dbn->fault == SD_DBN_STOP_INSTRUMENT) answer(dbn);
+    else REQUIRE(dbn->fault == SD_DBN_STOP_MAPPING && dbn->fault_length <= begin);
+  } else if (code != SD_OK) {
+    REQUIRE(dbn->fault != SD_DBN_FAULT_NONE && dbn->fault_offset == begin);
+  }
 }
 
-static void answer(void *self, size_t taken) {
-  const sd_dbn *dbn = self;
-  if (dbn->fault == SD_DBN_STOP_INSTRUMENT) name_instrument(dbn);
-  else REQUIRE(dbn->fault == SD_DBN_STOP_MAPPING && dbn->fault_length <= taken);
-}
-
-static void refuse(void *self, size_t taken) {
-  const sd_dbn *dbn = self;
-  REQUIRE(dbn->fault != SD_DBN_FAULT_NONE && dbn->fault_offset == taken);
-}
-
-static const decoding DECODING = {sd_dbn_decode, check, answer, refuse, SD_DBN_MAX_RECORD - 1, SD_DBN_MAX_TICKS};
+static const fuzz_decoder DECODER = {sd_dbn_decode, check, SD_DBN_MAX_RECORD - 1, SD_DBN_MAX_TICKS};
 
 static void start(sd_dbn *dbn, uint8_t choice) {
   sd_dbn_init(dbn, 1 + (choice >> 1 & 3) % 3, sd_dbn_instruments_create());
@@ -51,19 +45,10 @@ static void start(sd_dbn *dbn, uint8_t choice) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static sd_dbn whole;
   static sd_dbn pieces;
-  static sd_tick whole_ticks[MAX_TICKS];
-  static sd_tick pieces_ticks[MAX_TICKS];
   if (size < 3 || size > LARGEST_INPUT) return 0;
-  size_t chunk = (size_t)data[1] + 1;
-  size_t capacity = (size_t)data[2] + SD_DBN_MAX_TICKS;
   start(&whole, data[0]);
   start(&pieces, data[0]);
-  data += 3;
-  size -= 3;
-  outcome a = take(&DECODING, &whole, data, size, size + 1, MAX_TICKS, whole_ticks);
-  outcome b = take(&DECODING, &pieces, data, size, chunk, capacity, pieces_ticks);
-  REQUIRE(a.code == b.code && a.ticks == b.ticks);
-  REQUIRE(memcmp(whole_ticks, pieces_ticks, a.ticks * sizeof(sd_tick)) == 0);
+  take_both(&DECODER, &whole, &pieces, data, size, MAX_TICKS);
   REQUIRE(whole.records == pieces.records);
   REQUIRE(whole.not_selected == pieces.not_selected && whole.fault == pieces.fault);
   REQUIRE(memcmp(whole.counts, pieces.counts, sizeof whole.counts) == 0);

@@ -1,5 +1,4 @@
-/* Any bytes, cut anywhere, taken in any number of ticks: the decoder reads nothing outside what it was given, writes
- * no tick beyond its room, and says the same as when it gets all bytes at once.
+/* Any bytes as ITCH, taken as fuzz_decoder.h says.
  *
  * The input's first three bytes choose: skip and selection, bytes a call, ticks a call. The rest is the stream.
  *
@@ -10,31 +9,25 @@
 
 #include "codec/itch/itch.h"
 
-#include "decode.h"
+#include "fuzz_decoder.h"
 
 enum { MIN_FRAME = 14 };
 
-static void check(void *self, size_t taken) {
+static void check(void *self, int code, uint64_t begin) {
   sd_itch *itch = self;
   itch->sampled = 0;
-  REQUIRE(itch->offset == taken);
+  REQUIRE(itch->offset == begin);
+  if (code == SD_AGAIN) {
+    REQUIRE(itch->selective && itch->undecided && itch->wanted[itch->asked] == SD_ITCH_UNDECIDED);
+    for (uint32_t i = 0; i < itch->symbol_count; i++)
+      if (itch->wanted[i] == SD_ITCH_UNDECIDED) itch->wanted[i] = i % 2;
+    itch->undecided = 0;
+  } else if (code != SD_OK) {
+    REQUIRE(!itch->skip && itch->fault != SD_ITCH_FAULT_NONE && itch->fault_offset == begin);
+  }
 }
 
-static void answer(void *self, size_t taken) {
-  sd_itch *itch = self;
-  (void)taken;
-  REQUIRE(itch->selective && itch->undecided && itch->wanted[itch->asked] == SD_ITCH_UNDECIDED);
-  for (uint32_t i = 0; i < itch->symbol_count; i++)
-    if (itch->wanted[i] == SD_ITCH_UNDECIDED) itch->wanted[i] = i % 2;
-  itch->undecided = 0;
-}
-
-static void refuse(void *self, size_t taken) {
-  const sd_itch *itch = self;
-  REQUIRE(!itch->skip && itch->fault != SD_ITCH_FAULT_NONE && itch->fault_offset == taken);
-}
-
-static const decoding DECODING = {sd_itch_decode, check, answer, refuse, SD_ITCH_MAX_FRAME - 1, 1};
+static const fuzz_decoder DECODER = {sd_itch_decode, check, SD_ITCH_MAX_FRAME - 1, 1};
 
 static void restart(sd_itch *itch, uint32_t skip, uint8_t *wanted, uint8_t *attributes) {
   if (itch->wanted) memset(itch->wanted, 0, itch->symbol_count);
@@ -56,23 +49,14 @@ static void forget_call(sd_itch *itch) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static sd_itch whole;
   static sd_itch pieces;
-  static sd_tick whole_ticks[MAX_TICKS];
-  static sd_tick pieces_ticks[MAX_TICKS];
   if (size < 3 || 2 * (size / MIN_FRAME) >= MAX_TICKS)
     return 0; /* a message makes a tick, and may let another be made of a name */
   static uint8_t wanted[2][SD_ITCH_LOCATES];
   static uint8_t attributes[2][SD_ITCH_LOCATES * SD_ITCH_ATTRIBUTE_BYTES];
   uint32_t skip = data[0];
-  size_t chunk = (size_t)data[1] + 1;
-  size_t capacity = (size_t)data[2] + 1;
-  data += 3;
-  size -= 3;
   restart(&whole, skip, wanted[0], attributes[0]);
   restart(&pieces, skip, wanted[1], attributes[1]);
-  outcome a = take(&DECODING, &whole, data, size, size + 1, size / MIN_FRAME + 1, whole_ticks);
-  outcome b = take(&DECODING, &pieces, data, size, chunk, capacity, pieces_ticks);
-  REQUIRE(a.code == b.code && a.ticks == b.ticks);
-  REQUIRE(memcmp(whole_ticks, pieces_ticks, a.ticks * sizeof(sd_tick)) == 0);
+  take_both(&DECODER, &whole, &pieces, data, size, size / MIN_FRAME + 1);
   REQUIRE(memcmp(wanted[0], wanted[1], whole.symbol_count) == 0);
   REQUIRE(memcmp(attributes[0], attributes[1], (size_t)whole.symbol_count * SD_ITCH_ATTRIBUTE_BYTES) == 0);
   forget_call(&whole);

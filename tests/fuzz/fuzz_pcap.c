@@ -1,26 +1,20 @@
-/* Any bytes as a capture, cut anywhere, taken in any number of ticks: the decoder reads nothing outside what it was
- * given, writes no tick beyond its room, and says the same as when it gets all bytes at once.
+/* Any bytes as a capture, taken as fuzz_decoder.h says.
  *
  * The input's first three bytes choose: skip and how much is held, bytes a call, ticks a call. The rest is the capture.
  *
  * fuzz-sources: codec/pcap/pcap.c codec/pcap/record.c codec/itch/itch.c codec/itch/rare.c codec/itch/sync.c codec/itch/skim.c */
 #include "codec/pcap/pcap.h"
 
-#include "decode.h"
+#include "fuzz_decoder.h"
 
-static void check(void *self, size_t taken) {
+static void check(void *self, int code, uint64_t begin) {
   sd_pcap *pcap = self;
   pcap->sampled = pcap->itch->sampled = 0;
-  REQUIRE(pcap->offset == taken);
+  REQUIRE(pcap->offset == begin && code != SD_AGAIN);
+  REQUIRE(code == SD_OK || ((!pcap->skip || pcap->kind == 0) && pcap->fault.fault != SD_PCAP_FAULT_NONE));
 }
 
-static void refuse(void *self, size_t taken) {
-  const sd_pcap *pcap = self;
-  (void)taken;
-  REQUIRE((!pcap->skip || pcap->kind == 0) && pcap->fault.fault != SD_PCAP_FAULT_NONE);
-}
-
-static const decoding DECODING = {sd_pcap_decode, check, NULL, refuse, SD_PCAP_MAX_RECORD, 1};
+static const fuzz_decoder DECODER = {sd_pcap_decode, check, SD_PCAP_MAX_RECORD, 1};
 
 static sd_pcap *begin(sd_itch *itch, uint32_t how) {
   memset(itch->symbols, 0, (size_t)itch->symbol_count * SD_ITCH_SYMBOL_BYTES);
@@ -43,24 +37,16 @@ static int follows(const sd_tick *before, const sd_tick *tick) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static sd_itch itch[2];
-  static sd_tick ticks[2][MAX_TICKS];
   if (size < 3 || size > MAX_TICKS) return 0;
-  size_t chunk = (size_t)data[1] + 1;
-  size_t capacity = (size_t)data[2] + 1;
   sd_pcap *whole = begin(&itch[0], data[0]);
   sd_pcap *pieces = begin(&itch[1], data[0]);
-  data += 3;
-  size -= 3;
-  outcome a = take(&DECODING, whole, data, size, size + 1, size / 14 + 1, ticks[0]);
-  outcome b = take(&DECODING, pieces, data, size, chunk, capacity, ticks[1]);
-  REQUIRE(a.code == b.code && a.ticks == b.ticks);
-  REQUIRE(memcmp(ticks[0], ticks[1], a.ticks * sizeof(sd_tick)) == 0);
+  const uint64_t count = take_both(&DECODER, whole, pieces, data, size, size / 14 + 1);
   REQUIRE(whole->records == pieces->records && whole->packets == pieces->packets);
   REQUIRE(whole->gaps == pieces->gaps && whole->missing == pieces->missing && whole->held == pieces->held);
   REQUIRE(whole->duplicates == pieces->duplicates && whole->skipped_bytes == pieces->skipped_bytes);
   REQUIRE(memcmp(whole->skips, pieces->skips, sizeof whole->skips) == 0);
   REQUIRE(memcmp(itch[0].counts, itch[1].counts, sizeof itch[0].counts) == 0);
-  for (uint64_t i = 1; i < a.ticks; i++) REQUIRE(follows(&ticks[0][i - 1], &ticks[0][i]));
+  for (uint64_t i = 1; i < count; i++) REQUIRE(follows(&whole_ticks[i - 1], &whole_ticks[i]));
   sd_pcap_free(whole);
   sd_pcap_free(pieces);
   return 0;

@@ -6,7 +6,7 @@
 # TOTAL=N instead: N seconds of a core for all targets together, each with its share, so that what there is to fuzz may
 # grow and the time it takes does not.
 #
-# A target is NAME of a fuzz_NAME.c here, built with the sanitizers and fed the seeds that seed_NAME.py writes, where
+# A target is NAME of a fuzz_NAME.c here, built with the sanitizers and fed the seeds of seed_NAME.py, where
 # there is one; or open-NAME, a format of strand.feeds (or "streams") in fuzz_open.py. C needs clang with libFuzzer
 # (Debian: clang, libclang-rt-14-dev), Python the package atheris (extra "fuzz").
 #
@@ -88,7 +88,7 @@ build_and_run() {
     -fno-sanitize-recover=undefined -Wall -Wextra -I"$root/csrc" \
     -o "$work/fuzz_$name" "$here/fuzz_$name.c" "${sources[@]/#/$root/csrc/}" || return
   if [[ -f $here/seed_$name.py ]]; then
-    "$python" "$here/seed_$name.py" "$work/seeds" || return
+    "$python" "$here/write_seeds.py" "$name" "$work/seeds" || return
   fi
   fuzz "$work" "$work/fuzz_$name" -timeout=1 -max_len=4096
 }

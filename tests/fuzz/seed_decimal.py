@@ -1,12 +1,8 @@
-"""Seeds for fuzz_decimal: every form with fields of it, whole and spoilt.
-
-seed_decimal.py FOLDER
-"""
+"""The seeds of fuzz_decimal.c: every form with fields of it, whole and spoilt."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+from collections.abc import Iterator
 
 FIELDS = {
     1: "1.5,-0.000000001,1e-9,99999999999999999999,1.50000000000000000000000,.5,5.,1.2.3, 7 ,buy,sell,",
@@ -18,15 +14,10 @@ FIELDS = {
 }
 
 
-def main() -> None:
+def seeds() -> Iterator[tuple[str, bytes]]:
     """One file a form and scale."""
-    folder = Path(sys.argv[1])
     for form, text in FIELDS.items():
         for scale in (0, 3, 9, 27):
             for allowed in range(4):
                 seed = bytes([form, scale, allowed, 30]) + text.encode()
-                (folder / f"{form}-{scale}-{allowed}").write_bytes(seed)
-
-
-if __name__ == "__main__":
-    main()
+                yield f"{form}-{scale}-{allowed}", seed

@@ -1,14 +1,8 @@
-"""Writes the seeds of fuzz_mold.c into a folder: streams with losses, overlaps, leaps, ends and raw packets.
-
-python tests/fuzz/seed_mold.py FOLDER
-"""
+"""The seeds of fuzz_mold.c: streams with losses, overlaps, leaps, ends and raw packets."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+from collections.abc import Iterator
 
 from mold_wire import end_of_session, heartbeat, packet
 
@@ -29,8 +23,7 @@ def raw(line: int, data: bytes) -> bytes:
     return operation(line, RAW, len(data) & 255, len(data) >> 8) + data
 
 
-def main(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+def seeds() -> Iterator[tuple[str, bytes]]:
     both = [operation(line, SEND, 0, 20) for line in (0, 1) for _ in range(5)]
     ahead = [operation(0, SEND, 0, 8), operation(1, SEND_AHEAD, 9, 8), operation(2, SEND_BACK, 8, 16)]
     ticks = [operation(0, TICK, 200)]
@@ -44,8 +37,4 @@ def main(folder: Path) -> None:
     }  # fmt: skip
     for name, operations in streams.items():
         for options in (ANY, FROM_FIRST, LIMITED, STOP, HIGH):
-            (folder / f"{name}-{options:02x}").write_bytes(bytes([options, 3, 50, 90]) + b"".join(operations))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+            yield f"{name}-{options:02x}", bytes([options, 3, 50, 90]) + b"".join(operations)

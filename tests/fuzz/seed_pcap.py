@@ -1,21 +1,14 @@
-"""Writes the seeds of fuzz_pcap.c into a folder: captures of every kind, with lines that lose and repeat packets.
-
-python tests/fuzz/seed_pcap.py FOLDER
-"""
+"""The seeds of fuzz_pcap.c: captures of every kind, with lines that lose and repeat packets."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+from collections.abc import Iterator
 
 import pcap_reference as ref
 from itch_reference import every_type
 
 
-def main(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+def seeds() -> Iterator[tuple[str, bytes]]:
     bodies = every_type()
     payloads = [ref.mold(at + 1, bodies[at : at + 4]) for at in range(0, len(bodies), 4)]
     payloads += [ref.mold(len(bodies) + 1, []), ref.mold(len(bodies) + 1, [], count=0xFFFF)]
@@ -36,10 +29,6 @@ def main(folder: Path) -> None:
             for order, sent in (("<", payloads), (">", late)):
                 frames = [(1_548_858_600 * 10**9 + i * 1000, wrap(ref.udp(p))) for i, p in enumerate(sent)]
                 place = f"{how}-{name}-{'little' if order == '<' else 'big'}"
-                (folder / f"{place}.pcap").write_bytes(header + ref.pcap(frames, order=order, link=link))
-                (folder / f"{place}.pcapng").write_bytes(header + ref.pcapng(frames, order=order, link=link))
-                (folder / f"{place}-cut").write_bytes(header + ref.pcap(frames, order=order, link=link, snap=90))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+                yield f"{place}.pcap", header + ref.pcap(frames, order=order, link=link)
+                yield f"{place}.pcapng", header + ref.pcapng(frames, order=order, link=link)
+                yield f"{place}-cut", header + ref.pcap(frames, order=order, link=link, snap=90)

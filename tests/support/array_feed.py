@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import Any
 
-import numpy as np
+from reading import ticks_of
 
 from strand import testing
 from strand.feeds.synthetic.market import SyntheticFeed
@@ -19,6 +19,6 @@ order_feed = partial(testing.feed, ticks="orders")
 def synthetic_day(symbols: int = 20, messages: int = 3_000, seed: int = 5) -> tuple[Any, tuple[str, ...]]:
     """A generated day of orders: its ticks, and names by index."""
     feed = SyntheticFeed(symbols, messages, seed=seed, date="2026-01-05")
-    ticks = np.concatenate([batch.copy() for batch in feed.batches()])
+    ticks = ticks_of(feed)
     ticks.flags.writeable = False
     return ticks, tuple(feed.symbols)

@@ -61,14 +61,6 @@ def write_anew(path: Path, data: bytes) -> Path:
 def common_prefix(some: np.ndarray, others: np.ndarray) -> int:
     """How many ticks two arrays start with alike."""
     length = min(len(some), len(others))
-    differs = (
-        np.flatnonzero(
-            (
-                some[:length].copy().view(np.uint64).reshape(length, 8)
-                != others[:length].copy().view(np.uint64).reshape(length, 8)
-            ).any(axis=1)
-        )
-        if length
-        else []
-    )
+    one, other = (ticks[:length].copy().view(np.uint64).reshape(length, 8) for ticks in (some, others))
+    differs = np.flatnonzero((one != other).any(axis=1))
     return int(differs[0]) if len(differs) else length

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from reading import ticks_of
 
 from strand import feeds, replay
 from strand.feeds.synthetic.market import SyntheticFeed
@@ -43,7 +44,7 @@ class Orders:
 def read_day(path: Path) -> tuple[Array, list[str]]:
     """All ticks of a file."""
     feed = feeds.open(path, date=DATE)
-    ticks = np.concatenate([batch.copy() for batch in feed.batches()])
+    ticks = ticks_of(feed)
     names = list(feed.symbols)
     feed.close()
     return ticks, names

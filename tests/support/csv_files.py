@@ -1,53 +1,16 @@
-"""Made-up files of every CSV profile: their columns, and how a line of each is made."""
+"""Made-up files of every CSV profile: their columns, and how a line of each is made.
+
+Both are written as they stand in the file, cells with their delimiters.
+"""
 
 from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 
-from csv_reference import (
-    Kind,
-    Row,
-    Tick,
-    binance_agg,
-    binance_quote,
-    binance_trade,
-    databento_bar,
-    databento_book,
-    databento_order,
-    databento_sample,
-    databento_trade,
-    histdata,
-    lean_future_quote,
-    lean_future_trade,
-    lean_fx,
-    lean_quote,
-    lean_trade,
-    lobster,
-    polygon_quote,
-    polygon_trade,
-    sse_order,
-    sse_tick,
-    sse_trade,
-    szse_order,
-    szse_trade,
-    taq_quote,
-    taq_trade,
-    tardis_book,
-    tardis_quote,
-    tardis_snapshot,
-    tardis_ticker,
-    tardis_trade,
-    truefx,
-    wind_order,
-    wind_trade,
-    wrds_quote,
-    wrds_trade,
-)
-
-
-def _cut(names: str) -> list[str]:
-    return names.split(",")
+import csv_reference as ref
+from csv_reference import Kind, Row, Tick
 
 
 def _amount(rng: random.Random) -> str:
@@ -76,44 +39,31 @@ def _taq_time(rng: random.Random) -> str:
 
 
 _MAKER = ["True", "False", "true", "false"]
-_AGG = ["agg_trade_id", "price", "quantity", "first_trade_id", "last_trade_id", "transact_time", "is_buyer_maker"]
-_TARDIS = ["exchange", "symbol", "timestamp", "local_timestamp"]
-_TAQ_TRADE = _cut(
-    "Time,Exchange,Symbol,Sale Condition,Trade Volume,Trade Price,Trade Stop Stock Indicator,"
-    "Trade Correction Indicator,Sequence Number,Trade Id,Source of Trade,Trade Reporting Facility,"
-    "Participant Timestamp,Trade Reporting Facility TRF Timestamp,Trade Through Exempt Indicator"
-)
-_TAQ_QUOTE = _cut(
-    "Time,Exchange,Symbol,Bid_Price,Bid_Size,Offer_Price,Offer_Size,Quote_Condition,Sequence_Number,National_BBO_Ind,"
-    "Participant_Timestamp"
-)
+_TARDIS = "exchange,symbol,timestamp,local_timestamp"
+_BINANCE = "id,price,qty,quote_qty,time,is_buyer_maker"
+_AGG = "agg_trade_id,price,quantity,first_trade_id,last_trade_id,transact_time,is_buyer_maker"
+_LEAN_TRADE = "time,price,size,exchange,condition,suspicious"
+_LEAN_QUOTE = "time,bid,bid_size,ask,ask_size,exchange,condition,suspicious"
 
 
-def _binance_line(rng: random.Random, at: int, us: bool, match: bool) -> list[str]:
-    time = str(1_735_689_600_000_000 + at * 997) if us else str(1_700_000_000_000 + at)
-    line = [
-        str(10**9 + at),
-        f"{rng.randint(1, 10**7) / 100:.8f}",
-        f"{rng.random():.5f}",
-        "12.3",
-        time,
-        rng.choice(_MAKER),
-    ]
-    return [*line, "True"] if match else line
+def _binance_line(rng: random.Random, at: int, us: bool, match: bool) -> str:
+    time = 1_735_689_600_000_000 + at * 997 if us else 1_700_000_000_000 + at
+    line = f"{10**9 + at},{rng.randint(1, 10**7) / 100:.8f},{rng.random():.5f},12.3,{time},{_side(rng, *_MAKER)}"
+    return line + ",True" * match
 
 
-def _agg_line(rng: random.Random, at: int, match: bool) -> list[str]:
-    line = [str(at + 1), f"{rng.randint(1, 10**7) / 100:.2f}", f"{rng.random() * 10:.3f}", str(at * 3), str(at * 3 + 2)]
-    return [*line, str(1_700_000_000_000 + at), rng.choice(_MAKER), *(["True"] if match else [])]
+def _agg_line(rng: random.Random, at: int, match: bool) -> str:
+    line = f"{at + 1},{rng.randint(1, 10**7) / 100:.2f},{rng.random() * 10:.3f},{at * 3},{at * 3 + 2}"
+    return f"{line},{1_700_000_000_000 + at},{_side(rng, *_MAKER)}" + ",True" * match
 
 
 def _side(rng: random.Random, *sides: str) -> str:
     return rng.choice(sides)
 
 
-def _quote_line(rng: random.Random, at: int) -> list[str]:
-    ask, bid = rng.choice([["", ""], [_amount(rng), "101.5"]]), rng.choice([["", ""], ["100.25", _amount(rng)]])
-    return ["deribit", rng.choice(["BTC", "ETH"]), _us(rng, at), _us(rng, at), *ask, *bid]
+def _quote_line(rng: random.Random, at: int) -> str:
+    ask, bid = rng.choice([",", f"{_amount(rng)},101.5"]), rng.choice([",", f"100.25,{_amount(rng)}"])
+    return f"deribit,{_side(rng, 'BTC', 'ETH')},{_us(rng, at)},{_us(rng, at)},{ask},{bid}"
 
 
 def _cancel(rng: random.Random, *kinds: str) -> tuple[str, int, int]:
@@ -121,65 +71,28 @@ def _cancel(rng: random.Random, *kinds: str) -> tuple[str, int, int]:
     return kind, one, 0 if kind in ("C", "4", "52") else other
 
 
-def _szse_trade_line(rng: random.Random, at: int) -> list[str]:
+def _szse_trade_line(rng: random.Random, at: int) -> str:
     kind, bid, offer = _cancel(rng, "F", "4", "70", "52")
     day = f"20231205{_hms(rng, False).zfill(9)}"
-    return [
-        "2012",
-        str(at + 1),
-        "011",
-        str(bid),
-        str(offer),
-        _code(rng),
-        "102 ",
-        _yuan(rng),
-        str(rng.randint(1, 9999)),
-        kind,
-        day,
-    ]
+    return f"2012,{at + 1},011,{bid},{offer},{_code(rng)},102 ,{_yuan(rng)},{rng.randint(1, 9999)},{kind},{day}"
 
 
-def _wind_trade_line(rng: random.Random, at: int) -> list[str]:
+def _wind_trade_line(rng: random.Random, at: int) -> str:
     kind, ask, bid = _cancel(rng, "0", "C", "")
     code = _code(rng)
-    return [
-        f"{code}.SZ",
-        code,
-        "20231205",
-        _hms(rng, False),
-        str(at + 1),
-        kind,
-        "",
-        "B",
-        str(rng.randint(0, 10**6)),
-        str(rng.randint(1, 10**6)),
-        str(ask),
-        str(bid),
-    ]
+    start = f"{code}.SZ,{code},20231205,{_hms(rng, False)},{at + 1},{kind},,B"
+    return f"{start},{rng.randint(0, 10**6)},{rng.randint(1, 10**6)},{ask},{bid}"
 
 
-_SZSE_ORDER = ["SecurityID", "TransactTime", "ApplSeqNum", "Price", "OrderQty", "Side", "OrdType"]
-_SZSE_ORDER_CN = ["证券代码", "委托时间", "委托索引", "委托价格", "委托数量", "买卖方向", "委托类别"]
-
-
-def _szse_order_line(rng: random.Random, at: int) -> list[str]:
-    return [
-        "2011",
-        _code(rng),
-        _hms(rng, True),
-        str(at + 1),
-        _yuan(rng),
-        str(rng.randint(1, 9999)),
-        _side(rng, "1", "2", "49", "50"),
-        _side(rng, "1", "2", "U", "49", "85"),
-    ]
+def _szse_order_line(rng: random.Random, at: int) -> str:
+    start = f"2011,{_code(rng)},{_hms(rng, True)},{at + 1},{_yuan(rng)},{rng.randint(1, 9999)}"
+    return f"{start},{_side(rng, '1', '2', '49', '50')},{_side(rng, '1', '2', 'U', '49', '85')}"
 
 
 _UNDEFINED = "9223372036854775807"
-
-
-def _databento_columns(own: str) -> list[str]:
-    return f"ts_recv,ts_event,rtype,publisher_id,instrument_id,{own},symbol".split(",")
+_DATABENTO = "ts_recv,ts_event,rtype,publisher_id,instrument_id"
+_DATABENTO_ORDER = f"{_DATABENTO},action,side,price,size,channel_id,order_id,flags,ts_in_delta,sequence,symbol"
+_DATABENTO_EVENT = f"{_DATABENTO},action,side,depth,price,size,flags,ts_in_delta,sequence"
 
 
 def _levels(count: int) -> str:
@@ -187,11 +100,11 @@ def _levels(count: int) -> str:
     return ",".join(f"{field}_{level:02}" for level in range(count) for field in fields)
 
 
-def _databento_head(at: int) -> list[str]:
+def _databento_head(at: int) -> str:
     undefined = "" if at % 2 else str((1 << 64) - 1)
     recv = undefined if at and at % 7 == 0 else str(1_700_000_000_000_000_000 + at)
     event = undefined if at and at % 7 == 1 else str(1_699_999_999_000_000_000 + at)
-    return [recv, event, "1", "1", "5482"]
+    return f"{recv},{event},1,1,5482"
 
 
 def _databento_px(rng: random.Random, defined: bool, decimals: bool) -> str:
@@ -202,164 +115,134 @@ def _databento_px(rng: random.Random, defined: bool, decimals: bool) -> str:
     return str(number) if defined else rng.choice([_UNDEFINED, str(number)])
 
 
-def _databento_level(rng: random.Random, defined: bool, decimals: bool) -> list[str]:
-    prices = [_databento_px(rng, defined, decimals) for _ in range(2)]
-    return [*prices, *(str(rng.randint(0, 1 << 32 - 1)) for _ in range(2)), "1", "1"]
+def _databento_level(rng: random.Random, defined: bool, decimals: bool) -> str:
+    prices = ",".join(_databento_px(rng, defined, decimals) for _ in range(2))
+    return f"{prices},{rng.randint(0, 1 << 32 - 1)},{rng.randint(0, 1 << 32 - 1)},1,1"
 
 
-def _databento_line(rng: random.Random, at: int, *, decimals: bool, levels: int = 0, mbo: str = "") -> list[str]:
+def _databento_line(rng: random.Random, at: int, *, decimals: bool, levels: int = 0, orders: bool = False) -> str:
     px = _databento_px(rng, at == 0, decimals)
-    size, delta = str(rng.randint(0, (1 << 32) - 1)), "22993"
-    event = [_side(rng, *"ACMRTFN"), _side(rng, *"ABN")]
-    own = [*event, px, size, mbo, str(647784973705 + at), "128"] if mbo else [*event, str(at % 10), px, size, "128"]
-    books = [cell for _ in range(levels) for cell in _databento_level(rng, at == 0, decimals)]
-    return [*_databento_head(at), *own, delta, str(at), *books, rng.choice(["ESH1", "NQH1"])]
+    size = rng.randint(0, (1 << 32) - 1)
+    event = f"{_side(rng, *'ACMRTFN')},{_side(rng, *'ABN')}"
+    own = f"{event},{px},{size},0,{647784973705 + at},128" if orders else f"{event},{at % 10},{px},{size},128"
+    books = [_databento_level(rng, at == 0, decimals) for _ in range(levels)]
+    return ",".join([_databento_head(at), own, f"22993,{at}", *books, _side(rng, "ESH1", "NQH1")])
 
 
-def _tardis_head(rng: random.Random, at: int) -> list[str]:
-    return ["deribit", rng.choice(["BTC-PERPETUAL", "ETH-PERPETUAL"]), _us(rng, at), _us(rng, at)]
+def _tardis_head(rng: random.Random, at: int) -> str:
+    return f"deribit,{_side(rng, 'BTC-PERPETUAL', 'ETH-PERPETUAL')},{_us(rng, at)},{_us(rng, at)}"
 
 
-def _snapshot(rng: random.Random) -> list[str]:
-    cells = []
-    for _ in range(10):
-        cells += rng.choice([["", ""], [f"{rng.randint(1, 10**7) / 100:.2f}", _amount(rng)]])
-    return cells
+def _snapshot_level(rng: random.Random) -> str:
+    return rng.choice([",", f"{rng.randint(1, 10**7) / 100:.2f},{_amount(rng)}"])
 
 
 def _wrds_time(rng: random.Random) -> str:
     return f"{rng.randint(4, 19)}:{rng.randint(0, 59):02}:{rng.randint(0, 59):02}.{rng.randint(0, 10**6 - 1):06}"
 
 
-def _root(rng: random.Random) -> list[str]:
-    return rng.choice([["BRK", "A"], ["BRK", "B"], ["BRK", ""], ["A", ""]])
+def _root(rng: random.Random) -> str:
+    return rng.choice(["BRK,A", "BRK,B", "BRK,", "A,"])
 
+
+_QUOTED = '"12,37"'
+_POLYGON_NS = 1_709_283_600_000_000_001
 
 KINDS: dict[str, Kind] = {
     "lobster": Kind(
         "AAPL_2012-06-21_34200000_57600000_message_10.csv",
-        ["time", "type", "order", "size", "price", "direction"],
-        lambda rng, at: [
-            f"{34200 + at}.{rng.randint(0, 10**9 - 1):09}".rstrip("0"),
-            str(rng.randint(1, 7)),
-            _side(rng, "-1", "0", str(rng.randint(1, 10**8))),
-            str(rng.randint(1, 999)),
-            str(rng.randint(-1, 10**7)),
-            _side(rng, "1", "-1"),
-        ],
-        lobster,
+        "time,type,order,size,price,direction",
+        lambda rng, at: (
+            f"{34200 + at}.{rng.randint(0, 10**9 - 1):09}".rstrip("0")
+            + f",{rng.randint(1, 7)},{_side(rng, '-1', '0', str(rng.randint(1, 10**8)))},{rng.randint(1, 999)}"
+            f",{rng.randint(-1, 10**7)},{_side(rng, '1', '-1')}"
+        ),
+        ref.lobster,
         header=False,
         symbol="AAPL",
     ),
     "tardis-trades": Kind(
         "deribit_trades_2020-09-01_BTC.csv",
-        [*_TARDIS, "id", "side", "price", "amount"],
-        lambda rng, at: [
-            "deribit",
-            _side(rng, "BTC", "ETH-PERP"),
-            _us(rng, at),
-            _us(rng, at),
-            _side(rng, str(at), "", "a1b2-c3", "99999999999999999999"),
-            _side(rng, "buy", "sell", "unknown"),
-            _side(rng, "11667.5", "0.000012", "1e-7"),
-            _amount(rng),
-        ],
-        tardis_trade,
+        f"{_TARDIS},id,side,price,amount",
+        lambda rng, at: (
+            f"deribit,{_side(rng, 'BTC', 'ETH-PERP')},{_us(rng, at)},{_us(rng, at)}"
+            f",{_side(rng, str(at), '', 'a1b2-c3', '99999999999999999999')},{_side(rng, 'buy', 'sell', 'unknown')}"
+            f",{_side(rng, '11667.5', '0.000012', '1e-7')},{_amount(rng)}"
+        ),
+        ref.tardis_trade,
     ),
     "tardis-book": Kind(
         "incremental.csv",
-        [*_TARDIS, "is_snapshot", "side", "price", "amount"],
-        lambda rng, at: [
-            "deribit",
-            "BTC",
-            _us(rng, at),
-            _us(rng, at),
-            _side(rng, "true", "false"),
-            _side(rng, "bid", "ask"),
-            "11667.5",
-            _amount(rng),
-        ],
-        tardis_book,
+        f"{_TARDIS},is_snapshot,side,price,amount",
+        lambda rng, at: (
+            f"deribit,BTC,{_us(rng, at)},{_us(rng, at)},{_side(rng, 'true', 'false')},{_side(rng, 'bid', 'ask')}"
+            f",11667.5,{_amount(rng)}"
+        ),
+        ref.tardis_book,
     ),
     "tardis-quotes": Kind(
-        "quotes.csv", [*_TARDIS, "ask_amount", "ask_price", "bid_price", "bid_amount"], _quote_line, tardis_quote
+        "quotes.csv", f"{_TARDIS},ask_amount,ask_price,bid_price,bid_amount", _quote_line, ref.tardis_quote
     ),
     "binance-trades": Kind(
         "BTCUSDT-trades-2025-01-01.csv",
-        ["id", "price", "qty", "quote_qty", "time", "is_buyer_maker", "is_best_match"],
+        f"{_BINANCE},is_best_match",
         lambda rng, at: _binance_line(rng, at, True, True),
-        binance_trade,
+        ref.binance_trade,
         header=False,
         symbol="BTCUSDT",
     ),
     "histdata": Kind(
         "DAT_ASCII_EURUSD_T_202403.csv",
-        ["time", "bid", "ask", "volume"],
-        lambda rng, at: [
-            f"202403{rng.randint(1, 28):02} {rng.randint(0, 23):02}{at % 60:02}{rng.randint(0, 59):02}{at % 1000:03}",
-            f"1.{rng.randint(0, 999999):06}",
-            f"1.{rng.randint(0, 999999):06}",
-            "0",
-        ],
-        histdata,
+        "time,bid,ask,volume",
+        lambda rng, at: (
+            f"202403{rng.randint(1, 28):02} {rng.randint(0, 23):02}{at % 60:02}{rng.randint(0, 59):02}{at % 1000:03}"
+            f",1.{rng.randint(0, 999999):06},1.{rng.randint(0, 999999):06},0"
+        ),
+        ref.histdata,
         header=False,
         symbol="EURUSD",
     ),
     "truefx": Kind(
         "EURUSD-2024-03.csv",
-        ["pair", "time", "bid", "ask"],
-        lambda rng, at: [
-            rng.choice(["EUR/USD", "USD/JPY"]),
-            f"202403{rng.randint(1, 28):02} {at % 24:02}:{at % 60:02}:{rng.randint(0, 59):02}.{at % 1000:03}",
-            f"{rng.randint(1, 200)}.{rng.randint(0, 99999):05}",
-            f"{rng.randint(1, 200)}.{rng.randint(0, 99999):05}",
-        ],
-        truefx,
+        "pair,time,bid,ask",
+        lambda rng, at: (
+            f"{_side(rng, 'EUR/USD', 'USD/JPY')}"
+            f",202403{rng.randint(1, 28):02} {at % 24:02}:{at % 60:02}:{rng.randint(0, 59):02}.{at % 1000:03}"
+            f",{rng.randint(1, 200)}.{rng.randint(0, 99999):05},{rng.randint(1, 200)}.{rng.randint(0, 99999):05}"
+        ),
+        ref.truefx,
         header=False,
     ),
     "lean-fx": Kind(
         "20140507_eurusd_tick_quote.csv",
-        ["time", "bid", "ask"],
-        lambda rng, at: [str(at * 700), f"1.{rng.randint(0, 99999):05}", f"1.{rng.randint(0, 99999)}"],
-        lean_fx,
+        "time,bid,ask",
+        lambda rng, at: f"{at * 700},1.{rng.randint(0, 99999):05},1.{rng.randint(0, 99999)}",
+        ref.lean_fx,
         header=False,
         symbol="EURUSD",
     ),
     "binance-bookticker": Kind(
         "BTCUSDT-bookTicker-2023-05-16.csv",
-        _cut("update_id,best_bid_price,best_bid_qty,best_ask_price,best_ask_qty,transaction_time,event_time"),
-        lambda rng, at: [
-            str(2_890_000_000_000 + at),
-            _side(rng, "27150.10", "0.00000000"),
-            _amount(rng),
-            _side(rng, "27150.20", "0.00000000"),
-            _amount(rng),
-            str(1_684_195_200_000 + at),
-            str(1_684_195_200_005 + at),
-        ],
-        binance_quote,
+        "update_id,best_bid_price,best_bid_qty,best_ask_price,best_ask_qty,transaction_time,event_time",
+        lambda rng, at: (
+            f"{2_890_000_000_000 + at},{_side(rng, '27150.10', '0.00000000')},{_amount(rng)}"
+            f",{_side(rng, '27150.20', '0.00000000')},{_amount(rng)},{1_684_195_200_000 + at},{1_684_195_200_005 + at}"
+        ),
+        ref.binance_quote,
         symbol="BTCUSDT",
     ),
     "binance-trades futures": Kind(
         "ETHUSDT-trades-2024-01-01.csv",
-        ["id", "price", "qty", "quote_qty", "time", "is_buyer_maker"],
+        _BINANCE,
         lambda rng, at: _binance_line(rng, at, False, False),
-        binance_trade,
-        symbol="ETHUSDT",
-    ),
-    "binance-trades futures without a header": Kind(
-        "ETHUSDT-trades-2020-01-01.csv",
-        ["id", "price", "qty", "quote_qty", "time", "is_buyer_maker"],
-        lambda rng, at: _binance_line(rng, at, False, False),
-        binance_trade,
-        header=False,
+        ref.binance_trade,
         symbol="ETHUSDT",
     ),
     "binance-aggtrades": Kind(
         "BTCUSDT-aggTrades-2024-01-01.csv",
-        [*_AGG, "is_best_match"],
+        f"{_AGG},is_best_match",
         lambda rng, at: _agg_line(rng, at, True),
-        binance_agg,
+        ref.binance_agg,
         header=False,
         symbol="BTCUSDT",
     ),
@@ -367,425 +250,276 @@ KINDS: dict[str, Kind] = {
         "BTCUSDT-aggTrades-2024-01-01.csv",
         _AGG,
         lambda rng, at: _agg_line(rng, at, False),
-        binance_agg,
+        ref.binance_agg,
         symbol="BTCUSDT",
     ),
-    "szse-orders": Kind("20231205_order.csv", ["ChannelNo", *_SZSE_ORDER], _szse_order_line, szse_order, trailing=True),
-    "szse-orders in Chinese": Kind(
-        "20231205_order.csv", ["频道代码", *_SZSE_ORDER_CN], _szse_order_line, szse_order, encoding="gb18030"
+    "szse-orders": Kind(
+        "20231205_order.csv",
+        "ChannelNo,SecurityID,TransactTime,ApplSeqNum,Price,OrderQty,Side,OrdType",
+        _szse_order_line,
+        ref.szse_order,
+        trailing=True,
     ),
     "szse-trades": Kind(
         "mdl_6_36_0.csv",
-        _cut(
-            "ChannelNo,ApplSeqNum,MDStreamID,BidApplSeqNum,OfferApplSeqNum,SecurityID,SecurityIDSource,LastPx,"
-            "LastQty,ExecType,TransactTime"
-        ),
+        "ChannelNo,ApplSeqNum,MDStreamID,BidApplSeqNum,OfferApplSeqNum,SecurityID,SecurityIDSource,LastPx,LastQty,"
+        "ExecType,TransactTime",
         _szse_trade_line,
-        szse_trade,
+        ref.szse_trade,
     ),
     "sse-ticks": Kind(
         "mdl_4_24_0_20231205.csv",
-        _cut(
-            "BizIndex,Channel,SecurityID,TickTime,Type,BuyOrderNO,SellOrderNO,Price,Qty,TradeMoney,TickBSFlag,"
-            "LocalTime,SeqNo"
+        "BizIndex,Channel,SecurityID,TickTime,Type,BuyOrderNO,SellOrderNO,Price,Qty,TradeMoney,TickBSFlag,LocalTime,"
+        "SeqNo",
+        lambda rng, at: (
+            f"{at + 1},1,603518,{_hms(rng, True)},{_side(rng, *'ADTS')},{rng.randint(0, 99)},{rng.randint(0, 99)}"
+            f",{_yuan(rng)},{rng.randint(1, 9999)},0.000,{_side(rng, 'B', 'S', 'N', 'TRADE')},09:30:00.183,{at}"
         ),
-        lambda rng, at: [
-            str(at + 1),
-            "1",
-            "603518",
-            _hms(rng, True),
-            _side(rng, "A", "D", "T", "S"),
-            str(rng.randint(0, 99)),
-            str(rng.randint(0, 99)),
-            _yuan(rng),
-            f"{rng.randint(1, 9999)}",
-            "0.000",
-            _side(rng, "B", "S", "N", "TRADE"),
-            "09:30:00.183",
-            str(at),
-        ],
-        sse_tick,
+        ref.sse_tick,
     ),
     "sse-trades": Kind(
         "Transaction_20231205.csv",
-        _cut(
-            "DataStatus,TradeIndex,TradeChan,SecurityID,TradTime,TradPrice,TradVolume,TradeMoney,TradeBuyNo,"
-            "TradeSellNo,TradeBSFlag"
+        "DataStatus,TradeIndex,TradeChan,SecurityID,TradTime,TradPrice,TradVolume,TradeMoney,TradeBuyNo,TradeSellNo,"
+        "TradeBSFlag",
+        lambda rng, at: (
+            f"0,{at + 1},1,601360,{_hms(rng, True)},9.340,{rng.randint(1, 9999)}.000,8406.0"
+            f",{rng.randint(1, 99)},{rng.randint(1, 99)},{_side(rng, *'BSN')}"
         ),
-        lambda rng, at: [
-            "0",
-            str(at + 1),
-            "1",
-            "601360",
-            _hms(rng, True),
-            "9.340",
-            f"{rng.randint(1, 9999)}.000",
-            "8406.0",
-            str(rng.randint(1, 99)),
-            str(rng.randint(1, 99)),
-            _side(rng, "B", "S", "N"),
-        ],
-        sse_trade,
+        ref.sse_trade,
         trailing=True,
     ),
     "sse-orders": Kind(
         "mdl_4_19_0_20231205.csv",
-        _cut(
-            "DataStatus,OrderIndex,OrderChannel,SecurityID,OrderTime,OrderType,OrderNO,OrderPrice,Balance,OrderBSFlag"
+        "DataStatus,OrderIndex,OrderChannel,SecurityID,OrderTime,OrderType,OrderNO,OrderPrice,Balance,OrderBSFlag",
+        lambda rng, at: (
+            f"0,{at + 1},1,601360,{_hms(rng, True)},{_side(rng, *'AD')},{rng.randint(1, 999)},{_yuan(rng)}"
+            f",{rng.randint(1, 999)},{_side(rng, *'BS')}"
         ),
-        lambda rng, at: [
-            "0",
-            str(at + 1),
-            "1",
-            "601360",
-            _hms(rng, True),
-            _side(rng, "A", "D"),
-            str(rng.randint(1, 999)),
-            _yuan(rng),
-            str(rng.randint(1, 999)),
-            _side(rng, "B", "S"),
-        ],
-        sse_order,
+        ref.sse_order,
     ),
     "wind-orders": Kind(
         "逐笔委托.csv",
-        _cut("万得代码,交易所代码,自然日,时间,委托编号,交易所委托号,委托类型,委托代码,委托价格,委托数量"),
-        lambda rng, at: [
-            "000833.SZ",
-            "000833",
-            _side(rng, "20231205", "20231206"),
-            _hms(rng, False),
-            str(at + 1),
-            str(1000 + at),
-            _side(rng, "0", "1", "U", "A", "D"),
-            _side(rng, "B", "S", " "),
-            str(rng.randint(0, 10**6)),
-            str(rng.randint(1, 99999)),
-        ],
-        wind_order,
+        "万得代码,交易所代码,自然日,时间,委托编号,交易所委托号,委托类型,委托代码,委托价格,委托数量",
+        lambda rng, at: (
+            f"000833.SZ,000833,{_side(rng, '20231205', '20231206')},{_hms(rng, False)},{at + 1},{1000 + at}"
+            f",{_side(rng, *'01UAD')},{_side(rng, *'BS ')},{rng.randint(0, 10**6)},{rng.randint(1, 99999)}"
+        ),
+        ref.wind_order,
         encoding="gb18030",
         trailing=True,
     ),
     "wind-trades": Kind(
         "逐笔成交.csv",
-        _cut("万得代码,交易所代码,自然日,时间,成交编号,成交代码,委托代码,BS标志,成交价格,成交数量,叫卖序号,叫买序号"),
+        "万得代码,交易所代码,自然日,时间,成交编号,成交代码,委托代码,BS标志,成交价格,成交数量,叫卖序号,叫买序号",
         _wind_trade_line,
-        wind_trade,
+        ref.wind_trade,
     ),
     "taq-trades": Kind(
         "EQY_US_ALL_TRADE_20161024",
-        _TAQ_TRADE,
-        lambda rng, at: [
-            _taq_time(rng),
-            _side(rng, "Z", "N", "D"),
-            _side(rng, "A", "BRK A"),
-            _side(rng, "@", " O  "),
-            str(rng.randint(1, 9999)),
-            _side(rng, "45.88", "0.0001"),
-            "N",
-            _side(rng, "00", "01", "08"),
-            str(at),
-            _side(rng, "", str(at)),
-            "C",
-            "",
-            _side(rng, "", _taq_time(rng)),
-            "",
-            "0",
-        ],
-        taq_trade,
+        "Time|Exchange|Symbol|Sale Condition|Trade Volume|Trade Price|Trade Stop Stock Indicator|"
+        "Trade Correction Indicator|Sequence Number|Trade Id|Source of Trade|Trade Reporting Facility|"
+        "Participant Timestamp|Trade Reporting Facility TRF Timestamp|Trade Through Exempt Indicator",
+        lambda rng, at: (
+            f"{_taq_time(rng)}|{_side(rng, *'ZND')}|{_side(rng, 'A', 'BRK A')}|{_side(rng, '@', ' O  ')}"
+            f"|{rng.randint(1, 9999)}|{_side(rng, '45.88', '0.0001')}|N|{_side(rng, '00', '01', '08')}|{at}"
+            f"|{_side(rng, '', str(at))}|C||{_side(rng, '', _taq_time(rng))}||0"
+        ),
+        ref.taq_trade,
         delimiter="|",
         footer="END|20161024|27052068|||||||||||||\n",
     ),
     "taq-quotes": Kind(
         "EQY_US_ALL_BBO_20161024.csv",
-        _TAQ_QUOTE,
-        lambda rng, at: [
-            _taq_time(rng),
-            "P",
-            _side(rng, "A", "AA"),
-            _side(rng, "0", "45.8"),
-            "3",
-            _side(rng, "0", "45.9"),
-            "7",
-            "R",
-            str(at),
-            "0",
-            _taq_time(rng),
-        ],
-        taq_quote,
+        "Time,Exchange,Symbol,Bid_Price,Bid_Size,Offer_Price,Offer_Size,Quote_Condition,Sequence_Number,"
+        "National_BBO_Ind,Participant_Timestamp",
+        lambda rng, at: (
+            f"{_taq_time(rng)},P,{_side(rng, 'A', 'AA')},{_side(rng, '0', '45.8')},3,{_side(rng, '0', '45.9')},7,R"
+            f",{at},0,{_taq_time(rng)}"
+        ),
+        ref.taq_quote,
         footer="END,20161024,2705,,,,,,,,\n",
     ),
     "databento-mbo": Kind(
         "mbo.csv",
-        _databento_columns("action,side,price,size,channel_id,order_id,flags,ts_in_delta,sequence"),
-        lambda rng, at: _databento_line(rng, at, mbo="0", decimals=True),
-        databento_order,
-    ),
-    "databento-mbo in units of 1e-9": Kind(
-        "mbo.csv",
-        _databento_columns("action,side,price,size,channel_id,order_id,flags,ts_in_delta,sequence"),
-        lambda rng, at: _databento_line(rng, at, mbo="0", decimals=False),
-        databento_order,
+        _DATABENTO_ORDER,
+        lambda rng, at: _databento_line(rng, at, orders=True, decimals=True),
+        ref.databento_order,
     ),
     "databento-trades": Kind(
         "trades.csv",
-        _databento_columns("action,side,depth,price,size,flags,ts_in_delta,sequence"),
+        f"{_DATABENTO_EVENT},symbol",
         lambda rng, at: _databento_line(rng, at, decimals=True),
-        databento_trade,
+        ref.databento_trade,
     ),
     "databento-books": Kind(
         "mbp.csv",
-        _databento_columns("action,side,depth,price,size,flags,ts_in_delta,sequence," + _levels(3)),
+        f"{_DATABENTO_EVENT},{_levels(3)},symbol",
         lambda rng, at: _databento_line(rng, at, decimals=True, levels=3),
-        databento_book,
-    ),
-    "databento-books in units of 1e-9": Kind(
-        "mbp.csv",
-        _databento_columns("action,side,depth,price,size,flags,ts_in_delta,sequence," + _levels(3)),
-        lambda rng, at: _databento_line(rng, at, decimals=False, levels=3),
-        databento_book,
+        ref.databento_book,
     ),
     "databento-bbo": Kind(
         "bbo.csv",
-        _databento_columns("side,price,size,flags,sequence," + _levels(1)),
-        lambda rng, at: [
-            *_databento_head(at),
-            "A",
-            "",
-            "1",
-            "128",
-            str(at),
-            *_databento_level(rng, at == 0, True),
-            "ESH1",
-        ],
-        databento_sample,
+        f"{_DATABENTO},side,price,size,flags,sequence,{_levels(1)},symbol",
+        lambda rng, at: f"{_databento_head(at)},A,,1,128,{at},{_databento_level(rng, at == 0, True)},ESH1",
+        ref.databento_sample,
     ),
     "databento-ohlcv": Kind(
         "ohlcv.csv",
-        ["ts_event", "rtype", "publisher_id", "instrument_id", "open", "high", "low", "close", "volume", "symbol"],
-        lambda rng, at: [
-            str(1_700_000_000_000_000_000 + at),
-            str(rng.randint(32, 36)),
-            "1",
-            "5482",
-            *(str(rng.randint(-(10**12), 10**12)) for _ in range(4)),
-            str(rng.randint(0, 10**12)),
-            rng.choice(["ESH1", "NQH1"]),
-        ],
-        databento_bar,
+        "ts_event,rtype,publisher_id,instrument_id,open,high,low,close,volume,symbol",
+        lambda rng, at: (
+            f"{1_700_000_000_000_000_000 + at},{rng.randint(32, 36)},1,5482"
+            f",{','.join(str(rng.randint(-(10**12), 10**12)) for _ in range(4))}"
+            f",{rng.randint(0, 10**12)},{_side(rng, 'ESH1', 'NQH1')}"
+        ),
+        ref.databento_bar,
     ),
     "tardis-snapshots": Kind(
         "book_snapshot_5.csv",
-        [*_TARDIS, *(f"{s}s[{n}].{what}" for n in range(5) for s in ("ask", "bid") for what in ("price", "amount"))],
-        lambda rng, at: [*_tardis_head(rng, at), *_snapshot(rng)],
-        tardis_snapshot,
+        ",".join([_TARDIS, *(f"{s}s[{n}].price,{s}s[{n}].amount" for n in range(5) for s in ("ask", "bid"))]),
+        lambda rng, at: ",".join([_tardis_head(rng, at), *(_snapshot_level(rng) for _ in range(10))]),
+        ref.tardis_snapshot,
     ),
     "tardis-tickers": Kind(
         "derivative_ticker.csv",
-        [
-            *_TARDIS,
-            "funding_timestamp",
-            "funding_rate",
-            "predicted_funding_rate",
-            "open_interest",
-            "last_price",
-            "index_price",
-            "mark_price",
-        ],
-        lambda rng, at: [
-            *_tardis_head(rng, at),
-            "",
-            rng.choice(["", "0.0001", "-0.00000375"]),
-            rng.choice(["", "1e-7"]),
-            *(rng.choice(["", f"{rng.randint(1, 10**9) / 100:.2f}"]) for _ in range(4)),
-        ],
-        tardis_ticker,
+        f"{_TARDIS},funding_timestamp,funding_rate,predicted_funding_rate,open_interest,last_price,index_price,mark_price",
+        lambda rng, at: (
+            f"{_tardis_head(rng, at)},,{_side(rng, '', '0.0001', '-0.00000375')},{_side(rng, '', '1e-7')},"
+            + ",".join(_side(rng, "", f"{rng.randint(1, 10**9) / 100:.2f}") for _ in range(4))
+        ),
+        ref.tardis_ticker,
     ),
     "polygon-trades": Kind(
         "2024-03-01.csv",
-        _cut(
-            "ticker,conditions,correction,exchange,id,participant_timestamp,price,sequence_number,sip_timestamp,size,"
-            "tape,trf_id,trf_timestamp"
+        "ticker,conditions,correction,exchange,id,participant_timestamp,price,sequence_number,sip_timestamp,size,tape,"
+        "trf_id,trf_timestamp",
+        lambda rng, at: (
+            f"{_side(rng, 'A', 'BRK.B')},{_side(rng, '', _QUOTED)},{_side(rng, '0', '1', '8', '12')},4"
+            f",{_side(rng, '52983525029461', '62x')},{_POLYGON_NS + at},{rng.randint(1, 10**6)}e-4,{at}"
+            f",{_POLYGON_NS + 400_000 + at},{rng.randint(0, 10**6)},1,0,0"
         ),
-        lambda rng, at: [
-            rng.choice(["A", "BRK.B"]),
-            rng.choice(["", '"12,37"']),
-            rng.choice(["0", "1", "8", "12"]),
-            "4",
-            rng.choice(["52983525029461", "62x"]),
-            str(1_709_283_600_000_000_001 + at),
-            f"{rng.randint(1, 10**6)}e-4",
-            str(at),
-            str(1_709_283_600_000_400_001 + at),
-            str(rng.randint(0, 10**6)),
-            "1",
-            "0",
-            "0",
-        ],
-        polygon_trade,
+        ref.polygon_trade,
     ),
     "polygon-quotes": Kind(
         "2024-03-01.csv",
-        _cut(
-            "Ticker,ask_exchange,ask_price,ask_size,bid_exchange,bid_price,bid_size,conditions,indicators,"
-            "participant_timestamp,sequence_number,sip_timestamp,tape,trf_timestamp"
+        "Ticker,ask_exchange,ask_price,ask_size,bid_exchange,bid_price,bid_size,conditions,indicators,"
+        "participant_timestamp,sequence_number,sip_timestamp,tape,trf_timestamp",
+        lambda rng, at: (
+            f"{_side(rng, 'A', 'BRK.B')},12,{_side(rng, '0', '', '131.25')},3,11,{_side(rng, '0', '131.2')},1"
+            f',"1,81",604,{_POLYGON_NS + at},{at},{_POLYGON_NS + 400_000 + at},1,0'
         ),
-        lambda rng, at: [
-            rng.choice(["A", "BRK.B"]),
-            "12",
-            rng.choice(["0", "", "131.25"]),
-            "3",
-            "11",
-            rng.choice(["0", "131.2"]),
-            "1",
-            '"1,81"',
-            "604",
-            str(1_709_283_600_000_000_001 + at),
-            str(at),
-            str(1_709_283_600_000_400_001 + at),
-            "1",
-            "0",
-        ],
-        polygon_quote,
+        ref.polygon_quote,
     ),
     "wrds-trades": Kind(
         "ctm_20190102.csv",
-        _cut(
-            "DATE,TIME_M,EX,SYM_ROOT,SYM_SUFFIX,TR_SCOND,SIZE,PRICE,TR_STOP_IND,TR_CORR,TR_SEQNUM,TR_ID,TR_SOURCE,"
-            "TR_RF,PART_TIME,TIME_M_NANO"
+        "DATE,TIME_M,EX,SYM_ROOT,SYM_SUFFIX,TR_SCOND,SIZE,PRICE,TR_STOP_IND,TR_CORR,TR_SEQNUM,TR_ID,TR_SOURCE,TR_RF,"
+        "PART_TIME,TIME_M_NANO",
+        lambda rng, at: (
+            f"{_side(rng, '20190102', '2019-07-02')},{_wrds_time(rng)},{_side(rng, *'NTPQ')},{_root(rng)},@F I,100"
+            f",{rng.randint(1, 10**6)}e-4,,{_side(rng, '00', '01', '08', '12', '0')},{at},{at + 1},N,"
+            f",{_side(rng, '', _wrds_time(rng))},{_side(rng, '', '0', '999')}"
         ),
-        lambda rng, at: [
-            rng.choice(["20190102", "2019-07-02"]),
-            _wrds_time(rng),
-            _side(rng, *"NTPQ"),
-            *_root(rng),
-            "@F I",
-            "100",
-            f"{rng.randint(1, 10**6)}e-4",
-            "",
-            rng.choice(["00", "01", "08", "12", "0"]),
-            str(at),
-            str(at + 1),
-            "N",
-            "",
-            rng.choice(["", _wrds_time(rng)]),
-            rng.choice(["", "0", "999"]),
-        ],
-        wrds_trade,
+        ref.wrds_trade,
     ),
     "wrds-quotes": Kind(
         "cqm_20190102.csv",
-        _cut(
-            "DATE,TIME_M,EX,BID,BIDSIZ,ASK,ASKSIZ,QU_COND,QU_SEQNUM,NATBBO_IND,QU_CANCEL,QU_SOURCE,SYM_ROOT,SYM_SUFFIX"
+        "DATE,TIME_M,EX,BID,BIDSIZ,ASK,ASKSIZ,QU_COND,QU_SEQNUM,NATBBO_IND,QU_CANCEL,QU_SOURCE,SYM_ROOT,SYM_SUFFIX",
+        lambda rng, at: (
+            f"20190102,{_wrds_time(rng)},N,{_side(rng, '0', '', '10.5')},3,{_side(rng, '0', '10.75')},,R,{at},"
+            f",{_side(rng, '', 'A', 'B')},N,{_root(rng)}"
         ),
-        lambda rng, at: [
-            "20190102",
-            _wrds_time(rng),
-            "N",
-            _side(rng, "0", "", "10.5"),
-            "3",
-            _side(rng, "0", "10.75"),
-            "",
-            "R",
-            str(at),
-            "",
-            rng.choice(["", "A", "B"]),
-            "N",
-            *_root(rng),
-        ],
-        wrds_quote,
+        ref.wrds_quote,
     ),
     "lean-future-trades": Kind(
         "20131007_es_tick_trade_201312_20131220.csv",
-        ["time", "price", "size", "exchange", "condition", "suspicious"],
-        lambda rng, at: [
-            str(939_243 + at),
-            f"{rng.randint(1, 10**6) / 4}",
-            str(rng.randint(0, 500)),
-            _side(rng, "usa", "cme"),
-            _side(rng, "null", ""),
-            _side(rng, "0", "1"),
-        ],
-        lean_future_trade,
+        _LEAN_TRADE,
+        lambda rng, at: (
+            f"{939_243 + at},{rng.randint(1, 10**6) / 4},{rng.randint(0, 500)},{_side(rng, 'usa', 'cme')}"
+            f",{_side(rng, 'null', '')},{_side(rng, '0', '1')}"
+        ),
+        ref.lean_future_trade,
         header=False,
         symbol="ES_201312_20131220",
     ),
     "lean-future-quotes": Kind(
         "20131007_es_tick_quote_20131220.csv",
-        ["time", "bid", "bid_size", "ask", "ask_size", "exchange", "condition", "suspicious"],
-        lambda rng, at: [
-            str(939_243 + at),
-            *_side(rng, "1669.75,3,1670,4", "0,0,1670,4", "1669.75,3,,", "1669,3,0,0", "0,0,0,0").split(","),
-            _side(rng, "", "C"),
-            "null",
-            _side(rng, "0", "1"),
-        ],
-        lean_future_quote,
+        _LEAN_QUOTE,
+        lambda rng, at: (
+            f"{939_243 + at},{_side(rng, '1669.75,3,1670,4', '0,0,1670,4', '1669.75,3,,', '1669,3,0,0', '0,0,0,0')}"
+            f",{_side(rng, '', 'C')},null,{_side(rng, '0', '1')}"
+        ),
+        ref.lean_future_quote,
         header=False,
         symbol="ES_20131220",
     ),
     "lean-trades": Kind(
         "20131009_aig_Trade_Tick.csv",
-        ["time", "price", "size", "exchange", "condition", "suspicious"],
-        lambda rng, at: [
-            str(34_200_000 + at),
-            str(rng.randint(1, 10**6)),
-            "100",
-            _side(rng, "", "N"),
-            "4000",
-            _side(rng, "0", "1"),
-        ],
-        lean_trade,
+        _LEAN_TRADE,
+        lambda rng, at: (
+            f"{34_200_000 + at},{rng.randint(1, 10**6)},100,{_side(rng, '', 'N')},4000,{_side(rng, '0', '1')}"
+        ),
+        ref.lean_trade,
         header=False,
         symbol="AIG",
     ),
     "lean-quotes": Kind(
         "20131009_aig_Quote_Tick.csv",
-        ["time", "bid", "bid_size", "ask", "ask_size", "exchange", "condition", "suspicious"],
-        lambda rng, at: [
-            str(34_200_000 + at),
-            _side(rng, "0", "487000"),
-            "100",
-            _side(rng, "0", "488000"),
-            "200",
-            "P",
-            "1",
-            "0",
-        ],
-        lean_quote,
+        _LEAN_QUOTE,
+        lambda rng, at: f"{34_200_000 + at},{_side(rng, '0', '487000')},100,{_side(rng, '0', '488000')},200,P,1,0",
+        ref.lean_quote,
         header=False,
         symbol="AIG",
     ),
 }
 
 
-def _in_chinese(name: str, header: str) -> Kind:
-    """The same file with other names for its columns."""
-    kind = KINDS[name]
-    columns = header.split()
+def _in_other_words(name: str, header: str) -> Kind:
+    """The same file in Chinese, with other names for its columns."""
+    kind, other = KINDS[name], replace(KINDS[name], titles=header, encoding="gb18030", file="20231205.csv")
 
-    def tick(row: Row) -> Tick:
-        return kind.tick(dict(zip(kind.columns, (row[column] for column in columns), strict=True)))
+    def tick(row: Row) -> Tick | list[Tick]:
+        return kind.tick(dict(zip(kind.columns, (row[column] for column in other.columns), strict=True)))
 
-    return replace(kind, columns=columns, encoding="gb18030", file="20231205.csv", tick=tick)
+    return replace(other, tick=tick)
 
 
 KINDS |= {
-    "szse-trades in Chinese": _in_chinese(
+    "binance-trades futures without a header": replace(
+        KINDS["binance-trades futures"], file="ETHUSDT-trades-2020-01-01.csv", header=False
+    ),
+    "databento-mbo in units of 1e-9": replace(
+        KINDS["databento-mbo"], line=lambda rng, at: _databento_line(rng, at, orders=True, decimals=False)
+    ),
+    "databento-books in units of 1e-9": replace(
+        KINDS["databento-books"], line=lambda rng, at: _databento_line(rng, at, decimals=False, levels=3)
+    ),
+    "szse-orders in Chinese": replace(
+        KINDS["szse-orders"],
+        titles="频道代码,证券代码,委托时间,委托索引,委托价格,委托数量,买卖方向,委托类别",
+        encoding="gb18030",
+        trailing=False,
+    ),
+    "szse-trades in Chinese": _in_other_words(
         "szse-trades",
-        "频道代码 消息记录号 行情类别 买方委托索引 卖方委托索引 证券代码 证券代码源 "
-        "成交价格 成交数量 成交类别 成交时间",
+        "频道代码,消息记录号,行情类别,买方委托索引,卖方委托索引,证券代码,证券代码源,成交价格,成交数量,成交类别,成交时间",
     ),
-    "sse-trades in Chinese": _in_chinese(
+    "sse-trades in Chinese": _in_other_words(
         "sse-trades",
-        "数据状态 成交序号 频道代码 证券代码 成交时间 成交价格 成交数量 成交金额 买方订单号 卖方订单号 内外盘标志",
+        "数据状态,成交序号,频道代码,证券代码,成交时间,成交价格,成交数量,成交金额,买方订单号,卖方订单号,内外盘标志",
     ),
-    "sse-orders in Chinese": _in_chinese(
-        "sse-orders", "数据状态 委托序号 频道代码 证券代码 委托时间 订单类型 原始订单号 委托价格 委托数量 委托标识"
+    "sse-orders in Chinese": _in_other_words(
+        "sse-orders", "数据状态,委托序号,频道代码,证券代码,委托时间,订单类型,原始订单号,委托价格,委托数量,委托标识"
     ),
 }
 
 
 def made_up(name: str, lines: int, seed: int = 1) -> list[list[str]]:
-    rng = random.Random(f"{name} {seed}")
-    return [KINDS[name].line(rng, at) for at in range(lines)]
+    """The cells of so many lines, which are the same for the same seed; one in quotes that holds a comma is two."""
+    rng, kind = random.Random(f"{name} {seed}"), KINDS[name]
+    return [kind.line(rng, at).split(kind.delimiter) for at in range(lines)]
+
+
+def write_made_up(folder: Path, name: str, lines: int | list[list[str]]) -> Path:
+    """So many lines, or those, as a file under the name of its kind."""
+    path = folder / KINDS[name].file
+    path.write_bytes(ref.text_of(KINDS[name], made_up(name, lines) if isinstance(lines, int) else lines))
+    return path

@@ -9,7 +9,7 @@ import csv
 import datetime as dt
 import io
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from zoneinfo import ZoneInfo
@@ -21,12 +21,12 @@ Tick = dict[str, object]
 
 @dataclass(frozen=True)
 class Kind:
-    """A profile's made-up file: its name, columns, how a line is made and what tick it is. ``symbol``: where all lines
-    have the same, else None."""
+    """A profile's made-up file: its name, its columns' titles, how a line is made and what tick it is. Titles and lines
+    are as in the file. ``symbol``: where all lines have the same, else None."""
 
     file: str
-    columns: list[str]
-    line: Callable[[random.Random, int], list[str]]
+    titles: str
+    line: Callable[[random.Random, int], str]
     tick: Callable[[Row], Tick | list[Tick]]
     header: bool = True
     delimiter: str = ","
@@ -34,6 +34,10 @@ class Kind:
     symbol: str | None = None
     footer: str = ""
     trailing: bool = False
+
+    @property
+    def columns(self) -> list[str]:
+        return self.titles.split(self.delimiter)
 
 
 def text_of(kind: Kind, lines: list[list[str]], ends: str = "\n") -> bytes:
@@ -83,10 +87,6 @@ def clock_ns(text: str, digits: int) -> int:
     return (int(text[:2]) * 3600 + int(text[2:4]) * 60 + int(text[4:6])) * 10**9 + int(text[6:]) * 10 ** (9 - digits)
 
 
-def crypto_size(text: str) -> Tick:
-    return {"size": times(text, 10**8), "flags": 0}
-
-
 def hashed(text: str) -> int:
     if text == "":
         return 0
@@ -109,13 +109,13 @@ def _tardis(row: Row) -> Tick:
 def tardis_trade(row: Row) -> Tick:
     side = {"buy": "B", "sell": "A", "unknown": "N"}[row["side"]]
     own = {"ref_id": hashed(row["id"]), "side": side, "price": price(row["price"]), "action": "T", "kind": 2}
-    return _tardis(row) | crypto_size(row["amount"]) | own
+    return _tardis(row) | own | {"size": times(row["amount"], 10**8)}
 
 
 def tardis_book(row: Row) -> Tick:
-    tick = _tardis(row) | crypto_size(row["amount"])
-    tick["flags"] = tick["flags"] | (32 if row["is_snapshot"] == "true" else 0)  # type: ignore[operator]
-    return tick | {
+    return _tardis(row) | {
+        "size": times(row["amount"], 10**8),
+        "flags": 32 if row["is_snapshot"] == "true" else 0,
         "side": {"bid": "B", "ask": "A"}[row["side"]],
         "price": price(row["price"]),
         "action": "M",
@@ -128,19 +128,15 @@ def _both_sides(bid: int, bid_size: int, ask: int, ask_size: int) -> Tick:
 
 
 def tardis_quote(row: Row) -> Tick:
-    bid, ask = (
-        {"size": 0, "flags": 0} if row[f"{s}_amount"] == "" else crypto_size(row[f"{s}_amount"]) for s in ("bid", "ask")
-    )
-    prices = [NONE if row[f"{s}_price"] == "" else price(row[f"{s}_price"]) for s in ("bid", "ask")]
-    own = _both_sides(prices[0], bid["size"], prices[1], ask["size"])  # type: ignore[arg-type]
-    return _tardis(row) | own | {"kind": 3, "flags": bid["flags"] | ask["flags"]}  # type: ignore[operator]
+    names = ("bid_price", "bid_amount", "ask_price", "ask_amount")
+    return _tardis(row) | _quote_of(row, names, 10**8, zero_is_none=False)
 
 
 def _binance(row: Row, ident: str, size: str, time: str) -> Tick:
     by = 10**6 if len(row[time]) == 13 else 1000
     side = "A" if row["is_buyer_maker"].lower() == "true" else "B"
     tick = {"ts_event": int(row[time]) * by, "ref_id": int(row[ident]), "price": price(row["price"])}
-    return tick | crypto_size(row[size]) | {"side": side, "action": "T", "kind": 2}
+    return tick | {"size": times(row[size], 10**8), "side": side, "action": "T", "kind": 2}
 
 
 def binance_trade(row: Row) -> Tick:
@@ -153,11 +149,8 @@ def binance_agg(row: Row) -> Tick:
 
 
 def binance_quote(row: Row) -> Tick:
-    bid, ask = (crypto_size(row[f"best_{s}_qty"]) for s in ("bid", "ask"))
-    prices = [_or_none(row[f"best_{s}_price"]) for s in ("bid", "ask")]
-    own = _both_sides(prices[0], bid["size"], prices[1], ask["size"])  # type: ignore[arg-type]
-    flags = bid["flags"] | ask["flags"]  # type: ignore[operator]
-    return {"ts_event": int(row["transaction_time"]) * 10**6, "kind": 3, "flags": flags} | own
+    names = ("best_bid_price", "best_bid_qty", "best_ask_price", "best_ask_qty")
+    return {"ts_event": int(row["transaction_time"]) * 10**6} | _quote_of(row, names, 10**8)
 
 
 def bare_quote(row: Row) -> Tick:
@@ -360,18 +353,14 @@ def _databento_price(text: str) -> int:
     return NONE if text == "" else price(text) if "." in text else int(text)
 
 
-def _databento_event(row: Row) -> Tick:
+def databento_trade(row: Row) -> Tick:
     own = {"action": row["action"], "side": row["side"], "size": int(row["size"]), "depth": int(row.get("depth", "0"))}
     return _databento(row) | own | {"price": _databento_price(row["price"]), "kind": 2}
 
 
 def databento_order(row: Row) -> Tick:
     kind = {"T": 2, "N": 0}.get(row["action"], 1)
-    return _databento_event(row) | {"order_id": int(row["order_id"]), "kind": kind}
-
-
-def databento_trade(row: Row) -> Tick:
-    return _databento_event(row)
+    return databento_trade(row) | {"order_id": int(row["order_id"]), "kind": kind}
 
 
 def _databento_level(row: Row, level: str) -> Tick:
@@ -384,7 +373,7 @@ def databento_book(row: Row) -> list[Tick]:
     levels = [_databento_level(row, f"{level:02}") for level in range(3)]
     book = [level for level in levels if level["depth"] == 0 or (level["price"], level["order_id"]) != (NONE, NONE)]
     ticks = [_databento(row) | {"action": row["action"]} | level for level in book]
-    return [*ticks, _databento_event(row)] if row["action"] == "T" else ticks
+    return [*ticks, databento_trade(row)] if row["action"] == "T" else ticks
 
 
 def databento_sample(row: Row) -> Tick:
@@ -403,14 +392,10 @@ def databento_bar(row: Row) -> list[Tick]:
 def tardis_snapshot(row: Row) -> list[Tick]:
     ticks = []
     for level in range(5):
-        prices = [NONE if (text := row[f"{side}s[{level}].price"]) == "" else price(text) for side in ("bid", "ask")]
-        sizes = [
-            0 if (text := row[f"{side}s[{level}].amount"]) == "" else times(text, 10**8) for side in ("bid", "ask")
-        ]
-        if level == 0 or prices != [NONE, NONE]:
-            ticks.append(
-                _tardis(row) | _both_sides(prices[0], sizes[0], prices[1], sizes[1]) | {"depth": level, "kind": 3}
-            )
+        names = [f"{side}s[{level}].{what}" for side in ("bid", "ask") for what in ("price", "amount")]
+        quote = _quote_of(row, names, 10**8, zero_is_none=False)
+        if level == 0 or (quote["price"], quote["order_id"]) != (NONE, NONE):
+            ticks.append(_tardis(row) | quote | {"depth": level})
     return ticks
 
 
@@ -424,10 +409,10 @@ def tardis_ticker(row: Row) -> list[Tick]:
     return ticks
 
 
-def _quote_of(row: Row, names: tuple[str, str, str, str], size: int = 1) -> Tick:
-    """Of bid, its size, ask, its size: an empty price and one of 0 are none."""
+def _quote_of(row: Row, names: Sequence[str], size: int = 1, *, zero_is_none: bool = True) -> Tick:
+    """Of bid, its size, ask, its size: an empty price is none, and mostly one of 0."""
     bid, bid_size, ask, ask_size = (row[name] for name in names)
-    prices = [NONE if text == "" or Decimal(text) == 0 else price(text) for text in (bid, ask)]
+    prices = [NONE if text == "" or (zero_is_none and Decimal(text) == 0) else price(text) for text in (bid, ask)]
     sizes = [0 if text == "" else times(text, size) for text in (bid_size, ask_size)]
     return _both_sides(prices[0], sizes[0], prices[1], sizes[1]) | {"kind": 3}
 
@@ -492,13 +477,16 @@ def lean_future_trade(row: Row) -> Tick:
 
 
 def lean_future_quote(row: Row) -> Tick:
-    quote = _lean_future(row) | _quote_of(row, ("bid", "bid_size", "ask", "ask_size"))
-    bid, ask = quote["price"] != NONE, quote["order_id"] != NONE
-    if bid and not ask:
-        quote |= {"side": "B", "order_id": 0, "ref_id": 0}
-    if ask and not bid:
-        quote |= {"side": "A", "price": quote["order_id"], "size": quote["ref_id"], "order_id": 0, "ref_id": 0}
-    return quote
+    return _lean_future(row) | _one_sided(_quote_of(row, ("bid", "bid_size", "ask", "ask_size")))
+
+
+def _one_sided(quote: Tick) -> Tick:
+    """The quote as one of a single side, where the other one is empty."""
+    if (quote["price"] == NONE) == (quote["order_id"] == NONE):
+        return quote
+    if quote["order_id"] == NONE:
+        return quote | {"side": "B", "order_id": 0, "ref_id": 0}
+    return quote | {"side": "A", "price": quote["order_id"], "size": quote["ref_id"], "order_id": 0, "ref_id": 0}
 
 
 def lean_trade(row: Row) -> Tick:
@@ -509,11 +497,7 @@ def lean_trade(row: Row) -> Tick:
 def lean_quote(row: Row) -> Tick:
     bid, ask = (_or_none(row[side], "0.0001") for side in ("bid", "ask"))
     sides = _both_sides(bid, int(row["bid_size"]), ask, int(row["ask_size"]))
-    if ask == NONE and bid != NONE:
-        sides = {"side": "B", "price": bid, "size": int(row["bid_size"])}
-    elif bid == NONE and ask != NONE:
-        sides = {"side": "A", "price": ask, "size": int(row["ask_size"])}
-    return _lean_equity(row) | sides | {"kind": 3}
+    return _lean_equity(row) | _one_sided(sides) | {"kind": 3}
 
 
 def _lean_equity(row: Row) -> Tick:

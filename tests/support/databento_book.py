@@ -29,13 +29,7 @@ class Publisher:
         if side in self.tops:
             top = self.tops[side]
             return [] if top is None else [(*top, 0)]
-        found: dict[int, list[int]] = {}
-        for its, price, size in self.orders.values():
-            if its == side:
-                level = found.setdefault(price, [0, 0])
-                level[0] += size
-                level[1] += 1
-        return [(price, *found[price]) for price in sorted(found, reverse=side == b"B")]
+        return merged([[(price, size, 1)] for its, price, size in self.orders.values() if its == side], side)
 
     def show(self) -> None:
         self.shown = {side: self.levels(side) for side in SIDES}

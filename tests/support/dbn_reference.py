@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import struct
 from collections.abc import Iterable
 from types import SimpleNamespace
@@ -15,6 +16,8 @@ from strand.ticks import zeros
 UNDEF_TIME = (1 << 64) - 1
 DAY = 86_400 * 10**9
 NOON = 20_000 * DAY + DAY // 2
+#: From and to, of what has one name for ever.
+ALL_DAYS = (dt.date(1970, 1, 1), dt.date(2500, 1, 1))
 
 
 def record(rtype: int, body: bytes, *, instrument: int = 7, event: int = NOON, publisher: int = 3) -> bytes:

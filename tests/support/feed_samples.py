@@ -7,15 +7,16 @@ import gzip
 import importlib.util
 import io
 import lzma
-import struct
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import dbn_reference
 import itch_reference as ref
 import numpy as np
+import pcap_reference as capture
 
 from strand.feeds.formats.json.profile import read_profile
 from strand.feeds.formats.registry import formats
@@ -62,8 +63,12 @@ class Sample:
 
 def itch_messages() -> list[bytes]:
     """The directory, then every type of message, twice."""
+    return [ref.frame(body) for body in itch_bodies()]
+
+
+def itch_bodies() -> list[bytes]:
     every = ref.every_type()
-    return [ref.frame(body) for body in every + [body for body in every if body[:1] != b"R"]]
+    return every + [body for body in every if body[:1] != b"R"]
 
 
 def itch() -> bytes:
@@ -118,33 +123,20 @@ def lean() -> bytes:
     return "".join(f"{34_200_000 + 7 * i},{479_900 + i},{100 + i},P,2000,0\n" for i in range(COUNT)).encode()
 
 
-def dbn_head() -> bytes:
-    import databento_dbn as library
-
-    return bytes(
-        library.Metadata(
-            dataset="XNAS.ITCH", start=1_580_342_400 * 10**9, stype_in=library.SType.RAW_SYMBOL,
-            stype_out=library.SType.INSTRUMENT_ID, schema=library.Schema.MBO, symbols=[], partial=[], not_found=[],
-            mappings=[], version=3,
-        ).encode()
-    )  # fmt: skip
-
-
 def dbn() -> bytes:
-    return dbn_head() + b"".join(dbn_records())
+    return dbn_reference.metadata(3, {}) + b"".join(dbn_records())
 
 
 def dbn_records() -> list[bytes]:
     """MBO records of two instruments."""
-    start = 1_580_394_600 * 10**9
+    times = [1_580_394_600 * 10**9 + i * 1003 for i in range(COUNT)]
     return [
-        struct.pack(
-            "<BBHIQQqIBBccQiI",
-            *(14, 160, 1, 7 + i % 2, start + i * 1003, i, 10**11 + i * 10**7, 100 + i, 128, 0, b"A", b"B"),
-            *(start + i * 1003 + 500, 20, i + 1),
+        dbn_reference.mbo(
+            instrument=7 + i % 2, order=i, price=10**11 + i * 10**7, size=100 + i, event=at, received=at + 500,
+            sequence=i + 1,
         )
-        for i in range(COUNT)
-    ]
+        for i, at in enumerate(times)
+    ]  # fmt: skip
 
 
 def pitch() -> bytes:
@@ -154,16 +146,10 @@ def pitch() -> bytes:
 
 def pcap() -> bytes:
     """MoldUDP64 over UDP over IPv4, four messages a packet."""
-    parts = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 1 << 18, 1)]
-    messages = itch_messages()
-    for first in range(0, len(messages), 4):
-        some = messages[first : first + 4]
-        payload = b"000000001A" + struct.pack(">QH", first + 1, len(some)) + b"".join(some)
-        datagram = struct.pack(">HHHH", 50_000, 26_477, 8 + len(payload), 0) + payload
-        header = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(datagram), 1, 0x4000, 64, 17, 0)
-        frame = bytes(12) + b"\x08\x00" + header + bytes([10, 0, 0, 1, 233, 54, 12, 111]) + datagram
-        parts.append(struct.pack("<IIII", 1_548_858_600, first * 1000, len(frame), len(frame)) + frame)
-    return b"".join(parts)
+    bodies = itch_bodies()
+    payloads = [(first, capture.mold(first + 1, bodies[first : first + 4])) for first in range(0, len(bodies), 4)]
+    frames = [(first, capture.ethernet(capture.ipv4(capture.udp(payload)))) for first, payload in payloads]
+    return capture.pcap((1_548_858_600 * 10**9 + first * 1000, frame) for first, frame in frames)
 
 
 def tardis() -> bytes:

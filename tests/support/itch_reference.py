@@ -39,6 +39,11 @@ def directory(locate: int, name: bytes) -> bytes:
     return message("R", locate, 1, name.ljust(8), *rest)
 
 
+def deletes(count: int, locate: int = 1) -> bytes:
+    """A stream of messages whose order ids count up, which their order can be told by."""
+    return b"".join(frame(message("D", locate, i, i)) for i in range(count))
+
+
 @dataclass
 class Decoded:
     rows: list[tuple[Any, ...]] = field(default_factory=list)

@@ -10,14 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import groupby, pairwise
-from math import floor
 from typing import Any
 
 import measure_reference as measures
+from bar_reference import CUT, PARTIAL, bar, empty_bar
 from measure_reference import Top
 
 NANO = 10**9
-PARTIAL, EMPTY, CUT = 1, 2, 4
 
 
 @dataclass(frozen=True)
@@ -401,18 +400,6 @@ def spread_intervals(events: Sequence[Event], feed_end: int, *, every: int, fill
     return found
 
 
-def bar(trades: Sequence[Trade], start: int, end: int, flags: int) -> dict[str, Any]:
-    prices = [t.price for t in trades]
-    volume = sum(t.size for t in trades)
-    notional = sum(t.price * t.size for t in trades)
-    return {
-        "start": start, "end": end, "open": prices[0], "high": max(prices), "low": min(prices), "close": prices[-1],
-        "vwap": floor(Fraction(notional, volume) + Fraction(1, 2)), "volume": volume,
-        "notional": float(Fraction(notional, NANO)),
-        "trades": len(prices), "flags": flags,
-    }  # fmt: skip
-
-
 def time_bars(
     events: Sequence[Event], step: int, feed_end: int, *, crosses: bool = True, fill: bool = False
 ) -> list[dict[str, Any]]:
@@ -427,7 +414,7 @@ def time_bars(
         before: int | None = None
         for participant, group in groupby(trades, key=lambda t: t.ts // step):
             for empty in range(before + 1, participant) if fill and before is not None else ():
-                found.append(_empty_bar(found[-1]["close"], empty * step, (empty + 1) * step))
+                found.append(empty_bar(found[-1]["close"], empty * step, (empty + 1) * step))
             before = participant
             start, end, flags = participant * step, (participant + 1) * step, 0
             if number < len(boundaries):
@@ -437,11 +424,6 @@ def time_bars(
                 flags = PARTIAL
             found.append(bar(list(group), start, end, flags))
     return found
-
-
-def _empty_bar(close: int, start: int, end: int) -> dict[str, Any]:
-    prices = dict.fromkeys(("open", "high", "low", "close"), close)
-    return prices | {"start": start, "end": end, "volume": 0, "trades": 0, "flags": EMPTY}
 
 
 def counted_bars(events: Sequence[Event], full: Any) -> list[dict[str, Any]]:

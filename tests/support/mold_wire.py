@@ -5,18 +5,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from itch_reference import frame
+
 SESSION = b"SESSION001"
 END = 0xFFFF
-
-
-def block(body: bytes) -> bytes:
-    return struct.pack(">H", len(body)) + body
 
 
 def packet(sequence: int, bodies: Sequence[bytes], *, session: bytes = SESSION, count: int | None = None) -> bytes:
     """``count``: what the header says, when that is not how many bodies there are."""
     header = struct.pack(">10sQH", session.ljust(10), sequence, len(bodies) if count is None else count)
-    return header + b"".join(map(block, bodies))
+    return header + b"".join(map(frame, bodies))
 
 
 def heartbeat(sequence: int, *, session: bytes = SESSION) -> bytes:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import itch_reference as itch
+import mold_wire
 import numpy as np
 
 from strand import TICK
@@ -17,9 +19,7 @@ SESSION = b"000000001A"
 PORT = 26477
 
 
-def mold(sequence: int, bodies: Sequence[bytes], *, session: bytes = SESSION, count: int | None = None) -> bytes:
-    header = session + struct.pack(">QH", sequence, len(bodies) if count is None else count)
-    return header + b"".join(itch.frame(body) for body in bodies)
+mold = partial(mold_wire.packet, session=SESSION)
 
 
 def udp(payload: bytes, port: int = PORT) -> bytes:

@@ -8,10 +8,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 
-from strand.feeds import BaseFeed
 from strand.feeds.live.websocket import WebSocketFeed
 
 server_module = pytest.importorskip("websockets.sync.server")
@@ -64,10 +62,12 @@ def serving(handle: Callable[[Any, int], None]) -> Iterator[str]:
             thread.join()
 
 
+def stay(connection: Any) -> None:
+    """Says nothing more until the other side is gone, or for 10 s."""
+    with contextlib.suppress(Exception):
+        connection.recv(timeout=10)
+
+
 def listen(url: str, **options: Any) -> WebSocketFeed:
     defaults = {"max_seconds": 20.0, "reconnect_least_s": 0.01, "reconnect_most_s": 0.05}
     return WebSocketFeed(url, options.pop("profile", TRADES), **{**defaults, **options})
-
-
-def ticks_of(feed: BaseFeed) -> np.ndarray:
-    return np.concatenate([batch.copy() for batch in feed.batches()])

@@ -68,10 +68,10 @@ def test_of_a_name_told_twice_the_first_index_stands() -> None:
     assert [table.index(s) for s in "AB"] == [1, 3]
 
 
-def test_a_table_with_room_knows_the_first_names_and_learns_the_others() -> None:
-    table = SymbolTable.with_room(["A", "", "C", "beyond"], 3)
+def test_a_table_with_capacity_knows_the_first_names_and_learns_the_others() -> None:
+    table = SymbolTable.with_capacity(["A", "", "C", "beyond"], 3)
     assert list(table) == ["A", "#1", "C"]
-    table = SymbolTable.with_room(["A"], 4)
+    table = SymbolTable.with_capacity(["A"], 4)
     assert (table.name(-1), table.has_name(-1)) == ("#-1", False)
     assert (list(table), table.has_name(1), table.index("#3")) == (["A", "#1", "#2", "#3"], False, 3)
     other = SymbolTable(table)
@@ -79,9 +79,9 @@ def test_a_table_with_room_knows_the_first_names_and_learns_the_others() -> None
     assert list(other) == ["A", "B", "C", "#3"]
     assert list(table) == ["A", "#1", "#2", "#3"]
     with pytest.raises(ConfigurationError, match="'A' is there twice, at 0 and 2"):
-        SymbolTable.with_room(["A", "B", "A"], 9)
+        SymbolTable.with_capacity(["A", "B", "A"], 9)
     with pytest.raises(ConfigurationError, match="there must be from 1 to"):
-        SymbolTable.with_room([], 0)
+        SymbolTable.with_capacity([], 0)
 
 
 @pytest.mark.parametrize("call", ["pause", "resume", "release", "inspect", "strand_of"])

@@ -18,7 +18,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import ConfigurationError, FeedError, FormatError
+from strand.errors import ConfigurationError, FormatError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.csv.lines import LONGEST_LINE
 from strand.feeds.formats.csv.match import Match, choose, match
@@ -112,7 +112,6 @@ class CsvFeed(BaseFeed):
         self._rounds = said.rounds
         cores = len(os.sched_getaffinity(0))
         self._threads = min(3, cores - 1) if threads is None else whole("threads", threads, 1, 64)
-        self._closed = False
         self._chunks: Chunks | None = None
         with open_stream(self._path, limits=limits) as stream:
             head = stream.head(_HEAD_BYTES)
@@ -175,8 +174,7 @@ class CsvFeed(BaseFeed):
             self._chunks.close()
 
     def batches(self) -> Iterator[TickBatch]:
-        if self._closed:
-            raise FeedError("the feed is closed", path=self._path)
+        self._check_open()
         self.skipped = Skipped()
         self._rows = self._new_rows()
         if self._symbol is not None and self._select is not None and not self._select.keeps(self._symbol):
@@ -188,8 +186,7 @@ class CsvFeed(BaseFeed):
         try:
             for ticks in rows:
                 for at in range(0, len(ticks), self._batch_ticks):
-                    if self._closed:
-                        raise FeedError("the feed was closed while it was read", path=self._path)
+                    self._check_open()
                     yield ticks[at : at + self._batch_ticks]
         finally:
             rows.close()  # type: ignore[attr-defined]

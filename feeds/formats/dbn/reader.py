@@ -102,7 +102,7 @@ class DbnFeed(DecodedFeed):
         self._levels = whole("levels", levels, 1, _dbn.LEVELS)
         with self._open_stream() as stream:
             self._metadata = metadata = read_metadata(stream, self._path)
-            compression, inflater = stream.compression, stream.inflater
+            details = self._details_of(stream)
         self._tail = 8 if metadata.decoded.ts_out else 0
         self._table = SymbolTable(self._select.keeps, _dbn.UNWANTED)
         self._table.learn(metadata.decoded, self._path)
@@ -116,8 +116,7 @@ class DbnFeed(DecodedFeed):
             venue=metadata.decoded.dataset,
             price_unit=1e-9,
             ticks="dbn-orders" if metadata.details()["schema"] == "mbo" else "dbn",
-            details=metadata.details()
-            | {"file_bytes": file_bytes(self._path), "compression": compression, "inflater": inflater},
+            details=metadata.details() | details,
         )
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Final, overload
+from typing import Any, Final, overload
 
 from strand.binding.itch import LOCATES, ItchDecoder
 from strand.feeds.stock_attributes import StockAttributes
@@ -66,6 +66,9 @@ class ItchSymbols(Sequence[str]):
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._current()))
 
+    def market_events(self, midnight_ns: int) -> tuple[MarketEvent, ...]:
+        return tuple(market_event(message, midnight_ns) for message in self._decoder.market_events())
+
     def attributes(self) -> Mapping[str, StockAttributes]:
         """By name; stocks that share one cannot be: the directory gives each locate its own."""
         kept = self._decoder.attributes
@@ -87,6 +90,7 @@ class ItchNames:
     #: An index is a stock locate: in all files of a venue and date the same stock.
     locates: Final = True
     _symbols: ItchSymbols
+    _options: dict[str, Any]
 
     @property
     def symbols(self) -> Sequence[str]:
@@ -103,3 +107,8 @@ class ItchNames:
         """What directory messages say of each stock, by name: grows while batches are read. A later message replaces an
         earlier one."""
         return self._symbols.attributes()
+
+    @property
+    def market_events(self) -> tuple[MarketEvent, ...]:
+        """System events and market-wide circuit breakers so far, in order; of more than 64 the first 64."""
+        return self._symbols.market_events(self._options["midnight_ns"])

@@ -39,14 +39,13 @@ from strand.binding.itch import (
     ItchDecoder,
 )
 from strand.feeds.base import FeedInfo
-from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed
-from strand.feeds.formats.itch.directory import ItchNames, ItchSymbols, MarketEvent, market_event
+from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed, times_since
+from strand.feeds.formats.itch.directory import ItchNames, ItchSymbols, MarketEvent
 from strand.feeds.formats.itch.stripes import StripedItch, worth_striping
 from strand.feeds.io.prefetch import Chunks
 from strand.feeds.io.sources import RawStream
 from strand.feeds.io.streams import InflateLimits, InputStream
 from strand.feeds.selection import Selection
-from strand.feeds.trading_day import as_date, date_in_names, midnight_ns
 
 __all__ = [
     "ATTRIBUTED",
@@ -129,8 +128,8 @@ class ItchFeed(ItchNames, DecodedFeed):
         )
         refusal = "does not start with an ITCH 5.0 message (a length of 0 or of the type's, then a known type)"
         _, names, details = self._read_head(_HEAD_BYTES, recognise, refusal)
-        day = as_date(date) if date is not None else date_in_names(names)
-        self._options |= {"midnight_ns": midnight_ns(day) if day is not None else 0, "attributes": True}
+        day = self._dated(date, names)
+        self._options["attributes"] = True
         self._decoder = ItchDecoder(**self._options)
         self._used = False
         self._symbols = ItchSymbols(self._decoder)
@@ -142,16 +141,8 @@ class ItchFeed(ItchNames, DecodedFeed):
             price_unit=1e-4,
             undated=day is None,
             ticks="orders",
-            details={
-                **details,
-                "times_since": "UNIX epoch" if day is not None else "midnight in New York, the day being unknown",
-            },
+            details=details | times_since(day),
         )
-
-    @property
-    def info(self) -> FeedInfo:
-        """What is known without reading the file; ``details["inflater"]`` names what inflates it."""
-        return self._info
 
     @property
     def takes_feeder(self) -> bool:
@@ -169,12 +160,6 @@ class ItchFeed(ItchNames, DecodedFeed):
         if "keeps" in self._options and isinstance(stream, RawStream) and worth_striping(stream.size):
             return StripedItch(stream, self._decoder, headroom=self._headroom)
         return super()._chunks_of(stream)
-
-    @property
-    def market_events(self) -> tuple[MarketEvent, ...]:
-        """System events and market-wide circuit breakers so far, in order; of more than 64 the first 64."""
-        midnight = self._options["midnight_ns"]
-        return tuple(market_event(message, midnight) for message in self._decoder.market_events())
 
     def statistics(self) -> dict[str, int]:
         """Counts of the latest iteration, zeros before the first.

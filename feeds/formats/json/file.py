@@ -39,7 +39,6 @@ class JsonFileFeed(BaseFeed):
         self._first, self._longest, self._open_end = first, longest, open_end
         self._max_symbols, self._batch_ticks = max_symbols, batch_ticks
         self._chunks: Chunks | None = None
-        self._closed = False
         self._ticks = self._none_yet()
 
     @abc.abstractmethod
@@ -61,8 +60,7 @@ class JsonFileFeed(BaseFeed):
 
     def batches(self) -> Iterator[TickBatch]:
         """The file from its start."""
-        if self._closed:
-            raise FeedError("the feed is closed", path=self._path)
+        self._check_open()
         self.skipped.clear()
         self._ticks = self._none_yet()
         stream = open_stream(self._path, limits=self._limits)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from strand.errors import ConfigurationError, FeedError
+from strand.errors import ConfigurationError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.csv.rows import CsvRows
 from strand.feeds.formats.lean.archive import FLAG_SUSPICIOUS, LeanFile, lean_member, read_lean_file
@@ -69,7 +69,6 @@ class LeanFeed(BaseFeed):
         self._files = [lean_member(regular_file(path)) for path in named]
         # A dict for the order in which names first appear.
         self._symbols = tuple(dict.fromkeys(file.symbol for file in self._files))
-        self._closed = False
         self._counts = self._no_counts()
 
     @property
@@ -92,23 +91,18 @@ class LeanFeed(BaseFeed):
         return len(self._symbols)
 
     def batches(self) -> Iterator[TickBatch]:
-        if self._closed:
-            raise FeedError("the feed is closed", path=self._files[0].path)
+        self._check_open()
         self._counts = self._no_counts()
         self.skipped.clear()
         # Times of one day in New York never reach into the next, so a day's archives are merged among themselves.
         by_day = sorted(self._files, key=lambda file: file.date)
         for _, files in itertools.groupby(by_day, key=lambda file: file.date):
             for batch in self._day(list(files)):
-                if self._closed:
-                    raise FeedError("the feed was closed while it was read", path=self._files[0].path)
+                self._check_open()
                 yield batch
 
     def statistics(self) -> dict[str, int]:
         return dict(self._counts)
-
-    def close(self) -> None:
-        self._closed = True
 
     def _day(self, files: list[LeanFile]) -> Iterator[TickBatch]:
         lowest, highest = _CHUNK_BYTES

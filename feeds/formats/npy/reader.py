@@ -126,7 +126,6 @@ class NpyFeed(BaseFeed):
         self._source = None if own is None else own.info
         #: What the source said of each stock, by name, where strand wrote the file and the source did.
         self.directory = {} if own is None else own.directory
-        self._closed = False
         self._counts = dict.fromkeys(("records", "ticks", "rows_rounded", "bytes_in", "bytes_out"), 0)
 
         names = _given_names(symbol, symbols)
@@ -204,8 +203,7 @@ class NpyFeed(BaseFeed):
         counts.update(dict.fromkeys(counts, 0))
         self.skipped.clear()
         for records, position in self._records(begin):
-            if self._closed:
-                raise FeedError("the feed was closed while it was read", path=self._path)
+            self._check_open()
             for ticks in self._sound(records, position):
                 counts["ticks"] += len(ticks)
                 counts["bytes_out"] += ticks.nbytes
@@ -217,13 +215,9 @@ class NpyFeed(BaseFeed):
     def statistics(self) -> dict[str, int]:
         return dict(self._counts)
 
-    def close(self) -> None:
-        self._closed = True
-
     def _records(self, begin: int = 0) -> Iterator[tuple[npt.NDArray[Any], int]]:
         """Source records by the batch, each with the position of its first. ``begin``: the first, of a stored array."""
-        if self._closed:
-            raise FeedError("the feed is closed", path=self._path)
+        self._check_open()
         place = self._place
         if not place.stored:
             yield from self._inflated()

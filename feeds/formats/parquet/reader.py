@@ -126,7 +126,6 @@ class ParquetFeed(BaseFeed):
         self._skip = said.skips
         self._select = select if select is not None else Selection()
         self._batch_ticks = whole("batch_ticks", batch_ticks, 1, 1 << 24)
-        self._closed = False
         names = ("rows", "ticks", "not_selected", "skipped_rows", "rows_rounded", "row_groups_passed_over")
         self._counts = dict.fromkeys(names, 0)
 
@@ -339,14 +338,6 @@ class ParquetFeed(BaseFeed):
         """Of the latest iteration: ``rows`` read, ``ticks``, ``not_selected``, ``skipped_rows``,
         ``rows_rounded`` (those of the ticks in which a number was rounded), ``row_groups_passed_over``."""
         return dict(self._counts)
-
-    def close(self) -> None:
-        """Ends every iteration under way: asking one for more raises FeedError."""
-        self._closed = True
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise FeedError("the feed is closed", path=self._path)
 
 
 def _size_power(size_unit: object, own_unit: float | None) -> int:

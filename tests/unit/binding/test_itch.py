@@ -10,9 +10,9 @@ from typing import Any
 import itch_reference as ref
 import numpy as np
 import pytest
-from feed_reading import decode_all
 from hypothesis import given
 from hypothesis import strategies as st
+from reading import decode_in_pieces
 
 from strand import UNDEF_PRICE
 from strand.binding import ffi, itch
@@ -29,7 +29,8 @@ def decode(
 ) -> tuple[np.ndarray, FeedError | None, itch.ItchDecoder]:
     """All of ``data``, given to the decoder ``chunk`` bytes at a time and taken ``capacity`` ticks at a time."""
     decoder = itch.ItchDecoder(midnight_ns=MIDNIGHT_NS, skip=skip, **options)
-    return *decode_all(decoder, data, chunk=chunk, capacity=capacity, max_left=itch.MAX_FRAME), decoder
+    ticks, fault = decode_in_pieces(decoder, data, chunk=chunk, capacity=capacity, max_left=itch.MAX_FRAME)
+    return ticks, fault, decoder
 
 
 def assert_agrees(data: bytes, *, skip: bool = False, chunk: int | None = None) -> None:

@@ -73,5 +73,5 @@ def test_a_neighbour_keeps_a_core_busy_until_the_context_is_left() -> None:
 
 def test_a_neighbour_ends_by_itself() -> None:
     before = threads()
-    with routes.Neighbour(min(os.sched_getaffinity(0)), most_s=0.01):
+    with routes.Neighbour(min(os.sched_getaffinity(0)), max_s=0.01):
         assert until(lambda: threads() == before)

@@ -19,12 +19,14 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import itch_reference as ref
 import numpy as np
 import pytest
 from bad_input import SANITIZED, STEP, TRIED, Outcome, common_prefix, outcome, write_anew
 from feed_samples import COUNT, SAMPLES, Sample, dbn_records, itch_messages, pitch
+from reading import ticks_of
 from warm_python import run_warm
 
 from strand import feeds
@@ -102,6 +104,18 @@ def test_a_file_cut_at_any_byte_gives_a_prefix_and_a_typed_error(
         assert len(silent) <= len(whole) + 60
 
 
+def test_a_closed_feed_says_so_instead_of_ending_early(sample: Sample, path: Path) -> None:
+    whole = sample.format in ("itch", "pitch", "pcap")  # and less is no batch; they look once more behind the last one
+    feed = feeds.open(path, **({} if whole else {"batch_ticks": 4}))
+    batches = feed.batches()
+    next(batches)
+    feed.close()
+    feed.close()
+    for iteration in (batches, feed.batches()):
+        with pytest.raises(FeedError, match="closed"):
+            list(iteration)
+
+
 def packed(data: bytes) -> bool:
     """Whether a file says where it ends."""
     return data.startswith((b"\x1f\x8b", b"PK", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PAR1", b"\x93NUMPY"))
@@ -146,34 +160,28 @@ class InMemory:
     decode: Callable[[bytes], Outcome]
 
 
-def decode_itch(data: bytes) -> Outcome:
-    decoder = ItchDecoder(midnight_ns=0, skip=False)
-    ticks = empty(len(data) // 14 + 1)
-    made, _, sound = decoder.decode(memoryview(data), last=True, out=ticks)
-    return Outcome(ticks[:made], None if sound else decoder.fault("memory"))
-
-
-def decode_pitch(data: bytes) -> Outcome:
-    ticks = empty(len(data) // 8 + 1)
-    decoder = PitchDecoder(midnight_ns=0, skip=False)
+def decode(decoder: Any, data: bytes) -> Outcome:
+    ticks = empty(len(data) // 8 + 11)
     made, _, sound = decoder.decode(memoryview(data), last=True, out=ticks)
     return Outcome(ticks[:made], None if sound else decoder.fault("memory"))
 
 
 def decode_dbn(data: bytes) -> Outcome:
-    ticks = empty(len(data) // 16 + 11)
     decoder = DbnDecoder(version=3, skip=False, tail=0, levels=1, span=(0, (1 << 64) - 1))
     for instrument in (7, 8):
         decoder.add(instrument, 0, (1 << 64) - 1, instrument)
-    made, _, sound = decoder.decode(memoryview(data), last=True, out=ticks)
     # Of a flipped instrument, or a mapping, it asks what to make: as far as here.
-    return Outcome(ticks[:made], None if sound else decoder.fault("memory"))
+    return decode(decoder, data)
 
 
 # A decoder of bytes in memory joins here. A line that lost its end takes the next one along: that is its damage too.
 IN_MEMORY = [
-    InMemory("itch", itch_messages, decode_itch),
-    InMemory("pitch", lambda: pitch().splitlines(keepends=True), decode_pitch),
+    InMemory("itch", itch_messages, lambda data: decode(ItchDecoder(midnight_ns=0, skip=False), data)),
+    InMemory(
+        "pitch",
+        lambda: pitch().splitlines(keepends=True),
+        lambda data: decode(PitchDecoder(midnight_ns=0, skip=False), data),
+    ),
     InMemory("dbn", dbn_records, decode_dbn),
 ]
 #: How many records have each of their bits flipped with --exhaustive.
@@ -218,25 +226,10 @@ def test_every_flipped_bit_ends_in_a_typed_error_or_well(sample: Sample, path: P
 def test_the_magic_of_another_format_is_a_typed_error(sample: Sample, path: Path) -> None:
     data = path.read_bytes()
     magics = [
-        b"\x93NUMPY\1\0",
-        b"PK\3\4",
-        b"PK\5\6",
-        b"PAR1",
-        b"DBN\3",
-        b"\x1f\x8b\x08\0",
-        b"\x28\xb5\x2f\xfd",
-        b"BZh91AY&",
-    ]
-    magics += [
-        b"\xfd7zXZ\0",
-        b"ARROW1\0\0",
-        b"\xd4\xc3\xb2\xa1",
-        b"\n\r\r\n",
-        b"\0\0",
-        b"\xff" * 16,
-        b"time,price\n",
-        b"%PDF-1.7",
-    ]
+        b"\x93NUMPY\1\0", b"PK\3\4", b"PK\5\6", b"PAR1", b"DBN\3", b"\x1f\x8b\x08\0", b"\x28\xb5\x2f\xfd", b"BZh91AY&",
+        b"\xfd7zXZ\0", b"ARROW1\0\0", b"\xd4\xc3\xb2\xa1", b"\n\r\r\n", b"\0\0", b"\xff" * 16,
+        b"time,price\n", b"%PDF-1.7",
+    ]  # fmt: skip
     for magic in magics:
         if data.startswith(magic) or (sample.format == "pcap" and magic == b"\xd4\xc3\xb2\xa1"):  # in us, not ns
             continue
@@ -426,6 +419,6 @@ def test_records_before_a_bad_key_come_first_and_skip_goes_on_behind_it(tmp_path
     assert isinstance(found.error, FormatError)
     np.testing.assert_array_equal(found.ticks["sequence"], np.arange(333))
     with NpyFeed(tmp_path / "a.npy", max_symbols=1, on_error="skip") as feed:
-        kept = np.concatenate([batch.copy() for batch in feed.batches()])
+        kept = ticks_of(feed)
     np.testing.assert_array_equal(kept["sequence"], np.delete(np.arange(1000), [333, 700]))
     assert feed.skipped.counts == {"bad record": 2}

@@ -18,6 +18,7 @@ import itch_reference as ref
 import numpy as np
 import pytest
 from feed_samples import SAMPLES, Sample, some_ticks
+from reading import ticks_of
 
 from strand import feeds
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
@@ -177,10 +178,6 @@ def itch(path: Path, locates: bytes = b"\1\2", *, pack: Callable[[bytes], bytes]
     messages += [ref.message("D", key, opening + n * 10**9, n) for n in range(10) for key in locates]
     path.write_bytes(pack(b"".join(ref.frame(body) for body in messages)))
     return path
-
-
-def ticks_of(feed: Any) -> np.ndarray:
-    return np.concatenate([empty(0), *[batch.copy() for batch in feed.batches()]])
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])

@@ -36,12 +36,12 @@ def quotes() -> Ticks:
     made["kind"], made["side"] = ticks.KIND_QUOTE, [b"N", b"A", b"B"]
     made["price"], made["size"] = [100, 101, 99], [5, 6, 7]
     made["order_id"], made["ref_id"] = [102, 0, 0], [1 << 40, 0, 0]
-    made["sequence"] = [1, 1 << 32, ticks.MOST_SEQUENCE]
+    made["sequence"] = [1, 1 << 32, ticks.MAX_SEQUENCE]
     return made
 
 
 EXPECTED = {
-    "sequence": [1, 1 << 32, ticks.MOST_SEQUENCE],
+    "sequence": [1, 1 << 32, ticks.MAX_SEQUENCE],
     "bid_price": [100, ticks.UNDEF_PRICE, 99],
     "bid_size": [5, 0, 7],
     "ask_price": [102, 101, ticks.UNDEF_PRICE],

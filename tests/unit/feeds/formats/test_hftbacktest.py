@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from reading import ticks_of
 
 from strand import UNDEF_PRICE
 from strand.errors import ConfigurationError, FormatError
 from strand.feeds import open as open_feed
 from strand.feeds.formats.hftbacktest import EXCHANGE, LOCAL
 from strand.feeds.formats.npy.reader import NpyFeed
-from strand.ticks import empty, zeros
+from strand.ticks import zeros
 
 pytestmark = pytest.mark.python
 
@@ -43,10 +44,6 @@ def save(folder: Path, array: np.ndarray, name: str = "btcusdt.20240808.npz") ->
     return folder / name
 
 
-def read(feed: NpyFeed) -> np.ndarray:
-    return np.concatenate([empty(0), *(batch.copy() for batch in feed.batches())])
-
-
 @pytest.mark.parametrize(
     ("number", "qty", "action", "kind"),
     [
@@ -73,7 +70,7 @@ def test_every_event_becomes_the_tick_it_says(  # noqa: PLR0917
     ]
     feed = open_feed(save(tmp_path, events(*rows), name))
     assert list(feed.symbols) == ["btcusdt"]
-    ticks = read(feed)  # type: ignore[arg-type]
+    ticks = ticks_of(feed)  # type: ignore[arg-type]
     assert ticks["action"].tolist() == [action] * 3
     assert ticks["kind"].tolist() == [kind] * 3
     assert ticks["side"].tolist() == [b"B", b"A", b"N"]
@@ -87,7 +84,7 @@ def test_every_event_becomes_the_tick_it_says(  # noqa: PLR0917
 
 def test_an_event_that_only_the_exchange_saw_makes_no_tick(tmp_path: Path) -> None:
     array = events(*([{}] * 3 + [{"ev": 1 | EXCH}] * 5 + [{"ev": 2 | RECV}]))
-    ticks = read(NpyFeed(save(tmp_path, array), batch_ticks=2))
+    ticks = ticks_of(NpyFeed(save(tmp_path, array), batch_ticks=2))
     assert ticks["sequence"].tolist() == [1, 2, 3, 9]
     assert list(NpyFeed(save(tmp_path, events({"ev": 1 | EXCH}))).batches()) == []
 
@@ -95,9 +92,9 @@ def test_an_event_that_only_the_exchange_saw_makes_no_tick(tmp_path: Path) -> No
 def test_quantities_in_parts_of_a_coin_are_scaled(tmp_path: Path) -> None:
     path = save(tmp_path, events({"qty": 0.001}, {"qty": 1.5}))
     with pytest.raises(FormatError, match=r"record 1: column 'qty': .*size_unit"):
-        read(NpyFeed(path))
+        ticks_of(NpyFeed(path))
     feed = NpyFeed(path, size_unit="0.001")
-    assert (read(feed)["size"].tolist(), feed.info.size_unit) == ([1, 1500], 0.001)
+    assert (ticks_of(feed)["size"].tolist(), feed.info.size_unit) == ([1, 1500], 0.001)
 
 
 def test_the_symbol_can_be_named_where_files_are_opened(tmp_path: Path) -> None:
@@ -127,7 +124,7 @@ def test_an_event_that_cannot_be_a_tick_is_named_with_its_record(
 ) -> None:
     path = save(tmp_path, events({}, {"ev": 1 | EXCH}, bad, {}))
     with pytest.raises(FormatError, match=f"record 3: column '{field}'"):
-        read(NpyFeed(path))
+        ticks_of(NpyFeed(path))
 
 
 def test_the_scale_of_sizes_is_refused_where_it_cannot_work(tmp_path: Path) -> None:
@@ -143,9 +140,9 @@ def test_the_scale_of_sizes_is_refused_where_it_cannot_work(tmp_path: Path) -> N
 def test_quantities_finer_than_the_unit_are_rounded_on_request_and_counted(tmp_path: Path) -> None:
     rows = [{"qty": qty} for qty in (0.0015, 0.0025, 5e9, 1.0)]
     feed = NpyFeed(save(tmp_path, events(*rows, {"px": 0.30000000000000004})), size_unit="0.001", inexact="round")
-    ticks = read(feed)
+    ticks = ticks_of(feed)
     assert ticks["size"].tolist() == [2, 2, 5 * 10**12, 1000, 3000], "ties go to even"
     assert ticks["price"].tolist() == [100_100_000_000] * 4 + [300_000_000]
     assert feed.statistics()["rows_rounded"] == 3
     with pytest.raises(FormatError, match=r"'qty': .*0.0004.* rounds to 0, so give a finer size_unit"):
-        read(NpyFeed(save(tmp_path, events({"qty": 0.0004})), size_unit="0.001", inexact="round"))
+        ticks_of(NpyFeed(save(tmp_path, events({"qty": 0.0004})), size_unit="0.001", inexact="round"))

@@ -12,9 +12,10 @@ import itch_reference as itch
 import numpy as np
 import pcap_reference as ref
 import pytest
-from feed_reading import decode_all, read
+from bad_input import write_anew
 from hypothesis import given
 from hypothesis import strategies as st
+from reading import decode_in_pieces, read, ticks_of
 
 from strand.binding.itch import ItchDecoder
 from strand.binding.pcap import MAX_RECORD, PcapDecoder
@@ -61,7 +62,8 @@ def decode(
 ) -> tuple[np.ndarray, FeedError | None, PcapDecoder]:
     """All of ``data``, given to the decoder ``chunk`` bytes at a time and taken ``capacity`` ticks at a time."""
     decoder = PcapDecoder(ItchDecoder(midnight_ns=MIDNIGHT_NS, skip=skip, keeps=keeps), skip=skip, **options)
-    return *decode_all(decoder, data, chunk=chunk, capacity=capacity, max_left=MAX_RECORD), decoder
+    ticks, fault = decode_in_pieces(decoder, data, chunk=chunk, capacity=capacity, max_left=MAX_RECORD)
+    return ticks, fault, decoder
 
 
 def test_packets_with_blanked_headers_are_read_on_request(tmp_path: Path) -> None:
@@ -70,7 +72,7 @@ def test_packets_with_blanked_headers_are_read_on_request(tmp_path: Path) -> Non
     data = ref.pcap([(OPEN_NS + at, ref.ethernet(ref.ipv4(ref.udp(packet)))) for at, packet in enumerate(packets)])
     path = write(tmp_path, data, "20190130.pcap")
     with PcapFeed(path, blank_headers=True) as feed:
-        ticks = np.concatenate([batch.copy() for batch in feed])
+        ticks = ticks_of(feed)
         assert ticks["order_id"].tolist() == list(range(6))
         assert ticks["sequence"].tolist() == [1, 2, 3, 4, 5, 6]
         assert (feed.statistics()["packets"], feed.statistics()["gaps"]) == (3, 0)
@@ -87,9 +89,7 @@ def test_packets_with_blanked_headers_are_read_on_request(tmp_path: Path) -> Non
 
 
 def write(folder: Path, content: bytes, name: str = "capture.bin") -> Path:
-    path = folder / name
-    path.write_bytes(content)
-    return path
+    return write_anew(folder / name, content)
 
 
 @pytest.mark.parametrize("order", ["<", ">"])

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pitch_reference as ref
 import pytest
-from feed_reading import decode_all, read
+from bad_input import write_anew
 from hypothesis import given
 from hypothesis import strategies as st
+from reading import decode_in_pieces, read
 
 from strand import UNDEF_PRICE
 from strand.binding import pitch
@@ -33,7 +34,8 @@ def decode(
 ) -> tuple[np.ndarray, FeedError | None, pitch.PitchDecoder]:
     """All of ``data``, given to the decoder ``chunk`` bytes at a time and taken ``capacity`` ticks at a time."""
     decoder = pitch.PitchDecoder(midnight_ns=MIDNIGHT_NS, skip=skip, **options)
-    return *decode_all(decoder, data, chunk=chunk, capacity=capacity, max_left=pitch.MAX_LINE), decoder
+    ticks, fault = decode_in_pieces(decoder, data, chunk=chunk, capacity=capacity, max_left=pitch.MAX_LINE)
+    return ticks, fault, decoder
 
 
 def assert_agrees(data: bytes, *, skip: bool = False, chunk: int | None = None) -> None:
@@ -60,9 +62,7 @@ def stream(form: bytes = b"%s\n") -> bytes:
 
 
 def write(folder: Path, content: bytes, name: str = "pitch_20190130.txt") -> Path:
-    path = folder / name
-    path.write_bytes(content)
-    return path
+    return write_anew(folder / name, content)
 
 
 def test_lengths_are_those_of_the_specification() -> None:

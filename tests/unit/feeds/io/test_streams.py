@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import bz2
 import contextlib
 import gzip
-import io
-import lzma
 import os
 import random
 import struct
@@ -19,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from bad_input import write_anew
+from packing import PACKERS, pack_zip, pack_zstd
 
 from strand.errors import FeedError, FormatError, MissingExtraError, TruncatedFeedError
 from strand.feeds.io import sources
@@ -32,25 +30,6 @@ pytestmark = pytest.mark.python
 TEXT = b"".join(b"%d,%d,AAPL\n" % (i * 7919 % 10007, i * i) for i in range(4000))
 
 
-def pack_zstd(data: bytes, **options: bool) -> bytes:
-    zstandard = pytest.importorskip("zstandard")
-    return bytes(zstandard.ZstdCompressor(write_checksum=True, **options).compress(data))
-
-
-def pack_zip(data: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", method) as archive:
-        archive.writestr("day.csv", data)
-    return packed.getvalue()
-
-
-PACKERS: dict[str, Callable[[bytes], bytes]] = {
-    "gzip": gzip.compress,
-    "zstd": pack_zstd,
-    "bz2": bz2.compress,
-    "xz": lzma.compress,
-    "zip": pack_zip,
-}
 JOINED = ["gzip", "zstd", "bz2", "xz"]
 
 

@@ -14,6 +14,7 @@ import itch_reference as ref
 import numpy as np
 import pytest
 from mold_wire import end_of_session, heartbeat, packet
+from reading import ticks_of
 
 import strand
 from strand.command.serving import Faults, ServeOptions, serve
@@ -57,10 +58,6 @@ def sender(*addresses: Address) -> Iterator[Any]:
 
 def listen(*, lines: int = 1, **options: Any) -> MoldFeed:
     return MoldFeed(*[HERE] * lines, **{"date": DATE, "max_seconds": BOUND_S, "receive_bytes": 1 << 16, **options})
-
-
-def ticks_of(feed: Any) -> np.ndarray:
-    return np.concatenate([batch.copy() for batch in feed.batches()])
 
 
 @pytest.fixture

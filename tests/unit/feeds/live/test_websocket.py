@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import signal
 import socket
@@ -15,8 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 from command_here import run_here
+from reading import ticks_of
 from warm_python import run_warm
-from websocket_server import TRADES, listen, message, serving, ticks_of, trade
+from websocket_server import TRADES, listen, message, serving, stay, trade
 
 import strand
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError
@@ -96,8 +96,7 @@ def test_a_server_that_stays_away_is_given_up_after_so_many_attempts() -> None:
 def test_a_server_that_falls_silent_is_left() -> None:
     def handle(connection: Any, before: int) -> None:
         connection.send(message(trade(before + 1)))
-        with contextlib.suppress(Exception):
-            connection.recv(timeout=10)
+        stay(connection)
 
     with serving(handle) as url:
         feed = listen(url, max_messages=2, silence_s=0.2)
@@ -142,8 +141,7 @@ def test_messages_that_cannot_be_read_can_be_passed_over_and_are_counted() -> No
 def test_a_message_beyond_the_bound_ends_the_connection_and_not_the_feed() -> None:
     def handle(connection: Any, before: int) -> None:
         connection.send("x" * 100_000 if before == 0 else message(trade(1)))
-        with contextlib.suppress(Exception):
-            connection.recv(timeout=10)
+        stay(connection)
 
     with serving(handle) as url:
         feed = listen(url, max_messages=1, max_message_bytes=10_000)
@@ -160,11 +158,7 @@ def test_more_symbols_than_allowed_are_an_error() -> None:
 
 
 def test_a_feed_is_stopped_from_another_thread() -> None:
-    def handle(connection: Any, _: int) -> None:
-        with contextlib.suppress(Exception):
-            connection.recv(timeout=10)
-
-    with serving(handle) as url:
+    with serving(lambda connection, _: stay(connection)) as url:
         feed = listen(url)
         timer = threading.Timer(0.1, feed.stop)
         timer.start()

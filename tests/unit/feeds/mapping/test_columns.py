@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from reading import ticks_of
 
 import strand
 from strand import Dispatcher, feeds
@@ -72,7 +73,7 @@ def records(rows: dict[str, list[Any]] = ROWS) -> npt.NDArray[Any]:
 
 def read(feed: Any) -> npt.NDArray[Any]:
     with feed:
-        return np.concatenate([batch.copy() for batch in feed.batches()])
+        return ticks_of(feed)
 
 
 def profile(folder: Path) -> Path:
@@ -280,7 +281,7 @@ def test_row_groups_are_passed_over_by_the_times_own_unit(tmp_path: Path) -> Non
     pq.write_table(pa.table({"at": [1, 2, 3, 4, 5, 6], "price": [1.0] * 6}), path, row_group_size=2)
     columns = {"ts_recv": {"column": "at", "unit": "s"}}
     with feeds.open(path, symbol="X", columns=columns, start=3 * 10**9, end=5 * 10**9) as feed:
-        ticks = np.concatenate([batch.copy() for batch in feed.batches()])
+        ticks = ticks_of(feed)
         assert ticks["ts_recv"].tolist() == [3 * 10**9, 4 * 10**9]
         assert feed.statistics()["row_groups_passed_over"] == 2
 

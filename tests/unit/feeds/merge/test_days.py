@@ -59,10 +59,22 @@ def market(seed: int, start: int, n: int = 1_500) -> Any:
     return ticks
 
 
+def clear_at(ns: int) -> Any:
+    """The record that ends a day of the one symbol."""
+    return clear_records(np.zeros(1, np.uint32), ns)
+
+
+def trades_at(times: list[int], prices: list[int]) -> Any:
+    ticks = zeros(len(times))
+    ticks["kind"], ticks["action"], ticks["size"] = KIND_TRADE, b"T", 1
+    ticks["ts_recv"], ticks["price"] = times, prices
+    return ticks
+
+
 def two_days() -> tuple[Any, Any, Any]:
     """Each day's ticks, and both with the clear record between them."""
     first, second = market(1, 10 * SECOND), market(2, DAY)
-    clear = clear_records(np.zeros(1, np.uint32), int(second["ts_recv"][0]))
+    clear = clear_at(int(second["ts_recv"][0]))
     return first, second, np.concatenate([first, clear, second])
 
 
@@ -135,11 +147,8 @@ def test_no_return_spans_two_days(every: int) -> None:
 
 
 def test_a_grid_of_samples_begins_anew_with_the_day() -> None:
-    ticks = zeros(5)
-    ticks["kind"], ticks["action"], ticks["size"] = KIND_TRADE, b"T", 1
-    ticks["ts_recv"] = [5, 15, 18, DAY + 5, DAY + 15]
-    ticks["price"] = [100, 110, 130, 50, 55]
-    clear = clear_records(np.zeros(1, np.uint32), DAY + 1)
+    ticks = trades_at([5, 15, 18, DAY + 5, DAY + 15], [100, 110, 130, 50, 55])
+    clear = clear_at(DAY + 1)
     later = ticks[:1].copy()
     later["instrument_id"], later["ts_recv"] = 1, DAY + 100
     row = plain_run(volatility(10), np.concatenate([ticks[:3], clear, ticks[3:], later]), 2).rows[0]
@@ -188,10 +197,8 @@ def test_no_bar_spans_two_days(handler: Any, full: Callable[[list[Any]], bool]) 
 
 
 def test_a_bar_of_time_ends_where_the_day_does() -> None:
-    ticks = zeros(3)
-    ticks["kind"], ticks["action"], ticks["size"] = KIND_TRADE, b"T", 1
-    ticks["ts_recv"], ticks["price"] = [10, 130, 170], [7, 8, 9]
-    ran = plain_run(bars(100), np.concatenate([ticks[:2], clear_records(np.zeros(1, np.uint32), 160), ticks[2:]]), 1)
+    ticks = trades_at([10, 130, 170], [7, 8, 9])
+    ran = plain_run(bars(100), np.concatenate([ticks[:2], clear_at(160), ticks[2:]]), 1)
     assert ran.records[["start", "end", "open", "close", "flags"]].tolist() == [
         (0, 100, 7, 7, 0),
         (100, 160, 8, 8, bar_reference.CUT),
@@ -229,10 +236,8 @@ def test_what_emits_more_has_the_same_totals_and_tells_of_no_night(plain: Any, e
 
 
 def test_empty_bars_of_10_ms_do_not_fill_a_weekend() -> None:
-    ticks = zeros(3)
-    ticks["kind"], ticks["action"], ticks["size"] = KIND_TRADE, b"T", 1
-    ticks["ts_recv"], ticks["price"] = [SECOND, SECOND + 45_000_000, 3 * DAY + SECOND], [7, 8, 9]
-    clear = clear_records(np.zeros(1, np.uint32), 3 * DAY)
+    ticks = trades_at([SECOND, SECOND + 45_000_000, 3 * DAY + SECOND], [7, 8, 9])
+    clear = clear_at(3 * DAY)
     ran = plain_run(bars("10ms", fill=True), np.concatenate([ticks[:2], clear, ticks[2:]]), 1)
     assert ran.records[["close", "trades"]].tolist() == [(7, 1), (7, 0), (7, 0), (7, 0), (8, 1), (9, 1)]
 
@@ -256,7 +261,7 @@ def test_intervals_end_where_the_day_does(made: Any) -> None:
     every = 250 * SECOND
     first, second = market(1, DAY - 310 * SECOND), market(2, DAY)
     boundary = int(second["ts_recv"][0])
-    both = np.concatenate([first, clear_records(np.zeros(1, np.uint32), boundary), second])
+    both = np.concatenate([first, clear_at(boundary), second])
     records = plain_run(made(every), both, 1).records
     expected = []
     for day, end in ((first, boundary), (second, 2**62)):
@@ -273,7 +278,7 @@ def test_intervals_end_where_the_day_does(made: Any) -> None:
 
 def test_flow_of_the_day_before_is_told_when_its_day_ends() -> None:
     first, second = market(1, DAY - 310 * SECOND), market(2, DAY)
-    clear = clear_records(np.zeros(1, np.uint32), int(second["ts_recv"][0]))
+    clear = clear_at(int(second["ts_recv"][0]))
     records = plain_run(imbalance(250 * SECOND), np.concatenate([first, clear, second]), 1).records
     for day, mine in ((first, records[:2]), (second, records[2:])):
         tops = reference.quotes_of(day)
@@ -306,7 +311,7 @@ def test_a_clear_record_leaves_totals_and_takes_the_state() -> None:
     ticks["action"], ticks["side"] = [b"A", b"T", b"N"], [b"B", b"N", b"N"]
     ticks["order_id"], ticks["price"], ticks["size"] = [1, 0, 0], [100, 99, UNDEF_PRICE], [5, 7, 0]
     ticks["flags"] = [0, 0, ord("H")]
-    both = np.concatenate([ticks, clear_records(np.zeros(1, np.uint32), 9)])
+    both = np.concatenate([ticks, clear_at(9)])
     row = plain_run(book(), both, 1).rows[0]
     assert (row["bid_price"], row["bid_size"], row["orders"], row["state"]) == (UNDEF_PRICE, 0, 0, 0)
     assert (row["volume"], row["trades"], row["last_price"]) == (7, 1, 99)
@@ -360,6 +365,9 @@ def test_two_days_are_the_same_on_any_number_of_workers(folder: Path, handler: s
     assert len(found) == 1
 
 
+BUILT_IN = (
+    "book", "bars", "bbo", "count", "depth", "imbalance", "spread", "trade_stats", "trades", "volatility", "vwap",
+)  # fmt: skip
 EMITTING = [
     bars("5m", fill=True),
     imbalance("5m"),
@@ -377,25 +385,7 @@ def test_what_two_days_emit_is_the_same_on_any_number_of_workers(folder: Path, h
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize(
-    "handler",
-    [
-        *(
-            "book",
-            "bars",
-            "bbo",
-            "count",
-            "depth",
-            "imbalance",
-            "spread",
-            "trade_stats",
-            "trades",
-            "volatility",
-            "vwap",
-        ),
-        *EMITTING,
-    ],
-)
+@pytest.mark.parametrize("handler", [*BUILT_IN, *EMITTING])
 def test_each_day_leaves_the_rows_of_a_run_of_that_day_alone(folder: Path, handler: Any, workers: int) -> None:
     both = strand.replay(folder, handler, per_day=True, workers=workers)
     assert [day.end_ns is None for day in both.days] == [False, True]

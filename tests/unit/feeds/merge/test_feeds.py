@@ -11,6 +11,7 @@ from pathlib import Path
 import itch_reference as ref
 import numpy as np
 import pytest
+import reading
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,16 +43,13 @@ def stream_of(number: int, batches: list[list[int]]) -> list[TickBatch]:
 
 def read(feed: Feed, position: int = 0) -> TickBatch:
     """All ticks, copied before the next batch overwrites them."""
-    batches = feed.batches_from(position) if isinstance(feed, BaseFeed) else feed.batches()
-    return np.concatenate([zeros(0), *(batch.copy() for batch in batches)])
+    return reading.ticks_of(feed.batches_from(position) if isinstance(feed, BaseFeed) else feed.batches())
 
 
 def read_until_fault(feed: Feed) -> tuple[TickBatch, FeedError]:
-    ticks = [zeros(0)]
-    with pytest.raises(FeedError) as caught:
-        for batch in feed.batches():
-            ticks.append(batch.copy())
-    return np.concatenate(ticks), caught.value
+    ticks, error = reading.read(feed.batches())
+    assert error is not None
+    return ticks, error
 
 
 def merged(*feeds: Feed, batch_ticks: int = 7, **options: object) -> MergedFeed:

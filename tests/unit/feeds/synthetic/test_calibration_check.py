@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from reading import ticks_of
 
 from strand.errors import ConfigurationError
 from strand.feeds.base import FeedInfo
@@ -60,7 +61,7 @@ def test_the_targets_are_those_of_the_calibrated_day(shared_data: Path) -> None:
 def test_measures_are_what_a_plain_computation_gives() -> None:
     feed = SyntheticFeed(300, 200_000, seed=4, batch_ticks=999)
     found = {m.name: m.found for m in check_calibration(feed)}
-    ticks = np.concatenate([batch.copy() for batch in feed.batches()])
+    ticks = ticks_of(feed)
     counts = sorted(np.bincount(ticks["instrument_id"]).tolist(), reverse=True)
     assert found["share of the top 10"] == pytest.approx(sum(counts[:10]) / len(ticks))
     since = ticks["ts_event"].astype(np.int64) - (1_767_589_200 + 34_200) * 10**9

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command_here import run_here
+from reading import ticks_of
 
 from strand import TICK, UNDEF_PRICE, feeds
 from strand.errors import ConfigurationError, FeedError
@@ -38,7 +39,7 @@ def feed_of(seed: int = 3) -> SyntheticFeed:
 
 @pytest.fixture(scope="module")
 def ticks() -> np.ndarray[Any, np.dtype[np.void]]:
-    return np.concatenate([batch.copy() for batch in feed_of().batches()])
+    return ticks_of(feed_of())
 
 
 def story(ticks: Any) -> Iterator[Line]:
@@ -143,7 +144,7 @@ def test_pitch_tells_the_story_to_the_millisecond(tmp_path: Path, ticks: Any) ->
 def test_the_reader_of_pitch_takes_what_was_written(tmp_path: Path, ticks: Any) -> None:
     write_pitch(feed_of(), tmp_path / "day.pitch.gz")
     opened = feeds.open(tmp_path / "day.pitch.gz", date="2026-01-05")
-    read = np.concatenate([batch.copy() for batch in opened.batches()])
+    read = ticks_of(opened)
     names = list(opened.symbols)
     assert opened.info.format == "pitch"
     what = {"add": b"A", "execute": b"F", "take": b"C", "trade": b"T"}
@@ -219,7 +220,7 @@ def test_the_reader_of_csv_takes_what_lobster_was_written(tmp_path: Path, ticks:
     feed = feed_of()
     messages, _ = write_lobster(feed, tmp_path, symbol="AAAAQ")
     opened = feeds.open(messages.path)
-    read = np.concatenate([batch.copy() for batch in opened.batches()])
+    read = ticks_of(opened)
     mine = [line for line in story(ticks[30:]) if line[1] == 17 and line[2] != "imbalance"]
     assert opened.info.date == "2026-01-05"
     assert "AAAAQ" in list(opened.symbols)
@@ -364,7 +365,7 @@ def test_lobster_refuses_what_cannot_work(tmp_path: Path, arguments: dict[str, A
 
 
 def test_lobster_writes_no_files_of_a_symbol_without_messages(tmp_path: Path) -> None:
-    ticks = np.concatenate([batch.copy() for batch in SyntheticFeed(500, 100).batches()])
+    ticks = ticks_of(SyntheticFeed(500, 100))
     heard = set(ticks["instrument_id"][ticks["kind"] != KIND_STATUS].tolist())
     feed = SyntheticFeed(500, 100)
     silent = next(name for name in feed.symbols if name and feed.locate_of(name) not in heard)

@@ -6,7 +6,6 @@ import gzip
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mold_wire import blocks
 from order_books import Books
+from reading import ticks_of
 from tick_rows import tick_row
 
 from strand import TICK, UNDEF_PRICE
@@ -35,20 +36,6 @@ OPEN_NS = MIDNIGHT_NS + 34_200 * 10**9
 CLOSE_NS = MIDNIGHT_NS + 57_600 * 10**9
 LENGTHS = dict(zip("SRHLVAFECXDUPQI", (12, 39, 25, 26, 35, 36, 40, 31, 36, 23, 19, 35, 44, 40, 50), strict=True))
 OPENING = 3  # messages before the first event, and three a symbol
-
-
-def ticks_of(feed: Feed) -> np.ndarray[Any, np.dtype[np.void]]:
-    return np.concatenate([batch.copy() for batch in feed.batches()])
-
-
-def messages_of(data: bytes) -> Iterator[bytes]:
-    at = 0
-    while at < len(data):
-        (length,) = struct.unpack_from(">H", data, at)
-        message = data[at + 2 : at + 2 + length]
-        assert len(message) == length == LENGTHS[chr(message[0])]
-        yield message
-        at += 2 + length
 
 
 def parse(message: bytes, sequence: int) -> tuple[Any, ...] | None:
@@ -302,7 +289,8 @@ def test_a_written_file_parses_to_the_ticks_of_the_feed(tmp_path: Path) -> None:
     feed = SyntheticFeed(70, 30_000, seed=9)
     written = feed.write_itch(tmp_path / "day.itch50")
     data = (tmp_path / "day.itch50").read_bytes()
-    messages = list(messages_of(data))
+    messages = blocks(data)
+    assert all(len(message) == LENGTHS[chr(message[0])] for message in messages)
     assert (written.messages, written.bytes, written.ticks) == (len(messages), len(data), 30_070)
     parsed = [tick for i, message in enumerate(messages, 1) if (tick := parse(message, i)) is not None]
     rows = [tick_row(dict(zip(FIELDS, tick, strict=True))) for tick in parsed]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from array_feed import order_feed
 from click.testing import CliRunner
+from reading import ticks_of
 
 from strand import TICK, UNDEF_PRICE
 from strand.command.cli import cli
@@ -23,12 +24,12 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.synthetic.market import SyntheticFeed
 from strand.feeds.write.conversion import convert, target_of
 from strand.feeds.write.npy import write_npy
-from strand.ticks import FIELDS, empty, zeros
+from strand.ticks import FIELDS, zeros
 
 pytestmark = pytest.mark.python
 
 pytest.importorskip("pyarrow")
-pytest.importorskip("databento_dbn")
+databento_dbn = pytest.importorskip("databento_dbn")
 
 DAY = {"date": "2026-01-05"}
 ITCH_NAME = "01052026.itch50"
@@ -37,7 +38,7 @@ ITCH_NAME = "01052026.itch50"
 def read(path: Path, **options: Any) -> tuple[np.ndarray, list[str]]:
     """A file's ticks, and the name of each."""
     feed = open_feed(path, **options)
-    ticks = np.concatenate([empty(0), *(batch.copy() for batch in feed.batches())])
+    ticks = ticks_of(feed)
     return ticks, [feed.symbols[key] if key < len(feed.symbols) else "" for key in ticks["instrument_id"].tolist()]
 
 
@@ -59,9 +60,8 @@ def day(tmp_path: Path) -> Path:
 @pytest.fixture
 def mbo(tmp_path: Path) -> Path:
     """MBO records of two instruments as DBN."""
-    start = dbn_reference.metadata(
-        3, {name: [(*_days(), str(i))] for i, name in ((8, "ES"), (7, "NQ"))}, schema=_schema()
-    )
+    names = {name: [(*dbn_reference.ALL_DAYS, str(i))] for i, name in ((8, "ES"), (7, "NQ"))}
+    start = dbn_reference.metadata(3, names, schema=databento_dbn.Schema.MBO)
     letters = [(a, s) for a in (b"A", b"C", b"M", b"R", b"T", b"F", b"N") for s in (b"A", b"B", b"N")]
     body = b"".join(
         dbn_reference.mbo(
@@ -73,18 +73,6 @@ def mbo(tmp_path: Path) -> Path:
     path = tmp_path / "in.dbn"
     path.write_bytes(start + body)
     return path
-
-
-def _days() -> tuple[Any, Any]:
-    import datetime as dt
-
-    return dt.date(1970, 1, 1), dt.date(2500, 1, 1)
-
-
-def _schema() -> Any:
-    import databento_dbn as dbn
-
-    return dbn.Schema.MBO
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.arrow", "a.npz"])

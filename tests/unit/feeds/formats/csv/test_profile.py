@@ -7,20 +7,21 @@ import gzip
 import io
 import sys
 import zipfile
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from csv_files import KINDS, made_up
+from csv_files import KINDS, made_up, write_made_up
 from csv_reference import reference, text_of
+from reading import ticks_of
 
 import strand.feeds
 from strand.errors import ConfigurationError, FormatError, MissingExtraError, UnknownFormatError
 from strand.feeds.formats.csv.reader import CsvFeed, profiles, recognise
 from strand.feeds.formats.dbn.reader import DbnFeed
-from strand.ticks import FIELDS, zeros
+from strand.ticks import FIELDS
 
 pytestmark = pytest.mark.python
 
@@ -28,10 +29,8 @@ pytest.importorskip("pyarrow")
 
 
 def as_dicts(feed: CsvFeed | DbnFeed) -> list[dict[str, Any]]:
-    batches = list(feed.batches())
-    ticks = np.concatenate(batches) if batches else zeros(0)
     rows = []
-    for tick in ticks:
+    for tick in ticks_of(feed):
         row = {name: tick[name].item() for name in FIELDS}
         row["action"], row["side"] = row["action"].decode(), row["side"].decode()
         row["symbol"] = feed.symbols[row.pop("instrument_id")]
@@ -41,13 +40,10 @@ def as_dicts(feed: CsvFeed | DbnFeed) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_each_profile_reads_what_the_csv_module_and_decimal_read(name: str, tmp_path: Path) -> None:
-    kind = KINDS[name]
-    data = text_of(kind, made_up(name, 500))
-    path = tmp_path / kind.file
-    path.write_bytes(data)
-    feed = CsvFeed(path)
+    kind, path = KINDS[name], write_made_up(tmp_path, name, 500)
+    feed, data = CsvFeed(path), path.read_bytes()
     assert feed.info.details["profile"] == name.split(" ", maxsplit=1)[0]
-    if not KINDS[name].file.startswith("mdl_6"):
+    if not kind.file.startswith("mdl_6"):
         assert recognise(data[:4096])
     expected = reference(kind, data)
     assert len(expected) >= 500
@@ -105,21 +101,17 @@ def test_a_file_two_profiles_know_names_both_and_the_option(tmp_path: Path) -> N
 
 
 def test_whole_prices_of_databento_are_units_of_1e_9_and_a_file_has_one_way_throughout(tmp_path: Path) -> None:
-    path = tmp_path / "mbo.csv"
-    lines = made_up("databento-mbo", 2)
-    at = KINDS["databento-mbo"].columns.index("price")
+    def of(*prices: str) -> CsvFeed:
+        lines = made_up("databento-mbo", 2)
+        at = KINDS["databento-mbo"].columns.index("price")
+        lines[0][at], lines[1][at] = prices
+        return CsvFeed(write_made_up(tmp_path, "databento-mbo", lines))
+
     for price in ("1.5", "1500000000"):
-        lines[0][at] = lines[1][at] = price
-        path.write_bytes(text_of(KINDS["databento-mbo"], lines))
-        assert [tick["price"] for tick in as_dicts(CsvFeed(path))] == [1_500_000_000] * 2
-    lines[0][at], lines[1][at] = "1500000000", "1.5"
-    path.write_bytes(text_of(KINDS["databento-mbo"], lines))
-    with pytest.raises(FormatError, match="column price: too precise"):
-        as_dicts(CsvFeed(path))
-    lines[0][at], lines[1][at] = "1.5", "15000000000"
-    path.write_bytes(text_of(KINDS["databento-mbo"], lines))
-    with pytest.raises(FormatError, match="column price: out of range"):
-        as_dicts(CsvFeed(path))
+        assert [tick["price"] for tick in as_dicts(of(price, price))] == [1_500_000_000] * 2
+    for prices, why in ((("1500000000", "1.5"), "too precise"), (("1.5", "15000000000"), "out of range")):
+        with pytest.raises(FormatError, match=f"column price: {why}"):
+            as_dicts(of(*prices))
 
 
 SCHEMAS = (
@@ -195,10 +187,8 @@ def test_a_lean_archive_of_one_future_with_whole_prices_is_not_taken_for_an_equi
 
 
 def test_levels_bounds_how_much_of_a_book_becomes_ticks(tmp_path: Path) -> None:
-    kind = KINDS["tardis-snapshots"]
-    path = tmp_path / kind.file
-    path.write_bytes(text_of(kind, made_up("tardis-snapshots", 100)))
-    expected = reference(kind, path.read_bytes())
+    path = write_made_up(tmp_path, "tardis-snapshots", 100)
+    expected = reference(KINDS["tardis-snapshots"], path.read_bytes())
     for levels in (1, 3, 64):
         few = [tick for tick in expected if int(str(tick["depth"])) < levels]
         assert as_dicts(CsvFeed(path, levels=levels)) == few
@@ -207,8 +197,6 @@ def test_levels_bounds_how_much_of_a_book_becomes_ticks(tmp_path: Path) -> None:
 
 
 def test_depth_over_snapshots_holds_the_last_row_of_each_symbol_and_nothing_else(tmp_path: Path) -> None:
-    kind = KINDS["tardis-snapshots"]
-    path = tmp_path / kind.file
     lines = []
     for at in range(40):
         levels = [(100 + n, n + 1, 99 - n, n + 2) for n in range(1 + at % 5)]
@@ -216,8 +204,7 @@ def test_depth_over_snapshots_holds_the_last_row_of_each_symbol_and_nothing_else
         lines.append(
             ["deribit", f"S{at % 3}", str(1_700_000_000_000_000 + at), str(1_700_000_000_000_000 + at), *cells]
         )
-    path.write_bytes(text_of(kind, lines))
-    result = strand.replay(path, strand.depth(top=5))
+    result = strand.replay(write_made_up(tmp_path, "tardis-snapshots", lines), strand.depth(top=5))
     for line in lines[-3:]:
         cells = [Decimal(cell) for cell in line[4:] if cell]
         asks = [(int(p * 10**9), int(q * 10**8)) for p, q in zip(cells[0::4], cells[1::4], strict=True)]
@@ -231,8 +218,7 @@ def test_a_fault_in_any_part_of_a_row_is_one_bad_row_with_no_tick(tmp_path: Path
     lines = made_up("tardis-snapshots", 30)
     expected = reference(kind, text_of(kind, lines))
     lines[10][-2] = "cheap"
-    path = tmp_path / kind.file
-    path.write_bytes(text_of(kind, lines))
+    path = write_made_up(tmp_path, "tardis-snapshots", lines)
     feed = CsvFeed(path, on_error="skip")
     assert as_dicts(feed) == [tick for tick in expected if tick["sequence"] != 11]
     assert sum(feed.skipped.counts.values()) == 1
@@ -241,11 +227,9 @@ def test_a_fault_in_any_part_of_a_row_is_one_bad_row_with_no_tick(tmp_path: Path
 
 
 def test_float_tails_in_a_part_are_rounded_on_request_and_counted_by_row(tmp_path: Path) -> None:
-    kind = KINDS["tardis-snapshots"]
     lines = made_up("tardis-snapshots", 30)
     lines[3][4:8] = ["1854.980000000000018", "1", "1854.970000000000018", "1"]
-    path = tmp_path / kind.file
-    path.write_bytes(text_of(kind, lines))
+    path = write_made_up(tmp_path, "tardis-snapshots", lines)
     with pytest.raises(FormatError, match="inexact='round'"):
         as_dicts(CsvFeed(path))
     feed = CsvFeed(path, inexact="round")
@@ -269,18 +253,14 @@ def test_a_column_too_far_to_the_right_is_refused(tmp_path: Path) -> None:
 
 
 def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kind = KINDS["lobster"]
-    (tmp_path / kind.file).write_bytes(text_of(kind, made_up("lobster", 3)))
-    feed = CsvFeed(tmp_path / kind.file)
+    feed = CsvFeed(write_made_up(tmp_path, "lobster", 3))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"strand\[csv\]"):
         next(feed.batches())
 
 
 def test_a_symbol_the_name_does_not_tell_is_asked_for(tmp_path: Path) -> None:
-    kind = KINDS["binance-trades"]
-    path = tmp_path / "download.csv"
-    path.write_bytes(text_of(kind, made_up("binance-trades", 3)))
+    path = write_made_up(tmp_path, "binance-trades", 3).rename(tmp_path / "download.csv")
     with pytest.raises(ConfigurationError, match="symbol="):
         CsvFeed(path)
     feed = CsvFeed(path, symbol="BTCUSDT")
@@ -425,9 +405,9 @@ def test_a_profile_that_is_not_there_names_those_that_are(tmp_path: Path) -> Non
         CsvFeed(tmp_path / "a.csv", profile="missing.toml")
 
 
-def zoned(tmp_path: Path, stamps: list[str]) -> CsvFeed:
-    (tmp_path / "mine.toml").write_text(PROFILE)
-    rows = [f"{stamp};FDAX;100;1;K;" for stamp in stamps]
+def zoned(tmp_path: Path, stamps: list[str], notes: Sequence[str] = ("", ""), profile: str = PROFILE) -> CsvFeed:
+    (tmp_path / "mine.toml").write_text(profile)
+    rows = [f"{stamp};FDAX;100;1;K;{note}" for stamp, note in zip(stamps, notes, strict=False)]
     (tmp_path / "a.csv").write_text("\n".join(["When;Instrument;Px;Lots;BuySell;Note", *rows, ""]))
     return CsvFeed(tmp_path / "a.csv", profile=tmp_path / "mine.toml")
 
@@ -455,11 +435,9 @@ def test_an_empty_first_stamp_does_not_say_whether_the_others_have_a_zone(
 ) -> None:
     stamped = '[fields.ts_recv]\ncolumn = "Note"\nunit = "stamp"\nempty = "none"\n[fields.price]'
     profile = PROFILE.replace("[fields.price]", stamped)
-    (tmp_path / "mine.toml").write_text(profile)
-    rows = [f"2024-03-29 09:00:0{i};FDAX;100;1;K;{note}" for i, note in enumerate([first, later, first])]
-    (tmp_path / "a.csv").write_text("\n".join(["When;Instrument;Px;Lots;BuySell;Note", *rows, ""]))
     nine = 1711699200 * 10**9
-    found = as_dicts(CsvFeed(tmp_path / "a.csv", profile=tmp_path / "mine.toml"))
+    stamps = [f"2024-03-29 09:00:0{i}" for i in range(3)]
+    found = as_dicts(zoned(tmp_path, stamps, [first, later, first], profile))
     assert [row["ts_recv"] for row in found] == [nine, nine, nine + 2 * 10**9]
 
 
@@ -517,7 +495,7 @@ def test_binance_book_tickers_are_quotes_with_both_sides(tmp_path: Path) -> None
     )
     feed = CsvFeed(path)
     assert (feed.info.details["profile"], feed.info.size_unit) == ("binance-bookticker", 1e-8)
-    ticks = np.concatenate([batch.copy() for batch in feed.batches()])
+    ticks = ticks_of(feed)
     assert feed.symbols == ["BTCUSDT"]
     assert ticks["ts_event"].tolist() == [1684195200001 * 10**6, 1684195200002 * 10**6]
     assert ticks["price"].tolist() == [27150_100000000] * 2

@@ -15,6 +15,7 @@ from databento_book import LAST, TOP, DatabentoBook
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_run import plain_run
+from reading import ticks_of
 
 import strand
 from strand import UNDEF_PRICE, Dispatcher, book, imbalance, replay, spread, volatility
@@ -325,7 +326,7 @@ def test_recorded_futures_show_the_tops_of_a_plain_reading_of_events(shared_data
     pytest.importorskip("databento_dbn")
     (path,) = (shared_data / "dbn-es").glob(f"{name}*")
     with strand.feeds.open(path) as feed:
-        ticks = np.concatenate([batch.copy() for batch in feed])
+        ticks = ticks_of(feed)
     key = int(ticks["instrument_id"][0])
     # An empty book is told with the first record.
     expected: list[tuple[int, ...]] = [(NONE, 0, NONE, 0)]

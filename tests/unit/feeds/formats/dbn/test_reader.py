@@ -13,7 +13,7 @@ import dbn_reference as ref
 import numpy as np
 import pytest
 from bad_input import write_anew
-from feed_reading import check_closed, names_of, read
+from reading import assert_selected, names_of, read
 
 import strand
 from strand.binding.dbn import DbnDecoder, Question
@@ -21,24 +21,21 @@ from strand.errors import ConfigurationError, FeedError, FormatError, MissingExt
 from strand.feeds import Feed, Selection
 from strand.feeds import open as open_feed
 from strand.feeds.formats.dbn.reader import DbnFeed, recognise
-from strand.ticks import FIELDS, KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, zeros
+from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_TRADE, zeros
 
 pytest.importorskip("databento_dbn")
 zstandard = pytest.importorskip("zstandard")
 
 TODAY = dt.date(1970, 1, 1) + dt.timedelta(20_000)
 TOMORROW = TODAY + dt.timedelta(1)
-ALL_DAYS = (dt.date(1970, 1, 1), dt.date(2500, 1, 1))
 
 
 def write(folder: Path, content: bytes, name: str = "a.dbn") -> Path:
-    path = folder / name
-    path.write_bytes(content)
-    return path
+    return write_anew(folder / name, content)
 
 
 def one_name(version: int = 3, **changes: Any) -> bytes:
-    return ref.metadata(version, {"ESH4": [(*ALL_DAYS, "7")]}, **changes)
+    return ref.metadata(version, {"ESH4": [(*ref.ALL_DAYS, "7")]}, **changes)
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -126,7 +123,7 @@ def test_metadata_from_ids_to_names_is_read_the_other_way_round(tmp_path: Path) 
     import databento_dbn as dbn
 
     data = ref.metadata(
-        3, {"7": [(*ALL_DAYS, "MSFT")]}, stype_in=dbn.SType.INSTRUMENT_ID, stype_out=dbn.SType.RAW_SYMBOL
+        3, {"7": [(*ref.ALL_DAYS, "MSFT")]}, stype_in=dbn.SType.INSTRUMENT_ID, stype_out=dbn.SType.RAW_SYMBOL
     )
     feed = DbnFeed(write(tmp_path, data + ref.mbo()))
     assert names_of(feed, read(feed)[0]) == ["MSFT"]
@@ -162,7 +159,7 @@ def test_more_instruments_than_there_is_room_for_are_an_error_with_the_place(tmp
 
 def test_a_selection_gives_what_masking_would(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
-    data = ref.metadata(3, {f"S{i}": [(*ALL_DAYS, str(i))] for i in range(20)})
+    data = ref.metadata(3, {f"S{i}": [(*ref.ALL_DAYS, str(i))] for i in range(20)})
     for _ in range(3000):
         instrument, received = int(rng.integers(25)), ref.NOON + int(rng.integers(1000))
         data += ref.mbo(instrument=instrument, received=received)
@@ -177,15 +174,7 @@ def test_a_selection_gives_what_masking_would(tmp_path: Path) -> None:
         Selection(("none",)),
         Selection((), None, ref.NOON + 20),
     ]:
-        whole = DbnFeed(path)
-        ticks, _ = read(whole)
-        expected = ticks[select.mask(ticks, select.keys(whole.symbols))]
-        feed = DbnFeed(path, select=select)
-        chosen, error = read(feed)
-        assert error is None
-        assert names_of(feed, chosen) == names_of(whole, expected)
-        for name in set(FIELDS) - {"instrument_id"}:
-            np.testing.assert_array_equal(chosen[name], expected[name])
+        chosen = assert_selected(DbnFeed(path, select=select), DbnFeed(path), select)
         assert len(chosen) or select.symbols == ("none",)
 
 
@@ -312,7 +301,7 @@ def test_what_can_be_passed_over_is_named_or_counted(tmp_path: Path, broken: byt
 def test_a_length_that_cannot_be_ends_the_reading_either_way(tmp_path: Path, length: int) -> None:
     path = write(tmp_path, one_name() + ref.mbo() + bytes([length]) + bytes(100))
     for on_error in ("raise", "skip"):
-        ticks, error = read(DbnFeed(path, on_error=on_error))  # type: ignore[arg-type]
+        ticks, error = read(DbnFeed(path, on_error=on_error))
         assert len(ticks) == 1
         assert isinstance(error, FormatError)
 
@@ -366,10 +355,6 @@ def test_it_is_recognised_by_content_and_counted_where_that_is_cheap(tmp_path: P
     np.testing.assert_array_equal(read(packed)[0], read(feed)[0])
 
 
-def test_a_closed_feed_says_so(tmp_path: Path) -> None:
-    check_closed(DbnFeed(write(tmp_path, one_name() + ref.mbo() * 100), batch_ticks=10))
-
-
 def test_real_files_of_every_schema_equal_the_librarys(shared_data: Path) -> None:
     files = [path for folder in ("dbn", "dbn-es") for path in sorted((shared_data / folder).glob("*.dbn*"))]
     files = [path for path in files if ".frag" not in path.name]
@@ -380,13 +365,13 @@ def test_real_files_of_every_schema_equal_the_librarys(shared_data: Path) -> Non
             raw = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True).read()
         library = ref.by_library(raw)
         feed = open_feed(path)
-        ticks, error = read(feed)  # type: ignore[arg-type]
+        ticks, error = read(feed)
         assert error is None
         assert feed.statistics()["records"] == len(library), path
         expected = ref.ticks_of(library, {}, 1)
         np.testing.assert_array_equal(ticks, expected, err_msg=str(path))
         if len(ticks) and "statistics" not in path.name:
-            assert set(names_of(feed, ticks)) <= {"ESH1", "ESH4", "ESM4", "SPOT"}  # type: ignore[arg-type]
+            assert set(names_of(feed, ticks)) <= {"ESH1", "ESH4", "ESM4", "SPOT"}
 
 
 def test_many_instruments_over_many_days_are_found_as_a_dictionary_would(tmp_path: Path) -> None:

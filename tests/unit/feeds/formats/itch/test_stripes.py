@@ -12,9 +12,10 @@ from typing import Any
 
 import itch_reference as ref
 import pytest
-from feed_reading import drain
+from bad_input import write_anew
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from reading import read, threads_that_read
 
 from strand.errors import FeedError, TruncatedFeedError
 from strand.feeds.formats.itch import reader, stripes
@@ -42,25 +43,14 @@ def make_striped(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
     monkeypatch.setattr(stripes, "_PATIENCE", 1_000)
 
 
-def readers() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("strand read")]
-
-
-def deletes(messages: int, locate: int = 1) -> bytes:
-    """Messages whose order ids count up, which their order can be told by."""
-    return b"".join(ref.frame(ref.message("D", locate, i, i)) for i in range(messages))
-
-
 def write(folder: Path, content: bytes) -> Path:
-    path = folder / "20190130.itch"
-    path.write_bytes(content)
-    return path
+    return write_anew(folder / "20190130.itch", content)
 
 
 def outcome(path: Path, select: Selection, on_error: Any) -> tuple[Any, ...]:
     """All that can be seen of reading a file, but for how long it took."""
     feed = ItchFeed(path, select=select, on_error=on_error, batch_ticks=4096)
-    ticks, error = drain(feed.batches())
+    ticks, error = read(feed.batches())
     counts = {name: count for name, count in feed.statistics().items() if name not in COUNTS}
     skipped = feed.skipped
     return (
@@ -85,21 +75,21 @@ def assert_the_same(path: Path, select: Selection, on_error: str, threads: int) 
 
         patch.setattr(reader.ItchDecoder, "adopt", counted)
         assert outcome(path, select, on_error) == in_turn
-    assert not readers()
+    assert not threads_that_read()
     return adopted
 
 
 @pytest.mark.parametrize("messages", [0, 1, 141, 142, 143, 144, 285, 286, 2_857, 20_000])
 def test_a_file_of_any_length_is_the_same_each_time(tmp_path: Path, striped: int, messages: int) -> None:
-    path = write(tmp_path, ref.frame(ref.directory(1, b"A")) + deletes(messages))
+    path = write(tmp_path, ref.frame(ref.directory(1, b"A")) + ref.deletes(messages))
     feed = ItchFeed(path, select=EVERYTHING)
     for _ in range(3):
-        ticks, error = drain(feed.batches())
+        ticks, error = read(feed.batches())
         assert error is None
         assert ticks["order_id"].tolist() == list(range(messages))
         assert ticks["sequence"].tolist() == list(range(2, messages + 2))
         assert feed.statistics()["bytes_in"] == feed.statistics()["bytes_out"] == path.stat().st_size
-    assert not readers()
+    assert not threads_that_read()
 
 
 @pytest.mark.parametrize("on_error", ["raise", "skip"])
@@ -115,15 +105,15 @@ def test_nearly_all_of_a_day_is_taken_in_stripes(tmp_path: Path, threads: int, o
 @pytest.mark.parametrize("threads", [1, 3])
 def test_events_of_the_market_are_taken_with_their_stripes(tmp_path: Path, threads: int) -> None:
     hours = b"".join(
-        deletes(700) + ref.frame(ref.message("S", 0, i, b"%c" % letter)) for i, letter in enumerate(b"OSQMEC")
+        ref.deletes(700) + ref.frame(ref.message("S", 0, i, b"%c" % letter)) for i, letter in enumerate(b"OSQMEC")
     )
-    path = write(tmp_path, ref.frame(ref.directory(1, b"A")) + deletes(600) + hours + deletes(100))
+    path = write(tmp_path, ref.frame(ref.directory(1, b"A")) + ref.deletes(600) + hours + ref.deletes(100))
     size = path.stat().st_size
     assert assert_the_same(path, EVERYTHING, "raise", threads) > 0.8 * size / STRIPE
     with pytest.MonkeyPatch.context() as patch:
         make_striped(patch, threads)
         feed = ItchFeed(path, select=EVERYTHING)
-        drain(feed.batches())
+        read(feed.batches())
     assert "".join(event.code for event in feed.market_events) == "OSQMEC"
 
 
@@ -131,8 +121,8 @@ def test_a_directory_entry_in_the_middle_counts_from_where_it_stands(tmp_path: P
     named = [ref.frame(ref.directory(locate, b"S%d" % locate)) for locate in range(1, 6)]
     content = b"".join(named[:2])
     for name in named[2:]:
-        content += b"".join(deletes(1, 4 if i % 10 == 0 else 1) for i in range(6_000)) + name
-    path = write(tmp_path, content + deletes(9_000, 4))
+        content += b"".join(ref.deletes(1, 4 if i % 10 == 0 else 1) for i in range(6_000)) + name
+    path = write(tmp_path, content + ref.deletes(9_000, 4))
     assert assert_the_same(path, Selection(("S4",)), "raise", 3) > 10
 
 
@@ -157,7 +147,7 @@ def damaged(seed: int, kind: str) -> bytes:
         elif kind == "noise":
             content[at:at] = chance.randbytes(chance.randint(1, 600))
         elif kind == "a stream within":
-            content[at:at] = bytes(2) + deletes(300, 2)
+            content[at:at] = bytes(2) + ref.deletes(300, 2)
     return bytes(content[: chance.randrange(len(content))] if chance.random() < 0.3 else content)
 
 
@@ -179,7 +169,7 @@ def test_damaged_files_are_the_same(
 def test_a_file_that_cannot_be_taken_in_stripes_is_soon_decoded_in_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    events = b"".join(ref.frame(ref.message("S", 0, i, b"Q")) + deletes(3) for i in range(10_000))
+    events = b"".join(ref.frame(ref.message("S", 0, i, b"Q")) + ref.deletes(3) for i in range(10_000))
     path = write(tmp_path, ref.frame(ref.directory(1, b"A")) + events)
     assert assert_the_same(path, EVERYTHING, "raise", 3) == 0
     make_striped(monkeypatch, 3)
@@ -187,39 +177,39 @@ def test_a_file_that_cannot_be_taken_in_stripes_is_soon_decoded_in_turn(
     taken: list[int] = []
     take = stripes.StripeDecoder.take
     monkeypatch.setattr(stripes.StripeDecoder, "take", lambda *args, **named: (taken.append(1), take(*args, **named)))
-    drain(ItchFeed(path, select=EVERYTHING).batches())
+    read(ItchFeed(path, select=EVERYTHING).batches())
     assert 0 < len(taken) <= 5 + 2 * 3
 
 
 def test_a_file_that_shrinks_is_reported_behind_what_there_was(tmp_path: Path, striped: int) -> None:
-    path = write(tmp_path, deletes(200_000))
+    path = write(tmp_path, ref.deletes(200_000))
     batches = ItchFeed(path, batch_ticks=4096, select=EVERYTHING).batches()
     next(batches)
     os.truncate(path, 21 * 100_000)
-    rest, error = drain(batches)
+    rest, error = read(batches)
     assert isinstance(error, TruncatedFeedError)
     assert "when it was opened" in str(error)
     assert error.offset == 21 * 100_000
     assert rest["order_id"].tolist() == list(range(4096, 100_000))
-    assert not readers()
+    assert not threads_that_read()
 
 
 def test_closing_a_feed_ends_the_threads_that_read_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_striped(monkeypatch, 2)
-    path = write(tmp_path, deletes(200_000))
+    path = write(tmp_path, ref.deletes(200_000))
     feed = ItchFeed(path, batch_ticks=4096, select=EVERYTHING)
     batches = feed.batches()
     next(batches)
-    assert readers()
+    assert threads_that_read()
     feed.close()
-    assert not readers()
+    assert not threads_that_read()
     with pytest.raises(FeedError, match="closed"):
         list(batches)
     feed = ItchFeed(path, batch_ticks=4096, select=EVERYTHING)
     for _ in feed.batches():
         break
     gc.collect()
-    assert not readers()
+    assert not threads_that_read()
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -237,9 +227,9 @@ def test_closing_waits_for_the_stripes_under_way_and_wakes_who_waits_for_them(
         take(*args, **named)
 
     monkeypatch.setattr(stripes.StripeDecoder, "take", slow)
-    feed = ItchFeed(write(tmp_path, deletes(20_000)), select=EVERYTHING)
+    feed = ItchFeed(write(tmp_path, ref.deletes(20_000)), select=EVERYTHING)
     caught: list[FeedError | None] = []
-    waiting = threading.Thread(target=lambda: caught.append(drain(feed.batches())[1]))
+    waiting = threading.Thread(target=lambda: caught.append(read(feed.batches())[1]))
     waiting.start()
     entered.wait()
     closing = threading.Thread(target=feed.close)
@@ -250,7 +240,7 @@ def test_closing_waits_for_the_stripes_under_way_and_wakes_who_waits_for_them(
     closing.join()
     waiting.join()
     assert "closed" in str(caught[0])
-    assert not readers()
+    assert not threads_that_read()
 
 
 def test_what_fails_in_a_thread_reaches_the_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,5 +251,5 @@ def test_what_fails_in_a_thread_reaches_the_reader(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(stripes.StripeDecoder, "take", fails)
     with pytest.raises(MemoryError, match="none left"):
-        drain(ItchFeed(write(tmp_path, deletes(20_000)), select=EVERYTHING).batches())
-    assert not readers()
+        read(ItchFeed(write(tmp_path, ref.deletes(20_000)), select=EVERYTHING).batches())
+    assert not threads_that_read()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from feed_reading import read
+from reading import read
 
 from strand import UNDEF_PRICE, feeds
 from strand.errors import ConfigurationError, FormatError, UnknownFormatError

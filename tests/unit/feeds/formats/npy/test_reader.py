@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 from bad_input import write_anew
-from feed_reading import check_closed
 from hypothesis import example, given
 from hypothesis import strategies as st
+from reading import ticks_of
 
 from strand import TICK, UNDEF_PRICE
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
@@ -40,11 +40,6 @@ def some_ticks(count: int, symbols: int = 7) -> np.ndarray:
     return ticks
 
 
-def read(feed: NpyFeed) -> np.ndarray:
-    batches = [batch.copy() for batch in feed.batches()]
-    return np.concatenate(batches) if batches else zeros(0)
-
-
 def save(path: Path, array: np.ndarray) -> Path:
     np.save(path, array)
     return path
@@ -60,7 +55,7 @@ def test_ticks_written_are_the_ticks_read_in_batches_of_the_size_asked_for(
     feed = NpyFeed(tmp_path / name, batch_ticks=batch_ticks)
     assert isinstance(feed, Feed)
     assert [len(batch) for batch in feed.batches()][:-1] == [batch_ticks] * ((50 - 1) // batch_ticks)
-    assert read(feed).tobytes() == ticks.tobytes()
+    assert ticks_of(feed).tobytes() == ticks.tobytes()
     assert feed.max_symbols == int(ticks["instrument_id"].max()) + 1
     assert feed.symbols == ("",) * feed.max_symbols
     assert feed.statistics()["ticks"] == 50
@@ -82,13 +77,13 @@ def test_names_travel_in_an_npz_and_bound_the_keys(tmp_path: Path) -> None:
     with pytest.raises(
         FormatError, match=r"byte \d+: record \d+: instrument_id is \d+, and the symbol table ends at 2"
     ):
-        read(feed)
+        ticks_of(feed)
 
 
 def test_a_compressed_npz_is_streamed_and_equal(tmp_path: Path) -> None:
     ticks = some_ticks(1000)
     np.savez_compressed(tmp_path / "a.npz", ticks=ticks, symbols=np.array(["x"] * 7))
-    assert read(NpyFeed(tmp_path / "a.npz", batch_ticks=33)).tobytes() == ticks.tobytes()
+    assert ticks_of(NpyFeed(tmp_path / "a.npz", batch_ticks=33)).tobytes() == ticks.tobytes()
 
 
 @pytest.mark.parametrize("packing", ["gzip", "bz2", "lzma", "zstd"])
@@ -104,7 +99,7 @@ def test_a_packed_npy_is_recognised_streamed_and_equal(tmp_path: Path, packing: 
     assert isinstance(feed, NpyFeed)
     assert feed.info.details["packed"] == packing.replace("lzma", "xz")
     assert (feed.count(), feed.max_symbols) == (1000, 7)
-    assert read(feed).tobytes() == ticks.tobytes()
+    assert ticks_of(feed).tobytes() == ticks.tobytes()
     assert np.concatenate([b.copy() for b in feed.batches_from(967)]).tobytes() == ticks[967:].tobytes()
 
 
@@ -128,7 +123,7 @@ def test_faults_behind_a_packed_array_of_nothing_are_found(tmp_path: Path) -> No
     for damaged in (packed[:-1], packed[:-8], packed + b"garbage!!"):
         (tmp_path / "a.npy.gz").write_bytes(damaged)
         with pytest.raises(FeedError, match="gzip data"):
-            read(NpyFeed(tmp_path / "a.npy.gz", max_symbols=7))
+            ticks_of(NpyFeed(tmp_path / "a.npy.gz", max_symbols=7))
 
 
 def header(descr: str, shape: str, padding: int = 0) -> bytes:
@@ -162,7 +157,7 @@ def test_a_packed_header_is_not_believed(tmp_path: Path, content: bytes, words: 
     tracemalloc.start()
     try:
         with pytest.raises(FeedError, match=words):
-            read(NpyFeed(tmp_path / "a.npy.gz"))
+            ticks_of(NpyFeed(tmp_path / "a.npy.gz"))
         assert tracemalloc.get_traced_memory()[1] < 100 << 20
     finally:
         tracemalloc.stop()
@@ -183,8 +178,8 @@ def test_an_npz_that_inflates_beyond_the_ratio_is_refused_on_the_way(tmp_path: P
     np.savez_compressed(tmp_path / "a.npz", ticks=zeros(1 << 16))
     feed = NpyFeed(tmp_path / "a.npz", max_symbols=1, batch_ticks=1024, limits=InflateLimits(ratio_after_bytes=1 << 20))
     with pytest.raises(FormatError, match="max_ratio"):
-        read(feed)
-    assert len(read(NpyFeed(tmp_path / "a.npz", limits=InflateLimits(max_ratio=10_000)))) == 1 << 16
+        ticks_of(feed)
+    assert len(ticks_of(NpyFeed(tmp_path / "a.npz", limits=InflateLimits(max_ratio=10_000)))) == 1 << 16
 
 
 def test_an_npz_with_a_flipped_bit_is_refused_by_its_checksum(tmp_path: Path) -> None:
@@ -194,7 +189,7 @@ def test_an_npz_with_a_flipped_bit_is_refused_by_its_checksum(tmp_path: Path) ->
         data[archive.getinfo("ticks.npy").header_offset + 3000] ^= 1
     (tmp_path / "a.npz").write_bytes(data)
     with pytest.raises(FormatError, match="damaged"):
-        read(NpyFeed(tmp_path / "a.npz", max_symbols=7))
+        ticks_of(NpyFeed(tmp_path / "a.npz", max_symbols=7))
 
 
 def test_a_file_cut_at_any_byte_is_refused_with_the_place(tmp_path: Path) -> None:
@@ -242,7 +237,7 @@ def test_the_array_to_read_is_found_or_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=some_ticks(3), y=some_ticks(4))
     with pytest.raises(FormatError, match="2 arrays"):
         NpyFeed(tmp_path / "a.npz")
-    assert len(read(NpyFeed(tmp_path / "a.npz", array="y"))) == 4
+    assert len(ticks_of(NpyFeed(tmp_path / "a.npz", array="y"))) == 4
     with pytest.raises(ConfigurationError, match="no array 'z'"):
         NpyFeed(tmp_path / "a.npz", array="z")
 
@@ -268,9 +263,9 @@ def test_other_records_become_ticks_through_a_map(tmp_path: Path) -> None:
     with pytest.raises(
         FormatError, match=r"record 2: .*is no whole number of units of 1e-9: inexact='round' rounds it"
     ):
-        read(NpyFeed(path, columns=MAP))
+        ticks_of(NpyFeed(path, columns=MAP))
     feed = NpyFeed(path, columns=MAP, constants={"kind": "trade", "side": "B"}, batch_ticks=2, inexact="round")
-    ticks = read(feed)
+    ticks = ticks_of(feed)
     assert ticks["ts_event"].tolist() == ticks["ts_recv"].tolist() == [5000, 7000, 6000]
     assert ticks["price"].tolist() == [100_010_000_000, 976_562, 2_929_688], "ties go to even"
     assert ticks["size"].tolist() == [1, 2, 3]
@@ -286,7 +281,7 @@ def test_times_in_a_unit_and_numbers_that_are_none_are_read_on_request(tmp_path:
     rows = np.zeros(2, [("time", "<i4"), ("price", "<f4"), ("qty", ">u2"), ("side", "S4")])
     rows["time"], rows["price"], rows["qty"], rows["side"] = [5, 7], [0.1, np.nan], [1, 65535], [b"buy", b"Sell"]
     feed = NpyFeed(save(tmp_path / "a.npy", rows), columns={}, symbol="ONE", time_unit="ms", nulls="undefined")
-    ticks = read(feed)
+    ticks = ticks_of(feed)
     assert ticks["ts_event"].tolist() == ticks["ts_recv"].tolist() == [5_000_000, 7_000_000]
     assert ticks["price"].tolist() == [100_000_000, UNDEF_PRICE]
     assert (ticks["size"].tolist(), ticks["side"].tolist()) == ([1, 65535], [b"B", b"A"])
@@ -295,7 +290,7 @@ def test_times_in_a_unit_and_numbers_that_are_none_are_read_on_request(tmp_path:
 def test_fields_without_a_source_have_their_neutral_values(tmp_path: Path) -> None:
     columns = {"size": "qty", "ts_event": "when", "price": None}
     feed = NpyFeed(save(tmp_path / "a.npy", events()), columns=columns, symbol="ONE")
-    ticks = read(feed)
+    ticks = ticks_of(feed)
     assert ticks["price"].tolist() == [UNDEF_PRICE] * 3
     assert ticks["action"].tolist() == ticks["side"].tolist() == [b"N"] * 3
     assert ticks["instrument_id"].tolist() == [0, 0, 0]
@@ -358,7 +353,7 @@ def test_a_value_that_does_not_fit_is_refused_with_its_record(
     array[field][2] = value
     path = save(tmp_path / "a.npy", array)
     with pytest.raises(FormatError, match=f"byte \\d+: record 3: .*'{field}'.*{words}") as caught:
-        read(NpyFeed(path, columns=MAP, max_symbols=2, batch_ticks=1, inexact="round"))
+        ticks_of(NpyFeed(path, columns=MAP, max_symbols=2, batch_ticks=1, inexact="round"))
     assert caught.value.offset == path.stat().st_size - EVENT.itemsize
 
 
@@ -400,7 +395,7 @@ def test_nothing_half_written_is_left_when_writing_fails(tmp_path: Path, monkeyp
     with pytest.raises(FeedError, match="No space left"):
         write_npy(tmp_path / "a.npy", some_ticks(4))
     assert [path.name for path in tmp_path.iterdir()] == ["a.npy"]
-    assert len(read(NpyFeed(tmp_path / "a.npy"))) == 3
+    assert len(ticks_of(NpyFeed(tmp_path / "a.npy"))) == 3
 
 
 @pytest.mark.parametrize(
@@ -419,12 +414,6 @@ def test_what_cannot_be_read_back_is_not_written(
     with pytest.raises(ConfigurationError):
         write_npy(tmp_path / name, array, symbols)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_closed_feed_says_so_instead_of_ending_early(tmp_path: Path) -> None:
-    write_npy(tmp_path / "a.npy", some_ticks(9))
-    with NpyFeed(tmp_path / "a.npy", batch_ticks=3) as feed:
-        check_closed(feed)
 
 
 def test_an_empty_array_is_an_empty_feed(tmp_path: Path) -> None:

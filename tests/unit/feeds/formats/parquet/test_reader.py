@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import pytest
 from bad_input import write_anew
-from feed_reading import check_closed, names_of, read
 from hypothesis import given
 from hypothesis import strategies as st
+from reading import assert_selected, names_of, read
 
 from strand import TICK, UNDEF_PRICE
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
@@ -34,7 +34,7 @@ from strand.feeds.formats.parquet.reader import ParquetFeed, recognise
 from strand.feeds.io.prefetch_batches import PrefetchedBatches
 from strand.feeds.mapping.values import scaled
 from strand.feeds.write.parquet import ParquetTicks
-from strand.ticks import FIELDS, Ticks, zeros
+from strand.ticks import Ticks, zeros
 
 pytestmark = pytest.mark.python
 
@@ -96,10 +96,10 @@ def test_arrow_files_and_streams_give_the_same_ticks_as_parquet(tmp_path: Path) 
     assert expected["kind"].tolist() == [1, 2] * 5
     for path in (arrow(tmp_path, content), arrow(tmp_path, content, "b", stream=True)):
         feed = open_feed(path)
-        np.testing.assert_array_equal(read(feed)[0], expected)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(read(feed)[0], expected)
         packed = path.with_name(path.name + ".gz")
         packed.write_bytes(gzip.compress(path.read_bytes()))
-        np.testing.assert_array_equal(read(open_feed(packed))[0], expected)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(read(open_feed(packed))[0], expected)
 
 
 @pytest.mark.parametrize(
@@ -448,15 +448,8 @@ def selected(tmp_path: Path, select: Selection, **options: Any) -> ParquetFeed:
         unread=pa.array(["x" * 50] * 1000),
     )
     path = parquet(tmp_path, content, row_group_size=100)
-    whole = ParquetFeed(path)
-    ticks, _ = read(whole)
-    expected = ticks[select.mask(ticks, select.keys(whole.symbols))]
     feed = ParquetFeed(path, select=select, **options)
-    chosen, error = read(feed)
-    assert error is None
-    assert names_of(feed, chosen) == names_of(whole, expected)
-    for name in set(FIELDS) - {"instrument_id"}:
-        np.testing.assert_array_equal(chosen[name], expected[name])
+    assert_selected(feed, ParquetFeed(path), select)
     counts = feed.statistics()
     assert counts["ticks"] + counts["not_selected"] == 1000
     return feed
@@ -692,16 +685,6 @@ def test_what_parquet_cannot_hold_is_refused_by_field(tmp_path: Path, field: str
         ParquetTicks(file).write(ticks, ["A"])
 
 
-def test_a_file_cut_anywhere_is_a_typed_error(tmp_path: Path) -> None:
-    path = parquet(tmp_path, table(50))
-    whole = path.read_bytes()
-    for cut in range(len(whole)):
-        write_anew(path, whole[:cut])
-        with pytest.raises(FeedError) as caught:
-            list(ParquetFeed(path).batches())
-        assert isinstance(caught.value, TruncatedFeedError | FormatError)
-
-
 @pytest.mark.parametrize("stream", [True, False])
 def test_an_arrow_file_cut_anywhere_gives_what_was_whole_then_a_typed_error(
     tmp_path: Path, stream: bool, one_in: Callable[[int], int]
@@ -789,10 +772,6 @@ def test_a_file_without_times_or_without_the_package_says_what_to_do(
         ParquetFeed(path)
 
 
-def test_a_closed_feed_says_so(tmp_path: Path) -> None:
-    check_closed(ParquetFeed(parquet(tmp_path, table(100)), batch_ticks=10))
-
-
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_arrow_file_with_another_behind_it_gives_the_first_then_a_typed_error(tmp_path: Path, stream: bool) -> None:
     path = arrow(tmp_path, table(), stream=stream)
@@ -832,11 +811,11 @@ def test_an_arrow_file_that_does_not_begin_with_a_stream_is_read_by_its_index(tm
     expected, _ = read(ParquetFeed(arrow(tmp_path, table(30), "b.arrow")))
     path = without_its_stream(arrow(tmp_path, table(30)))
     feed = open_feed(path)
-    ticks, error = read(feed)  # type: ignore[arg-type]
+    ticks, error = read(feed)
     assert error is None
     assert len(ticks) == 30
     assert np.array_equal(ticks, expected)
-    assert names_of(feed, ticks) == ["A", "B"] * 15  # type: ignore[arg-type]
+    assert names_of(feed, ticks) == ["A", "B"] * 15
 
 
 def test_an_arrow_file_of_polars_is_read(tmp_path: Path) -> None:

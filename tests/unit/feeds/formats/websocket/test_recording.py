@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import gzip
 import json
@@ -18,7 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 from bad_input import write_anew
-from websocket_server import TRADES, listen, message, serving, ticks_of, trade
+from reading import read, ticks_of
+from websocket_server import TRADES, listen, message, serving, stay, trade
 
 import strand
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
@@ -43,13 +43,11 @@ def recorded(path: Path, *messages: str | bytes, header: Header = HEADER) -> Pat
 
 def taken(path: Path, **options: Any) -> tuple[np.ndarray, FeedError | None]:
     """The ticks, and the error behind them."""
-    parts: list[np.ndarray] = []
     try:
         with RecordedMessages(path, **options) as feed:
-            parts.extend(batch.copy() for batch in feed.batches())
+            return read(feed)
     except FeedError as error:
-        return (np.concatenate(parts) if parts else strand.ticks.empty(0)), error
-    return np.concatenate(parts), None
+        return strand.ticks.empty(0), error
 
 
 def check_same(live: WebSocketFeed, ticks: np.ndarray, record: Path) -> RecordedMessages:
@@ -172,8 +170,7 @@ def test_a_symbol_too_many_ends_both_behind_the_ticks_before_it(tmp_path: Path) 
 def test_a_recording_has_its_name_only_when_the_feed_has_ended(tmp_path: Path) -> None:
     def handle(connection: Any, _: int) -> None:
         connection.send(message(trade(1)))
-        with contextlib.suppress(Exception):
-            connection.recv(timeout=10)
+        stay(connection)
 
     record = tmp_path / "day.ws"
     with serving(handle) as url:
@@ -240,8 +237,7 @@ def test_the_command_records_what_replay_and_info_read_also_when_it_is_interrupt
             connection.send(message(trade(n, "BTC" if n % 2 else "ETH")) + " " * 5_000)
         connection.ping().wait(10)  # answered once most have been taken: the others fit the client's queue
         os.kill(listening[0], signal.SIGINT)
-        with contextlib.suppress(Exception):
-            connection.recv(timeout=10)
+        stay(connection)
 
     def command(*arguments: object) -> list[str]:
         return [sys.executable, "-m", "strand", *map(str, arguments), "--json"]
@@ -479,13 +475,7 @@ def test_a_profile_written_down_is_the_same_read_again() -> None:
     assert [field.of(record, {}) for field in rule.fields] == [field.of(record, {}) for field in same.fields]
 
 
-def test_a_closed_feed_ends_and_stays_closed(whole: Path) -> None:
-    feed = RecordedMessages(whole, batch_ticks=1)
-    batches = feed.batches()
-    next(batches)
-    feed.close()
-    with pytest.raises(FeedError, match="closed"):
-        list(feed.batches())
+def test_options_that_cannot_work_are_refused(whole: Path) -> None:
     for options in ({"batch_ticks": 0}, {"on_error": "ignore"}):
         with pytest.raises(ConfigurationError):
             RecordedMessages(whole, **options)  # type: ignore[arg-type]

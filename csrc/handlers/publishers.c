@@ -16,7 +16,7 @@ static void move_publisher(sd_publisher *to, const sd_publisher *from) {
   sd_book_move(&to->book, &from->book);
 }
 
-static int reserve(sd_publishers *p, sd_pool *pool) {
+static int reserve_publishers(sd_publishers *p, sd_pool *pool) {
   if (p->n < p->capacity) return 1;
   const uint32_t capacity = p->capacity ? 2 * p->capacity : FIRST_CAPACITY;
   sd_publisher *all = sd_pool_take(pool, capacity * sizeof *all);
@@ -45,7 +45,7 @@ int sd_publisher_find(sd_publishers *p, sd_pool *pool, sd_book *book, sd_book_ro
   if (at == p->n) {
     const int second = !all;
     if (p->n == SD_MAX_PUBLISHERS) return SD_PUBLISHER_TOO_MANY;
-    if (!reserve(p, pool)) return SD_PUBLISHER_NO_MEMORY;
+    if (!reserve_publishers(p, pool)) return SD_PUBLISHER_NO_MEMORY;
     all = sd_publishers_all(p);
     if (second) {
       sd_book_move(&all[0].book, book);

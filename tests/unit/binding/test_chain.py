@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strand.binding.chain import MOST_PARTS, Part, chained
+from strand.binding.chain import MAX_PARTS, Part, chained
 from strand.binding.native import NativeFunction, builtin, finish_pointer, wake_pointer
 from strand.binding.space import Space
 
@@ -31,5 +31,5 @@ def test_a_publisher_may_run_a_chain_only_where_no_part_publishes() -> None:
 
 def test_no_timer_is_due_before_one_is_asked_for() -> None:
     timed = NativeFunction(builtin("count"), wake=wake_pointer(ADDRESS))
-    chain = chained([Part(timed, 0)] * MOST_PARTS, 5, Space())
+    chain = chained([Part(timed, 0)] * MAX_PARTS, 5, Space())
     assert [chain.alarm(key) for key in range(5)] == [0] * 5

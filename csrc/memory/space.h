@@ -31,7 +31,8 @@ enum { SD_SPACE_PAGE = 4096, SD_HUGE_PAGE = 2 << 20 };
 #endif
 
 #define SD_MAGIC UINT64_C(0x3144304e41525453) /* "STRAN0D1" */
-enum { SD_ABI_VERSION = 4 };
+/* Of all that lies in a space: one more for each change of a structure there. Who attaches, and who reads a saved state, asks for it. */
+enum { SD_ABI_VERSION = 5 };
 
 /* First in the space. */
 typedef struct sd_space_head {

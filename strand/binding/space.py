@@ -8,11 +8,14 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding import CORE, Core
+from strand.binding import CORE, Core, lib
 from strand.binding.gate import checked, made
 from strand.binding.memory import Memory, owned
 
-__all__ = ["Space"]
+__all__ = ["ABI_VERSION", "Space"]
+
+#: Of all that lies in a space.
+ABI_VERSION: Final = int(lib.SD_ABI_VERSION)
 
 
 class Space:

@@ -8,9 +8,11 @@ said of itself, ``arrays/NAME`` what a replay adds. zipfile checks each part's C
 from __future__ import annotations
 
 import json
+import platform
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -19,12 +21,18 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from strand.binding.space import ABI_VERSION
 from strand.errors import SavedStateError
 
-__all__ = ["FORMAT", "SavedState", "SavedSymbol"]
+__all__ = ["FORMAT", "SavedState", "SavedSymbol", "build"]
 
 #: Of the format.
 FORMAT: Final = 1
+
+
+def build() -> str:
+    """What decides how memory is laid out: the release, the version of the layout, and the processor."""
+    return f"strand {version('strand')}, layout {ABI_VERSION}, {platform.machine()}"
 
 
 @dataclass(frozen=True)
@@ -54,22 +62,45 @@ class SavedState:
         except (ValueError, KeyError, TypeError) as error:
             raise self.error("it is no saved state of a dispatcher") from error
         if found != FORMAT:
+            raise self.error(f"its format is {found}, made by {self.about.get('build')}; this release reads {FORMAT}")
+        if self.about.get("build") != build():
             raise self.error(
-                f"its format is {found}, made by strand {self.about.get('version')}; this release reads {FORMAT}"
+                f"it was saved by {self.about.get('build')}; here memory may lie otherwise, as this is {build()}"
             )
-        if self.about.get("version") != version("strand"):
-            raise self.error(
-                f"strand {self.about.get('version')} saved it, and memory is laid out anew with each release: this is "
-                f"{version('strand')}"
-            )
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """What does not fit together in the block is a SavedStateError."""
+        try:
+            yield
+        except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+            raise self.error(f"it is damaged: {error!r}") from error
+
+    def read_into(self, name: str, arrays: Sequence[npt.NDArray[np.uint8]]) -> None:
+        """Reads a part into arrays, one behind the other, which have to take it all. Raises SavedStateError."""
+        with self._opened(name) as part:
+            for array in arrays:
+                to, read = array.data, 0
+                while read < len(to) and (n := part.readinto(to[read:])):
+                    read += n
+                if read < len(to):
+                    raise self.error(f"it is damaged: {name} ends too soon")
+            if part.read(1):
+                raise self.error(f"it is damaged: {name} is longer than it should be")
 
     def error(self, what: str) -> SavedStateError:
         return SavedStateError(f"{self.path}: {what}")
 
     def part(self, name: str) -> bytes:
+        with self._opened(name) as part:
+            found: bytes = part.read()
+        return found
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[Any]:
         try:
-            with zipfile.ZipFile(self.path) as packed:
-                return packed.read(name)
+            with zipfile.ZipFile(self.path) as packed, packed.open(name) as part:
+                yield part
         except KeyError as error:
             raise self.error(f"it is damaged: {name} is missing") from error
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
@@ -91,7 +122,9 @@ class SavedState:
             raise self.error(f"it has no {name}: it was not saved by a replay")
         return np.frombuffer(self.part(f"arrays/{name}"), self.about["arrays"][name])
 
-    def symbols(self) -> Iterator[SavedSymbol]:
-        """What Python kept for each symbol."""
+    def symbols(self, n: int) -> Iterator[SavedSymbol]:
+        """What Python kept for each of ``n`` symbols."""
         for key, alarm, has_object in self.about["python"]:
+            if not 0 <= key < n:
+                raise self.error(f"it is damaged: it has no symbol {key}")
             yield SavedSymbol(key, alarm, self.part(f"objects/{key}") if has_object else None)

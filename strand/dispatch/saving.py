@@ -7,14 +7,13 @@ import os
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from strand.dispatch.saved_state import FORMAT, SavedState
+from strand.dispatch.saved_state import FORMAT, SavedState, build
 from strand.dispatch.saved_symbols import restore_symbols, saved_symbols
 from strand.feeds.io.atomic_write import atomic_write
 from strand.units import layout_to_json
@@ -96,7 +95,7 @@ class Saving:
                     packed.writestr(f"objects/{symbol.key}", symbol.data)
             about = {
                 "strand_state": FORMAT,
-                "version": version("strand"),
+                "build": build(),
                 "configuration": asdict(self.engine.config),
                 "handlers": self._handlers(),
                 "symbols": [self.table.name(i) if self.table.has_name(i) else "" for i in range(self.table.n_named)],
@@ -127,19 +126,25 @@ class Saving:
 
         Raises SavedStateError, and MemoryError."""
         saved = SavedState(Path(path))
-        self._check(saved)
-        self._reserve(saved)
+        with saved.reading():
+            self._check(saved)
+            self._reserve(saved)
         return saved
 
     def take_up(self, saved: SavedState, routing: Routing, reader: RecordReader, python: PythonHandlers) -> None:
         """Reads the rest back, once all parts are there.
 
         Raises SavedStateError, MemoryError, and what an object's ``on_start`` and ``load`` raise."""
-        routing.restore(saved.table("map", np.uint32, len(self.table)))
-        self._fill(saved)
-        reader.rows_read = int(saved.about["rows_read"])
+        with saved.reading():
+            strand_of_symbol = saved.table("map", np.uint32, len(self.table))
+            if strand_of_symbol.max(initial=0) >= self.engine.config.n_strands:
+                raise ValueError("a symbol's strand does not exist")
+            routing.restore(strand_of_symbol)
+            self._fill(saved)
+            reader.rows_read = int(saved.about["rows_read"])
+            symbols = list(saved.symbols(len(self.table)))
         self.engine.space.adopt_books()
-        restore_symbols(python, saved.symbols())
+        restore_symbols(python, symbols)
 
     def _check(self, saved: SavedState) -> None:
         """Raises SavedStateError where this is no dispatcher that can go on from the file, naming what differs."""
@@ -172,21 +177,17 @@ class Saving:
     def _reserve(self, saved: SavedState) -> None:
         """Keeps what comes later from where the saved memory goes, and fills that. Raises MemoryError."""
         about = saved.about["memory"]
+        if about["end"] < self.fixed:
+            raise ValueError("its memory ends before it begins")
         self.engine.space.take_up_to(about["end"])
         memory = self.engine.space.part(self.start, about["end"])
-        data = saved.part("memory")
-        if len(data) != sum(size for _, size in about["pieces"]):
-            raise saved.error("it is damaged: its memory has another size than it says")
-        memory[:] = 0
-        read = 0
-        for at, size in about["pieces"]:
-            memory[at : at + size] = np.frombuffer(data, np.uint8, size, read)
-            read += size
+        memory[: self.fixed - self.start] = 0  # what comes behind is zeros
+        saved.read_into("memory", [memory[at : at + size] for at, size in about["pieces"]])
 
     def _fill(self, saved: SavedState) -> None:
         """Reads the engine's tables back; the symbols are routed by then."""
         for name, table in self.engine.saved_tables().items():
-            table[:] = saved.table(name, np.uint8, len(table))
+            saved.read_into(f"tables/{name}", [table])
         self.engine.restore()
         self.table.learn(saved.about["symbols"])
 

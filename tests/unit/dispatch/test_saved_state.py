@@ -76,9 +76,52 @@ def test_another_release_is_refused(tmp_path: Path) -> None:
     strand.Dispatcher(2, "count", workers=1, cores=None).start().save(tmp_path / "state")
     with zipfile.ZipFile(tmp_path / "state") as packed:
         parts = {name: packed.read(name) for name in packed.namelist()}
-    about = json.loads(parts["state.json"]) | {"version": "0.0.1"}
+    about = json.loads(parts["state.json"]) | {"build": "strand 0.0.1, layout 1, abacus"}
     with zipfile.ZipFile(tmp_path / "state", "w") as packed:
         for name, data in (parts | {"state.json": json.dumps(about).encode()}).items():
             packed.writestr(name, data)
-    with pytest.raises(SavedStateError, match=r"strand 0\.0\.1 saved it"):
+    with pytest.raises(SavedStateError, match=r"saved by strand 0\.0\.1, layout 1"):
         strand.Dispatcher(2, "count", workers=1, cores=None, load=tmp_path / "state")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda about, parts: about["memory"].update(pieces=[[1 << 40, 4096]]),
+        lambda about, parts: about["memory"].update(pieces=[[-4096, 4096]]),
+        lambda about, parts: about["memory"].update(pieces=[]),
+        lambda about, parts: about["memory"].update(end=12),
+        lambda about, parts: about["memory"].update(end="far"),
+        lambda about, parts: about["memory"].pop("pieces"),
+        lambda about, parts: about.update(python=[[99, 0, False]]),
+        lambda about, parts: about.update(python=[[-1, 0, False]]),
+        lambda about, parts: about.update(python=5),
+        lambda about, parts: about.update(symbols=[3]),
+        lambda about, parts: about.update(rows_read=None),
+        lambda about, parts: about.update(handlers=[]),
+        lambda about, parts: about.update(configuration=[]),
+        lambda about, parts: parts.update({"tables/map": b"\xff" * len(parts["tables/map"])}),
+        lambda about, parts: parts.update({"tables/rows": parts["tables/rows"] + b"1"}),
+        lambda about, parts: parts.update({"tables/rows": parts["tables/rows"][1:]}),
+        lambda about, parts: parts.pop("tables/strands"),
+        lambda about, parts: parts.pop("memory"),
+    ],
+)
+def test_a_file_whose_parts_do_not_fit_together_is_refused(change: Any, tmp_path: Path) -> None:
+    def dispatcher(load: Path | None = None) -> strand.Dispatcher:
+        return strand.Dispatcher(8, strand.chain("book", "bars"), feed="orders", workers=1, cores=None, load=load)
+
+    ticks, _ = made_ticks("orders")
+    first = dispatcher().start()
+    first.publish(ticks[ticks["instrument_id"] < 8])
+    first.save(tmp_path / "state")
+    with zipfile.ZipFile(tmp_path / "state") as packed:
+        parts = {name: packed.read(name) for name in packed.namelist()}
+    about = json.loads(parts["state.json"])
+    change(about, parts)
+    parts["state.json"] = json.dumps(about).encode()
+    with zipfile.ZipFile(tmp_path / "state", "w") as packed:
+        for name, data in parts.items():
+            packed.writestr(name, data)
+    with pytest.raises(SavedStateError):
+        dispatcher(tmp_path / "state")

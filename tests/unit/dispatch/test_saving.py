@@ -49,8 +49,12 @@ def assert_same_outputs(found: dict[str, npt.NDArray[Any]], expected: dict[str, 
 def run_apart(state: Path, name: str, ticks: npt.NDArray[Any], symbols: int, folder: Path) -> dict[str, Any]:
     """The rest of a run, in a new process: what it left."""
     np.save(folder / "rest.npy", ticks)
-    script = "import sys\nfrom tests.support.saved_handlers import finish_apart\nfinish_apart(*sys.argv[1:])\n"
-    arguments = [str(state), name, str(symbols), str(folder)]
+    # Behind the package that is under test, which may be another build.
+    script = (
+        "import sys\nsys.path.append(sys.argv[1])\n"
+        "from tests.support.saved_handlers import finish_apart\nfinish_apart(*sys.argv[2:])\n"
+    )
+    arguments = [str(ROOT), str(state), name, str(symbols), str(folder)]
     subprocess.run([sys.executable, "-c", script, *arguments], cwd=ROOT, check=True)
     with np.load(folder / "left.npz") as left:
         return {name: left[name] for name in left.files}

@@ -308,6 +308,8 @@ int64_t sd_outputs_take(sd_dispatcher *d, uint32_t index, unsigned char *to, int
     stopped = take_pages(o, output, number < o->frontier ? number : o->frontier, &h);
     if (stopped || number >= o->frontier) continue;
     uint64_t end = beyond < o->frontier ? beyond : o->frontier;
+    /* Two buffers with one number would be a fault of the numbering. They are given out all the same: this loop has to end. */
+    if (SD_UNLIKELY(end <= number)) end = number + 1;
     stopped = take_straight(o, output, buffer, first_ref(output, number + 1, end), &h);
   }
   /* Give out the timers that are due and that no earlier record can precede. */

@@ -36,7 +36,7 @@ CSRC = HERE.parent.parent / "csrc"
 ROOMS = (CSRC / "engine_rooms").read_text().split()
 CC = [*shlex.split(os.environ.get("CC", "cc")), "-std=gnu11", "-O1", "-w", "-DSD_MODEL_SCHEDULER"]
 #: Of the programs of scenarios; a check of tests/model/checks.c has its own number of them.
-SEEDS = {"schedule": 8000, "liveness": 2000}
+SEEDS = {"schedule": 30000, "liveness": 2000}
 PROGRAMS = (*SEEDS, "checks")
 #: A check ends by itself, in steps of the scheduler. A change that makes the engine loop without one is no use here.
 HANG_SECONDS = 300

@@ -523,7 +523,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as name:
         tally = attack(given.inputs, given.seed, Path(name), given.only)
     print(tally.table())
-    print(f"seed {given.seed}, {time.monotonic() - begun:.0f} s")
+    every = sum(tally.ended.values(), Counter())
+    ended = f"{every[ERROR]:,} a typed error, {every[RIGHT]:,} right, {every['neither']:,} neither"
+    print(f"seed {given.seed}, {time.monotonic() - begun:.0f} s: {every.total():,} inputs, {ended}")
     for failure in tally.failures:
         print(failure, file=sys.stderr)
     return 1 if tally.failures else 0

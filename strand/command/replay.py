@@ -69,7 +69,7 @@ def replay(
     """
     out = writes.rows
     check_outputs(
-        output_paths(writes.outputs, recording["fingerprints"], rows=out, page=report.path),
+        [*output_paths(writes.outputs, recording["fingerprints"], rows=out, page=report.path), ("save", save)],
         files,
         symbols=reads.symbols,
         options=reads.options,

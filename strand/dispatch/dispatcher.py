@@ -23,6 +23,7 @@ from strand.dispatch.lifecycle import Lifecycle
 from strand.dispatch.policies import Fifo, Policy
 from strand.dispatch.publishers import Publishers
 from strand.dispatch.records import RecordReader
+from strand.dispatch.saved_state import check_name
 from strand.dispatch.workers import Workers
 from strand.errors import ConfigurationError
 from strand.handlers import HandlerLike
@@ -227,10 +228,12 @@ class Dispatcher(EngineRun):
         """Drains, writes the state to a file, and ends the run: ``Dispatcher(..., load=path)`` goes on from there, in
         another process too. Outputs have what was emitted so far; ends of handlers do not run. Pauses are not saved.
 
-        Raises SavedStateError, naming the handler, where one keeps Python objects without ``save`` and ``load``, and
-        the run goes on. It is over after others: SavedStateError where a handler has failed, or ticks of paused strands
-        wait, FeedError where the file cannot be written, and what ``stop`` raises.
+        Raises ConfigurationError for a name that ends as packed files do, and SavedStateError, naming the handler,
+        where one keeps Python objects without ``save`` and ``load``; the run goes on. It is over after the others:
+        SavedStateError where a handler has failed, or ticks of paused strands wait, FeedError where the file cannot be
+        written, and what ``stop`` raises.
         """
+        check_name(path)
         self._lifecycle.save(lambda: self._saving.write(path, self._python, self._reader.rows_read, _more or {}))
 
     # ---- publishing

@@ -8,6 +8,7 @@ said of itself, ``arrays/NAME`` what a replay adds. zipfile checks each part's C
 from __future__ import annotations
 
 import json
+import os
 import platform
 import zipfile
 import zlib
@@ -22,12 +23,20 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.space import ABI_VERSION
-from strand.errors import SavedStateError
+from strand.errors import ConfigurationError, SavedStateError
 
-__all__ = ["FORMAT", "SavedState", "SavedSymbol", "build"]
+__all__ = ["FORMAT", "SavedState", "SavedSymbol", "build", "check_name"]
 
 #: Of the format.
 FORMAT: Final = 1
+
+
+def check_name(path: str | os.PathLike[str]) -> None:
+    """Raises ConfigurationError for a name of a saved state that promises another packing than its own."""
+    if (ending := Path(path).suffix.lower()) in (".gz", ".zst", ".bz2", ".xz", ".zip"):
+        raise ConfigurationError(
+            f"save: {path}: a saved state is packed as it is: give a name that ends otherwise than {ending}"
+        )
 
 
 def build() -> str:

@@ -114,14 +114,16 @@ def replay(
         timeline=timeline, pin_publisher=pin_publisher, per_day=per_day, allow_empty=allow_empty, strict=strict
     )
     left = SavedReplay.of(
-        load, source, feed_options or {}, options, position=position, per_day=per_day, save=save is not None,
-        digests=fingerprints is not None or fingerprint_every is not None,
+        load, source, feed_options or {},
+        {**options, "per_day": per_day, "fingerprints": fingerprints is not None or fingerprint_every is not None},
+        selection={"symbols": list(symbols or ()) or None, "start": start, "end": end}, position=position, save=save,
     )  # fmt: skip
     position, options = left.position, options | left.options
     given = handler
     if handler is not None:
         handler = resolve(handler)
-    check_outputs(output_paths(files_and_sinks(out)[0], fingerprints), source, symbols=symbols, options=feed_options)
+    written = [*output_paths(files_and_sinks(out)[0], fingerprints), ("save", save)]
+    check_outputs(written, source, symbols=symbols, options=feed_options)
     wanted = feeds.read_symbols(symbols or ())
     feed = _feed(source, wanted, start, end, feed_options or {})
     begun = time.perf_counter()

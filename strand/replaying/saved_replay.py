@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from strand.dispatch.saved_state import SavedState
+from strand.dispatch.saved_state import SavedState, check_name
 from strand.errors import ConfigurationError
 from strand.replaying.header import describe_source
 
@@ -24,10 +24,12 @@ __all__ = ["SavedReplay"]
 @dataclass
 class SavedReplay:
     """``position``: ticks of the selection that were replayed before, or are to be passed over. ``options``: what the
-    dispatcher is to be given. ``source``: what the files are known by."""
+    dispatcher is to be given. ``source``: what the files are known by, ``selection``: which of their ticks are
+    replayed."""
 
     position: int
     source: list[dict[str, Any]]
+    selection: dict[str, str]
     state: SavedState | None = None
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -37,37 +39,37 @@ class SavedReplay:
         load: str | os.PathLike[str] | None,
         source: Any,
         feed_options: Mapping[str, Any],
-        options: Mapping[str, Any],
+        given: Mapping[str, Any],
         *,
+        selection: Mapping[str, Any],
         position: int,
-        per_day: bool,
-        digests: bool,
-        save: bool,
+        save: str | os.PathLike[str] | None,
     ) -> Self:
-        """From the arguments of a replay. Raises ConfigurationError for those that do not go together, SavedStateError
+        """From the arguments of a replay; ``given``: others of them, ``workers``, ``per_day`` and ``fingerprints`` among
+        them. Raises ConfigurationError for those that do not go together, SavedStateError
         for a file that does not fit them, FeedError for a source that cannot be read."""
-        if load is None and not save:
-            return cls(position, [])
-        if options.get("workers") == 0:
+        if load is None and save is None:
+            return cls(position, [], {})
+        if save is not None:
+            check_name(save)
+        if given.get("workers") == 0:
             raise ConfigurationError("workers: the plain loop, 0, cannot be saved: give 1 or more")
-        if per_day:
+        if given["per_day"]:
             raise ConfigurationError("per_day: what is kept of days cannot be saved: replay day by day, without it")
         about = describe_source(source, feed_options)
+        chosen = {name: repr(value) for name, value in {**selection, **feed_options}.items() if value is not None}
         if load is None:
-            return cls(position, about)
+            return cls(position, about, chosen)
         if position:
             raise ConfigurationError("position: the saved state says where to go on: leave it out")
-        if digests:
+        if given["fingerprints"]:
             raise ConfigurationError("fingerprints: digests of ticks begin with the first tick: take them of one run")
         state = SavedState(Path(load))
         state.array("ticks_by_symbol")
-        saved = state.about["more"]
-        if len(saved["source"]) != len(about):
-            raise state.error(f"it was saved in a replay of {len(saved['source'])} files, and here are {len(about)}")
-        for was, now in zip(saved["source"], about, strict=True):
-            if was["head"] != now["head"] or (was["size"] is not None and now["size"] < was["size"]):
-                raise state.error(f"it was saved in a replay of {was['path']}, and {now['path']} is another file")
-        return cls(int(saved["position"]), about, state, {"load": load})
+        with state.reading():
+            saved = state.about["more"]
+            _check_same(state, saved, about, chosen)
+            return cls(int(saved["position"]), about, chosen, state, {"load": load})
 
     def ticks_by_symbol(self, n: int) -> npt.NDArray[np.int64]:
         """Of the ticks that were replayed before, shape (n,)."""
@@ -81,5 +83,27 @@ class SavedReplay:
         ticks_by_symbol: npt.NDArray[np.int64],
     ) -> None:
         """Ends the run, and writes the file. ``position``: where the next tick is."""
-        more = {"position": position, "source": self.source, "ticks_by_symbol": ticks_by_symbol}
+        more = {
+            "position": position,
+            "source": self.source,
+            "selection": self.selection,
+            "ticks_by_symbol": ticks_by_symbol,
+        }
         dispatcher.save(path, _more=more)
+
+
+def _check_same(
+    state: SavedState, saved: Mapping[str, Any], source: list[dict[str, Any]], selection: Mapping[str, str]
+) -> None:
+    """Raises SavedStateError where these are not the ticks that were replayed before."""
+    if len(saved["source"]) != len(source):
+        raise state.error(f"it was saved in a replay of {len(saved['source'])} files, and here are {len(source)}")
+    for was, now in zip(saved["source"], source, strict=True):
+        if was["head"] != now["head"] or (was["size"] is not None and now["size"] < was["size"]):
+            raise state.error(f"it was saved in a replay of {was['path']}, and {now['path']} is another file")
+    for name in sorted({*saved["selection"], *selection}):
+        before, here = saved["selection"].get(name), selection.get(name)
+        if before != here:
+            raise state.error(
+                f"it was saved with {name}={before}, and here it is {here}: other ticks would be passed over"
+            )

@@ -68,3 +68,34 @@ def test_an_interrupt_ends_a_replay_with_its_state(tmp_path: Path) -> None:
     second = strand.replay(SAMPLE, load=tmp_path / "state", **options)
     assert first.partial.ticks + second.ticks == whole.ticks
     assert second.fingerprint == whole.fingerprint
+
+
+@pytest.mark.parametrize(
+    "options", [{"symbols": ["AA*"]}, {"start": "09:40"}, {"feed_options": {"date": "2026-01-06"}}]
+)
+def test_another_selection_is_refused(options: dict[str, Any], tmp_path: Path) -> None:
+    fixed: dict[str, Any] = {"handler": "count", "workers": 1, "cores": None}
+    given = {"feed_options": {"date": "2026-01-05"}} | options
+    strand.replay(SAMPLE, limit=10, save=tmp_path / "state", feed_options={"date": "2026-01-05"}, **fixed)
+    with pytest.raises(SavedStateError, match="other ticks would be passed over"):
+        strand.replay(SAMPLE, load=tmp_path / "state", **(fixed | given))
+
+
+@pytest.mark.parametrize("ending", ["zip", "gz", "zst"])
+def test_a_name_of_a_packed_file_is_refused_before_the_run(ending: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="packed as it is"):
+        strand.replay(SAMPLE, "count", workers=1, cores=None, save=tmp_path / f"state.{ending}")
+    with strand.Dispatcher(2, "count", workers=1, cores=None) as one:
+        with pytest.raises(ConfigurationError, match="packed as it is"):
+            one.save(tmp_path / f"state.{ending}")
+        assert one.drain()  # it goes on
+
+
+def test_a_state_is_not_written_over_what_the_run_reads_or_writes(tmp_path: Path) -> None:
+    day = tmp_path / "day.itch50"
+    day.write_bytes(SAMPLE.read_bytes())
+    with pytest.raises(ConfigurationError, match="save"):
+        strand.replay(day, "count", workers=1, cores=None, save=day)
+    assert day.read_bytes() == SAMPLE.read_bytes()
+    with pytest.raises(ConfigurationError, match="save"):
+        strand.replay(SAMPLE, "bars", workers=1, cores=None, save=tmp_path / "b.npy", out={"bars": tmp_path / "b.npy"})

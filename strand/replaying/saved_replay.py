@@ -45,9 +45,10 @@ class SavedReplay:
         position: int,
         save: str | os.PathLike[str] | None,
     ) -> Self:
-        """From the arguments of a replay; ``given``: others of them, ``workers``, ``per_day`` and ``fingerprints`` among
-        them. Raises ConfigurationError for those that do not go together, SavedStateError
-        for a file that does not fit them, FeedError for a source that cannot be read."""
+        """From the arguments of a replay; ``given``: others, with ``workers``, ``per_day`` and ``fingerprints``.
+
+        Raises ConfigurationError for those that do not go together, SavedStateError for a file that does not fit them,
+        FeedError for a source that cannot be read."""
         if load is None and save is None:
             return cls(position, [], {})
         if save is not None:

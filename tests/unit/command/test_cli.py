@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,18 +9,12 @@ from pathlib import Path
 import click
 import pytest
 from command_here import run_here
-from warm_python import run_warm
 
 from strand.command.cli import cli, main
 from strand.feeds.sample import sample_path
 
 pytestmark = pytest.mark.python
 SAMPLE = str(sample_path())
-
-
-def strand(*args: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own; ``run_here`` is quicker where what it says is all that matters."""
-    return run_warm("-m", "strand", *args)
 
 
 @pytest.mark.parametrize(

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 
 import pytest
-from warm_python import run_warm
 
 from strand.command import demo
 from strand.command.cli import main
 
 pytestmark = pytest.mark.python
-
-
-def strand(*args: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own; ``run_here`` is quicker where what it says is all that matters."""
-    return run_warm("-m", "strand", *args)
 
 
 def test_the_demo_shows_rows_and_every_way_of_routing(

@@ -150,11 +150,6 @@ def test_an_interrupt_while_the_command_starts_is_one_line(command: str, steps: 
     assert ends == [(130, "interrupted")] * len(ends)
 
 
-def strand(*args: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own; ``run_here`` is quicker where what it says is all that matters."""
-    return run_warm("-m", "strand", *args)
-
-
 @pytest.fixture(params=[signal.SIGTERM, signal.SIGHUP])
 def number(request: pytest.FixtureRequest) -> Iterator[int]:
     """A request to terminate, which a command started meanwhile does not ignore, as one under nohup would."""

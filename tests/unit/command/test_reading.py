@@ -16,11 +16,6 @@ pytestmark = pytest.mark.python
 SAMPLE = str(sample_path())
 
 
-def strand(*args: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own; ``run_here`` is quicker where what it says is all that matters."""
-    return run_warm("-m", "strand", *args)
-
-
 def test_standard_input_is_replayed_and_selected_from() -> None:
     replay = ["replay", "-", "--symbols", "AAAH*", "--start", "09:45", "--limit", "100", "--json"]
     for command in (replay, ["info", "-", *replay[2:]]):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_apart import strand
 from command_here import run_here
 from warm_python import run_warm
 
@@ -18,11 +19,6 @@ from strand.feeds.sample import sample_path
 
 pytestmark = pytest.mark.python
 SAMPLE = str(sample_path())
-
-
-def strand(*args: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own; ``run_here`` is quicker where what it says is all that matters."""
-    return run_warm("-m", "strand", *args)
 
 
 def test_replay_prints_one_json_object_and_writes_the_rows(tmp_path: Path) -> None:

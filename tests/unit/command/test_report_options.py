@@ -22,7 +22,7 @@ SAMPLE = str(sample_path())
 
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For pages of which words outside the figures matter: to draw those takes seconds."""
+    """Draws no figures, which takes seconds: these tests read the words beside them."""
     monkeypatch.setattr(contents, "_figure", lambda _result, _kind, description, *_: description)
 
 

@@ -25,7 +25,7 @@ def day(tmp_path: Path) -> tuple[Any, tuple[str, ...]]:
 
 @pytest.fixture
 def handlers(tmp_path: Path, day: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A module of handlers, two of which part at tick 1,700 and not before."""
+    """A module of handlers. Two of them differ from tick 1,700 on."""
     ticks, _ = day
     ticks["sequence"] = np.arange(len(ticks))
     ticks["size"][:] = 3

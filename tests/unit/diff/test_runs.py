@@ -34,7 +34,7 @@ def test_the_same_run_is_the_same_whatever_its_settings_and_intervals(tmp_path: 
 
 @pytest.fixture
 def handlers(tmp_path: Path, day: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A module of handlers, two of which part at tick 1,700 and not before."""
+    """A module of handlers. Two of them differ from tick 1,700 on."""
     ticks, _ = day
     ticks["sequence"] = np.arange(len(ticks))
     ticks["size"][:] = 3

@@ -13,32 +13,10 @@ from engine_support import (
     ticks_for,
     wait_until,
 )
+from order_recorder import Recorder
 
 from strand import Dispatcher, batch_handler
 from strand.errors import BackpressureError, WouldDeadlockError
-
-
-class Recorder:
-    """A Python handler that keeps what it saw and notices company."""
-
-    def __init__(self, symbols: int) -> None:
-        self.seen: list[list[tuple[int, int]]] = [[] for _ in range(symbols)]
-        self.inside = [0] * symbols
-        self.overlaps = 0
-
-    def handler(self) -> Any:
-        @batch_handler(state=[("ticks", "u8")], name="recorder")
-        def on_ticks(symbol: str, ticks: Any, row: Any) -> None:
-            key = int(ticks["instrument_id"][0])
-            self.inside[key] += 1
-            self.overlaps += self.inside[key] != 1
-            assert (ticks["instrument_id"] == key).all()
-            assert symbol == f"#{key}"
-            self.seen[key] += zip(ticks["publisher_id"].tolist(), ticks["sequence"].tolist(), strict=True)
-            row["ticks"] += len(ticks)
-            self.inside[key] -= 1
-
-        return on_ticks
 
 
 def test_a_python_handler_never_runs_twice_at_a_time_and_sees_every_publisher_in_order() -> None:

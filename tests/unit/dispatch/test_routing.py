@@ -7,23 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_support import PAIR_ROW, balanced, ticks_for
+from engine_support import PAIR_ROW, balanced
+from market_ticks import market
 
-from strand import UNDEF_PRICE, Dispatcher, batch_handler, native
+from strand import Dispatcher, batch_handler, native
 from strand import handlers as handlers_module
 from strand.errors import ConfigurationError, UnknownSymbolError
-from strand.ticks import KIND_ORDER, KIND_TRADE
-
-
-def market(n: int, symbols: int, seed: int = 1) -> np.ndarray[Any, Any]:
-    rng = np.random.default_rng(seed)
-    ticks = ticks_for(rng.integers(0, symbols, n))
-    ticks["kind"] = rng.choice([KIND_ORDER, KIND_TRADE], n)
-    ticks["price"] = rng.integers(1, 10**12, n)
-    ticks["price"][rng.random(n) < 0.05] = UNDEF_PRICE
-    ticks["size"] = rng.integers(0, 1_000, n)
-    ticks["action"] = rng.choice([b"A", b"C", b"T"], n)
-    return ticks
 
 
 def test_each_symbol_runs_its_own_handler_and_the_others_the_default(c_handlers: Path) -> None:

@@ -12,31 +12,11 @@ from typing import Any
 import cffi
 import numpy as np
 import pytest
-from engine_support import COUNT_ROW, PAIR_ROW, balanced, ticks_for
+from engine_support import COUNT_ROW, PAIR_ROW
+from market_ticks import market, run
 
-from strand import UNDEF_PRICE, Dispatcher, native
+from strand import Dispatcher, native
 from strand.errors import ConfigurationError
-from strand.ticks import KIND_ORDER, KIND_TRADE
-
-
-def market(n: int, symbols: int, seed: int = 1) -> np.ndarray[Any, Any]:
-    rng = np.random.default_rng(seed)
-    ticks = ticks_for(rng.integers(0, symbols, n))
-    ticks["kind"] = rng.choice([KIND_ORDER, KIND_TRADE], n)
-    ticks["price"] = rng.integers(1, 10**12, n)
-    ticks["price"][rng.random(n) < 0.05] = UNDEF_PRICE
-    ticks["size"] = rng.integers(0, 1_000, n)
-    ticks["action"] = rng.choice([b"A", b"C", b"T"], n)
-    return ticks
-
-
-def run(ticks: Any, symbols: int, like: Any, **options: Any) -> Any:
-    with Dispatcher(symbols, like, workers=2, cores=None, feed="plain", **options) as d:
-        for part in np.array_split(ticks, 5):
-            d.publish(part)
-        d.drain()
-        balanced(d)
-    return d.rows.array
 
 
 def test_a_handler_from_a_shared_object_finds_its_parameters_and_rows(c_handlers: Path) -> None:

@@ -1,4 +1,4 @@
-"""Changes of a row that an object behind it in a chain is told of."""
+"""Which changes of a row an object later in the chain is told of."""
 
 from __future__ import annotations
 

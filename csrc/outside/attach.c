@@ -107,6 +107,9 @@ const uint32_t *sd_outside_map(const sd_outside *o) { return o->d.map; }
 uint32_t sd_outside_row_bytes(const sd_outside *o) { return (uint32_t)o->d.arena->row_bytes; }
 uint64_t sd_outside_watermark(const sd_outside *o) { return o->d.arena->watermark.at; }
 uint32_t sd_outside_handler(const sd_outside *o, uint32_t strand) { return o->d.strands[strand].handler; }
+uint64_t sd_outside_accepted(const sd_outside *o, uint32_t strand) {
+  return sd_peek(&o->d.strands[strand].accepted) - o->d.arena->config.sizes.counters_start;
+}
 sd_dispatcher *sd_outside_dispatcher(sd_outside *o) { return &o->d; }
 
 const char *sd_outside_description(const sd_outside *o, uint64_t *bytes) {

@@ -41,6 +41,8 @@ const uint32_t *sd_outside_map(const sd_outside *o);
 uint32_t sd_outside_row_bytes(const sd_outside *o);
 /* The watermark, as its last round left it. */
 uint64_t sd_outside_watermark(const sd_outside *o);
+/* How many records a strand has accepted. */
+uint64_t sd_outside_accepted(const sd_outside *o, uint32_t strand);
 /* The number of a strand's handler. */
 uint32_t sd_outside_handler(const sd_outside *o, uint32_t strand);
 /* For the functions of engine/inspect.h that only read, and sd_failure_get. */

@@ -24,11 +24,10 @@ __all__ = ["Counters", "inspection"]
 
 def inspection(k: Any) -> StrandInspection:
     """An sd_inspection."""
-    dropped = (int(k.dropped[0]), int(k.dropped[1]), int(k.dropped[2]), int(k.dropped[3]))
-    owner = int(k.owner) - 1 if k.owner else None
+    owner = k.owner - 1 if k.owner else None
     return StrandInspection(
-        int(k.pending), owner, int(k.accepted), int(k.handled), int(k.failed), int(k.lost), dropped,
-        bool(k.control & PAUSED), bool(k.control & QUARANTINED), int(k.capacity), int(k.tasks),
+        k.pending, owner, k.accepted, k.handled, k.failed, k.lost, tuple(k.dropped),
+        bool(k.control & PAUSED), bool(k.control & QUARANTINED), k.capacity, k.tasks,
     )  # fmt: skip
 
 

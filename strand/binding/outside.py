@@ -76,7 +76,7 @@ class OutsideView(Counters):
 
     def accepted(self, strand: int) -> int:
         """Records that a strand has accepted."""
-        return self.look(strand, np.empty(0, np.uint32), 0)[0].accepted
+        return int(lib.sd_outside_accepted(self._o, strand))
 
     def book(
         self, offset: int, of_levels: bool, symbol: int, place: int, patience_ns: int

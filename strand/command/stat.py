@@ -57,7 +57,7 @@ def stat(
     statistics = attached.statistics()
     looks = [attached.symbol(symbol) for symbol in symbols]
     books = [attached.book(symbol, levels) for symbol in symbols if levels and attached.keeps_book(symbol)]
-    listed = list(attached.looks()) if strands else []
+    listed = sorted(attached.looks(), key=lambda look: look.strand) if strands else []
     plain = _plain(attached, statistics, looks, listed) | {"books": [_book(book) for book in books]}
     if histograms:
         plain["histograms"] = _histograms(statistics)

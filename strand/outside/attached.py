@@ -87,6 +87,8 @@ class Attached:
         self._rows = [undeclared(handler.row) for handler in description.handlers]
         self._strand_of_symbol = np.zeros(0, np.uint32)
         self._keys: list[npt.NDArray[np.uint32]] = []
+        self._settled = False
+        self._names: dict[int, str] = {}
         self._index: dict[str, int] = {}
 
     @property
@@ -116,10 +118,18 @@ class Attached:
         return self._look(int(strand), self._keys_of(int(strand)))
 
     def looks(self) -> Iterator[Look]:
-        """All strands that have had ticks, one after the other."""
+        """All strands that have had ticks, each at a moment of its own: first those that are free, in the order of
+        their numbers, then those whose owner was at work on them."""
+        busy = []
         for strand in range(self._view.n_strands):
             if self._view.accepted(strand):
-                yield self._look(strand, self._keys_of(strand))
+                look = self._look(strand, self._keys_of(strand), patience_ns=0)
+                if look.in_visit:
+                    busy.append(strand)
+                else:
+                    yield look
+        for strand in busy:
+            yield self._look(strand, self._keys_of(strand))
 
     def symbol(self, symbol: str) -> Look:
         """The strand of a symbol, with that symbol's row alone. Raises UnknownSymbolError."""
@@ -154,8 +164,10 @@ class Attached:
         return strand
 
     def _keys_of(self, strand: int) -> npt.NDArray[np.uint32]:
-        """A strand's symbols. Which they are may change until the first tick comes."""
-        now = self._view.strand_of_symbol
+        """A strand's symbols. Which they are may change until the first tick comes, and not after it."""
+        if self._settled:
+            return self._keys[strand]
+        settled, now = self._view.totals()["accepted"] > 0, self._view.strand_of_symbol
         if not np.array_equal(now, self._strand_of_symbol):
             self._strand_of_symbol = known = now.copy()
             if int(known.max()) >= self._view.n_strands:
@@ -163,6 +175,7 @@ class Attached:
             by_strand = np.argsort(known, kind="stable").astype(np.uint32)
             ends = np.cumsum(np.bincount(known, minlength=self._view.n_strands))
             self._keys = np.split(by_strand, ends[:-1])
+        self._settled = settled
         return self._keys[strand]
 
     def _key(self, symbol: str) -> int:
@@ -173,16 +186,25 @@ class Attached:
             raise UnknownSymbolError(f"{symbol!r} is no symbol of this dispatcher")
         return self._index[symbol]
 
-    def _look(self, strand: int, keys: npt.NDArray[np.uint32]) -> Look:
+    def _name(self, key: int) -> str:
+        """Of a symbol; its number, where it has no name yet."""
+        if key not in self._names:
+            name = self._view.name(key)
+            if not name:
+                return f"#{key}"
+            self._names[key] = name
+        return self._names[key]
+
+    def _look(self, strand: int, keys: npt.NDArray[np.uint32], patience_ns: int = PATIENCE_NS) -> Look:
         number = self._view.handler_of(strand)
         if number >= len(self._rows):
             raise AttachError("it is damaged: a strand names a handler that does not exist")
-        counts, rows, in_visit = self._view.look(strand, keys, PATIENCE_NS)
+        counts, rows, in_visit = self._view.look(strand, keys, patience_ns)
         handler: HandlerDescription = self.description.handlers[number]
         if handler.row.itemsize > rows.shape[1]:
             raise AttachError("it is damaged: its rows are shorter than its handler's")
         found = np.ascontiguousarray(rows[:, : handler.row.itemsize]).view(self._rows[number])[:, 0]
-        names = tuple(self._view.name(int(key)) or f"#{key}" for key in keys)
+        names = tuple(map(self._name, keys.tolist()))
         return Look(strand, handler.name, names, found, counts, in_visit, handler.size_unit, handler.row)
 
 

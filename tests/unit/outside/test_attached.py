@@ -48,12 +48,18 @@ def test_rows_are_those_of_their_strands_count_at_full_speed(strands: Any, publi
         seen = 0
         with publishing(dispatcher):
             while seen < 2000:
+                strands = []
                 for look in attached.looks():
                     assert look.in_visit or int(look.rows["ticks"].sum()) == look.counts.handled
-                    seen += 1
+                    strands.append(look.strand)
+                assert len(set(strands)) == len(strands)
+                seen += len(strands)
         dispatcher.drain()
         looks = list(attached.looks())
         assert not any(look.in_visit for look in looks)
+        had = {symbol for symbol in SYMBOLS if dispatcher.inspect(symbol).accepted}
+        assert {symbol for look in looks for symbol in look.symbols} == had
+        assert [look.strand for look in looks] == sorted({attached.symbol(symbol).strand for symbol in had})
         handled = dispatcher.statistics().handled
         assert sum(int(look.rows["ticks"].sum()) for look in looks) == handled == attached.statistics().handled
 

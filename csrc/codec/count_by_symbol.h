@@ -9,9 +9,9 @@
 typedef struct sd_seen {
   int64_t ticks;
   int64_t orders, trades, quotes; /* of these kinds */
-  int64_t latest;                 /* the greatest ts_recv, ns; one below 0 is none */
+  int64_t latest;                 /* the greatest ts_recv, ns; negative: none */
   int64_t behind;                 /* ticks with a ts_recv before the greatest of those before them */
-  int64_t furthest_ns;            /* the most that one of them was behind */
+  int64_t furthest_ns;            /* the furthest that one of them was behind */
   int64_t furthest_at;            /* its place among all ticks, from 0 */
   int64_t furthest_symbol;        /* and its symbol */
 } sd_seen;

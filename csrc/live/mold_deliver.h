@@ -37,7 +37,7 @@ static inline void mold_note_latency(sd_mold *m, uint64_t ts_recv, uint64_t mess
 static inline void mold_heard_of(sd_mold *m, uint64_t high, uint64_t now_ns) {
   if (high <= m->counts.high) return;
   if (m->gap_to == m->counts.high && m->gap_to > m->counts.next_sequence && m->counts.held == 0) {
-    m->gap_to = high; /* only the gap's end was heard of: the gap grows, and keeps its age */
+    m->gap_to = high; /* no message came, only an announcement: the gap grows and keeps its age */
   }
   m->counts.high = high;
   m->high_since_ns = now_ns;

@@ -18,7 +18,7 @@ enum {
   SD_MOLD_REPLIES = 2,
   SD_MOLD_WINDOW = 1 << SD_MOLD_WINDOW_LOG2,             /* messages between the next one and the last one that waits */
   SD_MOLD_HELD_PACKETS = 1 << SD_MOLD_HELD_PACKETS_LOG2, /* packets that wait, of SD_MOLD_PACKET bytes each */
-  SD_MOLD_LATENCY_BUCKETS = 656                          /* as sd_bucket_of() has them */
+  SD_MOLD_LATENCY_BUCKETS = 656                          /* the buckets of sd_bucket_of() */
 };
 
 typedef struct sd_mold_options {
@@ -27,8 +27,8 @@ typedef struct sd_mold_options {
   uint64_t gap_timeout_ns; /* how long a gap may stay */
   uint64_t
       request_after_ns; /* how old a gap must be before it is asked for, and how long to wait between two requests */
-  uint64_t jump_window; /* how far beyond everything heard a single packet is believed */
-  uint32_t stop_at_gap; /* deliver nothing behind the first gap that stays */
+  uint64_t jump_window; /* a single packet is believed if it is no further than this beyond everything heard */
+  uint32_t stop_at_gap; /* deliver nothing after the first gap that stays */
   uint32_t any_session; /* 0: `session` is the one to follow */
   uint8_t session[SD_MOLD_SESSION];
 } sd_mold_options;
@@ -42,8 +42,8 @@ typedef struct sd_mold_line {
   uint64_t late;       /* came after they were given up */
   uint64_t unwanted;   /* before first_sequence, or after the message limit */
   uint64_t heartbeats;
-  uint64_t malformed; /* packets that are not MoldUDP64, or whose sequence does not fit into a tick */
-  uint64_t jumps;     /* packets set aside: too far from everything heard, and no other packet agreed when they came */
+  uint64_t malformed;     /* packets that are not MoldUDP64, or whose sequence does not fit into a tick */
+  uint64_t jumps;         /* packets set aside: too far from everything heard, and no other one had agreed with them */
   uint64_t other_session; /* packets */
   uint64_t overflowed;    /* packets for which the window had no space */
   uint64_t kernel_drops;  /* packets that the kernel had to drop */
@@ -140,7 +140,7 @@ struct sd_mold {
   uint64_t gap_to; /* the head gap is [next_sequence, gap_to); equal: there is none */
   uint64_t gap_since_ns;
   uint64_t high_since_ns;
-  uint64_t end_sequence;          /* UINT64_MAX: not heard of */
+  uint64_t end_sequence;          /* UINT64_MAX: not announced */
   mold_suspect suspect[SUSPECTS]; /* the latest ones, in turn */
   uint32_t suspects;              /* how many were set aside so far */
 

@@ -59,7 +59,7 @@ typedef struct sd_serve_counts {
   uint64_t unanswerable; /* not of this session, not sent yet, or gone from the history */
   uint64_t request_overrate;
   uint64_t late_ns;      /* the most by which a message went out late */
-  uint64_t fault_offset; /* where in the stream something begins that is not a frame */
+  uint64_t fault_offset; /* offset in the stream of the first bytes that are not a frame */
   sd_serve_line line[SD_SERVE_LINES];
 } sd_serve_counts;
 

@@ -14,7 +14,7 @@ enum {
   TRADES = 0x00,
   MBP_1 = 0x01, /* TBBO too */
   MBP_10 = 0x0A,
-  OHLCV_OLD = 0x11, /* before a type told the bar's length */
+  OHLCV_OLD = 0x11, /* from before types gave the bar's length */
   STATUS = 0x12,
   DEFINITION = 0x13,
   IMBALANCE = 0x14,

@@ -45,9 +45,9 @@ typedef struct sd_dbn {
   uint64_t start_ns; /* ticks received before are not made */
   uint64_t last_ns;  /* nor those received after */
   uint32_t version;  /* 1 to 3 */
-  uint32_t skip;     /* nonzero: pass over what is skippable and count it */
+  uint32_t skip;     /* nonzero: skip what is skippable and count it */
   uint32_t tail;     /* bytes behind each record: 8 with ts_out, else 0 */
-  uint32_t levels;   /* of MBP-10 to make quotes of, 1 to SD_DBN_LEVELS */
+  uint32_t levels;   /* levels of MBP-10 that become quotes, 1 to SD_DBN_LEVELS */
   sd_dbn_instruments *instruments;
 
   /* Where the stream stands. */
@@ -71,7 +71,7 @@ typedef struct sd_dbn {
   uint64_t skips[SD_DBN_FAULTS];       /* records skipped, by SD_DBN_FAULT_* */
   uint64_t first_skips[SD_DBN_FAULTS]; /* offset of the first one of each */
   uint64_t doubtful_books;             /* records that ticks were made of, with the flag SD_DBN_MAYBE_BAD_BOOK, ... */
-  uint64_t doubtful_times; /* ... with SD_DBN_BAD_TS_RECV; every record of a snapshot has it, and none counts */
+  uint64_t doubtful_times; /* ... with SD_DBN_BAD_TS_RECV; all records of snapshots have it, and are not counted */
 } sd_dbn;
 
 #endif

@@ -77,11 +77,11 @@ enum {
 typedef struct sd_itch {
   /* Options. */
   uint64_t midnight_ns; /* the trading day's midnight in New York, ns since the UNIX epoch */
-  uint32_t skip;        /* nonzero: pass over faults and count them */
-  uint32_t selective;   /* nonzero: make ticks only of what the next three say */
+  uint32_t skip;        /* nonzero: skip faults and count them */
+  uint32_t selective;   /* nonzero: make ticks only of what the next three fields select */
   uint8_t *wanted;   /* SD_ITCH_LOCATES of SD_ITCH_WANTED and so on; the caller owns it and keeps it longer than this */
-  uint64_t start_ns; /* times from here */
-  uint64_t span_ns;  /* for so long; UINT64_MAX: to the end of time */
+  uint64_t start_ns; /* ticks from this time on, */
+  uint64_t span_ns;  /* for this long; UINT64_MAX: without end */
   uint8_t *attributes; /* SD_ITCH_LOCATES x SD_ITCH_ATTRIBUTE_BYTES, zeros at first, or NULL; likewise */
 
   /* Where the stream stands. */

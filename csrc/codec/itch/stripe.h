@@ -13,8 +13,8 @@
 
 enum {
   SD_ITCH_STRIPE_HEADROOM = 512, /* for what one piece leaves to the next: below SD_ITCH_MAX_FRAME */
-  SD_ITCH_STRIPE_SEARCH = 4096,  /* a beginning is looked for in so many bytes */
-  SD_ITCH_STRIPE_EVENTS = 4      /* events of the market that are handed on: with more a stripe is refused */
+  SD_ITCH_STRIPE_SEARCH = 4096,  /* the beginning of a frame is searched for in this many bytes */
+  SD_ITCH_STRIPE_EVENTS = 4      /* market events that a stripe passes on; a stripe with more is refused */
 };
 
 typedef struct sd_itch_stripe {

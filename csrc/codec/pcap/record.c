@@ -220,7 +220,7 @@ static uint32_t network_of(const sd_pcap_record *record, uint32_t *protocol) {
   case 113: /* Linux cooked */
     at = 14;
     break;
-  default: /* raw IP says its own version */
+  default: /* the first byte of raw IP gives its version */
     if (record->captured == 0) return UINT32_MAX;
     *protocol = p[0] >> 4 == 6 ? 0x86DD : 0x0800;
     return 0;

@@ -24,7 +24,7 @@ typedef enum sd_pcap_content {
   SD_PCAP_UDP,
   SD_PCAP_OTHER,
   SD_PCAP_FRAGMENT,
-  SD_PCAP_SNAPPED, /* what there is says UDP, or not yet otherwise */
+  SD_PCAP_SNAPPED, /* the packet is cut off; what is left of it may be UDP */
   SD_PCAP_NO_LINK  /* an unknown link type */
 } sd_pcap_content;
 

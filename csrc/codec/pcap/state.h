@@ -17,10 +17,10 @@ enum {
 enum {
   SD_PCAP_FAULT_NONE = 0,
   SD_PCAP_FAULT_TRUNCATED = 1, /* the input ends inside a record */
-  SD_PCAP_FAULT_RECORD = 2,    /* lengths or marks of the capture file that cannot be; skipping searches on */
+  SD_PCAP_FAULT_RECORD = 2,    /* impossible lengths or marks in the file; a skipping reader searches on */
   SD_PCAP_FAULT_LINK = 3,      /* a link type that is not read, or an interface that was not described */
   SD_PCAP_FAULT_SNAPPED = 4,   /* the capture holds only a part of the packet */
-  SD_PCAP_FAULT_MOLD = 5,      /* on a chosen port, and no MoldUDP64 */
+  SD_PCAP_FAULT_MOLD = 5,      /* a packet on a chosen port that is not MoldUDP64 */
   SD_PCAP_FAULT_SESSION = 6,   /* a second session */
   SD_PCAP_FAULT_MESSAGE = 7,   /* a message that is not as long as its type's */
   SD_PCAP_FAULT_ITCH = 8       /* as itch->fault says */
@@ -47,11 +47,11 @@ typedef struct sd_pcap {
   /* Options. */
   uint32_t skip;
   uint32_t selective;
-  uint64_t start_ns; /* capture times from here */
-  uint64_t span_ns;  /* for so long; UINT64_MAX: to the end of time */
+  uint64_t start_ns; /* packets captured from this time on, */
+  uint64_t span_ns;  /* for this long; UINT64_MAX: without end */
   uint32_t any_port;
   uint32_t blank_headers;  /* packets with blank session and sequence continue where the last one ended */
-  uint64_t hold_ns;        /* and how long the first of them waits */
+  uint64_t hold_ns;        /* how long the first waiting packet may wait */
   uint32_t hold;           /* how many packets may wait before a gap is given up, at most SD_PCAP_HELD */
   uint32_t session_known;  /* chosen, or learnt from the first packet */
   uint32_t session_chosen; /* other sessions are skipped without a count */
@@ -76,14 +76,13 @@ typedef struct sd_pcap {
   /* Counts. */
   uint64_t records;
   uint64_t other_packets; /* not UDP, or another port or protocol */
-  uint64_t
-      blank_packets; /* how many of those would be MoldUDP64 with messages, but for a blank header that was not asked for */
+  uint64_t blank_packets; /* those that would be MoldUDP64 with messages, if blank headers were allowed */
   uint64_t other_sessions;
   uint64_t fragments;
   uint64_t packets; /* of MoldUDP64 with messages */
   uint64_t heartbeats;
   uint64_t ends;
-  uint64_t duplicates; /* packets all of whose messages were known */
+  uint64_t duplicates; /* packets that brought no new message */
   uint64_t held;       /* packets that had to wait */
   uint64_t gaps;
   uint64_t missing; /* messages */

@@ -56,7 +56,7 @@ enum {
   SD_PITCH_FAULT_TRUNCATED = 1,    /* the input ends inside a line */
   SD_PITCH_FAULT_UNKNOWN_TYPE = 2, /* also: a line too short to have a type */
   SD_PITCH_FAULT_LENGTH = 3,       /* the line is not as long as its type's */
-  SD_PITCH_FAULT_FIELD = 4,        /* a digit, a side or a name that is none */
+  SD_PITCH_FAULT_FIELD = 4,        /* an invalid digit, side or name */
   SD_PITCH_FAULT_SYMBOLS = 5       /* more than SD_PITCH_SYMBOLS - 1 symbols */
 };
 
@@ -77,8 +77,8 @@ typedef struct sd_pitch {
   uint64_t midnight_ns;
   uint32_t skip;
   uint32_t selective;
-  uint64_t start_ns; /* times from here */
-  uint64_t span_ns;  /* for so long; UINT64_MAX: to the end of time */
+  uint64_t start_ns; /* ticks from this time on, */
+  uint64_t span_ns;  /* for this long; UINT64_MAX: without end */
   sd_pitch_memory *memory;
 
   /* Where the stream stands. */

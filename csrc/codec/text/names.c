@@ -17,7 +17,7 @@ struct sd_names {
   uint32_t *slots; /* an index + 1, 0: free */
   uint32_t count;
   uint32_t capacity; /* of entries; there are four times as many slots */
-  uint32_t maximum;  /* the most entries there may be */
+  uint32_t maximum;  /* the most entries allowed */
 };
 
 enum { FIRST_CAPACITY = 256 };

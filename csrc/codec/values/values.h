@@ -32,7 +32,7 @@ typedef struct sd_values {
   uint32_t kind;
   uint32_t at, width; /* the field: where it begins in a tick, and its 1, 2, 4 or 8 bytes; or SD_VALUES_SEQUENCE */
   uint64_t lowest;    /* the lowest number allowed, as an int64_t's bits if the kind has a sign */
-  uint64_t more;      /* and how far above it numbers may be; for a float in its units */
+  uint64_t more;      /* how far above it a number may be; for floats, in units */
   uint64_t factor;    /* what it is then multiplied by */
   double scale;
 } sd_values;

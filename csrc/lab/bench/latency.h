@@ -8,7 +8,7 @@ typedef struct sd_bench_ping {
   int32_t idle;           /* SD_IDLE_* of the worker */
   int32_t publisher_core; /* negative: not pinned */
   int32_t worker_core;
-  uint64_t gap_ns; /* from a tick's handling to the next publish; the publisher sleeps through 100 us and more */
+  uint64_t gap_ns; /* from a tick's handling to the next publish; if 100 us or more, the publisher sleeps */
   int64_t n;
   uint64_t *latency_ns;   /* out: n values, from before the publish to the handler's first look at the clock */
   uint64_t wall_ns;       /* out: from the first publish to the last handling */

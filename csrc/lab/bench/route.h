@@ -11,7 +11,7 @@
 #include "lab/bench/probe.h"
 
 enum {
-  SD_BENCH_RING = 1 << 14, /* ticks a ring */
+  SD_BENCH_RING = 1 << 14, /* ticks per ring */
   SD_BENCH_PUBLISH = 256,  /* ticks copied in before the rings' ends are published */
   SD_BENCH_TAKE = 512,     /* the most ticks that a worker takes before it frees their slots */
   SD_BENCH_SERIAL = 4096,  /* ticks per call of the plain loop */
@@ -29,8 +29,8 @@ typedef struct sd_bench_run {
   sd_bench_probe *
       probe; /* NULL: publish as fast as possible. Otherwise fn is sd_bench_handle_probed, and ticks are sent when due */
   /* static only */
-  const uint8_t *home;  /* a symbol's worker */
-  const int32_t *cores; /* a worker's core; negative: not pinned */
+  const uint8_t *home;  /* per symbol: its worker */
+  const int32_t *cores; /* per worker: its core; negative: not pinned */
   uint32_t workers;
   /* out */
   double seconds;    /* from the first tick published to the last one handled, without starting and ending threads */

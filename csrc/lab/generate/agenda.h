@@ -27,7 +27,7 @@ enum {
   SD_AGENDA_RESUME_AFTER_PAUSE
 };
 
-enum { SD_AGENDA_HALT_ITEMS = 7 }; /* events of its own that a halt has */
+enum { SD_AGENDA_HALT_ITEMS = 7 }; /* events that each halt adds */
 
 typedef struct sd_agenda_item {
   uint64_t ns; /* since midnight */
@@ -37,7 +37,7 @@ typedef struct sd_agenda_item {
 
 /* Symbols of ranks 0 to crosses - 1, in rounds; the last round has all of them. */
 typedef struct sd_agenda_rounds {
-  uint16_t *rounds; /* [crosses], never rising with the rank: how many notices a symbol has */
+  uint16_t *rounds; /* [crosses]: how many notices the symbol of each rank has; never more than the rank before */
   uint32_t rank, round;
   uint64_t done, all;
 } sd_agenda_rounds;
@@ -47,9 +47,9 @@ typedef struct sd_agenda {
   sd_agenda_rounds opening, closing;
   sd_agenda_item *items; /* of halts, in order of time */
   uint64_t item_count, items_done;
-  uint64_t pending,
-      next_ns;     /* of halts and of notices for the close: how many are still to come, and when the next one is due */
-  uint8_t *halted; /* [symbols], by rank: not trading, as far as the agenda was followed */
+  /* Halts' events and notices for the close: how many are still to come, and when the next one is due. */
+  uint64_t pending, next_ns;
+  uint8_t *halted; /* [symbols], by rank: not trading at the point that the agenda has reached */
   sd_prng random;
 } sd_agenda;
 

@@ -18,7 +18,7 @@ static int reserve(sd_depth_side *side) {
 }
 
 int sd_depth_change(sd_depth_side *side, int64_t price, int64_t shares) {
-  uint32_t at = side->count; /* levels before `at` are worse, or the price's own */
+  uint32_t at = side->count; /* levels before `at` have a worse price, or the same */
   while (at && (side->levels[at - 1].price - price) * side->sign > 0) at--;
   sd_depth_level *level = at && side->levels[at - 1].price == price ? &side->levels[at - 1] : NULL;
   if (shares < 0) {

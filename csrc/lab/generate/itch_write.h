@@ -10,11 +10,11 @@
 #include "codec/itch/itch.h"
 
 enum {
-  SD_ITCH_MAX_SYMBOLS = SD_ITCH_LOCATES - 1, /* locate 0 is none */
+  SD_ITCH_MAX_SYMBOLS = SD_ITCH_LOCATES - 1, /* no symbol has locate 0 */
   SD_ITCH_NAME_LETTERS = 5,
   SD_ITCH_EVENT_BYTES = 52,     /* the longest event, with its length */
   SD_ITCH_HOURS_BYTES = 28,     /* the start and the end of market hours, which come with the events */
-  SD_ITCH_OPENING_MESSAGES = 3, /* and three a symbol */
+  SD_ITCH_OPENING_MESSAGES = 3, /* and three more per symbol */
   SD_ITCH_HOURS_MESSAGES = 2,
   SD_ITCH_CLOSING_MESSAGES = 2
 };

@@ -12,7 +12,7 @@
 
 enum {
   AHEAD = 32, /* events whose time, symbol and random bits are drawn before they are made, to hide the cache misses */
-  NEAR = 16,  /* how far ahead the orders are fetched; their header has arrived by then */
+  NEAR = 16,  /* how many events ahead the orders are prefetched; their header has arrived by then */
   MESSAGES_A_LIVE_ORDER = 32,
   MIN_TARGET = 2,
   MAX_TARGET = 512,

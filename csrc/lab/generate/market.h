@@ -20,11 +20,11 @@ enum { SD_MARKET_MAX_SYMBOLS = 1000000, SD_MARKET_MESSAGES_A_HALT = 100 };
 typedef struct sd_market_config {
   uint64_t messages; /* events in all, below 2^40 */
   uint64_t seed;
-  uint64_t midnight_ns;     /* of the trading date where the exchange is, ns since the UNIX epoch */
+  uint64_t midnight_ns;     /* at the exchange, on the trading date; ns since the UNIX epoch */
   uint64_t first_sequence;  /* of the first event: messages before it in the file, plus 1 */
   uint32_t symbols;         /* 1 to SD_MARKET_MAX_SYMBOLS */
   uint32_t halts;           /* symbols that are halted once, with SD_MARKET_MESSAGES_A_HALT messages each at least */
-  uint32_t burst_q16;       /* 0 an even day, 65536 the peaks below, at most 131072 */
+  uint32_t burst_q16;       /* 0: an even day; 65536: the peaks below; at most 131072 */
   uint32_t peak_second_q16; /* busiest second over the mean second, in units of 2^-16 */
   uint32_t peak_millisecond_q16;
 } sd_market_config;

@@ -23,8 +23,8 @@
 
 enum {
   SD_LOBSTER_MAX_LEVELS = 200,
-  SD_LOBSTER_MESSAGE_BYTES = 160, /* the most that an event's rows take */
-  SD_LOBSTER_LEVEL_BYTES = 160    /* and a level of its rows of the book, line ends included */
+  SD_LOBSTER_MESSAGE_BYTES = 160, /* the most bytes of an event's rows */
+  SD_LOBSTER_LEVEL_BYTES = 160    /* and of each level in its row of the book, line ends included */
 };
 
 typedef struct sd_lobster sd_lobster;

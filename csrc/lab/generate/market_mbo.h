@@ -18,7 +18,7 @@
 enum {
   SD_MBO_RTYPE = 0xA0,
   SD_MBO_LAST = 0x80,
-  SD_MBO_EVENT_RECORDS = 3 /* the most that an event takes */
+  SD_MBO_EVENT_RECORDS = 3 /* the most records of an event */
 };
 
 typedef struct sd_mbo {

@@ -18,7 +18,7 @@
 #include "lab/generate/market.h"
 
 enum {
-  SD_PITCH_EVENT_BYTES = 96, /* the most that an event takes */
+  SD_PITCH_EVENT_BYTES = 96, /* the most bytes of an event */
   SD_PITCH_STATUS_BYTES = 22
 };
 

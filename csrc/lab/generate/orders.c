@@ -28,7 +28,7 @@ uint32_t sd_orders_first(const sd_orders *book, int side) {
   uint64_t oldest = orders[0].id;
   for (uint32_t i = 1; i < book->count[side]; i++) {
     uint32_t price = orders[i].price ^ flip;
-    if (__builtin_expect(price > minimum, 1)) /* nearly always: a branch foretold is cheaper than a chain of selects */
+    if (__builtin_expect(price > minimum, 1)) /* nearly always: a predicted branch costs less than a chain of selects */
       continue;
     if (price < minimum || orders[i].id < oldest) {
       best = i;

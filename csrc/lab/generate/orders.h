@@ -21,10 +21,10 @@ typedef struct sd_orders {
   uint32_t touch[2];    /* orders at the price next to mid: `mid` itself for bids, `mid + 1` for asks */
   uint32_t mid;         /* cents */
   uint16_t target;      /* live orders towards which adds and deletes balance */
-  int8_t pressure;      /* where mid would go: -1, 0 or 1 */
+  int8_t pressure;      /* the direction in which mid tends: -1, 0 or 1 */
   uint8_t state;        /* SD_TRADING and so on */
   uint32_t paired;      /* shares that the next cross will trade */
-  uint32_t reserved[3]; /* to a cache line */
+  uint32_t reserved[3]; /* fills the cache line */
 } sd_orders;
 
 _Static_assert(sizeof(sd_order) == 16, "the memory of a market is 16 bytes a live order");

@@ -8,7 +8,7 @@
 
 #include "lab/generate/weights.h"
 
-enum { SD_PICKER_FULL_CROWD = 400 }; /* messages in a millisecond from which runs have their whole length */
+enum { SD_PICKER_FULL_CROWD = 400 }; /* with this many messages in a millisecond, runs have their full length */
 
 typedef struct sd_picker {
   sd_prng random;

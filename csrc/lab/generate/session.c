@@ -6,10 +6,10 @@
 #include "sd_error.h"
 
 enum {
-  ROUNDS = 12,           /* of holding weights below the peak: each one moves the mean, and with it the peak */
-  SPREAD_SECOND = 72000, /* of log2(weight), in units of 2^-16 a deviation of draw() */
+  ROUNDS = 12,           /* rounds of capping weights at the peak; each one moves the mean, and with it the peak */
+  SPREAD_SECOND = 72000, /* spread of log2(weight), in units of 2^-16 per standard deviation of draw() */
   SPREAD_MILLISECOND = 122000,
-  QUIET_SECOND = 1000, /* messages: below, they are dealt to milliseconds in clusters, for lone ones would be even */
+  QUIET_SECOND = 1000, /* a second with fewer messages gets them in clusters; single ones would come evenly */
   CLUSTER_BITS = 2
 };
 
@@ -105,7 +105,7 @@ static void deal_second(sd_session *s, uint32_t count) {
     sum = sum_of(weights, 1000);
   }
   uint32_t cluster_bits = count < QUIET_SECOND ? CLUSTER_BITS : 0;
-  uint64_t share = (uint64_t)(((unsigned __int128)count << 48) / sum), before = 0; /* messages a weight, times 2^48 */
+  uint64_t share = (uint64_t)(((unsigned __int128)count << 48) / sum), before = 0; /* messages per weight, times 2^48 */
   for (uint32_t i = 0; i < 1000; i++) {
     s->dealt[i] = (uint32_t)(((unsigned __int128)before * share) >> 48) >> cluster_bits << cluster_bits;
     before += weights[i];

@@ -28,8 +28,8 @@ typedef struct sd_session {
   uint32_t crowd;       /* messages of this millisecond in all */
   uint64_t done;        /* messages dealt to the seconds before and up to this one */
   sd_prng gaps;         /* replays the gaps whose sum gave `scale` */
-  uint64_t run, scale;  /* gaps so far; ns a gap unit in units of 2^-32 */
-  uint32_t dealt[1001]; /* of this second, messages dealt before each millisecond */
+  uint64_t run, scale;  /* gaps so far; ns per gap unit, in units of 2^-32 */
+  uint32_t dealt[1001]; /* messages of this second that are dealt before each millisecond */
 } sd_session;
 
 /* The peaks are those at burst 1. SD_OK, SD_E_ARGUMENT or SD_E_NO_MEMORY. */

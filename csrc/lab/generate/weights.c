@@ -63,8 +63,8 @@ int sd_alias_init(sd_alias *a, const uint64_t *weights, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) total += weights[i];
   if (!total || total >> 64) return SD_E_ARGUMENT;
   sd_alias_slot *slots = malloc(count * sizeof *slots);
-  unsigned __int128 *share = malloc(count * sizeof *share); /* weight x count: a slot's fair part is `total` */
-  uint32_t *stack = malloc(count * sizeof *stack);          /* the poor from the left end, the rich from the right */
+  unsigned __int128 *share = malloc(count * sizeof *share); /* weight x count; a slot's fair share is `total` */
+  uint32_t *stack = malloc(count * sizeof *stack); /* slots below their share at the left, the others at the right */
   if (!slots || !share || !stack) {
     free(slots);
     free(share);
@@ -86,7 +86,7 @@ int sd_alias_init(sd_alias *a, const uint64_t *weights, uint32_t count) {
       stack[poor++] = high;
     }
   }
-  while (poor) /* none is left in exact arithmetic; kept whole rather than unset */
+  while (poor) /* none is left in exact arithmetic; one that is left returns its own number */
     slots[stack[poor - 1]] = (sd_alias_slot){UINT32_MAX, stack[poor - 1]}, poor--;
   for (; rich < count; rich++) slots[stack[rich]] = (sd_alias_slot){UINT32_MAX, stack[rich]};
   free(share);

@@ -21,7 +21,7 @@ int sd_interpolate_ranks(const uint32_t *ranks, const uint32_t *values, uint32_t
 
 /* Draws an index with probability weight / total in constant time (Vose's alias method, in integers). */
 typedef struct sd_alias_slot {
-  uint32_t keep; /* the slot answers itself when 32 random bits are below this, else `other` */
+  uint32_t keep; /* if 32 random bits are below this, the slot returns its own number, otherwise `other` */
   uint32_t other;
 } sd_alias_slot;
 

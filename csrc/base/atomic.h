@@ -1,15 +1,16 @@
-/* The only header through which the core touches shared memory that more than one thread may write.
+/* The only header through which the core accesses shared memory that more than one thread may write.
  *
- * Every operation names its order and, as its last argument, its label: docs/memory-order.md lists each label with its
- * partner and what the pair guarantees, and tests/unit/test_memory_order.py holds the two against each other.
+ * Every operation names its order and, as its last argument, its label. docs/memory-order.md lists each label with its partner and with
+ * what the pair guarantees; tests/unit/test_memory_order.py checks that code and list agree.
+ *
  * The header builds three ways:
- *   default             C11 atomics
- *   SD_MODEL_RELACY     the Relacy model checker (C++): orders can be weakened by label at run time
- *   SD_MODEL_SCHEDULER  C11 under a seeded deterministic scheduler: each operation is a point where it may switch. With
- *                       SD_MODEL_RELACY: the whole engine under Relacy, with the scheduler's small sizes
- * SD_PLAIN(T) marks a field that is not atomic and whose exclusive use the protocol has to guarantee: the model checker
- * and ThreadSanitizer look for races on it.
- */
+ *   - default: C11 atomics
+ *   - SD_MODEL_RELACY: the Relacy model checker (C++), where orders can be weakened by label at run time
+ *   - SD_MODEL_SCHEDULER: C11 under a seeded deterministic scheduler, which may switch threads at each operation. With SD_MODEL_RELACY:
+ *     the whole engine under Relacy, with the scheduler's small sizes
+ *
+ * SD_PLAIN(T) marks a field that is not atomic. The protocol has to guarantee that one thread at a time uses it; the model checker and
+ * ThreadSanitizer look for races on it. */
 #ifndef SD_BASE_ATOMIC_H
 #define SD_BASE_ATOMIC_H
 
@@ -64,9 +65,9 @@ void sd_schedule_point(const char *label);
   SD_STEP( \
       atomic_compare_exchange_strong_explicit((p), (expected), (desired), memory_order_##order, memory_order_relaxed), \
       order, label)
-/* Orders the operations around it, plain ones too. Not even an instruction on x86-64. */
+/* Orders the operations around it, plain ones too. On x86-64 an acquire or release fence is no instruction. */
 #define sd_fence(order, label) atomic_thread_fence(memory_order_##order)
-/* Before the memory is shared: no order, no label. */
+/* For memory that is not shared yet, so without order and label. */
 #define sd_init(p, v) atomic_init((p), (v))
 
 #endif /* SD_MODEL_RELACY */
@@ -84,7 +85,7 @@ void sd_schedule_point(const char *label);
 #error "strand builds on x86-64 and aarch64 only"
 #endif
 
-/* A lock held for a few stores. Which lock it is shows in the labels: L1 takes, L2 tries, L3 gives back. */
+/* A spin lock, held for a few stores. L1 takes it, L2 tries to take it, L3 releases it. */
 #if !defined(SD_MODEL_RELACY) && !defined(SD_MODEL_SCHEDULER)
 #include <sched.h>
 #define sd_yield() sched_yield()
@@ -93,7 +94,7 @@ void sd_schedule_point(const char *label);
 #endif
 
 static inline void sd_lock(sd_a32 *lock) {
-  /* L1: acquire; pairs with L3 of the last holder. What it makes visible: all that was written under the lock. */
+  /* L1: acquire; pairs with L3 of the last holder: this thread sees all that was written under the lock. */
   while (sd_exchange(lock, 1u, acquire, L1)) {
     for (int turns = 0; sd_load(lock, relaxed, L4); turns++) {
       /* The holder may have lost its core while it held the lock: spinning would only keep the holder from running. */
@@ -107,7 +108,7 @@ static inline void sd_lock(sd_a32 *lock) {
 }
 
 static inline int sd_try_lock(sd_a32 *lock) {
-  /* L4: only a hint. L2: acquire; pairs with L3, as L1. */
+  /* L4: a hint only. L2: acquire; pairs with L3, as L1. */
   return !sd_load(lock, relaxed, L4) && !sd_exchange(lock, 1u, acquire, L2);
 }
 

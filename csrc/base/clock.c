@@ -21,7 +21,7 @@ static int counter_is_constant(void) {
 #if !defined(__aarch64__)
 enum { TRIES = 8, MEASURED_NS = 2000000 };
 
-/* Both clocks at one time. */
+/* A reading of both clocks at one moment. */
 typedef struct reading {
   uint64_t ns, count;
 } reading;

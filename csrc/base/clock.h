@@ -1,5 +1,5 @@
-/* Time for intervals: the processor's own counter where it runs at a constant rate, else CLOCK_MONOTONIC in ns.
- * Read it as a difference, turn it into ns with sd_clock_ns(). */
+/* A clock for intervals: the processor's counter if it runs at a constant rate, otherwise CLOCK_MONOTONIC in ns. Only differences of
+ * readings mean anything; sd_clock_ns() converts them to ns. */
 #ifndef SD_BASE_CLOCK_H
 #define SD_BASE_CLOCK_H
 
@@ -13,7 +13,7 @@ typedef struct sd_clock {
 
 extern sd_clock sd_the_clock;
 
-/* Measures the counter's rate once a process (2 ms); safe to call again. */
+/* Measures the counter's rate once per process, which takes 2 ms. Further calls do nothing. */
 void sd_clock_init(void);
 
 static inline uint64_t sd_monotonic_ns(void) {

@@ -40,7 +40,7 @@ static inline uint64_t sd_prng_next(sd_prng *p) {
   return result;
 }
 
-/* 32 random bits spread over 0..bound-1. The bias, below bound / 2^32, is far under what a market shows. */
+/* Maps 32 random bits to 0..bound-1. The bias is below bound / 2^32, far less than a market shows. */
 static inline uint32_t sd_scale32(uint32_t bits, uint32_t bound) { return (uint32_t)(((uint64_t)bits * bound) >> 32); }
 
 #endif

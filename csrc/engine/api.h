@@ -1,4 +1,4 @@
-/* The engine as the binding, tests and benchmarks see it. */
+/* The engine's API for the binding, tests and benchmarks. */
 #ifndef SD_ENGINE_API_H
 #define SD_ENGINE_API_H
 

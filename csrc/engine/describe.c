@@ -2,7 +2,7 @@
 
 #include "sd_error.h"
 
-/* The table of names, made at first use. NULL: there is no memory. */
+/* Returns the table of names, and creates it on the first call; NULL: out of memory. */
 static sd_a64 *names_of(sd_dispatcher *d) {
   sd_arena *a = d->arena;
   return a->names ? sd_space_at(d->space, a->names) : sd_arena_get(d->space, a->n_symbols, sizeof(sd_a64), &a->names);
@@ -29,14 +29,14 @@ int sd_dispatcher_name(sd_dispatcher *d, const uint32_t *keys, const uint32_t *l
   if (!to) return SD_E_NO_MEMORY;
   memcpy(to, text, all);
   for (uint32_t i = 0; i < n; at += lengths[i++]) {
-    /* D2: release; pairs with who asks for the name. */
+    /* D2: release; pairs with the acquire of sd_outside_name: a reader that sees where a name lies sees its text. */
     sd_store(&names[keys[i]], sd_name_of(at, lengths[i]), release, D2);
   }
   return SD_OK;
 }
 
 void sd_dispatcher_show(sd_dispatcher *d) {
-  /* D1: release; pairs with who attaches: what the arena says of itself is there. */
+  /* D1: release; pairs with the acquire of sd_outside_open: a process that attaches sees all that the arena holds so far. */
   sd_store(&sd_space_head_of(d->space)->root, sd_space_offset(d->space, d->arena), release, D1);
 }
 

@@ -1,6 +1,5 @@
-/* The dispatcher from its making to its end: what it owns, its handlers, its stop; failures; strands that are held back;
- * and the wait until all is drained.
- */
+/* A dispatcher from its creation to its end: its memory, its strands and handlers, pausing and resuming strands, and the wait until
+ * everything is drained. */
 #include "engine/dispatcher.h"
 
 #include <stdio.h>
@@ -26,7 +25,8 @@ static int good_config(const sd_config *c) {
   if (c->on_error != SD_ON_ERROR_STOP && c->on_error != SD_ON_ERROR_QUARANTINE) return 0;
   if (!c->capacity || !c->budget_records || !c->budget_ns || !c->batch_records) return 0;
   if (c->batch_records > 1u << 16) return 0;
-  /* Segments may rest in every participant's cache; a strand at its bound must still find its own. */
+  /* All caches of participants may be full of free segments. There must be more segments than that, or a strand at its bound might get
+   * none. */
   uint64_t in_caches = (uint64_t)(z->n_workers + z->n_publishers) * 2 * SD_FREE_RUN;
   return z->n_segments > in_caches;
 }
@@ -71,7 +71,7 @@ void sd_dispatcher_view(sd_dispatcher *d) {
   d->n_participants = a->n_workers + a->n_publishers;
 }
 
-/* Memory that no other process has a use for. */
+/* Allocates the memory that is private to this process. */
 static int make_private(sd_dispatcher *d) {
   const uint64_t budget = d->config.budget_records;
   d->scratch = calloc(d->n_participants, sizeof *d->scratch);
@@ -101,13 +101,13 @@ int sd_dispatcher_create(sd_space *space, const sd_config *config, sd_dispatcher
   d->policy = &sd_policy_fifo;
   d->budget_counts = sd_clock_counts(config->budget_ns);
   int code = sd_arena_create(space, config, &d->arena);
-  /* Where publishers handle what they publish, few segments are used or none. */
+  /* With one core, publishers handle most of what they publish themselves and use few segments, so none are pre-faulted. */
   const uint64_t in_flight = (uint64_t)config->ahead_records + config->batch_records;
   if (!code) code = sd_arena_fill_segments(space, d->arena, in_flight, !config->one_core);
   if (!code) {
     sd_dispatcher_view(d);
     d->cache_cold = d->arena->n_symbols >= CACHE_COLD_SYMBOLS;
-    /* Unless every strand can keep a segment beside those that rest in caches. */
+    /* Strands keep their last segment only if there are enough segments for all of them, in addition to those in caches. */
     const uint32_t strands = d->arena->n_strands, segments = d->arena->n_segments;
     d->shed = strands > segments / 2 || strands + d->n_participants * 2 * SD_FREE_RUN >= segments;
     sd_dispatcher_settle(d);
@@ -168,7 +168,7 @@ void *sd_dispatcher_rows(sd_dispatcher *d, uint64_t *stride) {
   return d->rows;
 }
 
-/* ---- strands held back */
+/* ---- pausing and resuming strands */
 
 int sd_dispatcher_hold(sd_dispatcher *d, uint32_t strand, uint32_t why) {
   if (strand >= d->arena->n_strands || !why || (why & ~(uint32_t)SD_HELD)) return SD_E_ARGUMENT;
@@ -186,14 +186,15 @@ int sd_dispatcher_resume(sd_dispatcher *d, uint32_t strand, uint32_t why) {
   return SD_OK;
 }
 
-/* ---- at rest? */
+/* ---- waiting until everything is drained */
 
-/* Nothing left but on strands whose token is set aside. *seen: what the strands had accepted when each was looked at. */
+/* Whether records are left only on strands whose token is set aside. *seen gets a sum over all strands, which changes if one of them
+ * accepts records or sets its token aside. */
 static int only_held(sd_dispatcher *d, uint64_t *seen) {
   *seen = 0;
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
     sd_strand *s = &d->strands[i];
-    /* A1: acquire; pairs with S1, P2 and W4: what was done before is seen by who is told that all is drained. */
+    /* A1: acquire; pairs with S1, P2 and W4: whoever is told that everything is drained sees what was done before. */
     if (sd_load(&s->pending, acquire, A1) == 0) *seen += sd_peek(&s->accepted);
     else if (sd_load(&s->control, acquire, A1) & SD_SET_ASIDE) *seen += (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
     else return 0;
@@ -201,9 +202,9 @@ static int only_held(sd_dispatcher *d, uint64_t *seen) {
   return 1;
 }
 
-/* One look at each strand in turn is not enough where handlers, or tasks, publish: one may have put records on a strand
- * looked at before, and be done by the time its own is looked at. Two looks in a row that find nothing, and nothing
- * accepted between them, show that there was nothing at the end of the first. */
+/* If handlers or tasks publish, one look at each strand in turn is not enough. A handler may publish to a strand that has been looked at,
+ * and may have finished when its own strand is looked at. Two consecutive looks that find nothing, with nothing accepted between them,
+ * show that there was nothing left at the end of the first one. */
 static int drained(sd_dispatcher *d) {
   uint64_t first, second;
   if (!only_held(d, &first)) return 0;
@@ -216,8 +217,8 @@ int sd_dispatcher_drain(sd_dispatcher *d, uint32_t participant, uint64_t slice_n
   for (uint32_t turn = 0;; turn++) {
     if (sd_dispatcher_stopping(d)) return SD_E_STOPPED;
     const int helped = may_help && sd_help(d, participant);
-    /* The scan is what shows the handlers' writes; the counters only say when it is worth while. What the feed's time has passed
-     * is due, and may ask for more. */
+    /* The loads of the scan make the handlers' writes visible; the counters only say when a scan is worth its cost. Alarms that the feed's
+     * time has passed are due, and their timers may publish or set further alarms. */
     if (!helped && (turn % 64 == 0 || sd_in_flight(d) == 0) && drained(d) && (!sd_timed(d) || !sd_overdue_sweep(d)))
       return SD_OK;
     if (sd_now() - start > slice) return SD_AGAIN;

@@ -1,4 +1,4 @@
-/* The end of a run: handlers finish each symbol. */
+/* The end of a run: handlers finish their symbols. */
 #include "engine/finish.h"
 
 #include "emit/writer.h"
@@ -7,7 +7,7 @@
 #include "worker/alarm.h"
 #include "worker/call.h"
 
-/* What a symbol's end emitted counts, or it failed. SD_E_HANDLER: nothing more is to be finished. */
+/* Commits what was emitted at a symbol's end, or voids it and records the failure. SD_E_HANDLER: no further symbol is to be finished. */
 static int finished(sd_dispatcher *d, uint32_t key, int code, const char *message, sd_context *ctx) {
   if (ctx->n_outputs) {
     if (code) sd_writers_void(ctx, 0);
@@ -47,7 +47,7 @@ int sd_dispatcher_finished(sd_dispatcher *d, uint32_t key, int32_t code, const c
 
 int sd_dispatcher_finish_begin(sd_dispatcher *d, uint32_t key) {
   sd_strand *s = &d->strands[d->map[key]];
-  /* P4: what a handler left when it failed is not to be made anything of. */
+  /* P4: a handler that failed may have left an invalid row, so the symbols of its strand are not finished. */
   if (!d->seen || !d->seen[key] || (sd_load(&s->control, relaxed, P4) & SD_QUARANTINED)) return 0;
   sd_strand_begin(s, 0);
   return 1;

@@ -1,14 +1,16 @@
-/* The end of a run. */
+/* The end of a run: symbols are finished. */
 #ifndef SD_ENGINE_FINISH_H
 #define SD_ENGINE_FINISH_H
 
 #include "state/state.h"
 
-/* Calls sd_finish_fn of all symbols that have had records, in order of keys. At rest, after the workers' end. */
+/* Calls sd_finish_fn for all symbols that have had records, in the order of their keys. While quiescent, after the workers have ended.
+ * SD_E_HANDLER: a handler failed, and the rest was not finished. */
 int sd_dispatcher_finish(sd_dispatcher *d);
-/* Whether a symbol is to be finished. Nonzero: its strand has an owner, for whoever looks, until sd_dispatcher_finish_end. */
+/* Nonzero: the symbol is to be finished. Its strand then has an owner until sd_dispatcher_finish_end, so that a look from outside knows
+ * that rows may change. */
 int sd_dispatcher_finish_begin(sd_dispatcher *d, uint32_t key);
-/* Python has finished a symbol, or (code nonzero) failed on it. SD_E_HANDLER: then nothing more is to be finished. */
+/* Python has finished a symbol, or failed on it if `code` is not 0. SD_E_HANDLER: no further symbol is to be finished. */
 int sd_dispatcher_finished(sd_dispatcher *d, uint32_t key, int32_t code, const char *message);
 void sd_dispatcher_finish_end(sd_dispatcher *d, uint32_t key);
 

@@ -1,6 +1,5 @@
-/* Looking on: counters, histograms, strands one by one, and whether the books are right. From any thread; unless the
- * dispatcher is at rest, what is read tells of slightly different moments.
- */
+/* Inspecting a dispatcher: counters, histograms, single strands, and the check of the engine's invariants. From any thread. Unless the
+ * dispatcher is quiescent, the values read are of slightly different moments. */
 #include "engine/inspect.h"
 
 #include <stdio.h>
@@ -10,7 +9,7 @@
 #include "base/clock.h"
 #include "sd_error.h"
 
-/* By the clock of the process whose arena it is. */
+/* Converts with the clock of the process that created the arena. */
 static uint64_t ns_of(const sd_dispatcher *d, uint64_t counts) {
   return (uint64_t)((double)counts * d->arena->clock.ns_per_count);
 }
@@ -29,7 +28,7 @@ void sd_participant_counters(sd_dispatcher *d, uint32_t participant, uint64_t *o
 void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *t) {
   memset(t, 0, sizeof *t);
   const uint64_t base = d->config.sizes.counters_start;
-  /* What is finished is read before what was accepted. */
+  /* Reads the counts of finished records before those of accepted ones, so that pending is rarely too low. */
   for (int pass = 0; pass < 2; pass++) {
     for (uint32_t i = 0; i < d->n_participants; i++) {
       sd_counters *c = &d->participants[i].counters;
@@ -51,8 +50,8 @@ void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *t) {
   }
   t->pending = t->accepted - t->handled - t->failed - t->lost;
   for (int why = 0; why < SD_PUBLISH_REASONS; why++) t->pending -= t->dropped[why];
-  /* A reader without locks may see a count of finished records before the count that accepted them: what is finished has
-   * been accepted. */
+  /* A reader without locks may see that a record is finished before it sees that the record was accepted. What is finished must have been
+   * accepted. */
   if ((int64_t)t->pending < 0) {
     t->accepted -= t->pending;
     t->pending = 0;
@@ -142,7 +141,7 @@ static const char *wrong_with(const sd_inspection *k, uint32_t listed) {
   if (k->owner) return "owned although nothing runs";
   if (k->pending < 0) return "pending is negative";
   if (k->accepted != k->handled + k->failed + k->lost + dropped + (uint64_t)k->pending)
-    return "accepted is not handled + dropped + pending";
+    return "accepted is not handled + failed + lost + dropped + pending";
   uint32_t places = listed + ((k->control & SD_SET_ASIDE) != 0);
   if (k->pending + k->tasks && places != 1) return places ? "its token is in more than one place" : "its token is lost";
   if (!(k->pending + k->tasks) && places) return "listed although nothing is pending";

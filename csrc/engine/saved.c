@@ -5,7 +5,7 @@
 
 #include "engine/dispatcher.h"
 
-/* Where tables are put down. */
+/* Where sd_saved_tables collects tables. */
 typedef struct sd_saving {
   sd_saved_table *tables;
   uint32_t n, room;
@@ -37,7 +37,7 @@ uint32_t sd_saved_tables(sd_dispatcher *d, sd_saved_table *tables, uint32_t room
   return s.n;
 }
 
-/* Nobody has it, and nothing waits in it. */
+/* Makes a strand idle and empty. */
 static void rest_strand(const sd_dispatcher *d, sd_strand *s, uint32_t index) {
   sd_init(&s->pending, 0);
   sd_init(&s->owner, 0);

@@ -1,8 +1,7 @@
-/* Counters and histograms: a fixed layout in the arena, one writer a participant, no lock. Readers only look.
+/* Counters and histograms: a fixed layout in the arena, with one writer per participant and no lock. Readers only load.
  *
- * Histograms are log-linear: 16 buckets an octave, so a value is known to one part in sixteen. They count clock counts
- * (base/clock.h); the reader turns bucket edges into ns.
- */
+ * A histogram is log-linear, with 16 buckets per octave, so a bucket is at most a sixteenth as wide as the values in it. It counts clock
+ * counts (base/clock.h); the reader converts the edges of buckets to ns. */
 #ifndef SD_MEMORY_COUNTERS_H
 #define SD_MEMORY_COUNTERS_H
 
@@ -30,30 +29,30 @@ typedef struct sd_counters {
   sd_a64 handled;          /* records whose handler ran here */
   sd_a64 failed;           /* records whose handler failed here */
   sd_a64 dropped[4];       /* by this publisher: newest, oldest, conflated, quarantined */
-  sd_a64 lost;             /* records a lossy strand's owner had in its hands when it was quarantined */
+  sd_a64 lost;             /* records that the owner of a lossy strand had copied out when the strand was quarantined */
   sd_a64 visits;           /* strands drained */
-  sd_a64 handled_inline;   /* records handled inline: where they lay, without enqueueing */
-  sd_a64 stolen;           /* strands taken from another's list */
-  sd_a64 cut;              /* visits ended by the budget */
+  sd_a64 handled_inline;   /* records handled where they lay, by the publisher, without being enqueued */
+  sd_a64 stolen;           /* strands taken from another participant's list */
+  sd_a64 cut;              /* visits that the budget ended */
   sd_a64 busy;             /* clock counts spent draining */
-  sd_a64 parks;            /* times gone to sleep */
-  sd_a64 wakes;            /* others woken */
-  sd_a64 waited;           /* publishers: clock counts spent waiting for room or helping to drain */
-  sd_histogram wait;       /* oldest record's time from publish to the start of the visit, counted once a record */
-  sd_histogram handler;    /* handler time a record */
-  sd_histogram end_to_end; /* oldest record's time from publish to the end of the visit, counted once a record */
+  sd_a64 parks;            /* how often this participant went to sleep */
+  sd_a64 wakes;            /* how often it woke another participant */
+  sd_a64 waited;           /* publishers: clock counts spent on waiting for space or helping to drain */
+  sd_histogram wait;       /* from publishing a visit's oldest record to the visit's start, once per record */
+  sd_histogram handler;    /* the handler's time per record */
+  sd_histogram end_to_end; /* from publishing a visit's oldest record to the visit's end, once per record */
 } sd_counters;
 
 /* C1: relaxed; one writer, so no read-modify-write is needed. */
 static inline void sd_bump(sd_a64 *counter, uint64_t n) {
   sd_store(counter, sd_load(counter, relaxed, C1) + n, relaxed, C1);
 }
-/* For a strand's counts of what is finished. M7: release; pairs with M6: who reads the count may read what the handlers of
- * the records counted emitted. */
+/* For a strand's counts of finished records. M7: release; pairs with M6: a thread that reads the count may also read what the handlers of
+ * the counted records emitted. */
 static inline void sd_bump_finished(sd_a64 *counter, uint64_t n) {
   sd_store(counter, sd_load(counter, relaxed, C1) + n, release, M7);
 }
-/* C2: relaxed; for readers, who put up with a value a moment old. */
+/* C2: relaxed; for readers, for whom a slightly old value is good enough. */
 static inline uint64_t sd_peek(sd_a64 *counter) { return sd_load(counter, relaxed, C2); }
 
 static inline unsigned sd_bucket_of(uint64_t value) {

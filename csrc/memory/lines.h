@@ -1,4 +1,4 @@
-/* Private memory that one thread writes and others write beside: on lines of its own, so that they do not take each other's. */
+/* Private memory that one thread writes while others write next to it. It has cache lines of its own, so that there is no false sharing. */
 #ifndef SD_MEMORY_LINES_H
 #define SD_MEMORY_LINES_H
 
@@ -7,7 +7,8 @@
 
 #include "base/atomic.h"
 
-/* Zeros, for free(). NULL: there is no memory. In pairs of lines, as processors fetch them. */
+/* Returns zeros, to be released with free(); NULL: out of memory. The memory consists of pairs of lines, because processors prefetch lines
+ * in pairs. */
 static inline void *sd_lines(size_t n, size_t size) {
   const size_t pair = 2 * SD_LINE, bytes = (n * size + pair - 1) / pair * pair;
   void *memory = aligned_alloc(pair, bytes);

@@ -3,10 +3,10 @@
 #include <string.h>
 
 enum {
-  REGION_LEAST = SD_HUGE_PAGE,
-  REGION_MOST = 64 << 20,
-  FILE_REGION_MOST = 4 << 20, /* all of which is allocated at one go */
-  PIECE_MOST = 1 << 20,       /* larger ones have pages of their own, which go back to the system with them */
+  REGION_MIN = SD_HUGE_PAGE,
+  REGION_MAX = 64 << 20,
+  FILE_REGION_MAX = 4 << 20, /* all of a region is allocated at once */
+  PIECE_MAX = 1 << 20,       /* a larger piece has its own pages, and the system gets them back with the piece */
   CLASSES = SD_POOL_CLASSES
 };
 
@@ -20,7 +20,7 @@ enum { GAP = 0 };
 
 /* ---- sizes */
 
-/* 64, 128, 192, 256, 384, 512, 768 and so on: the next one at least half as large again, and all of them whole lines. */
+/* 64, 128, 192, 256, 384, 512, 768 and so on, all of them whole lines. From 192 on, each size is 3/2 or 4/3 of the one before. */
 static size_t size_of(uint32_t class) {
   if (class < 2) return (size_t)SD_LINE << class;
   return (size_t)(class % 2 ? 4 : 3) * SD_LINE << (class / 2 - 1);
@@ -36,11 +36,11 @@ size_t sd_pool_larger(size_t bytes) { return size_of(class_of(bytes) + 1); }
 
 /* ---- pieces */
 
-/* A region to cut pieces from: as large as all before together. 0: there is no memory. */
+/* Takes a region to cut pieces from. It is as large as all regions before it together, within bounds. 0: out of memory. */
 static uint64_t new_region(const sd_pool *pool, uint64_t *bytes) {
   const uint64_t cut = pool->state->cut;
-  const uint64_t most = sd_space_is_attachable(pool->space) ? FILE_REGION_MOST : REGION_MOST;
-  *bytes = cut < REGION_LEAST ? REGION_LEAST : cut > most ? most : cut;
+  const uint64_t maximum = sd_space_is_attachable(pool->space) ? FILE_REGION_MAX : REGION_MAX;
+  *bytes = cut < REGION_MIN ? REGION_MIN : cut > maximum ? maximum : cut;
   const uint64_t at = sd_space_take(pool->space, *bytes, SD_HUGE_PAGE);
   if (!at || sd_space_fill(pool->space, at, *bytes)) return 0;
   sd_space_poison(pool->space, at, *bytes);
@@ -61,7 +61,7 @@ static uint64_t cut(const sd_pool *pool, size_t size) {
   return piece;
 }
 
-/* The last piece of a class that was given back; 0: there is none. */
+/* Takes the piece of a class that was given back last; 0: none is free. */
 static uint64_t take_free(const sd_pool *pool, uint32_t class) {
   const uint64_t piece = pool->state->free[class];
   if (!piece) return 0;
@@ -72,15 +72,15 @@ static uint64_t take_free(const sd_pool *pool, uint32_t class) {
   return piece;
 }
 
-/* For the next one of its class. */
+/* Puts a piece on the free list of its class, a LIFO. */
 static void keep(const sd_pool *pool, uint32_t class, uint64_t piece) {
   *(uint64_t *)sd_space_at(pool->space, piece) = pool->state->free[class];
   pool->state->free[class] = piece;
 }
 
-static int has_pages(uint32_t class) { return size_of(class) > PIECE_MOST; }
+static int has_pages(uint32_t class) { return size_of(class) > PIECE_MAX; }
 
-/* A piece with pages of its own, all of them zeros. */
+/* Takes a piece that has its own pages. All of it is zeros. */
 static uint64_t take_pages(const sd_pool *pool, uint32_t class, size_t bytes) {
   const uint64_t old = take_free(pool, class);
   const uint64_t piece = old ? old : sd_space_take(pool->space, size_of(class), SD_SPACE_PAGE);
@@ -111,7 +111,7 @@ void sd_pool_give(sd_pool *pool, void *piece, size_t bytes) {
   if (!piece) return;
   const uint32_t class = class_of(bytes + GAP);
   const uint64_t at = sd_space_offset(pool->space, piece);
-  /* The first page holds the link. What the system does not take back has to be cleared here. */
+  /* The first page holds the link of the free list. If the system does not take the other pages back, they have to be cleared here. */
   if (has_pages(class)) {
     memset(piece, 0, SD_SPACE_PAGE);
     if (sd_space_empty(pool->space, at + SD_SPACE_PAGE, size_of(class) - SD_SPACE_PAGE)) memset(piece, 0, bytes);

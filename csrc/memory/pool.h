@@ -1,13 +1,15 @@
 /* Memory for many arrays that grow: pieces of a few sizes, cut from regions of a space.
  *
- * Books of thousands of symbols are tens of megabytes that every tick reads in a handful of places: with pages of 4 KB each of
- * those costs a walk of the page table beside the miss. A piece that is given back is kept for the next one of its size.
- * Any thread may call these. There are several pools, so that threads that all begin to grow books do not wait for each other:
- * a first touch of a huge page takes a quarter of a millisecond, on a virtual machine that has yet to get it some eight, and
- * threads that touch the same one each clear a page of their own, of which all but one are thrown away.
+ * The books of thousands of symbols take tens of megabytes, and each tick reads a handful of places in them. With pages of 4 KB, each of
+ * these reads would cost a walk of the page table in addition to the cache miss; so regions are large enough for huge pages. A piece that
+ * is given back is kept for the next caller that wants its size.
  *
- * Under AddressSanitizer what is not handed out is poisoned.
- */
+ * Any thread may call these functions. There are several pools, so that threads do not wait for each other when all of them begin to grow
+ * books. The first touch of a huge page takes a quarter of a millisecond, or some eight milliseconds on a virtual machine that has to get
+ * the page from its host first. If several threads touch one page first, each of them clears a page, and all of these but one are thrown
+ * away.
+ *
+ * Under AddressSanitizer, memory that is not handed out is poisoned. */
 #ifndef SD_MEMORY_POOL_H
 #define SD_MEMORY_POOL_H
 
@@ -19,20 +21,20 @@
 
 enum { SD_POOL_CLASSES = 64, SD_POOLS = 16 };
 
-/* Under the lock. Offsets. */
+/* Protected by the lock. Positions are offsets in the space. */
 typedef struct sd_pool_state {
   SD_ALIGNED(2 * SD_LINE) sd_a32 lock;
   uint64_t free[SD_POOL_CLASSES]; /* pieces given back, linked by their first words; 0: none */
-  uint64_t at, end;               /* what is left of the newest region */
-  uint64_t cut;                   /* bytes of the regions that pieces are cut from */
+  uint64_t at, end;               /* the unused part of the newest region */
+  uint64_t cut;                   /* total bytes of the regions */
 } sd_pool_state;
 
-/* In the space whose pieces they have. All zero: nothing was taken yet. */
+/* Lies in the space that the pieces come from. All zeros is a valid state: nothing has been taken. */
 typedef struct sd_pools {
   sd_pool_state state[SD_POOLS];
 } sd_pools;
 
-/* One of them, to who takes from it. */
+/* One of the pools, as a caller uses it. */
 typedef struct sd_pool {
   sd_pool_state *state;
   sd_space *space;
@@ -43,13 +45,14 @@ static inline sd_pool sd_pools_of(sd_pools *pools, sd_space *space, uint32_t par
   return (sd_pool){&pools->state[participant % SD_POOLS], space};
 }
 
-/* A piece of at least `bytes`, at a cache line; NULL: no memory. Its content is anything. */
+/* Returns a piece of at least `bytes`, aligned to a cache line; NULL: out of memory. The content is undefined. */
 void *sd_pool_take(sd_pool *pool, size_t bytes);
-/* The same, all zeros: of a large one no more is made than is touched. */
+/* Returns the same, all zeros. A large piece is not cleared here: its pages are zeros already, and in a private space they use no memory
+ * until they are touched. */
 void *sd_pool_take_zeros(sd_pool *pool, size_t bytes);
-/* The size to grow to from `bytes`, a third or a half more: one that a piece has anyhow. */
+/* Returns the size to which an array of `bytes` should grow: a third or a half more, and exactly the size of a piece. */
 size_t sd_pool_larger(size_t bytes);
-/* Gives back a piece that was taken with the same `bytes`, from this pool or another of the same sd_pools; NULL is passed over. */
+/* Gives a piece back. `bytes` is what it was taken with; the pool may be another one of the same sd_pools. NULL is ignored. */
 void sd_pool_give(sd_pool *pool, void *piece, size_t bytes);
 
 #endif

@@ -1,13 +1,12 @@
-/* Segments: what strands queue their records in. A bounded pool hands them out through per-participant caches.
+/* Segments: strands queue their records in them. A bounded pool hands them out through a cache per participant.
  *
- * A segment is a line of header and then records, about 2 KB together: small enough that a strand with one tick pins
- * little, large enough that a handler sees runs of ticks. Segments are named by index, never by pointer. Where the dispatcher
- * has outputs or timers a segment is longer: a position a record follows the records.
+ * A segment is one line of header followed by records, about 2 KB together. That is small enough that a strand with one tick holds little
+ * memory, and large enough that a handler gets runs of ticks. Segments are referred to by index, never by pointer. If the dispatcher has
+ * outputs or timers, a segment is longer: one position per record follows the records.
  *
- * Who may call: sd_segment_get and sd_segment_put from the thread that holds the participant whose cache is passed.
- * The shared free list holds runs of SD_FREE_RUN segments; a cache gives a run back when it holds two, so that segments freed by
- * workers find their way to publishers. Both are arrays of indices: a free segment's own lines are touched by nobody.
- */
+ * Only the thread that holds a participant may call sd_segment_get and sd_segment_put with that participant's cache. The shared free list
+ * holds runs of SD_FREE_RUN segments. A cache that holds two runs gives one back, so that segments freed by workers get back to
+ * publishers. Both are arrays of indices, so nobody touches the lines of a free segment. */
 #ifndef SD_MEMORY_SEGMENT_H
 #define SD_MEMORY_SEGMENT_H
 
@@ -16,19 +15,19 @@
 #include "base/atomic.h"
 #include "memory/space.h"
 #if defined(SD_MODEL_STRANDS)
-typedef struct sd_position sd_position; /* such records have none */
+typedef struct sd_position sd_position; /* the model's records have no positions */
 #else
 #include "sd_handler.h"
 #endif
 
 enum {
-  SD_SEGMENTS_AHEAD = 4,  /* segments of a cache to prefetch before they are handed out */
-  SD_SEGMENTS_MORE = 1024 /* for which memory is asked at one go, where the space is attachable */
+  SD_SEGMENTS_AHEAD = 4,  /* how far down its cache a segment is prefetched before it is handed out */
+  SD_SEGMENTS_MORE = 1024 /* segments to allocate at once, if the space is attachable */
 };
 
 #if defined(SD_MODEL_STRANDS)
-/* For the models of strands and tokens: segments are structures of two records, and a "byte" is a record. The checker has to see
- * each one to see races. */
+/* For the models of strands and tokens: a segment is a structure of two records, and a "byte" is a record. The checker has to see each
+ * record to find races on it. */
 enum { SD_FREE_RUN = 2, SD_SEGMENT_BYTES = 1, SD_SEGMENT_HEADER = 0, SD_MODEL_RECORDS = 2 };
 typedef SD_PLAIN(uint64_t) sd_byte;
 #else
@@ -41,7 +40,7 @@ typedef unsigned char sd_byte;
 #endif
 
 typedef struct sd_segment {
-  sd_a32 next; /* in a strand: the segment after */
+  sd_a32 next; /* in a strand: the segment that follows */
 #if defined(SD_MODEL_STRANDS)
   sd_byte record[SD_MODEL_RECORDS];
 #endif
@@ -49,22 +48,22 @@ typedef struct sd_segment {
 
 typedef struct sd_segment_cache {
   SD_PLAIN(uint32_t) count;
-  SD_PLAIN(uint32_t) index[2 * SD_FREE_RUN]; /* the last one in is the first one out */
+  SD_PLAIN(uint32_t) index[2 * SD_FREE_RUN]; /* a LIFO */
 } sd_segment_cache;
 
-/* Shared; in the arena, with the stack of runs. */
+/* Shared; lies in the arena, next to the stack of runs. */
 typedef struct sd_free_list {
   sd_a32 lock;
   SD_PLAIN(uint32_t) runs;   /* full runs on the stack */
-  SD_PLAIN(uint32_t) unused; /* segments from here to n_segments were never handed out */
-  SD_PLAIN(uint32_t) filled; /* there is memory for those below */
+  SD_PLAIN(uint32_t) unused; /* segments from here to n_segments have never been handed out */
+  SD_PLAIN(uint32_t) filled; /* segments below this have memory */
   uint32_t n_segments;
 } sd_free_list;
 
-/* One process's way to the pool. */
+/* One process's access to the pool. */
 typedef struct sd_segment_pool {
   sd_free_list *list;
-  SD_PLAIN(uint32_t) * stack; /* a run after the other, under the free list's lock */
+  SD_PLAIN(uint32_t) * stack; /* one run after another; protected by the free list's lock */
 #if defined(SD_MODEL_STRANDS)
   sd_segment *segments;
 #else
@@ -72,8 +71,8 @@ typedef struct sd_segment_pool {
 #endif
   size_t segment_bytes;
   uint32_t record_size;
-  uint32_t records;      /* a segment */
-  uint32_t positions_at; /* bytes from the start of a segment to its records' positions; 0: there are none */
+  uint32_t records;      /* per segment */
+  uint32_t positions_at; /* bytes from the start of a segment to its records' positions; 0: there are no positions */
   sd_space *space;
 } sd_segment_pool;
 
@@ -98,7 +97,7 @@ static inline sd_byte *sd_segment_record(const sd_segment_pool *pool, uint32_t i
 
 static inline void sd_copy(sd_byte *to, const sd_byte *from, size_t n) { __builtin_memcpy(to, from, n); }
 
-/* The position of the record at `at`, as sd_segment_record; NULL where there are none. */
+/* Returns the position of the record at `at`, as for sd_segment_record; NULL if records have no positions. */
 static inline sd_position *sd_segment_position(const sd_segment_pool *pool, uint32_t index, uint32_t at) {
   if (!pool->positions_at) return NULL;
   return (sd_position *)(pool->segments + (size_t)index * pool->segment_bytes + pool->positions_at) + at;
@@ -108,7 +107,8 @@ static inline sd_position *sd_segment_position(const sd_segment_pool *pool, uint
 #if defined(SD_MODEL_STRANDS)
 static inline void sd_segments_fill(sd_segment_pool *pool, uint32_t n) {}
 #else
-/* Memory for n more of the segments, or for some of them: as much as the system has. Under the free list's lock. */
+/* Gives the next n segments memory, or those that are left if there are fewer. If the system has none, `filled` stays as it is. Under the
+ * free list's lock. */
 static inline void sd_segments_fill(sd_segment_pool *pool, uint32_t n) {
   sd_free_list *list = pool->list;
   const uint32_t left = list->n_segments - list->filled;
@@ -119,7 +119,7 @@ static inline void sd_segments_fill(sd_segment_pool *pool, uint32_t n) {
 }
 #endif
 
-/* A run for an empty cache: a freed one, else segments never used. */
+/* Fills an empty cache with a run of freed segments, or else with segments that have never been used. */
 static inline void sd_segment_refill(sd_segment_pool *pool, sd_segment_cache *cache) {
   sd_free_list *list = pool->list;
   uint32_t count;
@@ -141,7 +141,7 @@ static inline void sd_segment_refill(sd_segment_pool *pool, sd_segment_cache *ca
   cache->count = count;
 }
 
-/* A segment whose `next` is SD_NONE, or SD_NONE when the pool has none left. */
+/* Returns a segment whose `next` is SD_NONE; SD_NONE: the pool is empty. */
 static inline uint32_t sd_segment_get(sd_segment_pool *pool, sd_segment_cache *cache) {
   if (cache->count == 0) {
     sd_segment_refill(pool, cache);
@@ -149,12 +149,12 @@ static inline uint32_t sd_segment_get(sd_segment_pool *pool, sd_segment_cache *c
   }
   cache->count = cache->count - 1;
   uint32_t index = cache->index[cache->count];
-  /* B1: relaxed; published to the drain side by the add to pending (P2). */
+  /* B1: relaxed; the add to pending (P2) publishes it to the strand's owner. */
   sd_store(&sd_segment_at(pool, index)->next, SD_NONE, relaxed, B1);
   return index;
 }
 
-/* Gives a run of the cache's back to all: the one that has been there longest. */
+/* Moves the cache's older run to the shared free list. */
 static inline void sd_segment_share(sd_segment_pool *pool, sd_segment_cache *cache) {
   sd_free_list *list = pool->list;
   sd_lock(&list->lock);

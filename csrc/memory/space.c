@@ -16,11 +16,11 @@
 #define UNPOISON(at, bytes) ((void)0)
 #endif
 
-enum { STEP = 4 << 20 }; /* bytes of a file that are allocated at one go */
+enum { STEP = 4 << 20 }; /* bytes of a file that one call allocates */
 
 static uint64_t rounded_up(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
 
-/* Addresses that begin where a huge page can. NULL: the process may not have so many. */
+/* Reserves addresses that begin at a huge page's boundary. NULL: the process may not have that many. */
 static unsigned char *reserve(uint64_t bytes) {
   unsigned char *at = mmap(NULL, bytes + SD_HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) return NULL;
@@ -30,7 +30,7 @@ static unsigned char *reserve(uint64_t bytes) {
   return at + before;
 }
 
-/* Lays a file over the addresses. */
+/* Maps a new memfd over the space's addresses. */
 static int map_file(sd_space *space) {
   space->fd = memfd_create("strand", MFD_CLOEXEC);
   if (space->fd < 0 || ftruncate(space->fd, (off_t)space->reserved)) return SD_E_NO_MEMORY;
@@ -51,7 +51,7 @@ int sd_space_create(int attachable, uint64_t more, sd_space **out) {
     sd_space_destroy(space);
     return SD_E_NO_MEMORY;
   }
-  /* Segments, rows and books are touched all over: fewer misses of the address cache. Only advice. */
+  /* Segments, rows and books are accessed at scattered places, and huge pages save TLB misses. The call is only a hint. */
   madvise(space->base, space->reserved, MADV_HUGEPAGE);
   sd_space_head *head = sd_space_head_of(space);
   head->magic = SD_MAGIC;
@@ -85,7 +85,7 @@ uint64_t sd_space_take(sd_space *space, uint64_t bytes, uint64_t align) {
   return at;
 }
 
-/* Part of the file. In steps: a signal ends a call without anything done. */
+/* Allocates a part of the file, in steps: a call that a signal interrupts has allocated nothing. */
 static int allocate(int fd, uint64_t from, uint64_t to) {
   for (uint64_t step; from < to; from += step) {
     step = to - from < STEP ? to - from : STEP;
@@ -98,7 +98,7 @@ static int allocate(int fd, uint64_t from, uint64_t to) {
 int sd_space_fill(sd_space *space, uint64_t offset, uint64_t bytes) {
   const uint64_t from = offset / SD_SPACE_PAGE * SD_SPACE_PAGE, end = offset + bytes;
   if (sd_space_is_attachable(space)) return allocate(space->fd, from, rounded_up(end, SD_SPACE_PAGE));
-  /* Up to where a huge page ends: the system gives none to a range that ends before. */
+  /* Up to the boundary of a huge page, because the system gives no huge page to a range that ends inside it. */
   const uint64_t to = rounded_up(end, SD_HUGE_PAGE);
   return from < to && mprotect(space->base + from, to - from, PROT_READ | PROT_WRITE) ? SD_E_NO_MEMORY : SD_OK;
 }
@@ -118,7 +118,8 @@ int sd_space_empty(sd_space *space, uint64_t offset, uint64_t bytes) {
 void sd_space_open(sd_space *space, uint64_t offset, uint64_t bytes) { UNPOISON(space->base + offset, bytes); }
 
 #if defined(SD_ASAN)
-/* The addresses are somebody else's when it is gone, and their shadow is not cleared with them: it says where to do so. */
+/* After the space is destroyed, others may get its addresses, and unmapping does not clear their shadow memory. So this notes the range
+ * that sd_space_destroy has to unpoison. */
 void sd_space_poison(sd_space *space, uint64_t offset, uint64_t bytes) {
   sd_lock(&sd_space_head_of(space)->lock);
   if (space->poison_to == 0 || offset < space->poison_from) space->poison_from = offset;

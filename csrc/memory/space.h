@@ -1,12 +1,12 @@
-/* A space: one stretch of addresses, with memory where somebody asked for it. All that is shared lies in one.
+/* A space: one stretch of addresses that gets memory part by part. All memory that threads share lies in one space.
  *
- * Its addresses are reserved at once, which costs next to nothing, and never move. Memory comes in ranges: a range is taken, which
- * says where it lies, and filled, all of it or piece by piece. What lies in a space refers to other parts of it by offset or index,
- * so that another process may map it at another address.
+ * The addresses are reserved at once, which costs next to nothing, and they never move. A caller first takes a range, which decides where
+ * it lies, and then fills it with memory, all at once or part by part. Parts of the space refer to each other by offset or index, so that
+ * another process may map the space at another address.
  *
- * A space that may be attached to lies over a memfd. Its pages are allocated when a range is filled: a page that cannot be had at first
- * touch would kill the process with SIGBUS. A private one is filled by leave to touch it, and asks for huge pages.
- */
+ * An attachable space is a mapped memfd. Filling a range allocates its pages, because a page that the system could not provide at first
+ * touch would kill the process with SIGBUS. In a private space, filling a range only makes it accessible, and the space asks the system
+ * for huge pages. */
 #ifndef SD_MEMORY_SPACE_H
 #define SD_MEMORY_SPACE_H
 
@@ -31,32 +31,32 @@ enum { SD_SPACE_PAGE = 4096, SD_HUGE_PAGE = 2 << 20 };
 #endif
 
 #define SD_MAGIC UINT64_C(0x3144304e41525453) /* "STRAN0D1" */
-/* Of all that lies in a space: one more for each change of a structure there. Who attaches, and who reads a saved state, asks for it. */
+/* The version of all layouts in a space. Each change of a structure there adds one. Whoever attaches, or reads a saved state, checks it. */
 enum { SD_ABI_VERSION = 5 };
 
-/* First in the space. */
+/* At offset 0 of the space. */
 typedef struct sd_space_head {
   uint64_t magic;
   uint32_t abi_version, head_bytes;
   uint64_t reserved; /* bytes of addresses */
   uint32_t attachable;
   sd_a32 lock;
-  SD_PLAIN(uint64_t) end; /* ranges have been taken up to here */
-  sd_a64 root;            /* where the dispatcher's state is; 0: it is not there yet */
+  SD_PLAIN(uint64_t) end; /* all ranges lie below this offset */
+  sd_a64 root;            /* offset of the arena, once others may attach; 0: they may not */
 } sd_space_head;
 
-/* One process's way to it. */
+/* One process's access to a space. */
 typedef struct sd_space {
   unsigned char *base;
   uint64_t reserved;
-  int fd; /* -1: it is private */
-  /* Offsets between which there may be poisoned memory, under AddressSanitizer. */
+  int fd; /* -1: the space is private */
+  /* The offsets between which memory may be poisoned, under AddressSanitizer. */
   uint64_t poison_from, poison_to;
 } sd_space;
 
-/* A space with `more` bytes of addresses beside SD_SPACE_BYTES. Returns an error code. */
+/* Creates a space with SD_SPACE_BYTES and `more` bytes of addresses. Returns an error code. */
 int sd_space_create(int attachable, uint64_t more, sd_space **space);
-/* What was taken from it goes too. */
+/* Destroys a space with everything in it. */
 void sd_space_destroy(sd_space *space);
 
 static inline sd_space_head *sd_space_head_of(const sd_space *space) { return (sd_space_head *)space->base; }
@@ -66,25 +66,25 @@ static inline uint64_t sd_space_offset(const sd_space *space, const void *at) {
 }
 static inline int sd_space_is_attachable(const sd_space *space) { return space->fd >= 0; }
 
-/* Addresses for so many bytes, as an offset; 0: there are none left. `align` is a power of two. From any thread. */
+/* Takes a range of addresses and returns its offset; 0: too few addresses are left. `align` is a power of two. From any thread. */
 uint64_t sd_space_take(sd_space *space, uint64_t bytes, uint64_t align);
-/* Memory for part of a range: zeros where there was none. SD_E_NO_MEMORY: some of it may be there. */
+/* Fills a part of a range with memory. Memory that is new is zeros. SD_E_NO_MEMORY: some of it may have been filled. */
 int sd_space_fill(sd_space *space, uint64_t offset, uint64_t bytes);
-/* A range that is filled, all zeros; NULL: there is no memory. */
+/* Takes a range and fills it with zeros; NULL: out of memory. */
 void *sd_space_get(sd_space *space, uint64_t bytes, uint64_t align);
-/* Gives the memory of whole pages back. They have to be filled before they are used again, and are zeros then. Nonzero: the system
- * did not take it. */
+/* Gives the memory of the whole pages in a part back to the system. They must be filled before their next use, and are zeros then.
+ * Nonzero: the system did not take them. */
 int sd_space_empty(sd_space *space, uint64_t offset, uint64_t bytes);
-/* Lets whoever saves the memory read what is not handed out, under AddressSanitizer too. */
+/* Unpoisons memory that is not handed out, so that a saver of the space may read it under AddressSanitizer too. */
 void sd_space_open(sd_space *space, uint64_t offset, uint64_t bytes);
-/* Under AddressSanitizer nobody may use this memory until it is handed out. */
+/* Poisons memory, under AddressSanitizer, until it is handed out. */
 #if defined(SD_ASAN)
 void sd_space_poison(sd_space *space, uint64_t offset, uint64_t bytes);
 #else
 static inline void sd_space_poison(sd_space *space, uint64_t offset, uint64_t bytes) {}
 #endif
 const void *sd_space_base(const sd_space *space);
-/* Bytes that were taken. Pages that nobody has touched take no memory, unless the space is attachable. */
+/* Returns how many bytes were taken. Pages that nobody has touched use no memory, unless the space is attachable. */
 uint64_t sd_space_bytes(const sd_space *space);
 
 #endif

@@ -18,24 +18,24 @@ static int refuse(char *why, const char *text) {
   return SD_E_FORMAT;
 }
 
-/* Whether n of something can lie there, within the space. */
+/* Whether n objects of `size` bytes at `offset` lie within the space. */
 static int within(const sd_space *space, uint64_t offset, uint64_t n, uint64_t size, uint64_t align) {
   return offset % align == 0 && offset >= sizeof(sd_space_head) && offset <= space->reserved &&
          n <= (space->reserved - offset) / size;
 }
 
 static int good_head(const sd_space_head *head, uint64_t file_bytes, char *why) {
-  if (head->magic != SD_MAGIC) return refuse(why, "it is no memory of a dispatcher");
+  if (head->magic != SD_MAGIC) return refuse(why, "it is not a dispatcher's memory");
   if (head->abi_version != SD_ABI_VERSION || head->head_bytes != sizeof *head) {
-    snprintf(why, SD_WHY_BYTES, "it is of another build of strand: its layout is %u, and %u is this one's",
+    snprintf(why, SD_WHY_BYTES, "another build of strand made it: its layout is %u, and this build reads %u",
              head->abi_version, SD_ABI_VERSION);
     return SD_E_FORMAT;
   }
-  if (head->reserved != file_bytes) return refuse(why, "it is damaged: it has another size than it says");
+  if (head->reserved != file_bytes) return refuse(why, "it is damaged: its size is not the one in its header");
   return SD_OK;
 }
 
-/* All that the arena says of sizes and places, before anything is read by it. */
+/* Checks the sizes and offsets in the arena that are read here, before any of them is used. */
 static int good_arena(const sd_space *space, const sd_arena *a) {
   const sd_sizes *z = &a->config.sizes;
   const uint64_t participants = (uint64_t)a->n_workers + a->n_publishers;
@@ -61,13 +61,15 @@ static int good_arena(const sd_space *space, const sd_arena *a) {
 }
 
 static int view(sd_outside *o, char *why) {
-  /* D1: acquire; pairs with the release of sd_dispatcher_show: all that the arena says of itself is there. */
+  /* D1: acquire; pairs with the release of sd_dispatcher_show: this process sees all that the arena held then. */
   const uint64_t root = sd_load(&sd_space_head_of(&o->space)->root, acquire, D1);
   if (!root) return SD_AGAIN;
-  if (!within(&o->space, root, 1, sizeof(sd_arena), 2 * SD_LINE)) return refuse(why, "it is damaged: its root");
+  if (!within(&o->space, root, 1, sizeof(sd_arena), 2 * SD_LINE))
+    return refuse(why, "it is damaged: its root is not a valid offset");
   o->d.space = &o->space;
   o->d.arena = sd_space_at(&o->space, root);
-  if (!good_arena(&o->space, o->d.arena)) return refuse(why, "it is damaged: its sizes and places do not fit");
+  if (!good_arena(&o->space, o->d.arena))
+    return refuse(why, "it is damaged: its sizes and offsets do not fit together");
   sd_dispatcher_view(&o->d);
   return SD_OK;
 }
@@ -77,7 +79,7 @@ int sd_outside_open(int fd, sd_outside **out, char *why) {
   *out = NULL;
   *why = 0;
   if (fstat(fd, &file)) return refuse(why, errno == EBADF ? "it is not open" : "it cannot be read");
-  if ((uint64_t)file.st_size < sizeof(sd_space_head)) return refuse(why, "it is no memory of a dispatcher");
+  if ((uint64_t)file.st_size < sizeof(sd_space_head)) return refuse(why, "it is not a dispatcher's memory");
   sd_outside *o = calloc(1, sizeof *o);
   if (!o) return SD_E_NO_MEMORY;
   o->space = (sd_space){.reserved = (uint64_t)file.st_size, .fd = -1};
@@ -119,7 +121,7 @@ const char *sd_outside_description(const sd_outside *o, uint64_t *bytes) {
 
 const char *sd_outside_name(sd_outside *o, uint32_t key, uint32_t *bytes) {
   sd_a64 *names = sd_space_at(&o->space, o->d.arena->names);
-  /* D2: acquire; pairs with the release of sd_dispatcher_name: the text is there. */
+  /* D2: acquire; pairs with the release of sd_dispatcher_name: this process sees the text. */
   const uint64_t name = key < o->d.arena->n_symbols ? sd_load(&names[key], acquire, D2) : 0;
   *bytes = sd_name_bytes(name);
   return name && within(&o->space, sd_name_at(name), *bytes, 1, 1) ? sd_space_at(&o->space, sd_name_at(name)) : NULL;
@@ -127,7 +129,7 @@ const char *sd_outside_name(sd_outside *o, uint32_t key, uint32_t *bytes) {
 
 /* ---- waiting */
 
-/* A busy strand is let go of for a few microseconds between two runs of a millisecond at most: a nap would miss them. */
+/* Between two runs of up to a millisecond, a busy strand has no owner for only a few microseconds. A sleeping reader would miss them. */
 enum { SPINS = 16000, PAUSES = 8, NAP_NS = 20000 };
 
 sd_patience sd_patience_of(uint64_t ns) { return (sd_patience){sd_monotonic_ns() + ns, 0}; }
@@ -142,11 +144,11 @@ int sd_patience_ends(sd_patience *p) {
 
 /* ---- a strand with its rows */
 
-/* Those on a strand, as far as the chain can be followed while it changes. */
+/* Counts a strand's tasks, as far as the chain can be followed while it changes. */
 static uint32_t count_tasks(sd_outside *o, sd_strand *s) {
-  const uint32_t most = o->d.arena->task_list.n;
+  const uint32_t maximum = o->d.arena->task_list.n;
   uint32_t n = 0;
-  for (uint32_t task = sd_strand_tasks(s); task && task <= most && n < most; n++)
+  for (uint32_t task = sd_strand_tasks(s); task && task <= maximum && n < maximum; n++)
     task = o->d.tasks.tasks[task - 1].next;
   return n;
 }

@@ -10,8 +10,8 @@
 
 _Static_assert((int)SD_OUTSIDE_LEVELS <= (int)SD_NEAR_MIN, "the best levels are in the ladder");
 
-/* Whether so many bytes from `at` on are of the mapping. What is read may be half of one state and half of the next, so each address is
- * asked about before it is followed, and each number that leads to one is read once. */
+/* Whether `bytes` bytes from `at` on lie within the mapping. A reader may see half of one state and half of the next. So each address is
+ * checked before it is followed, and each number that leads to an address is read once. */
 static int inside(const sd_outside *o, uintptr_t at, uint64_t bytes) {
   const uintptr_t base = (uintptr_t)o->space.base;
   return at >= base && at - base <= o->space.reserved && bytes <= o->space.reserved - (at - base);
@@ -19,21 +19,22 @@ static int inside(const sd_outside *o, uintptr_t at, uint64_t bytes) {
 
 #define ONCE(field) (*(const volatile __typeof__(field) *)&(field))
 
-/* What a field names, where n of something lie there; 0: it names nothing of the mapping. */
+/* Returns the address that a field refers to, if n objects of `size` bytes fit there; 0: not within the mapping. */
 static uintptr_t named(const sd_outside *o, const sd_relative *field, uint64_t n, uint64_t size) {
   const int64_t distance = ONCE(field->distance);
   const uintptr_t at = (uintptr_t)field + (uintptr_t)distance;
   return distance && at % sizeof(uint64_t) == 0 && n <= o->space.reserved / size && inside(o, at, n * size) ? at : 0;
 }
 
-/* The best levels of a ladder. Zero: what was read does not fit together. */
+/* Copies the best levels of a ladder. Zero: the parts that were read do not fit together. */
 static int ladder(const sd_outside *o, const sd_book *b, int side, int only_top, sd_book_level *to, uint32_t *n) {
-  const uint32_t levels = ONCE(b->n[side]), most = ONCE(b->capacity);
+  const uint32_t levels = ONCE(b->n[side]), capacity = ONCE(b->capacity);
   *n = levels < SD_OUTSIDE_LEVELS ? levels : SD_OUTSIDE_LEVELS;
   if (!levels) return 1;
   const uintptr_t first = named(o, &b->levels, 1, sizeof(sd_level));
-  if (!first || levels > most || most > SD_NEAR) return 0;
-  const uintptr_t keys_at = sd_ladder_keys_at(first, most, side), numbers_at = sd_ladder_numbers_at(first, most, side);
+  if (!first || levels > capacity || capacity > SD_NEAR) return 0;
+  const uintptr_t keys_at = sd_ladder_keys_at(first, capacity, side),
+                  numbers_at = sd_ladder_numbers_at(first, capacity, side);
   if (!inside(o, keys_at, levels * sizeof(uint64_t)) || !inside(o, numbers_at, levels * sizeof(uint32_t))) return 0;
   for (uint32_t i = 0; i < *n; i++) {
     const uint64_t key = ((const uint64_t *)keys_at)[levels - 1 - i];
@@ -78,14 +79,14 @@ static int read_orders(const sd_outside *o, uint64_t offset, uint32_t symbol, ui
 }
 
 static int side_levels(const sd_outside *o, const sd_depth_side *s, int side, sd_book_level *to, uint32_t *n) {
-  const uint32_t levels = ONCE(s->n), most = ONCE(s->capacity);
+  const uint32_t levels = ONCE(s->n), capacity = ONCE(s->capacity);
   *n = levels < SD_OUTSIDE_LEVELS ? levels : SD_OUTSIDE_LEVELS;
   if (!levels) return 1;
-  const uint64_t *keys = (const uint64_t *)named(o, &s->keys, 2 * (uint64_t)most, sizeof *keys);
-  if (!keys || levels > most) return 0;
+  const uint64_t *keys = (const uint64_t *)named(o, &s->keys, 2 * (uint64_t)capacity, sizeof *keys);
+  if (!keys || levels > capacity) return 0;
   for (uint32_t i = 0; i < *n; i++) {
     const uint32_t at = levels - 1 - i;
-    to[i] = (sd_book_level){sd_ladder_price(side, keys[at]), (int64_t)keys[most + at], 0};
+    to[i] = (sd_book_level){sd_ladder_price(side, keys[at]), (int64_t)keys[capacity + at], 0};
   }
   return 1;
 }

@@ -4,7 +4,7 @@
 
 #include "sd_error.h"
 
-/* The next place for so many bytes; *end goes behind them. */
+/* Returns the next aligned offset for `bytes`, and moves *end behind them. */
 static uint64_t lay(uint64_t *end, uint64_t bytes, uint64_t align) {
   uint64_t at = (*end + align - 1) / align * align;
   *end = at + bytes;
@@ -17,11 +17,11 @@ static uint32_t power_of_two(uint32_t n) {
   return p;
 }
 
-/* One given up may stay on every strand that is held; the others are for calls under way. */
+/* A task that was given up may stay on each strand that is paused or quarantined. The others are for calls under way. */
 enum { SD_TASKS_AT_WORK = 1024 };
 static uint32_t tasks_for(const sd_sizes *z) { return z->n_strands + SD_TASKS_AT_WORK; }
 
-/* Where everything lies, from offset 0 on, with the segments last; returns the bytes it takes without them. */
+/* Fills in the offsets of all parts, from 0 on, with the segments last. Returns how many bytes the parts before the segments take. */
 static uint64_t lay_out(sd_arena *a, const sd_config *config) {
   const uint64_t line = 2 * SD_LINE, page = SD_SPACE_PAGE;
   const sd_sizes *z = &config->sizes;
@@ -37,7 +37,7 @@ static uint64_t lay_out(sd_arena *a, const sd_config *config) {
   a->key_offset = z->key_offset;
   a->sequence = sd_sequence_at_of(z->key_offset, z->sequence_offset, z->sequence_high);
   a->row_bytes = z->row_bytes;
-  /* Rows of neighbours are written by different cores: whole lines each. */
+  /* Different cores write neighbouring rows, so each row has whole lines. */
   a->row_stride = (z->row_bytes + SD_LINE - 1) / SD_LINE * SD_LINE;
   a->segment_records = (SD_SEGMENT_BYTES - SD_SEGMENT_HEADER) / z->record_size;
   a->n_segments = z->n_segments;
@@ -62,7 +62,7 @@ static uint64_t lay_out(sd_arena *a, const sd_config *config) {
   return end;
 }
 
-/* The offsets are from the start of the space, where the arena lies at `at`. */
+/* Turns offsets from the arena into offsets from the start of the space; the arena lies at `at`. */
 static void move_to(sd_arena *a, uint64_t at) {
   uint64_t *offsets[] = {&a->strands,           &a->lists, &a->rings, &a->participants, &a->stack,
                          &a->segments,          &a->map,   &a->rows,  &a->last_numbers, &a->watermark_targets,
@@ -101,7 +101,8 @@ static void start(const sd_space *space, sd_arena *a) {
   }
 }
 
-/* Segments that are used before any comes back: what caches hold, two for each of the first strands, and those in flight. */
+/* An estimate of the segments that are used before the first ones come back: those in caches, two for each of the first strands, and those
+ * that hold the records in flight. */
 enum { SD_BUSY_STRANDS = 8192, SD_SEGMENTS_IN_FLIGHT = 4096 };
 
 int sd_arena_fill_segments(sd_space *space, sd_arena *a, uint64_t records_in_flight, int touch) {
@@ -112,7 +113,7 @@ int sd_arena_fill_segments(sd_space *space, sd_arena *a, uint64_t records_in_fli
   if (in_flight > SD_SEGMENTS_IN_FLIGHT) in_flight = SD_SEGMENTS_IN_FLIGHT;
   uint64_t n = 2 * SD_FREE_RUN * participants + 2 * strands + in_flight;
   if (n > z->n_segments) n = z->n_segments;
-  /* Of a file all that is filled takes memory; the pages of a private space do not before they are touched. */
+  /* In an attachable space, all that is filled uses memory. In a private one, pages use memory only once they are touched. */
   const uint64_t filled = sd_space_is_attachable(space) && touch ? n
                           : sd_space_is_attachable(space)        ? 0
                                                                  : z->n_segments;

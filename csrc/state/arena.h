@@ -1,5 +1,6 @@
-/* The arena: all state that participants share, in one space (memory/space.h), by index and offset only: another process may map
- * it anywhere. What is private to a process (pointers, handlers' functions, scratch) lies in struct sd_dispatcher. */
+/* The arena: all state that participants share. It lies in one space (memory/space.h) and refers to its parts by index and offset only, so
+ * another process may map it anywhere. Private to a process are pointers, handlers' functions and scratch memory; they lie in struct
+ * sd_dispatcher. */
 #ifndef SD_STATE_ARENA_H
 #define SD_STATE_ARENA_H
 
@@ -20,11 +21,11 @@
 
 enum { SD_ERRORS = 64, SD_MESSAGE_BYTES = 256 };
 
-/* A handler's failure, kept for whoever asks. */
+/* A handler's failure, kept until somebody asks for it. */
 typedef struct sd_failure {
   uint32_t strand;
   uint32_t key;
-  uint64_t sequence; /* the feed's, of the record; SD_NO_SEQUENCE: it has none, or it was a timer or the end */
+  uint64_t sequence; /* the record's in the feed; SD_NO_SEQUENCE: it has none, or a timer or the end failed */
   uint32_t handler;
   uint32_t participant;
   int32_t code;
@@ -32,31 +33,31 @@ typedef struct sd_failure {
   char message[SD_MESSAGE_BYTES];
 } sd_failure;
 
-/* What one worker or publisher writes: its lines are nobody else's to write. */
+/* What one worker or publisher writes. No other participant writes these lines. */
 typedef struct sd_participant {
   SD_ALIGNED(2 * SD_LINE) sd_segment_cache cache;
-  uint32_t max_per_call;     /* records a handler is given at once: fewer where it turns out slow */
-  uint32_t py_batch_maximum; /* records that a Python handler with timers is given: fewer where it stops before them */
-  uint32_t own_turns;        /* workers: strands off the own list since it last looked at the others', ... */
-  uint64_t looked;           /* ... and when that was, in clock counts */
-  sd_a32 looking;            /* workers: for a strand, having none in hand */
-  sd_a32 taken;              /* publishers: in use by a thread */
-  sd_a64 publishing;         /* publishers: no sequence below this is still being linked; UINT64_MAX when at rest */
-  sd_a64 published_time;     /* and the feed's time there, where records carry positions */
+  uint32_t max_per_call;     /* records that a handler gets per call; lowered if the handler is slow */
+  uint32_t py_batch_maximum; /* records that a Python handler with timers gets; lowered if it stops before their end */
+  uint32_t own_turns;    /* workers: strands taken from the own list since the last look at the others' lists, ... */
+  uint64_t looked;       /* ... and the time of that look, in clock counts */
+  sd_a32 looking;        /* workers: looking for a strand, with none in hand */
+  sd_a32 taken;          /* publishers: a thread has taken this participant */
+  sd_a64 publishing;     /* publishers: a lower bound on the numbers being linked; UINT64_MAX: not publishing */
+  sd_a64 published_time; /* and the feed's time there, if records have positions */
   SD_ALIGNED(2 * SD_LINE) sd_counters counters;
 } sd_participant;
 
-/* Rounds of the watermark (numbering/watermark.c), under the lock. */
+/* The current round of the watermark (numbering/watermark.c). Protected by its lock. */
 typedef struct sd_watermark_round {
   sd_a32 lock;
-  uint32_t left; /* strands that have not reached the round's goal: the first ones of watermark_strands */
+  uint32_t left; /* strands that have not reached the round's goal; they are the first ones in watermark_strands */
   uint64_t next, next_time;
-  uint64_t at, time; /* the watermark, and the feed's time there, where records carry positions */
+  uint64_t at, time; /* the watermark, and the feed's time there, if records have positions */
 } sd_watermark_round;
 
 typedef struct sd_arena {
-  sd_config config; /* as it was made */
-  sd_clock clock;   /* what a count of its counters and histograms is */
+  sd_config config; /* as the dispatcher was created */
+  sd_clock clock;   /* the unit of the clock counts in its counters and histograms */
   uint32_t n_symbols, n_strands, n_workers, n_publishers;
   uint32_t record_size, key_offset, row_stride;
   uint32_t segment_records, n_segments;
@@ -65,46 +66,47 @@ typedef struct sd_arena {
   uint64_t row_bytes;
   /* Offsets from the start of the space. */
   uint64_t strands, lists, rings, participants, stack, segments, map, rows, tasks;
-  uint64_t last_numbers;                         /* a strand, see sd_dispatcher */
-  uint64_t watermark_targets, watermark_strands; /* a strand */
-  /* Offsets of what not all have; 0: there is none. */
+  uint64_t last_numbers;                         /* per strand, see sd_dispatcher */
+  uint64_t watermark_targets, watermark_strands; /* per strand */
+  /* Offsets of parts that not every dispatcher has; 0: this one has no such part. */
   uint64_t alarm_spans, alarm_places, alarm_nodes, alarm_symbols, overdue_until; /* timers */
-  uint64_t seen;                                                                 /* handlers with an end */
+  uint64_t seen;                                                                 /* if a handler finishes its symbols */
   uint64_t strand_times;
-  uint64_t description, description_bytes,
-      names;                            /* of those that may be looked at: a text, and sd_name_of() a symbol */
-  uint64_t emitted, chunk_list, chunks; /* outputs, see emit/buffer.h: of each participant and output, and in all */
+  uint64_t description, description_bytes, names; /* of an attachable dispatcher: a text, and sd_name_of() per symbol */
+  uint64_t emitted, chunk_list,
+      chunks; /* if there are outputs, see emit/buffer.h; `emitted`: per participant and output */
   SD_ALIGNED(2 * SD_LINE) sd_free_list free_list;
   SD_ALIGNED(2 * SD_LINE) sd_task_list task_list;
   SD_ALIGNED(2 * SD_LINE) sd_idle idle;
   SD_ALIGNED(2 * SD_LINE) sd_a32 stopping;
   sd_a32 timed; /* a handler has timers */
   sd_a32 failures_lock;
-  sd_a32 failures;                              /* recorded in all; the first SD_ERRORS are kept */
-  SD_ALIGNED(2 * SD_LINE) sd_a64 next_sequence; /* number of the next record, and counters_start */
+  sd_a32 failures;                              /* how many were recorded; the first SD_ERRORS are kept */
+  SD_ALIGNED(2 * SD_LINE) sd_a64 next_sequence; /* number of the next record, plus counters_start */
   sd_a64 feed_time;                             /* the greatest time of a record with a position */
-  /* With positions both change under both locks: `numbering` is held by who gives numbers out, for as long as that takes,
-   * number_lock for a look at the two, or for a change. */
+  /* If records have positions, both of the above change only under both locks. A publisher holds `numbering` while it gives out numbers.
+   * number_lock is held only for a moment, to read the two or to change them. */
   sd_a32 number_lock, numbering;
   SD_ALIGNED(2 * SD_LINE)
-  sd_a64 next_alarm;    /* no alarm that still needs an overdue alarm is earlier, see worker/alarm.h */
-  sd_a32 overdue_later; /* strands with an alarm that is due were left to the merger */
+  sd_a64 next_alarm;    /* no alarm that still needs an overdue alarm is earlier; see worker/alarm.h */
+  sd_a32 overdue_later; /* a sweep left strands whose alarm is due to the merger */
   SD_ALIGNED(2 * SD_LINE) sd_watermark_round watermark;
   SD_ALIGNED(2 * SD_LINE) sd_failure failure[SD_ERRORS];
 } sd_arena;
 
-/* A name's place and length in one word; 0: there is none. */
+/* A name's offset and length in one word; 0: the symbol has no name. */
 enum { SD_LONGEST_NAME = (1 << 20) - 1 };
 static inline uint64_t sd_name_of(uint64_t at, uint32_t bytes) { return at << 20 | bytes; }
 static inline uint64_t sd_name_at(uint64_t name) { return name >> 20; }
 static inline uint32_t sd_name_bytes(uint64_t name) { return (uint32_t)(name & SD_LONGEST_NAME); }
 
-/* Lays an arena out in a space that has none. Returns an error code. */
+/* Creates the arena in a space that has none. Returns an error code. */
 int sd_arena_create(sd_space *space, const sd_config *config, sd_arena **arena);
-/* Memory for n more of something, zeros; *offset says where it is. NULL: there is none. */
+/* Returns memory for n elements, all zeros; *offset says where it lies. NULL: out of memory. */
 void *sd_arena_get(sd_space *space, uint64_t n, size_t size, uint64_t *offset);
-/* Brings the pages of the segments in that are used first, those for so many records in flight among them: the first ticks of a
- * day would pay for them, and so would what a publisher learns about its ways. */
+/* Gives segments memory: all of them in a private space; in an attachable one those that are used first if `touch`, else none. If `touch`,
+ * it pre-faults those that are used first, including those for records_in_flight records. Otherwise the first ticks of a day would pay for
+ * the page faults, and publishers, which measure what enqueueing costs, would measure the faults too. */
 int sd_arena_fill_segments(sd_space *space, sd_arena *arena, uint64_t records_in_flight, int touch);
 
 #endif

@@ -1,8 +1,7 @@
-/* The dispatcher: one process's view of an arena, and what the parts of the engine share.
+/* The dispatcher: one process's view of an arena, and what the engine's parts share.
  *
- * Who calls what: sd_publish_* from any thread that holds a publisher's participant (sd_publisher_enter); sd_worker_* from the one
- * thread that is worker `participant`; the rest from any thread.
- */
+ * A thread that holds a publisher's participant (sd_publisher_enter) calls sd_publish_*. The one thread that is worker `participant` calls
+ * sd_worker_*. Any thread may call the other functions. */
 #ifndef SD_STATE_STATE_H
 #define SD_STATE_STATE_H
 
@@ -13,55 +12,55 @@
 
 #include <string.h>
 
-/* A handler: fn NULL says that Python runs it. */
+/* A handler. If `fn` is NULL, Python runs it. */
 typedef struct sd_handler {
   sd_handler_fn fn;
   const void *params;
-  int32_t never_publishes; /* never publishes: may run under the publish locks of the strands it serves */
+  int32_t never_publishes; /* it never publishes, so it may run under the publish locks of its strands */
   uint32_t n_outputs;
-  const uint32_t *outputs; /* what it declares, by their place in sd_dispatcher_outputs */
-  sd_wake_fn wake;         /* NULL: it has no timers */
+  const uint32_t *outputs; /* indices of its outputs, in the order of sd_dispatcher_outputs */
+  sd_wake_fn wake;         /* NULL: no timers */
   sd_finish_fn finish;
-  int32_t yields;          /* returns where ctx->yield says so */
-  int32_t wakes, finishes; /* of one that Python runs: whether it has timers, and an end */
+  int32_t yields;          /* it returns early when ctx->yield asks for it */
+  int32_t wakes, finishes; /* if Python runs it: whether it has timers, and finishes its symbols */
 } sd_handler;
 
 typedef struct sd_publisher sd_publisher;
 typedef struct sd_outputs sd_outputs;
 
-/* What a Python worker is given. */
+/* What a Python worker gets to do. */
 enum { SD_PY_RECORDS = 1, SD_PY_TASK = 2, SD_PY_WAKE = 3 };
 
-/* A strand in a Python worker's possession. */
+/* A strand that a Python worker owns. */
 typedef struct sd_py_batch {
   uint32_t strand;
   uint32_t handler;
-  const void *records; /* n in a row, valid until sd_worker_done */
+  const void *records; /* n contiguous records, valid until sd_worker_done */
   int64_t n;
-  int64_t pending; /* records that were there when it was taken */
+  int64_t pending; /* records that were pending when the strand was taken */
   uint64_t start;
-  const sd_position *positions; /* the records', where they carry any */
-  uint64_t task;                /* the tag of the task it was taken for, which has no records */
-  uint32_t wake_key;            /* of a timer: whose, ... */
-  uint64_t wake_time;           /* ... and for when */
+  const sd_position *positions; /* the records' positions, if they have any */
+  uint64_t task;                /* the tag of the task to run; such a batch has no records */
+  uint32_t wake_key;            /* of a timer: its symbol, ... */
+  uint64_t wake_time;           /* ... and its time */
 } sd_py_batch;
 
-/* What an idle worker knows of a victim's list. */
+/* What an idle worker knows about a victim's list. */
 typedef struct sd_watch {
   uint32_t head;
-  uint32_t turns; /* looks at a list that was not empty, during which nobody took a strand off it */
-  uint64_t since; /* when its head was seen first, in clock counts */
+  uint32_t turns; /* consecutive looks that found strands on the list, while nobody took one off it */
+  uint64_t since; /* when `head` was first seen, in clock counts */
 } sd_watch;
 
-/* What visits to a strand took, where that is kept. One writer at a time, the owner. */
+/* How long visits to a strand took, if that is recorded. The strand's owner is the only writer. */
 typedef struct sd_strand_time {
-  sd_a64 counts; /* of the clock, in handlers */
+  sd_a64 counts; /* clock counts spent in handlers */
   sd_a64 records;
 } sd_strand_time;
 
 typedef struct sd_dispatcher {
-  sd_space *space; /* its maker's */
-  /* what lies there */
+  sd_space *space; /* its creator owns it */
+  /* in the arena */
   sd_arena *arena;
   sd_strand *strands;
   sd_ready ready;
@@ -70,37 +69,36 @@ typedef struct sd_dispatcher {
   unsigned char *rows;
   sd_segment_pool pool;
   sd_task_pool tasks;
-  uint64_t *
-      last_number; /* a strand: a number not above its last record's, where there are positions; under the publish lock */
-  uint64_t *watermark_target;  /* a round's goal a strand, see sd_watermark */
-  uint32_t *watermark_strand;  /* the strands that have a goal */
-  sd_alarms alarms;            /* where there are timers */
-  sd_a64 *overdue_until;       /* a strand: up to when the overdue alarm that waits there fires; 0: there is none */
-  unsigned char *seen;         /* a symbol: whether it has had records; NULL: no handler has an end */
-  sd_strand_time *strand_time; /* a strand; NULL: not kept */
+  uint64_t *last_number; /* per strand, with positions: not above its last record's number; under the publish lock */
+  uint64_t *watermark_target; /* a round's goal per strand, see sd_watermark */
+  uint32_t *watermark_strand; /* the strands that have a goal */
+  sd_alarms alarms;           /* if there are timers */
+  sd_a64 *overdue_until; /* per strand: the time up to which its waiting overdue alarm fires; 0: no such alarm waits */
+  unsigned char *seen;   /* per symbol: whether it has had records; NULL: no handler finishes its symbols */
+  sd_strand_time *strand_time; /* per strand; NULL: not recorded */
   /* private */
   const sd_policy *policy;
   sd_handler *handlers;
   uint32_t n_handlers;
-  int (*publish)(sd_context *ctx, const void *records, int64_t n, int64_t *accepted); /* handlers' contexts have it */
+  int (*publish)(sd_context *ctx, const void *records, int64_t n, int64_t *accepted); /* given to handlers' contexts */
   uint32_t n_participants, n_workers;
-  sd_config config; /* a copy of the arena's, nearer to what is beside it */
+  sd_config config; /* a copy of the arena's, close to the fields around it */
   uint64_t budget_counts;
-  int all_native;     /* every strand's handler is native: publishers may help */
+  int all_native;     /* every strand's handler is native, so publishers may help */
   int may_run_inline; /* every strand has the same native handler, which never publishes */
-  int cache_cold;     /* symbols are so many that what is looked up by their keys does not stay in a core's caches */
-  int lossy;          /* strands drop what waits at their bound, or conflate it */
-  int shed;           /* empty strands give their segment back: there are more strands than segments to spare */
-  sd_watch **watches; /* a participant: what it knows of the others */
-  unsigned char **scratch;         /* a budget of records a worker */
-  const sd_py_batch **py_batches;  /* a participant: what Python has in hand */
-  sd_position **scratch_positions; /* and of their positions */
+  int cache_cold;     /* there are so many symbols that what is looked up by key does not stay in a core's caches */
+  int lossy;          /* at their bound, strands drop or conflate waiting records */
+  int shed;           /* empty strands give their segment back, because there are too few segments for all of them */
+  sd_watch **watches; /* per participant: what it knows about the others */
+  unsigned char **scratch;         /* per participant: space for a budget of records */
+  const sd_py_batch **py_batches;  /* per participant: what Python has in hand */
+  sd_position **scratch_positions; /* per participant: space for those records' positions */
   sd_publisher **publishers;
-  sd_outputs *outputs; /* NULL: there are none */
+  sd_outputs *outputs; /* NULL: no outputs */
 } sd_dispatcher;
 
-/* The key that lies at `at`, aligned or not. It is read once, whatever the compiler thinks of memory: the caller of a publish
- * may change it meanwhile, and the engine must use the same key that it has checked. */
+/* Returns the key at `at`, aligned or not. It is read exactly once, whatever the compiler assumes about memory: the caller of a publish
+ * may change it at any time, and the engine must use the same key that it checked. */
 static inline uint32_t sd_key_at(const unsigned char *at) {
   typedef uint32_t __attribute__((aligned(1), may_alias)) key_there;
   return *(const volatile key_there *)at;

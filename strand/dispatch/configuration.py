@@ -48,8 +48,8 @@ __all__ = [
 RENAMED: Final = {"fields": "columns", "quantum_ticks": "budget_ticks", "quantum_us": "budget_us"}
 #: Ticks in flight from which on a publisher helps and waits: few enough that no strand is at its bound before.
 AHEAD_TICKS = 1 << 15
-#: The most that whole numbers may be.
-_MOST = {"capacity_ticks": 2**31 - 1, "budget_ticks": 2**20, "batch_ticks": 65_536, "max_publishers": 1024}
+#: Upper bounds of whole numbers.
+_MAXIMA = {"capacity_ticks": 2**31 - 1, "budget_ticks": 2**20, "batch_ticks": 65_536, "max_publishers": 1024}
 #: What is written for each of them as a dispatcher is made: its places in tables by symbol; sizeof(sd_strand).
 _SYMBOL_BYTES, _STRAND_BYTES = 16, 128
 #: Strands that may stand at their bound, paused or slow, before the default pool of segments is used up.
@@ -92,8 +92,8 @@ def yes_or_no(name: str, value: Any) -> bool:
 
 def _check_limits(given: Mapping[str, Any]) -> None:
     """What bounds queues and visits, and the choices that are words."""
-    for name, most in _MOST.items():
-        whole(name, given[name], 1, most)
+    for name, maximum in _MAXIMA.items():
+        whole(name, given[name], 1, maximum)
     for name, choices in (("idle", IDLE), ("on_error", ON_ERROR), ("on_full", ON_FULL)):
         one_of(name, given[name], choices)
     budget_us = given["budget_us"]

@@ -24,7 +24,7 @@ StrandsLike = Literal["auto", "per-symbol"] | int
 #: Strands a worker that "auto" aims at: enough to balance, few enough to stay cheap. For three workers 256 cost 3 % of
 #: a market's throughput: a batch goes to more of them, and a visit finds fewer ticks.
 STRANDS_A_WORKER = 32
-LEAST_STRANDS = 96
+MIN_STRANDS = 96
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def strand_count(
     if strands == "per-symbol":
         return symbols
     if strands == "auto":
-        wanted = max(LEAST_STRANDS, STRANDS_A_WORKER * workers)
+        wanted = max(MIN_STRANDS, STRANDS_A_WORKER * workers)
     elif is_whole(strands) and int(strands) >= 1:
         wanted = int(strands)
     else:

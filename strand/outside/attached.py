@@ -26,7 +26,7 @@ __all__ = ["Attached", "BookLook", "Look", "attach"]
 #: For so long a strand's owner is waited for.
 PATIENCE_NS = 100_000_000
 #: Of a descriptor: it is an int in C.
-MOST_FD = 2**31 - 1
+MAX_FD = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ def attach(pid: int | None = None, *, fd: int | None = None, name: str | None = 
     if fd is not None:
         if name is not None:
             raise ConfigurationError("name: a descriptor is of one dispatcher; leave it out beside fd=")
-        return Attached(*view_at(whole("fd", fd, 0, MOST_FD)))
+        return Attached(*view_at(whole("fd", fd, 0, MAX_FD)))
     if not is_whole(pid) or pid < 1:
         raise AttachError(f"pid: {pid!r} is not the id of a process")
     return Attached(*view_of(int(pid), name))

@@ -112,9 +112,9 @@ def test_memory_of_another_build_is_refused() -> None:
     with Dispatcher(4, "count", workers=1, cores=None, attachable=True) as dispatcher:
         fd = _copy_of(dispatcher)
     os.pwrite(fd, ctypes.c_uint32(99), 8)
-    with pytest.raises(AttachError, match="another build of strand: its layout is 99"):
+    with pytest.raises(AttachError, match="another build of strand made it: its layout is 99"):
         OutsideView(fd)
     os.pwrite(fd, b"nonsense", 0)
-    with pytest.raises(AttachError, match="no memory of a dispatcher"):
+    with pytest.raises(AttachError, match="not a dispatcher's memory"):
         OutsideView(fd)
     os.close(fd)

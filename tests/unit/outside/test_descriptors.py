@@ -93,12 +93,12 @@ def test_a_descriptor_of_something_else_is_refused_with_the_reason(tmp_path: Pat
         return str(refused.value).partition(": ")[2]
 
     read, write = os.pipe()
-    assert {reason(read), reason(write)} == {"it is no memory of a dispatcher"}
-    assert reason(os.open("/dev/null", os.O_RDONLY)) == "it is no memory of a dispatcher"
+    assert {reason(read), reason(write)} == {"it is not a dispatcher's memory"}
+    assert reason(os.open("/dev/null", os.O_RDONLY)) == "it is not a dispatcher's memory"
     assert reason(os.open("/", os.O_RDONLY)) == "it cannot be mapped"
     text = tmp_path / "text"
     text.write_bytes(b"ticks" * 1000)
-    assert reason(os.open(text, os.O_RDONLY)) == "it is no memory of a dispatcher"
+    assert reason(os.open(text, os.O_RDONLY)) == "it is not a dispatcher's memory"
     assert reason(os.open(text, os.O_WRONLY)) == "it is not open for reading"
     closed = os.open(text, os.O_RDONLY)
     os.close(closed)
@@ -113,11 +113,11 @@ def test_damage_to_the_file_is_found_by_its_descriptor_too() -> None:
     root = int.from_bytes(whole[40:48], "little")
     assert 0 < root < 1 << 20
     for at, damage, reason in (
-        (0, b"nonsense", "it is no memory of a dispatcher"),
-        (8, bytes([99, 0, 0, 0]), "it is of another build of strand: its layout is 99"),
-        (16, bytes(8), "it is damaged: it has another size than it says"),
-        (40, size.to_bytes(8, "little"), "it is damaged: its root"),
-        (root, bytes(400), "it is damaged: its sizes and places do not fit"),
+        (0, b"nonsense", "it is not a dispatcher's memory"),
+        (8, bytes([99, 0, 0, 0]), "another build of strand made it: its layout is 99"),
+        (16, bytes(8), "it is damaged: its size is not the one in its header"),
+        (40, size.to_bytes(8, "little"), "it is damaged: its root is not a valid offset"),
+        (root, bytes(400), "it is damaged: its sizes and offsets do not fit together"),
     ):
         fd = os.memfd_create("copy")
         os.ftruncate(fd, size)

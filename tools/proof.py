@@ -29,7 +29,7 @@ CHECKS: Final = {
     "asan": ("make asan ASAN_TESTS=", r"\d+ passed.* in [\d.]+s"),
     "hostile": ("make hostile", r"[\d,]+ inputs, .*"),
     "tsan": ("make tsan DURATION=1800", r"\d+ rounds, .*"),
-    "aarch64": ("make aarch64 DURATION=600", r"\d+ rounds, .*"),
+    "aarch64": ("make aarch64 DURATION=600", r"\d+ rounds in all, .*"),
     "fuzz": ("make fuzz DURATION=60", r"[\d,]+ inputs tried, .*"),
 }
 HEAD: Final = """# What was proven last, at length

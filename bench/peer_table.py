@@ -59,14 +59,14 @@ def table(job: str, symbols: int, messages: int, times: Mapping[str, Times]) -> 
     yield "| side | load, s | run, s | M messages/s of run | of load and run | |"
     yield "|---|---|---|---|---|---|"
     full = {name: found for name, found in times.items() if found.run and found.messages == messages}
-    least_run = min(full, key=lambda name: full[name].run_s, default=None)
-    least_all = min(full, key=lambda name: full[name].whole_s, default=None)
+    shortest_run = min(full, key=lambda name: full[name].run_s, default=None)
+    shortest_whole = min(full, key=lambda name: full[name].whole_s, default=None)
     for name, found in times.items():
         if not found.run:
             yield f"| {name} | | | | | {found.note} |"
             continue
-        of_run = _rate(found.messages / found.run_s, name == least_run)
-        of_all = _rate(found.messages / found.whole_s, name == least_all)
+        of_run = _rate(found.messages / found.run_s, name == shortest_run)
+        of_all = _rate(found.messages / found.whole_s, name == shortest_whole)
         smaller = f"of {found.messages / 1e6:g} M messages" if found.messages < messages else ""
         note = ", ".join(part for part in (smaller, found.note) if part)
         yield f"| {name} | {found.load_s:.2f} | {found.run_s:.3f} | {of_run} | {of_all} | {note} |"

@@ -11,7 +11,7 @@ from strand.errors import ConfigurationError, FeedError, TruncatedFeedError
 from strand.feeds.io.bytestream import InflateLimits, InputStream
 from strand.feeds.io.zip import ZipMemberStream
 
-_MOST_TEXT: Final = 64 << 20
+_MAX_TEXT: Final = 64 << 20
 _PIECE_BYTES: Final = 1 << 20
 
 __all__ = ["MemberReader", "PieceReader", "read_head", "regular_file", "small_text"]
@@ -51,8 +51,8 @@ def small_text(path: str | Path, what: str) -> str:
     """
     try:
         with Path(path).open("rb") as file:
-            data = file.read(_MOST_TEXT + 1)
-        if len(data) > _MOST_TEXT:
+            data = file.read(_MAX_TEXT + 1)
+        if len(data) > _MAX_TEXT:
             raise ConfigurationError(f"{what}: name a file of text, below 64 MiB: {path} has more")
         return data.decode("utf-8-sig")
     except (OSError, ValueError) as error:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Never
 from urllib.parse import urlsplit
 
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
@@ -26,11 +26,13 @@ from strand.feeds.formats.json.ticks import EVENTS, FeedEvent, JsonTicks
 from strand.feeds.formats.websocket.lines import Header
 from strand.feeds.formats.websocket.recording import MessageRecorder
 from strand.feeds.write.destinations import check_outputs
+from strand.options import options_of, refuse_unknown
 from strand.ticks import empty
 
 __all__ = ["EVENTS", "FeedEvent", "WebSocketFeed", "backoff_s"]
 
 _SLICE_S: Final = 0.1
+_RENAMED: Final = {"reconnect_least_s": "reconnect_min_s", "reconnect_most_s": "reconnect_max_s"}
 
 
 def _without_secrets(url: str) -> str:
@@ -43,12 +45,12 @@ def _without_secrets(url: str) -> str:
     return f"{scheme}{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-def backoff_s(attempt: int, least_s: float, most_s: float, draw: Callable[[], float] = random.random) -> float:
+def backoff_s(attempt: int, min_s: float, max_s: float, draw: Callable[[], float] = random.random) -> float:
     """How long to wait before an attempt, the first being 0: twice as long each time, less up to half of it by chance.
 
     The chance keeps many clients of a server that comes back from all coming at once. ``draw``: from 0 to 1.
     """
-    whole = min(most_s, least_s * 2.0 ** min(attempt, 60))
+    whole = min(max_s, min_s * 2.0 ** min(attempt, 60))
     return whole * (1 - draw() / 2)
 
 
@@ -58,7 +60,7 @@ class WebSocketFeed(BaseFeed):
     ``url``: ``ws://`` or ``wss://``. ``profile``: a ``JsonProfile``, a dict, or the path of a TOML file.
     ``subscribe``: messages to send after each connect, texts or what becomes JSON. ``headers``: of the request.
     ``reconnect``: attempts in a row before the feed gives up with FeedError; None: no bound. The wait before each is
-    drawn by ``backoff_s`` from ``reconnect_least_s`` and ``reconnect_most_s``; a message that arrives starts it anew.
+    drawn by ``backoff_s`` from ``reconnect_min_s`` and ``reconnect_max_s``; a message that arrives starts it anew.
     A server that sends nothing for ``silence_s`` is taken for gone, as one that answers no ping is.
     ``on_event``: called with each ``FeedEvent`` by the iterating thread; ``events`` has the newest ones.
     ``on_error``: at a message that is no JSON, or that the profile cannot read, ``"raise"`` FormatError or ``"skip"``.
@@ -79,8 +81,8 @@ class WebSocketFeed(BaseFeed):
         subscribe: Sequence[Any] = (),
         headers: Mapping[str, str] | None = None,
         reconnect: int | None = None,
-        reconnect_least_s: float = 0.25,
-        reconnect_most_s: float = 30.0,
+        reconnect_min_s: float = 0.25,
+        reconnect_max_s: float = 30.0,
         silence_s: float = 60.0,
         open_timeout_s: float | None = 10.0,
         max_message_bytes: int = 1 << 20,
@@ -93,7 +95,9 @@ class WebSocketFeed(BaseFeed):
         max_seconds: float | None = None,
         idle_timeout_s: float | None = None,
         batch_ticks: int = 4_096,
+        **unknown: Never,
     ) -> None:
+        refuse_unknown(unknown, options_of(WebSocketFeed), "a WebSocket feed", _RENAMED)
         super().__init__()
         if not url.startswith(("ws://", "wss://")):
             raise ConfigurationError(f"url: {_without_secrets(url)!r} does not begin with ws:// or wss://")
@@ -110,7 +114,7 @@ class WebSocketFeed(BaseFeed):
         if reconnect is not None and reconnect < 0:
             raise ConfigurationError(f"reconnect: {reconnect!r} must be 0 or more")
         for name, number in (
-            ("reconnect_least_s", reconnect_least_s), ("reconnect_most_s", reconnect_most_s), ("silence_s", silence_s),
+            ("reconnect_min_s", reconnect_min_s), ("reconnect_max_s", reconnect_max_s), ("silence_s", silence_s),
             ("open_timeout_s", open_timeout_s), ("max_message_bytes", max_message_bytes), ("batch_ticks", batch_ticks),
             ("max_symbols", max_symbols), ("max_messages", max_messages), ("max_seconds", max_seconds),
             ("idle_timeout_s", idle_timeout_s),
@@ -133,7 +137,7 @@ class WebSocketFeed(BaseFeed):
         self._subscribe = [message if isinstance(message, str) else json.dumps(message) for message in subscribe]
         self._headers = dict(headers or {})
         self._reconnect = reconnect
-        self._least_s, self._most_s = reconnect_least_s, max(reconnect_least_s, reconnect_most_s)
+        self._min_s, self._max_s = reconnect_min_s, max(reconnect_min_s, reconnect_max_s)
         self._silence_s, self._open_timeout_s = silence_s, open_timeout_s
         self._max_message_bytes = max_message_bytes
         self._max_symbols = max_symbols
@@ -224,7 +228,7 @@ class WebSocketFeed(BaseFeed):
             attempt = 0 if self._ticks.counts["messages"] > before else attempt
             if self._reconnect is not None and attempt >= self._reconnect:
                 raise FeedError(f"no connection after {attempt} attempts to reconnect: {text}", path=self._shown_url)
-            self._stop.wait(min(backoff_s(attempt, self._least_s, self._most_s), self._left_s()))
+            self._stop.wait(min(backoff_s(attempt, self._min_s, self._max_s), self._left_s()))
             attempt += 1
 
     def _received(self, connection: Any) -> Iterator[TickBatch]:

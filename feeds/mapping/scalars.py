@@ -111,10 +111,10 @@ def _decimal(value: Any) -> Decimal:
     return number
 
 
-def _whole(value: Any, least: int, most: int) -> int:
+def _whole(value: Any, minimum: int, maximum: int) -> int:
     number = _decimal(value)
-    if number != number.to_integral_value() or not least <= number <= most:
-        raise BadRecord(f"{shown(value)} is not a whole number from {least} to {most}")
+    if number != number.to_integral_value() or not minimum <= number <= maximum:
+        raise BadRecord(f"{shown(value)} is not a whole number from {minimum} to {maximum}")
     return int(number)
 
 

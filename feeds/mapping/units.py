@@ -32,11 +32,11 @@ Mask = npt.NDArray[np.bool_]
 #: Ten to that units of a tick's price are one of currency.
 PRICE_POWER: Final = 9
 #: The powers of ten that a unit may be.
-_LEAST_POWER: Final = -18
-_MOST_POWER: Final = 9
+_MIN_POWER: Final = -18
+_MAX_POWER: Final = 9
 #: Below this a product with a scale is known to its last unit.
 _EXACT: Final = float(1 << 52)
-_MOST: Final = (1 << 63) - 1
+_MAX_I64: Final = (1 << 63) - 1
 #: Powers of ten that a double holds exactly.
 _EXACT_POWERS: Final = 22
 #: An exponent of more digits would make a number that fills the memory.
@@ -62,10 +62,10 @@ def unit_power(name: str, unit: object) -> int:
         number = Decimal(0)
     if number.is_finite() and number > 0 and number.normalize().as_tuple().digits == (1,):
         power = number.adjusted()
-        if _LEAST_POWER <= power <= _MOST_POWER:
+        if _MIN_POWER <= power <= _MAX_POWER:
             return power
     raise ConfigurationError(
-        f"{name}: give a power of ten from 1e{_LEAST_POWER} to 1e{_MOST_POWER} as text, like '0.001'; not {unit!r}"
+        f"{name}: give a power of ten from 1e{_MIN_POWER} to 1e{_MAX_POWER} as text, like '0.001'; not {unit!r}"
     )
 
 
@@ -87,15 +87,15 @@ def integer_units(values: Array, power: int) -> Units:
     """Integers times ten to the ``power``."""
     if power >= 0:
         factor = 10**power
-        most = _MOST // factor
+        maximum = _MAX_I64 // factor
         bad = None
-        if len(values) and (int(values.max()) > most or int(values.min()) < -most):
-            bad = (values > most) | (values < -most) if values.dtype.kind == "i" else values > most
+        if len(values) and (int(values.max()) > maximum or int(values.min()) < -maximum):
+            bad = (values > maximum) | (values < -maximum) if values.dtype.kind == "i" else values > maximum
         whole = values.astype(np.int64, copy=False)
         with np.errstate(over="ignore"):
-            return Units(whole if factor == 1 or factor > _MOST else whole * np.int64(factor), bad, None)
+            return Units(whole if factor == 1 or factor > _MAX_I64 else whole * np.int64(factor), bad, None)
     step = 10**-power
-    if step > _MOST or values.dtype.itemsize < 8:
+    if step > _MAX_I64 or values.dtype.itemsize < 8:
         return decimal_units(values, power)
     below, rest = np.divmod(values, values.dtype.type(step))
     half = values.dtype.type(step // 2)
@@ -142,6 +142,6 @@ def decimal_units(numbers: Array, power: int) -> Units:
             bad[i] = True
             continue
         units, inexact[i] = nearest(value, power)
-        bad[i] = abs(units) > _MOST
+        bad[i] = abs(units) > _MAX_I64
         made[i] = 0 if bad[i] else units
     return Units(made[places], bad[places] if bad.any() else None, inexact[places] if inexact.any() else None)

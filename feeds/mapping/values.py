@@ -33,9 +33,9 @@ __all__ = [
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
-_MOST_I64: Final = (1 << 63) - 1
-_MOST_UNITS: Final = 1 << 51
-_MOST_FACTOR: Final = 18  # a power of ten
+_MAX_I64: Final = (1 << 63) - 1
+_MAX_UNITS: Final = 1 << 51
+_MAX_POWER: Final = 18  # a power of ten
 NS_IN: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 #: What sides and actions may be called, in any case.
 SIDES: Final = {"b": b"B", "buy": b"B", "bid": b"B", "a": b"A", "s": b"A", "sell": b"A", "ask": b"A", "offer": b"A",
@@ -134,7 +134,7 @@ def plain_times(column: Column, unit: str) -> Field | None:
     if column.nulls is not None or column.kind not in ("time", "integer"):
         return None
     factor = column.ns if column.kind == "time" else NS_IN[unit]
-    return Field(column.values, *_within(column, 0, _MOST_I64 // factor), factor)
+    return Field(column.values, *_within(column, 0, _MAX_I64 // factor), factor)
 
 
 def plain_scaled(column: Column, power: int, integer_power: int | None, *, field: str) -> Field | None:
@@ -142,11 +142,11 @@ def plain_scaled(column: Column, power: int, integer_power: int | None, *, field
     lowest, highest = limits(field)
     if column.kind == "integer" and integer_power is not None:
         power = integer_power
-    if column.nulls is not None or not 0 <= power <= _MOST_FACTOR:
+    if column.nulls is not None or not 0 <= power <= _MAX_POWER:
         return None
     if column.kind == "integer":
-        most = min(highest, UNDEF_PRICE) // 10**power
-        return Field(column.values, *_within(column, max(-most, lowest), most), 10**power)
+        maximum = min(highest, UNDEF_PRICE) // 10**power
+        return Field(column.values, *_within(column, max(-maximum, lowest), maximum), 10**power)
     if column.kind == "float" and column.values.dtype == np.float64:
         return Field(column.values, *_units(max(lowest, -highest), highest), scale=float(10**power))
     return None
@@ -160,7 +160,7 @@ def _within(column: Column, lowest: int, highest: int) -> tuple[int, int]:
 
 def _units(lowest: int, highest: int) -> tuple[int, int]:
     """The narrower of those bounds and of the units that C makes of floats."""
-    return max(lowest, -_MOST_UNITS), min(highest, _MOST_UNITS)
+    return max(lowest, -_MAX_UNITS), min(highest, _MAX_UNITS)
 
 
 # ---- all columns, row by row
@@ -188,7 +188,7 @@ def times(column: Column, unit: str) -> Values | str:
     if column.kind not in ("time", "integer"):
         return "is neither a timestamp nor an integer"
     factor = column.ns if column.kind == "time" else NS_IN[unit]
-    bad = _beyond(column.values, 0, _MOST_I64 // factor)
+    bad = _beyond(column.values, 0, _MAX_I64 // factor)
     values = column.values.astype(np.int64, copy=False)
     with np.errstate(over="ignore"):
         values = values if factor == 1 else values * np.int64(factor)
@@ -211,7 +211,7 @@ def scaled(column: Column, power: int, *, integer_power: int | None = None, fiel
         found = float_units(column.values, power)
     else:
         return "is no number"
-    lowest, highest = (-_MOST_I64, _MOST_I64) if field is None else limits(field)
+    lowest, highest = (-_MAX_I64, _MAX_I64) if field is None else limits(field)
     bad = _or(found.bad, _beyond(found.values, lowest, highest))
     unit = f"1e{-power}" if power else "1"
 

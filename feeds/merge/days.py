@@ -79,8 +79,8 @@ class Boundaries:
     def took(self, ticks: TickBatch) -> None:
         """These have been merged."""
         keys = ticks["instrument_id"]
-        if len(keys) and (most := int(keys.max())) >= len(self._touched):
-            larger = np.zeros(2 * most + 1, np.bool_)
+        if len(keys) and (largest := int(keys.max())) >= len(self._touched):
+            larger = np.zeros(2 * largest + 1, np.bool_)
             larger[: len(self._touched)] = self._touched
             self._touched = larger
         self._touched[keys] = True

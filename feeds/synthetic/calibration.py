@@ -41,12 +41,12 @@ CALIBRATED_SYMBOLS: Final = 8172
 MAX_EXPONENT: Final = 8.0
 
 #: Messages in the busiest second, and in the mean second of the 6.5 hours.
-_MOST_A_SECOND, _MEAN_A_SECOND = 168_533, 8_830
-_MOST_A_MILLISECOND, _P999_A_MILLISECOND = 814, 253
+_MAX_A_SECOND, _MEAN_A_SECOND = 168_533, 8_830
+_MAX_A_MILLISECOND, _P999_A_MILLISECOND = 814, 253
 _MESSAGES, _SESSION_NS = 206_622_013, 23_400 * 10**9
 #: The busiest second over the mean second, the busiest millisecond over the mean millisecond.
-PEAK_SECOND: Final = _MOST_A_SECOND / _MEAN_A_SECOND
-PEAK_MILLISECOND: Final = 1000 * _MOST_A_MILLISECOND / _MEAN_A_SECOND
+PEAK_SECOND: Final = _MAX_A_SECOND / _MEAN_A_SECOND
+PEAK_MILLISECOND: Final = 1000 * _MAX_A_MILLISECOND / _MEAN_A_SECOND
 #: Of all milliseconds, the count that one in a thousand exceeds, over the mean.
 P999_MILLISECOND: Final = 1000 * _P999_A_MILLISECOND / _MEAN_A_SECOND
 

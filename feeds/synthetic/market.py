@@ -139,11 +139,11 @@ class SyntheticFeed(BaseFeed):
         )
 
     def _halts_of(self, halts: int | None) -> int:
-        most = min(self._symbol_count, self._messages // _market.MESSAGES_A_HALT)
+        maximum = min(self._symbol_count, self._messages // _market.MESSAGES_A_HALT)
         if halts is None:
             return -(-self._symbol_count // _SYMBOLS_A_HALT) if self._messages >= _HALTS_FROM_MESSAGES else 0
         try:
-            return whole("halts", halts, 0, most)
+            return whole("halts", halts, 0, maximum)
         except ConfigurationError as error:
             raise ConfigurationError(
                 f"{error}: no more than the symbols, nor than one in {_market.MESSAGES_A_HALT} messages"

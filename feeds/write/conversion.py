@@ -143,17 +143,17 @@ class _Arrow(_Spooled):
     def __init__(self, file: BinaryIO, folder: Path) -> None:
         self._columns = TickColumns("Arrow")
         super().__init__(file, folder)
-        self._most = 0
+        self._max_key = 0
 
     def write(self, ticks: TickBatch, symbols: Sequence[str]) -> None:  # noqa: ARG002 - it asks at the end
         self._columns.check(ticks)
         self._spool.write(np.ascontiguousarray(ticks).view(np.uint8).data)
-        self._most = max(self._most, int(ticks["instrument_id"].max(initial=0)))
+        self._max_key = max(self._max_key, int(ticks["instrument_id"].max(initial=0)))
 
     def finish(self, feed: Feed) -> None:
         self._spool.seek(0)
         pieces = iter(lambda: self._spool.read(_ARROW_TICKS * TICK.itemsize), b"")
-        write_arrow(self.file, self._columns, (np.frombuffer(piece, TICK) for piece in pieces), feed, self._most)
+        write_arrow(self.file, self._columns, (np.frombuffer(piece, TICK) for piece in pieces), feed, self._max_key)
 
 
 class _Numpy(_Spooled):

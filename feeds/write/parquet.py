@@ -47,9 +47,9 @@ class TickColumns:
             if len(ticks) and int(np.ascontiguousarray(ticks[name]).view(np.uint8).max()) > 127:
                 raise ConfigurationError(f"{name}: a letter that is not ASCII does not fit Parquet or Arrow text")
 
-    def names(self, symbols: Sequence[str], most: int) -> Any:
-        """The names of keys up to ``most``, as Arrow has them: what ``of`` takes."""
-        return self._pa.array([*symbols, *[""] * (most + 1 - len(symbols))], self._pa.string())
+    def names(self, symbols: Sequence[str], max_key: int) -> Any:
+        """The names of keys up to ``max_key``, as Arrow has them: what ``of`` takes."""
+        return self._pa.array([*symbols, *[""] * (max_key + 1 - len(symbols))], self._pa.string())
 
     def of(self, ticks: TickBatch, names: Any) -> list[Any]:
         """The columns, in the order of the schema."""
@@ -125,14 +125,14 @@ class ParquetTicks:
         self._writer.write_table(table, row_group_size=_GROUP_ROWS)
 
 
-def write_arrow(file: BinaryIO, columns: TickColumns, batches: Iterable[TickBatch], feed: Feed, most: int) -> None:
-    """Writes an Arrow IPC file of ticks, whose keys are at most ``most``. Its schema comes first, and a file has one
-    dictionary a column: so the feed has been read to its end."""
+def write_arrow(file: BinaryIO, columns: TickColumns, batches: Iterable[TickBatch], feed: Feed, max_key: int) -> None:
+    """Writes an Arrow IPC file of ticks, whose keys are at most ``max_key``. The schema comes first, and each column
+    has one dictionary, which holds all names: so the feed has been read to its end."""
     import pyarrow as pa
     import pyarrow.ipc
 
     schema = columns.schema.with_metadata({OWN_KEY: own_text(feed)})
-    names = columns.names(feed.symbols, most)
+    names = columns.names(feed.symbols, max_key)
     with pyarrow.ipc.new_file(file, schema) as writer:
         for ticks in batches:
             writer.write_batch(pa.RecordBatch.from_arrays(columns.of(ticks, names), schema=schema))

@@ -16,8 +16,8 @@
 #include "sd_error.h"
 #include "seeded/scheduler.h"
 
-enum { SYMBOLS = 8, PARTICIPANTS = 6, MOST_RECORDS = 64, LONG_RECORD = 1984, MOST_STEPS = 100000, SLICE_NS = 60 };
-enum { MOST_LOOKS = 200, MOST_NUMBERS = 100, BLOCKS_OF_B = 5 };
+enum { SYMBOLS = 8, PARTICIPANTS = 6, MAX_RECORDS = 64, LONG_RECORD = 1984, MAX_STEPS = 100000, SLICE_NS = 60 };
+enum { MAX_LOOKS = 200, MAX_NUMBERS = 100, BLOCKS_OF_B = 5 };
 enum { NATIVE, PURE, PYTHON };
 
 typedef struct record {
@@ -39,12 +39,12 @@ typedef struct world {
   uint32_t publishing, n_publishers, working, meeting, swept;
   int failing, nesting, finishes, endless;
   uint64_t position, last_number[SYMBOLS];
-  uint64_t looks[MOST_LOOKS][2], n_looks; /* what the watermark said, and the time there */
-  uint64_t time_of[MOST_NUMBERS];         /* of the record with that number */
+  uint64_t looks[MAX_LOOKS][2], n_looks; /* what the watermark said, and the time there */
+  uint64_t time_of[MAX_NUMBERS];         /* of the record with that number */
 } world;
 
 static world W;
-static unsigned char batches[PARTICIPANTS][MOST_RECORDS * LONG_RECORD] SD_ALIGNED(64);
+static unsigned char batches[PARTICIPANTS][MAX_RECORDS * LONG_RECORD] SD_ALIGNED(64);
 
 static void expect(int yes, const char *what) {
   if (!yes) sd_scheduler_fail(what);
@@ -73,7 +73,7 @@ static sd_config usual(uint32_t strands, uint32_t workers, uint32_t publishers) 
                      .capacity = 100,
                      .budget_records = 100,
                      .budget_ns = 1000000,
-                     .batch_records = MOST_RECORDS,
+                     .batch_records = MAX_RECORDS,
                      .ahead_records = 1000};
 }
 
@@ -130,7 +130,7 @@ static void make(const sd_config *config, int kind, int timed, uint32_t record_b
 }
 
 static const char *run(void) {
-  int how = sd_scheduler_run(MOST_STEPS);
+  int how = sd_scheduler_run(MAX_STEPS);
   return how == SD_RAN        ? NULL
          : how == SD_DEADLOCK ? "all that are left sleep"
          : how == SD_NO_END   ? "no end: somebody waits for ever"
@@ -635,7 +635,7 @@ static void watermark_script(void *unused, unsigned fiber) {
     uint64_t time, position = sd_watermark_time(W.d, &time) - W.config.sizes.counters_start;
     expect(position >= W.position, "the watermark goes back");
     W.position = position;
-    if (W.n_looks < MOST_LOOKS) W.looks[W.n_looks][0] = position, W.looks[W.n_looks++][1] = time;
+    if (W.n_looks < MAX_LOOKS) W.looks[W.n_looks][0] = position, W.looks[W.n_looks++][1] = time;
     drained = W.publishing == 0 && sd_dispatcher_drain(W.d, SD_NONE, SLICE_NS) == SD_OK;
   }
   for (int i = 0; i < 3; i++) W.position = sd_watermark(W.d);
@@ -666,7 +666,7 @@ static const char *watermark_holds(void) {
   sd_scheduler_add(watermark_script, NULL);
   const char *wrong = run();
   for (uint64_t i = 0; i < W.n_looks; i++)
-    for (uint64_t number = W.looks[i][0]; number < MOST_NUMBERS; number++)
+    for (uint64_t number = W.looks[i][0]; number < MAX_NUMBERS; number++)
       if (W.time_of[number] && W.time_of[number] < W.looks[i][1]) return "the watermark's time is beyond its number";
   return wrong;
 }

@@ -13,7 +13,7 @@
 #include "sd_error.h"
 #include "seeded/scheduler.h"
 
-enum { MOST_STRANDS = 8, MOST_STEPS = 400000 };
+enum { MAX_STRANDS = 8, MAX_STEPS = 400000 };
 
 typedef struct record {
   uint32_t key;
@@ -80,7 +80,7 @@ static int prepare(void) {
   memset(&R, 0, sizeof R);
   const int visit_without_end = sd_scheduler_random(2) != 0;
   R.n_workers = R.workers_left = visit_without_end ? one_of(2, 3) : one_of(1, 2);
-  R.n_strands = one_of(2 * R.n_workers + 2, MOST_STRANDS);
+  R.n_strands = one_of(2 * R.n_workers + 2, MAX_STRANDS);
   R.quiet = sd_scheduler_random(R.n_strands);
   R.endless = visit_without_end ? (R.quiet + R.n_workers) % R.n_strands : SD_NONE;
   R.left = one_of(6, 12);
@@ -105,8 +105,8 @@ static int prepare(void) {
       .publisher_drains = 1,
   };
   if (sd_space_create(0, 0, &R.space) || sd_dispatcher_create(R.space, &R.config, &R.d)) return 0;
-  uint32_t map[MOST_STRANDS];
-  uint16_t handler_of[MOST_STRANDS] = {0};
+  uint32_t map[MAX_STRANDS];
+  uint16_t handler_of[MAX_STRANDS] = {0};
   for (uint32_t i = 0; i < R.n_strands; i++) map[i] = i;
   const sd_handler handler = {.fn = handle};
   if (sd_dispatcher_route(R.d, map, handler_of) || sd_dispatcher_handlers(R.d, &handler, 1)) return 0;
@@ -122,7 +122,7 @@ static int one(uint64_t seed, int loud) {
     printf("seed %llu: not as it was to be prepared\n", (unsigned long long)seed);
     return 1;
   }
-  const int how = sd_scheduler_run(MOST_STEPS);
+  const int how = sd_scheduler_run(MAX_STEPS);
   const char *wrong = how == SD_DEADLOCK ? "deadlock: all that are left sleep"
                       : how == SD_NO_END ? "no end: a strand is ready, and nobody comes for it"
                       : how == SD_FAILED ? sd_scheduler_failure()

@@ -14,7 +14,7 @@
 #include "seeded/scheduler.h"
 
 enum { TASKS = 64 };
-enum { RECORD = 1984, SYMBOLS = 40, STRANDS = 40, SOURCES = 4, MOST_STEPS = 400000 };
+enum { RECORD = 1984, SYMBOLS = 40, STRANDS = 40, SOURCES = 4, MAX_STEPS = 400000 };
 
 typedef struct record {
   uint32_t key, source;
@@ -525,7 +525,7 @@ static int one(uint64_t seed, int loud) {
     printf("seed %llu: the dispatcher refused its configuration\n", (unsigned long long)seed);
     return 1;
   }
-  int how = sd_scheduler_run(MOST_STEPS);
+  int how = sd_scheduler_run(MAX_STEPS);
   const char *wrong = how == SD_DEADLOCK ? "deadlock: all that are left sleep"
                       : how == SD_NO_END
                           ? "no end: something is pending and nobody comes for it, or somebody waits for ever"
@@ -566,11 +566,11 @@ int main(int argc, char **argv) {
   if (only) return one(strtoull(only, NULL, 10), 1);
   uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 20000, first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1,
            steps = 0;
-  unsigned bad = 0, most_bad = getenv("KEEP_GOING") ? 20 : 1;
+  unsigned bad = 0, max_bad = getenv("KEEP_GOING") ? 20 : 1;
   struct timespec from, to;
   clock_gettime(CLOCK_MONOTONIC, &from);
   uint64_t i = 0;
-  for (; i < seeds && bad < most_bad; i++) {
+  for (; i < seeds && bad < max_bad; i++) {
     bad += (unsigned)one(first + i, 0);
     steps += sd_scheduler_steps();
   }

@@ -20,7 +20,7 @@
 enum { TASKS = 100 };
 enum { SYMBOLS = 64, SOURCES = 4, WORKERS = 4, BATCH = 256 };
 /* How many looks in a row, so far apart, find that nothing has moved before something is said to wait for ever. */
-enum { LOOK_NS = 100000000, MOST_LOOKS = 600 };
+enum { LOOK_NS = 100000000, MAX_LOOKS = 600 };
 
 /* What a symbol's row holds. Plain fields: that handlers of a symbol follow one another is what is tested. */
 typedef struct row {
@@ -380,7 +380,7 @@ static int is_over(patience *p) {
   uint64_t moved = t.accepted + t.handled + t.failed + t.lost;
   for (int i = 0; i < 4; i++) moved += t.dropped[i];
   if (moved != p->moved) *p = (patience){moved, 0};
-  return ++p->looks > MOST_LOOKS;
+  return ++p->looks > MAX_LOOKS;
 }
 
 /* Nonzero: it does not end. */

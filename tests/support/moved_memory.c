@@ -11,7 +11,7 @@
 
 enum { OF_BOOKS, OF_PUBLISHERS, OF_DEPTH, OF_TAPE, OF_TAPE_BY_EVENT };
 enum { NOT_HANDLED = -1, HAS_ADDRESS = -2, NO_ROOM = -3 };
-enum { MOST_SYMBOLS = 8, MOST_ANSWERS = 1 << 16 };
+enum { MAX_SYMBOLS = 8, MAX_ANSWERS = 1 << 16 };
 
 static sd_space *space;
 
@@ -48,14 +48,14 @@ static void say(const void *what, uint64_t bytes) {
 static void say_number(int64_t number) { say(&number, sizeof number); }
 
 static void ask_book(const sd_books *books, uint64_t symbol, uint64_t place) {
-  static sd_book_level levels[MOST_ANSWERS];
-  static sd_book_order orders[MOST_ANSWERS];
+  static sd_book_level levels[MAX_ANSWERS];
+  static sd_book_order orders[MAX_ANSWERS];
   sd_book_order one;
   const sd_book_counts counts = sd_books_counts(books, symbol, place);
   say(&counts, sizeof counts);
   for (int side = 'A'; side <= 'B'; side++) {
-    say(levels, sd_books_levels(books, symbol, place, side, levels, MOST_ANSWERS) * sizeof *levels);
-    const uint64_t n = sd_books_orders(books, symbol, place, side, orders, MOST_ANSWERS);
+    say(levels, sd_books_levels(books, symbol, place, side, levels, MAX_ANSWERS) * sizeof *levels);
+    const uint64_t n = sd_books_orders(books, symbol, place, side, orders, MAX_ANSWERS);
     say(orders, n * sizeof *orders);
     for (uint64_t i = 0; i < n; i += 5)
       if (sd_books_order(books, symbol, place, orders[i].order_id, &one)) say(&one, sizeof one);
@@ -76,10 +76,10 @@ static void ask_books(const sd_books *books, uint64_t symbols) {
 }
 
 static void ask_depths(const sd_depths *depths, uint64_t symbols) {
-  static sd_depth_level levels[MOST_ANSWERS];
+  static sd_depth_level levels[MAX_ANSWERS];
   for (uint64_t symbol = 0; symbol < symbols; symbol++)
     for (int side = 'A'; side <= 'B'; side++)
-      say(levels, sd_depths_levels(depths, symbol, side, levels, MOST_ANSWERS) * sizeof *levels);
+      say(levels, sd_depths_levels(depths, symbol, side, levels, MAX_ANSWERS) * sizeof *levels);
   say_number((int64_t)sd_depths_bytes(depths));
 }
 
@@ -90,7 +90,7 @@ static void ask(int kind, const void *subject, uint64_t symbols) {
 
 /* ---- ticks */
 
-static unsigned char rows[MOST_SYMBOLS][1024];
+static unsigned char rows[MAX_SYMBOLS][1024];
 
 static int tell_events(const sd_source *source, const sd_tick *ticks, int64_t n) {
   sd_context ctx = {0};

@@ -69,5 +69,5 @@ def stay(connection: Any) -> None:
 
 
 def listen(url: str, **options: Any) -> WebSocketFeed:
-    defaults = {"max_seconds": 20.0, "reconnect_least_s": 0.01, "reconnect_most_s": 0.05}
+    defaults = {"max_seconds": 20.0, "reconnect_min_s": 0.01, "reconnect_max_s": 0.05}
     return WebSocketFeed(url, options.pop("profile", TRADES), **{**defaults, **options})

@@ -37,7 +37,7 @@ __all__ = [
 Names = str | list[str]
 Encoding = Literal["utf-8", "gb18030", "latin-1"]
 #: Of a book in one row.
-_MOST_LEVELS: Final = 64
+_MAX_LEVELS: Final = 64
 _QUOTE: Final = ("bid_price", "ask_price")
 
 
@@ -220,8 +220,8 @@ def _parts(given: Any, where: str, size_power: int) -> list[Part]:
     _check_map(fields, where)
     if keys.levels is None:
         return [Part(fields, names, text, keys.filled)]
-    if not 1 <= keys.levels <= _MOST_LEVELS:
-        raise ConfigurationError(f"{where}.levels: give 1 to {_MOST_LEVELS}, not {keys.levels}")
+    if not 1 <= keys.levels <= _MAX_LEVELS:
+        raise ConfigurationError(f"{where}.levels: give 1 to {_MAX_LEVELS}, not {keys.levels}")
     return [
         Part(
             (

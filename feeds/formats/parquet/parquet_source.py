@@ -107,5 +107,5 @@ def _stays_within(column: Any) -> bool:
 
     if not kinds.is_dictionary(column.type):
         return True
-    least, most = (bound.as_py() for bound in pc.min_max(column.indices).values())
-    return least is None or (least >= 0 and most < len(column.dictionary))
+    minimum, maximum = (bound.as_py() for bound in pc.min_max(column.indices).values())
+    return minimum is None or (minimum >= 0 and maximum < len(column.dictionary))

@@ -18,13 +18,13 @@ from strand.feeds.io.streams import InputStream
 from strand.validate import is_whole
 
 __all__ = [
-    "LONGEST_MESSAGE", "MAGIC", "MOST_SYMBOLS", "Entry", "Header", "Line", "entry_line", "longest_line", "message_line",
+    "LONGEST_MESSAGE", "MAGIC", "MAX_SYMBOLS", "Entry", "Header", "Line", "entry_line", "longest_line", "message_line",
     "read_entry", "read_header", "whole_lines",
 ]  # fmt: skip
 
 #: Bytes of a message, and symbols, of a feed that can be recorded: the most that a file can make its reader reserve.
 LONGEST_MESSAGE: Final = 16 << 20
-MOST_SYMBOLS: Final = 1 << 20
+MAX_SYMBOLS: Final = 1 << 20
 MAGIC: Final = b"strand-websocket "
 _VERSION: Final = b"1"
 _LONGEST_HEADER: Final = 16 << 20
@@ -55,12 +55,12 @@ class Header:
 
     def line(self) -> bytes:
         """Raises ConfigurationError for what no reader would take again."""
-        for name, value, most in (
+        for name, value, maximum in (
             ("max_message_bytes", self.max_message_bytes, LONGEST_MESSAGE),
-            ("max_symbols", self.max_symbols, MOST_SYMBOLS),
+            ("max_symbols", self.max_symbols, MAX_SYMBOLS),
         ):
-            if value > most:
-                raise ConfigurationError(f"{name}: {value:,} is above {most:,}, the most that can be recorded")
+            if value > maximum:
+                raise ConfigurationError(f"{name}: {value:,} is above {maximum:,}, the most that can be recorded")
         told = {
             "profile": self.profile.source, "url": self.url, "on_error": self.on_error, "symbols": list(self.symbols),
             "max_symbols": self.max_symbols, "max_message_bytes": self.max_message_bytes,
@@ -112,7 +112,7 @@ def _checked(told: Any) -> Header:
         raise ValueError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
     if not isinstance(symbols, list) or not all(isinstance(name, str) for name in symbols):
         raise ValueError("symbols: no list of names")
-    for key, maximum in (("max_symbols", MOST_SYMBOLS), ("max_message_bytes", LONGEST_MESSAGE)):
+    for key, maximum in (("max_symbols", MAX_SYMBOLS), ("max_message_bytes", LONGEST_MESSAGE)):
         value = told.get(key)
         if not is_whole(value) or not 1 <= value <= maximum:
             raise ValueError(f"{key}: {value!r} is not 1 to {maximum:,}")

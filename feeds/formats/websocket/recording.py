@@ -34,7 +34,7 @@ from strand.feeds.formats.json.ticks import FeedEvent, JsonTicks
 from strand.feeds.formats.websocket.lines import (
     LONGEST_MESSAGE,
     MAGIC,
-    MOST_SYMBOLS,
+    MAX_SYMBOLS,
     Entry,
     Header,
     Line,
@@ -49,9 +49,9 @@ from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, open_stream
 from strand.feeds.mapping.options import check_options
 from strand.validate import whole
 
-__all__ = ["LONGEST_MESSAGE", "MOST_SYMBOLS", "MessageRecorder", "RecordedMessages", "recognise"]
+__all__ = ["LONGEST_MESSAGE", "MAX_SYMBOLS", "MessageRecorder", "RecordedMessages", "recognise"]
 
-_MOST_EVENT_TEXT: Final = 256
+_MAX_EVENT_TEXT: Final = 256
 
 
 def recognise(head: bytes) -> bool:
@@ -85,7 +85,7 @@ class MessageRecorder:
     def event(self, kind: Literal["connected", "disconnected"], text: str, now_ns: int) -> None:
         """That a connection was made, or lost. Raises as ``message`` does."""
         self._latest_ns = now_ns
-        self._write(entry_line(now_ns, kind.encode(), json.dumps(text[:_MOST_EVENT_TEXT]).encode()))
+        self._write(entry_line(now_ns, kind.encode(), json.dumps(text[:_MAX_EVENT_TEXT]).encode()))
 
     def _write(self, line: bytes) -> None:
         assert self._file is not None

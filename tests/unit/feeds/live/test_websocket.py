@@ -87,7 +87,7 @@ def test_what_was_missed_while_away_is_an_event_that_says_how_much() -> None:
 def test_a_server_that_stays_away_is_given_up_after_so_many_attempts() -> None:
     with serving(lambda connection, _: connection.send(message(trade(1)))) as url:
         pass
-    feed = listen(url, reconnect=2, reconnect_most_s=0.01)
+    feed = listen(url, reconnect=2, reconnect_max_s=0.01)
     with pytest.raises(FeedError, match="no connection after 2 attempts to reconnect"):
         ticks_of(feed)
     assert feed.statistics()["disconnected"] == 3
@@ -293,6 +293,9 @@ def test_a_profile_that_cannot_work_is_refused_with_the_key(profile: dict[str, A
         ({"url": "http://127.0.0.1"}, "ws://"),
         ({"subscribe": "one"}, "a sequence of messages"),
         ({"reconnect": -1}, "reconnect"),
+        ({"reconnect_least_s": 1.0}, "reconnect_least_s: is called reconnect_min_s now"),
+        ({"reconnect_most_s": 1.0}, "reconnect_most_s: is called reconnect_max_s now"),
+        ({"reconnects": 1}, "did you mean reconnect"),
         ({"silence_s": 0}, "silence_s"),
         ({"on_error": "ignore"}, "on_error"),
         ({"symbols": ["A", "B"], "max_symbols": 1}, "max_symbols"),

@@ -24,7 +24,7 @@ import strand
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
 from strand.feeds.formats.json.profile import read_profile
 from strand.feeds.formats.websocket.lines import Header, read_entry
-from strand.feeds.formats.websocket.recording import LONGEST_MESSAGE, MOST_SYMBOLS, MessageRecorder, RecordedMessages
+from strand.feeds.formats.websocket.recording import LONGEST_MESSAGE, MAX_SYMBOLS, MessageRecorder, RecordedMessages
 from strand.feeds.live.websocket import WebSocketFeed
 
 pytestmark = pytest.mark.python
@@ -216,7 +216,7 @@ def test_what_cannot_be_written_ends_the_feed_and_leaves_nothing(
 def test_a_feed_that_no_reader_would_take_is_refused_with_a_recording(tmp_path: Path) -> None:
     for options, words in (
         ({"max_message_bytes": LONGEST_MESSAGE + 1}, "max_message_bytes"),
-        ({"max_symbols": MOST_SYMBOLS + 1}, "max_symbols"),
+        ({"max_symbols": MAX_SYMBOLS + 1}, "max_symbols"),
         ({"symbols": ["S" * LONGEST_MESSAGE]}, "record: profile and symbols take"),
     ):
         WebSocketFeed("ws://127.0.0.1:1", TRADES, **options)  # type: ignore[arg-type]

@@ -129,9 +129,9 @@ class BaseFeed(ABC):
 
     @property
     def tick_feeds(self) -> npt.NDArray[np.int32] | None:
-        """Of a merge, which feed each tick of the latest batch came from, shape (n,), by its place in
-        ``info.details["feeds"]``; -1: from none. None: it is no merge. A run that finds more or fewer numbers than
-        ticks ends with a RecordTypeError."""
+        """The feed that each tick of a merge's latest batch came from, shape (n,), as its place in
+        ``info.details["feeds"]``; -1: from none. None where the feed is no merge. A run that finds more or fewer
+        numbers than ticks ends with a RecordTypeError."""
         return None
 
     @abstractmethod

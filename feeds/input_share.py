@@ -12,7 +12,7 @@ __all__ = ["InputShare"]
 
 
 class InputShare:
-    """Called with the ticks that a feed has given, says which share of the feed that is, from 0 to 1.
+    """A call with the number of ticks that a feed has given returns their share of the feed, from 0 to 1.
 
     By ticks where the feed knows how many it has, else by bytes of its files; None where it tells neither, as a pipe's.
     """

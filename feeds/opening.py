@@ -27,7 +27,7 @@ from strand.options import options_of, refuse_unknown
 
 __all__ = ["APART", "expand", "open", "read_symbols"]
 
-#: Arguments of ``open`` that whoever takes its options as a mapping has as well.
+#: Arguments of ``open`` that functions with a mapping of its options have as arguments of their own.
 APART: Final = frozenset(("path_or_paths", "symbols", "start", "end"))
 
 _COMMENT: Final = re.compile(r"(?:^|\s)#")

@@ -26,16 +26,17 @@ __all__ = ["BATCH_STEP", "DecodedFeed", "file_bytes", "times_since"]
 
 #: Of most formats, ticks in a batch must be a multiple of this.
 BATCH_STEP: Final = 4096
-#: Bytes inflated, or read as they are, at a time: more of the latter, so that Python has its turn less often.
+#: Bytes per read: of inflated data, and of a plain file. Plain reads are larger, so that they return to Python less
+#: often.
 _CHUNK: Final = 1 << 20
 _RAW_CHUNK: Final = 1 << 22
 
 
 class DecodedFeed(BaseFeed):
-    """A file read in pieces by a decoder of its own for each iteration.
+    """A file that a decoder reads in pieces. Each iteration has a decoder of its own.
 
-    ``_decoder``: that of the latest iteration, or one that has read nothing. ``_options``: what the decoder takes of a
-    selection and of ``on_error``, beside what the format adds.
+    ``_decoder``: that of the latest iteration; before the first, one that has read nothing. ``_options``: the decoder's
+    options that come from the selection and ``on_error``; the format adds its own.
     """
 
     #: What ``batch_ticks`` is a multiple of.
@@ -109,10 +110,11 @@ class DecodedFeed(BaseFeed):
 
     def batches(self) -> Generator[TickBatch, Feeder | None, None]:
         """The file from its start, in batches of ``batch_ticks``, the last one shorter; each valid until the next.
-        Where a record makes several ticks, a batch may have as many more as are left of the last one.
+        Where a record makes several ticks, a batch may be longer by the rest of its last record's ticks.
 
-        Of a feed that ``takes_feeder``, a batch may be answered by sending one: it takes what follows, and there come
-        empty batches now and then, the last one when all is taken. What it raises ends the iteration.
+        If the feed ``takes_feeder``, the caller may answer a batch by sending a ``Feeder``, which then takes all
+        further ticks. From there on the batches are empty: one comes now and then, and the last one when the feeder has
+        taken everything. An error of the feeder ends the iteration.
 
         Raises TruncatedFeedError or FormatError with the byte offset in the uncompressed stream, after every tick
         before that byte has been handed out.
@@ -132,18 +134,19 @@ class DecodedFeed(BaseFeed):
             self._chunks.remove(chunks)
 
     def _chunks_of(self, stream: InputStream) -> Chunks:
-        """The stream in the pieces that the decoder just begun is given."""
+        """The stream, cut into the pieces that the new decoder gets."""
         size = _RAW_CHUNK if isinstance(stream, RawStream) else _CHUNK
         return read_chunks(stream, chunk_bytes=size, headroom=self._headroom)
 
     def keep_reading_to(self, cores: Collection[int]) -> None:
-        """Lets the threads that read the file run on these cores only, those of iterations under way."""
+        """Makes the reading threads of iterations under way run on these cores only."""
         for chunks in list(self._chunks):
             chunks.keep_to(cores)
 
     @property
     def takes_feeder(self) -> bool:
-        """Whether a feeder may take its ticks: nobody has replaced ``batches``, who may give others."""
+        """Whether a feeder may take its ticks. It may not where ``batches`` was replaced: the replacement may give
+        other ticks."""
         return type(self).batches is DecodedFeed.batches and "batches" not in vars(self)
 
     def _decode(self, chunks: Chunks, decoder: Decoder) -> Generator[TickBatch, Feeder | None, None]:
@@ -233,7 +236,7 @@ class DecodedFeed(BaseFeed):
 
 
 def times_since(day: dt.date | None) -> dict[str, str]:
-    """What ``info.details`` says of the times of a file that has those of a day only."""
+    """The entry of ``info.details`` about a file that has times of day only: what its times count from."""
     return {"times_since": "UNIX epoch" if day is not None else "midnight in New York, the day being unknown"}
 
 

@@ -52,7 +52,8 @@ class _BadRowError(Exception):
 
 
 class NautilusSource(ArrowSource):
-    """A source behind another one. ``symbol``: the instrument, ``size_power``: its sizes' decimals, below 0."""
+    """Reads another source and gives its rows in columns of ticks. ``symbol``: the instrument. ``size_power``: the
+    power of ten of its size unit, 0 or below."""
 
     def __init__(self, inner: ArrowSource, path: Any) -> None:
         import pyarrow as pa
@@ -156,7 +157,7 @@ class NautilusSource(ArrowSource):
                 "what the catalogue was made of (DBN of mbo)",
             )
         action = self._letters(batch, "action", _ACTIONS)
-        # What is cleared has no price.
+        # A clear has no price.
         none = pa.scalar(None, price.type)
         return {
             "side": self._letters(batch, "side", _SIDES),

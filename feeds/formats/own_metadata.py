@@ -41,8 +41,8 @@ class Source(msgspec.Struct, frozen=True):
     def info(
         self, name: str, path: str, details: Mapping[str, Any], size_unit: float | None, ticks: TicksAre | None
     ) -> FeedInfo:
-        """Of the file of format ``name`` that keeps it. ``details["source"]``: the source's format and profile.
-        ``ticks``: what they mean, where somebody says otherwise."""
+        """The ``FeedInfo`` of a file of format ``name`` that keeps this source. ``details["source"]``: the source's
+        format and profile. ``ticks``: replaces what the source says that its ticks mean; None keeps that."""
         source = {"format": self.format} | ({"profile": self.profile} if self.profile is not None else {})
         details = {**details, "source": source} | ({"feeds": self.feeds} if self.feeds else {})
         return FeedInfo(

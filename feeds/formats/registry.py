@@ -83,7 +83,7 @@ def _is_lean(found: Input) -> bool:
 
 
 def _is_recording(found: Input) -> bool:
-    # Only where the file may have been written by a recorder: nobody looks beside every other file.
+    # A look at the file beside it costs a system call, so only files that a recorder may have written get one.
     itch = importlib.import_module("strand.feeds.formats.itch.reader")
     recording = importlib.import_module("strand.feeds.formats.recording")
     return bool(itch.recognise(found.head) and not is_pipe(found.path) and recording.has_times(found.path))

@@ -23,7 +23,7 @@ def symbol_filter(select: Selection) -> Keeps:
     globs = [pattern for pattern in select.symbols if any(letter in pattern for letter in _WILD)]
     exact = frozenset(select.symbols).difference(globs)
     if not globs:
-        # Eight letters compare as one number. What has more of them, or others, is no name of a venue's.
+        # Names of up to eight letters compare as one number. Venues have no longer names, and none beyond ASCII.
         able = (name for name in exact if len(name) <= NAME_BYTES and name.isascii() and not name.endswith(" "))
         wanted = np.array([name.ljust(NAME_BYTES).encode() for name in able], f"S{NAME_BYTES}").view(np.uint64)
         return lambda names: np.isin(names.view(np.uint64), wanted)

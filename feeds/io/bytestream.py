@@ -12,7 +12,7 @@ from strand.validate import is_number, whole
 
 __all__ = ["HEAD_BYTES", "ByteStream", "InflateLimits", "InputStream"]
 
-#: What a format is recognised by: this many decompressed bytes from the start.
+#: A format is recognised by this many decompressed bytes from the start.
 HEAD_BYTES: Final = 4096
 
 
@@ -36,7 +36,8 @@ class InflateLimits:
 
     @classmethod
     def of(cls, limits: Any) -> InflateLimits:
-        """The option ``limits``, whose None is the usual ones. Raises ConfigurationError for anything else."""
+        """The limits that the option ``limits`` gives; None: the default ones. Raises ConfigurationError for anything
+        else."""
         if limits is not None and not isinstance(limits, cls):
             raise ConfigurationError(f"limits: give strand.feeds.InflateLimits(max_ratio=...), not {limits!r}")
         return cls() if limits is None else limits
@@ -97,8 +98,8 @@ class InputStream(ABC):
 
     @abstractmethod
     def _fill(self, view: memoryview) -> int:
-        """Fills ``view``, wholly unless the input ends or a fault comes. Raises the fault, each time, once nothing is
-        left before it."""
+        """Fills ``view``, wholly unless the input ends or a fault comes. Once no byte is left before a fault, every
+        call raises it."""
 
     def head(self, size: int = HEAD_BYTES) -> bytes:
         """The first bytes, ``size`` of them unless there are fewer; ``readinto`` gives them again.

@@ -30,13 +30,13 @@ GZIP_MAGIC: Final = b"\x1f\x8b"
 # A bz2 file: its level, then a block or, where it is empty, its end. Three letters alone may begin a text.
 BZ2_MAGICS: Final = tuple(b"BZh%d" % level + mark for level in range(1, 10) for mark in (b"1AY&", b"\x17\x72\x45\x38"))
 XZ_MAGIC: Final = b"\xfd7zXZ\0"
-# A call of the inflater returns to Python, and to its lock, once a piece: large enough to make that rare. What a
-# corrupt piece would have given is lost with it: small enough to make that little, and never less for a reader that
-# asks for less, so that where a fault is found does not hang on who reads.
+# Bytes of input per call of the inflater. Each call returns to Python and takes its lock, so a piece is large enough to
+# make that rare. A corrupt piece loses all that it would have given, so it is small enough to make that little. It does
+# not depend on what a reader asks for, so that every reader finds a fault at the same place.
 _INPUT_PIECE: Final = 128 << 10
-# What comes out is copied into the reader's buffer: so little of it at once that it is still in the core's cache, and
-# that the allocator hands out the same memory each time, where larger pieces are mapped, and faulted in, anew. What a
-# format is recognised by comes alone, so that a fault behind it does not hide what the file is.
+# Bytes of output per call, which are then copied into the reader's buffer. So few are still in the core's cache, and
+# the allocator hands out the same memory each time; larger pieces would be mapped, and faulted in, anew. The bytes that
+# show the format come in a piece of their own, so that a fault behind them does not hide what the file is.
 _OUTPUT_PIECE: Final = 256 << 10
 _LONGEST_MAGIC: Final = 8
 #: gzip's own framing, as zlib numbers it: window bits 15, plus 16 for the gzip header and trailer.
@@ -57,10 +57,10 @@ def zlib_like() -> Any:
 
 
 def new_inflater(wbits: int) -> Any:
-    """What inflates one member, of ``GZIP_WBITS`` or ``RAW_WBITS``, for a ``MemberStream``.
+    """An object that inflates one member, of ``GZIP_WBITS`` or ``RAW_WBITS``, for a ``MemberStream``.
 
-    Of isal not its stand-in for zlib's object: that begins each call with room for 16 KiB and doubles it, and each time
-    the library copies its window out and in again, which costs more than a twentieth of inflating.
+    isal's stand-in for zlib's object is not used: each call begins with room for 16 KiB and doubles it, and each time
+    the library copies its window out and in again. That costs more than a twentieth of inflating.
     """
     try:
         from isal import igzip_lib
@@ -93,8 +93,8 @@ class Inflating(InputStream):
 
     @abstractmethod
     def _inflate(self) -> bytes | memoryview:
-        """The next bytes; none while input is only taken in, or once ``_finished`` is set. They may lie where the next
-        call puts its own."""
+        """The next bytes; none where the call only took in input, or once ``_finished`` is set. The next call may
+        overwrite them."""
 
     def _fill(self, view: memoryview) -> int:
         filled = 0
@@ -108,7 +108,7 @@ class Inflating(InputStream):
         return filled
 
     def _make_ready(self) -> bool:
-        """Inflates on once all is handed out. Whether there is anything to hand out."""
+        """Inflates more once all bytes are handed out. Returns whether there are bytes to hand out."""
         while not self._ready and not self._finished and self._fault is None:
             try:
                 self._ready = memoryview(self._inflate())
@@ -183,7 +183,7 @@ class MemberStream(Inflating):
         return data
 
     def _read_on(self) -> None:
-        rest = bytes(self._rest)  # which may lie where is read to now
+        rest = bytes(self._rest)  # a copy: it may lie in the buffer that is read into now
         got = self._source.read_some(self._piece)
         self._rest = rest + self._piece[:got] if rest else self._piece[:got]
         self._input_ended = got == 0

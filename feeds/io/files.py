@@ -60,7 +60,7 @@ def small_text(path: str | Path, what: str) -> str:
 
 
 class PieceReader:
-    """Reads a stream by the piece. ``offset`` in errors counts inflated bytes. What comes before a fault is given
+    """Reads a stream by the piece. ``offset`` in errors counts inflated bytes. The bytes before a fault are given
     first."""
 
     def __init__(self, stream: InputStream) -> None:
@@ -77,9 +77,9 @@ class PieceReader:
         return self._stream.bytes_in
 
     def read(self, size: int) -> bytes:
-        """Up to ``size`` bytes; fewer at the end, whose checksum has then been verified, or before a fault."""
+        """Up to ``size`` bytes; fewer before a fault, or at the end: the checksum has been verified then."""
         found = bytearray()
-        while len(found) < size:  # a piece at a time, because the size may be a bound that nothing comes near
+        while len(found) < size:  # in pieces: the size may be a bound far above what there is
             buffer = bytearray(min(size - len(found), _PIECE_BYTES))
             got = self._stream.readinto(memoryview(buffer))
             found += memoryview(buffer)[:got]

@@ -22,9 +22,9 @@ from strand.feeds.io.sources import RawStream
 __all__ = ["Chunks", "Prefetch", "read_chunks"]
 
 _BUFFERS: Final = 4
-# More where something is inflated: handlers begin slowly, on memory that nobody has touched yet, and the inflating
-# thread, for which a run waits in the end, shall not wait for them meanwhile. So many bytes for all that are under way:
-# in a merge, or before slow handlers, all of them are filled.
+# More buffers where something is inflated. Handlers begin slowly, on memory that nobody has touched yet. The inflating
+# thread bounds a run's speed, so it must not wait for them. ``_MORE_BYTES`` bounds these buffers of all streams under
+# way: in a merge, or before slow handlers, all of them are filled.
 _MORE_BUFFERS: Final = 12
 _MORE_BYTES: Final = 16 << 20
 
@@ -85,13 +85,13 @@ class Chunks:
 
 
 def _interrupt(stream: ByteStream) -> None:
-    """A pipe's reader may wait for its writer for ever."""
+    """Ends a read that waits: a pipe's reader may wait for its writer for ever."""
     if isinstance(stream, InputStream):
         stream.interrupt()
 
 
 class _Reader:
-    """Fills buffers from a stream, behind so many bytes of headroom. Holds no reference to the user."""
+    """Fills buffers from a stream, behind ``headroom`` bytes that stay free. Holds no reference to the user."""
 
     def __init__(self, stream: ByteStream, headroom: int) -> None:
         self._stream = stream
@@ -113,8 +113,8 @@ class _Reader:
 class Prefetch(Chunks):
     """``Chunks`` whose stream is read, and closed, by a thread: so that inflating overlaps with decoding.
 
-    The thread ends with the stream, on an error, with ``close``, or when this object is forgotten. ``eager``: with more
-    buffers than are needed to keep both busy, as far as others leave any.
+    The thread ends with the stream, on an error, with ``close``, or when this object is forgotten. ``eager``: takes
+    more buffers than it needs to keep both threads busy, as far as other streams leave any.
     """
 
     _under_way: ClassVar[weakref.WeakSet[Prefetch]] = weakref.WeakSet()
@@ -124,8 +124,8 @@ class Prefetch(Chunks):
     def __init__(self, stream: ByteStream, *, chunk_bytes: int, headroom: int, name: str, eager: bool = False) -> None:
         self._reader = reader = _Reader(stream, headroom)
         self._headroom = headroom
-        # In one piece, which is large enough for numpy to ask for huge pages: of small ones a run would begin with
-        # thousands of page faults.
+        # All buffers in one piece, which is large enough for numpy to ask for huge pages. With small pages a run would
+        # begin with thousands of page faults.
         size = headroom + chunk_bytes
         taken = sum(one._more_bytes for one in list(self._under_way) if one._background.is_open)
         more = max(0, min(_MORE_BUFFERS, (_MORE_BYTES - taken) // size)) if eager else 0
@@ -175,7 +175,7 @@ class Prefetch(Chunks):
         if not thread.is_alive():  # a short file has been read by then
             return
         assert thread.native_id is not None
-        with contextlib.suppress(OSError):  # it has ended, or the system refuses: then it is slower
+        with contextlib.suppress(OSError):  # the thread has ended, or the system refuses, which makes reading slower
             os.sched_setaffinity(thread.native_id, cores)
 
     def close(self) -> None:
@@ -184,8 +184,8 @@ class Prefetch(Chunks):
 
 
 def read_chunks(stream: InputStream, *, chunk_bytes: int, headroom: int) -> Chunks:
-    """A stream in pieces: read ahead by a thread where there is something to inflate or to wait for, and of a plain
-    file, which only has to be copied, where there are cores enough for one more beside two that decode and handle."""
+    """A stream in pieces. A thread reads ahead where there is something to inflate or to wait for. A plain file only
+    has to be copied: it gets a thread where a core is left beside the two that decode and handle."""
     if isinstance(stream, RawStream) and len(os.sched_getaffinity(0)) <= 2:
         return Chunks(stream, chunk_bytes=chunk_bytes, headroom=headroom)
     name = f"strand read {Path(stream.path).name}"

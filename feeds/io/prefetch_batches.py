@@ -1,4 +1,4 @@
-"""What a generator makes, made by a thread of its own, a little ahead of whoever uses it."""
+"""A generator that a thread runs, a little ahead of its user."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from strand.background import BackgroundReader
 
 __all__ = ["PrefetchedBatches", "may_prefetch"]
 
-# One that is read while another waits: a third would only take memory.
+# One batch is made while another waits: a third would only take memory.
 _AHEAD: Final = 2
 
 T = TypeVar("T")
 
 
 def may_prefetch() -> bool:
-    """Whether the calling thread has a core to leave to one more such thread: of many files that are read together the
-    first ones have some."""
+    """Whether a core is free for one more such thread. Of many files that are read together, only the first ones get
+    threads."""
     return len(os.sched_getaffinity(0)) > 1 + BackgroundReader.threads()
 
 
 class PrefetchedBatches(Iterator[T]):
-    """The items of a generator, none of them None, which a thread runs, and closes: so that reading a file overlaps
-    with what is done with it. An error of the generator's comes where it would have come.
+    """The items of a generator, none of them None. A thread runs and closes the generator, so that reading a file
+    overlaps with handling its ticks. An error of the generator is raised after the items before it.
 
     The thread ends with the generator, on an error, with ``close``, or when this object is forgotten.
     """
@@ -43,6 +43,6 @@ class PrefetchedBatches(Iterator[T]):
         return item
 
     def close(self) -> None:
-        """Stops the thread and waits for it: at most for a batch."""
+        """Stops the thread and waits until it has made its current batch."""
         self._closed = True
         self._background.close()

@@ -165,7 +165,7 @@ class _Pipe:
         poll.register(self.fd, select.POLLIN)
         poll.register(stop, select.POLLIN)
         while True:
-            # Without a writer yet a named pipe reports nothing at all: neither data nor an end.
+            # A named pipe that has no writer yet reports neither data nor an end.
             ready = dict(poll.poll(None if self.waited_for else WRITER_WAIT_S * 1000))
             if stop in ready:
                 raise FeedError("the feed was closed while it was being read", path=self.path)
@@ -219,7 +219,7 @@ class PipeStream(Source):
             if not data and not pipe.ended:
                 data = pipe.read(len(view), self._stop)
                 if not data:
-                    # Closed now: with an old reader still there the next writer would not wait for a new one.
+                    # Closed now: while this reader is open, the next writer would not wait for a new one.
                     pipe.ended = True
                     pipe.close()
                 elif pipe.owner is None and len(pipe.kept) + len(data) <= KEPT_BYTES:

@@ -24,7 +24,7 @@ _ENCRYPTED: Final = 1
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
-    """A zip archive; what zipfile says of a bad one is said as an error of a feed."""
+    """Opens a zip archive. zipfile's errors about a bad one become feed errors."""
     try:
         archive = zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:
@@ -34,7 +34,7 @@ def open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
             end = path.stat().st_size
             raise TruncatedFeedError("the zip archive ends before its directory", path=path, offset=end) from error
         raise FormatError(f"is not a zip archive: {error}", path=path, offset=0) from error
-    # What zipfile makes of a damaged directory depends on the damage.
+    # Which exception zipfile raises for a damaged directory depends on the damage.
     except (OSError, NotImplementedError, ValueError, OverflowError) as error:
         raise FeedError(f"cannot be read: {error}", path=path) from error
     with archive:

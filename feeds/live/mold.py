@@ -32,7 +32,7 @@ from strand.ticks import MAX_SEQUENCE, empty
 
 __all__ = ["MoldFeed"]
 
-# How long a call into the core may last: an interrupt is looked for between calls.
+# How long a call into the core may last: Python handles signals between calls.
 _SLICE_NS: Final = 100_000_000
 # As many as one call can deliver: no ITCH message is shorter than 12 bytes.
 _BATCH_TICKS: Final = OUT_BYTES // (2 + 12) + 1
@@ -124,7 +124,8 @@ class MoldFeed(BaseFeed):
         self._max_seconds, self._idle_timeout_s = max_seconds, idle_timeout_s
         self._closed = self._started = self._running = self._stopped = False
         self._day = as_date(date) if date is not None else dt.datetime.now(ZoneInfo("America/New_York")).date()
-        # It never skips by itself: a message's block says where the next one begins, which no search can say as well.
+        # The decoder does not skip bad messages: ``_decoded`` does, because a message's block gives the exact start of
+        # the next one.
         self._decoder = ItchDecoder(midnight_ns=midnight_ns(self._day), skip=False)
         self._symbols = ItchSymbols(self._decoder)
         self._left_out = 0
@@ -256,7 +257,8 @@ class MoldFeed(BaseFeed):
     def _decoded(self, frames: memoryview, runs: Any, out: TickBatch, recorder: Recorder | None) -> Iterator[TickBatch]:
         """The ticks of whole frames, each recorded before it is handed out.
 
-        Recorded is what the decoder could read, and with ``on_error="raise"`` also what it then refused.
+        The recording holds every message that the decoder could read, and with ``on_error="raise"`` also the one that
+        it refused.
         """
         at = 0
         while at < len(frames):
@@ -273,7 +275,7 @@ class MoldFeed(BaseFeed):
             at = end
             fault = None if sound else self._decoder.fault(self._where)
             if fault is not None and not raises:
-                # Its block says where the next message begins, however wrong it is itself.
+                # The message is bad, but its block still says where the next one begins.
                 at += 2 + int.from_bytes(frames[at : at + 2], "big")
                 self.skipped.add("not ITCH 5.0", offset=fault.offset, text=str(fault))
                 self._left_out += 1
@@ -288,8 +290,9 @@ class MoldFeed(BaseFeed):
 
     @property
     def joined_at(self) -> int | None:
-        """The sequence number of the first message heard, where the feed begins with that and others came before it:
-        they are neither in the feed nor counted as missing. None where nothing is left out so."""
+        """The sequence number of the first message heard, where the feed begins in mid-session. The messages before it
+        are neither in the feed nor counted as missing. None where the feed begins with the session, or where
+        ``first_sequence`` was given."""
         first = self._receiver.first_sequence
         return first if self._first_wanted is None and first is not None and first > 1 else None
 

@@ -220,7 +220,8 @@ class WebSocketFeed(BaseFeed):
             except self._failed as error:
                 text = str(error).replace(self._url, self._shown_url) or type(error).__name__
             over = self._over()
-            # An attempt that failed is told even where the time ended with it: a wrong address would else be silence.
+            # A failed attempt is an event even if the feed's time ended meanwhile: else nobody would hear of a wrong
+            # address.
             if not (over and connected):
                 self._note("disconnected", text)
             if over:
@@ -253,7 +254,8 @@ class WebSocketFeed(BaseFeed):
                 raise ConnectionError(f"nothing came for {self._silence_s:g} s")
 
     def _take(self, data: str | bytes) -> None:
-        """A message, with the time at which it came, recorded before anybody can refuse it. Raises FeedError."""
+        """Takes a message at the current time. It is recorded first, so that the recording also has messages that are
+        refused. Raises FeedError."""
         now_ns = time.time_ns()
         self._heard = time.monotonic()
         if self._recorder is not None:

@@ -16,10 +16,10 @@ from strand.validate import is_whole
 
 __all__ = ["NOT_HERE", "Reading", "chosen_columns", "constant_rules"]
 
-#: What a quote's bid is called, and where a tick has it.
+#: By the name of a bid's column: the tick's field that holds it.
 _BID: Final = {"bid_price": "price", "bid_size": "size"}
 _EXTRA: Final = ("symbol", *_BID, "ask_price", "ask_size")
-#: A profile's keys of columns of text.
+#: Keys of a profile that are for columns of text alone.
 NOT_HERE: Final = ("since", "digits", "undefined", "plus", "text", "later_of", "earlier_of")
 
 
@@ -38,7 +38,8 @@ class Reading:
     own: bool = False
 
     def price_powers(self) -> tuple[int, int]:
-        """Ten to which power makes a tick's price of a column's numbers: of floats and decimals, of integers."""
+        """The powers of ten that turn a column's numbers into a tick's price: for floats and decimals, and for
+        integers."""
         if self.price_power is None:
             return PRICE_POWER, 0
         return PRICE_POWER + self.price_power, PRICE_POWER + self.price_power

@@ -118,7 +118,7 @@ class Columns:
         if (found["price"] is None and "price" not in chosen) or "bid_price" in columns:
             found |= {field: _first_of(aliases, names) for field, aliases in QUOTE_ALIASES.items()}
         if reading.own:
-            found["symbol"] = None  # its keys and the names it keeps say more
+            found["symbol"] = None  # its keys and the names in its metadata replace the column
         found |= dict.fromkeys(self.constants)
         found |= chosen
         self.of = {field: column for field, column in found.items() if column is not None}
@@ -185,7 +185,7 @@ class Columns:
 
     @property
     def time_unit(self) -> str:
-        """What its whole numbers count."""
+        """The unit of times that are whole numbers."""
         return self._time_unit("ts_recv" if "ts_recv" in self.of else "ts_event")
 
     @property
@@ -200,8 +200,8 @@ class Columns:
         rows: range | npt.NDArray[np.uint64],
         keys: npt.NDArray[np.uint32],
     ) -> Conversion:
-        """Rows of a table, whose columns are asked for by name, as ticks of those keys; their numbers in the file, from
-        1, are ``rows``.
+        """Rows of a table as ticks. ``column`` gives a column by its name. ``rows``: the rows' numbers in the file,
+        from 1. ``keys``: each row's ``instrument_id``.
 
         Raises TypeError, with the column and what is wrong, for a column whose type no value of the field can have.
         """
@@ -233,7 +233,8 @@ class Columns:
         return self._reading.time_unit if rule is None else rule.unit[0]
 
     def _powers(self, field: str) -> tuple[int, int]:
-        """Ten to which power makes a field's value of a column's numbers: of floats and decimals, of integers."""
+        """The powers of ten that turn a column's numbers into a field's value: for floats and decimals, and for
+        integers."""
         reading, rule = self._reading, self._rules.get(field)
         if field not in _PRICES and field not in _SIZES:
             return 0, 0
@@ -249,7 +250,7 @@ class Columns:
         if isinstance(found, str):
             raise TypeError(unusable(self._called(field), self.of[field], column.type, column.problem or found))
         if found.inexact is not None:
-            # A size of 0 says something else than the small one that it was.
+            # A size above 0 may not be rounded to 0, which has a meaning of its own.
             lost = found.inexact
             finer = "a finer size_unit holds it, " if field in _SIZES else ""
             cure = f"{finer}inexact='round' rounds it to the nearest"
@@ -332,7 +333,7 @@ class _Wrong:
 
 
 def _filled(field: str, found: Values) -> Array:
-    """A field's values, with what stands for nulls in their place."""
+    """A field's values, with the field's undefined value in place of nulls."""
     if found.nulls is None:
         return found.values
     none = {"price": UNDEF_PRICE, "ask_price": UNDEF_PRICE, "action": b"N", "side": b"N"}.get(field, 0)
@@ -352,7 +353,7 @@ def _wrong(found: Values, undefined_nulls: bool) -> Mask | None:
 
 
 def _actions_of(kinds: Array) -> npt.NDArray[np.uint16]:
-    """The actions of kinds, those of rows that make no tick among them."""
+    """The actions that kinds imply. Rows that make no tick have one too."""
     actions = np.full(len(kinds), ord("N"), np.uint16)
     for kind in KINDS.values():
         actions[kinds == kind] = ord(action_of(kind))

@@ -138,7 +138,7 @@ class ArrayColumns:
         )
         self._made: dict[np.dtype[Any], RecordColumns] = {}
         self._lock = threading.Lock()
-        #: Rows that were given so far.
+        #: Rows given so far.
         self.rows = 0
 
     def ticks(self, array: Array) -> Array:

@@ -43,7 +43,7 @@ _WORDS: Final = {
 
 
 class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Those of every field."""
+    """The keys that every field has."""
 
     column: Names = []
     constant: Any = None
@@ -117,10 +117,10 @@ class Plus:
 class FieldRule:
     """Where a field of the tick comes from. ``columns``: what its column may be called; empty for a constant.
 
-    ``constant``, and what texts stand for in ``map`` and ``otherwise``: values of the tick's field, letters as bytes. 1
-    in the file is ten to the ``power`` of currency or shares (``whole_power``, if there is one, where the file's first
-    line has a whole number there), ``unit`` a time's, or those it may be in. ``undefined``: a text that stands for no
-    time. ``pair``: the columns of two order numbers, the buyer's first.
+    ``constant``, and the values in ``map`` and ``otherwise``, are values of the tick's field, letters as bytes. 1 in
+    the file is worth ten to the ``power`` of currency or shares; ``whole_power``, if there is one, replaces ``power``
+    where the file's first line has a whole number. ``unit``: the unit of a time, or the units that it may have.
+    ``undefined``: a text that stands for no time. ``pair``: the columns of two order numbers, the buyer's first.
     """
 
     field: str
@@ -149,7 +149,7 @@ def names_of(value: Any) -> tuple[str, ...]:
 
 
 def text_of(value: Any) -> str:
-    """What a value is in a profile that has texts only: true and false as JSON writes them."""
+    """A value as text, for comparison with the texts of a profile: true and false as JSON writes them."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -174,7 +174,8 @@ def checked(kind: type[T], given: Any, where: str, *, but: Collection[str] = ())
 
 
 def told(kind: type[Any], given: Mapping[str, Any], error: str, where: str) -> str:
-    """msgspec's words in ours: the place, what may stand there, and what does. ``where``: what ``given`` is called."""
+    """msgspec's error in this project's words: the key, the values that it may have, and the one that it has.
+    ``where``: what ``given`` is called."""
     steps = re.findall(r"\.(\w+)|\[(\d+)\]", error.rpartition("`$")[2])
     value: Any = given
     for name, index in steps:

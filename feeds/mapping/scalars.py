@@ -60,13 +60,14 @@ def shown(value: Any) -> str:
 
 
 def _unit(power: int) -> str:
-    """What ten to the ``power`` of it are one of."""
+    """The unit of which ten to the ``power`` make 1."""
     return f"1e{-power}" if power else "1"
 
 
 @dataclass(slots=True)
 class Rounding:
-    """Whether numbers that are no whole units are rounded, and whether one was since this was last set to False."""
+    """``rounds``: whether numbers that are no whole units are rounded. ``rounded``: whether one was; the user sets it
+    back."""
 
     rounds: bool = False
     rounded: bool = False
@@ -81,10 +82,11 @@ class Rounding:
 
 
 def converter(field: str, rounding: Rounding, *, power: int = 0, unit: str = "ns") -> Callable[[Any], Any]:
-    """What makes the field of a tick (bytes of letters, else int) of a value, raising BadRecord where there is none.
+    """A function that turns a value into the field of a tick (bytes for letters, else int). It raises BadRecord for a
+    value that the field cannot hold.
 
-    1 of a price is ten to the ``power`` of currency, 1 of a size that many of a tick's size. ``unit``: of a time, s,
-    ms, us, ns, or stamp: ISO 8601 with a zone.
+    ``power``: 1 in a price is worth ten to that power of currency, 1 in a size that many units of a tick's size.
+    ``unit``: of a time: s, ms, us, ns, or stamp (ISO 8601 with a zone).
     """
     if field in TIMES:
         return _stamp if unit == "stamp" else lambda value: _time(value, _POWERS[unit], rounding)

@@ -29,7 +29,7 @@ __all__ = [
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
-#: Ten to that units of a tick's price are one of currency.
+#: Ten to this power units of a tick's price are 1 of currency.
 PRICE_POWER: Final = 9
 #: The powers of ten that a unit may be.
 _MIN_POWER: Final = -18
@@ -108,7 +108,7 @@ def float_units(floats: Array, power: int) -> Units:
     """Floats times ten to the ``power``. What is no number counts as 0."""
     numbers = np.where(np.isnan(floats), 0, floats)
     if floats.dtype != np.float64 or not 0 <= power <= _EXACT_POWERS:
-        # Few of the decimals that a short float may stand for are the one it was written as.
+        # The check below finds the shortest decimal of doubles alone: a shorter float goes through its text.
         return decimal_units(numbers, power)
     scale = float(10**power)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -132,7 +132,7 @@ def float_units(floats: Array, power: int) -> Units:
 
 
 def decimal_units(numbers: Array, power: int) -> Units:
-    """The same of integers, floats or the texts of decimals the slow way, once for each value that occurs."""
+    """Integers, floats or texts of decimals times ten to the ``power``: slow, but each value is computed once."""
     distinct, places = np.unique(numbers, return_inverse=True)
     made = np.zeros(len(distinct), np.int64)
     bad, inexact = np.zeros(len(distinct), np.bool_), np.zeros(len(distinct), np.bool_)

@@ -84,7 +84,7 @@ class Values:
     inexact: Mask | None = None
 
     def losing(self, rows: Mask, cure: str) -> Values:
-        """The same, where those rows are bad too, for which there is a cure."""
+        """The same values with ``rows`` bad too; their explanation ends with ``cure``."""
 
         def explain(row: int) -> str:
             return f"{self.explain(row)}: {cure}" if rows[row] else self.explain(row)
@@ -93,7 +93,7 @@ class Values:
 
 
 def unusable(field: str, name: str, kind: str, why: str) -> str:
-    """What is said of a column whose type no value of the field can have, and what to do."""
+    """The error text for a column whose type no value of the field can have, with what to do."""
     cure = f"convert it, or name another column by columns={{{field!r}: NAME}} (--feed columns.{field}=NAME)"
     return f"{cure}: column {name!r} ({kind}) for {field} {why}"
 
@@ -114,7 +114,7 @@ def _beyond(values: Array, lowest: int, highest: int) -> Mask | None:
     return (values < lowest) | (values > highest)
 
 
-# ---- columns that C takes as they lie: of numbers, without nulls. What has no value there the functions below explain
+# ---- columns that C reads without conversion: numbers without nulls. The functions further below explain bad values
 
 
 def plain_integers(column: Column, field: str) -> Field | None:
@@ -153,13 +153,13 @@ def plain_scaled(column: Column, power: int, integer_power: int | None, *, field
 
 
 def _within(column: Column, lowest: int, highest: int) -> tuple[int, int]:
-    """Those bounds, where values of the type may be beyond them; else its own."""
+    """The bounds, narrowed to what the column's type can hold."""
     own = np.iinfo(column.values.dtype)
     return max(lowest, int(own.min)), min(highest, int(own.max))
 
 
 def _units(lowest: int, highest: int) -> tuple[int, int]:
-    """The narrower of those bounds and of the units that C makes of floats."""
+    """The bounds, narrowed to the units that C makes of floats exactly."""
     return max(lowest, -_MAX_UNITS), min(highest, _MAX_UNITS)
 
 

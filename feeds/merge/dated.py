@@ -1,4 +1,4 @@
-"""Days of feeds that do not tell them: a new one begins at midnight."""
+"""Days of feeds that do not say where one ends: a new day begins at midnight."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ def zone_of(new_day: str | None) -> ZoneInfo | None:
 
 
 class DatedFeed(SelectedFeed):
-    """The ticks of another feed, with clear records where the date of their receive time in ``zone`` becomes a later
-    one: in front of that tick, one for each symbol that had any since the last. Closing it closes the other."""
+    """The ticks of another feed, with clear records where the date of the receive time in ``zone`` changes to a later
+    one. They come before the first tick of that date, one for each symbol that had ticks since the last change. Closing
+    it closes the other."""
 
     def __init__(self, feed: Feed, zone: ZoneInfo) -> None:
         super().__init__(feed, Selection())
         self._zone = zone
         self._cleared = 0
-        #: Of the latest batch: it is so many clear records.
+        #: How many clear records the latest batch has; 0 for a batch of ticks.
         self._clears = 0
 
     @property
@@ -87,7 +88,7 @@ class DatedFeed(SelectedFeed):
         return dict(self._feed.statistics()) | {"days_cleared": self._cleared}
 
     def _after(self, time: int) -> int:
-        """The midnight that follows, ns since the epoch; never, where no date of ours does."""
+        """The midnight that follows, ns since the epoch; a time beyond all ticks where no later date can be written."""
         try:
             date = dt.datetime.fromtimestamp(time // _SECOND, self._zone).date() + dt.timedelta(days=1)
             return int(dt.datetime.combine(date, dt.time(), self._zone).timestamp()) * _SECOND

@@ -31,7 +31,7 @@ def check_new_day(value: str | None) -> None:
 
 
 def clear_records(symbols: npt.NDArray[np.uint32], time: int) -> TickBatch:
-    """One for each symbol, shape (n,): a new day begins at ``time``, ns."""
+    """Clear records for the symbols, shape (n,): a new day begins at ``time``, ns."""
     ticks = zeros(len(symbols))
     ticks["ts_event"] = ticks["ts_recv"] = time
     ticks["price"] = UNDEF_PRICE
@@ -43,7 +43,7 @@ def clear_records(symbols: npt.NDArray[np.uint32], time: int) -> TickBatch:
 
 
 def is_clear(ticks: TickBatch) -> npt.NDArray[np.bool_]:
-    """Which ticks say that a new day begins, shape (n,)."""
+    """A mask of the clear records that say that a new day begins, shape (n,)."""
     found: npt.NDArray[np.bool_] = (ticks["kind"] == KIND_STATUS) & (ticks["action"] == b"R")
     return found
 
@@ -77,7 +77,7 @@ class Boundaries:
         return any(self._apart(a, b) for a in range(len(self._dates)) for b in range(a))
 
     def took(self, ticks: TickBatch) -> None:
-        """These have been merged."""
+        """Notes the symbols of ticks that have been merged."""
         keys = ticks["instrument_id"]
         if len(keys) and (largest := int(keys.max())) >= len(self._touched):
             larger = np.zeros(2 * largest + 1, np.bool_)
@@ -92,8 +92,8 @@ class Boundaries:
             self._ended.add(stream)
 
     def begins(self, stream: int, time: int, tables: Sequence[npt.NDArray[np.uint32]]) -> TickBatch:
-        """The clear records that come before a file's first tick, which is next and has this time. ``tables``: each
-        file's symbols by their merged numbers."""
+        """The clear records that come before a file's first tick. ``stream``: the file, whose first tick is the next
+        one and has this ``time``. ``tables``: of each file, the merged numbers of its symbols."""
         over = [other for other in sorted(self._ended) if self._apart(stream, other)]
         self._ended.difference_update(over)
         mine = np.zeros(len(self._touched), np.bool_)
@@ -109,7 +109,7 @@ class Boundaries:
         return clear_records(symbols, time)
 
     def _venue(self, info: FeedInfo) -> str | None:
-        """Files of which are days; None: the venue never closes, or nobody said that it does."""
+        """The venue whose files are days; None where the venue never closes, or is not known to close."""
         source = info.details.get("source", {"format": info.format, "profile": info.details.get("profile")})
         closes = source["format"] in _CLOSING or source.get("profile") in _CLOSING_PROFILES
         return (info.venue or source["format"]) if closes or self._by_file else None

@@ -21,17 +21,17 @@ __all__ = ["DISORDER", "OnDisorder", "Reorder"]
 OnDisorder = Literal["raise", "keep", "skip"]
 DISORDER: Final = ("raise", "keep", "skip")
 
-# As records without fields: numpy copies them whole, and those with fields one field at a time.
+# Ticks as records without fields, which numpy copies whole. It copies records with fields one field at a time.
 _OPAQUE: Final = np.dtype((np.void, TICK.itemsize))
 
 Times = npt.NDArray[np.int64]
 
 
 class Reorder:
-    """Puts one feed's ticks in order and knows what ran back in it.
+    """Puts one feed's ticks in order, and counts those whose time ran back.
 
-    ``reordered``: ticks put in order; ``kept``: those further back than the window and kept where they came;
-    ``furthest_ns``: by how much the worst of all ran back. Those skipped are in ``skipped``.
+    ``reordered``: ticks put in order; ``kept``: ticks further back than the window that stayed where they came;
+    ``furthest_ns``: the furthest that any tick ran back. ``skipped`` counts the skipped ones.
     """
 
     def __init__(self, path: str, *, window_ns: int, on_disorder: OnDisorder, skipped: Skipped) -> None:
@@ -75,8 +75,8 @@ class Reorder:
             raise fault
 
     def _placed(self, ticks: TickBatch) -> tuple[TickBatch, Times | None, DisorderError | None]:
-        """The ticks of a batch to go on with, the times they are placed at (None: their own, and none runs back), and
-        the error that follows them."""
+        """The ticks of a batch that are not skipped, the times at which they are placed (None: their own, in order),
+        and the error that follows them."""
         position, latest = self._position, self._latest
         self._position += len(ticks)
         good, self._latest = ordered(ticks, latest)
@@ -116,14 +116,15 @@ class Reorder:
 
 
 class _Held:
-    """Ticks that others may still have to go between: parts, each in order, and in order among themselves."""
+    """Ticks that wait because later ones may belong between them. The parts are in order, and so are the ticks of
+    each."""
 
     def __init__(self) -> None:
         self._parts: deque[tuple[TickBatch, Times]] = deque()
         self._borrowed = False
 
     def add(self, ticks: TickBatch, times: Times | None) -> None:
-        """More ticks, with the times they are placed at, or None where that is their own and none runs back."""
+        """Adds ticks, with the times at which they are placed (None: their own, in order)."""
         self._borrowed = times is None
         if times is None:
             self._parts.append((ticks, np.ascontiguousarray(ticks["ts_recv"])))
@@ -143,7 +144,7 @@ class _Held:
         self._parts.append((named(joined[order].view(TICK)), times[order]))
 
     def until(self, bound: int) -> Iterator[TickBatch]:
-        """Takes out what is placed at ``bound`` or before: no tick to come belongs in front of it."""
+        """Takes out the ticks placed at ``bound`` or before: no later tick belongs before them."""
         while self._parts and int(self._parts[0][1][0]) <= bound:
             ticks, times = self._parts.popleft()
             cut = int(np.searchsorted(times, np.int64(bound), side="right"))
@@ -152,7 +153,7 @@ class _Held:
             yield ticks[:cut]
 
     def own(self) -> None:
-        """Copies what still lies in the feed's own batch, which its next one may overwrite."""
+        """Copies the ticks that still lie in the feed's batch: its next batch may overwrite them."""
         if self._borrowed and self._parts:
             ticks, times = self._parts.pop()
             self._parts.append((ticks.view(_OPAQUE).copy().view(TICK), times))

@@ -31,7 +31,8 @@ __all__ = [
 
 
 def batches_from(feed: Feed, position: int) -> Iterator[TickBatch]:
-    """The batches of any feed after its first ``position`` ticks: by its own way to seek, or by passing over them."""
+    """The batches of any feed after its first ``position`` ticks. A feed's own ``batches_from`` seeks; other feeds are
+    read from the start."""
     if position == 0:
         return feed.batches()
     own: Any = getattr(feed, "batches_from", None)
@@ -52,9 +53,9 @@ def tick_feeds_of(feed: Feed) -> npt.NDArray[np.int32] | None:
 
 
 def feeds_of_batch(feed: Feed, ticks: int, *, cut: bool = False) -> npt.NDArray[np.int32]:
-    """``tick_feeds`` of a merge that has just given a batch of so many ticks. ``cut``: a position may have passed over
-    some at the batch's beginning. Raises RecordTypeError where it is not one number per tick: all that follow would be
-    those of other ticks."""
+    """``tick_feeds`` of a merge's latest batch, of which ``ticks`` ticks were yielded. ``cut``: a position may have cut
+    off the batch's start. Raises RecordTypeError where there is not one number per tick: all later numbers would belong
+    to other ticks."""
     theirs = tick_feeds_of(feed)
     found = np.empty(0, np.int32) if theirs is None else np.asarray(theirs, np.int32).reshape(-1)
     if len(found) < ticks or (len(found) > ticks and not cut):
@@ -65,7 +66,7 @@ def feeds_of_batch(feed: Feed, ticks: int, *, cut: bool = False) -> npt.NDArray[
 
 
 def files_read(feed: Feed) -> Sequence[str]:
-    """The files that any feed reads; by its path where it does not say."""
+    """The files that any feed reads: its ``reads``, or its path where it has none."""
     found: Sequence[str] = getattr(feed, "reads", (feed.info.path,))
     return found
 
@@ -77,8 +78,9 @@ def files_written(feed: Feed) -> Sequence[str]:
 
 
 def unknown_symbol(feed: Feed, wanted: Sequence[str]) -> UnknownSymbolError | None:
-    """The error for the first name or glob that no symbol has as far as symbols are known: all of them, at the end."""
-    # What was wanted was asked of the files, whose names a merge may have put venues to.
+    """The error for the first name or glob that matches no symbol; None where all match. Call it at the feed's end,
+    when all symbols are known."""
+    # The names were looked for in the files. A merge may have added venues to the files' names.
     names = getattr(feed, "plain_symbols", feed.symbols)
     for pattern in wanted:
         one = Selection((pattern,))
@@ -87,7 +89,7 @@ def unknown_symbol(feed: Feed, wanted: Sequence[str]) -> UnknownSymbolError | No
     return None
 
 
-#: By a count of a feed without ticks: what would have read what it counts.
+#: For a feed without ticks, by a count that is not 0: the option that reads what is counted there.
 _CURES: Final = {
     "blank_packets": "read packets with zeros for session and sequence by blank_headers=True "
     "(--feed blank_headers=true)",
@@ -123,7 +125,7 @@ class SelectedFeed(BaseFeed):
         self.skipped = skipped_of(feed)
         self._passed_over = 0
         self._known, self._wanted = -1, np.zeros(0, np.bool_)
-        #: Of the other feed's latest batch: how many ticks it had, and which of them are given.
+        #: How many ticks the other feed's latest batch had, and which of them this feed yields.
         self._given: int | None = None
         self._chosen: npt.NDArray[np.bool_] | slice = slice(None)
 

@@ -43,14 +43,15 @@ def merge_streams(
     days: Boundaries | None = None,
     tell: Callable[[npt.NDArray[np.int32]], None] | None = None,
 ) -> Iterator[TickBatch]:
-    """Merge streams, each in batches that stay valid until its next one is asked for, into full batches that do so too.
+    """Merges streams of batches into full batches. Batches, of streams and merged, are valid until the next one is
+    asked for.
 
     Holds one batch a stream and the one being filled. Where a time runs back in a stream its tick stays where it is, as
     if it bore the latest time before it. A stream that raises has been merged up to its last tick: the batch until then
     comes first, then what it raised.
     ``days``, which need ``numbers``: clear records come as batches of their own, behind one that is not full.
-    ``tell`` is told before each batch which stream each of its ticks is of, -1 for a clear record, in an array that
-    stays valid as long as the batch.
+    ``tell`` is called before each batch with the stream of each of its ticks, -1 for a clear record. The array is valid
+    as long as the batch.
     """
     if not streams:
         return
@@ -97,8 +98,8 @@ def merge_streams(
 
 
 class _Sources:
-    """Streams as a merger reads them. Where days end, the merge stops at each one's first tick, which has no number
-    until then."""
+    """Gives a merger its streams. Where days end, a stream's ids have no numbers at first, so that the merge stops at
+    its first tick."""
 
     def __init__(
         self, streams: Sequence[Iterator[TickBatch]], numbers: Numbers | None, days: Boundaries | None
@@ -117,7 +118,7 @@ class _Sources:
         return need is Need.NUMBER and stream in self._waiting
 
     def begin(self, stream: int, made: TickBatch) -> TickBatch:
-        """The clear records that come before it, behind the ticks made so far."""
+        """The clear records before a stream's first tick. ``made``: the ticks merged so far, which come first."""
         assert self._numbers is not None
         assert self._days is not None
         self._waiting.remove(stream)
@@ -127,7 +128,7 @@ class _Sources:
         return self._days.begins(stream, self.merger.next_time(stream), tables)
 
     def answer(self, need: Need, stream: int) -> None:
-        """Gives the merge what it stopped for. Raises what the stream does."""
+        """Gives the merger what it stopped for: ticks, or a number for an id. Raises what the stream raises."""
         changed = None
         if need is Need.TICKS:
             more = next(self._streams[stream], None)

@@ -14,7 +14,7 @@ from strand.feeds.base import Feed
 
 __all__ = ["SymbolRemap"]
 
-# A bound for tables that are not complete when they are merged, unless one of them alone is larger.
+# The bound of symbols where a feed's table is not complete when merged, unless one table alone is larger.
 _CAPACITY: Final = 1 << 17
 
 Table = npt.NDArray[np.uint32]
@@ -34,7 +34,7 @@ class SymbolRemap:
 
     def __init__(self, feeds: Sequence[Feed], *, venue_in_name: bool, max_symbols: int | None) -> None:
         self._feeds = feeds
-        #: By feed: what its names end with.
+        #: The ending that each feed's names get: its venue, or nothing.
         self.endings = [_ending(feed) if venue_in_name else "" for feed in feeds]
         self._numbers: dict[_Key, int] = {}
         self._names: list[str] = []

@@ -47,7 +47,7 @@ _MESSAGES, _SESSION_NS = 206_622_013, 23_400 * 10**9
 #: The busiest second over the mean second, the busiest millisecond over the mean millisecond.
 PEAK_SECOND: Final = _MAX_A_SECOND / _MEAN_A_SECOND
 PEAK_MILLISECOND: Final = 1000 * _MAX_A_MILLISECOND / _MEAN_A_SECOND
-#: Of all milliseconds, the count that one in a thousand exceeds, over the mean.
+#: The number of messages that one millisecond in a thousand exceeds, over the mean.
 P999_MILLISECOND: Final = 1000 * _P999_A_MILLISECOND / _MEAN_A_SECOND
 
 # Times between one message and the next. The source has higher quantiles too (6.4 s at 90 %), which no day of so many
@@ -59,8 +59,8 @@ GAP_QUANTILES: Final = {part: ns * _MESSAGES / _SESSION_NS for part, ns in _GAP_
 #: Share of all messages that the busiest n symbols have.
 TOP_SHARES: Final = {1: 0.0126, 10: 0.0777, 100: 0.263, 500: 0.5606}
 
-# The most messages of the symbol of a rank within one millisecond. The last point is no measurement: it lets the runs
-# of rare symbols shrink on to a few messages.
+# By rank, the most messages that the symbol had within one millisecond. The last point is not measured: it makes the
+# runs of rare symbols shrink to a few messages.
 _RUN_RANKS: Final = (1, 10, 100, 1000, CALIBRATED_SYMBOLS)
 _RUN_LENGTHS: Final = (300, 245, 168, 48, 4)
 

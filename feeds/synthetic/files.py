@@ -161,7 +161,8 @@ def _write_rows(writer: LobsterWriter, events: Events, files: tuple[BinaryIO, Bi
 
 
 def _pair(path: Path, feed: SyntheticFeed, name: str, levels: int) -> tuple[Path, Path]:
-    """A day's names have its first and its last moment in ms since midnight: here the end of the closing crosses."""
+    """LOBSTER's names give a day's first and last moment in ms since midnight. Here the last one is the end of the
+    closing crosses."""
     if path.is_dir():
         start = f"{name}_{feed.info.date}_34200000_57610000"
         return path / f"{start}_message_{levels}.csv", path / f"{start}_orderbook_{levels}.csv"

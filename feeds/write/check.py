@@ -1,4 +1,4 @@
-"""Whether what was written says what was to be written."""
+"""Whether the file that was written reads back as the ticks that it was made of."""
 
 from __future__ import annotations
 

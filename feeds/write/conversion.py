@@ -50,7 +50,7 @@ _ENDINGS: Final = {
 TARGETS: Final = tuple(dict.fromkeys(_ENDINGS.values()))
 _PACKED: Final = (".gz", ".zst")
 _COPY_BYTES: Final = 1 << 20
-#: Of a record batch.
+#: Ticks of a record batch.
 _ARROW_TICKS: Final = 1 << 17
 
 
@@ -315,8 +315,8 @@ def _target(kind: str, file: BinaryIO, path: Path, info: FeedInfo) -> _Target:
 
 
 def _midnight(info: FeedInfo, path: Path) -> int:
-    """What an ITCH file's times count from: the day that whoever reads it will take from its name, which must be the
-    source's if that has one."""
+    """The midnight that an ITCH file's times count from. A reader takes the day from the file's name, so the name must
+    have the source's day, if the source has one."""
     named = date_in_name(path)
     told = as_date(info.date) if info.date is not None else None
     if named is not None and told is not None and named != told:

@@ -18,7 +18,7 @@ from strand.ticks import zeros
 __all__ = ["DbnTicks"]
 
 _VERSION: Final = 3
-#: Of a symbol, which a zero ends.
+#: Bytes of a symbol's name, which a zero ends.
 _NAME_BYTES: Final = 70
 _DATASET_BYTES: Final = 16
 _RTYPE: Final = 0xA0

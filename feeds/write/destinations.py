@@ -115,7 +115,8 @@ def _identity_of_input(path: AnyPath) -> _Identity | None:
 def _read(
     source: Paths | Feed | None, symbols: Sequence[str], options: Mapping[str, Any]
 ) -> Iterator[tuple[AnyPath, bool]]:
-    """The files that may be read; whether each was only found in a folder, where some are passed over."""
+    """The files that may be read, and whether each was found in a folder: files there that no format takes are passed
+    over."""
     yield from ((name[1:], False) for name in symbols if isinstance(name, str) and name.startswith("@"))
     if isinstance(profile := options.get("profile"), str | os.PathLike):
         yield profile, False

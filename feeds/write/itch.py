@@ -40,7 +40,7 @@ __all__ = ["ItchTicks"]
 
 _PRICE_UNIT: Final = 100_000  # 1e-4 in 1e-9
 _PREFIX: Final = 2
-#: Ticks at a time: what they become on the way stays in the caches.
+#: Ticks encoded at a time: few enough that their intermediate arrays stay in the caches.
 _SLICE: Final = 8192
 _NAMELESS: Final = np.bytes_(b" " * 8)
 _HEADER: Final = [("length", ">u2"), ("type", "S1"), ("locate", ">u2"), ("tracking", ">u2"), ("time", "V6")]
@@ -77,7 +77,8 @@ _WIDEST: Final = max(layout.itemsize for layout in _LAYOUTS.values())
 _STATUSES: Final = {BROKEN_TRADE: b"B", LULD_COLLAR: b"J", IPO_QUOTING: b"K", IPO_CANCELED: b"K", REG_SHO: b"Y",
                     OPERATIONAL_HALT: b"h", OPERATIONAL_RESUME: b"h", RETAIL_INTEREST: b"N", DIRECT_LISTING: b"O",
                     DIRECT_LISTING_OPEN: b"O"}  # fmt: skip
-#: By the flags of a status tick: a small number's own type, a letter is a trading state, all from 0x80 on an imbalance.
+#: The message type by the flags of a status tick: a small number has its own type, a letter is a trading state, and all
+#: from 0x80 on are imbalances.
 _STATUS_TYPES: Final = np.array(
     [_STATUSES.get(i, b"I" if i & IMBALANCE else b"H" if chr(i).isalpha() else b"?") for i in range(256)], "S1"
 )
@@ -131,7 +132,8 @@ class ItchTicks:
         places = keys - int(self._shift or 0)
         types = _types_of(ticks)
         first = self._announce(keys, names, places)
-        # A message a row, as wide as the widest, and a directory message in a row of its own before its first tick.
+        # One message per row, as wide as the widest. A symbol's directory message has its own row before its first
+        # tick.
         is_first = np.zeros(len(ticks), np.int64)
         is_first[first] = 1
         row_of = np.arange(len(ticks)) + np.cumsum(is_first)
@@ -221,7 +223,7 @@ def _fill(messages: Any, kind: bytes, ticks: TickBatch, stocks: npt.NDArray[Any]
         "wide": ticks["size"],
         "ref": ticks["ref_id"],
         "stock": stocks,
-        # Whatever is cut off here shows when it is read back.
+        # A value that is cut off here is found when the batch is read back.
         "price": (np.where(undefined, 0, ticks["price"]) // _PRICE_UNIT).astype(np.uint64).astype(np.uint32),
         "side": np.where(ticks["side"] == b"A", b"S", ticks["side"]),
         "mpid": b"    ",

@@ -19,7 +19,7 @@ __all__ = ["npy_header", "write_npy"]
 
 
 def npy_header(dtype: np.dtype[Any], length: int) -> bytes:
-    """What stands before the records of an array of so many, which are written piece by piece."""
+    """The header of an array of so many records, which are then written piece by piece."""
     header = io.BytesIO()
     described = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": (length,)}
     npy_format.write_array_header_1_0(header, described)

@@ -38,7 +38,7 @@ class TickColumns:
         ]
         fields.insert(fields.index(pa.field("instrument_id", pa.uint32(), nullable=False)) + 1, _symbol_field(pa))
         self.schema = pa.schema(fields)
-        # Every letter ASCII has, at the place of its code: the letters' bytes are the indices.
+        # All ASCII letters, each at the place of its code, so that a letter's byte is its index.
         self._letters = pa.array(["", *map(chr, range(1, 128))])
 
     def check(self, ticks: TickBatch) -> None:
@@ -111,7 +111,7 @@ class ParquetTicks:
         self._writer.close()
 
     def abandon(self) -> None:
-        """Lets go of the file, which is then none."""
+        """Gives the file up: without its end it is no Parquet file."""
         if self._writer.is_open:
             self._writer.close()
 

@@ -102,7 +102,7 @@ def _whole_lines(chunks: Chunks, skip: int) -> Iterator[memoryview | None]:
     """Pieces that end where a line does, without the header; None for a line that is longer than lines may be.
 
     Each is valid until the next is asked for.
-    Where reading fails, what there is of the last line is not given: nobody knows how it went on.
+    Where reading fails, the start of the last line is not given, because its rest is unknown.
     """
     rest = memoryview(b"")
     endless = False
@@ -119,7 +119,8 @@ def _whole_lines(chunks: Chunks, skip: int) -> Iterator[memoryview | None]:
         end = _last_end(data)
         if end:
             yield data[:end]
-        # A copy, which the next call need not move: it may be given when that has nothing more.
+        # A copy: if the next call finds the end of the file, this rest is the last line, and its buffer may be
+        # overwritten by then.
         rest = memoryview(bytes(data[end:]))
         if len(rest) > LONGEST_LINE:
             endless = True
@@ -167,7 +168,7 @@ class _Parser:
         )
 
     def parse(self, text: bytes | memoryview | None) -> Block:
-        """A block of whole lines, those that are no rows named."""
+        """A block of whole lines. It lists the lines that are no rows."""
         block = self._parsed(text)
         block.is_cut = text is not None and text[-1:] not in (b"\n", b"\r")
         block.ends_value = text is not None and text[-1:] in (b'"', b" ")
@@ -185,7 +186,8 @@ class _Parser:
             block = self._table(text, quoted)
         except self._pa.ArrowInvalid:
             return self._sifted(bytes(text))
-        # Arrow passes over empty lines, and takes what a quote spans for one row: both are seen by counting.
+        # Arrow passes over empty lines, and reads a quoted text that spans lines as one row. In both cases the counts
+        # differ.
         if block.rows != _line_count(text, ends, odd):
             return self._sifted(bytes(text))
         return block
@@ -250,7 +252,7 @@ def _shown(line: bytes) -> str:
 
 
 def _line_count(text: bytes | memoryview, ends: int, odd: bool) -> int:
-    """Of a text with so many ``\\n``, and where it is ``odd`` with ends of other kinds too."""
+    """How many lines a text with ``ends`` line feeds has. ``odd``: it may also have line ends of other kinds."""
     if odd and count_byte(text, 13):
         whole = bytes(text)
         ends += whole.count(b"\r") - whole.count(b"\r\n")

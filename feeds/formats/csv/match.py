@@ -46,7 +46,7 @@ class Match:
         further to the right than columns are read.
         """
         at = self.column(names)
-        assert at is not None, names  # the match saw to it
+        assert at is not None, names  # the match has checked that it is there
         alike = [self.columns[place] for place in _places(self.columns)[normal(self.columns[at])]]
         if len(alike) > 1:
             twice = " and ".join(map(repr, alike[:2]))

@@ -24,7 +24,7 @@ class NumberReader:
         self._rounded: list[npt.NDArray[np.int64]] = []
 
     def begin(self) -> None:
-        """What is read from here on is of another block, or of the same for other ticks."""
+        """Starts a new pass: over another block, or over the same block for other ticks."""
         self._rounded.clear()
 
     @property
@@ -32,7 +32,7 @@ class NumberReader:
         return bool(self._rounded)
 
     def rounded_rows(self) -> npt.NDArray[np.int64]:
-        """The rows with a number that was rounded, some that are not selected among them."""
+        """The rows in which a number was rounded; some of them may not be selected."""
         return np.unique(np.concatenate(self._rounded)) if self._rounded else np.zeros(0, np.int64)
 
     def read(
@@ -54,7 +54,7 @@ class NumberReader:
                 faults[place] = at << 8 | FAULT_RANGE
                 continue
             if units == 0 and numbers.lowest == 0:
-                continue  # a size of 0 says something else
+                continue  # a size above 0 may not become 0, which means something else: the fault stays
             out[place] = units or numbers.zero
             faults[place] = 0
         self._rounded.append(rows)

@@ -101,7 +101,7 @@ class PartsMaker:
             ticks[:, place] = made.ticks
         kept[faults != 0] = np.arange(width) == 0
         out = ticks[kept]
-        # Only the first tick of such a row is there.
+        # The row of each tick. A row with a fault has only its first tick.
         of_tick = np.repeat(np.arange(count), kept.sum(axis=1))
         inexact = np.intersect1d(np.unique(np.concatenate(rounded)), rows)
         return Made(out, out["ts_recv"], faults[of_tick], rows[of_tick], len(inexact), count)
@@ -111,12 +111,12 @@ class PartsMaker:
 
 
 def _only_fields(profile: Profile, part: Part) -> Profile:
-    """A profile of a part's own fields: all else of its ticks is the first part's."""
+    """A profile of a part's own fields. Its ticks take all other fields from the first part's."""
     return replace(profile, fields=part.fields, parts=(), symbol=SymbolRule(constant=""), date_columns=(), end=None)
 
 
 def _without(ticks: TickBatch, part: Part) -> TickBatch:
-    """The ticks without what the part itself says."""
+    """The ticks, with the part's own fields set to no value."""
     rest, blank = ticks.copy(), zeros(1)
     blank["price"], blank["action"], blank["side"] = UNDEF_PRICE, b"N", b"N"
     for rule in part.fields:

@@ -34,7 +34,7 @@ _CUT: Final = "get the whole file, whose last line may be cut off; on_error='ski
 
 
 class _Bytes(Protocol):
-    """A stream, as far as it is counted."""
+    """A stream that tells how many bytes it has read."""
 
     @property
     def bytes_in(self) -> int: ...
@@ -44,9 +44,9 @@ class CsvRows:
     """Reads a file of a match once. ``counts`` and ``skipped`` are of as much as has been read.
 
     ``skipped``: where lines that are no rows go; None: they are an error. ``keeps``: which symbols are selected, by
-    index; asked for where ``select`` chooses symbols. ``rounds``: whether numbers are rounded, None where nobody can
-    ask for that, nor for other units. ``whole``: what the file lies in says where it ends, as an
-    archive does: a last line without a line end is not cut.
+    index; called only where ``select`` chooses symbols. ``rounds``: whether numbers are rounded; None: the reader has
+    options neither for that nor for units. ``whole``: the file lies in an archive that says where it ends, so a last
+    line without a line end is not taken for a cut one.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class CsvRows:
         whole: bool = False,
     ) -> None:
         last = len(found.columns) - 1
-        # A part of its text is a number, or a name, too.
+        # If the file is cut within the last column, the rest of the text may still read as a number or a name.
         self._doubts_end = not whole and last in maker.wanted() and not maker.is_mapped(last)
         self._path, self._match, self._maker = path, found, maker
         self._skipped, self._rounds, self._max_symbols = skipped, rounds, max_symbols
@@ -72,7 +72,7 @@ class CsvRows:
 
     @staticmethod
     def no_counts() -> dict[str, int]:
-        """Of a file before it is read."""
+        """The counts of a file before it is read."""
         return dict.fromkeys(_COUNTS, 0)
 
     def ticks(self, chunks: Chunks, stream: _Bytes, threads: int) -> Iterator[TickBatch]:

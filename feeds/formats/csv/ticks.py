@@ -128,7 +128,8 @@ class TickMaker:
         return blank
 
     def _together(self) -> list[list[FieldRule]]:
-        """What is read in one go: a rule, or several next to each other that give one column's letters."""
+        """The rules in groups that are read in one pass: one rule, or several in a row that make letters of the same
+        column."""
         steps: list[list[FieldRule]] = []
         for rule in self._readers:
             joined = [*steps[-1], rule] if steps else []
@@ -154,7 +155,7 @@ class TickMaker:
         )
 
     def make(self, block: Block, first: int, select: Selection | None, keeps: Any) -> Made:
-        """Ticks of a block that ``first`` lines of data come before, empty ones not counted.
+        """Ticks of a block. ``first``: how many lines of data come before it, without empty ones.
 
         ``keeps``: a function from a number of names to whether each is wanted, by index.
         """
@@ -204,7 +205,7 @@ class TickMaker:
         return made
 
     def again(self, block: Block, base: Made) -> Made:
-        """Other ticks of the rows of ``base``: what no rule here gives is as there."""
+        """A second tick for each row of ``base``. Fields for which this maker has no rule are copied from ``base``."""
         ticks = base.ticks.copy()
         for rule in self._rules:
             if rule.constant is not None:
@@ -216,7 +217,7 @@ class TickMaker:
         return made
 
     def rounded_rows(self) -> npt.NDArray[np.int64]:
-        """The rows of the block at hand with a number that was rounded, some that are not selected among them."""
+        """The rows of the current block in which a number was rounded; some of them may not be selected."""
         return self._number_reader.rounded_rows()
 
     def _fill_all(self, block: Block, made: Made) -> None:
@@ -245,7 +246,7 @@ class TickMaker:
 
     def _number_rule(self, rule: FieldRule) -> Numbers:
         if rule.field in PRICES:
-            none = UNDEF_PRICE  # itself readable only where the file has prices in units of 1e-9
+            none = UNDEF_PRICE  # a price of the file only where its prices are in units of 1e-9
             return Numbers(
                 DECIMAL, PRICE_POWER + rule.power, 1 - (1 << 63), UNDEF_PRICE - (rule.power != -PRICE_POWER),
                 empty=none if rule.empty else None, zero=none if rule.zero else 0,
@@ -329,5 +330,5 @@ def _settle_sides(ticks: TickBatch) -> None:
 
 
 def _code(value: Any) -> Any:
-    """What a text stands for as a number, if it does: a letter by its code."""
+    """A value as the number that a tick holds: a letter's code, any other value as it is."""
     return value[0] if isinstance(value, bytes) else value

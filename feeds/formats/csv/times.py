@@ -94,7 +94,7 @@ class TimeReader:
                 form, scale = DECIMAL, _EPOCH_SCALE[unit]
             else:
                 form, scale = (CLOCK if unit == "clock" else STAMP), rule.digits
-            # What stands for an empty one is below every time of day, and told apart by that.
+            # An empty time becomes -1, which no time of day is.
             numbers = Numbers(form, scale, 0, highest, empty=None if empty is None else -1)
             if unit == "stamp" and self._found.profile.zone != "UTC":
                 zoned = replace(numbers, zone=ZONE_ALWAYS)

@@ -106,7 +106,7 @@ def _decode(data: bytes, path: str | Path) -> Any:
 
 @dataclass(slots=True)
 class SymbolTable:
-    """Names by index, and how instrument ids come to be called by them.
+    """Names by index, and the instrument ids that they stand for on each day.
 
     The metadata maps names to ids (or ids to names) by intervals of UTC days, the first included and the last not. A
     name has one index, whatever ids it has had. An id of no interval on a day is called ``id:N``.
@@ -124,7 +124,8 @@ class SymbolTable:
         ids_are_keys = str(metadata.stype_out) != "instrument_id" and str(metadata.stype_in) == "instrument_id"
         if not ids_are_keys and str(metadata.stype_out) != "instrument_id":
             return
-        # Made anew by the library each time it is asked, in an order that differs from run to run: once, and by name.
+        # The library makes the mappings anew at each access, in an order that differs from run to run: read once,
+        # sorted.
         for key, intervals in sorted(metadata.mappings.items()):
             for interval in intervals:
                 text, name = (key, interval["symbol"]) if ids_are_keys else (interval["symbol"], key)

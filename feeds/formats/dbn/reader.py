@@ -168,7 +168,7 @@ class DbnFeed(DecodedFeed):
         return super()._chunks_of(stream)
 
     def _answer(self, decoder: DbnDecoder, question: Question) -> FeedError | None:
-        """Tells a decoder what it asks. Returns the error, where it is one."""
+        """Answers a decoder that stopped with a question. Returns an error where there is no answer."""
         record = question.mapping
         try:
             if record is None:

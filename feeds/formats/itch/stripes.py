@@ -23,42 +23,43 @@ from strand.feeds.io.sources import RawStream
 
 __all__ = ["StripedItch", "worth_striping"]
 
-#: Long enough that handing it over costs little, short enough that little is lost where it is refused.
+#: Bytes of a stripe: enough to make handing it over cheap, few enough to lose little when the decoder refuses it.
 _STRIPE: Final = 4 << 20
-#: Bytes decoded in turn at once: the directory, and what no stripe had.
+#: Bytes read at once where the file is decoded in turn: the directory, and parts that no stripe covers.
 _IN_TURN: Final = 1 << 19
 #: Bytes read at once in a stripe.
 _PIECE: Final = 1 << 17
 _THREADS: Final = 4
-#: Below, starting threads costs more than they save.
+#: Bytes of a file below which starting threads costs more than they save.
 _MIN_BYTES: Final = 16 << 20
-#: With so many stripes more refused than taken, the file is decoded in turn to its end.
+#: Once refused stripes outnumber adopted ones by so many, the rest of the file is decoded in turn.
 _PATIENCE: Final = 8
 _NOTHING: Final = memoryview(b"")
 _CLOSED: Final = "the feed was closed while it was being read"
 
 
 def worth_striping(size: int) -> bool:
-    """Whether a file of so many bytes is read faster so."""
+    """Whether stripes read a file of so many bytes faster."""
     return size >= _MIN_BYTES
 
 
 def thread_count() -> int:
-    """How many are to look for ticks, on the cores that there are for this process."""
+    """How many threads look for ticks: one per core of this process, up to a bound."""
     return min(len(os.sched_getaffinity(0)), _THREADS)
 
 
 class _Shared:
-    """What the threads and their user have in common; holds no reference to the user, who may be forgotten."""
+    """State that the threads share with their user. It has no reference to the user, so that the user can be
+    collected."""
 
     def __init__(self, file: RawStream, begin: int, outlook: Outlook, threads: int) -> None:
         self.file = file
         self.begin = begin
         self.outlook = outlook
         self.stripes = [Stripe(_STRIPE) for _ in range(2 * threads)]
-        # Numbers of stripes that there is room for, in the order of the file; None: no more.
+        # Numbers of stripes to make, in the order of the file, as far as there is room; None: the thread ends.
         self.wanted: queue.SimpleQueue[int | None] = queue.SimpleQueue()
-        # None: it is made; else what no one foresaw. At most one in each at a time.
+        # One queue per stripe with at most one entry: None once the stripe is made, or the error that making it raised.
         self.made: list[queue.SimpleQueue[BaseException | None]] = [queue.SimpleQueue() for _ in self.stripes]
         self.working_ns = [0] * threads
         # Held by the user while it makes one itself: a descriptor closed meanwhile may be reused.
@@ -82,7 +83,7 @@ class _Shared:
             decoder.take(
                 self.file.fileno(), start, start + _STRIPE, self.outlook, self.stripes[which], exact=number == 0
             )
-        except BaseException as error:  # whatever it is, it belongs to the user, who would wait for ever
+        except BaseException as error:  # the user gets every error: without one it would wait for ever
             self.made[which].put(error)
             raise
         self.working_ns[who] += time.perf_counter_ns() - begun
@@ -91,7 +92,7 @@ class _Shared:
 
 def _run(shared: _Shared, who: int) -> None:
     decoder = StripeDecoder(_PIECE)
-    with contextlib.suppress(BaseException):  # the user has it
+    with contextlib.suppress(BaseException):  # make() has passed the error to the user
         while (number := shared.wanted.get()) is not None and not shared.stop:
             shared.make(number, decoder, who)
 
@@ -102,7 +103,7 @@ def _stop(shared: _Shared, threads: list[threading.Thread]) -> None:
     for _ in threads:
         shared.wanted.put(None)
     for thread in threads:
-        # The garbage collector may have found the user in such a thread itself.
+        # The garbage collector may run this in one of the threads, which cannot join itself.
         if thread is not threading.current_thread():
             thread.join()
     for made in shared.made:
@@ -112,7 +113,8 @@ def _stop(shared: _Shared, threads: list[threading.Thread]) -> None:
 class _Stripes:
     """Stripes in the order of the file, from byte ``begin`` on.
 
-    Made by the user and ``threads - 1`` beside it, which end with ``close``, or when this object is forgotten.
+    The user's thread and ``threads - 1`` others make them. The others end with ``close``, or when this object is
+    collected.
     """
 
     def __init__(self, file: RawStream, begin: int, outlook: Outlook, threads: int) -> None:
@@ -120,7 +122,7 @@ class _Stripes:
         self._decoder = StripeDecoder(_PIECE)
         self._number = 0
         self._here = False
-        # Daemonic: an iteration nobody finished must not keep the interpreter from leaving.
+        # Daemonic: an iteration that nobody finished must not keep the interpreter from ending.
         running = [
             threading.Thread(target=_run, args=(shared, i), name=f"strand read {i}", daemon=True)
             for i in range(1, threads)
@@ -131,7 +133,7 @@ class _Stripes:
 
     @property
     def outlook(self) -> Outlook:
-        """What stripes begun from now on are decoded with."""
+        """The state with which stripes begun from now on are decoded."""
         return self._shared.outlook
 
     @outlook.setter
@@ -143,7 +145,7 @@ class _Stripes:
         return sum(self._shared.working_ns)
 
     def first(self) -> Stripe | None:
-        """The one in front; None: there are no more."""
+        """The next stripe in the order of the file; None: there are no more."""
         shared = self._shared
         if shared.start(self._number) >= shared.file.size:
             return None
@@ -159,7 +161,7 @@ class _Stripes:
         return shared.stripes[which]
 
     def _make_one(self) -> bool:
-        """Instead of waiting. Returns whether there was one to make."""
+        """Makes a stripe in the user's thread, which would else wait. Returns whether there was one to make."""
         shared = self._shared
         with shared.lock:
             if shared.stop:
@@ -173,7 +175,7 @@ class _Stripes:
         return True
 
     def drop(self) -> None:
-        """The one in front is done with: its room may be used again."""
+        """Gives up the next stripe, so that its room can be used again."""
         self._here = False
         self._shared.want(self._number + len(self._shared.stripes))
         self._number += 1
@@ -183,9 +185,9 @@ class _Stripes:
 
 
 class StripedItch(Chunks):
-    """``Chunks`` of a file for the decoder of a selection, which adopts stripes of it in between.
+    """``Chunks`` of a file for the decoder of a selection. Between chunks the decoder adopts stripes.
 
-    Where ``next`` has made the decoder do so, it returns no bytes, and those it was given need not be kept.
+    Where the decoder adopted one, ``next`` returns no bytes, and the caller need not keep the ``carry`` that it gave.
     """
 
     def __init__(self, file: RawStream, decoder: ItchDecoder, *, headroom: int) -> None:
@@ -242,14 +244,15 @@ class StripedItch(Chunks):
         return _IN_TURN
 
     def _begin(self) -> bool:
-        """Whether there are stripes now: not before the directory, which stands at the start, has been read."""
+        """Starts the stripes once the directory, at the file's start, has been read. Returns whether there are
+        stripes."""
         named, self._named = self._named, self._decoder.named_locates
         if named != self._named or not self._decoder.in_step:
             return False
         with self._lock:
             if self._closed:
                 raise FeedError(_CLOSED)
-            # What is left of the last bytes read in turn is read again.
+            # The stripes start at the decoder's offset: bytes that it has not used yet are read again.
             self._stripes = _Stripes(self._file, self._decoder.offset, Outlook(self._decoder), thread_count())
         return True
 

@@ -114,7 +114,7 @@ class _Field:
     convert: Callable[[Any], Any]
 
     def of(self, record: Any, message: Any) -> Any:
-        """Its value; None where it has none, and need not."""
+        """The field's value; None for an optional field without one. Raises BadRecord where a value is missing."""
         rule = self.rule
         if not self.paths:
             return rule.constant
@@ -144,7 +144,7 @@ class _Field:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The fields of one tick that the profile speaks of, by name, and whose it is."""
+    """The fields of one tick that the profile fills, by name, and the tick's symbol."""
 
     symbol: str
     values: dict[str, Any]
@@ -167,7 +167,7 @@ class MessageRule:
         return all(text_of(_at(message, path)) == wanted for path, wanted in self.where)
 
     def records(self, message: Any) -> Iterator[Record | BadRecord]:
-        """What each record is, or why it is none."""
+        """Each record, or in its place the BadRecord that says why it is none."""
         items = [message] if self.each is None else _at(message, self.each)
         if not isinstance(items, list):
             yield BadRecord(f"there is no list at {'.'.join(self.each or ())}")
@@ -214,7 +214,7 @@ class JsonProfile:
     ticks: TicksAre | None
 
     def records(self, message: Any) -> Iterator[Record | BadRecord] | None:
-        """The records of a message, or why they are none; None where no rule is for it."""
+        """The records of a message, BadRecord in place of bad ones; None where no rule matches it."""
         found: list[Iterator[Record | BadRecord]] = []
         for rule in self.rules:
             if rule.matches(message):

@@ -55,7 +55,7 @@ class FeedEvent:
 
 
 class JsonTicks:
-    """What was made of the messages so far: the symbols, the counts, the events, and ticks that nobody has taken yet.
+    """Makes ticks of messages. Keeps the symbols, counts and events so far, and the ticks that nobody has taken yet.
 
     ``where``: the path that errors name. ``on_error``: whether a message that the profile cannot read is FormatError
     or one of ``skipped``. ``symbols``: names that have their index from the start, ``max_symbols`` with those to come.
@@ -88,7 +88,7 @@ class JsonTicks:
         return len(self._records)
 
     def statistics(self) -> dict[str, int]:
-        """The counts that the feeds speak of; see ``WebSocketFeed.statistics``."""
+        """The counts that feeds report; see ``WebSocketFeed.statistics``."""
         return {name: self.counts[name] for name in _COUNTS}
 
     def take(

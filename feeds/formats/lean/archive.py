@@ -49,7 +49,7 @@ class LeanFile:
 
 
 def named_as_lean(path: Path, tables: Sequence[str]) -> bool:
-    """Whether an archive of these CSV files is called as LEAN calls its equities', in its name or in a member's."""
+    """Whether the name of an archive of these CSV files, or of a member, is one that LEAN gives to equities."""
     if any(_NOT_EQUITY.fullmatch(name) for name in tables):
         return False
     return any(_MEMBER.fullmatch(name) for name in tables) or (

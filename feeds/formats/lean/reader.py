@@ -24,7 +24,7 @@ from strand.validate import whole
 
 __all__ = ["FLAG_SUSPICIOUS", "LeanFeed"]
 
-# What all archives of a day have in memory at once, as text; a row is twice that as a tick.
+# Bytes of text that all archives of a day hold in memory together; as ticks the rows take twice that.
 _CHUNKS_BYTES: Final = 64 << 20
 _CHUNK_BYTES: Final = (32 << 10, 1 << 20)
 

@@ -85,7 +85,7 @@ def _packed_place(stream: InputStream, path: Path) -> ArrayPlace | None:
     except TruncatedFeedError:
         if len(head) == _HEADER_BYTES:
             raise FormatError("the array's header takes more than 64 KiB", path=path, offset=0) from None
-        # The reason lies behind what there is of it.
+        # The stream raises its fault after its last good byte.
         for _ in range(2):
             stream.readinto(memoryview(bytearray(_HEADER_BYTES)))
         raise

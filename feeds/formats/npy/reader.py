@@ -37,7 +37,7 @@ __all__ = ["NpyFeed"]
 #: Keys from here up are taken for damage unless ``max_symbols`` is given: a table that size would be made for them.
 MAX_GUESSED_CAPACITY: Final = 1 << 22
 _INPUT_PIECE: Final = 1 << 16
-#: Of records that are read at one go: what a header says of their size and number is the file's word alone.
+#: Bytes of records read at once. A bound is needed: the header's size and number of records may be false.
 _BATCH_BYTES: Final = 1 << 26
 
 
@@ -136,7 +136,7 @@ class NpyFeed(BaseFeed):
         keyed = self._map.has_keys if isinstance(self._map, RecordColumns) else self._map is None
         if not keyed and len(names or ()) != 1:
             raise ConfigurationError("symbol: name the one symbol of the file, or map instrument_id by columns")
-        # Until it is known the only bound is the field's own.
+        # The scan for it needs a bound: that of the field.
         self._max_symbols = 1 << 32
         self._max_symbols = self._max_symbols_for(max_symbols, names)
         names = names or ()
@@ -168,7 +168,7 @@ class NpyFeed(BaseFeed):
         if self._place.member is not None:
             details["member"] = self._place.member
         if not self._place.stored:
-            details["packed"] = self._place.compression  # inflated by who reads, and by no thread of its own
+            details["packed"] = self._place.compression  # the reading thread inflates it, so there is no "inflater"
         name = "npy" if self._place.member is None else "npz"
         if self._source is None:
             return FeedInfo(
@@ -266,13 +266,14 @@ class NpyFeed(BaseFeed):
             return MemberReader(archive.getinfo(self._place.member), self._path, self._limits)
 
     def _require_more(self, got: int, first: int, size: int) -> None:
-        """The stream came up short, and was asked for the fault behind that: if it has none, it just ends there."""
+        """Raises the error of a stream that ended early. It has no fault of its own: the caller has asked for one."""
         record = first + size // self._place.dtype.itemsize
         offset = self._place.offset + first * self._place.dtype.itemsize + size + got
         raise TruncatedFeedError(f"ends inside record {record + 1}; get the whole file", path=self._path, offset=offset)
 
     def _sound(self, records: npt.NDArray[Any], position: int) -> Iterator[TickBatch]:
-        """Ticks of records. Bad ones are closed in on by halves, to be passed over or raised behind those before."""
+        """Ticks of records. Halving finds the bad ones, which are then skipped, or raised after the ticks before
+        them."""
         try:
             ticks = named(records) if self._map is None else self._convert(self._map, records, position)
             self._check_keys(ticks["instrument_id"], position)
@@ -305,7 +306,7 @@ class NpyFeed(BaseFeed):
             )
 
     def _bad_record(self, index: int, problem: str) -> FormatError:
-        """The error of the record at an index; a reader of it counts from 1, as ``sequence`` does."""
+        """The error of the record at an index. Its text counts records from 1, as ``sequence`` does."""
         offset = self._place.offset + index * self._place.dtype.itemsize
         return FormatError(f"record {index + 1}: {problem}", path=self._path, offset=offset)
 
@@ -320,7 +321,7 @@ class NpyFeed(BaseFeed):
                     if len(keys) and int(keys.max()) > highest:
                         highest, at = int(keys.max()), position + int(np.argmax(keys))
         except FeedError:
-            pass  # found again, and told, where the ticks before it have been given
+            pass  # raised when the feed is read, after the ticks before it
         if highest >= MAX_GUESSED_CAPACITY:
             raise self._bad_record(
                 at, f"instrument_id is {highest}: give max_symbols= if the file really has so many instruments"

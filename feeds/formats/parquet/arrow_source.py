@@ -37,7 +37,7 @@ def is_arrow_stream(head: bytes) -> bool:
 
 
 class _Reader(io.RawIOBase):
-    """A stream of ours as the file object that pyarrow wants. Keeps the last bytes, and the stream's own fault."""
+    """An ``InputStream`` as a file object for pyarrow. Keeps the last bytes, and the stream's own fault."""
 
     def __init__(self, stream: InputStream) -> None:
         self._stream = stream
@@ -166,7 +166,7 @@ class IpcSource(ArrowSource):
             blocks = blocks_of(file.read(length))
         except (struct.error, ValueError):
             raise FormatError("its index cannot be read", path=self._path, offset=start) from None
-        # What precedes the first one is the schema, which the index has too.
+        # The schema precedes the first one; the index has it too.
         begins = [offset for offset, _, _ in blocks] + [start]
         gaps = [begins[i + 1] - sum(blocks[i]) for i in range(len(blocks))]
         if begins[0] > len(ARROW_MAGIC) + length + _PADDING or not all(0 <= gap < _PADDING for gap in gaps):
@@ -198,7 +198,7 @@ class IpcSource(ArrowSource):
             raise self._fault(error, file) from None
 
     def _check(self, batch: Any, row: int) -> None:
-        """Offsets and indices come from the file, and pyarrow would follow them anywhere."""
+        """Checks offsets and indices: pyarrow trusts those of the file, and would read outside its buffers."""
         import pyarrow as pa
 
         try:
@@ -212,12 +212,13 @@ class IpcSource(ArrowSource):
         if file is not None and file.fault is not None:
             return file.fault
         text = first_line(error)
-        # pyarrow has one kind of error for all; a short read is told by its words.
+        # pyarrow raises the same error for every fault: only its text tells a short read.
         kind = TruncatedFeedError if "xpected" in text and "read" in text else FormatError
         return kind(f"cannot be read as Arrow: {text}", path=self._path)
 
     def _check_end(self, file: _Reader, stream: InputStream, is_file: bool) -> None:
-        """A file that is cut between two messages looks like one that ends there, as does one with another behind."""
+        """Checks the end: pyarrow does not notice a file that is cut between two messages, nor a second file appended
+        to it."""
         ended = stream.bytes_out
         try:
             while file.readinto(bytearray(_BUFFER)):

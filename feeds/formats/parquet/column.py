@@ -72,8 +72,8 @@ def _from_decimals(column: Any, power: int) -> Units:
 
 
 def _words(column: Any) -> tuple[Array, list[Any]]:
-    """Indices into the texts of a column, and those; None for those that no row of it has and that are no UTF-8: they
-    are those rows' matter. Raises UnicodeDecodeError."""
+    """Indices into the texts of a column, and the texts. Where a text of the dictionary is not UTF-8, the texts that no
+    row uses are None. Raises UnicodeDecodeError where a row uses such a text."""
     import pyarrow.types as kinds
 
     column = column if kinds.is_dictionary(column.type) else column.dictionary_encode()

@@ -59,8 +59,9 @@ class Keys:
         self._nameless: list[int] = []  # keys of texts that are no symbol's name
         self._wanted: Mask = np.zeros(0, np.bool_)
         self._all_wanted = True
-        # Of the values met so far, as Arrow has them, pieces by key; of those that are small numbers the keys; the
-        # latest dictionary, its values as far as they can be names, and their keys by place.
+        # ``_known``: pieces of an Arrow array of all values met so far, in the order of their keys. ``_of_small``: the
+        # keys of values that are small numbers. Then the latest dictionary, its values if they can be names, and their
+        # keys by place.
         self._known: list[Any] = []
         self._of_small: ByRow = np.zeros(0, np.uint32)
         self._dictionary: Any = None
@@ -147,7 +148,7 @@ class Keys:
         return keys, wanted, none
 
     def _by_value(self, column: Any, bad: Mask | None) -> tuple[ByRow, Rows]:
-        """Keys, new ones included, and the rows without one, but for some that are ``bad``."""
+        """The keys, new ones included, and the rows without one. Rows that are ``bad`` may be left out."""
         import pyarrow.types as kinds
 
         column = _plain(column)
@@ -179,7 +180,7 @@ class Keys:
             for known in self._known:
                 self._note_small(known, first)
                 first += len(known)
-            # What was met is there again, what was not is as it was.
+            # The table now has every value that has a key.
             keys, rows = _looked_up(values, self._of_small, bad)
             unmet = values[rows]
         if len(rows):
@@ -189,13 +190,13 @@ class Keys:
         return keys
 
     def _note_small(self, known: Any, first: int) -> None:
-        """Puts the keys of integers, which follow each other from ``first`` on, where small ones are looked up."""
+        """Enters integers with the keys from ``first`` on into the table of small ones."""
         values = numbers(known)
         small = np.flatnonzero((values >= 0) & (values < len(self._of_small)))
         self._of_small[values[small].astype(np.intp)] = small + first
 
     def _by_place(self, column: Any, bad: Mask | None) -> tuple[ByRow, Rows]:
-        """As ``_by_value``. Of a dictionary only what occurs is numbered: files of other symbols may share it."""
+        """As ``_by_value``. Only values that occur get keys: a dictionary may also hold the symbols of other files."""
         if self._dictionary is None or not self._dictionary.equals(column.dictionary):
             self._take(column)
         places = numbers(column.indices)
@@ -206,7 +207,7 @@ class Keys:
                 occurs = np.zeros(len(self._of_place), np.bool_)
                 occurs[used] = True
                 used = np.flatnonzero(occurs)
-            # It may hold a value twice, at a place that occurred before and at one that did not.
+            # A dictionary may hold a value twice, and one of the two places may have a key already.
             values = self._values.take(rows_of(used))
             found = self._found(values)
             new = _unmet(found, None)
@@ -221,7 +222,7 @@ class Keys:
         import pyarrow.types as kinds
 
         self._dictionary, values = None, _plain(column.dictionary)
-        # One place more than there are: nulls of a column whose dictionary is empty look there.
+        # One place more than the dictionary has: where it is empty, nulls look up place 0.
         self._of_place = np.full(len(values) + 1, _NO_KEY, np.uint32)
         self._values = values if _is_text(values.type) or kinds.is_integer(values.type) else None
         if self._values is not None:
@@ -236,7 +237,7 @@ class Keys:
         return TypeError(unusable(field, self.column, str(column.type), "cannot name symbols"))
 
     def _found(self, values: Any) -> ByRow:
-        """The keys of values, of those that have one."""
+        """The keys of values, ``_NO_KEY`` for those that have none."""
         import pyarrow as pa
 
         if len(self._known) > 1:
@@ -244,7 +245,7 @@ class Keys:
         return _places(values, self._known[0]) if self._known else np.full(len(values), _NO_KEY, np.uint32)
 
     def _number(self, values: Any) -> ByRow:
-        """New keys for values, none of which has one, in the order in which they come first; nulls get none."""
+        """New keys for values that have none, in the order in which they first occur; nulls get no key."""
         new = values.drop_null().unique()
         first = len(self.names)
         self._add(_told(new), new)
@@ -253,9 +254,9 @@ class Keys:
         return keys
 
     def _add(self, told: list[Any], new: Any) -> None:
-        """Takes in new values, which are as Arrow has them in ``new``.
+        """Gives new values their keys. ``new``: the same values as an Arrow array.
 
-        Raises OverflowError once those that there is room for have their keys.
+        Raises OverflowError for more than ``max_symbols``; the values before have their keys then.
         """
         import pyarrow.types as kinds
 

@@ -10,14 +10,14 @@ from strand.feeds.io.bytestream import InflateLimits
 
 __all__ = ["VALUE_BYTES", "Expansion"]
 
-#: What a row takes at least, whatever its pages or buffers hold.
+#: Bytes that a row takes at least, whatever its pages or buffers hold.
 VALUE_BYTES: Final = 8
 
 
 class Expansion:
-    """How much has come out of how many bytes, held against the limits as it grows. Raises FormatError.
+    """Counts bytes read and bytes made of them, and checks the counts against the limits. Raises FormatError.
 
-    ``size``: the bytes of the file, where they are known: more cannot be read, whatever it says.
+    ``size``: the bytes of the file, where they are known. No more are counted as read, whatever the file claims.
     """
 
     def __init__(self, limits: InflateLimits | None, path: Path | str, size: int | None = None) -> None:
@@ -27,12 +27,12 @@ class Expansion:
         self._made = self._read = 0
 
     def check(self, made: int, read: int, what: str) -> None:
-        """``made`` bytes come out of ``read`` at one go."""
+        """Checks one step that makes ``made`` bytes of ``read``."""
         if excess := self._limits.excess(made, read):
             raise FormatError(f"{what}: {excess}", path=self._path)
 
     def add(self, made: int, read: int, what: str) -> None:
-        """``made`` bytes come out of ``read``: alone, and with all before them."""
+        """Counts a step that makes ``made`` bytes of ``read``, and checks it alone and the sums so far."""
         self.check(made, read, what)
         self._made += made
         self._read += read if self._size is None else min(read, self._size - self._read)

@@ -65,8 +65,8 @@ def _table(data: bytes, at: int) -> int:
 
 
 def _message(metadata: bytes) -> tuple[int, int, list[tuple[int, int]]]:
-    """Of a message: the bytes of its body, its rows, and, where they are compressed, the place and length of each
-    buffer in the body. Raises struct.error and ValueError for what is none."""
+    """The bytes of a message's body, its rows, and the place and length of each buffer in the body where buffers are
+    compressed. Raises struct.error and ValueError for bytes that are no message."""
     message = _table(metadata, 0)
     body_at, kind_at, header_at = (_field(metadata, message, number) for number in (3, 1, 2))
     body = struct.unpack_from("<q", metadata, body_at)[0] if body_at else 0
@@ -91,7 +91,8 @@ def _message(metadata: bytes) -> tuple[int, int, list[tuple[int, int]]]:
 
 
 def _unpacked(buffers: Sequence[tuple[int, int]], prefixes: Iterator[bytes]) -> int:
-    """What compressed buffers hold: each begins with that, or with -1 where it is as it is."""
+    """The bytes that buffers hold once inflated. A buffer begins with that number, or with -1 where it is not
+    compressed."""
     made = 0
     for (_, length), prefix in zip(buffers, prefixes, strict=True):
         said = int.from_bytes(prefix, "little", signed=True) if len(prefix) == _PREFIX else 0

@@ -42,7 +42,7 @@ __all__ = ["ParquetFeed", "recognise"]
 
 _SPARE: Final = 65536
 
-# A record batch, or how many rows were not read, behind the number of the first one.
+# The number of the first row, and then a record batch, or how many rows were not read.
 Read = tuple[int, Any]
 
 
@@ -53,9 +53,9 @@ def recognise(head: bytes) -> bool:
 
 @dataclass(slots=True)
 class _Made:
-    """What some rows became: ``ticks``, and behind them perhaps a ``fault`` that ends them. Told when they are handed
-    out: ``counts``; ``passed``, of bad rows passed over how many there are, the first one's number, and what is wrong
-    with it; ``known``, the symbols known by then."""
+    """The ticks of some rows, and a ``fault`` where one ends the iteration behind them. ``counts``, ``passed`` and
+    ``known`` take effect when the ticks are yielded: the counters to add, the skipped bad rows (how many, the number of
+    the first, what is wrong with it), and how many symbols are known by then."""
 
     ticks: TickBatch = field(default_factory=lambda: empty(0))
     fault: FeedError | None = None
@@ -165,9 +165,9 @@ class ParquetFeed(BaseFeed):
             path=self._path,
             schema=self._source.schema,
         )
-        #: As far as ticks were handed out, which are made ahead of that.
+        #: Names of the ticks yielded so far. Ticks are made ahead, so the table of keys may know more.
         self._names = list(self._keys.names)
-        # They may as well come as dictionaries.
+        # Columns of text that the source may give as dictionaries.
         self._texts = [name for name in self._columns.letters if str(self._source.schema.field(name).type) == "string"]
         if self._keys.text is not None:
             self._texts.append(self._keys.text)
@@ -223,7 +223,8 @@ class ParquetFeed(BaseFeed):
         self.skipped.counts.clear()
         self.skipped.samples.clear()
         self._check_open()
-        # Whoever waits for a thread waits for a batch at most, if the file is no pipe.
+        # A thread runs ahead only for a regular file: closing then waits for one batch at most, and for a pipe it could
+        # wait for ever.
         ahead = self._is_file and may_prefetch()
         made = PrefetchedBatches(self._made(), f"strand make {Path(self._path).name}") if ahead else self._made()
         try:
@@ -241,12 +242,12 @@ class ParquetFeed(BaseFeed):
                     self._check_open()
                 if part.fault is not None:
                     raise part.fault
-                del part  # which would be one more in memory while the next one is waited for
+                del part  # frees the batch before the wait for the next one
         finally:
             made.close()
 
     def _made(self) -> Generator[_Made, None, None]:
-        """The rows as ticks. It may run ahead of what is handed out, in another thread."""
+        """The rows as ticks. Another thread may run it, ahead of the ticks yielded."""
         batches = self._read()
         try:
             yield from starmap(self._convert, batches)
@@ -256,14 +257,14 @@ class ParquetFeed(BaseFeed):
     def _read(self) -> PrefetchedBatches[Read] | Generator[Read, None, None]:
         keeps = group_filter(self._columns, self._reading, self._select, self._source.schema)
         batches = self._source.batches(self._columns.names, self._batch_ticks, keeps, self._texts)
-        # Parquet takes longer to read than ticks to be made of it.
+        # Reading Parquet takes longer than making ticks of it, so a thread reads ahead.
         if self._source.row_groups is None or not may_prefetch():
             return batches
         return PrefetchedBatches(batches, f"strand read {Path(self._path).name}")
 
     def _convert(self, first: int, batch: Any) -> _Made:
-        """The wanted ticks of a record batch up to what is wrong with it; its first row is number ``first`` from 0. Of
-        rows that were not read there are none."""
+        """The wanted ticks of a record batch, up to its first fault. ``first``: the number of its first row, from 0.
+        Rows that were not read make no ticks."""
         made = _Made()
         if isinstance(batch, int):
             made.counts = {"row_groups_passed_over": 1, "not_selected": batch}
@@ -324,7 +325,7 @@ class ParquetFeed(BaseFeed):
         return fault
 
     def _within(self, ticks: TickBatch, good: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool_] | None:
-        """Which of the good ticks are wanted by their times; None: all of all."""
+        """Which of the good ticks are wanted by their times; None: all of them."""
         if good is None and self._select.start_ns is None and self._select.end_ns is None:
             return None
         kept = np.ones(len(ticks), np.bool_) if good is None else good

@@ -199,8 +199,8 @@ def read_entry(line: bytes) -> Entry:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line without its end: where it begins, where the next one does, and its number from 1; None in place of what
-    is longer than one may be."""
+    """A line: where it begins, where the next one does, its number from 1, and its text without the line end. The text
+    is None for a line that is too long."""
 
     offset: int
     after: int
@@ -225,7 +225,8 @@ def whole_lines(
             after = at + end + 1
             yield Line(begin, after, number, line)
             begin, start, number, endless = after, end + 1, number + 1, False
-        # What is left is carried over; of the first line, or one without an end in sight, nothing is.
+        # The start of a line is carried over, except of the first line, which is skipped, and of a line that is too
+        # long.
         endless = endless or len(text) - start > longest
         kept = 0 if endless else max(len(text) - start, 0)
         rest = data[len(text) - kept :]

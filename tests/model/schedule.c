@@ -191,12 +191,12 @@ static void after_last(const sd_emitted *head) {
 }
 
 static void merge(int how) {
-  enum { MOST = 3, BYTES = SD_MERGED_HEAD + sizeof(emission) };
-  unsigned char room[MOST * BYTES + 8];
+  enum { MAX_TAKEN = 3, BYTES = SD_MERGED_HEAD + sizeof(emission) };
+  unsigned char room[MAX_TAKEN * BYTES + 8];
   int64_t n;
   sd_outputs_round(R.d, how);
   do {
-    n = sd_outputs_take(R.d, 0, room, MOST);
+    n = sd_outputs_take(R.d, 0, room, MAX_TAKEN);
     for (int64_t i = 0; i < n; i++) {
       sd_emitted head;
       emission e;
@@ -209,7 +209,7 @@ static void merge(int how) {
       if (head.number < R.number) broken("merged out of order");
       R.number = head.number;
     }
-  } while (n == MOST);
+  } while (n == MAX_TAKEN);
 }
 
 static void merger(void *unused, unsigned index) {

@@ -245,3 +245,17 @@ def stream(seed: int, n: int, symbols: int, gap: int) -> npt.NDArray[Any]:
 def streams() -> st.SearchStrategy[npt.NDArray[Any]]:
     gaps = st.sampled_from([1, 4, 30])
     return st.builds(stream, st.integers(0, 2**32), st.integers(0, 400), st.integers(1, SYMBOLS), gaps)
+
+
+def times(values: list[int], key: int = 0) -> npt.NDArray[Any]:
+    ticks = ticks_for([key] * len(values))
+    ticks["ts_recv"] = values
+    return ticks
+
+
+def asks(ask: Any, *, timed: bool = True) -> Handler:
+    @batch_handler(state=[("n", "u8")], on_wake=(lambda symbol, time, row: None) if timed else None)
+    def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> Any:
+        return ask(ctx, len(ticks))
+
+    return on_ticks

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from warm_python import run_warm
 
-from strand import Dispatcher, Handler, native
+from strand import Dispatcher, Handler, batch_handler, native
 from strand.ticks import zeros
 
 SUPPORT = Path(__file__).resolve().parent
@@ -29,6 +29,11 @@ PAIR_ROW = np.dtype([("ticks", "<u8"), ("total", "<u8")])
 RELAY_ROW = np.dtype([("ticks", "<u8"), ("refused", "<u8")])
 BURST_ROW = np.dtype([("ticks", "<u8"), ("code", "<i8"), ("accepted", "<i8")])
 COUNT_ROW = np.dtype([("ticks", "<u8")])
+
+
+@batch_handler(state=COUNT_ROW)
+def counting(symbol: str, ticks: Any, row: Any) -> None:
+    row["ticks"] += len(ticks)
 
 
 def compile_handlers(built: Path) -> None:

@@ -1,4 +1,4 @@
-"""A reader of pages, and a feed with names of one's choice."""
+"""A reader of pages, a feed with names of one's choice, and a result with bars."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from engine_support import ticks_for
 
+import strand
 from strand.feeds import FeedInfo
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -69,3 +70,17 @@ class Named:
 
     def close(self) -> None:
         pass
+
+
+def with_bars(n: int) -> strand.ReplayResult:
+    """A result as one of a handler that emits n bars of each of two symbols."""
+    result = strand.replay(Named(["A", "B"]), "count", watch=1)
+    prices = [(name, "i8") for name in ("open", "high", "low", "close")]
+    bars = np.zeros(2 * n, [("number", "i8"), ("ts", "u8"), ("instrument_id", "u4"), *prices, ("volume", "u8")])
+    bars["instrument_id"] = np.arange(2 * n) % 2
+    bars["ts"] = 1_767_623_400_000_000_000 + np.arange(2 * n) // 2 * 60_000_000_000
+    middle = (100 + np.cumsum(np.where(np.arange(2 * n) % 7 < 3, 1, -1))) * 10**9
+    bars["open"], bars["close"], bars["volume"] = middle, middle + 3 * 10**8, 100
+    bars["low"], bars["high"] = middle - 10**9, middle + 10**9
+    object.__setattr__(result, "outputs", {"signals": bars[["number", "ts"]], "bars": bars})
+    return result

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from engine_support import wait_until
 
 from strand import background
 from strand.background import BackgroundWriter
@@ -51,13 +52,6 @@ def thread(work: Work) -> Iterator[BackgroundWriter]:
     yield found
     work.gate.set()
     found.drop()
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.001)
 
 
 def test_everything_is_worked_on_in_order(thread: BackgroundWriter, work: Work) -> None:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-from engine_support import ticks_for
+from engine_support import counting, ticks_for
 
-from strand import Dispatcher, batch_handler
+from strand import Dispatcher
 from strand.stats import Latency
 
 pytestmark = pytest.mark.python
-
-
-@batch_handler(state=[("ticks", "u8")])
-def counting(symbol: str, ticks: Any, row: Any) -> None:
-    row["ticks"] += len(ticks)
 
 
 def test_percentiles_are_the_upper_edges_of_the_buckets_that_hold_them() -> None:

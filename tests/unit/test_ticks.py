@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from quote_ticks import EXPECTED, quotes
 
 from strand import ticks
 from strand.binding import ffi, lib
@@ -72,25 +73,6 @@ def test_values_written_through_numpy_are_read_by_c_field_by_field() -> None:
     for value, name in enumerate(TICK.names or (), start=65):
         in_c = getattr(seen, name)
         assert (ord(in_c) if isinstance(in_c, bytes) else in_c) == value, name
-
-
-def quotes() -> Ticks:
-    """A quote of both sides, one of the ask, one of the bid."""
-    made = zeros(3)
-    made["kind"], made["side"] = ticks.KIND_QUOTE, [b"N", b"A", b"B"]
-    made["price"], made["size"] = [100, 101, 99], [5, 6, 7]
-    made["order_id"], made["ref_id"] = [102, 0, 0], [1 << 40, 0, 0]
-    made["sequence"] = [1, 1 << 32, ticks.MAX_SEQUENCE]
-    return made
-
-
-EXPECTED = {
-    "sequence": [1, 1 << 32, ticks.MAX_SEQUENCE],
-    "bid_price": [100, ticks.UNDEF_PRICE, 99],
-    "bid_size": [5, 0, 7],
-    "ask_price": [102, 101, ticks.UNDEF_PRICE],
-    "ask_size": [1 << 40, 6, 0],
-}
 
 
 def test_the_whole_sequence_and_both_sides_of_a_quote_are_read_by_name_from_arrays_and_records() -> None:

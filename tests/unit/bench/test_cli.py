@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from click.testing import CliRunner, Result
+from bench_command import SMALL, invoke
+from click.testing import CliRunner
 
-from strand.bench.cli import bench
 from strand.command.cli import cli
 from strand.errors import EngineError
 
 pytestmark = pytest.mark.python
-SMALL = ["--ticks", "20000", "--symbols", "300", "--work", "2", "--workers", "2", "--rounds", "1", "--idle", "backoff"]
-
-
-def invoke(*args: str) -> Result:
-    return CliRunner().invoke(bench, args)
 
 
 def test_bench_is_a_command_of_strand() -> None:

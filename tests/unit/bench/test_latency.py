@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
-from click.testing import CliRunner, Result
-
-from strand.bench.cli import bench
+from bench_command import printed
 
 pytestmark = pytest.mark.python
-
-
-def invoke(*args: str) -> Result:
-    return CliRunner().invoke(bench, args)
-
-
-def printed(*args: str) -> dict[str, Any]:
-    result = invoke(*args, "--json")
-    assert result.exit_code == 0, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
 
 
 def test_latency_of_single_ticks_is_measured_spinning_and_parked(two_cores: None) -> None:
@@ -32,11 +16,3 @@ def test_latency_of_single_ticks_is_measured_spinning_and_parked(two_cores: None
         assert 0 < line["p50_ns"] <= line["p99_ns"] <= line["p999_ns"] <= line["max_ns"]
     assert parked["parks"] >= 20  # it slept before each of them
     assert parked["quiet_cpu_share"] < 0.01 < spinning["quiet_cpu_share"]
-
-
-@pytest.fixture
-def two_cores() -> None:
-    import os
-
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("a publisher and a worker need a core each")

@@ -5,18 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from bench_command import invoke
 
 from strand.bench import plot
-from strand.bench.cli import bench
 from strand.bench.scenarios import Percentiles, ScenarioResult
 from strand.errors import MissingExtraError
 
 pytestmark = pytest.mark.python
-
-
-def invoke(*args: str) -> Result:
-    return CliRunner().invoke(bench, args)
 
 
 def flat(**rates: float) -> ScenarioResult:

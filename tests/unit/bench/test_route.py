@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
-from click.testing import CliRunner, Result
+from bench_command import SMALL, invoke, printed
 
-from strand.bench.cli import bench
 from strand.bench.route import RouteOptions, make_job
 from strand.bench.ways import run
 
@@ -26,18 +22,6 @@ COMMON_KEYS = [
     "mticks_s",
     "publish_ns",
 ]
-SMALL = ["--ticks", "20000", "--symbols", "300", "--work", "2", "--workers", "2", "--rounds", "1", "--idle", "backoff"]
-
-
-def invoke(*args: str) -> Result:
-    return CliRunner().invoke(bench, args)
-
-
-def printed(*args: str) -> dict[str, Any]:
-    result = invoke(*args, "--json")
-    assert result.exit_code == 0, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
 
 
 def test_route_prints_the_common_keys_first_and_in_order() -> None:

@@ -2,36 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
-from click.testing import CliRunner, Result
+from bench_command import printed
 
-from strand.bench.cli import bench
 from strand.bench.scenarios import SCENARIOS, Percentiles, ScenarioOptions, ScenarioResult, run_scenarios
 from strand.errors import ConfigurationError
 
 pytestmark = pytest.mark.python
-
-
-def invoke(*args: str) -> Result:
-    return CliRunner().invoke(bench, args)
-
-
-def printed(*args: str) -> dict[str, Any]:
-    result = invoke(*args, "--json")
-    assert result.exit_code == 0, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
-
-
-@pytest.fixture
-def two_cores() -> None:
-    import os
-
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("a publisher and a worker need a core each")
 
 
 @pytest.mark.parametrize("name", [s.name for s in SCENARIOS])

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import pytest
+from route_jobs import job_of
 
 from strand.bench.streams import market_day, numbered, squeezed, with_hot_symbol
-from strand.bench.ways import Job, run
+from strand.bench.ways import run
 from strand.feeds.synthetic.market import route_stream
-from strand.handlers import Handler, spin
-from strand.machine import Cores
 from strand.ticks import zeros
-
-
-def unpinned(workers: int) -> Cores:
-    return Cores(None, (None,) * workers)
-
-
-def job_of(ticks: npt.NDArray[Any], symbols: int, handler: Handler | None = None, **more: Any) -> Job:
-    options: dict[str, Any] = {"handler": handler or spin(3), "cores": unpinned(2), "idle": "backoff", **more}
-    counts = np.bincount(ticks["instrument_id"], minlength=symbols)
-    return Job(ticks=ticks, symbols=symbols, counts=counts, **options)
 
 
 def test_numbered_counts_each_symbols_ticks_from_one() -> None:

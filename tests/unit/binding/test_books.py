@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
-from engine_support import balanced, ticks_for
-
-from strand import Dispatcher, book
-
-
-def run(*parts: npt.NDArray[Any], symbols: int = 1) -> Dispatcher:
-    with Dispatcher(symbols, book(), workers=2, cores=None) as d:
-        for part in parts:
-            d.publish(part)
-        d.drain()
-        balanced(d)
-    return d
+from book_runs import run
+from engine_support import ticks_for
 
 
 def test_an_order_takes_at_most_64_bytes_with_its_share_of_the_index() -> None:

@@ -15,7 +15,7 @@ from strand.binding.mold import Receiver
 A, B, RETRANSMITTED = 0, 1, 2
 TIMEOUT_NS = 1_000
 WINDOW = 1_000_000
-MOST = (1 << 40) - 1 - 0xFFFF
+LAST = (1 << 40) - 1 - 0xFFFF
 
 
 def body(sequence: int) -> bytes:
@@ -268,7 +268,15 @@ def test_a_packet_that_cannot_be_is_counted_and_changes_nothing(bad: bytes) -> N
 FAR = 3 + 2 * WINDOW
 
 
-@pytest.mark.parametrize("leap", [run_of(FAR, FAR + 2), heartbeat(MOST), end_of_session(MOST), run_of(MOST - 2, MOST)])
+@pytest.mark.parametrize(
+    "leap",
+    [
+        run_of(FAR, FAR + 2),
+        heartbeat(LAST),
+        end_of_session(LAST),
+        run_of(LAST - 2, LAST),
+    ],
+)
 @pytest.mark.parametrize("line", [A, B, RETRANSMITTED])
 def test_a_leap_that_no_second_packet_agrees_with_is_counted_and_changes_nothing(line: int, leap: bytes) -> None:
     wire = Wire()
@@ -334,7 +342,7 @@ def test_the_first_packet_waits_for_a_second_one_or_for_the_gap_timeout() -> Non
     assert wire.line(A)["jumps"] == 0
 
 
-@pytest.mark.parametrize("hostile", [run_of(MOST - 2, MOST), run_of(7, 9, session=b"NEVER"), end_of_session(MOST)])
+@pytest.mark.parametrize("hostile", [run_of(LAST - 2, LAST), run_of(7, 9, session=b"NEVER"), end_of_session(LAST)])
 def test_a_first_packet_that_the_next_ones_contradict_is_dropped_and_nothing_else_is_lost(hostile: bytes) -> None:
     wire = Wire(first_sequence=0)
     wire.take(B, hostile)
@@ -347,12 +355,12 @@ def test_a_first_packet_that_the_next_ones_contradict_is_dropped_and_nothing_els
 
 
 def test_sequences_up_to_the_highest_that_is_taken_are_counted_right() -> None:
-    first = MOST - 10
+    first = LAST - 10
     wire = Wire(first_sequence=first)
-    wire.take(A, run_of(first, MOST - 5), run_of(MOST - 3, MOST))
+    wire.take(A, run_of(first, LAST - 5), run_of(LAST - 3, LAST))
     wire.wait(TIMEOUT_NS)
-    assert wire.delivered == [*range(first, MOST - 5), *range(MOST - 3, MOST)]
-    assert wire.receiver.gaps() == [(MOST - 5, MOST - 3)]
+    assert wire.delivered == [*range(first, LAST - 5), *range(LAST - 3, LAST)]
+    assert wire.receiver.gaps() == [(LAST - 5, LAST - 3)]
 
 
 def test_an_outage_longer_than_the_window_is_given_up_at_once_and_listed_exactly() -> None:

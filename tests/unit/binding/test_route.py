@@ -6,37 +6,15 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
+from route_jobs import job_of, small_stream
 
-from strand.bench.streams import numbered
-from strand.bench.ways import Job, run
+from strand.bench.ways import run
 from strand.binding import route as routes
 from strand.errors import ConfigurationError
-from strand.handlers import Handler, spin
 from strand.machine import Cores
-from strand.ticks import zeros
-
-
-def unpinned(workers: int) -> Cores:
-    return Cores(None, (None,) * workers)
-
-
-def job_of(ticks: npt.NDArray[Any], symbols: int, handler: Handler | None = None, **more: Any) -> Job:
-    options: dict[str, Any] = {"handler": handler or spin(3), "cores": unpinned(2), "idle": "backoff", **more}
-    counts = np.bincount(ticks["instrument_id"], minlength=symbols)
-    return Job(ticks=ticks, symbols=symbols, counts=counts, **options)
-
-
-def small_stream(count: int, symbols: int, seed: int) -> npt.NDArray[Any]:
-    rng = np.random.default_rng(seed)
-    ticks = zeros(count)
-    ticks["instrument_id"] = (symbols * rng.random(count) ** 3).astype(np.uint32)
-    ticks["price"] = rng.integers(-(2**40), 2**40, count)
-    return numbered(ticks)
 
 
 def test_a_core_that_does_not_exist_is_refused() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from array_feed import synthetic_day
 from command_here import run_here
 from record_files import output, write
 from recorded_runs import record
@@ -15,14 +14,8 @@ from recorded_runs import record
 pytestmark = pytest.mark.python
 
 
-@pytest.fixture
-def day(tmp_path: Path) -> tuple[Any, tuple[str, ...]]:
-    ticks, names = synthetic_day()
-    return ticks.copy(), names
-
-
-def test_the_command_ends_with_0_1_or_2(tmp_path: Path, day: Any) -> None:
-    ticks, names = day
+def test_the_command_ends_with_0_1_or_2(tmp_path: Path, order_day: Any) -> None:
+    ticks, names = order_day
     a, b = record(tmp_path, "a", ticks, names), record(tmp_path, "b", ticks, names, workers=2)
     done = run_here("diff", a, b)
     assert done.returncode == 0, done.stderr

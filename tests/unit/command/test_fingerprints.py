@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from array_feed import synthetic_day
 from command_here import run_here
 
 import strand
@@ -17,14 +16,8 @@ from strand.feeds.write.npy import write_npy
 pytestmark = pytest.mark.python
 
 
-@pytest.fixture
-def day(tmp_path: Path) -> tuple[Any, tuple[str, ...]]:
-    ticks, names = synthetic_day()
-    return ticks.copy(), names
-
-
-def test_replay_s_command_prints_and_writes_fingerprints(tmp_path: Path, day: Any) -> None:
-    write_npy(tmp_path / "day.npz", *day)
+def test_replay_s_command_prints_and_writes_fingerprints(tmp_path: Path, order_day: Any) -> None:
+    write_npy(tmp_path / "day.npz", *order_day)
     base = ("replay", tmp_path / "day.npz", "--handler", "vwap")
     expected = strand.replay(tmp_path / "day.npz", "vwap", workers=1).fingerprint
     done = run_here(*base, "--workers", "0", "--fingerprint-every", "1000", "--fingerprints", tmp_path / "run.jsonl")

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from own_handlers import MODULE
 
 import strand
 from strand.command.cli import cli
 from strand.handlers import BUILTIN
 
 pytestmark = pytest.mark.python
-
-
-@pytest.fixture
-def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    name = f"options_{tmp_path.name.replace('-', '_')}"
-    (tmp_path / f"{name}.py").write_text(MODULE)
-    monkeypatch.chdir(tmp_path)
-    return name
 
 
 def shown(*args: str) -> Any:

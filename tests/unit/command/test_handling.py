@@ -9,21 +9,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from command_here import run_here
-from own_handlers import MODULE
 
 import strand
 from strand.command.cli import cli
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 
 pytestmark = pytest.mark.python
-
-
-@pytest.fixture
-def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    name = f"options_{tmp_path.name.replace('-', '_')}"
-    (tmp_path / f"{name}.py").write_text(MODULE)
-    monkeypatch.chdir(tmp_path)
-    return name
 
 
 def test_a_failing_function_ends_the_command_with_status_2(mine: str) -> None:

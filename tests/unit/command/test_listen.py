@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import signal
 import socket
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import itch_reference as ref
 import pytest
+from command_apart import started, strand
 from mold_wire import end_of_session, packet
-from warm_python import run_warm
 
 from strand.feeds.sample import sample_path
 
 pytestmark = pytest.mark.python
-
-
-def strand(*args: str) -> subprocess.CompletedProcess[str]:
-    return run_warm("-m", "strand", *args)
-
-
-@contextlib.contextmanager
-def started(*args: str) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen(
-        [sys.executable, "-m", "strand", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 def address_of(listener: subprocess.Popen[str]) -> str:

@@ -10,7 +10,6 @@ from click.testing import CliRunner
 from strand.command.cli import cli
 from strand.errors import UnknownSymbolError
 from strand.feeds.sample import sample_path
-from strand.report import contents
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -18,12 +17,6 @@ pytest.importorskip("jinja2")
 
 pytestmark = pytest.mark.python
 SAMPLE = str(sample_path())
-
-
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draws no figures, which takes seconds: these tests read the words beside them."""
-    monkeypatch.setattr(contents, "_figure", lambda _result, _kind, description, *_: description)
 
 
 @pytest.mark.parametrize(

@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import signal
 import socket
-import subprocess
-import sys
-from collections.abc import Iterator
 
 import pytest
-from warm_python import run_warm
+from command_apart import started
 
 from strand.feeds.sample import sample_path
 
 pytestmark = pytest.mark.python
-
-
-def strand(*args: str) -> subprocess.CompletedProcess[str]:
-    return run_warm("-m", "strand", *args)
-
-
-@contextlib.contextmanager
-def started(*args: str) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen(
-        [sys.executable, "-m", "strand", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 def test_serve_is_ended_by_an_interrupt_and_reports_what_it_sent() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_feed import synthetic_day
 from command_here import run_here
 from recorded_runs import record
 
@@ -18,13 +17,7 @@ from strand.diff import diff_runs, narrow
 pytestmark = pytest.mark.python
 
 
-@pytest.fixture
-def day(tmp_path: Path) -> tuple[Any, tuple[str, ...]]:
-    ticks, names = synthetic_day()
-    return ticks.copy(), names
-
-
-def test_runs_whose_outputs_alone_differ_are_told_apart(tmp_path: Path, day: Any) -> None:
+def test_runs_whose_outputs_alone_differ_are_told_apart(tmp_path: Path, order_day: Any) -> None:
     def emitting(extra: int) -> Any:
         @strand.batch_handler(state=[("n", "u8")], outputs={"prices": [("price", "i8")], "sizes": [("size", "u4")]})
         def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
@@ -35,7 +28,7 @@ def test_runs_whose_outputs_alone_differ_are_told_apart(tmp_path: Path, day: Any
 
         return on_ticks
 
-    a, b, c = (record(tmp_path, letter, *day, emitting(e)) for letter, e in (("a", 0), ("b", 1), ("c", 0)))
+    a, b, c = (record(tmp_path, letter, *order_day, emitting(e)) for letter, e in (("a", 0), ("b", 1), ("c", 0)))
     assert diff_runs(a, c).same
     found = diff_runs(a, b)
     assert not found.same
@@ -74,9 +67,9 @@ other = emitting({after}, 5)
 
 
 def test_the_first_other_record_is_found_where_rows_are_the_same(
-    tmp_path: Path, day: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, order_day: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ticks, names = day
+    ticks, names = order_day
     ticks["sequence"] = np.arange(len(ticks))
     name = f"emitting_{tmp_path.name.replace('-', '_')}"
     (tmp_path / f"{name}.py").write_text(EMITTING.replace("{after}", "1702"))
@@ -111,8 +104,8 @@ def test_the_first_other_record_is_found_where_rows_are_the_same(
     assert plain["records"][0]["difference"]["fields"] == {"size": [size, size + 5]}
 
 
-def test_options_that_differ_are_named_and_their_first_record_is_found(tmp_path: Path, day: Any) -> None:
-    ticks, names = day
+def test_options_that_differ_are_named_and_their_first_record_is_found(tmp_path: Path, order_day: Any) -> None:
+    ticks, names = order_day
     a = record(tmp_path, "a", ticks, names, strand.bars("1s", book=True))
     b = record(tmp_path, "b", ticks, names, strand.bars("2s", book=True))
     found = diff_runs(a, b)
@@ -125,8 +118,8 @@ def test_options_that_differ_are_named_and_their_first_record_is_found(tmp_path:
     assert "bars (every=1s, book=yes) over a.npz" in done.stdout
 
 
-def test_records_of_the_run_s_end_are_compared_with_those_of_the_end(tmp_path: Path, day: Any) -> None:
-    ticks, names = day
+def test_records_of_the_run_s_end_are_compared_with_those_of_the_end(tmp_path: Path, order_day: Any) -> None:
+    ticks, names = order_day
     whole = len(ticks) // 500 * 500
     like = strand.bars("1h", book=True)
     # One of them rests where the ticks end, and once more when the last bars have been emitted.
@@ -145,8 +138,8 @@ def test_records_of_the_run_s_end_are_compared_with_those_of_the_end(tmp_path: P
     assert ", of the run's end" in done.stdout
 
 
-def test_other_ticks_leave_other_records_and_both_are_found(tmp_path: Path, day: Any) -> None:
-    ticks, names = day
+def test_other_ticks_leave_other_records_and_both_are_found(tmp_path: Path, order_day: Any) -> None:
+    ticks, names = order_day
     like = strand.bars(ticks=1, book=True)
     a = record(tmp_path, "a", ticks, names, like)
     at = int(np.flatnonzero(ticks["action"] == b"F")[20])

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_feed import synthetic_day
 from recorded_runs import record
 
 from strand.diff import diff_runs, narrow
@@ -15,16 +14,10 @@ from strand.diff import diff_runs, narrow
 pytestmark = pytest.mark.python
 
 
-@pytest.fixture
-def day(tmp_path: Path) -> tuple[Any, tuple[str, ...]]:
-    ticks, names = synthetic_day()
-    return ticks.copy(), names
-
-
 @pytest.mark.parametrize("field", ["size", "price", "ts_recv", "flags", "publisher_id"])
 @pytest.mark.parametrize("at", [0, 499, 500, 1234, -1])
-def test_one_other_tick_of_the_input_is_found(tmp_path: Path, day: Any, field: str, at: int) -> None:
-    ticks, names = day
+def test_one_other_tick_of_the_input_is_found(tmp_path: Path, order_day: Any, field: str, at: int) -> None:
+    ticks, names = order_day
     a = record(tmp_path, "a", ticks, names)
     at %= len(ticks)
     before = ticks[at].copy()
@@ -43,8 +36,8 @@ def test_one_other_tick_of_the_input_is_found(tmp_path: Path, day: Any, field: s
     assert exact.fields == {field: (int(before[field]), int(ticks[field][at]))}
 
 
-def test_of_many_other_ticks_the_first_is_found(tmp_path: Path, day: Any) -> None:
-    ticks, names = day
+def test_of_many_other_ticks_the_first_is_found(tmp_path: Path, order_day: Any) -> None:
+    ticks, names = order_day
     a = record(tmp_path, "a", ticks, names)
     ticks["size"][1100:1400] += 1
     b = record(tmp_path, "b", ticks, names)
@@ -56,8 +49,8 @@ def test_of_many_other_ticks_the_first_is_found(tmp_path: Path, day: Any) -> Non
     assert exact.position == 1100
 
 
-def test_a_tick_that_only_one_run_has_is_found(tmp_path: Path, day: Any) -> None:
-    ticks, names = day
+def test_a_tick_that_only_one_run_has_is_found(tmp_path: Path, order_day: Any) -> None:
+    ticks, names = order_day
     a = record(tmp_path, "a", ticks, names)
     # A symbol's last tick of the interval: without it the symbol goes on with what comes later in B.
     b = record(tmp_path, "b", np.delete(ticks, 700), names)
@@ -68,8 +61,8 @@ def test_a_tick_that_only_one_run_has_is_found(tmp_path: Path, day: Any) -> None
     assert exact.sequence == ticks["sequence"][700]
 
 
-def test_two_ticks_that_changed_places_are_found(tmp_path: Path, day: Any) -> None:
-    ticks, names = day
+def test_two_ticks_that_changed_places_are_found(tmp_path: Path, order_day: Any) -> None:
+    ticks, names = order_day
     a = record(tmp_path, "a", ticks, names)
     mine = np.flatnonzero(ticks["instrument_id"] == ticks["instrument_id"][900])
     pair = mine[np.searchsorted(mine, 900)] + 0, mine[np.searchsorted(mine, 900) + 1]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from array_feed import synthetic_day
-from recorded_runs import HANDLERS, record
+from recorded_runs import record
 
 from strand.diff import diff_runs, narrow
 from strand.feeds.write.npy import write_npy
@@ -17,36 +14,18 @@ from strand.feeds.write.npy import write_npy
 pytestmark = pytest.mark.python
 
 
-@pytest.fixture
-def day(tmp_path: Path) -> tuple[Any, tuple[str, ...]]:
-    ticks, names = synthetic_day()
-    return ticks.copy(), names
-
-
-@pytest.fixture
-def handlers(tmp_path: Path, day: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A module of handlers. Two of them differ from tick 1,700 on."""
-    ticks, _ = day
-    ticks["sequence"] = np.arange(len(ticks))
-    ticks["size"][:] = 3
-    name = f"handlers_{tmp_path.name.replace('-', '_')}"
-    (tmp_path / f"{name}.py").write_text(HANDLERS.replace("{after}", "1699"))
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    __import__(name)
-    return sys.modules[name]
-
-
-def test_a_handler_that_throws_dice_is_found_out(tmp_path: Path, day: Any, handlers: Any) -> None:
-    a, b = (record(tmp_path, letter, *day, handlers.dice) for letter in "ab")
+def test_a_handler_that_throws_dice_is_found_out(tmp_path: Path, order_day: Any, handlers: Any) -> None:
+    a, b = (record(tmp_path, letter, *order_day, handlers.dice) for letter in "ab")
     narrowed = narrow(diff_runs(a, b))
     assert narrowed.exact is not None
     assert any("run twice" in note for note in narrowed.notes)
 
 
-def test_code_that_has_changed_since_is_named_and_nothing_is_made_up(tmp_path: Path, day: Any, handlers: Any) -> None:
-    a = record(tmp_path, "a", *day, "count")
-    b = record(tmp_path, "b", *day, "vwap")
+def test_code_that_has_changed_since_is_named_and_nothing_is_made_up(
+    tmp_path: Path, order_day: Any, handlers: Any
+) -> None:
+    a = record(tmp_path, "a", *order_day, "count")
+    b = record(tmp_path, "b", *order_day, "vwap")
     text = b.read_text().splitlines(keepends=True)
     b.write_text(text[0].replace("vwap", "count") + "".join(text[1:]))  # as if count had been another then
     narrowed = narrow(diff_runs(a, b))
@@ -55,8 +34,8 @@ def test_code_that_has_changed_since_is_named_and_nothing_is_made_up(tmp_path: P
     assert not any("that A recorded" in note for note in narrowed.notes)
 
 
-def test_what_stands_in_the_way_is_said(tmp_path: Path, day: Any) -> None:
-    ticks, names = day
+def test_what_stands_in_the_way_is_said(tmp_path: Path, order_day: Any) -> None:
+    ticks, names = order_day
     a = record(tmp_path, "a", ticks, names)
     ticks["size"][3] += 1
     b = record(tmp_path, "b", ticks, names)

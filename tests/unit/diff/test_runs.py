@@ -2,52 +2,33 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from array_feed import synthetic_day
-from recorded_runs import HANDLERS, record
+from recorded_runs import record
 
 from strand.diff import diff_runs, narrow
 
 pytestmark = pytest.mark.python
 
 
-@pytest.fixture
-def day(tmp_path: Path) -> tuple[Any, tuple[str, ...]]:
-    ticks, names = synthetic_day()
-    return ticks.copy(), names
-
-
 @pytest.mark.parametrize("every", [500, 250, 300, 10**6])
-def test_the_same_run_is_the_same_whatever_its_settings_and_intervals(tmp_path: Path, day: Any, every: int) -> None:
-    a = record(tmp_path, "a", *day)
-    b = record(tmp_path, "b", *day, workers=2, strands=1, fingerprint_every=every)
+def test_the_same_run_is_the_same_whatever_its_settings_and_intervals(
+    tmp_path: Path, order_day: Any, every: int
+) -> None:
+    a = record(tmp_path, "a", *order_day)
+    b = record(tmp_path, "b", *order_day, workers=2, strands=1, fingerprint_every=every)
     found = diff_runs(a, b)
     assert found.same
-    assert (found.after, found.symbols, found.notes) == (len(day[0]), (), ())
+    assert (found.after, found.symbols, found.notes) == (len(order_day[0]), (), ())
     assert "workers: 1 against 2" in found.settings
 
 
-@pytest.fixture
-def handlers(tmp_path: Path, day: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A module of handlers. Two of them differ from tick 1,700 on."""
-    ticks, _ = day
-    ticks["sequence"] = np.arange(len(ticks))
-    ticks["size"][:] = 3
-    name = f"handlers_{tmp_path.name.replace('-', '_')}"
-    (tmp_path / f"{name}.py").write_text(HANDLERS.replace("{after}", "1699"))
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    __import__(name)
-    return sys.modules[name]
-
-
-def test_other_code_over_the_same_ticks_is_found_at_its_first_tick(tmp_path: Path, day: Any, handlers: Any) -> None:
-    ticks, names = day
+def test_other_code_over_the_same_ticks_is_found_at_its_first_tick(
+    tmp_path: Path, order_day: Any, handlers: Any
+) -> None:
+    ticks, names = order_day
     a = record(tmp_path, "a", ticks, names, handlers.plain)
     b = record(tmp_path, "b", ticks, names, handlers.doubled)
     found = diff_runs(a, b)
@@ -66,8 +47,8 @@ def test_other_code_over_the_same_ticks_is_found_at_its_first_tick(tmp_path: Pat
     assert narrowed.exact.fields["volume"][1] - narrowed.exact.fields["volume"][0] == 3
 
 
-def test_built_in_handlers_are_told_apart_by_their_fields(tmp_path: Path, day: Any) -> None:
-    a, b = record(tmp_path, "a", *day, "count"), record(tmp_path, "b", *day, "vwap")
+def test_built_in_handlers_are_told_apart_by_their_fields(tmp_path: Path, order_day: Any) -> None:
+    a, b = record(tmp_path, "a", *order_day, "count"), record(tmp_path, "b", *order_day, "vwap")
     found = diff_runs(a, b)
     assert "handler: count against vwap" in found.notes
     exact = narrow(found).exact
@@ -76,8 +57,8 @@ def test_built_in_handlers_are_told_apart_by_their_fields(tmp_path: Path, day: A
     assert exact.fields["ticks"] == (1, None)
 
 
-def test_one_run_that_is_shorter_is_the_same_as_far_as_it_goes(tmp_path: Path, day: Any) -> None:
-    a, b = record(tmp_path, "a", *day), record(tmp_path, "b", *day, limit=1200)
+def test_one_run_that_is_shorter_is_the_same_as_far_as_it_goes(tmp_path: Path, order_day: Any) -> None:
+    a, b = record(tmp_path, "a", *order_day), record(tmp_path, "b", *order_day, limit=1200)
     found = diff_runs(a, b)
     assert not found.same
     assert (found.after, found.by, found.symbols) == (1000, None, ())

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from dispatch_cases import Case, cases, spin_in_python
-from engine_support import PAIR_ROW, balanced, in_threads, ticks_for
+from engine_support import PAIR_ROW, balanced, counting, in_threads, ticks_for
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,11 +29,6 @@ from strand.errors import (
     UnknownSymbolError,
     WouldDeadlockError,
 )
-
-
-@batch_handler(state=[("ticks", "u8")])
-def counting(symbol: str, ticks: Any, row: Any) -> None:
-    row["ticks"] += len(ticks)
 
 
 def ticks_seen(view: SymbolView) -> int:

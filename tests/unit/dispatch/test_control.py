@@ -7,15 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_support import balanced, ticks_for
+from engine_support import balanced, counting, ticks_for
 
 from strand import Dispatcher, batch_handler
 from strand.errors import BackpressureError
-
-
-@batch_handler(state=[("ticks", "u8")])
-def counting(symbol: str, ticks: Any, row: Any) -> None:
-    row["ticks"] += len(ticks)
 
 
 def test_pausing_holds_a_symbol_back_and_resuming_lets_it_go_on() -> None:

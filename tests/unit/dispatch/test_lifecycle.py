@@ -17,16 +17,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_support import PAIR_ROW, balanced, run_python, ticks_for, wait_until, worker_threads
+from engine_support import PAIR_ROW, balanced, counting, run_python, ticks_for, wait_until, worker_threads
 
 import strand
 from strand import Dispatcher, batch_handler, native
 from strand.errors import BackpressureError, StoppedError
-
-
-@batch_handler(state=[("ticks", "u8")])
-def counting(symbol: str, ticks: Any, row: Any) -> None:
-    row["ticks"] += len(ticks)
 
 
 def test_leaving_the_context_drains_and_leaves_no_thread() -> None:

@@ -14,18 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_support import COUNT_ROW, PAIR_ROW, balanced, native_gate, ticks_for, wait_until
+from engine_support import COUNT_ROW, PAIR_ROW, balanced, counting, native_gate, ticks_for, wait_until
 
-from strand import Dispatcher, batch_handler, native
+from strand import Dispatcher, native
 from strand.errors import BackpressureError, StoppedError
 from strand.handlers import spin
 
 pytestmark = pytest.mark.python
-
-
-@batch_handler(state=[("ticks", "u8")])
-def counting(symbol: str, ticks: Any, row: Any) -> None:
-    row["ticks"] += len(ticks)
 
 
 @pytest.mark.parametrize("handler", ["count", counting], ids=["native", "python"])

@@ -7,18 +7,12 @@ import threading
 import time
 import warnings
 from pathlib import Path
-from typing import Any
 
 import pytest
-from engine_support import ticks_for, wait_until, worker_threads
+from engine_support import counting, ticks_for, wait_until, worker_threads
 
-from strand import Dispatcher, batch_handler
+from strand import Dispatcher
 from strand.errors import ConfigurationError, StoppedError
-
-
-@batch_handler(state=[("ticks", "u8")])
-def counting(symbol: str, ticks: Any, row: Any) -> None:
-    row["ticks"] += len(ticks)
 
 
 def affinity_of(thread: threading.Thread) -> set[int]:

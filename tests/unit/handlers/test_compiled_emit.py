@@ -4,30 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pytest
+from emitting import OUTPUTS, ROW, run
 from engine_support import ticks_for
 
 from strand import Dispatcher, handler
 from strand.errors import ConfigurationError, HandlerError
-
-ROW = [("ticks", "<u8"), ("volume", "<u8")]
-SEEN = np.dtype([("volume", "<u8"), ("place", "<u2")])
-EVEN = np.dtype([("size", "<u4"), ("halves", "<f4", (2,))])
-OUTPUTS = {"seen": SEEN, "even": EVEN}
-
-
-def run(like: Any, ticks: npt.NDArray[Any], **options: Any) -> dict[str, list[Any]]:
-    with Dispatcher(6, like, cores=None, **options) as d:
-        for part in np.array_split(ticks, 7):
-            d.publish(part)
-    found = {}
-    for name, output in d.outputs.items():
-        array = output.array()
-        columns = [array[field].tolist() for field in array.dtype.names or ()]
-        found[name] = list(zip(*columns, strict=True))
-    return found
 
 
 def test_a_compiled_handler_that_fails_has_not_emitted_for_the_tick_it_failed_on() -> None:

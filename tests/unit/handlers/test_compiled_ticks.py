@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_support import ticks_for
+from quote_ticks import EXPECTED, quotes
 
 import strand
 from strand import Dispatcher, handler, ticks
-from strand.ticks import Ticks, zeros
+from strand.ticks import zeros
 
 pytestmark = pytest.mark.python
 
@@ -28,25 +29,6 @@ def test_letters_are_bytes_in_a_compiled_handler() -> None:
     with Dispatcher(1, letters, workers=1, cores=None) as d:
         d.publish(ticks)
     assert d.rows[0].tolist() == (8, 2)
-
-
-def quotes() -> Ticks:
-    """A quote of both sides, one of the ask, one of the bid."""
-    made = zeros(3)
-    made["kind"], made["side"] = ticks.KIND_QUOTE, [b"N", b"A", b"B"]
-    made["price"], made["size"] = [100, 101, 99], [5, 6, 7]
-    made["order_id"], made["ref_id"] = [102, 0, 0], [1 << 40, 0, 0]
-    made["sequence"] = [1, 1 << 32, ticks.MAX_SEQUENCE]
-    return made
-
-
-EXPECTED = {
-    "sequence": [1, 1 << 32, ticks.MAX_SEQUENCE],
-    "bid_price": [100, ticks.UNDEF_PRICE, 99],
-    "bid_size": [5, 0, 7],
-    "ask_price": [102, 101, ticks.UNDEF_PRICE],
-    "ask_size": [1 << 40, 6, 0],
-}
 
 
 def test_handlers_of_every_kind_read_the_same_by_name() -> None:

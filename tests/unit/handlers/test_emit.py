@@ -8,15 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from emitting import OUTPUTS, ROW, run
 from engine_support import ticks_for
 
 from strand import Dispatcher, Handler, batch_handler, chain, handler, native, object_handler
 from strand.errors import ConfigurationError, HandlerError
-
-ROW = [("ticks", "<u8"), ("volume", "<u8")]
-SEEN = np.dtype([("volume", "<u8"), ("place", "<u2")])
-EVEN = np.dtype([("size", "<u4"), ("halves", "<f4", (2,))])
-OUTPUTS = {"seen": SEEN, "even": EVEN}
 
 
 @handler(state=ROW, outputs=OUTPUTS, cache=False)
@@ -74,18 +70,6 @@ def serial(ticks: npt.NDArray[Any]) -> dict[str, list[Any]]:
         found["seen"] += [(*head, row[1], place) for place in range(tick["depth"])]
         if row[0] % 2 == 0:
             found["even"].append((*head, int(tick["size"]), [tick["size"] / 2] * 2))
-    return found
-
-
-def run(like: Any, ticks: npt.NDArray[Any], **options: Any) -> dict[str, list[Any]]:
-    with Dispatcher(6, like, cores=None, **options) as d:
-        for part in np.array_split(ticks, 7):
-            d.publish(part)
-    found = {}
-    for name, output in d.outputs.items():
-        array = output.array()
-        columns = [array[field].tolist() for field in array.dtype.names or ()]
-        found[name] = list(zip(*columns, strict=True))
     return found
 
 

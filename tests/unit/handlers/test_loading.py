@@ -9,21 +9,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from own_handlers import MODULE
 
 from strand.command.cli import cli
 from strand.errors import ConfigurationError
 from strand.handlers.loading import load_handler
 
 pytestmark = pytest.mark.python
-
-
-@pytest.fixture
-def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    name = f"options_{tmp_path.name.replace('-', '_')}"
-    (tmp_path / f"{name}.py").write_text(MODULE)
-    monkeypatch.chdir(tmp_path)
-    return name
 
 
 def test_a_function_that_returns_a_handler_has_its_arguments_as_options(mine: str) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from own_handlers import MODULE
 
 import strand
 from strand.errors import ConfigurationError
@@ -20,14 +19,6 @@ from strand.replaying.header import describe_handlers
 
 pytestmark = pytest.mark.python
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "handlers" / "options.md"
-
-
-@pytest.fixture
-def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    name = f"options_{tmp_path.name.replace('-', '_')}"
-    (tmp_path / f"{name}.py").write_text(MODULE)
-    monkeypatch.chdir(tmp_path)
-    return name
 
 
 def params_of(handler: Handler) -> bytes:

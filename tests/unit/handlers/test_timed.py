@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
-from alarms import in_batches, in_c, in_numba, in_objects
-from engine_support import PAIR_ROW, ticks_for
+from alarms import asks, in_batches, in_c, in_numba, in_objects, times
+from engine_support import PAIR_ROW
 
-from strand import Dispatcher, Handler, batch_handler, chain, native
+from strand import Dispatcher, Handler, chain, native
 from strand.errors import ConfigurationError, HandlerError
 from strand.reference.loop import SerialLoop
 
@@ -50,20 +49,6 @@ def test_timers_need_records_with_a_time(c_handlers: Path) -> None:
         Dispatcher(1, raw, dtype=record, workers=1, cores=None)
     with pytest.raises(ConfigurationError, match="'nothing'"):
         native(c_handlers, "on_raw", state=PAIR_ROW, wake="nothing")
-
-
-def times(values: list[int], key: int = 0) -> npt.NDArray[Any]:
-    ticks = ticks_for([key] * len(values))
-    ticks["ts_recv"] = values
-    return ticks
-
-
-def asks(ask: Any, *, timed: bool = True) -> Handler:
-    @batch_handler(state=[("n", "u8")], on_wake=(lambda symbol, time, row: None) if timed else None)
-    def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> Any:
-        return ask(ctx, len(ticks))
-
-    return on_ticks
 
 
 WRONG = {

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
+from alarms import asks, times
 from engine_support import PAIR_ROW, balanced, ticks_for
 
 from strand import Dispatcher, Handler, batch_handler, chain, handler, native, object_handler
@@ -17,12 +17,6 @@ from strand.reference.loop import SerialLoop
 
 ROW = [("ticks", "u8"), ("wakes", "u8"), ("ends", "u8")]
 OUT = {"said": [("ticks", "u8")]}
-
-
-def times(values: list[int], key: int = 0) -> npt.NDArray[Any]:
-    ticks = ticks_for([key] * len(values))
-    ticks["ts_recv"] = values
-    return ticks
 
 
 def batches() -> Handler:
@@ -252,14 +246,6 @@ def test_a_run_that_is_not_complete_has_no_end() -> None:
             d.publish(times([1]))
         assert ended == ["finish", "stop"]
         ended.clear()
-
-
-def asks(ask: Any, *, timed: bool = True) -> Handler:
-    @batch_handler(state=[("n", "u8")], on_wake=(lambda symbol, time, row: None) if timed else None)
-    def on_ticks(symbol: str, ticks: Any, row: Any, ctx: Any) -> Any:
-        return ask(ctx, len(ticks))
-
-    return on_ticks
 
 
 def test_timers_are_refused_where_they_cannot_be(c_handlers: Path) -> None:

@@ -4,32 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
-import numpy.typing as npt
 import pytest
-from engine_support import balanced, run_python, ticks_for
+from book_runs import run, tick
+from engine_support import run_python
 
-from strand import UNDEF_PRICE, Dispatcher, book
+from strand import Dispatcher, book
 from strand.errors import ConfigurationError, UnknownSymbolError
-
-
-def tick(action: str, order_id: int = 0, price: int = UNDEF_PRICE, size: int = 0, **more: Any) -> npt.NDArray[Any]:
-    made = ticks_for([more.pop("key", 0)], kind=1)
-    made["action"], made["order_id"], made["price"], made["size"] = action.encode(), order_id, price, size
-    made["side"] = more.pop("side", "N").encode()
-    for name, value in more.items():
-        made[name] = value
-    return made
-
-
-def run(*parts: npt.NDArray[Any], symbols: int = 1) -> Dispatcher:
-    with Dispatcher(symbols, book(), workers=2, cores=None) as d:
-        for part in parts:
-            d.publish(part)
-        d.drain()
-        balanced(d)
-    return d
 
 
 def test_questions_that_cannot_be_answered_are_refused() -> None:

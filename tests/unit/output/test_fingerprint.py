@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_feed import order_feed, synthetic_day
+from array_feed import order_feed
 
 import strand
 from strand import Dispatcher
@@ -28,20 +28,14 @@ def of(ticks: Any, names: Any, handler: Any = "count", **options: Any) -> str:
     return strand.replay(order_feed(ticks, names), handler, **{"workers": 1, "cores": None, **options}).fingerprint
 
 
-@pytest.fixture
-def day() -> tuple[Any, tuple[str, ...]]:
-    ticks, names = synthetic_day()
-    return ticks.copy(), names
-
-
 def an_order(ticks: Any) -> int:
     """The position of an added order in the middle of the day."""
     return int(np.flatnonzero(ticks["action"] == b"A")[500])
 
 
 @pytest.mark.parametrize("field", ["ts_recv", "sequence", "size", "price"])
-def test_a_changed_field_of_one_tick_that_the_handler_uses_is_another_fingerprint(day: Any, field: str) -> None:
-    ticks, names = day
+def test_a_changed_field_of_one_tick_that_the_handler_uses_is_another_fingerprint(order_day: Any, field: str) -> None:
+    ticks, names = order_day
     before = of(ticks, names)
     # The tick that its symbol's row remembers: the last trade for price and size, else the last of all.
     key = ticks["instrument_id"][ticks["kind"] == 2][0]
@@ -54,9 +48,9 @@ def test_a_changed_field_of_one_tick_that_the_handler_uses_is_another_fingerprin
 
 
 @pytest.mark.parametrize("field", ["action", "side", "price", "size", "order_id"])
-def test_a_changed_field_of_one_order_is_another_fingerprint_of_the_books(day: Any, field: str) -> None:
+def test_a_changed_field_of_one_order_is_another_fingerprint_of_the_books(order_day: Any, field: str) -> None:
     """Of an order that rests until the end: what became of others may leave no trace in the row."""
-    ticks, names = day
+    ticks, names = order_day
     one = ticks[an_order(ticks) : an_order(ticks) + 1].copy()
     one["order_id"], one["price"], one["side"], one["size"] = 2**40, 10**9, b"B", 100
     later = np.concatenate([ticks, one, one])
@@ -71,8 +65,8 @@ def test_a_changed_field_of_one_order_is_another_fingerprint_of_the_books(day: A
     assert of(later, names, "book") != before
 
 
-def test_a_field_no_handler_uses_leaves_the_fingerprint_and_shows_in_that_of_the_input(day: Any) -> None:
-    ticks, names = day
+def test_a_field_no_handler_uses_leaves_the_fingerprint_and_shows_in_that_of_the_input(order_day: Any) -> None:
+    ticks, names = order_day
     runs = []
     for _ in range(2):
         runs.append(strand.replay(order_feed(ticks, names), "vwap", workers=1, fingerprint_every=1000).intervals)
@@ -81,16 +75,16 @@ def test_a_field_no_handler_uses_leaves_the_fingerprint_and_shows_in_that_of_the
     assert [a.input == b.input for a, b in zip(*runs, strict=True)] == [True, *([False] * (len(runs[0]) - 1))]
 
 
-def test_two_ticks_of_a_symbol_that_change_places_are_another_fingerprint(day: Any) -> None:
-    ticks, names = day
+def test_two_ticks_of_a_symbol_that_change_places_are_another_fingerprint(order_day: Any) -> None:
+    ticks, names = order_day
     before = of(ticks, names)
     last = np.flatnonzero(ticks["instrument_id"] == ticks["instrument_id"][-1])[-2:]
     ticks[last] = ticks[last[::-1]]
     assert of(ticks, names) != before
 
 
-def test_one_tick_more_is_another_fingerprint_though_the_row_is_the_same(day: Any) -> None:
-    ticks, names = day
+def test_one_tick_more_is_another_fingerprint_though_the_row_is_the_same(order_day: Any) -> None:
+    ticks, names = order_day
 
     @strand.batch_handler(state=[("n", "u8")])
     def nothing(symbol: str, ticks: Any, row: Any) -> None:
@@ -99,16 +93,16 @@ def test_one_tick_more_is_another_fingerprint_though_the_row_is_the_same(day: An
     assert of(ticks, names, nothing) != of(ticks[:-1], names, nothing)
 
 
-def test_two_symbols_with_each_other_s_rows_are_another_fingerprint(day: Any) -> None:
-    ticks, names = day
+def test_two_symbols_with_each_other_s_rows_are_another_fingerprint(order_day: Any) -> None:
+    ticks, names = order_day
     a, b = np.unique(ticks["instrument_id"])[:2]
     swapped = list(names)
     swapped[a], swapped[b] = swapped[b], swapped[a]
     assert of(ticks, names) != of(ticks, swapped)
 
 
-def test_how_symbols_are_numbered_does_not_matter(day: Any) -> None:
-    ticks, names = day
+def test_how_symbols_are_numbered_does_not_matter(order_day: Any) -> None:
+    ticks, names = order_day
     order = np.random.default_rng(3).permutation(len(names) + 7)  # with free numbers between
     again = ticks.copy()
     again["instrument_id"] = order[ticks["instrument_id"]]
@@ -123,8 +117,8 @@ def test_how_symbols_are_numbered_does_not_matter(day: Any) -> None:
     assert results[0].intervals == results[1].intervals
 
 
-def test_one_row_s_one_byte_is_another_fingerprint(day: Any) -> None:
-    ticks, names = day
+def test_one_row_s_one_byte_is_another_fingerprint(order_day: Any) -> None:
+    ticks, names = order_day
     with Dispatcher(names, "count", workers=1) as d:
         d.publish(ticks)
     counts = np.bincount(ticks["instrument_id"], minlength=len(names))
@@ -134,8 +128,8 @@ def test_one_row_s_one_byte_is_another_fingerprint(day: Any) -> None:
     assert fingerprint_of_rows(d.rows, d.symbols, counts) != before
 
 
-def test_the_same_bytes_under_other_field_names_or_types_are_another_fingerprint(day: Any) -> None:
-    ticks, names = day
+def test_the_same_bytes_under_other_field_names_or_types_are_another_fingerprint(order_day: Any) -> None:
+    ticks, names = order_day
 
     def tally(fields: Any) -> Any:
         def on_ticks(symbol: str, ticks: Any, row: Any) -> None:
@@ -161,13 +155,13 @@ def test_padding_between_fields_is_left_out() -> None:
     assert packed(rows).tobytes() == packed(again).tobytes() == b"\xab" * (3 * 29)
 
 
-def test_symbols_without_a_tick_and_a_row_do_not_count(day: Any) -> None:
-    ticks, names = day
+def test_symbols_without_a_tick_and_a_row_do_not_count(order_day: Any) -> None:
+    ticks, names = order_day
     assert of(ticks, names) == of(ticks, [*names, "NEVER", "SEEN"])
 
 
-def test_what_changed_adds_up_to_what_a_first_look_finds(day: Any) -> None:
-    ticks, names = day
+def test_what_changed_adds_up_to_what_a_first_look_finds(order_day: Any) -> None:
+    ticks, names = order_day
     with Dispatcher(names, "count", workers=1) as d:
         looked = RowBytes(d.rows)
         total, known = np.zeros(2, np.uint64), np.zeros((len(names), 2), np.uint64)
@@ -209,8 +203,8 @@ def test_an_output_is_part_of_the_fingerprint_under_its_name() -> None:
     assert fingerprint_of(total, {"bars": made}) != before
 
 
-def test_input_digests_depend_on_each_symbol_s_ticks_in_order_and_not_on_numbers_or_pieces(day: Any) -> None:
-    ticks, names = day
+def test_input_digests_depend_on_each_symbol_s_ticks_in_order_and_not_on_numbers_or_pieces(order_day: Any) -> None:
+    ticks, names = order_day
     keys = np.unique(ticks["instrument_id"]).tolist()
 
     def digests(ticks: Any, pieces: int) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_feed import order_feed, synthetic_day
+from array_feed import order_feed
 
 import strand
 from strand.errors import FeedError, FormatError, HandlerError, TruncatedFeedError
@@ -18,17 +18,11 @@ from strand.replaying.fingerprint_file import Interval, is_fingerprint_file, rea
 pytestmark = pytest.mark.python
 
 
-@pytest.fixture
-def day() -> tuple[Any, tuple[str, ...]]:
-    ticks, names = synthetic_day()
-    return ticks.copy(), names
-
-
 @pytest.mark.parametrize("name", ["run.jsonl", "run.jsonl.gz"])
 def test_a_file_holds_the_header_the_intervals_and_each_symbol_that_changed(
-    tmp_path: Path, day: Any, name: str
+    tmp_path: Path, order_day: Any, name: str
 ) -> None:
-    ticks, names = day
+    ticks, names = order_day
     path = tmp_path / name
     result = strand.replay(order_feed(ticks, names), "count", workers=2, fingerprint_every=1000, fingerprints=path)
     assert is_fingerprint_file(path)
@@ -50,8 +44,8 @@ def test_a_file_holds_the_header_the_intervals_and_each_symbol_that_changed(
     assert (file.end.ticks, file.end.fingerprint, file.end.dropped) == (len(ticks), result.fingerprint, 0)
 
 
-def test_a_file_does_not_depend_on_workers_grouping_or_batches(tmp_path: Path, day: Any) -> None:
-    ticks, names = day
+def test_a_file_does_not_depend_on_workers_grouping_or_batches(tmp_path: Path, order_day: Any) -> None:
+    ticks, names = order_day
     written = []
     for number, (workers, strands, batch) in enumerate([(0, "auto", 9999), (1, 1, 50), (3, "per-symbol", 1)]):
         path = tmp_path / f"{number}.jsonl"
@@ -62,14 +56,14 @@ def test_a_file_does_not_depend_on_workers_grouping_or_batches(tmp_path: Path, d
     assert written[0] == written[1] == written[2]
 
 
-def test_a_file_without_intervals_holds_the_run_s_end(tmp_path: Path, day: Any) -> None:
+def test_a_file_without_intervals_holds_the_run_s_end(tmp_path: Path, order_day: Any) -> None:
     path = tmp_path / "run.jsonl"
-    result = strand.replay(order_feed(*day), "count", workers=1, fingerprints=path)
+    result = strand.replay(order_feed(*order_day), "count", workers=1, fingerprints=path)
     assert [i.fingerprint for i in read_fingerprints(path)] == [result.fingerprint]
 
 
-def test_a_run_of_no_ticks_has_a_fingerprint_and_a_file(tmp_path: Path, day: Any) -> None:
-    ticks, names = day
+def test_a_run_of_no_ticks_has_a_fingerprint_and_a_file(tmp_path: Path, order_day: Any) -> None:
+    ticks, names = order_day
     path = tmp_path / "run.jsonl"
     result = strand.replay(
         order_feed(ticks[:0], names), "count", workers=1, fingerprint_every=5, fingerprints=path, allow_empty=True
@@ -77,11 +71,11 @@ def test_a_run_of_no_ticks_has_a_fingerprint_and_a_file(tmp_path: Path, day: Any
     assert [(i.ticks, i.fingerprint) for i in read_fingerprints(path)] == [(0, result.fingerprint)]
 
 
-def test_a_feed_that_fails_leaves_a_file_that_says_so(tmp_path: Path, day: Any) -> None:
+def test_a_feed_that_fails_leaves_a_file_that_says_so(tmp_path: Path, order_day: Any) -> None:
     path = tmp_path / "run.jsonl"
     with pytest.raises(TruncatedFeedError) as caught:
         strand.replay(
-            order_feed(*day, error=TruncatedFeedError("cut", offset=7)),
+            order_feed(*order_day, error=TruncatedFeedError("cut", offset=7)),
             "count",
             workers=1,
             fingerprint_every=1000,
@@ -94,19 +88,19 @@ def test_a_feed_that_fails_leaves_a_file_that_says_so(tmp_path: Path, day: Any) 
     assert file.end.error == "byte 7: cut"
 
 
-def test_a_handler_that_fails_leaves_no_file(tmp_path: Path, day: Any) -> None:
+def test_a_handler_that_fails_leaves_no_file(tmp_path: Path, order_day: Any) -> None:
     @strand.batch_handler(state=[("n", "u8")])
     def fails(symbol: str, ticks: Any, row: Any) -> None:
         raise ValueError("no")
 
     with pytest.raises(HandlerError):
-        strand.replay(order_feed(*day), fails, workers=1, fingerprints=tmp_path / "run.jsonl")
+        strand.replay(order_feed(*order_day), fails, workers=1, fingerprints=tmp_path / "run.jsonl")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_damaged_files_are_errors_that_name_the_line(tmp_path: Path, day: Any) -> None:
+def test_damaged_files_are_errors_that_name_the_line(tmp_path: Path, order_day: Any) -> None:
     path = tmp_path / "run.jsonl"
-    strand.replay(order_feed(*day), "count", workers=1, fingerprint_every=1000, fingerprints=path)
+    strand.replay(order_feed(*order_day), "count", workers=1, fingerprint_every=1000, fingerprints=path)
     whole = path.read_bytes()
     lines = whole.splitlines(keepends=True)
 

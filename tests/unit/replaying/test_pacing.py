@@ -329,3 +329,11 @@ def test_slices_are_views_of_the_batch_and_not_copies() -> None:
 
     parts = list(Pacer(1, clock=Clock()).paced(one()))
     assert all(np.shares_memory(part, batch) for part in parts)
+
+
+def test_percentiles_are_never_above_the_maximum() -> None:
+    clock = Clock()
+    pacer = Pacer(1, clock=clock)
+    released(pacer, clock, stamped([0, 1, 2, 3]), takes_ns=1_000_003)
+    lateness = pacer.statistics().lateness
+    assert max(lateness.percentiles.values()) == lateness.maximum_ns == 1_000_002

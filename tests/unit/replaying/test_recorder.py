@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_feed import order_feed, synthetic_day
+from array_feed import order_feed
 
 import strand
 from strand.errors import ConfigurationError
@@ -23,16 +23,10 @@ def of(ticks: Any, names: Any, handler: Any = "count", **options: Any) -> str:
     return strand.replay(order_feed(ticks, names), handler, **{"workers": 1, "cores": None, **options}).fingerprint
 
 
-@pytest.fixture
-def day() -> tuple[Any, tuple[str, ...]]:
-    ticks, names = synthetic_day()
-    return ticks.copy(), names
-
-
 @pytest.mark.parametrize("batch", [1, 7, 1000, 10_000])
 @pytest.mark.parametrize("workers", [0, 2])
-def test_an_interval_is_the_run_that_ends_there_whatever_the_batches(day: Any, batch: int, workers: int) -> None:
-    ticks, names = day
+def test_an_interval_is_the_run_that_ends_there_whatever_the_batches(order_day: Any, batch: int, workers: int) -> None:
+    ticks, names = order_day
     result = strand.replay(
         order_feed(ticks, names, batches=batch), "book", workers=workers, cores=None, fingerprint_every=900
     )
@@ -46,9 +40,9 @@ def test_an_interval_is_the_run_that_ends_there_whatever_the_batches(day: Any, b
 @pytest.mark.parametrize("way", [{"workers": 1}, {"workers": 3, "strands": 1}, {"workers": 2, "capacity_ticks": 64}])
 @pytest.mark.parametrize("written", [False, True])
 def test_outputs_are_part_of_an_interval_as_far_as_they_had_come(
-    tmp_path: Path, day: Any, way: dict[str, Any], written: bool
+    tmp_path: Path, order_day: Any, way: dict[str, Any], written: bool
 ) -> None:
-    ticks, names = day
+    ticks, names = order_day
     out = {"bars": tmp_path / "bars.npy"} if written else None
     like = strand.bars("1s", book=True)
     result = strand.replay(order_feed(ticks, names), like, cores=None, fingerprint_every=500, out=out, **way)
@@ -70,8 +64,8 @@ def result_dtype(records: Any) -> Any:
     return layout_of(records.dtype)
 
 
-def test_one_other_record_is_another_interval_though_rows_are_the_same(day: Any) -> None:
-    ticks, names = day
+def test_one_other_record_is_another_interval_though_rows_are_the_same(order_day: Any) -> None:
+    ticks, names = order_day
     at = int(ticks["sequence"][1234])
 
     def emitting(extra: int) -> Any:
@@ -93,16 +87,16 @@ def test_one_other_record_is_another_interval_though_rows_are_the_same(day: Any)
     assert same == [True, True] + [False] * (len(same) - 2)
 
 
-def test_intervals_that_end_with_the_ticks_end_once(day: Any) -> None:
-    ticks, names = day
+def test_intervals_that_end_with_the_ticks_end_once(order_day: Any) -> None:
+    ticks, names = order_day
     result = strand.replay(order_feed(ticks[:2000], names), "count", workers=1, fingerprint_every=500)
     assert [i.ticks for i in result.intervals] == [500, 1000, 1500, 2000]
     result = strand.replay(order_feed(ticks, names), "count", workers=1, fingerprint_every=500, limit=1200)
     assert [i.ticks for i in result.intervals] == [500, 1000, 1200]
 
 
-def test_a_name_that_comes_late_counts_from_then_on(day: Any) -> None:
-    ticks, names = day
+def test_a_name_that_comes_late_counts_from_then_on(order_day: Any) -> None:
+    ticks, names = order_day
     # One symbol is quiet from before its name is known.
     quiet = ticks["instrument_id"] == ticks["instrument_id"][50]
     ticks = ticks[~(quiet & (np.arange(len(ticks)) > 800))]
@@ -116,6 +110,6 @@ def test_a_name_that_comes_late_counts_from_then_on(day: Any) -> None:
 
 
 @pytest.mark.parametrize("every", [0, -1, True, 1.5, "9"])
-def test_an_interval_is_a_number_of_ticks(day: Any, every: Any) -> None:
+def test_an_interval_is_a_number_of_ticks(order_day: Any, every: Any) -> None:
     with pytest.raises(ConfigurationError, match="fingerprint_every"):
-        strand.replay(order_feed(*day), "count", fingerprint_every=every)
+        strand.replay(order_feed(*order_day), "count", fingerprint_every=every)

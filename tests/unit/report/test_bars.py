@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import strand
@@ -16,29 +15,9 @@ from strand.report.page import page
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
-from page_reader import Named, Reader
+from page_reader import Reader, with_bars
 
 pytestmark = pytest.mark.python
-
-
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draws no figures, which takes seconds: these tests read the words beside them."""
-    monkeypatch.setattr(contents, "_figure", lambda _result, _kind, description, *_: description)
-
-
-def with_bars(n: int) -> strand.ReplayResult:
-    """A result as one of a handler that emits n bars of each of two symbols."""
-    result = replay(Named(["A", "B"]), "count", watch=1)
-    prices = [(name, "i8") for name in ("open", "high", "low", "close")]
-    bars = np.zeros(2 * n, [("number", "i8"), ("ts", "u8"), ("instrument_id", "u4"), *prices, ("volume", "u8")])
-    bars["instrument_id"] = np.arange(2 * n) % 2
-    bars["ts"] = 1_767_623_400_000_000_000 + np.arange(2 * n) // 2 * 60_000_000_000
-    middle = (100 + np.cumsum(np.where(np.arange(2 * n) % 7 < 3, 1, -1))) * 10**9
-    bars["open"], bars["close"], bars["volume"] = middle, middle + 3 * 10**8, 100
-    bars["low"], bars["high"] = middle - 10**9, middle + 10**9
-    object.__setattr__(result, "outputs", {"signals": bars[["number", "ts"]], "bars": bars})
-    return result
 
 
 def test_bars_that_were_emitted_are_drawn_for_the_symbols_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,19 +5,12 @@ from __future__ import annotations
 import pytest
 
 import strand
-from strand import replay
-from strand.feeds.sample import SAMPLE_DATE, sample_path
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 from page_reader import Reader
 
 pytestmark = pytest.mark.python
-
-
-@pytest.fixture(scope="module")
-def day() -> strand.ReplayResult:
-    return replay(sample_path(), "book", workers=2, watch=3, feed_options={"date": SAMPLE_DATE})
 
 
 def test_a_notebook_shows_a_result_as_a_small_table(day: strand.ReplayResult) -> None:

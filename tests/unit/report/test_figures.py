@@ -4,46 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import strand
 from strand import replay
 from strand.errors import ConfigurationError
-from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.report import figures
 from strand.report.svg import PLACEHOLDERS, inline_svg
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
-from page_reader import Named
+from page_reader import Named, with_bars
 
 pytestmark = pytest.mark.python
-
-
-@pytest.fixture(scope="module")
-def day() -> strand.ReplayResult:
-    return replay(sample_path(), "book", workers=2, watch=3, feed_options={"date": SAMPLE_DATE})
 
 
 def test_the_same_figure_is_the_same_text(day: strand.ReplayResult) -> None:
     first, second = (inline_svg(figures.draw(day, ["latency"], PLACEHOLDERS), "a") for _ in range(2))
     assert first == second
     assert not any(colour in first for colour in ("#0a0b", "#000000"))
-
-
-def with_bars(n: int) -> strand.ReplayResult:
-    """A result as one of a handler that emits n bars of each of two symbols."""
-    result = replay(Named(["A", "B"]), "count", watch=1)
-    prices = [(name, "i8") for name in ("open", "high", "low", "close")]
-    bars = np.zeros(2 * n, [("number", "i8"), ("ts", "u8"), ("instrument_id", "u4"), *prices, ("volume", "u8")])
-    bars["instrument_id"] = np.arange(2 * n) % 2
-    bars["ts"] = 1_767_623_400_000_000_000 + np.arange(2 * n) // 2 * 60_000_000_000
-    middle = (100 + np.cumsum(np.where(np.arange(2 * n) % 7 < 3, 1, -1))) * 10**9
-    bars["open"], bars["close"], bars["volume"] = middle, middle + 3 * 10**8, 100
-    bars["low"], bars["high"] = middle - 10**9, middle + 10**9
-    object.__setattr__(result, "outputs", {"signals": bars[["number", "ts"]], "bars": bars})
-    return result
 
 
 @pytest.mark.parametrize("ending", ["", ".parquet", ".csv", ".npy"])

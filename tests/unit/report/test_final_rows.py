@@ -7,7 +7,6 @@ import pytest
 import strand
 from strand import replay
 from strand.feeds.sample import sample_path
-from strand.report import contents
 from strand.report.page import page
 
 pytest.importorskip("matplotlib")
@@ -15,12 +14,6 @@ pytest.importorskip("jinja2")
 from page_reader import Reader
 
 pytestmark = pytest.mark.python
-
-
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draws no figures, which takes seconds: these tests read the words beside them."""
-    monkeypatch.setattr(contents, "_figure", lambda _result, _kind, description, *_: description)
 
 
 def test_inner_parts_of_rows_are_left_out_and_prices_are_shown_as_such(undrawn: None) -> None:

@@ -19,7 +19,7 @@ from strand import replay
 from strand.command.cli import cli
 from strand.errors import MissingExtraError
 from strand.feeds.formats.npy.reader import NpyFeed
-from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.feeds.sample import sample_path
 from strand.report import contents
 from strand.report.page import page
 
@@ -32,19 +32,8 @@ SAMPLE = str(sample_path())
 
 
 @pytest.fixture(scope="module")
-def day() -> strand.ReplayResult:
-    return replay(sample_path(), "book", workers=2, watch=3, feed_options={"date": SAMPLE_DATE})
-
-
-@pytest.fixture(scope="module")
 def day_page(day: strand.ReplayResult) -> str:
     return page(day, handler="book")
-
-
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draws no figures, which takes seconds: these tests read the words beside them."""
-    monkeypatch.setattr(contents, "_figure", lambda _result, _kind, description, *_: description)
 
 
 def test_the_page_asks_the_network_for_nothing(day_page: str) -> None:

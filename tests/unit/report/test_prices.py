@@ -8,7 +8,6 @@ import pytest
 import strand
 from strand import replay
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.report import contents
 from strand.report.page import page
 
 pytest.importorskip("matplotlib")
@@ -17,12 +16,6 @@ pytest.importorskip("jinja2")
 
 pytestmark = pytest.mark.python
 SAMPLE = str(sample_path())
-
-
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draws no figures, which takes seconds: these tests read the words beside them."""
-    monkeypatch.setattr(contents, "_figure", lambda _result, _kind, description, *_: description)
 
 
 def test_prices_leave_out_what_no_row_has_and_quotes_far_from_the_market() -> None:

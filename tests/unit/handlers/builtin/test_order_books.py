@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from book_reference import PlainBook, as_tuples
-from engine_support import balanced, ticks_for
+from book_runs import run, tick
+from engine_support import ticks_for
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,24 +25,6 @@ from strand.ticks import zeros
 
 LEVEL_FIELDS = ("price", "size", "orders")
 ORDER_FIELDS = ("order_id", "price", "size", "ahead_orders", "ahead_size")
-
-
-def tick(action: str, order_id: int = 0, price: int = UNDEF_PRICE, size: int = 0, **more: Any) -> npt.NDArray[Any]:
-    made = ticks_for([more.pop("key", 0)], kind=1)
-    made["action"], made["order_id"], made["price"], made["size"] = action.encode(), order_id, price, size
-    made["side"] = more.pop("side", "N").encode()
-    for name, value in more.items():
-        made[name] = value
-    return made
-
-
-def run(*parts: npt.NDArray[Any], symbols: int = 1) -> Dispatcher:
-    with Dispatcher(symbols, book(), workers=2, cores=None) as d:
-        for part in parts:
-            d.publish(part)
-        d.drain()
-        balanced(d)
-    return d
 
 
 def same(found: Book, row: Any, plain: PlainBook) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import book_runs
 import numpy as np
 import numpy.typing as npt
 import pytest
 from array_feed import order_feed
 from book_reference import PlainBook, as_tuples
+from book_runs import run
 from engine_support import ticks_for
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,26 +27,10 @@ from strand.ticks import zeros
 LEVEL_FIELDS = ("price", "size", "orders")
 ORDER_FIELDS = ("order_id", "price", "size", "ahead_orders", "ahead_size")
 TOP = 2**32 - 1
-MOST = 2**63 - 1
+MAX_I64 = 2**63 - 1
 
 Ticks = npt.NDArray[Any]
-
-
-def tick(action: str, order_id: int = 0, price: int = UNDEF_PRICE, size: int = 0, **more: Any) -> Ticks:
-    made = ticks_for([0], kind=1)
-    made["action"], made["order_id"], made["price"], made["size"] = action.encode(), order_id, price, size
-    made["side"] = more.pop("side", "B").encode()
-    for name, value in more.items():
-        made[name] = value
-    return made
-
-
-def run(*parts: Ticks, symbols: int = 1) -> Dispatcher:
-    with Dispatcher(symbols, "book", workers=2, cores=None) as d:
-        for part in parts:
-            d.publish(part)
-        d.drain()
-    return d
+tick = partial(book_runs.tick, side="B")
 
 
 def plain_of(ticks: Ticks) -> PlainBook:
@@ -186,7 +173,7 @@ def fails(*parts: Ticks) -> tuple[str, Dispatcher]:
 BEFORE = [tick("A", 1, 100, 2**62), tick("A", 2, 100, 2**62 - 1), tick("A", 3, 101, 9), tick("A", 4, 99, 2**62)]
 TOO_MUCH = {
     "one more": tick("A", 5, 100, 1),
-    "the largest": tick("A", 5, 100, MOST),
+    "the largest": tick("A", 5, 100, MAX_I64),
     "more of one that is there": tick("M", 1, 100, 2**62 + 1),
     "from another price": tick("M", 3, 100, 1),
     "a replacement from another price": tick("M", 3, 100, 1, ref_id=9),
@@ -205,15 +192,15 @@ def test_a_price_whose_sum_63_bits_do_not_hold_is_an_error_and_leaves_the_book_a
 @pytest.mark.parametrize(
     "last",
     [
-        tick("A", 5, 102, MOST),
-        tick("A", 5, 100, MOST, side="A"),
+        tick("A", 5, 102, MAX_I64),
+        tick("A", 5, 100, MAX_I64, side="A"),
         tick("M", 1, 100, 2**62, ref_id=9),
-        tick("M", 1, 98, MOST, ref_id=9),
-        tick("M", 4, 99, MOST),
-        tick("M", 1, 100, MOST, ref_id=2),  # the new one's id is an order's: only the old one goes
-        tick("A", 2, 100, MOST),  # a duplicate, which is left out
-        tick("C", 1, size=MOST),
-        tick("F", 1, size=MOST),
+        tick("M", 1, 98, MAX_I64, ref_id=9),
+        tick("M", 4, 99, MAX_I64),
+        tick("M", 1, 100, MAX_I64, ref_id=2),  # the new one's id is an order's: only the old one goes
+        tick("A", 2, 100, MAX_I64),  # a duplicate, which is left out
+        tick("C", 1, size=MAX_I64),
+        tick("F", 1, size=MAX_I64),
     ],
 )
 def test_a_sum_that_63_bits_just_hold_is_no_error(last: Ticks) -> None:

@@ -9,6 +9,9 @@ import numpy as np
 
 from strand import UNDEF_PRICE
 
+#: Fields of a level and of an order, as `levels` and `queue` have them.
+LEVEL_FIELDS = ("price", "size", "orders")
+ORDER_FIELDS = ("order_id", "price", "size", "ahead_orders", "ahead_size")
 NON_PRINTABLE = 1
 STATUS = 4
 

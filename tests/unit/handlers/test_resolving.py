@@ -18,10 +18,6 @@ class Trades:
     def on_trade(self, trade: Any) -> None: ...
 
 
-class Other:
-    def count(self) -> None: ...
-
-
 def test_a_handler_is_itself_a_name_is_a_built_in_one_and_a_class_makes_objects() -> None:
     mine = strand.bars("1m")
     assert resolve(mine) is mine

@@ -2,44 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from alarms import asks, in_batches, in_c, in_numba, in_objects, times
+from alarms import asks, times
 from engine_support import PAIR_ROW
 
-from strand import Dispatcher, Handler, chain, native
+from strand import Dispatcher, native
 from strand.errors import ConfigurationError, HandlerError
 from strand.reference.loop import SerialLoop
-
-#: Every way to write a handler, and chains of them: made of the path to C handlers, with the multipliers of its parts.
-FIRST, SECOND, THIRD = 0xD1342543DE82EF95, 0x2545F4914F6CDD1D, 0xAF251AF3B0F025B5
-KINDS: dict[str, tuple[Callable[[Path], Handler], tuple[int, ...]]] = {
-    "C": (lambda c: in_c(c, FIRST), (FIRST,)),
-    "C, which yields": (lambda c: in_c(c, FIRST, yields=True), (FIRST,)),
-    "batches": (lambda c: in_batches(FIRST), (FIRST,)),
-    "objects": (lambda c: in_objects(FIRST), (FIRST,)),
-    "chain of C": (lambda c: chain(one=in_c(c, FIRST), two=in_c(c, SECOND, yields=True)), (FIRST, SECOND)),
-    "chain to batches": (lambda c: chain(one=in_c(c, FIRST), two=in_batches(SECOND)), (FIRST, SECOND)),
-    "chain to objects": (
-        lambda c: chain(one=in_c(c, FIRST), two=in_c(c, SECOND), three=in_objects(THIRD)),
-        (FIRST, SECOND, THIRD),
-    ),
-}
-if importlib.util.find_spec("numba") is not None:
-    KINDS |= {
-        "numba": (lambda _: in_numba(FIRST), (FIRST,)),
-        "chain of numba and C": (lambda c: chain(one=in_numba(FIRST, "two"), two=in_c(c, SECOND)), (FIRST, SECOND)),
-        "chain of all": (
-            lambda c: chain(one=in_numba(FIRST, "three"), two=in_c(c, SECOND), three=in_batches(THIRD)),
-            (FIRST, SECOND, THIRD),
-        ),
-    }
 
 
 def test_timers_need_records_with_a_time(c_handlers: Path) -> None:

@@ -28,7 +28,6 @@ ROW = [("ticks", "<u8")]
 SEEN = np.dtype([("count", "<u8"), ("size", "<u4"), ("place", "u1")], align=True)
 FIFTH = np.dtype([("nth", "<u4")])
 OUTPUTS = {"seen": SEEN, "fifth": FIFTH}
-EMPTY = {name: np.empty(0, merged_dtype(dtype)) for name, dtype in OUTPUTS.items()}
 
 
 def echo(library: Path, *, never_publishes: bool = True) -> Handler:

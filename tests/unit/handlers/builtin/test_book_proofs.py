@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pitch_reference
 import pytest
-from book_reference import PlainBook, as_tuples
+from book_reference import LEVEL_FIELDS, ORDER_FIELDS, PlainBook, as_tuples
 
 from strand import book, chain, replay
 from strand.errors import ConfigurationError
@@ -23,8 +23,6 @@ from strand.output.books import Book
 
 pytestmark = pytest.mark.python
 
-LEVEL_FIELDS = ("price", "size", "orders")
-ORDER_FIELDS = ("order_id", "price", "size", "ahead_orders", "ahead_size")
 DATE = "2026-01-05"
 
 

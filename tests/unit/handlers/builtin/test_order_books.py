@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from book_reference import PlainBook, as_tuples
+from book_reference import LEVEL_FIELDS, ORDER_FIELDS, PlainBook, as_tuples
 from book_runs import run, tick
 from engine_support import ticks_for
 from hypothesis import given, settings
@@ -22,9 +22,6 @@ from strand.handlers import BOOK_ROW
 from strand.handlers.builtin import order_books
 from strand.output.books import Book
 from strand.ticks import zeros
-
-LEVEL_FIELDS = ("price", "size", "orders")
-ORDER_FIELDS = ("order_id", "price", "size", "ahead_orders", "ahead_size")
 
 
 def same(found: Book, row: Any, plain: PlainBook) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from array_feed import order_feed
-from book_reference import PlainBook, as_tuples
+from book_reference import LEVEL_FIELDS, ORDER_FIELDS, PlainBook, as_tuples
 from book_runs import run
 from engine_support import ticks_for
 from hypothesis import given, settings
@@ -24,8 +24,6 @@ from strand.errors import HandlerError
 from strand.feeds.write.conversion import convert
 from strand.ticks import zeros
 
-LEVEL_FIELDS = ("price", "size", "orders")
-ORDER_FIELDS = ("order_id", "price", "size", "ahead_orders", "ahead_size")
 TOP = 2**32 - 1
 MAX_I64 = 2**63 - 1
 

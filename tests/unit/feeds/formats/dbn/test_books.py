@@ -10,7 +10,7 @@ import dbn_reference as ref
 import numpy as np
 import numpy.typing as npt
 import pytest
-from book_reference import as_tuples
+from book_reference import LEVEL_FIELDS, as_tuples
 from databento_book import LAST, TOP, DatabentoBook
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,7 +24,6 @@ from strand.reference.loop import SerialLoop
 from strand.ticks import KIND_ORDER, KIND_STATUS, KIND_TRADE, zeros
 
 SNAPSHOT = 32 | 8
-LEVEL_FIELDS = ("price", "size", "orders")
 SECOND = 1_000_000_000
 
 

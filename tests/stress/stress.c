@@ -242,12 +242,12 @@ static void after_last(const sd_emitted *head) {
 
 /* Takes all there is, and looks whether it is in order: of the feed, and of each symbol. */
 static void merge(int how) {
-  enum { MOST = 37 };
-  unsigned char room[MOST * (SD_MERGED_HEAD + sizeof(emission)) + 8], *at;
+  enum { MAX_TAKEN = 37 };
+  unsigned char room[MAX_TAKEN * (SD_MERGED_HEAD + sizeof(emission)) + 8], *at;
   int64_t n;
   if (sd_outputs_round(S.d, how)) S.wrong = "the merger has no memory";
   do {
-    n = sd_outputs_take(S.d, 0, room, MOST);
+    n = sd_outputs_take(S.d, 0, room, MAX_TAKEN);
     at = room;
     for (int64_t i = 0; i < n; i++, at += SD_MERGED_HEAD + sizeof(emission)) {
       sd_emitted head;
@@ -261,7 +261,7 @@ static void merge(int how) {
       else if (e.nth != ++(is_timer ? S.nth_timer_of : S.nth_of)[e.key])
         S.wrong = "a symbol's records are out of order, twice or missing";
     }
-  } while (n == MOST);
+  } while (n == MAX_TAKEN);
 }
 
 static void *merger(void *unused) {

@@ -4,9 +4,9 @@
 
 #include "handlers/deep.h"
 
-enum { MOST = 1 << 16 };
+enum { MAX_KEYS = 1 << 16 };
 
-static uint64_t state, keys[MOST];
+static uint64_t state, keys[MAX_KEYS];
 static uint64_t n;
 
 static uint64_t draw(uint64_t below) {
@@ -56,7 +56,7 @@ static int change(sd_deep *d, uint64_t key, uint64_t what, int grows) {
     memmove(&keys[at + 1], &keys[at], (n++ - at) * sizeof *keys);
     keys[at] = key;
   } else if (what < 72) {
-    if (n < MOST / 2) push(d, n ? keys[n - 1] + 1 : key);
+    if (n < MAX_KEYS / 2) push(d, n ? keys[n - 1] + 1 : key);
   } else if (n && what < 97) {
     const uint64_t at = place_of(key);
     const int there = at < n && keys[at] == key;

@@ -75,14 +75,14 @@ void sd_dispatcher_view(sd_dispatcher *d) {
 static int make_private(sd_dispatcher *d) {
   const uint64_t budget = d->config.budget_records;
   d->scratch = calloc(d->n_participants, sizeof *d->scratch);
-  d->watches = calloc(d->n_participants, sizeof *d->watches);
+  d->watches = calloc(d->n_workers, sizeof *d->watches);
   d->py_batches = calloc(d->n_participants, sizeof *d->py_batches);
   d->scratch_positions = calloc(d->n_participants, sizeof *d->scratch_positions);
   if (!d->scratch || !d->watches || !d->py_batches || !d->scratch_positions) return SD_E_NO_MEMORY;
   for (uint32_t i = 0; i < d->n_participants; i++) {
     d->scratch[i] = malloc(budget * d->arena->record_size);
-    d->watches[i] = sd_lines(d->n_participants, sizeof **d->watches);
-    if (!d->scratch[i] || !d->watches[i]) return SD_E_NO_MEMORY;
+    if (!d->scratch[i]) return SD_E_NO_MEMORY;
+    if (i < d->n_workers && !(d->watches[i] = sd_lines(d->n_workers, sizeof **d->watches))) return SD_E_NO_MEMORY;
     if (!d->config.sizes.has_positions) continue;
     d->scratch_positions[i] = malloc(budget * sizeof **d->scratch_positions);
     if (!d->scratch_positions[i]) return SD_E_NO_MEMORY;
@@ -126,7 +126,7 @@ void sd_dispatcher_destroy(sd_dispatcher *d) {
   sd_publishers_destroy(d);
   sd_outputs_destroy(d);
   for (uint32_t i = 0; d->scratch && i < d->n_participants; i++) free(d->scratch[i]);
-  for (uint32_t i = 0; d->watches && i < d->n_participants; i++) free(d->watches[i]);
+  for (uint32_t i = 0; d->watches && i < d->n_workers; i++) free(d->watches[i]);
   for (uint32_t i = 0; d->scratch_positions && i < d->n_participants; i++) free(d->scratch_positions[i]);
   free(d->scratch);
   free(d->scratch_positions);

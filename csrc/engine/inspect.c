@@ -120,7 +120,7 @@ void sd_strand_times(sd_dispatcher *d, uint64_t *ns, uint64_t *records) {
 }
 
 static int listed_times(sd_dispatcher *d, uint32_t *times) {
-  for (uint32_t l = 0; l < d->n_participants; l++) {
+  for (uint32_t l = 0; l < d->n_workers; l++) {
     sd_list *list = &d->ready.lists[l];
     sd_lock(&list->lock);
     for (uint32_t i = 0; i < sd_list_length(list); i++) {

@@ -8,6 +8,6 @@ void sd_list_chain(sd_dispatcher *d, uint32_t participant, uint32_t list, ready_
 }
 
 void sd_list_chains(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
-  for (uint32_t list = 0; list < d->n_participants; list++)
+  for (uint32_t list = 0; list < d->n_workers; list++)
     if (p->chains[list].n) sd_list_chain(d, participant, list, &p->chains[list]);
 }

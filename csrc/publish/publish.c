@@ -65,7 +65,7 @@ int sd_publishers_create(sd_dispatcher *d) {
       if (!p->positions) return SD_E_NO_MEMORY;
     }
     if (d->config.on_full == SD_CONFLATE && !sd_conflation_create(&p->conflation, d)) return SD_E_NO_MEMORY;
-    p->chains = sd_lines(d->n_participants, sizeof *p->chains);
+    p->chains = sd_lines(d->n_workers, sizeof *p->chains);
     if (!p->nested) p->copy = aligned_alloc(SD_LINE, SD_SLICE * (size_t)d->pool.record_size);
     if (!p->nested && !p->copy) return SD_E_NO_MEMORY;
     if (!p->group_of || !p->in_group || !p->keys || !p->repeat_groups || !p->order || !p->groups || !p->waiting ||

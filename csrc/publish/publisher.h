@@ -81,7 +81,7 @@ struct sd_publisher {
   int missed;               /* a record of the chunk found no place at first */
   waiting_group *waiting;
   uint32_t n_waiting;
-  ready_chain *chains; /* per participant: strands to list with it */
+  ready_chain *chains; /* per worker: strands to list with it */
   /* the call under way */
   const unsigned char *records;
   int64_t n, at; /* records in all; where the chunk starts */

@@ -47,9 +47,9 @@ static uint64_t lay_out(sd_arena *a, const sd_config *config) {
     a->segment_bytes =
         (uint32_t)(a->positions_at + a->segment_records * sizeof(sd_position) + SD_LINE - 1) / SD_LINE * SD_LINE;
   }
-  a->lists = lay(&end, participants * sizeof(sd_list), line);
+  a->lists = lay(&end, (uint64_t)z->n_workers * sizeof(sd_list), line);
   a->participants = lay(&end, participants * sizeof(sd_participant), line);
-  a->rings = lay(&end, participants * power_of_two(z->n_strands) * sizeof(uint32_t), line);
+  a->rings = lay(&end, (uint64_t)z->n_workers * power_of_two(z->n_strands) * sizeof(uint32_t), line);
   a->map = lay(&end, (uint64_t)z->n_symbols * sizeof(uint32_t), line);
   a->stack = lay(&end, ((uint64_t)z->n_segments + SD_FREE_RUN) * sizeof(uint32_t), line);
   a->last_numbers = lay(&end, strands * sizeof(uint64_t), line);
@@ -81,11 +81,13 @@ static void start(const sd_space *space, sd_arena *a) {
   a->task_list.n = tasks_for(z);
   sd_init(&a->next_sequence, z->counters_start);
   a->watermark.at = a->watermark.next = z->counters_start;
-  for (uint32_t i = 0; i < participants; i++) {
+  for (uint32_t i = 0; i < z->n_workers; i++) {
     lists[i].mask = places - 1;
     lists[i].ring = a->rings + (uint64_t)i * places * sizeof(uint32_t);
     sd_init(&lists[i].head, (uint32_t)z->counters_start);
     sd_init(&lists[i].tail, (uint32_t)z->counters_start);
+  }
+  for (uint32_t i = 0; i < participants; i++) {
     participant[i].max_per_call = a->segment_records;
     participant[i].py_batch_maximum = a->segment_records;
     sd_init(&participant[i].publishing, UINT64_MAX);

@@ -89,7 +89,7 @@ typedef struct sd_dispatcher {
   int cache_cold;     /* there are so many symbols that what is looked up by key does not stay in a core's caches */
   int lossy;          /* at their bound, strands drop or conflate waiting records */
   int shed;           /* empty strands give their segment back, because there are too few segments for all of them */
-  sd_watch **watches; /* per participant: what it knows about the others */
+  sd_watch **watches; /* per worker: what it knows about the others */
   unsigned char **scratch;         /* per participant: space for a budget of records */
   const sd_py_batch **py_batches;  /* per participant: what Python has in hand */
   sd_position **scratch_positions; /* per participant: space for those records' positions */

@@ -56,7 +56,7 @@ typedef struct sd_strand {
   /* the owner's; head and at are atomic only because the next worker reads them, without the token, to choose what to prefetch */
   sd_a32 head;               /* first segment, SD_NONE before the first record */
   sd_a32 at;                 /* next record in it */
-  SD_PLAIN(uint32_t) last;   /* participant that last drained it: where it is listed next */
+  SD_PLAIN(uint32_t) last;   /* worker that last drained it: where it is listed next */
   SD_PLAIN(uint64_t) oldest; /* clock when the oldest record waiting was published, or a little before */
   sd_a64 handled;            /* one writer at a time, the owner */
   sd_a32 failed;             /* records whose handler failed; the owner's */

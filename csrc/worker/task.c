@@ -12,7 +12,7 @@ static void end_locked(sd_dispatcher *d, uint32_t participant, uint32_t index) {
   uint32_t task = sd_task_unlink(&d->tasks, s);
   sd_unlock(&s->publish_lock);
   sd_task_free(&d->tasks, task);
-  s->last = participant;
+  sd_strand_drained_by(d, s, participant);
   if (sd_strand_release(s, 1)) sd_list_again(d, participant, index);
 }
 
@@ -25,7 +25,7 @@ static void end_task(sd_dispatcher *d, uint32_t participant, uint32_t index) {
  * other strands to handle meanwhile. */
 static int come_back(sd_dispatcher *d, uint32_t participant, uint32_t index) {
   sd_strand *s = &d->strands[index];
-  s->last = participant;
+  sd_strand_drained_by(d, s, participant);
   if (sd_strand_release(s, 0)) sd_list_again(d, participant, index);
   return TASK_BUSY;
 }
@@ -42,7 +42,7 @@ static int run_overdue(sd_dispatcher *d, uint32_t participant, uint32_t index, u
     if (sd_timers_fire(d, handler, &ctx, index, time)) {
       /* A timer failed, and the others fire after the strand has been let go. Or the timers took a whole budget, and the other strands
        * have their turn. */
-      s->last = participant;
+      sd_strand_drained_by(d, s, participant);
       if (sd_strand_release(s, 0)) sd_list_again(d, participant, index);
       return TASK_GONE;
     }
@@ -80,11 +80,8 @@ int sd_take_task(sd_dispatcher *d, uint32_t participant, uint32_t index, sd_py_b
   } else if (found == TASK_GONE) {
     end_task(d, participant, index);
   } else if (found == TASK_LEFT) {
-    /* List the strand with a worker: a publisher would take it back from its own list first. */
-    uint32_t list = s->last < d->n_workers ? (uint32_t)s->last : index % d->n_workers;
-    s->last = list;
-    if (sd_strand_release(s, 0)) sd_make_ready(d, list, &index, 1);
-    if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->participants[participant].counters.wakes, 1);
+    /* Only a publisher leaves a task to a worker, and sd_list_again wakes one. */
+    if (sd_strand_release(s, 0)) sd_list_again(d, participant, index);
   }
   return found;
 }

@@ -24,7 +24,8 @@ static void account(sd_dispatcher *d, uint32_t participant, sd_strand *s, int64_
 }
 
 void sd_list_again(sd_dispatcher *d, uint32_t participant, uint32_t index) {
-  sd_make_ready(d, participant, &index, 1);
+  /* The token is this participant's, and `last` with it. */
+  sd_make_ready(d, d->strands[index].last, &index, 1);
   if (participant >= d->n_workers && sd_idle_wake_one(&d->arena->idle))
     sd_bump(&d->participants[participant].counters.wakes, 1);
 }
@@ -32,7 +33,7 @@ void sd_list_again(sd_dispatcher *d, uint32_t participant, uint32_t index) {
 /* Ends a visit to a strand that is not lossy: n records are off its queue. */
 static void finish(sd_dispatcher *d, uint32_t participant, uint32_t index, int64_t n, int64_t pending, uint64_t start) {
   sd_strand *s = &d->strands[index];
-  s->last = participant;
+  sd_strand_drained_by(d, s, participant);
   /* If everything that was there at `start` is done, the rest was published after `start`. */
   if (n == pending) s->oldest = start;
   else sd_bump(&d->participants[participant].counters.cut, 1);
@@ -79,7 +80,7 @@ static void lose(sd_dispatcher *d, uint32_t participant, sd_strand *s, uint64_t 
 /* Ends a visit to a lossy strand: n records were copied out. */
 static void finish_lossy(sd_dispatcher *d, uint32_t participant, uint32_t index, int64_t n, uint64_t start) {
   sd_strand *s = &d->strands[index];
-  s->last = participant;
+  sd_strand_drained_by(d, s, participant);
   s->oldest = start;
   if (d->shed) sd_strand_shed(s, &d->pool, &d->participants[participant].cache);
   if (sd_strand_release(s, n)) sd_list_again(d, participant, index);

@@ -30,8 +30,12 @@ void sd_visit_over(sd_dispatcher *d, uint32_t participant, const sd_py_batch *ba
 int64_t sd_copy_out(sd_dispatcher *d, uint32_t participant, sd_strand *s);
 /* The position of the first record of an owned strand. Zero: it has no record that may be handled now. */
 int sd_first_position(sd_dispatcher *d, uint32_t index, sd_position *position);
-/* Lists a strand whose token a release left with the caller. A worker comes back to its own list by itself. A publisher that helped may
- * not, so it has to wake a worker. */
+/* Notes that the participant drained the strand, whose token it has: the strand is listed with the worker that drained it last. */
+static inline void sd_strand_drained_by(const sd_dispatcher *d, sd_strand *s, uint32_t participant) {
+  if (participant < d->n_workers) s->last = participant;
+}
+/* Lists a strand whose token a release left with the caller. A worker comes back to its own list by itself. A publisher that helped has to
+ * wake the strand's worker. */
 void sd_list_again(sd_dispatcher *d, uint32_t participant, uint32_t index);
 
 #endif

@@ -43,29 +43,29 @@ enum { BUSY_TURNS = 64 };
 
 /* ---- finding a strand */
 
-/* Prefetches the next entries of the worker's own list while it drains the strand before them: the header of the strand two places on,
- * the first records of the next one. */
-static inline void prefetch_next(sd_dispatcher *d, uint32_t participant, uint32_t length) {
-  sd_list *list = &d->ready.lists[participant];
-  sd_strand *next = &d->strands[sd_list_peek(list, sd_ring(&d->ready, participant), 0)];
+/* Prefetches the next entries of a list while the strand before them is drained: the header of the strand two places on, the first
+ * records of the next one. */
+static inline void prefetch_next(sd_dispatcher *d, uint32_t from, uint32_t length) {
+  sd_list *list = &d->ready.lists[from];
+  sd_strand *next = &d->strands[sd_list_peek(list, sd_ring(&d->ready, from), 0)];
   uint32_t head = sd_load(&next->head, relaxed, Q1), at = sd_load(&next->at, relaxed, Q2);
   if (head != SD_NONE) {
     if (at >= d->pool.records) at = 0;
     sd_prefetch(sd_segment_record(&d->pool, head, at));
     if (d->pool.positions_at) sd_prefetch(sd_segment_position(&d->pool, head, at));
   }
-  if (length > 1) sd_prefetch_write(&d->strands[sd_list_peek(list, sd_ring(&d->ready, participant), 1)]);
+  if (length > 1) sd_prefetch_write(&d->strands[sd_list_peek(list, sd_ring(&d->ready, from), 1)]);
 }
 
-/* A strand off participant's own list. SD_NONE: it is empty. */
-static uint32_t next_own(sd_dispatcher *d, uint32_t participant) {
+/* The first strand of a list, for a worker from its own one, or for a publisher that helps. SD_NONE: it is empty. */
+static uint32_t first_of(sd_dispatcher *d, uint32_t participant, uint32_t list) {
   uint32_t got;
-  if (!d->policy->pick(&d->ready, participant, &got, 1, 4)) return SD_NONE;
-  uint32_t length = sd_list_length(&d->ready.lists[participant]);
+  if (!d->policy->pick(&d->ready, list, &got, 1, 4)) return SD_NONE;
+  uint32_t length = sd_list_length(&d->ready.lists[list]);
   if (length) {
     /* Other workers may want what stays behind while this one is busy. */
     if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->participants[participant].counters.wakes, 1);
-    prefetch_next(d, participant, length);
+    prefetch_next(d, list, length);
   }
   return got;
 }
@@ -79,7 +79,7 @@ static int worth_stealing(sd_dispatcher *d, uint32_t victim, sd_watch *w, int bu
     w->since = now;
     return 0;
   }
-  if (!busy && (length >= STEAL_LENGTH || victim >= d->n_workers)) return 1;
+  if (!busy && length >= STEAL_LENGTH) return 1;
   /* R2 */
   uint32_t head = sd_load(&d->ready.lists[victim].head, relaxed, R2);
   if (head != w->head) {
@@ -92,12 +92,12 @@ static int worth_stealing(sd_dispatcher *d, uint32_t victim, sd_watch *w, int bu
 }
 
 /* Steals half of what is ready elsewhere: one strand to drain, the others for the thief's own list. SD_NONE: there is nothing to steal. A
- * worker that is `busy`, with strands on its own list, steals only from lists that nobody else takes from: a publisher that helped may
- * never come back to its list, and another worker may be in an endless visit. */
+ * worker that is `busy`, with strands on its own list, steals only from lists that nobody else takes from, because their workers may be in
+ * endless visits. */
 static uint32_t next_stolen(sd_dispatcher *d, uint32_t participant, sd_watch *watches, int busy, uint64_t now) {
   uint32_t got[STEAL_MAX];
-  for (uint32_t i = 1; i < d->n_participants; i++) {
-    uint32_t victim = participant + i < d->n_participants ? participant + i : participant + i - d->n_participants;
+  for (uint32_t i = 1; i < d->n_workers; i++) {
+    uint32_t victim = participant + i < d->n_workers ? participant + i : participant + i - d->n_workers;
     if (!worth_stealing(d, victim, &watches[victim], busy, now)) continue;
     uint32_t n = d->policy->pick(&d->ready, victim, got, STEAL_MAX, 2);
     if (!n) continue;
@@ -123,7 +123,7 @@ static uint32_t next_strand(sd_dispatcher *d, uint32_t participant, uint64_t now
     index = next_stolen(d, participant, d->watches[participant], 1, now);
     if (index != SD_NONE) return index;
   }
-  index = next_own(d, participant);
+  index = first_of(d, participant, participant);
   if (index == SD_NONE) return next_stolen(d, participant, d->watches[participant], 0, now);
   me->own_turns++;
   return index;
@@ -143,7 +143,7 @@ static int own(sd_dispatcher *d, uint32_t participant, uint32_t index) {
 /* ---- waiting */
 
 static int anything_ready(sd_dispatcher *d) {
-  for (uint32_t i = 0; i < d->n_participants; i++)
+  for (uint32_t i = 0; i < d->n_workers; i++)
     if (sd_list_look(&d->ready.lists[i])) return 1;
   return 0;
 }
@@ -234,9 +234,9 @@ int sd_worker_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch) {
 }
 
 int sd_help(sd_dispatcher *d, uint32_t participant) {
-  uint32_t index = next_own(d, participant);
-  for (uint32_t i = 1; index == SD_NONE && i < d->n_participants; i++)
-    if (!d->policy->pick(&d->ready, (participant + i) % d->n_participants, &index, 1, 4)) index = SD_NONE;
+  uint32_t index = SD_NONE;
+  for (uint32_t i = 0; index == SD_NONE && i < d->n_workers; i++)
+    index = first_of(d, participant, (participant + i) % d->n_workers);
   if (index == SD_NONE) return 0;
   if (!own(d, participant, index)) return 1;
   uint64_t ahead = SD_AHEAD_UNKNOWN;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import unicodedata
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Final, cast, overload
 
 from strand.errors import ConfigurationError, UnknownSymbolError
@@ -114,10 +114,15 @@ class SymbolTable(Sequence[str]):
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
         if isinstance(index, slice):
-            return [self.name(i) for i in range(*index.indices(self._size))]
+            # A feed may have room for many more symbols than it has names.
+            names, known = self._names, len(self._names)
+            return [(names[i] if i < known else "") or f"#{i}" for i in range(*index.indices(self._size))]
         if not -self._size <= index < self._size:
             raise IndexError(f"there are {self._size} symbols")
         return self.name(index % self._size)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self[:])
 
     def name(self, index: int) -> str:
         """The name at an index, or one made of the index."""

@@ -79,7 +79,7 @@ class RunResult:
     def fingerprint(self) -> str:
         """32 hexadecimal digits that stand for every symbol's row and ticks counted, by name: the same for
         any workers, grouping and batches; and for all outputs. Taken when it is first asked for."""
-        return fingerprint_of_rows(self.rows, self.symbols[:], self.ticks_by_symbol, self._digests())
+        return fingerprint_of_rows(self.rows, self.symbols, self.ticks_by_symbol, self._digests())
 
     @cached_property
     def warnings(self) -> tuple[RunWarning, ...]:

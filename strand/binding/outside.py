@@ -19,6 +19,8 @@ __all__ = ["MAX_LEVELS", "NotRunningError", "OutsideView"]
 
 #: Of a side, that can be seen from outside.
 MAX_LEVELS: Final[int] = lib.SD_OUTSIDE_LEVELS
+#: Some thousand bytes are usual. The addresses of a damaged memory have room for gigabytes.
+_LONGEST_DESCRIPTION: Final = 1 << 26
 
 
 class NotRunningError(AttachError):
@@ -49,6 +51,8 @@ class OutsideView(Counters):
         )
         size = ffi.new("uint64_t *")
         text = lib.sd_outside_description(self._o, size)
+        if size[0] > _LONGEST_DESCRIPTION:
+            raise AttachError("it is damaged: what it says of itself cannot be read")
         #: What the dispatcher says of itself, JSON.
         self.description = bytes(ffi.buffer(text, size[0]))
         address = int(ffi.cast("uintptr_t", lib.sd_outside_map(self._o)))

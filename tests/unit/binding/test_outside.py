@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,9 @@ from outside_ticks import SYMBOLS, some_ticks
 import strand
 from strand import Dispatcher
 from strand.errors import AttachError
+
+#: Enough for what is published here. All of the memory is copied.
+MEMORY_BYTES = 8 << 20
 
 
 def _copy_of(dispatcher: Dispatcher) -> int:
@@ -33,7 +37,8 @@ def _number(fd: int, at: int, size: int = 8) -> int:
 def test_a_damaged_count_of_publishers_ends_a_look(publishers: int) -> None:
     ticks = some_ticks(300)
     ticks["instrument_id"], ticks["publisher_id"], ticks["flags"] = 0, 1 + np.arange(300) % publishers, 0x80
-    with Dispatcher(SYMBOLS, "book", feed="dbn-orders", workers=1, cores=None, attachable=True) as dispatcher:
+    options: Any = {"workers": 1, "cores": None, "attachable": True, "memory_bytes": MEMORY_BYTES}
+    with Dispatcher(SYMBOLS, "book", feed="dbn-orders", **options) as dispatcher:
         dispatcher.publish(ticks)
         dispatcher.drain()
         fd = _copy_of(dispatcher)
@@ -58,13 +63,14 @@ import os, sys
 import numpy as np
 sys.path.insert(0, TESTS)
 from outside_ticks import SYMBOLS, some_ticks
-from test_outside import _copy_of
+from test_outside import MEMORY_BYTES, _copy_of
 from strand import Dispatcher
 from strand.binding.outside import OutsideView
 from strand.dispatch.description import Description
 from strand.errors import AttachError
 from strand.outside.attached import Attached
-with Dispatcher(SYMBOLS, "book", workers=1, cores=None, attachable=True, max_publishers=1) as dispatcher:
+options = {"workers": 1, "cores": None, "attachable": True, "memory_bytes": MEMORY_BYTES}
+with Dispatcher(SYMBOLS, "book", max_publishers=1, **options) as dispatcher:
     dispatcher.publish(some_ticks(2000))
     dispatcher.drain()
     fd = _copy_of(dispatcher)
@@ -109,7 +115,8 @@ assert refused > 20 and read > 20
 def test_memory_of_another_build_is_refused() -> None:
     from strand.binding.outside import OutsideView
 
-    with Dispatcher(4, "count", workers=1, cores=None, attachable=True) as dispatcher:
+    options: Any = {"workers": 1, "cores": None, "attachable": True, "memory_bytes": MEMORY_BYTES}
+    with Dispatcher(4, "count", **options) as dispatcher:
         fd = _copy_of(dispatcher)
     os.pwrite(fd, ctypes.c_uint32(99), 8)
     with pytest.raises(AttachError, match="another build of strand made it: its layout is 99"):

@@ -33,8 +33,9 @@ ALL = (
     Side("boost::asio::strand", "asio_side.cpp", 0, threads=True, way="tick"),
     Side("boost::asio::strand, in batches", "asio_side.cpp", 0, threads=True, way="batch"),
     Side("boost::asio::strand, one core", "asio_side.cpp", 1, threads=True, way="tick"),
-    Side("pool, numba", "pool_numba_side.py", 0, "numba"),
+    # First, so that one process compiles what the others find compiled.
     Side("pool, numba, one process", "pool_numba_side.py", 1, "numba"),
+    Side("pool, numba", "pool_numba_side.py", 0, "numba"),
     Side("pool, plain Python", "pool_naive_side.py", 0),
     Side("hftbacktest", "hftbacktest_side.py", 1, "hftbacktest"),
     Side("hftbacktest, a process a core", "hftbacktest_side.py", 0, "hftbacktest"),

@@ -125,3 +125,18 @@ def test_memory_of_another_build_is_refused() -> None:
     with pytest.raises(AttachError, match="not a dispatcher's memory"):
         OutsideView(fd)
     os.close(fd)
+
+
+def test_a_description_of_a_gigabyte_is_refused_unread() -> None:
+    from strand.binding.outside import OutsideView
+
+    options: Any = {"workers": 1, "cores": None, "attachable": True, "memory_bytes": MEMORY_BYTES}
+    with Dispatcher(4, "count", **options) as dispatcher:
+        fd = _copy_of(dispatcher)
+    size = len(OutsideView(fd).description)
+    arena = _number(fd, 40)
+    at = arena + os.pread(fd, 900, arena).index(size.to_bytes(8, "little"))
+    os.pwrite(fd, (1 << 30).to_bytes(8, "little"), at)
+    with pytest.raises(AttachError, match="it is damaged: what it says of itself cannot be read"):
+        OutsideView(fd)
+    os.close(fd)

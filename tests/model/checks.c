@@ -280,8 +280,8 @@ static const char *spreads(void) {
   c.idle = sd_scheduler_random(4) ? SD_IDLE_PARK : SD_IDLE_BACKOFF;
   make(&c, NATIVE, 0, 0);
   W.each = meets;
-  uint32_t participant = one_of(0, 3);
-  for (uint32_t i = 0; i < 3; i++) W.d->strands[i].last = sd_scheduler_random(2) ? participant : one_of(0, 3);
+  uint32_t worker = one_of(0, 2);
+  for (uint32_t i = 0; i < 3; i++) W.d->strands[i].last = sd_scheduler_random(2) ? worker : one_of(0, 2);
   add_workers(3);
   sd_scheduler_add(publish_abc, NULL);
   return run();

@@ -1,4 +1,4 @@
-"""Checks of what options take: numbers, Python's or numpy's, within bounds; words of a few."""
+"""Checks of what options take: numbers, Python's or numpy's, within bounds; words of a few; truth values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from strand.errors import ConfigurationError
 
-__all__ = ["MAXIMUM", "is_number", "is_whole", "one_of", "seconds", "whole"]
+__all__ = ["MAXIMUM", "is_number", "is_whole", "one_of", "seconds", "whole", "yes_or_no"]
 
 #: The largest whole number that C takes.
 MAXIMUM: Final = 2**63 - 1
@@ -50,3 +50,11 @@ def seconds(name: str, value: Any) -> float | None:
     if not is_number(value):
         raise ConfigurationError(f"{name}: {value!r} is not a number of seconds, nor None, which is no limit")
     return float(value)
+
+
+def yes_or_no(name: str, value: Any) -> bool:
+    """The truth value that the option ``name`` was given. Raises ConfigurationError for any other value: ``"no"`` would
+    count as true."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ConfigurationError(f"{name}: {value!r} is neither True nor False")
+    return bool(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import stat
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Generator
@@ -46,7 +47,7 @@ class DecodedFeed(BaseFeed):
 
     def __init__(
         self,
-        path: Path,
+        path: str | os.PathLike[str],
         *,
         on_error: Literal["raise", "skip"],
         select: Selection | None,
@@ -59,7 +60,7 @@ class DecodedFeed(BaseFeed):
             raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
         if not is_whole(batch_ticks) or batch_ticks <= 0 or batch_ticks % self.batch_step:
             raise ConfigurationError(f"batch_ticks: {batch_ticks!r} is not a positive multiple of {self.batch_step}")
-        self._path = path
+        self._path = Path(path)
         self._options: dict[str, Any] = {"skip": on_error == "skip"}
         if select:
             wanted = symbol_filter(select)
@@ -98,6 +99,19 @@ class DecodedFeed(BaseFeed):
         day = as_date(date) if date is not None else date_in_names(names) or otherwise()
         self._options["midnight_ns"] = midnight_ns(day) if day is not None else 0
         return day
+
+    def _orders_info(self, name: str, venue: str | None, day: dt.date | None, details: dict[str, Any]) -> FeedInfo:
+        """``info`` of a file of single orders with prices in 1e-4, whose times count from the midnight of ``day``."""
+        return FeedInfo(
+            format=name,
+            path=str(self._path),
+            date=day.isoformat() if day is not None else None,
+            venue=venue,
+            price_unit=1e-4,
+            undated=day is None,
+            ticks="orders",
+            details=details,
+        )
 
     @property
     def info(self) -> FeedInfo:

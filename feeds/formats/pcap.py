@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Collection
-from pathlib import Path
 from typing import Any, Final, Literal
 from zoneinfo import ZoneInfo
 
@@ -18,13 +17,12 @@ from strand.binding import pcap as _pcap
 from strand.binding.itch import ItchDecoder
 from strand.binding.pcap import PcapDecoder
 from strand.errors import ConfigurationError
-from strand.feeds.base import FeedInfo
 from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed
 from strand.feeds.formats.itch.directory import ItchNames, ItchSymbols
 from strand.feeds.io.streams import InflateLimits
 from strand.feeds.selection import Selection
 from strand.ticks import aligned_ticks
-from strand.validate import whole
+from strand.validate import whole, yes_or_no
 
 __all__ = ["PcapFeed", "recognise"]
 
@@ -80,20 +78,18 @@ class PcapFeed(ItchNames, DecodedFeed):
         limits: InflateLimits | None = None,
     ) -> None:
         super().__init__(
-            Path(path),
+            path,
             on_error=on_error,
             select=select,
             batch_ticks=batch_ticks,
             limits=limits,
             headroom=_pcap.MAX_RECORD,
         )
-        if not isinstance(blank_headers, bool):
-            raise ConfigurationError(f"blank_headers: {blank_headers!r} is neither True nor False")
         self._capture: dict[str, Any] = {
             "skip": self._options["skip"],
             "ports": _ports(port),
             "session": _session(session),
-            "blank_headers": blank_headers,
+            "blank_headers": yes_or_no("blank_headers", blank_headers),
             "hold": whole("hold", hold, 0, _pcap.MAX_HELD),
             "hold_ns": whole("hold_ns", hold_ns, 0),
             "start_ns": self._options.pop("start_ns", None),
@@ -105,19 +101,9 @@ class PcapFeed(ItchNames, DecodedFeed):
         self._options["attributes"] = True
         self._decoder = PcapDecoder(ItchDecoder(**self._options), **self._capture)
         self._symbols = ItchSymbols(self._decoder.itch)
-        self._info = FeedInfo(
-            format="pcap",
-            path=str(self._path),
-            date=day.isoformat() if day is not None else None,
-            venue="XNAS",
-            price_unit=1e-4,
-            ticks="orders",
-            details={
-                "capture": "pcapng" if head.startswith(_NG_MAGIC) else "pcap",
-                "protocol": "MoldUDP64, ITCH 5.0",
-                **details,
-            },
-        )
+        kind = "pcapng" if head.startswith(_NG_MAGIC) else "pcap"
+        details = {"capture": kind, "protocol": "MoldUDP64, ITCH 5.0"} | details
+        self._info = self._orders_info("pcap", "XNAS", day, details)
 
     @property
     def session(self) -> str:

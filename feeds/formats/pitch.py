@@ -11,7 +11,6 @@ import datetime as dt
 import os
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final, Literal
 
 from strand.binding import pitch as _pitch
@@ -24,7 +23,6 @@ from strand.binding.pitch import (
     RETAIL_INTEREST,
     PitchDecoder,
 )
-from strand.feeds.base import FeedInfo
 from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed, times_since
 from strand.feeds.io.streams import InflateLimits
 from strand.feeds.selection import Selection
@@ -92,7 +90,7 @@ class PitchFeed(DecodedFeed):
         limits: InflateLimits | None = None,
     ) -> None:
         super().__init__(
-            Path(path),
+            path,
             on_error=on_error,
             select=select,
             batch_ticks=batch_ticks,
@@ -104,16 +102,7 @@ class PitchFeed(DecodedFeed):
         day = self._dated(date, names)
         self._decoder = PitchDecoder(**self._options)
         self._names: list[str] = [""]
-        self._info = FeedInfo(
-            format="pitch",
-            path=str(self._path),
-            date=day.isoformat() if day is not None else None,
-            venue="Cboe",
-            price_unit=1e-4,
-            undated=day is None,
-            ticks="orders",
-            details=details | times_since(day),
-        )
+        self._info = self._orders_info("pitch", "Cboe", day, details | times_since(day))
 
     @property
     def symbols(self) -> Sequence[str]:

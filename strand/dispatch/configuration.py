@@ -24,7 +24,7 @@ from strand.errors import ConfigurationError
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
-from strand.validate import is_number, is_whole, one_of, whole
+from strand.validate import is_number, is_whole, one_of, whole, yes_or_no
 
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
@@ -41,7 +41,6 @@ __all__ = [
     "merging_cores",
     "symbol_counts",
     "worker_cores",
-    "yes_or_no",
 ]
 
 #: Arguments of a dispatcher that had another name.
@@ -81,13 +80,6 @@ def check_memory(n_symbols: int, n_strands: int) -> None:
             f"symbols: {n_symbols:,} on {n_strands:,} strands take {least / 1e9:,.1f} GB at once, and this machine has "
             f"{there / 1e9:,.1f} GB"
         )
-
-
-def yes_or_no(name: str, value: Any) -> bool:
-    """The truth value that the option ``name`` was given, and not what might stand for one: ``"no"`` is true."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise ConfigurationError(f"{name}: {value!r} is neither True nor False")
-    return bool(value)
 
 
 def _check_limits(given: Mapping[str, Any]) -> None:

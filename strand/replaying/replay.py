@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from strand import feeds
-from strand.dispatch.configuration import RENAMED, yes_or_no
+from strand.dispatch.configuration import RENAMED
 from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo
@@ -31,7 +31,7 @@ from strand.replaying.run import Run, Timed, chain, pinned
 from strand.replaying.sampler import NoSampler, Sampler
 from strand.replaying.saved_replay import SavedReplay
 from strand.symbols import SymbolTable
-from strand.validate import whole
+from strand.validate import whole, yes_or_no
 
 __all__ = ["ReplayResult", "replay"]
 

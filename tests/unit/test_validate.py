@@ -1,4 +1,4 @@
-"""Options that are numbers."""
+"""Checks of what options take: numbers, words and truth values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from strand.errors import ConfigurationError
-from strand.validate import is_number, is_whole, one_of, seconds, whole
+from strand.validate import is_number, is_whole, one_of, seconds, whole, yes_or_no
 
 pytestmark = pytest.mark.python
 
@@ -53,3 +53,10 @@ def test_a_choice_has_the_place_of_its_name() -> None:
     assert [one_of("sign", name, ("a", "b")) for name in ("a", "b")] == [0, 1]
     with pytest.raises(ConfigurationError, match="sign: 'c' is not one of a, b"):
         one_of("sign", "c", ("a", "b"))
+
+
+def test_a_truth_value_is_one_and_nothing_that_stands_for_one() -> None:
+    assert [yes_or_no("sure", value) for value in (True, np.False_)] == [True, False]
+    for value in ("no", 0, None):
+        with pytest.raises(ConfigurationError, match=r"^sure: .* is neither True nor False$"):
+            yes_or_no("sure", value)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import ClassVar, Final, Literal
 
 from strand.binding import dbn as _dbn
@@ -90,7 +89,7 @@ class DbnFeed(DecodedFeed):
         limits: InflateLimits | None = None,
     ) -> None:
         super().__init__(
-            Path(path),
+            path,
             on_error=on_error,
             select=None,  # the table of symbols and the decoder have it
             batch_ticks=whole("batch_ticks", batch_ticks, 1, 1 << 24),

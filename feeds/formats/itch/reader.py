@@ -38,7 +38,6 @@ from strand.binding.itch import (
     RETAIL_INTEREST,
     ItchDecoder,
 )
-from strand.feeds.base import FeedInfo
 from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed, times_since
 from strand.feeds.formats.itch.directory import ItchNames, ItchSymbols, MarketEvent
 from strand.feeds.formats.itch.stripes import StripedItch, worth_striping
@@ -119,7 +118,7 @@ class ItchFeed(ItchNames, DecodedFeed):
         limits: InflateLimits | None = None,
     ) -> None:
         super().__init__(
-            Path(path),
+            path,
             on_error=on_error,
             select=select,
             batch_ticks=batch_ticks,
@@ -133,16 +132,7 @@ class ItchFeed(ItchNames, DecodedFeed):
         self._decoder = ItchDecoder(**self._options)
         self._used = False
         self._symbols = ItchSymbols(self._decoder)
-        self._info = FeedInfo(
-            format="itch50",
-            path=str(self._path),
-            date=day.isoformat() if day is not None else None,
-            venue=_venue_in_names(names),
-            price_unit=1e-4,
-            undated=day is None,
-            ticks="orders",
-            details=details | times_since(day),
-        )
+        self._info = self._orders_info("itch50", _venue_in_names(names), day, details | times_since(day))
 
     @property
     def takes_feeder(self) -> bool:

@@ -84,11 +84,8 @@ book-day: install
 	@$(BIN)/python tests/support/book_day.py
 
 # Every bit of every sample flipped, and each cut, where the test suite tries some of them.
-BAD_INPUT := test_bad_input formats/dbn/test_reader formats/lean/test_reader formats/parquet/test_reader formats/test_pcap \
-  formats/test_pitch ../binding/test_itch \
-  formats/itch/test_reader io/test_streams
 bad-input: install
-	$(BIN)/pytest -n auto --dist worksteal $(BAD_INPUT:%=tests/unit/feeds/%.py) --exhaustive $(PYTEST)
+	$(BIN)/pytest -n auto --dist worksteal -m bad_input tests/unit --exhaustive $(PYTEST)
 
 # 3,000 hostile inputs of every kind (files, names, numbers, times, options, outputs, live packets, bombs), counted by kind.
 # ARGS="--seed 2", ARGS="--inputs 30000", ARGS="--only live:26".

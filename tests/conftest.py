@@ -101,8 +101,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All processes have the tests in one order, by file. Slow ones begin: the last ones to run are short, and no
-    worker waits for another's at the end."""
+    """Marks the tests that ``--exhaustive`` lengthens. All processes have the tests in one order, by file. Slow ones
+    begin: the last ones to run are short, and no worker waits for another's at the end."""
+    for item in items:
+        if not {"exhaustive", "one_in"}.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker("bad_input")
     items.sort(key=lambda item: (item.get_closest_marker("slow") is None, item.path))
 
 

@@ -1,17 +1,16 @@
 """Which file uses which, and whether that agrees with the order of the rooms: part of `make lint`.
 
-    python tools/arrows.py            fails on an arrow that is not allowed, and on an allowed one that is gone
-    python tools/arrows.py --show     all arrows that go against the order, or that are part of a circle
-    python tools/arrows.py --allow    writes them to tools/arrows_allowed.txt
+    python tools/arrows.py            names the arrows that go against the order or close a circle, and fails
 
 tools/rooms.toml lists the rooms in their order, and the files of each. An arrow goes from a file to one that it uses.
 It may only go to a room that is listed before its own, or stay within its room; within a room arrows make no circle.
 
 In C a header and its source are one file. An arrow goes to a file whose header is included, and to one that defines a
 symbol that the object needs. In Python every import makes an arrow, those in functions and under TYPE_CHECKING too. So
-does the whole name of a module in a dict: such a table says where to load a name from on its first use. A name that a
-package has of one of its modules makes an arrow to the package. That Python runs the ``__init__`` of the packages that
-a module lies in makes none.
+does every text that is the whole name of a module, wherever it stands: ``import_module`` may be given it, under any
+name, directly or out of a table. A text in such a call that begins with the name of a package makes an arrow to the
+package. So does the import of a name that a package has of one of its modules. That Python runs the ``__init__`` of
+the packages that a module lies in makes none.
 """
 
 from __future__ import annotations
@@ -27,11 +26,14 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeGuard
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS, ALLOWED = ROOT / "tools/rooms.toml", ROOT / "tools/arrows_allowed.txt"
+ROOMS = ROOT / "tools/rooms.toml"
+CSRC = ROOT / "csrc"
 PACKAGES = {"strand": ROOT / "strand", "strand.feeds": ROOT / "feeds"}
-_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+_INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
+_IMPORTS = ("import_module", "__import__")
 
 Arrows = dict[str, set[str]]
 
@@ -58,11 +60,14 @@ def _imported(file: Path, files: Mapping[str, Path]) -> Iterable[str]:
                 raise SystemExit(f"{file}:{node.lineno}: give the whole name of what is imported")
             inner = [f"{node.module}.{alias.name}" for alias in node.names]
             yield from (each if each in files else node.module for each in inner)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
-            yield from (given.value for given in node.args if isinstance(given, ast.Constant))
-        elif isinstance(node, ast.Dict):
-            texts = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
-            yield from (text for text in texts if text in files and "." in text)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(_IMPORTS):
+            yield from (each.value for each in ast.walk(node) if _is_text(each))
+        elif _is_text(node) and "." in node.value and node.value in files:
+            yield node.value
+
+
+def _is_text(node: ast.AST) -> TypeGuard[ast.Constant]:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _module(imported: str, files: Mapping[str, Path]) -> str | None:
@@ -73,37 +78,40 @@ def _module(imported: str, files: Mapping[str, Path]) -> str | None:
     return imported or None
 
 
-def c_arrows() -> Arrows:
-    """By file of csrc, without its ending: those that it includes, or whose symbols it needs."""
-    folder = ROOT / "csrc"
-    files = sorted(file for file in folder.rglob("*") if file.suffix in (".c", ".h"))
-    name_of = {file: str(file.relative_to(folder).with_suffix("")) for file in files}
+def c_arrows() -> tuple[Arrows, list[Path]]:
+    """By file of csrc, without its ending: those that it includes, or whose symbols it needs. And the sources that do
+    not compile, whose includes alone are known."""
+    files = sorted(file for file in CSRC.rglob("*") if file.suffix in (".c", ".h"))
+    name_of = {file: str(file.relative_to(CSRC).with_suffix("")) for file in files}
     found: Arrows = {name: set() for name in name_of.values()}
     for file in files:
         for included in _INCLUDE.findall(file.read_text("utf-8")):
-            other = next((at for at in (folder / included, file.parent / included) if at in name_of), None)
+            other = next((at for at in (CSRC / included, file.parent / included) if at in name_of), None)
             if other is not None:  # a model checker's header lies with its checks
                 found[name_of[file]].add(name_of[other])
     sources = [file for file in files if file.suffix == ".c"]
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as threads:
         objects = list(threads.map(lambda source: _symbols(source, Path(scratch)), sources))
     owner: dict[str, str] = {}
-    for source, (defined, _) in zip(sources, objects, strict=True):
+    compiled = {source: symbols for source, symbols in zip(sources, objects, strict=True) if symbols is not None}
+    for source, (defined, _) in compiled.items():
         for symbol in defined:
             # The seeded scheduler, which comes last, has a clock of its own.
             owner.setdefault(symbol, name_of[source])
-    for source, (_, needed) in zip(sources, objects, strict=True):
+    for source, (_, needed) in compiled.items():
         found[name_of[source]] |= {owner[symbol] for symbol in needed if symbol in owner}
-    return {name: others - {name} for name, others in found.items()}
+    arrows = {name: others - {name} for name, others in found.items()}
+    return arrows, [source for source in sources if source not in compiled]
 
 
-def _symbols(source: Path, scratch: Path) -> tuple[set[str], set[str]]:
-    """What a source defines for others, and what it needs of them."""
-    made = scratch / f"{source.relative_to(ROOT)}.o".replace("/", "_")
-    flags = ("-std=gnu11", "-O0", "-Werror=implicit-function-declaration", "-fPIC", f"-I{ROOT / 'csrc'}")
+def _symbols(source: Path, scratch: Path) -> tuple[set[str], set[str]] | None:
+    """What a source defines for others, and what it needs of them. None where it does not compile."""
+    made = scratch / f"{source.relative_to(CSRC)}.o".replace("/", "_")
+    flags = ("-std=gnu11", "-O0", "-Werror=implicit-function-declaration", "-fPIC", f"-I{CSRC}")
     if source.parent.name == "seeded":
         flags += ("-DSD_MODEL_SCHEDULER",)
-    subprocess.run([os.environ.get("CC", "cc"), *flags, "-c", str(source), "-o", str(made)], check=True)
+    if subprocess.run([os.environ.get("CC", "cc"), *flags, "-c", str(source), "-o", str(made)], check=False).returncode:
+        return None
     listed = subprocess.run(
         ["nm", "--extern-only", "--format=posix", str(made)], check=True, capture_output=True, text=True
     )
@@ -160,27 +168,20 @@ def circles(arrows: Arrows) -> dict[str, int]:
     return circle
 
 
-def main(how: str) -> None:
-    """Holds the arrows against those that are allowed, or shows or writes them."""
+def main() -> None:
+    """Names the wrong arrows, and the sources that do not compile. Fails where there is one of either."""
     rooms = tomllib.loads(ROOMS.read_text("utf-8"))
+    in_c, broken = c_arrows()
     wrong: set[str] = set()
-    for language, arrows in (("c", c_arrows()), ("python", python_arrows())):
+    for language, arrows in (("c", in_c), ("python", python_arrows())):
         wrong |= wrong_arrows(arrows, placed(arrows, rooms[language]))
-    if how == "--allow":
-        ALLOWED.write_text("".join(f"{arrow}\n" for arrow in sorted(wrong)), "utf-8")
-        return
-    if how == "--show":
-        print(*sorted(wrong), sep="\n")
-        return
-    allowed = set(ALLOWED.read_text("utf-8").splitlines())
-    new, gone = sorted(wrong - allowed), sorted(allowed - wrong)
-    for arrow in new:
+    for source in broken:
+        print(f"{source}: does not compile, so only its includes were looked at", file=sys.stderr)
+    for arrow in sorted(wrong):
         print(f"{arrow}: goes against the order of tools/rooms.toml, or closes a circle", file=sys.stderr)
-    for arrow in gone:
-        print(f"{arrow}: is gone: take it out of tools/arrows_allowed.txt", file=sys.stderr)
-    if new or gone:
+    if wrong or broken:
         raise SystemExit(1)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "")
+    main()

@@ -5,6 +5,7 @@
 
 #include "base/atomic.h"
 #include "handlers/book_apply.h"
+#include "handlers/book_events.h"
 #include "handlers/book_store.h"
 #include "sd_error.h"
 

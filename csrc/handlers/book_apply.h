@@ -159,7 +159,4 @@ static inline int is_crossed(const sd_book *b, const sd_book_row *row) {
   return SD_UNLIKELY(row->bid_price >= row->ask_price) && b->n[SD_BID] && b->n[SD_ASK];
 }
 
-/* Applies a tick of Databento's: book_events.c. */
-int sd_book_record(const sd_book_params *params, sd_pool *pool, sd_book_row *row, const sd_tick *t, sd_guess guess);
-
 #endif

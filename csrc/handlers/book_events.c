@@ -1,4 +1,6 @@
 /* Databento's rules (publishers.h), record by record. */
+#include "handlers/book_events.h"
+
 #include "handlers/book_apply.h"
 
 static void remove_side(sd_book *b, int side) {

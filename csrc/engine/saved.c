@@ -8,20 +8,20 @@
 /* Where sd_saved_tables collects tables. */
 typedef struct sd_saving {
   sd_saved_table *tables;
-  uint32_t n, room;
+  uint32_t n, capacity;
 } sd_saving;
 
 static void add(sd_saving *s, const char *name, void *at, uint64_t bytes) {
-  if (s->n++ >= s->room) return;
+  if (s->n++ >= s->capacity) return;
   sd_saved_table *table = &s->tables[s->n - 1];
   snprintf(table->name, sizeof table->name, "%s", name);
   table->at = at;
   table->bytes = bytes;
 }
 
-uint32_t sd_saved_tables(sd_dispatcher *d, sd_saved_table *tables, uint32_t room) {
+uint32_t sd_saved_tables(sd_dispatcher *d, sd_saved_table *tables, uint32_t capacity) {
   sd_arena *a = d->arena;
-  sd_saving s = {tables, 0, room};
+  sd_saving s = {tables, 0, capacity};
   const uint64_t strands = a->n_strands, symbols = a->n_symbols;
   add(&s, "next_sequence", &a->next_sequence, sizeof a->next_sequence);
   add(&s, "feed_time", &a->feed_time, sizeof a->feed_time);

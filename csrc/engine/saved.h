@@ -14,9 +14,9 @@ typedef struct sd_saved_table {
   uint64_t bytes;
 } sd_saved_table;
 
-/* Fills in up to `room` tables and returns how many there are. The handlers are set, and the dispatcher is quiescent: its workers have not
+/* Fills in up to `capacity` tables and returns how many there are. The handlers are set, and the dispatcher is quiescent: its workers have not
  * started, or have ended. */
-uint32_t sd_saved_tables(sd_dispatcher *d, sd_saved_table *tables, uint32_t room);
+uint32_t sd_saved_tables(sd_dispatcher *d, sd_saved_table *tables, uint32_t capacity);
 /* After all tables have been read back, before the workers start: resets everything that was in use when they were saved. Participants'
  * counters start anew; counts of strands continue, and so do rows. */
 void sd_saved_restore(sd_dispatcher *d);

@@ -161,5 +161,5 @@ def _take(dispatcher: Dispatcher, kept: Mapping[str, _Kept]) -> None:
 
 
 def _states(dispatcher: Dispatcher) -> dict[str, OutputState]:
-    digests = dispatcher.outputs.at_rest()
+    digests = dispatcher.outputs.settled_digests()
     return {name: (digest.records, digest.digest().hex()) for name, digest in digests.items()}

@@ -47,7 +47,7 @@ class Control:
         alone = np.bincount(strand_of, minlength=len(ns)) == 1
         return np.where(alone, ns, 0)[strand_of], np.where(alone, ticks, 0)[strand_of]
 
-    def read_at_rest(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> list[Any] | None:
+    def read_if_quiescent(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> list[Any] | None:
         # Pending is counted down after the handler's last write, which reading it as 0 makes visible here, and what
         # this thread does not publish meanwhile nobody handles. A handler that publishes is seen by what the strand has
         # accepted since.

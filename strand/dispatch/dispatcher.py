@@ -180,7 +180,7 @@ class Dispatcher(EngineRun):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            now = {"look": "inspect", "check": "verify"}.get(name)
+            now = {"look": "inspect", "check": "verify", "read_at_rest": "read_if_quiescent"}.get(name)
             text = f"Dispatcher.{name} is called {now} now" if now else f"a Dispatcher has no attribute {name!r}"
             raise AttributeError(text, name=name, obj=self)
 
@@ -338,10 +338,10 @@ class Dispatcher(EngineRun):
         """Every record whose place in the order of publishing is below this has been handled or dropped."""
         return self._engine.watermark()
 
-    def read_at_rest(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> list[Any] | None:
+    def read_if_quiescent(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> list[Any] | None:
         """The values of a symbol in columns of ``rows`` after all ticks published, while it runs: they belong together.
         None where ticks of its strand are pending. For the only thread that publishes."""
-        return self._control.read_at_rest(index, columns)
+        return self._control.read_if_quiescent(index, columns)
 
     def counters_reader(self) -> Callable[[], npt.NDArray[np.uint64]]:
         """What reads every participant's counters, much cheaper than ``statistics()``, into one array of shape

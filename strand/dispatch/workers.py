@@ -29,12 +29,12 @@ class Workers:
         self._calls = calls
         self._dtype = dtype
         self._inside = state.inside
-        self._at_work = 0
+        self._running = 0
         self._lock = threading.Lock()
 
     def start(self) -> None:
         """Starts as many as the engine has been made for."""
-        n = self._at_work = self._state.engine.config.n_workers
+        n = self._running = self._state.engine.config.n_workers
         for participant in range(n):
             thread = threading.Thread(
                 target=self._run, args=(participant,), name=f"strand-worker-{participant}", daemon=True
@@ -83,8 +83,8 @@ class Workers:
             self._state.engine.stop()
         finally:
             with self._lock:
-                self._at_work -= 1
-                last = self._at_work == 0
+                self._running -= 1
+                last = self._running == 0
             if last:
                 # Who waits for an answer has to hear that there will be none.
                 self._calls.end()

@@ -173,6 +173,7 @@ class Outputs(Mapping[str, Output]):
             return
         for output in self._outputs.values():
             output._refresh = self._refresh
+        # A Background waits for items, and the merger waits for its next round.
         self._thread = threading.Thread(target=self._run, args=(engine, allowed), name="strand-outputs", daemon=True)
         self._thread.start()
 
@@ -260,9 +261,9 @@ class Outputs(Mapping[str, Output]):
         if self.failure is not None:
             raise self.failure
 
-    def at_rest(self) -> Mapping[str, OutputDigest]:
-        """Where all that was published has been handled: the digests of what was emitted up to there, by name. They
-        grow with the run. Raises what went wrong with merging or writing."""
+    def settled_digests(self) -> Mapping[str, OutputDigest]:
+        """Of a quiescent dispatcher: the digests of what was emitted so far, by name. They grow with the run.
+        Raises what went wrong with merging or writing."""
         if self._engine is not None:
             self._merge(self._engine, Until.WATERMARK)
         self._sinks.settle()

@@ -152,7 +152,7 @@ class Recorder(NoRecorder):
             self._input_sum += digest_sum(inputs) - digest_sum(self._input_digests[ticked])
             self._input_digests[ticked] = inputs
         self._touched[:] = False
-        outputs = self._dispatcher.outputs.at_rest()
+        outputs = self._dispatcher.outputs.settled_digests()
         whole = Interval(
             self._ticks,
             fingerprint_of(self._row_sum, outputs),

@@ -42,7 +42,7 @@ class RowSampler:
     Rows are live memory, and one read while a handler writes it may be torn. So each is asked for by a call, which the
     symbol's strand answers in order with its ticks: after all those of the parts before, and before any of the next. A
     strand with nothing pending need not be asked: then no handler is at work on it, and none can begin before this
-    thread, the one that publishes, goes on (``Dispatcher.read_at_rest``). Answers are not waited for; only when a
+    thread, the one that publishes, goes on (``Dispatcher.read_if_quiescent``). Answers are not waited for; only when a
     thousand are owed, the thread helps to drain for a moment. What they are depends neither on workers nor on time.
     """
 
@@ -89,7 +89,7 @@ class RowSampler:
             if self._position % self._step == 0:
                 self._look(int(part["ts_recv"][-1]))
 
-    def at_rest(self, feed_ns: int, by_symbol: npt.NDArray[np.int64], names: Sequence[str]) -> None:
+    def look_at_end(self, feed_ns: int, by_symbol: npt.NDArray[np.int64], names: Sequence[str]) -> None:
         """The last look, when all has been handled."""
         self._choose(by_symbol, names)
         self._look(feed_ns)
@@ -128,7 +128,7 @@ class RowSampler:
             if index not in self._columns:
                 self._columns[index] = _columns(self._dispatcher.rows.as_seen_by(index))
             columns = self._columns[index].values()
-            values: _Values | Future[_Values] | None = self._dispatcher.read_at_rest(index, columns)
+            values: _Values | Future[_Values] | None = self._dispatcher.read_if_quiescent(index, columns)
             if values is None:
                 values = self._ask(index, columns)
             if values is not None:

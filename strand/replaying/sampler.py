@@ -48,7 +48,8 @@ class Sampler:
         self._dispatcher = dispatcher
         self._begun = begun
         self._interval_s = FIRST_INTERVAL_S
-        # Held until the end: a lock is waited for in one call, and an event in a dozen.
+        # A Background waits for items, and this thread waits for the next moment, until this lock is released. A
+        # lock is waited for in one call, and an event in a dozen.
         self._going_on = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="strand-sampler", daemon=True)
         self._rows = RowSampler(dispatcher, watch) if on and watch not in (None, 0) else None
@@ -106,7 +107,7 @@ class Sampler:
             self._end()
             self._sample()
             if self._rows is not None:
-                self._rows.at_rest(self._feed_ns, by_symbol, names)
+                self._rows.look_at_end(self._feed_ns, by_symbol, names)
 
     def timeline(self, by_symbol: npt.NDArray[np.int64], names: Sequence[str]) -> Timeline | None:
         """What was seen. ``names``: all that the feed came to know."""

@@ -189,4 +189,4 @@ class SeededDispatcher(EngineRun):
                 raise
             finally:
                 self._fibers.go_on(worker, ended=ended)
-        self._outputs.at_rest()
+        self._outputs.settled_digests()

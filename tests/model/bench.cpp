@@ -4,24 +4,24 @@
 
 enum { RING = 2, TICKS = 4 };
 
-/* ---- route.c: a ring a worker */
+/* ---- route.c: one ring per worker */
 
 struct ring {
   sd_a64 tail, head;
-  SD_PLAIN(uint64_t) participant[RING];
+  SD_PLAIN(uint64_t) slots[RING];
 };
 
 struct static_route : rl::test_suite<static_route, 2> {
   sd_a32 ready, closed;
   ring r;
-  SD_PLAIN(int) failed;          /* the worker's */
-  SD_PLAIN(uint64_t) rows;       /* the handler's */
-  uint64_t lane_tail, lane_head; /* the publisher's own view */
-  int served;                    /* the worker has returned, and is joined */
+  SD_PLAIN(int) failed;        /* the worker's */
+  SD_PLAIN(uint64_t) rows;     /* the handler's */
+  uint64_t end_tail, end_head; /* the publisher's end of the ring */
+  int served;                  /* the worker has returned, and is joined */
   void before() {
     sd_init(&ready, 0u), sd_init(&closed, 0u), sd_init(&r.tail, 0u), sd_init(&r.head, 0u);
     failed = -1, rows = 0u;
-    lane_tail = lane_head = 0, served = 0;
+    end_tail = end_head = 0, served = 0;
   }
   void serve() {
     uint64_t head = 0;
@@ -35,23 +35,23 @@ struct static_route : rl::test_suite<static_route, 2> {
         continue;
       }
       for (; head != tail; head++) {
-        RL_ASSERT((uint64_t)r.participant[head % RING] == head + 1);
+        RL_ASSERT((uint64_t)r.slots[head % RING] == head + 1);
         rows = rows + 1;
       }
       sd_store(&r.head, head, release, BR5);
     }
   }
-  void publish_lane() { sd_store(&r.tail, lane_tail, release, BR4); }
+  void publish_ring() { sd_store(&r.tail, end_tail, release, BR4); }
   void wait_for_space() {
-    publish_lane();
+    publish_ring();
     for (;;) {
-      lane_head = sd_load(&r.head, acquire, BR6);
-      if (lane_tail - lane_head < RING) break;
+      end_head = sd_load(&r.head, acquire, BR6);
+      if (end_tail - end_head < RING) break;
       sd_pause();
     }
   }
   void await_handled() {
-    while (sd_load(&r.head, acquire, BR6) != lane_tail) sd_pause();
+    while (sd_load(&r.head, acquire, BR6) != end_tail) sd_pause();
   }
   void dismiss() { sd_store(&closed, 1u, release, BR8); }
   void muster() {
@@ -65,11 +65,11 @@ struct static_route : rl::test_suite<static_route, 2> {
     }
     muster();
     for (uint64_t i = 0; i < TICKS; i++) {
-      if (lane_tail - lane_head >= RING) wait_for_space();
-      r.participant[lane_tail % RING] = lane_tail + 1;
-      lane_tail++;
+      if (end_tail - end_head >= RING) wait_for_space();
+      r.slots[end_tail % RING] = end_tail + 1;
+      end_tail++;
     }
-    publish_lane();
+    publish_ring();
     await_handled();
     RL_ASSERT((uint64_t)rows == TICKS); /* before the clock is stopped */
     dismiss();

@@ -29,7 +29,7 @@ class PlainAlarm:
         self.multiplier = multiplier | 1
         self.place = place
         self.rows = [[0, 0, 0, 0] for _ in range(symbols)]
-        self.wishes = [0] * symbols
+        self.alarms = [0] * symbols
         self.out: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
         self.now = 0
 
@@ -40,16 +40,16 @@ class PlainAlarm:
     def ask(self, key: int, now: int) -> None:
         draw = self.rows[key][2] >> 33
         if draw % 3 == 0:
-            wish = 0 if draw % 7 == 0 else now + draw % 50 - 3
-            self.wishes[key] = max(wish, now + 1) if wish else 0
+            alarm = 0 if draw % 7 == 0 else now + draw % 50 - 3
+            self.alarms[key] = max(alarm, now + 1) if alarm else 0
 
     def say(self, order: tuple[int, ...], key: int, number: int, time: int, what: int) -> None:
         row = self.rows[key]
         self.out.append(((*order, self.place, len(self.out)), (number, time, key, row[2], row[0], what)))
 
     def fire(self, key: int, until: int) -> None:
-        while self.wishes[key] and self.wishes[key] <= until:
-            time, self.wishes[key] = self.wishes[key], 0
+        while self.alarms[key] and self.alarms[key] <= until:
+            time, self.alarms[key] = self.alarms[key], 0
             self.rows[key][1] += 1
             self.mix(key, time)
             self.ask(key, time)

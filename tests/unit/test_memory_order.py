@@ -156,7 +156,7 @@ def test_the_models_use_the_labels_and_orders_of_the_core() -> None:
 def test_the_model_of_the_benchmarks_has_the_steps_of_each_function_it_stands_for() -> None:
     model = (ROOT / "tests" / "model" / "bench.cpp").read_text()
     stands_for = {
-        "route.c": ("serve", "publish_lane", "wait_for_space", "await_handled", "dismiss", "muster"),
+        "route.c": ("serve", "publish_ring", "wait_for_space", "await_handled", "dismiss", "muster"),
         "latency.c": ("arrive", "work", "send_all", "play"),
     }
     labels = set()

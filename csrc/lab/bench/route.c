@@ -42,9 +42,9 @@ int sd_bench_serial(sd_bench_run *run) {
 /* ---- one ring per worker */
 
 typedef struct ring {
-  SD_ALIGNED(128) sd_a64 tail; /* publisher: ticks put in */
-  SD_ALIGNED(128) sd_a64 head; /* worker: ticks handled */
-  SD_ALIGNED(128) sd_tick *participant;
+  SD_ALIGNED(128) sd_a64 tail;    /* publisher: ticks put in */
+  SD_ALIGNED(128) sd_a64 head;    /* worker: ticks handled */
+  SD_ALIGNED(128) sd_tick *slots; /* RING of them */
 } ring;
 
 typedef struct crew crew;
@@ -70,7 +70,7 @@ static void *serve(void *argument) {
   worker *me = argument;
   const sd_bench_run *run = me->crew->run;
   ring *r = me->ring;
-  sd_tick *participants = r->participant;
+  sd_tick *slots = r->slots;
   sd_context ctx = {0};
   uint64_t head = 0;
   context_of(run, me->participant, &ctx);
@@ -89,7 +89,7 @@ static void *serve(void *argument) {
     if (tail - head > SD_BENCH_TAKE) tail = head + SD_BENCH_TAKE;
     while (head != tail) {
       uint64_t at = head & MASK, n = tail - head < RING - at ? tail - head : RING - at;
-      if (SD_UNLIKELY(run->fn(run->rows, participants + at, (int64_t)n, &ctx) != (int64_t)n)) me->failed = SD_E_HANDLER;
+      if (SD_UNLIKELY(run->fn(run->rows, slots + at, (int64_t)n, &ctx) != (int64_t)n)) me->failed = SD_E_HANDLER;
       head += n;
     }
     /* BR5: release; pairs with BR6: the slots are free, and the rows of their ticks are written. */
@@ -97,39 +97,40 @@ static void *serve(void *argument) {
   }
 }
 
-/* The publisher's own view of a ring. It touches the shared words once per SD_BENCH_PUBLISH ticks, or when the ring looks full. */
-typedef struct lane {
-  sd_tick *participant;
+/* The publisher's end of a ring: its copies of the shared words, which it touches once per SD_BENCH_PUBLISH ticks, or when the ring looks
+ * full. */
+typedef struct ring_end {
+  sd_tick *slots;
   uint64_t tail, head, published;
-} lane;
+} ring_end;
 
 typedef struct publisher {
   crew *crew;
   uint32_t workers;
   uint64_t waited;
-  lane lanes[SD_BENCH_MAX_WORKERS];
+  ring_end ends[SD_BENCH_MAX_WORKERS];
 } publisher;
 
-static inline void publish_lane(publisher *p, uint32_t w) {
-  lane *l = &p->lanes[w];
-  if (l->published == l->tail) return;
-  l->published = l->tail;
+static inline void publish_ring(publisher *p, uint32_t w) {
+  ring_end *end = &p->ends[w];
+  if (end->published == end->tail) return;
+  end->published = end->tail;
   /* BR4: release; pairs with BR3. */
-  sd_store(&p->crew->rings[w].tail, l->tail, release, BR4);
+  sd_store(&p->crew->rings[w].tail, end->tail, release, BR4);
 }
 
-static void publish_lanes(publisher *p) {
-  for (uint32_t w = 0; w < p->workers; w++) publish_lane(p, w);
+static void publish_rings(publisher *p) {
+  for (uint32_t w = 0; w < p->workers; w++) publish_ring(p, w);
 }
 
 static void __attribute__((noinline)) wait_for_space(publisher *p, uint32_t w) {
-  lane *l = &p->lanes[w];
+  ring_end *end = &p->ends[w];
   uint64_t start = sd_now();
-  publish_lane(p, w);
+  publish_ring(p, w);
   for (;;) {
     /* BR6: acquire; pairs with BR5: what the publisher now overwrites has been handled. */
-    l->head = sd_load(&p->crew->rings[w].head, acquire, BR6);
-    if (l->tail - l->head < RING) break;
+    end->head = sd_load(&p->crew->rings[w].head, acquire, BR6);
+    if (end->tail - end->head < RING) break;
     sd_pause();
   }
   p->waited += sd_now() - start;
@@ -138,10 +139,10 @@ static void __attribute__((noinline)) wait_for_space(publisher *p, uint32_t w) {
 static void put(publisher *p, const sd_tick *ticks, int64_t n, const uint8_t *home) {
   for (int64_t i = 0; i < n; i++) {
     uint32_t w = home[ticks[i].instrument_id];
-    lane *l = &p->lanes[w];
-    if (SD_UNLIKELY(l->tail - l->head >= RING)) wait_for_space(p, w);
-    sd_tick *to = &l->participant[l->tail++ & MASK];
-    sd_prefetch_write(&l->participant[(l->tail + WRITE_AHEAD) & MASK]);
+    ring_end *end = &p->ends[w];
+    if (SD_UNLIKELY(end->tail - end->head >= RING)) wait_for_space(p, w);
+    sd_tick *to = &end->slots[end->tail++ & MASK];
+    sd_prefetch_write(&end->slots[(end->tail + WRITE_AHEAD) & MASK]);
     *to = ticks[i];
   }
 }
@@ -153,14 +154,14 @@ static void publish_all(publisher *p, const sd_bench_run *run) {
     int64_t left = run->n - at, n = left < SD_BENCH_PUBLISH ? left : SD_BENCH_PUBLISH;
     if (run->probe) n = sd_bench_await_due(&pace, run->ticks + at, n);
     put(p, run->ticks + at, n, run->home);
-    publish_lanes(p);
+    publish_rings(p);
     at += n;
   }
 }
 
 static void await_handled(publisher *p) {
   for (uint32_t w = 0; w < p->workers; w++)
-    while (sd_load(&p->crew->rings[w].head, acquire, BR6) != p->lanes[w].tail) sd_pause();
+    while (sd_load(&p->crew->rings[w].head, acquire, BR6) != p->ends[w].tail) sd_pause();
 }
 
 /* This is zeroed, so that no page fault happens while the clock runs. */
@@ -198,17 +199,16 @@ int sd_bench_static(sd_bench_run *run) {
   crew *c = zeroed(sizeof *c);
   ring *rings = zeroed(workers * sizeof *rings);
   worker *staff = zeroed(workers * sizeof *staff);
-  sd_tick *participants = zeroed(workers * (size_t)RING * sizeof *participants);
+  sd_tick *slots = zeroed(workers * (size_t)RING * sizeof *slots);
   publisher *p = zeroed(sizeof *p);
-  int code = c && rings && staff && participants && p ? SD_OK : SD_E_NO_MEMORY;
+  int code = c && rings && staff && slots && p ? SD_OK : SD_E_NO_MEMORY;
   if (!code) {
     c->run = run;
     c->rings = rings;
     c->workers = staff;
     p->crew = c;
     p->workers = workers;
-    for (uint32_t w = 0; w < workers; w++)
-      p->lanes[w].participant = rings[w].participant = participants + (size_t)w * RING;
+    for (uint32_t w = 0; w < workers; w++) p->ends[w].slots = rings[w].slots = slots + (size_t)w * RING;
     code = muster(c, workers);
   }
   if (!code) {
@@ -223,7 +223,7 @@ int sd_bench_static(sd_bench_run *run) {
       if (staff[w].failed) code = staff[w].failed;
   }
   free(p);
-  free(participants);
+  free(slots);
   free(staff);
   free(rings);
   free(c);

@@ -116,7 +116,7 @@ def test_homes_by_counts_put_the_largest_first_on_the_least_loaded_worker() -> N
     assert homes.tolist() == [1, 0, 0, 1, 1]
 
 
-def test_a_long_call_tries_claiming_unless_it_is_switched_off() -> None:
+def test_a_long_call_tries_inline_execution_unless_it_is_switched_off() -> None:
     job = job_of(small_stream(100_000, 50, 8), 50, spin(0))
     assert run("strand_queued", job)[0].inline_share == 0
     assert run("strand", job)[0].inline_share > 0

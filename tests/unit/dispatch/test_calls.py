@@ -382,7 +382,7 @@ def test_an_answer_can_be_awaited() -> None:
         assert asyncio.run(ask(d)) == [1, 2, 3]
 
 
-def test_publishers_that_claim_go_on_beside_calls() -> None:
+def test_publishers_that_handle_ticks_inline_go_on_beside_calls() -> None:
     """A handler so cheap that the publisher runs it itself, and a call that comes in between its runs."""
     ticks = ticks_for(np.arange(200_000) % 50)
     answers: list[int] = []

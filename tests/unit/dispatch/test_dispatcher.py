@@ -16,6 +16,7 @@ def test_old_names_of_the_dispatcher_and_its_statistics_are_refused_with_the_new
         for thing, old, new in (
             (d, "look", "inspect"),
             (d, "check", "verify"),
+            (d, "read_at_rest", "read_if_quiescent"),
             (d.statistics(), "claimed", "handled_inline"),
         ):
             with pytest.raises(AttributeError, match=f"{old} is called {new} now"):

@@ -187,7 +187,7 @@ def test_the_greatest_time_is_never_also_where_a_tick_has_it(kind: str, make: An
 
 
 @pytest.mark.parametrize(("symbols", "n"), [(60, 90_000), (700, 40_000)])
-def test_a_long_run_that_publishers_claim_gives_what_a_plain_loop_gives(c_handlers: Path, symbols: int, n: int) -> None:
+def test_a_long_run_handled_inline_gives_what_a_plain_loop_gives(c_handlers: Path, symbols: int, n: int) -> None:
     rng = np.random.default_rng(7)
     ticks = ticks_for(rng.integers(0, symbols, n))
     ticks["ts_recv"] = 1000 + np.cumsum(rng.integers(0, 9, len(ticks)))

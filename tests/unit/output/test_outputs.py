@@ -333,7 +333,7 @@ def test_batches_can_be_iterated_over_while_the_run_goes_on(c_handlers: Path) ->
     assert len(d.outputs["seen"].array()) == 0
 
 
-def test_at_rest_all_that_was_emitted_so_far_can_be_taken_and_digested(c_handlers: Path) -> None:
+def test_while_quiescent_all_that_was_emitted_so_far_can_be_taken_and_digested(c_handlers: Path) -> None:
     ticks = stream(np.arange(6000) % 7)
     taken = []
     d = Dispatcher(7, echo(c_handlers), workers=3, cores=None)
@@ -343,7 +343,7 @@ def test_at_rest_all_that_was_emitted_so_far_can_be_taken_and_digested(c_handler
             start = sum(len(part) for part in taken)
             d.publish(ticks[0 if not taken else (1000, 2500)[len(taken) - 1] : end])
             d.drain()
-            digest = d.outputs.at_rest()["seen"]
+            digest = d.outputs.settled_digests()["seen"]
             expected = serial(ticks[:end])["seen"]
             alone = OutputDigest(expected.dtype, d.symbols)
             alone.add(expected)
@@ -366,7 +366,7 @@ def test_a_forked_process_can_look_at_what_was_collected_and_waits_for_no_thread
         if child == 0:
             signal.alarm(30)
             same_there = len(d.outputs["seen"].array()) == collected_here
-            os._exit(0 if same_there and d.outputs.at_rest() else 1)
+            os._exit(0 if same_there and d.outputs.settled_digests() else 1)
         assert os.waitpid(child, 0)[1] == 0
         assert collected_here == ticks["depth"].sum()
 

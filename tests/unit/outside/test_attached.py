@@ -91,7 +91,7 @@ def test_what_is_seen_is_what_the_dispatcher_says() -> None:
 
 
 @pytest.mark.parametrize("kind", ["book", "depth"])
-def test_books_are_whole_at_full_speed_and_right_at_rest(kind: str) -> None:
+def test_books_are_whole_at_full_speed_and_right_while_quiescent(kind: str) -> None:
     ticks = some_ticks()
     half = len(ticks) // 2
     if kind == "book":

@@ -120,10 +120,10 @@ def test_a_row_is_not_read_while_ticks_of_its_strand_are_pending() -> None:
         columns = [dispatcher.rows.array["ticks"], dispatcher.rows.array["last_sequence"]]
         dispatcher.publish(ticks_for([0, 1, 1]))
         dispatcher.drain()
-        assert dispatcher.read_at_rest(1, columns) == [2, 2]
+        assert dispatcher.read_if_quiescent(1, columns) == [2, 2]
         dispatcher.pause(1)
         dispatcher.publish(ticks_for([0, 1]))
-        assert dispatcher.read_at_rest(1, columns) is None
+        assert dispatcher.read_if_quiescent(1, columns) is None
         dispatcher.resume(1)
         dispatcher.drain()
-        assert dispatcher.read_at_rest(1, columns)[0] == 3  # type: ignore[index]
+        assert dispatcher.read_if_quiescent(1, columns)[0] == 3  # type: ignore[index]

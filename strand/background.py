@@ -55,12 +55,13 @@ class _LastFirst(Generic[T]):
 
 
 class Background(Generic[T]):
-    """Calls ``work`` with each item that is put, in their order or the last one first, in a daemonic thread.
+    """Calls ``work`` with each item that is put, in their order, in a daemonic thread.
 
     The thread ends when ``work`` returns False or raises, or with ``end``. Then it calls ``ended`` with the exception,
     or with None. The thread holds this object, and so both functions. They must not hold a user whose garbage
     collection ends the thread.
 
+    ``waiting``: the queue of its items, which several threads may share; None: one of its own.
     ``allowed``: the cores that the thread runs on; None: those of the thread that makes it. ``inside``: marks it as
     a thread that may not wait for a dispatcher.
     """
@@ -71,7 +72,7 @@ class Background(Generic[T]):
         ended: Callable[[BaseException | None], None],
         name: str,
         *,
-        last_first: bool = False,
+        waiting: queue.SimpleQueue[T | None] | _LastFirst[T] | None = None,
         allowed: Sequence[int] | None = None,
         inside: Inside | None = None,
     ) -> None:
@@ -79,7 +80,7 @@ class Background(Generic[T]):
         self._ended = ended
         self._allowed = allowed
         self._inside = inside or Inside()
-        self._waiting: queue.SimpleQueue[T | None] | _LastFirst[T] = _LastFirst() if last_first else queue.SimpleQueue()
+        self._waiting = queue.SimpleQueue() if waiting is None else waiting
         #: Whether the thread is to end before the items that wait.
         self.stopping = False
         # Daemonic: an iteration that was not finished must not keep the interpreter from exiting.
@@ -255,7 +256,9 @@ class BackgroundReader(Generic[Buffer, T]):
         self._interrupt = interrupt
         #: Whether ``get`` has come to the end, or raised.
         self.is_over = False
-        self._background = background = Background(work, ended, name, last_first=last_first)
+        waiting: _LastFirst[Buffer] | None = _LastFirst() if last_first else None
+        background: Background[Buffer] = Background(work, ended, name, waiting=waiting)
+        self._background = background
         for buffer in buffers:
             background.put(buffer)
         self._under_way.add(background)  # before the start: what it runs may call ``threads``

@@ -7,7 +7,6 @@ the stripe is taken if the one before it ends exactly there, else decoded in tur
 
 from __future__ import annotations
 
-import contextlib
 import os
 import queue
 import threading
@@ -15,6 +14,7 @@ import time
 import weakref
 from typing import Final
 
+from strand.background import Background
 from strand.binding.itch import ItchDecoder
 from strand.binding.itch_stripe import Outlook, Stripe, StripeDecoder
 from strand.errors import FeedError
@@ -90,22 +90,28 @@ class _Shared:
         self.made[which].put(None)
 
 
-def _run(shared: _Shared, who: int) -> None:
+def _started(shared: _Shared, who: int) -> Background[int]:
     decoder = StripeDecoder(_PIECE)
-    with contextlib.suppress(BaseException):  # make() has passed the error to the user
-        while (number := shared.wanted.get()) is not None and not shared.stop:
-            shared.make(number, decoder, who)
+
+    def work(number: int) -> bool:
+        shared.make(number, decoder, who)
+        return not shared.stop
+
+    def ended(error: BaseException | None) -> None:
+        """``make`` has passed the error to the user."""
+
+    thread = Background(work, ended, f"strand read {who}", waiting=shared.wanted)
+    thread.start()
+    return thread
 
 
-def _stop(shared: _Shared, threads: list[threading.Thread]) -> None:
+def _stop(shared: _Shared, threads: list[Background[int]]) -> None:
     with shared.lock:
         shared.stop = True
-    for _ in threads:
-        shared.wanted.put(None)
     for thread in threads:
-        # The garbage collector may run this in one of the threads, which cannot join itself.
-        if thread is not threading.current_thread():
-            thread.join()
+        thread.end(now=True)
+    for thread in threads:
+        thread.join()
     for made in shared.made:
         made.put(FeedError(_CLOSED))
 
@@ -122,13 +128,7 @@ class _Stripes:
         self._decoder = StripeDecoder(_PIECE)
         self._number = 0
         self._here = False
-        # Daemonic: an iteration that nobody finished must not keep the interpreter from ending.
-        running = [
-            threading.Thread(target=_run, args=(shared, i), name=f"strand read {i}", daemon=True)
-            for i in range(1, threads)
-        ]
-        for thread in running:
-            thread.start()
+        running = [_started(shared, i) for i in range(1, threads)]
         self._finalizer = weakref.finalize(self, _stop, shared, running)
 
     @property
@@ -205,12 +205,12 @@ class StripedItch(Chunks):
         """See ``Chunks.next``. Raises FeedError too when closed by another thread meanwhile."""
         begun = time.perf_counter_ns()
         try:
-            wish = self._adopt()
-            if wish == 0:
+            size = self._adopt()
+            if size == 0:
                 return _NOTHING
             self._file.stand_at(self._read_to)
             in_turn = time.perf_counter_ns()
-            data = self._read(carry, wish)
+            data = self._read(carry, size)
             self._in_turn_ns += time.perf_counter_ns() - in_turn
             self._read_to = self._file.bytes_out
             return data

@@ -227,7 +227,7 @@ static void end_run(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int
     const uint32_t strand = p->groups[i].strand, n = p->group_of[strand];
     sd_strand *s = &d->strands[strand];
     sd_bump(&s->accepted, n);
-    sd_account_visit(&d->participants[participant].counters, s, n);
+    sd_account_strand(&d->participants[participant].counters, s, n);
     if (p->positions) d->last_number[strand] = p->number + p->numbered - !stopped;
     sd_strand_disown(s);
   }

@@ -1,5 +1,9 @@
-/* Counts handled records in one place for all ways of handling them: a worker's visit, a publisher that helps, a batch of Python's, and
- * inline execution. By the strand's owner, before it lets go of the token or the publish lock. */
+/* Counts handled records, and the time that they took, in one place for all ways of handling them. The strand's owner calls it before it
+ * lets go of the token or the publish lock.
+ *
+ * A worker's visit, a publisher that helps and a batch of Python's handle one strand at a time: sd_account_visit. Inline execution gives
+ * a handler the records of many strands in one call. So it knows the time of all of them, which sd_account_records takes, and only the
+ * count of each strand, which sd_account_strand takes. */
 #ifndef SD_WORKER_ACCOUNTING_H
 #define SD_WORKER_ACCOUNTING_H
 
@@ -10,8 +14,8 @@ static inline void sd_account_failure(sd_strand *s) {
   sd_store(&s->failed, sd_load(&s->failed, relaxed, C1) + 1, release, M7);
 }
 
-/* A visit to the strand handled n records. */
-static inline void sd_account_visit(sd_counters *c, sd_strand *s, uint64_t n) {
+/* n records of the strand were handled. */
+static inline void sd_account_strand(sd_counters *c, sd_strand *s, uint64_t n) {
   sd_bump_finished(&s->handled, n);
   sd_bump(&c->visits, 1);
 }
@@ -26,6 +30,20 @@ static inline void sd_account_records(sd_counters *c, uint64_t n, uint64_t faile
   sd_record(&c->wait, waited, records);
   sd_record(&c->handler, took / records, records);
   sd_record(&c->end_to_end, waited + took, records);
+}
+
+/* A visit to the strand handled n records, and failed on one more if `failed`. */
+static inline void sd_account_visit(sd_dispatcher *d, uint32_t participant, sd_strand *s, uint64_t n, int failed,
+                                    uint64_t start, uint64_t end) {
+  sd_counters *c = &d->participants[participant].counters;
+  sd_account_strand(c, s, n);
+  if (failed) sd_account_failure(s);
+  if (SD_UNLIKELY(d->strand_time != NULL)) {
+    sd_strand_time *time = &d->strand_time[s - d->strands];
+    sd_bump(&time->counts, end - start);
+    sd_bump(&time->records, n + (uint64_t)failed);
+  }
+  sd_account_records(c, n, (uint64_t)failed, start > s->oldest ? start - s->oldest : 0, end - start);
 }
 
 #endif

@@ -9,20 +9,6 @@
 #include "worker/alarm.h"
 #include "worker/call.h"
 
-/* Accounts for a visit to strand s that handled n records, and failed on one more if `failed`. By the owner. */
-static void account(sd_dispatcher *d, uint32_t participant, sd_strand *s, int64_t n, int failed, uint64_t start,
-                    uint64_t end) {
-  sd_counters *c = &d->participants[participant].counters;
-  sd_account_visit(c, s, (uint64_t)n);
-  if (failed) sd_account_failure(s);
-  if (SD_UNLIKELY(d->strand_time != NULL)) {
-    sd_strand_time *time = &d->strand_time[s - d->strands];
-    sd_bump(&time->counts, end - start);
-    sd_bump(&time->records, (uint64_t)(n + failed));
-  }
-  sd_account_records(c, (uint64_t)n, (uint64_t)failed, start > s->oldest ? start - s->oldest : 0, end - start);
-}
-
 void sd_list_again(sd_dispatcher *d, uint32_t participant, uint32_t index) {
   /* The token is this participant's, and `last` with it. */
   sd_make_ready(d, d->strands[index].last, &index, 1);
@@ -115,7 +101,7 @@ static uint64_t visit_lossy(sd_dispatcher *d, uint32_t participant, uint32_t ind
     end = sd_now();
     /* With timers, records are copied out one at a time. */
   } while (handler->wake && !failed && out < d->config.budget_records && end <= ctx.until);
-  account(d, participant, s, done, failed, start, end);
+  sd_account_visit(d, participant, s, (uint64_t)done, failed, start, end);
   if (out > done + failed) lose(d, participant, s, (uint64_t)(out - done - failed));
   finish_lossy(d, participant, index, out, start);
   return end;
@@ -185,14 +171,14 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64
   end = sd_now();
   if (SD_UNLIKELY(end - start > d->budget_counts)) *maximum = *maximum > 1 ? *maximum / 2 : 1;
   else if (SD_UNLIKELY(*maximum < records_per_segment)) *maximum = 2 * *maximum;
-  account(d, participant, s, done, failed, start, end);
+  sd_account_visit(d, participant, s, (uint64_t)done, failed, start, end);
   finish(d, participant, index, done + failed, pending, start);
   return end;
 }
 
 void sd_visit_over(sd_dispatcher *d, uint32_t participant, const sd_py_batch *batch, int64_t n, int failed) {
   sd_strand *s = &d->strands[batch->strand];
-  account(d, participant, s, n, failed, batch->start, sd_now());
+  sd_account_visit(d, participant, s, (uint64_t)n, failed, batch->start, sd_now());
   if (s->lossy) {
     if (batch->n > n + failed) lose(d, participant, s, (uint64_t)(batch->n - n - failed));
     finish_lossy(d, participant, batch->strand, batch->n, batch->start);

@@ -146,7 +146,7 @@ struct booked_first : right_merging {
       ctx.keys = records;
       handle(e.d.rows, (const sd_tick *)records, run, &ctx);
       sd_store(&s->at, at + run, relaxed, Q2);
-      account(&e.d, 0, s, run, 0, 0, 0);
+      sd_account_visit(&e.d, 0, s, run, 0, 0, 0);
       finish(&e.d, 0, index, run, pending, 0);
       sd_writers_commit(&ctx);
     }

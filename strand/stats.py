@@ -91,6 +91,8 @@ class Statistics:
     ``handled_inline`` ticks were handled by a publisher where they lay. ``wait`` is the time from publish to the start
     of the visit that handled the tick, ``handler`` the time in the handler, ``end_to_end`` from publish to its end;
     for the first and last the oldest tick of a visit stands for all in it, so they are upper bounds.
+    ``watermark``: every tick with a lower number has been handled or dropped; None where ``attach`` read the
+    statistics, as finding it takes a lock of the dispatcher's own process.
     ``orders_as_plain``: order ticks that were published to handlers that take ticks as they are, for want of ``feed=``.
     ``unpinned`` says why workers that were to be pinned are not; None where nothing refused it.
     """
@@ -105,7 +107,7 @@ class Statistics:
     cut: int
     parks: int
     wakes: int
-    watermark: int
+    watermark: int | None
     wait: Latency
     handler: Latency
     end_to_end: Latency

@@ -107,7 +107,6 @@ const sd_config *sd_outside_config(const sd_outside *o) { return &o->d.arena->co
 double sd_outside_ns_per_count(const sd_outside *o) { return o->d.arena->clock.ns_per_count; }
 const uint32_t *sd_outside_map(const sd_outside *o) { return o->d.map; }
 uint32_t sd_outside_row_bytes(const sd_outside *o) { return (uint32_t)o->d.arena->row_bytes; }
-uint64_t sd_outside_watermark(const sd_outside *o) { return o->d.arena->watermark.at; }
 uint32_t sd_outside_handler(const sd_outside *o, uint32_t strand) { return o->d.strands[strand].handler; }
 uint64_t sd_outside_accepted(const sd_outside *o, uint32_t strand) {
   return sd_peek(&o->d.strands[strand].accepted) - o->d.arena->config.sizes.counters_start;

@@ -38,8 +38,6 @@ const char *sd_outside_name(sd_outside *o, uint32_t key, uint32_t *bytes);
 /* The strand of each symbol. */
 const uint32_t *sd_outside_map(const sd_outside *o);
 uint32_t sd_outside_row_bytes(const sd_outside *o);
-/* The watermark at the end of its last round. */
-uint64_t sd_outside_watermark(const sd_outside *o);
 /* How many records a strand has accepted. */
 uint64_t sd_outside_accepted(const sd_outside *o, uint32_t strand);
 /* The index of a strand's handler. */

@@ -60,10 +60,6 @@ class OutsideView(Counters):
         self.strand_of_symbol = np.asarray(Memory(self, address, self.n_symbols, 4, np.dtype("<u4"))).view("<u4")
         self._row_bytes = int(lib.sd_outside_row_bytes(self._o))
 
-    def watermark(self) -> int:
-        """As its last round left it: below it all ticks have been handled or dropped."""
-        return int(lib.sd_outside_watermark(self._o)) - self._counters_start
-
     def histogram_floors_ns(self) -> npt.NDArray[np.float64]:
         """By the clock of the process that counts."""
         return histogram_floors_ns(float(lib.sd_outside_ns_per_count(self._o)))

@@ -21,8 +21,6 @@ class Counted(Protocol):
     @property
     def n_workers(self) -> int: ...
 
-    def watermark(self) -> int: ...
-
     def totals(self) -> dict[str, int]: ...
 
     def histogram(self, name: str, /) -> npt.NDArray[np.uint64]: ...
@@ -45,6 +43,7 @@ class EngineStatistics:
         state = self._state
         return statistics_of(
             self._engine,
+            watermark=self._engine.watermark(),  # before the totals, which then have what is below it
             abandoned=state.abandoned,
             cores=state.cores,
             unpinned=state.unpinned,
@@ -55,13 +54,13 @@ class EngineStatistics:
 def statistics_of(
     engine: Counted,
     *,
+    watermark: int | None = None,
     abandoned: int = 0,
     cores: Sequence[int | None] | None = None,
     unpinned: str | None = None,
     orders_as_plain: int = 0,
 ) -> Statistics:
     """What an engine has counted, and what only its dispatcher knows."""
-    watermark = engine.watermark()  # before the totals, which then have what is below it
     t = engine.totals()
     floors = engine.histogram_floors_ns()
     wait, handler, end_to_end = (

@@ -107,8 +107,8 @@ class Attached:
         return self._view.n_strands
 
     def statistics(self) -> Statistics:
-        """Counters and latencies since the start. What only the dispatcher's own process knows is left out: cores,
-        abandoned ticks, orders taken as plain ticks."""
+        """Counters and latencies since the start. Only the dispatcher's own process knows its watermark and
+        the cores of its workers (None here), abandoned ticks and orders taken as plain ticks (0 here)."""
         return statistics_of(self._view)
 
     def look(self, strand: int) -> Look:

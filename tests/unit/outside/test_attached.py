@@ -72,6 +72,7 @@ def test_what_is_seen_is_what_the_dispatcher_says() -> None:
         inner, outer = dispatcher.statistics(), attached.statistics()
         for name in ("accepted", "handled", "pending", "handled_inline", "visits", "stolen", "dropped"):
             assert getattr(outer, name) == getattr(inner, name), name
+        assert (inner.watermark, outer.watermark) == (inner.handled, None)  # only its own process can know it
         assert outer.handler.count == inner.handler.count
         assert outer.handler.percentiles == pytest.approx(inner.handler.percentiles)
         assert [w.handled for w in outer.workers] == [w.handled for w in inner.workers]

@@ -90,7 +90,7 @@ class MergedFeed(BaseFeed):
     def info(self) -> FeedInfo:
         """Format, date, venue, price unit, size unit and ``ticks`` where all feeds agree (the format is else
         ``"merged"``), the span of all where each one's is known; ``details["feeds"]`` has each feed's format, path,
-        date and venue."""
+        date, venue and compression."""
         infos = [feed.info for feed in self._feeds]
         spans = [info.span for info in infos if info.span is not None]
         path = infos[0].path + (f" and {len(infos) - 1} more" if len(infos) > 1 else "")
@@ -103,7 +103,14 @@ class MergedFeed(BaseFeed):
             span=(min(s[0] for s in spans), max(s[1] for s in spans)) if len(spans) == len(infos) else None,
             details={
                 "feeds": [
-                    {"format": info.format, "path": info.path, "date": info.date, "venue": info.venue} for info in infos
+                    {
+                        "format": info.format,
+                        "path": info.path,
+                        "date": info.date,
+                        "venue": info.venue,
+                        "compression": info.details.get("compression"),
+                    }
+                    for info in infos
                 ]
             },
             undated=any(info.undated for info in infos),

@@ -14,7 +14,7 @@ from strand.binding.feeder import Feeder
 from strand.binding.tick_counts import Seen, count_by_symbol
 from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, RecordTypeError
-from strand.feeds import Feed, FeedInfo, TickBatch
+from strand.feeds import Feed, TickBatch
 from strand.feeds.formats.decoded import DecodedFeed
 from strand.feeds.merge.selected import feeds_of_batch, skipped_of, tick_feeds_of
 from strand.output.output import output_digests
@@ -25,6 +25,7 @@ from strand.replaying.days import NoDays
 from strand.replaying.pacing import Pacer
 from strand.replaying.recorder import NoRecorder
 from strand.replaying.result import ReplayResult
+from strand.replaying.run_result import inflates
 from strand.replaying.sampler import NoSampler, Sampler
 from strand.ticks import empty, named
 
@@ -249,11 +250,6 @@ def chain(first: TickBatch | None, rest: Iterator[TickBatch]) -> Iterator[TickBa
     if first is not None:
         yield first
         yield from rest
-
-
-def inflates(info: FeedInfo) -> bool:
-    """Whether the feed's file is compressed: then a thread is busy with it for most of a run."""
-    return bool(info.details.get("compression", "none") != "none")
 
 
 @contextmanager

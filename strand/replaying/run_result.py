@@ -26,7 +26,12 @@ from strand.replaying.timeline import Timeline
 from strand.stats import Statistics
 from strand.symbols import SymbolTable
 
-__all__ = ["RunResult"]
+__all__ = ["RunResult", "inflates"]
+
+
+def inflates(info: FeedInfo) -> bool:
+    """Whether the feed's file is compressed: then a thread is busy with it for most of a run."""
+    return bool(info.details.get("compression", "none") != "none")
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,8 @@ class RunResult:
     ``wall_s``: asking for the first batch to the last handler's end; of it, ``setup_s`` went into making the dispatcher
     and starting its workers.
     ``feed_s``: time the publishing thread spent getting batches (reading, inflating, decoding); of it, ``input_wait_s``
-    was spent waiting for the thread that inflates. ``statistics`` as of the end, ``rows`` the final state,
+    was spent on the file's bytes: reading them, or waiting for the thread that reads and inflates them; 0 where the
+    feed does not tell. ``statistics`` as of the end, ``rows`` the final state,
     ``feed_statistics`` the feed's own counts, ``skipped`` what it passed over under ``on_error="skip"``,
     ``failures`` of quarantined strands as text, ``outputs`` what handlers emitted, by name, shape (n,), as
     strand.output says, ``written`` file and number of records of what went to files, ``books`` the order books where
@@ -92,13 +98,21 @@ class RunResult:
         return self.ticks / self.wall_s if self.wall_s > 0 else 0.0
 
     @property
+    def input_work(self) -> str:
+        """What ``input_wait_s`` went into: ``reading``, of a compressed file ``reading and inflating``."""
+        packed = inflates(self.info) or any(
+            feed.get("compression") not in (None, "none") for feed in self.info.details.get("feeds", ())
+        )
+        return "reading and inflating" if packed else "reading"
+
+    @property
     def limited_by(self) -> str:
-        """What took most of the run: ``inflate``, ``feed`` (reading and decoding), ``dispatch`` (publishing,
+        """What took most of the run: ``input_work``, ``feed`` (the rest of getting ticks), ``dispatch`` (publishing,
         handlers), ``set-up`` or ``pacing``."""
         waited_s = self.pacing.waited_s if self.pacing is not None else 0.0
         parts = {
             "pacing": waited_s,
-            "inflate": self.input_wait_s,
+            self.input_work: self.input_wait_s,
             "feed": self.feed_s - self.input_wait_s,
             "set-up": self.setup_s,
             "dispatch": self.wall_s - self.feed_s - self.setup_s - waited_s,

@@ -148,8 +148,8 @@ def _throughput(result: RunResult) -> Section:
     waited_s = result.pacing.waited_s if result.pacing is not None else 0.0
     spans = {
         "set-up": result.setup_s,
-        "waiting for inflate": result.input_wait_s,
-        "reading and decoding": result.feed_s - result.input_wait_s,
+        result.input_work: result.input_wait_s,
+        "decoding" if result.input_wait_s else "reading and decoding": result.feed_s - result.input_wait_s,
         "pacing": waited_s,
         "publishing, draining": result.wall_s - result.feed_s - result.setup_s - waited_s,
     }

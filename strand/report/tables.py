@@ -52,7 +52,7 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
     console.print(
         f"limited by: {result.limited_by} (set-up took {result.setup_s / result.wall_s:.0%} of the time, getting ticks "
         f"{result.feed_s / result.wall_s:.0%}"
-        + (f", waiting for inflate {result.input_wait_s / result.wall_s:.0%}" if result.input_wait_s else "")
+        + (f", {result.input_work} {result.input_wait_s / result.wall_s:.0%}" if result.input_wait_s else "")
         + f"); {result.n_strands:,} strands, {s.handled_inline / max(s.handled, 1):.0%} of ticks handled where they lay"
     )
     if result.info.undated:

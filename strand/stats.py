@@ -134,8 +134,8 @@ class Statistics:
         names = ("accepted", "handled", "pending", "handled_inline", "visits", "stolen", "cut", "parks", "wakes",
                  "watermark", "unpinned", "orders_as_plain")  # fmt: skip
         latency = {
-            name: {f"p{p:g}_ns": ns for p, ns in getattr(self, name).percentiles.items()}
-            for name in ("wait", "handler", "end_to_end")
+            name: {f"p{p:g}_ns": ns for p, ns in found.percentiles.items()} | {"maximum_ns": found.maximum_ns}
+            for name, found in (("wait", self.wait), ("handler", self.handler), ("end_to_end", self.end_to_end))
         }
         workers = [
             {key: getattr(w, key) for key in ("name", "core", "handled", "busy_ns", "visits", "stolen", "parks")}

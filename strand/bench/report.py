@@ -43,7 +43,7 @@ def print_route(console: Console, result: Mapping[str, Any]) -> None:
         f"{result['ticks']:,} ticks, {result['symbols']:,} symbols, skew {result['skew']} (hottest "
         f"{result['hottest_share']:.1%}), work {result['work']}, {result['workers']} workers, "
         f"{result['strands']:,} strands, batch {result['batch']:,}; "
-        f"the publisher handled {result['inline_share']:.0%} where they lay"
+        f"the publisher handled {result['inline_share']:.0%} inline"
     )
     console.print(_machine_line(result["machine"]))
 

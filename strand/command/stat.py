@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from itertools import zip_longest
+from math import isnan
 from typing import Any, Final
 
 import click
@@ -17,7 +17,8 @@ from strand.binding.engine_words import BUCKETS_AN_OCTAVE
 from strand.binding.outside import MAX_LEVELS
 from strand.command.parameters import show
 from strand.outside.attached import Attached, BookLook, Look, attach
-from strand.report.quantities import duration
+from strand.report.quantities import duration, moment
+from strand.report.tables import latency_table
 from strand.stats import Latency, Statistics
 from strand.ticks import PRICE_SCALE
 
@@ -27,9 +28,9 @@ __all__ = ["stat"]
 _OF_SIZES: Final = frozenset(("size", "size squared", "notional"))
 _OWN_UNITS: Final = "[yellow]sizes are in the units of each feed, which differ[/]"
 #: Columns of tables that are no numbers.
-_OF_TEXT: Final = frozenset(("", "symbols", "state", "field", "value"))
+_OF_TEXT: Final = frozenset(("worker", "symbols", "state", "field", "value"))
 #: What JSON has.
-_PLAIN: Final = (int, float, str, list)
+_PLAIN: Final = (int, float, str)
 
 
 @click.command("stat")
@@ -87,43 +88,49 @@ def _plain(attached: Attached, s: Statistics, looks: list[Look], listed: list[Lo
         "handlers": [handler.name for handler in about.handlers],
         "outputs": list(about.outputs),
         "strands": attached.n_strands,
-        "accepted": s.accepted,
-        "handled": s.handled,
-        "dropped": dict(s.dropped),
-        "pending": s.pending,
-        "handled_inline": s.handled_inline,
-        "visits": s.visits,
-        "stolen": s.stolen,
-        "watermark": s.watermark,
-        "latency_ns": {what: _percentiles(latency) for what, latency in _latencies(s)},
-        "workers": [asdict(worker) for worker in s.workers],
+        "statistics": s.as_dict(),
         "symbols": [_row(look) for look in looks],
         "by_strand": [_strand(look) for look in listed],
     }
 
 
 def _latencies(s: Statistics) -> tuple[tuple[str, Latency], ...]:
-    return ("wait", s.wait), ("handler", s.handler), ("end_to_end", s.end_to_end)
-
-
-def _percentiles(latency: Latency) -> dict[str, float]:
-    return {f"p{p:g}": ns for p, ns in latency.percentiles.items()} | {"maximum": latency.maximum_ns}
+    return ("wait", s.wait), ("handler", s.handler), ("end to end", s.end_to_end)
 
 
 def _histograms(s: Statistics) -> dict[str, Any]:
     """Ticks by bucket. A bucket ends where the next begins."""
-    return {"floors_ns": s.wait.floors_ns.tolist()} | {name: h.counts.tolist() for name, h in _latencies(s)}
+    return {"floors_ns": s.wait.floors_ns.tolist()} | {
+        name.replace(" ", "_"): latency.counts.tolist() for name, latency in _latencies(s)
+    }
 
 
 def _row(look: Look) -> dict[str, Any]:
-    columns = {name: np.asarray(column).tolist()[0] for name, column in look.columns().items()}
     return {
         "strand": look.strand,
         "handler": look.handler,
         "in_visit": look.in_visit,
         "size_unit": look.size_unit,
-        "row": {name: value if isinstance(value, _PLAIN) else str(value) for name, value in columns.items()},
+        "row": {name: _defined(column.tolist()[0]) for name, column in look.columns().items()},
     }
+
+
+def _defined(value: Any) -> Any:
+    """What JSON has for a value, in lists too; None where it is undefined."""
+    if isinstance(value, list):
+        return [_defined(one) for one in value]
+    if value is None or (isinstance(value, float) and isnan(value)):
+        return None
+    return value if isinstance(value, _PLAIN) else str(value)
+
+
+def _text(value: Any, *, is_time: bool) -> str:
+    """For people, of what ``_defined`` gives."""
+    if isinstance(value, list):
+        return f"[{', '.join(_text(one, is_time=is_time) for one in value)}]"
+    if value is None:
+        return "-"
+    return moment(value) if is_time else str(value)
 
 
 def _book(book: BookLook) -> dict[str, Any]:
@@ -171,14 +178,10 @@ def _print(console: Console, attached: Attached, s: Statistics) -> None:
     console.print(
         f"accepted {s.accepted:,}; handled {s.handled:,}; pending {s.pending:,}"
         + (f"; dropped: {lost}" if lost else "")
-        + f"; handled where they lay {s.handled_inline:,}"
+        + f"; handled inline {s.handled_inline:,}"
     )
-    table = _table("", "p50", "p99", "p99.9", "at most")
-    for name, latency in _latencies(s):
-        p = latency.percentiles
-        table.add_row(name, *(duration(ns) for ns in (p[50.0], p[99.0], p[99.9], latency.maximum_ns)))
-    console.print(table)
-    table = _table("", "handled", "visits", "stolen", "slept")
+    console.print(latency_table(s, box=SIMPLE_HEAD))
+    table = _table("worker", "ticks", "visits", "stolen", "parks")
     for worker in s.workers:
         table.add_row(
             worker.name, f"{worker.handled:,}", f"{worker.visits:,}", f"{worker.stolen:,}", f"{worker.parks:,}"
@@ -201,10 +204,10 @@ def _print_histograms(console: Console, s: Statistics) -> None:
 
 
 def _print_row(console: Console, look: Look) -> None:
-    found = _row(look)
+    times = {name for name, column in look.columns().items() if column.dtype.kind == "M"}
     table = _table("field", "value", title=f"{escape(look.symbols[0])} ({escape(look.handler)})")
-    for name, value in found["row"].items():
-        table.add_row(escape(name), escape(str(value)))
+    for name, value in _row(look)["row"].items():
+        table.add_row(escape(name), escape(_text(value, is_time=name in times)))
     console.print(table)
     if look.size_unit is None and any(unit.quantity in _OF_SIZES for unit in look.units.values()):
         console.print(_OWN_UNITS)

@@ -221,16 +221,14 @@ def _workers(result: RunResult) -> Section:
         )
         for w in result.statistics.workers
     ]
-    heads = ("worker", "core", "ticks", "share", "busy", "visits", "steals", "parks")
+    heads = ("worker", "core", "ticks", "share", "busy", "visits", "stolen", "parks")
     drawn = [] if result.timeline is None else [_figure(result, "workers", "Load of each worker over the run")]
     handled_inline = result.statistics.handled_inline / max(result.statistics.handled, 1)
     note = f"Imbalance {result.statistics.imbalance:.2f} (1 is even)."
     if result.statistics.unpinned is not None:
         note += f" The {result.statistics.unpinned}."
     if handled_inline > 0.0005:
-        note += (
-            f" {100 * handled_inline:.1f}% of the ticks were handled by the publisher where they lay: that was cheaper."
-        )
+        note += f" {100 * handled_inline:.1f}% of the ticks were handled inline, by the publisher: that was cheaper."
     return Section(
         "workers", "Workers", note, drawn, [Table(heads, rows, f"{len(rows) - 1} workers" if len(rows) > SHOWN else "")]
     )
@@ -278,8 +276,8 @@ def _handler_times(result: RunResult) -> tuple[str, list[Table]]:
         known = (duration(ns / ticks), duration(ns), f"{100 * ns / busy_ns:.1f}%") if ticks else ("", "", "")
         rows.append((result.symbols[i], f"{count:,}", f"{100 * count / max(result.ticks, 1):.1f}%", *known))
     note = (
-        "Handler time is known of symbols with a strand of their own, for ticks that were queued and not handled by "
-        "the publisher where they lay."
+        "Handler time is known of symbols with a strand of their own, for ticks that were queued and not handled "
+        "inline."
     )
     return note, [Table(("symbol", "ticks", "share", "handler a tick", "in all", "of all handlers' time"), rows)]
 
@@ -294,7 +292,7 @@ def _rows(result: RunResult) -> Section | None:
 def _details(result: RunResult) -> Section:
     s = result.statistics
     counters = [("accepted", s.accepted), ("handled", s.handled), *((f"dropped: {k}", n) for k, n in s.dropped.items())]
-    counters += [("pending at the end", s.pending), ("handled where they lay", s.handled_inline), ("visits", s.visits)]
+    counters += [("pending at the end", s.pending), ("handled inline", s.handled_inline), ("visits", s.visits)]
     counters += [
         ("strands stolen", s.stolen),
         ("visits cut by the budget", s.cut),

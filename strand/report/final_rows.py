@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from strand.report.quantities import moment
+
 if TYPE_CHECKING:
     from strand.replaying.run_result import RunResult
 
@@ -56,10 +58,8 @@ def final_rows(result: RunResult, busiest: Sequence[int]) -> FinalRows | None:
 
 def _values(column: npt.NDArray[Any]) -> Sequence[Any]:
     """Values of a column, None where one is undefined; times as text, as Python has none in ns."""
-    if column.dtype.kind != "M":
-        found: list[Any] = column.tolist()
-        return found
-    return [None if np.isnat(at) else str(at)[:23].replace("T", " ") for at in np.asarray(column)]
+    found: list[Any] = column.tolist()
+    return found if column.dtype.kind != "M" else [None if ns is None else moment(ns) for ns in found]
 
 
 def _cell(value: Any, *, exact: bool) -> str:

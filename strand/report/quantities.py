@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["count", "duration"]
+import numpy as np
+
+__all__ = ["count", "duration", "moment"]
 
 
 def count(n: float) -> str:
@@ -21,3 +23,8 @@ def duration(ns: float) -> str:
         if number >= 0.9995:
             return f"{number:,.3g} {unit}" if number < 999.5 else f"{number:,.0f} {unit}"
     return f"{ns:.3g} ns"
+
+
+def moment(ns: int) -> str:
+    """A time in ns since 1970-01-01 UTC, as 2026-01-05 14:30:00.123."""
+    return str(np.datetime64(ns, "ns"))[:23].replace("T", " ")

@@ -14,8 +14,9 @@ from rich.table import Table
 from strand.replaying.run_result import RunResult
 from strand.report.quantities import duration
 from strand.report.to_json import UNDATED, skipped_as_dict
+from strand.stats import Statistics
 
-__all__ = ["numbers_table", "print_info", "print_replay", "print_skipped"]
+__all__ = ["latency_table", "numbers_table", "print_info", "print_replay", "print_skipped"]
 
 _PLACES: Final = (("byte", "offset"), ("line", "line"))
 
@@ -25,6 +26,14 @@ def numbers_table(first: str, *others: str, no_wrap: bool = False, **options: An
     table = Table(first, **options)
     for heading in others:
         table.add_column(heading, justify="right", no_wrap=no_wrap)
+    return table
+
+
+def latency_table(s: Statistics, **options: Any) -> Table:
+    """Percentiles and maxima of the latencies. ``options``: of Table."""
+    table = numbers_table("latency", "p50", "p90", "p99", "p99.9", "max", **options)
+    for name, latency in (("wait", s.wait), ("handler", s.handler), ("end to end", s.end_to_end)):
+        table.add_row(name, *(duration(ns) for ns in latency.percentiles.values()), duration(latency.maximum_ns))
     return table
 
 
@@ -53,7 +62,7 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
         f"limited by: {result.limited_by} (set-up took {result.setup_s / result.wall_s:.0%} of the time, getting ticks "
         f"{result.feed_s / result.wall_s:.0%}"
         + (f", {result.input_work} {result.input_wait_s / result.wall_s:.0%}" if result.input_wait_s else "")
-        + f"); {result.n_strands:,} strands, {s.handled_inline / max(s.handled, 1):.0%} of ticks handled where they lay"
+        + f"); {result.n_strands:,} strands, {s.handled_inline / max(s.handled, 1):.0%} of ticks handled inline"
     )
     if result.info.undated:
         console.print(f"[yellow]{UNDATED}[/]")
@@ -64,7 +73,7 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
         late = pacing.lateness
         console.print(
             f"pace: speed {pacing.speed:g}; late by p50 {duration(late.percentiles[50.0])}, "
-            f"p99 {duration(late.percentiles[99.0])}, at most {duration(late.maximum_ns)}; "
+            f"p99 {duration(late.percentiles[99.0])}, max {duration(late.maximum_ns)}; "
             f"{pacing.late:,} of {late.count:,} ticks more than {duration(pacing.late_after_ns)}"
         )
     dropped = {reason: n for reason, n in s.dropped.items() if n}
@@ -85,17 +94,14 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
 def _print_tables(console: Console, result: RunResult) -> None:
     """What each worker did, and the latencies."""
     s = result.statistics
-    heads = ("worker", "core", "ticks", "busy", "visits", "steals", "parks")
+    heads = ("worker", "core", "ticks", "busy", "visits", "stolen", "parks")
     table = numbers_table(*heads, title=f"imbalance {s.imbalance:.2f}")
     for w in s.workers:
         busy = f"{w.busy_ns / (result.wall_s * 1e9):.0%}"
         core = "" if w.core is None else str(w.core)
         table.add_row(w.name, core, f"{w.handled:,}", busy, f"{w.visits:,}", f"{w.stolen:,}", f"{w.parks:,}")
     console.print(table)
-    table = numbers_table("latency", "p50", "p90", "p99", "p99.9", "max")
-    for name, latency in (("wait", s.wait), ("handler", s.handler), ("end to end", s.end_to_end)):
-        table.add_row(name, *(duration(ns) for ns in latency.percentiles.values()), duration(latency.maximum_ns))
-    console.print(table)
+    console.print(latency_table(s))
 
 
 def _print_parts(console: Console, result: RunResult) -> None:

@@ -19,6 +19,7 @@ import strand
 from strand import Dispatcher
 from strand.command.cli import cli
 from strand.feeds import FeedInfo
+from strand.feeds.sample import sample_path
 from strand.handlers import resolve
 from strand.stats import Latency
 
@@ -33,7 +34,8 @@ def test_another_process_looks_and_the_command_too() -> None:
         assert told == ["1000", str(dispatcher.rows["S3"]["ticks"])]
         arguments = ["stat", str(os.getpid()), "--symbol", "S3", "--strands"]
         plain = json.loads(CliRunner().invoke(cli, [*arguments, "--json"], catch_exceptions=False).output)
-        assert plain["handled"] == 1000
+        assert plain["statistics"]["handled"] == 1000
+        assert plain["statistics"]["watermark"] is None
         assert plain["symbols"][0]["row"]["ticks"] == dispatcher.rows["S3"]["ticks"]
         assert sum(one["handled"] for one in plain["by_strand"]) == 1000
         shown = CliRunner().invoke(cli, arguments, catch_exceptions=False).output
@@ -62,12 +64,55 @@ def test_histograms_count_each_tick_once_and_give_the_percentiles() -> None:
         there: Latency = getattr(inner, name)
         assert counts == there.counts.tolist()
         found = Latency.from_histogram(np.array(counts, np.uint64), floors)
-        assert found.percentiles == {p: plain["latency_ns"][name][f"p{p:g}"] for p in found.percentiles}
+        assert found.percentiles == {p: plain["statistics"]["latency"][name][f"p{p:g}_ns"] for p in found.percentiles}
+        assert found.maximum_ns == plain["statistics"]["latency"][name]["maximum_ns"]
     rows = text.partition("ticks by time")[2].splitlines()[4:]
     cells = [[int(cell.replace(",", "")) for cell in row.split()[4:]] for row in rows if row.split()]
     assert np.sum(cells, axis=0).tolist() == [5000] * 3
     assert cells[0] != [0] * 3
     assert cells[-1] != [0] * 3
+
+
+def test_statistics_have_the_shape_and_the_words_that_a_replay_has() -> None:
+    replayed = CliRunner().invoke(cli, ["replay", str(sample_path()), "--handler", "count", "--json"]).output
+    text = CliRunner().invoke(cli, ["replay", str(sample_path()), "--handler", "count"]).output
+    with Dispatcher(40, "count", workers=1, cores=None, attachable=True) as dispatcher:
+        dispatcher.publish(ticks_for(np.arange(500) % 40))
+        dispatcher.drain()
+        found = json.loads(shown("--json"))["statistics"]
+        assert keys_of(found) == keys_of(json.loads(replayed)["statistics"])
+        for heads in (("worker", "ticks", "visits", "stolen", "parks"), ("latency", "p50", "p90", "p99.9", "max")):
+            for said in (shown(), text):
+                assert any(set(heads) <= set(line.replace("┃", " ").split()) for line in said.splitlines()), heads
+        for word in ("end to end", "inline"):
+            assert word in shown()
+            assert word in text
+
+
+def keys_of(value: Any) -> Any:
+    """The shape of a dict: its keys, those within it, and those of the first in each list."""
+    if isinstance(value, dict):
+        return {key: keys_of(one) for key, one in value.items()}
+    return keys_of(value[0]) if isinstance(value, list) else None
+
+
+def test_what_is_undefined_is_a_dash_or_null_and_times_are_times() -> None:
+    row: list[Any] = [("at", strand.units.TIME), ("never", strand.units.TIME), ("mean", "<f8"), ("two", "<f8", (2,))]
+
+    @strand.batch_handler(state=row)
+    def sees(symbol: str, ticks: Any, row: Any) -> None:
+        row["at"], row["never"] = 1_767_625_656_403_292_326, strand.ticks.UNDEF_PRICE
+        row["mean"], row["two"] = np.nan, [1.5, np.nan]
+
+    with Dispatcher(["A"], sees, workers=1, cores=None, attachable=True) as dispatcher:
+        dispatcher.publish(ticks_for([0]))
+        dispatcher.drain()
+        (found,) = json.loads(shown("--json", "--symbol", "A"))["symbols"]
+        cells = dict(line.split(None, 1) for line in shown("--symbol", "A").splitlines() if len(line.split()) > 1)
+    wanted = {"at": 1_767_625_656_403_292_326, "never": None, "mean": None, "two": [1.5, None]}
+    assert found["row"] == {"symbol": "A", **wanted}
+    wanted_cells = {"at": "2026-01-05 15:07:36.403", "never": "-", "mean": "-", "two": "[1.5, -]"}
+    assert {name: cells[name].strip() for name in wanted_cells} == wanted_cells
 
 
 def test_a_strand_that_stays_in_a_visit_is_shown_as_in_visit() -> None:

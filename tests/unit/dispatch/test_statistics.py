@@ -140,7 +140,7 @@ def test_statistics_are_frozen_and_fit_for_json() -> None:
     assert (plain["accepted"], plain["handled"], plain["pending"]) == (400, 400, 0)
     assert set(plain["dropped"]) == {"newest", "oldest", "conflated", "quarantined", "failed", "lost", "abandoned"}
     assert [w["name"] for w in plain["workers"]] == ["worker 0", "worker 1", "publishers"]
-    assert plain["latency"]["wait"].keys() == {"p50_ns", "p90_ns", "p99_ns", "p99.9_ns"}
+    assert plain["latency"]["wait"].keys() == {"p50_ns", "p90_ns", "p99_ns", "p99.9_ns", "maximum_ns"}
 
 
 def test_on_one_core_the_publisher_handles_what_it_publishes_instead_of_queueing_it() -> None:

@@ -163,6 +163,11 @@ def recognised(path: str | Path, limits: InflateLimits | None = None) -> Format:
     if matching:
         return matching[0]
     if not found.head and len(found.members) != 1 and found.compression == "zip":
+        if {"state.json", "memory"} <= set(found.members):
+            raise UnknownFormatError(
+                "the saved state of a run, and no feed: replay the files of that run with --load, or load= in Python",
+                path=path,
+            )
         held = ", ".join(found.members[:5]) or "nothing"
         what = f"a zip archive of {held}: name a file in it, as in {path}/NAME"
     else:

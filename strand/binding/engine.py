@@ -62,7 +62,7 @@ class Engine(Counters):
             core.lib.sd_dispatcher_create(self.space.pointer, config_struct(config, core), out),
             f"the engine refused its configuration: {config}",
             ConfigurationError,
-            no_memory=f"no memory for {config.n_strands} strands and {config.n_segments} blocks of 2 KB",
+            no_memory=f"no memory for {config.n_strands} strands and {config.n_segments} segments of 2 KB",
         )
         self.config = config
         participants = config.n_workers + config.n_publishers

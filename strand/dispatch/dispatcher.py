@@ -57,7 +57,7 @@ class Dispatcher(EngineRun):
     ``on_error``: a failing handler ``"stop"``s the run or ``"quarantine"``s its strand. ``budget_ticks`` and
     ``budget_us`` end a visit. ``batch_ticks`` are grouped at one go. ``publisher_drains``: whether publishing threads
     may run handlers, when they are ahead and where that is cheaper than handing ticks over; switch it off where a
-    publisher must never be held up by a handler. ``memory_bytes`` bounds the blocks of all queues together (by
+    publisher must never be held up by a handler. ``memory_bytes`` bounds the segments of all queues together (by
     default 64 strands at their bound, and more); when they are used up, publishing waits whatever ``on_full`` says.
 
     ``out``: files, or sinks of your own (``strand.Sink``), for outputs that handlers emit to, by name; the others are

@@ -62,10 +62,11 @@ class RunEnd:
             self._rows.keep()
 
     def _check_rest(self) -> None:
-        if self._state.abandoned:
-            raise SavedStateError(f"{self._state.abandoned:,} ticks of paused strands wait: resume them, and save then")
+        # Failures first: what waits on a strand in quarantine is pending too.
         if failures := self._state.failures:
             raise SavedStateError("a handler has failed, and left its symbol in the middle of a tick") from failures[0]
+        if self._state.abandoned:
+            raise SavedStateError(f"{self._state.abandoned:,} ticks of paused strands wait: resume them, and save then")
 
     @property
     def failure(self) -> Exception | None:

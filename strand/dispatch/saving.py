@@ -148,21 +148,13 @@ class Saving:
 
     def _check(self, saved: SavedState) -> None:
         """Raises SavedStateError where this is no dispatcher that can go on from the file, naming what differs."""
+        self._check_handlers(saved)
         before, now = saved.about["configuration"], asdict(self.engine.config)
         for name, argument in LAYOUT.items():
             if before.get(name) != now[name]:
                 raise saved.error(
                     f"it was saved with {argument}: {name} {before.get(name)}, and this dispatcher has {now[name]}"
                 )
-        mine = json.loads(json.dumps(self._handlers()))
-        for was, here in zip(saved.about["handlers"], mine, strict=False):
-            if was != here:
-                what = next(
-                    what for what, a, b in zip(("name", "options", "row", "outputs"), was, here, strict=True) if a != b
-                )
-                raise saved.error(f"its handler {was[0]!r} is {here[0]!r} here, and their {what} differ")
-        if len(saved.about["handlers"]) != len(mine):
-            raise saved.error(f"it has {len(saved.about['handlers'])} handlers, and this dispatcher {len(mine)}")
         if not np.array_equal(saved.table("handler_of_symbol", np.uint16), self.handler_of_symbol):
             raise saved.error("its symbols have other handlers than here")
         for index, name in enumerate(saved.about["symbols"]):
@@ -173,6 +165,19 @@ class Saving:
             raise saved.error(
                 "its memory is laid out otherwise: give the dispatcher the arguments that the saved one had"
             )
+
+    def _check_handlers(self, saved: SavedState) -> None:
+        """Raises SavedStateError where these are other handlers, or have other options."""
+        theirs, mine = saved.about["handlers"], json.loads(json.dumps(self._handlers()))
+        before, now = ([name for name, *_ in handlers] for handlers in (theirs, mine))
+        if before != now:
+            raise saved.error(f"it was saved with {_listed(before)}, and this dispatcher has {_listed(now)}")
+        for (name, parts, *layouts), (_, parts_here, *layouts_here) in zip(theirs, mine, strict=True):
+            if parts != parts_here:
+                raise saved.error(f"its handler {name!r} {_difference(parts, parts_here)}")
+            for what, a, b in zip(("rows", "outputs"), layouts, layouts_here, strict=True):
+                if a != b:
+                    raise saved.error(f"the {what} of its handler {name!r} have other fields than here")
 
     def _reserve(self, saved: SavedState) -> None:
         """Keeps what comes later from where the saved memory goes, and fills that. Raises MemoryError."""
@@ -190,6 +195,25 @@ class Saving:
             saved.read_into(f"tables/{name}", [table])
         self.engine.restore()
         self.table.learn(saved.about["symbols"])
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{'handler' if len(names) == 1 else 'handlers'} {', '.join(map(repr, names))}"
+
+
+def _difference(before: Sequence[Any], now: Sequence[Any]) -> str:
+    """Of the parts of one handler, each with its options: the first option that differs, or the parts."""
+    if [name for name, _ in before] != [name for name, _ in now]:
+        return f"consisted of {', '.join(name for name, _ in before)}, and here of {', '.join(name for name, _ in now)}"
+    part, option, were, are = next(
+        (part, option, were, are)
+        for (part, were), (_, are) in zip(before, now, strict=True)
+        for option in sorted({*were, *are})
+        if were.get(option) != are.get(option)
+    )
+    name = option if len(before) == 1 else f"{part}.{option}"
+    old, new = (f"{name}={found[option]}" if option in found else f"no {name}" for found in (were, are))
+    return f"had {old}, and here it has {new}"
 
 
 def _options(handler: Handler) -> dict[str, str]:

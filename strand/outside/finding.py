@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Final
@@ -20,9 +21,9 @@ def view_of(target: int, name: str | None) -> tuple[OutsideView, Description]:
     """The dispatcher of a process, by its id; where it has several, that with a name. Raises AttachError."""
     found = _views(target)
     chosen = [(view, about) for view, about in found if name in (None, about.name)]
-    names = ", ".join(repr(about.name) for _, about in found)
+    names = ", ".join(repr(about.name) if about.name else "one without a name" for _, about in found)
     if not chosen:
-        raise AttachError(f"process {target}: no dispatcher has the name {name!r}; there are {names}")
+        raise AttachError(f"process {target}: no dispatcher has the name {name!r}; it has {names}")
     if len(chosen) > 1:
         raise AttachError(f"process {target} has {len(chosen)} dispatchers, {names}: give the name of one")
     return chosen[0]
@@ -41,16 +42,23 @@ def _view(fd: int) -> tuple[OutsideView, Description]:
     return view, Description.of(view.description)
 
 
+def _refused(error: PermissionError) -> str:
+    """The system does not say why: what is known, and what it may be."""
+    assert error.errno is not None
+    return (
+        f"it may not be looked at: the system refuses ({errno.errorcode[error.errno]}). It may be another user's, have "
+        "rights that this process lacks, or forbid it (prctl PR_SET_DUMPABLE)"
+    )
+
+
 def _views(pid: int) -> list[tuple[OutsideView, Description]]:
     folder = Path("/proc") / str(pid) / "fd"
     try:
         files = sorted(folder.iterdir(), key=lambda path: int(path.name))
     except FileNotFoundError:
         raise AttachError(f"there is no process {pid}") from None
-    except PermissionError:
-        raise AttachError(
-            f"process {pid} may not be looked at: it is another user's, or forbids it (prctl PR_SET_DUMPABLE)"
-        ) from None
+    except PermissionError as error:
+        raise AttachError(f"process {pid}: {_refused(error)}") from None
     found: list[tuple[OutsideView, Description]] = []
     refused: list[AttachError] = []
     seen: set[int] = set()  # a process may have several descriptors of one file
@@ -60,8 +68,8 @@ def _views(pid: int) -> list[tuple[OutsideView, Description]]:
                 continue
             seen.add(file)
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except PermissionError:
-            refused.append(AttachError("it may not be looked at: it forbids it (prctl PR_SET_DUMPABLE)"))
+        except PermissionError as error:
+            refused.append(AttachError(_refused(error)))
             continue
         except OSError:
             continue  # it was closed meanwhile

@@ -34,6 +34,7 @@ from strand.reference.emitted import AT_END, TIMER, SerialEmitted
 from strand.reference.python_handlers import SerialPython
 from strand.stats import FrozenDict, Latency, Statistics, WorkerStatistics
 from strand.ticks import TICK, named
+from strand.validate import yes_or_no
 
 if TYPE_CHECKING:
     from strand.feeds.base import TicksAre
@@ -44,7 +45,7 @@ __all__ = ["SerialLoop"]
 _OF_QUEUES: Final = frozenset(
     (
         "workers", "cores", "policy", "strands", "counts", "capacity_ticks", "on_full", "idle", "budget_ticks",
-        "budget_us", "batch_ticks", "publisher_drains", "max_publishers", "memory_bytes", "output_memory",
+        "budget_us", "batch_ticks", "publisher_drains", "max_publishers", "memory_bytes", "output_memory", "name",
     )
 )  # fmt: skip
 
@@ -55,7 +56,8 @@ class SerialLoop(RunBase):
 
     ``symbols``, ``handler``, ``handlers``, ``dtype``, ``key``, ``columns``, ``column_options`` and ``feed`` as the
     Dispatcher takes them.
-    Its arguments about workers and queues are taken too, and have nothing to act on. ``on_error`` is ``"stop"``.
+    Its arguments about workers and queues are taken too, and have nothing to act on. ``on_error`` is ``"stop"``, and
+    ``attachable`` False.
     Raises ConfigurationError naming the argument that cannot work.
     """
 
@@ -73,11 +75,16 @@ class SerialLoop(RunBase):
         columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
         column_options: Mapping[str, Any] | None = None,
         feed: TicksAre | None = None,
+        attachable: bool = False,
         **of_queues: Any,
     ) -> None:
         refuse_unknown(of_queues, _OF_QUEUES | options_of(SerialLoop), "a dispatcher", RENAMED)
         if on_error != "stop":
             raise ConfigurationError(f"on_error: a plain loop (workers=0) stops at a failing handler, not {on_error!r}")
+        if yes_or_no("attachable", attachable):
+            raise ConfigurationError(
+                "attachable: a plain loop (workers=0) has no memory to attach to: give workers, or leave the option out"
+            )
         super().__init__(
             symbols,
             handler,

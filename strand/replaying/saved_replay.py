@@ -54,9 +54,10 @@ class SavedReplay:
         if save is not None:
             check_name(save)
         if given.get("workers") == 0:
-            raise ConfigurationError("workers: the plain loop, 0, cannot be saved: give 1 or more")
+            cannot = "be saved" if load is None else "go on from a saved state"
+            raise ConfigurationError(f"workers: the plain loop, 0, cannot {cannot}: give 1 or more")
         if given["per_day"]:
-            raise ConfigurationError("per_day: what is kept of days cannot be saved: replay day by day, without it")
+            raise ConfigurationError("per_day: a saved state has no rows of single days: replay day by day, without it")
         about = describe_source(source, feed_options)
         chosen = {name: repr(value) for name, value in {**selection, **feed_options}.items() if value is not None}
         if load is None:
@@ -93,12 +94,16 @@ class SavedReplay:
         dispatcher.save(path, _more=more)
 
 
+def _files(n: int) -> str:
+    return f"{n} file{'s' if n != 1 else ''}"
+
+
 def _check_same(
     state: SavedState, saved: Mapping[str, Any], source: list[dict[str, Any]], selection: Mapping[str, str]
 ) -> None:
     """Raises SavedStateError where these are not the ticks that were replayed before."""
     if len(saved["source"]) != len(source):
-        raise state.error(f"it was saved in a replay of {len(saved['source'])} files, and here are {len(source)}")
+        raise state.error(f"it was saved in a replay of {_files(len(saved['source']))}, and here are {len(source)}")
     for was, now in zip(saved["source"], source, strict=True):
         if was["head"] != now["head"] or (was["size"] is not None and now["size"] < was["size"]):
             raise state.error(f"it was saved in a replay of {was['path']}, and {now['path']} is another file")

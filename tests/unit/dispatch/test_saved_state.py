@@ -19,8 +19,9 @@ from tests.support.saved_handlers import dispatcher_of, made_ticks
     ("options", "what"),
     [
         ({"workers": 1}, "workers"),
-        ({"handler": lambda: strand.bars("5m")}, "handler"),
-        ({"handler": lambda: "count"}, "handler"),
+        ({"handler": lambda: strand.bars("5m")}, "its handler 'bars' had every=1m, and here it has every=5m"),
+        ({"handler": lambda: strand.bars("1m", fill=True)}, "'bars' had no fill, and here it has fill=yes"),
+        ({"handler": lambda: "count"}, "it was saved with handler 'bars', and this dispatcher has handler 'count'"),
         ({"symbols": 7}, "symbols"),
         ({"max_publishers": 3}, "max_publishers"),
         ({"capacity_ticks": 128}, "memory_bytes, capacity_ticks or batch_ticks"),
@@ -36,6 +37,37 @@ def test_another_dispatcher_is_refused_with_what_differs(options: dict[str, Any]
     handler = other.pop("handler", lambda: strand.bars("1m"))()
     with pytest.raises(SavedStateError, match=what):
         strand.Dispatcher(other.pop("symbols"), handler, feed="plain", cores=None, load=tmp_path / "state", **other)
+
+
+def made(**fields: str) -> Any:
+    @strand.batch_handler(state=list(fields.items()), params=[("least", "i8")], name="made")
+    def handle(symbol: str, ticks: Any, row: Any, params: Any) -> None:
+        pass
+
+    return handle.with_params({"*": {"least": 1}})
+
+
+def both(every: str) -> Any:
+    return strand.chain(strand.book(), strand.bars(every))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "what"),
+    [
+        (lambda: both("1m"), lambda: both("5m"), "had bars.every=1m, and here it has bars.every=5m"),
+        (lambda: both("1m"), strand.book, r"saved with handler 'book\+bars', and this dispatcher has handler 'book'"),
+        (lambda: made(n="i8"), lambda: made(m="i8"), "the rows of its handler 'made' have other fields than here"),
+        (
+            lambda: made(n="i8"),
+            lambda: made(n="i8").with_params({"*": {"least": 2}}),
+            "had least=1, and here it has least=2",
+        ),
+    ],
+)
+def test_it_is_said_what_differs_of_a_handler(before: Any, now: Any, what: str, tmp_path: Path) -> None:
+    strand.Dispatcher(2, before(), feed="orders", workers=1, cores=None).start().save(tmp_path / "state")
+    with pytest.raises(SavedStateError, match=what):
+        strand.Dispatcher(2, now(), feed="orders", workers=1, cores=None, load=tmp_path / "state")
 
 
 def test_other_names_are_refused(tmp_path: Path) -> None:

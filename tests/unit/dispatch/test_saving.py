@@ -161,14 +161,17 @@ def test_ticks_of_paused_strands_would_be_lost(tmp_path: Path) -> None:
     assert not (tmp_path / "state").exists()
 
 
-def test_a_handler_that_failed_has_left_a_tick_half_done(tmp_path: Path) -> None:
+@pytest.mark.parametrize("published", [1, 100])
+def test_a_handler_that_failed_has_left_a_tick_half_done(published: int, tmp_path: Path) -> None:
     @strand.batch_handler(state=[("n", "i8")])
     def fails(symbol: str, ticks: npt.NDArray[Any], row: Any) -> None:
         raise ValueError("no")
 
     ticks, symbols = made_ticks("plain")
     one = strand.Dispatcher(symbols, fails, feed="plain", workers=1, cores=None, on_error="quarantine").start()
-    one.publish(ticks[:1])
+    one.publish(ticks[:published])
+    assert one.drain()
+    assert (one.statistics().pending > 0) == (published > 1)  # ticks of the strands in quarantine wait
     with pytest.raises(SavedStateError, match="a handler has failed"):
         one.save(tmp_path / "state")
 

@@ -28,7 +28,12 @@ def test_who_may_not_be_looked_at_is_refused_with_the_reason() -> None:
         assert strand.attach(os.getpid(), name="b").description.name == "b"
         with pytest.raises(AttachError, match="has 2 dispatchers, 'a', 'b': give the name of one"):
             strand.attach(os.getpid())
-        with pytest.raises(AttachError, match="no dispatcher has the name 'c'; there are 'a', 'b'"):
+        with pytest.raises(AttachError, match="no dispatcher has the name 'c'; it has 'a', 'b'"):
             strand.attach(os.getpid(), name="c")
+    with (
+        Dispatcher(4, "count", workers=1, cores=None, attachable=True),
+        pytest.raises(AttachError, match=r"no dispatcher has the name 'c'; it has one without a name$"),
+    ):
+        strand.attach(os.getpid(), name="c")
     with pytest.raises(ConfigurationError, match="name: 3 is no text"):
         Dispatcher(4, "count", attachable=True, name=3)  # type: ignore[arg-type]

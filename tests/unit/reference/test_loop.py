@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from strand.errors import (
     StoppedError,
     UnknownSymbolError,
 )
+from strand.options import options_of
 from strand.reference.loop import SerialLoop
 
 pytestmark = pytest.mark.python
@@ -34,6 +36,16 @@ def test_rows_are_those_of_a_computation_in_python() -> None:
     s = loop.statistics()
     assert (s.accepted, s.handled, s.pending, sum(s.dropped.values())) == (2000, 2000, 0, 0)
     assert s.watermark == 2000
+
+
+def test_it_takes_what_a_dispatcher_takes_and_says_what_it_cannot_do() -> None:
+    known = {name: parameter.default for name, parameter in signature(strand.Dispatcher).parameters.items()}
+    options = {name: known[name] for name in options_of(strand.Dispatcher) - {"load"}}
+    with SerialLoop(3, "count", **(options | {"workers": 0})) as loop:
+        loop.publish(ticks_for([0, 1]))
+    assert loop.statistics().handled == 2
+    with pytest.raises(ConfigurationError, match=r"attachable: a plain loop \(workers=0\) has no memory to attach to"):
+        SerialLoop(3, "count", attachable=True)
 
 
 def test_every_kind_of_handler_runs_and_each_symbol_has_its_own(c_handlers: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import strand
-from strand.errors import ConfigurationError, SavedStateError
+from strand.errors import ConfigurationError, SavedStateError, UnknownFormatError
 from strand.feeds.synthetic.market import SyntheticFeed
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -42,13 +42,29 @@ def test_another_source_is_refused(tmp_path: Path) -> None:
     SyntheticFeed(501, 1000, seed=3, date="2026-01-05").write_itch(other)
     with pytest.raises(SavedStateError, match="another file"):
         strand.replay(other, "count", workers=1, cores=None, load=tmp_path / "state")
+    with pytest.raises(SavedStateError, match=r"it was saved in a replay of 1 file, and here are 2$"):
+        strand.replay([SAMPLE, other], "count", workers=1, cores=None, load=tmp_path / "state")
+
+
+@pytest.mark.parametrize("replay", [False, True])
+def test_a_saved_state_is_no_feed_and_said_to_be_a_state(replay: bool, tmp_path: Path) -> None:
+    strand.replay(SAMPLE, "book", workers=1, cores=None, limit=10_000, save=tmp_path / "s.strand")
+    with pytest.raises(UnknownFormatError, match=r"the saved state of a run, and no feed: .* with --load"):
+        if replay:
+            strand.replay(tmp_path / "s.strand", "count")
+        else:
+            strand.feeds.open(tmp_path / "s.strand")
 
 
 @pytest.mark.parametrize(
     ("options", "what"),
-    [({"workers": 0}, "workers"), ({"per_day": True}, "per_day"), ({"position": 3}, "position"),
-     ({"fingerprint_every": 10}, "fingerprints")],
-)  # fmt: skip
+    [
+        ({"workers": 0}, "workers: the plain loop, 0, cannot go on from a saved state"),
+        ({"per_day": True}, "per_day"),
+        ({"position": 3}, "position"),
+        ({"fingerprint_every": 10}, "fingerprints"),
+    ],
+)
 def test_what_does_not_go_together_is_refused(options: dict[str, Any], what: str, tmp_path: Path) -> None:
     strand.replay(SAMPLE, "count", workers=1, cores=None, limit=10, save=tmp_path / "state")
     with pytest.raises(ConfigurationError, match=what):

@@ -14,7 +14,7 @@ from strand.command.serving import Faults, ServeOptions, serve
 from strand.feeds.live.mold import MoldFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 
-#: Messages a second, for at most so long.
+#: Messages per second, for at most so long.
 RATE = 200_000.0
 MOST_S = 60.0
 

@@ -45,7 +45,7 @@ def main(path: str, date: str) -> None:
     for name in busiest:
         row = result.rows[name]
         print(f"{name}: {row['ticks']:,} ticks, order flow {row['lowest']:+,.0f} to {row['highest']:+,.0f} shares")
-    print(f"{result.ticks:,} ticks in all, {result.ticks_per_s / 1e6:.1f} M a second")
+    print(f"{result.ticks:,} ticks in all, {result.ticks_per_s / 1e6:.1f} M per second")
 
 
 if __name__ == "__main__":

@@ -88,10 +88,10 @@ def bench() -> None:
 @click.option("--ticks", default=10_000_000, help="Ticks in the stream.")
 @click.option("--symbols", default=8_172, help="Symbols in the stream.")
 @click.option("--skew", default="calibrated", help="'calibrated', or a Zipf exponent.")
-@click.option("--work", default=100, help="Steps the handler makes a tick.")
+@click.option("--work", default=100, help="Steps the handler makes per tick.")
 @_workers
 @click.option("--batch", default=8192, help="Ticks the publisher groups at one go.")
-@click.option("--strands", default="auto", help="'auto', a number, or 0 for one a symbol.")
+@click.option("--strands", default="auto", help="'auto', a number, or 0 for one per symbol.")
 @click.option("--rounds", default=5, help="Runs of each way; medians are shown.")
 @click.option("--idle", type=click.Choice(["spin", "backoff", "park"]), default="spin")
 @click.option("--cores", default=None, help="The publisher's core, then the workers': 0,1,2,3.")
@@ -122,11 +122,11 @@ def _core_list(text: str | None) -> tuple[int, ...] | None:
 
 
 @bench.command()
-@click.option("--ticks", default=2_000_000, help="Ticks a run.")
+@click.option("--ticks", default=2_000_000, help="Ticks per run.")
 @_workers
 @click.option("--rounds", default=5, help="Runs of each way.")
-@click.option("--work", default=100, help="Steps the handler makes a tick.")
-@click.option("--strands", default="auto", help="'auto', a number, or 0 for one a symbol.")
+@click.option("--work", default=100, help="Steps the handler makes per tick.")
+@click.option("--strands", default="auto", help="'auto', a number, or 0 for one per symbol.")
 @click.option("--only", multiple=True, help="A scenario's name; may be given several times.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw a PNG, SVG or PDF file.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")

@@ -24,7 +24,7 @@ def _machine_line(machine: Mapping[str, Any]) -> str:
 
 def print_route(console: Console, result: Mapping[str, Any]) -> None:
     """The ways of ``strand bench route``, each with its throughput and what publishing cost."""
-    title = f"Million ticks a second, median of {result['rounds']}"
+    title = f"Million ticks per second, median of {result['rounds']}"
     table = numbers_table("way", "Mticks/s", "of one core", "publish ns/tick", title=title, title_justify="left")
     rates = result["mticks_s"]
     queued = result["strand_queued"]
@@ -52,7 +52,7 @@ def print_scenarios(console: Console, results: Sequence[ScenarioResult], machine
     """A table of throughput and one of latency, each line with its winner."""
     flat_out = [r for r in results if r.latency_ns is None]
     if flat_out:
-        title = "Flat out: million ticks a second"
+        title = "Flat out: million ticks per second"
         table = numbers_table("scenario", *HEADINGS.values(), no_wrap=True, title=title, title_justify="left")
         table.add_column("winner", no_wrap=True)
         table.add_column("gain", justify="right", no_wrap=True)

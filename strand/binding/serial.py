@@ -45,7 +45,7 @@ class SerialOutput:
 
     def __init__(self, record_bytes: int) -> None:
         output = made(
-            lib.sd_serial_output_create(record_bytes), f"no memory for an output of {record_bytes} bytes a record"
+            lib.sd_serial_output_create(record_bytes), f"no memory for an output of {record_bytes} bytes per record"
         )
         self.output = owned(output, lib.sd_serial_output_destroy)
         size = int(self.output.writer.entry_bytes)

@@ -46,7 +46,7 @@ def highest_bid(_symbol: str, ticks: npt.NDArray[Any], row: Any) -> None:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Million ticks a second by way for one handler cost, medians."""
+    """Million ticks per second by way for one handler cost, medians."""
 
     work: int
     handler_ns: float
@@ -101,8 +101,8 @@ def _show_vwap(console: Console, result: ReplayResult) -> None:
     s = result.statistics
     console.print(
         f"{result.ticks:,} ticks of {np.count_nonzero(result.ticks_by_symbol)} symbols (ITCH 5.0, gzip) in "
-        f"{result.wall_s:.2f} s on {result.workers} pinned workers and the publisher; order kept a symbol, "
-        f"nothing dropped ({s.accepted:,} accepted = {s.handled:,} handled), rows the same for "
+        f"{result.wall_s:.2f} s on {result.workers} pinned workers and the publisher; order kept within each "
+        f"symbol, nothing dropped ({s.accepted:,} accepted = {s.handled:,} handled), rows the same for "
         f"{'1 and 2' if result.workers <= 2 else f'1, 2 and {result.workers}'} workers"
     )
 
@@ -154,12 +154,12 @@ def _compare(workers: int) -> list[Comparison]:
 
 
 def _show_comparison(console: Console, comparisons: list[Comparison], cores: int) -> None:
-    title = f"million ticks a second, {cores} cores, median of {ROUNDS}"
+    title = f"million ticks per second, {cores} cores, median of {ROUNDS}"
     table = numbers_table("handler", *WAYS, "strand / static", title=title)
     for c in comparisons:
         best = max(c.rates.values())
         cells = [f"[bold]{rate:.1f}[/]" if rate == best else f"{rate:.1f}" for rate in c.rates.values()]
-        table.add_row(f"{duration(c.handler_ns)} a tick", *cells, f"{c.rates['strand'] / c.rates['static']:.2f}")
+        table.add_row(f"{duration(c.handler_ns)} per tick", *cells, f"{c.rates['strand'] / c.rates['static']:.2f}")
     console.print(table)
     console.print(
         "serial: a plain loop on one core. static: symbol modulo workers, a ring each. static_lpt: largest first, by "

@@ -33,7 +33,7 @@ __all__ = ["serve"]
 @click.option(
     "--speed", type=click.FloatRange(0), default=1.0, help="Times the file's own pace; 0: as fast as it goes."
 )
-@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Messages a second, instead of --speed.")
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Messages per second, instead of --speed.")
 @click.option("--requests", metavar="HOST:PORT", help="Where requests for retransmission are answered.")
 @click.option(
     "--loss",

@@ -60,7 +60,7 @@ class Timeline:
         return len(self.at_s)
 
     def rate(self, bins: int = 200) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Ticks handled a second in ``bins`` equal spans of the run at most: edges in s (k + 1,) and rates (k,)."""
+        """Ticks handled per second in ``bins`` equal spans of the run at most: edges in s (k + 1,) and rates (k,)."""
         edges = self._edges(bins)
         return edges, np.diff(np.interp(edges, self.at_s, self.handled.astype(np.float64))) / np.diff(edges)
 

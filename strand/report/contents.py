@@ -165,7 +165,7 @@ def _throughput(result: RunResult) -> Section:
         note,
         [
             _figure(
-                result, "throughput", "Ticks handled a second, and ticks published but not yet handled, over the run"
+                result, "throughput", "Ticks handled per second, and ticks published but not yet handled, over the run"
             )
         ],
     )
@@ -247,7 +247,7 @@ def _latency(result: RunResult) -> Section:
         "latency",
         "Latency",
         "Wait and end to end are upper bounds: the oldest tick of a visit stands for all in it.",
-        [_figure(result, "latency", "Distributions of the latency a tick: wait, handler, end to end")],
+        [_figure(result, "latency", "Distributions of the latency per tick: wait, handler, end to end")],
         [Table(("", "p50", "p90", "p99", "p99.9", "max"), rows)],
     )
 
@@ -279,7 +279,7 @@ def _handler_times(result: RunResult) -> tuple[str, list[Table]]:
         "Handler time is known of symbols with a strand of their own, for ticks that were queued and not handled "
         "inline."
     )
-    return note, [Table(("symbol", "ticks", "share", "handler a tick", "in all", "of all handlers' time"), rows)]
+    return note, [Table(("symbol", "ticks", "share", "handler per tick", "in all", "of all handlers' time"), rows)]
 
 
 def _rows(result: RunResult) -> Section | None:

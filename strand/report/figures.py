@@ -156,7 +156,7 @@ def _latency(part: Any, result: RunResult, palette: Palette, _: Any) -> None:
                 )  # fmt: skip
         axis.set_ylabel(f"{name}\n% of ticks", rotation=0, ha="right", va="center")
         axis.set_ylim(0, 130 * max(shares) if len(shares) else 1)
-    axes[0].set_title("Latency a tick: from publishing to the visit, in the handler, and both")
+    axes[0].set_title("Latency per tick: from publishing to the visit, in the handler, and both")
     axes[-1].set_xscale("log")
     if lows:
         # Room for what is written beside the first and the last line.
@@ -201,7 +201,7 @@ def _symbols(part: Any, result: RunResult, palette: Palette, _: Any) -> None:
 
 
 def concentration(axis: Any, counts: npt.NDArray[Any], palette: Palette) -> None:
-    """What share of the ticks the n busiest symbols have; ``counts``: ticks a symbol, falling."""
+    """What share of the ticks the n busiest symbols have; ``counts``: ticks per symbol, falling."""
     axis.set_title("Concentration")
     axis.set_xlabel("busiest symbols")
     axis.set_ylabel("% of ticks")

@@ -16,7 +16,6 @@ UNIT = ROOT / "tests" / "unit"
 ELSEWHERE = {
     "__main__": ("starts the command", "command/test_cli"),
     "binding/decoding": ("is what decoders inherit", "binding/test_itch"),
-    "binding/engine": ("is the engine that every dispatcher runs", "dispatch/test_order"),
     "binding/engine_config": (
         "fills in C's configuration, which arguments are checked for",
         "dispatch/test_configuration",

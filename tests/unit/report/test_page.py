@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,14 @@ SAMPLE = str(sample_path())
 @pytest.fixture(scope="module")
 def day_page(day: strand.ReplayResult) -> str:
     return page(day, handler="book")
+
+
+def test_what_the_publisher_waited_for_is_named_as_it_was(day: strand.ReplayResult, undrawn: None) -> None:
+    for compression, work in (("none", "reading"), ("gzip", "reading and inflating")):
+        info = replace(day.info, details={"compression": compression})
+        run = replace(day, info=info, wall_s=10.0, setup_s=1.0, feed_s=6.0, input_wait_s=5.0)
+        note = contents.contents(run, (), "count", "")["sections"][0].note
+        assert f"set-up 10%, {work} 50%, decoding 10%," in note
 
 
 def test_the_page_asks_the_network_for_nothing(day_page: str) -> None:

@@ -23,8 +23,7 @@ def main(path: str, date: str) -> None:
     """Serves, listens, and says what each line missed."""
     # Port 0: whatever port is free.
     feed = MoldFeed("127.0.0.1:0", "127.0.0.1:0", date=date, max_seconds=MOST_S, idle_timeout_s=5.0)
-    a, b = feed.addresses
-    options = ServeOptions(a=a, b=b, rate=RATE, faults=(Faults(loss=0.01), Faults(loss=0.01, reorder=0.05)))
+    options = ServeOptions(feed.addresses, rate=RATE, faults=(Faults(loss=0.01), Faults(loss=0.01, reorder=0.05)))
     server = threading.Thread(target=serve, args=(path, options), daemon=True)
     server.start()
     result = strand.replay(feed, "book")

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds.skipped import Skipped
+from strand.options import refuse_renamed
 
-__all__ = ["BaseFeed", "Feed", "FeedInfo", "TickBatch", "TicksAre"]
+__all__ = ["RENAMED", "BaseFeed", "Feed", "FeedInfo", "TickBatch", "TicksAre"]
+
+#: Options of feeds, and fields of ``FeedInfo``, by what they were called: what they are called now.
+RENAMED: Final[Mapping[str, str]] = {
+    "a": "line", "b": "line", "capacity": "max_symbols", "fields": "columns", "groups": "group",
+    "on_error": "on_bad_record", "price_scale": "price_unit", "reconnect_least_s": "reconnect_min_s",
+    "reconnect_most_s": "reconnect_max_s", "size_scale": "size_unit",
+}  # fmt: skip
 
 #: A one-dimensional array of ``strand.TICK`` records, in replay order, valid until the next batch is asked for.
 TickBatch = npt.NDArray[np.void]
@@ -59,6 +67,16 @@ class FeedInfo:
     ticks: TicksAre | None = "plain"
     ticks_assumed: bool = False
 
+    if not TYPE_CHECKING:
+
+        def __new__(cls, *_: Any, **given: Any) -> FeedInfo:
+            refuse_renamed(given, cls, RENAMED)
+            return object.__new__(cls)
+
+        def __getattr__(self, name: str) -> NoReturn:
+            now = " is called price_unit now" if name == "price_scale" else ": there is no such field"
+            raise AttributeError(f"FeedInfo.{name}{now}", name=name, obj=self)
+
 
 @runtime_checkable
 class Feed(Protocol):
@@ -93,8 +111,12 @@ class BaseFeed(ABC):
     """What a feed needs beside ``info``, ``symbols`` and ``batches``, for feeds of one's own to build on.
 
     Iterating over it gives its batches; a ``with`` block closes it at its end.
-    ``skipped``: what was passed over under ``on_error="skip"``.
+    ``skipped``: what was passed over under ``on_bad_record="skip"``.
     """
+
+    def __new__(cls, *_: Any, **options: Any) -> Self:
+        refuse_renamed(options, cls, RENAMED)
+        return super().__new__(cls)
 
     def __init__(self) -> None:
         self.skipped = Skipped()

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from strand.errors import ConfigurationError, UnknownFormatError
-from strand.feeds.base import BaseFeed
+from strand.feeds.base import RENAMED, BaseFeed
 from strand.feeds.formats.json.profile import is_message_profile
 from strand.feeds.formats.registry import Format, format_named, recognised
 from strand.feeds.io.files import small_text
 from strand.feeds.io.paths import Paths, files_in, named_paths
 from strand.feeds.io.sources import forget_pipe, is_pipe
-from strand.feeds.mapping.renamed import RENAMED
 from strand.feeds.merge.dated import DatedFeed, zone_of
 from strand.feeds.merge.days import check_new_day
 from strand.feeds.merge.selected import CarriedFeed, SelectedFeed
@@ -63,7 +62,8 @@ def open(  # noqa: A001
     (docs/feeds/days.md).
     ``reorder_ns``, ``on_disorder``, ``venue_in_name``: how several files are merged, or one is put in order; see
     ``merge_feeds``.
-    ``options`` go to the readers: ``date``, ``on_error``, ``batch_ticks``, ``limits``, and what each has of its own.
+    ``options`` go to the readers: ``date``, ``on_bad_record``, ``batch_ticks``, ``limits``, and what each has of its
+    own.
 
     Raises FeedError for what cannot be read or is empty, UnknownFormatError where no reader knows the content,
     ConfigurationError for an option that no reader has or a value that cannot work.

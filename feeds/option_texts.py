@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from strand.errors import ConfigurationError
+from strand.feeds.base import RENAMED
 from strand.feeds.formats.registry import formats
 from strand.feeds.io.bytestream import InflateLimits
-from strand.feeds.mapping.renamed import RENAMED
 
 __all__ = ["option_values"]
 
-#: What ``strand.feeds.open`` makes itself, or a command has an option of its own for.
-_ELSEWHERE: Final = ("select", "symbols", "date", "profile", "on_error")
+#: What a command has an option of its own for.
+_ELSEWHERE: Final = ("symbols", "date", "profile", "on_bad_record")
 _TRUTHS: Final = {"true": True, "false": False}
 #: The keys of a column that may be a list.
 _LISTS: Final = ("column", "unit")
@@ -34,8 +34,11 @@ def option_values(texts: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for said, text in texts.items():
         option, dot, name = said.partition(".")
-        if option in RENAMED:
-            raise ConfigurationError(f"{option}: is called {RENAMED[option]} now")
+        if option in RENAMED and option not in kinds:
+            values[option] = text  # refused where the files' reader is known
+            continue
+        if option in _ELSEWHERE:
+            raise ConfigurationError(f"{said}: give it by --{option.replace('_', '-')}, an option of its own")
         if option not in kinds:
             raise ConfigurationError(f"{said}: no reader has such an option; there are {', '.join(sorted(kinds))}")
         kind = kinds[option]
@@ -66,8 +69,8 @@ def _kinds() -> dict[str, str]:
     """By option: how the readers that have it annotate it."""
     found: dict[str, str] = {}
     for known in formats():
-        for parameter in inspect.signature(known.feed_class()).parameters.values():
-            if parameter.kind is inspect.Parameter.KEYWORD_ONLY and parameter.name not in _ELSEWHERE:
+        for parameter in inspect.signature(known.feed_class().__init__).parameters.values():
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY and parameter.name not in (*_ELSEWHERE, "select"):
                 found[parameter.name] = str(parameter.annotation)
     return found
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from strand.errors import ConfigurationError
 
-__all__ = ["check_apart", "options_of", "refuse_unknown"]
+__all__ = ["check_apart", "options_of", "refuse_renamed", "refuse_unknown"]
 
 
 @functools.cache
@@ -18,16 +18,34 @@ def options_of(taker: Callable[..., Any]) -> frozenset[str]:
     """The names of what a function or class takes by keyword alone, without those of its own use."""
     return frozenset(
         parameter.name
-        for parameter in inspect.signature(taker).parameters.values()
+        for parameter in _parameters(taker).values()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and not parameter.name.startswith("_")
     )
+
+
+@functools.cache
+def _parameters(taker: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    # Some releases of Python 3.11 would show the parameters of an inherited __new__ instead.
+    found: Any = taker
+    return inspect.signature(found.__init__ if isinstance(taker, type) else found).parameters
+
+
+def refuse_renamed(given: Collection[str], taker: Callable[..., Any], renamed: Mapping[str, str]) -> None:
+    """Refuses old names of what a function or class takes. ``renamed``: new names by old ones; those that it does not
+    take are passed over. Raises ConfigurationError."""
+    known = _parameters(taker)
+    for option in given:
+        now = known.get(renamed.get(option, ""))
+        if now is not None and option not in known:
+            how = ", and given without its name" if now.kind is inspect.Parameter.VAR_POSITIONAL else ""
+            raise ConfigurationError(f"{option}: is called {now.name} now{how}")
 
 
 def refuse_unknown(given: Collection[str], known: Collection[str], owner: str, renamed: Mapping[str, str]) -> None:
     """Refuses names that are not known. ``owner`` says whose options are, ``renamed`` the new names of old ones. Raises
     ConfigurationError."""
     for option in given:
-        if option in renamed and option not in known:
+        if option not in known and renamed.get(option) in known:
             raise ConfigurationError(f"{option}: is called {renamed[option]} now")
     unknown = sorted(set(given) - set(known))
     if not unknown:

@@ -37,7 +37,7 @@ class DecodedFeed(BaseFeed):
     """A file that a decoder reads in pieces. Each iteration has a decoder of its own.
 
     ``_decoder``: that of the latest iteration; before the first, one that has read nothing. ``_options``: the decoder's
-    options that come from the selection and ``on_error``; the format adds its own.
+    options that come from the selection and ``on_bad_record``; the format adds its own.
     """
 
     #: What ``batch_ticks`` is a multiple of.
@@ -49,19 +49,19 @@ class DecodedFeed(BaseFeed):
         self,
         path: str | os.PathLike[str],
         *,
-        on_error: Literal["raise", "skip"],
+        on_bad_record: Literal["raise", "skip"],
         select: Selection | None,
         batch_ticks: int,
         limits: InflateLimits | None,
         headroom: int,
     ) -> None:
         super().__init__()
-        if on_error not in ("raise", "skip"):
-            raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
+        if on_bad_record not in ("raise", "skip"):
+            raise ConfigurationError(f"on_bad_record: {on_bad_record!r} is neither 'raise' nor 'skip'")
         if not is_whole(batch_ticks) or batch_ticks <= 0 or batch_ticks % self.batch_step:
             raise ConfigurationError(f"batch_ticks: {batch_ticks!r} is not a positive multiple of {self.batch_step}")
         self._path = Path(path)
-        self._options: dict[str, Any] = {"skip": on_error == "skip"}
+        self._options: dict[str, Any] = {"skip": on_bad_record == "skip"}
         if select:
             wanted = symbol_filter(select)
             self._options |= {"keeps": wanted, "start_ns": select.start_ns, "end_ns": select.end_ns}

@@ -50,8 +50,8 @@ class PcapFeed(ItchNames, DecodedFeed):
     time, before it is counted as a gap.
     ``date``: the trading day that ITCH's times of day belong to: ``datetime.date`` or ``"YYYY-MM-DD"``; by default the
     one in the file's name, or else the capture's day in New York.
-    ``on_error``: ``"raise"``, or ``"skip"`` to pass over damaged records, cut packets and bad messages. Gaps are no
-    errors either way: ``statistics()`` counts them, and ``skipped`` samples them.
+    ``on_bad_record``: ``"raise"``, or ``"skip"`` to pass over damaged records, cut packets and bad messages. Gaps are
+    no errors either way: ``statistics()`` counts them, and ``skipped`` samples them.
     ``select``: the ticks wanted, its times being capture times; the decoder makes no others.
     ``batch_ticks``: ticks in a full batch, a multiple of 4,096.
     ``limits``: what a compressed file may expand to.
@@ -72,14 +72,14 @@ class PcapFeed(ItchNames, DecodedFeed):
         hold: int = _pcap.MAX_HELD,
         hold_ns: int = 100_000_000,
         date: dt.date | str | None = None,
-        on_error: Literal["raise", "skip"] = "raise",
+        on_bad_record: Literal["raise", "skip"] = "raise",
         select: Selection | None = None,
         batch_ticks: int = 4 * BATCH_STEP,
         limits: InflateLimits | None = None,
     ) -> None:
         super().__init__(
             path,
-            on_error=on_error,
+            on_bad_record=on_bad_record,
             select=select,
             batch_ticks=batch_ticks,
             limits=limits,

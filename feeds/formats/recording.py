@@ -135,8 +135,8 @@ class _Times:
 class RecordedFeed(BaseFeed):
     """A recording (``FILE``, or ``FILE.times``) as the ticks that were live: the same receive times and sequences.
 
-    ``date``: in place of the day that was noted. ``on_error``, ``batch_ticks`` and ``limits`` as ``ItchFeed`` has them.
-    Raises FeedError, FormatError where the times are no such file, and what ItchFeed raises.
+    ``date``: in place of the day that was noted. ``on_bad_record``, ``batch_ticks`` and ``limits`` as ``ItchFeed`` has
+    them. Raises FeedError, FormatError where the times are no such file, and what ItchFeed raises.
     """
 
     #: As of ``ItchFeed``.
@@ -147,7 +147,7 @@ class RecordedFeed(BaseFeed):
         path: str | os.PathLike[str],
         *,
         date: dt.date | str | None = None,
-        on_error: Literal["raise", "skip"] = "raise",
+        on_bad_record: Literal["raise", "skip"] = "raise",
         batch_ticks: int = 16_384,
         limits: InflateLimits | None = None,
     ) -> None:
@@ -165,7 +165,7 @@ class RecordedFeed(BaseFeed):
         day = int.from_bytes(head[8:], "little")
         if date is None and day:
             date = f"{day // 10000:04}-{day // 100 % 100:02}-{day % 100:02}"
-        self._itch = ItchFeed(frames, date=date, on_error=on_error, batch_ticks=batch_ticks, limits=limits)
+        self._itch = ItchFeed(frames, date=date, on_bad_record=on_bad_record, batch_ticks=batch_ticks, limits=limits)
         self.skipped = self._itch.skipped
 
     @property

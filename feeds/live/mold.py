@@ -46,9 +46,9 @@ def _positive(name: str, value: float | None, *, zero: bool = False) -> None:
 class MoldFeed(BaseFeed):
     """ITCH 5.0 messages received by MoldUDP64, as batches of ticks: what has arrived is a batch.
 
-    ``a``, ``b``: HOST:PORT to receive each line at; port 0 lets the system choose (``addresses`` says which). A
-    multicast address is joined on ``interface``, the IPv4 address of one of this machine's.
-    ``groups``: multicast groups for the lines when ``a`` and ``b`` name what to bind to otherwise.
+    ``line``: HOST:PORT to receive a line at, one or two, A and B; port 0 lets the system choose (``addresses`` says
+    which). A multicast address is joined on ``interface``, the IPv4 address of one of this machine's.
+    ``group``: multicast groups of the lines, in their order, where ``line`` names what to bind to otherwise.
     ``rerequest``: HOST:PORT of the server that sends missing messages again.
     ``session``: the one to follow; by default the first one heard. ``first_sequence``: the first message wanted, so
     that all before what comes first counts as missing; by default the feed begins with what it hears first
@@ -61,7 +61,7 @@ class MoldFeed(BaseFeed):
     ``on_gap``: at a gap that stays, ``"continue"`` behind it, or ``"raise"`` GapError after all ticks before it.
     ``receive_bytes``: asked of the kernel for each socket; ``warnings`` says where it gave less.
     ``date``: the trading day, by default today's in New York.
-    ``on_error``: ``"skip"`` passes over messages that are no ITCH 5.0, and counts them.
+    ``on_bad_record``: ``"skip"`` passes over messages that are no ITCH 5.0, and counts them.
     ``record``: a file to write everything to that was received, in order (strand.feeds.formats.recording).
     ``on_late``: called once, with ``joined_at``, where the feed begins in mid-session.
     ``max_messages``, ``max_seconds``, ``idle_timeout_s``: the feed ends then, if the session does not end before.
@@ -72,10 +72,8 @@ class MoldFeed(BaseFeed):
 
     def __init__(
         self,
-        a: str | Address,
-        b: str | Address | None = None,
-        *,
-        groups: Sequence[str] = (),
+        *line: str | Address,
+        group: Sequence[str] = (),
         interface: str | None = None,
         rerequest: str | Address | None = None,
         session: str | None = None,
@@ -86,7 +84,7 @@ class MoldFeed(BaseFeed):
         on_gap: Literal["continue", "raise"] = "continue",
         receive_bytes: int = 64 << 20,
         date: dt.date | str | None = None,
-        on_error: Literal["raise", "skip"] = "raise",
+        on_bad_record: Literal["raise", "skip"] = "raise",
         record: str | os.PathLike[str] | None = None,
         max_messages: int | None = None,
         max_seconds: float | None = None,
@@ -96,7 +94,7 @@ class MoldFeed(BaseFeed):
         super().__init__()
         for name, value, allowed in (
             ("on_gap", on_gap, ("continue", "raise")),
-            ("on_error", on_error, ("raise", "skip")),
+            ("on_bad_record", on_bad_record, ("raise", "skip")),
         ):
             if value not in allowed:
                 raise ConfigurationError(f"{name}: {value!r} is neither {allowed[0]!r} nor {allowed[1]!r}")
@@ -112,13 +110,15 @@ class MoldFeed(BaseFeed):
             raise ConfigurationError(f"first_sequence: {first_sequence!r} is beyond 2**40 - 1, which a tick holds")
         if session is not None and not 0 < len(session.encode("latin-1", "replace")) <= 10:
             raise ConfigurationError(f"session: {session!r} is not of 1 to 10 characters")
-        lines = [parse_address(a, "a"), *([parse_address(b, "b")] if b is not None else [])]
-        if len(groups) > len(lines):
-            raise ConfigurationError(f"groups: {len(groups)} of them for {len(lines)} lines")
+        if not 1 <= len(line) <= 2:
+            raise ConfigurationError(f"line: {len(line)} of them: give one, or two, A and B of the same session")
+        lines = [parse_address(each, "line") for each in line]
+        if isinstance(group, str) or len(group) > len(lines):
+            raise ConfigurationError(f"group: give a sequence of one for each line, and not {group!r}")
 
         if record is not None:
             check_outputs([("record", record), ("record", times_path(record))])
-        self._on_error, self._on_gap = on_error, on_gap
+        self._on_bad_record, self._on_gap = on_bad_record, on_gap
         self._first_wanted, self._on_late = first_sequence, on_late
         self._record = record
         self._max_seconds, self._idle_timeout_s = max_seconds, idle_timeout_s
@@ -143,8 +143,8 @@ class MoldFeed(BaseFeed):
             self.addresses: tuple[Address, ...] = ()
             self.warnings: tuple[str, ...] = ()
             for at, address in enumerate(lines):
-                group = groups[at] if at < len(groups) else None
-                sock = opened.enter_context(receiving_socket(address, group, interface, f"line {LINES[at].upper()}"))
+                joined = group[at] if at < len(group) else None
+                sock = opened.enter_context(receiving_socket(address, joined, interface, f"line {LINES[at].upper()}"))
                 self._attach(at, sock, receive_bytes)
                 self.addresses += (Address(*sock.getsockname()),)
             if rerequest is not None:
@@ -257,14 +257,14 @@ class MoldFeed(BaseFeed):
     def _decoded(self, frames: memoryview, runs: Any, out: TickBatch, recorder: Recorder | None) -> Iterator[TickBatch]:
         """The ticks of whole frames, each recorded before it is handed out.
 
-        The recording holds every message that the decoder could read, and with ``on_error="raise"`` also the one that
-        it refused.
+        The recording holds every message that the decoder could read, and with ``on_bad_record="raise"`` also the one
+        that it refused.
         """
         at = 0
         while at < len(frames):
             first = self._passed() + 1
             made, used, sound = self._decoder.decode(frames[at:], last=False, out=out)
-            raises = not sound and self._on_error == "raise"
+            raises = not sound and self._on_bad_record == "raise"
             end = len(frames) if raises else at + used
             ticks = out[:made]
             stamp(ticks, runs, self._left_out)

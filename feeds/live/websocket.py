@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, Never
 from urllib.parse import urlsplit
 
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
-from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.base import RENAMED, BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.json.profile import JsonProfile, read_profile
 from strand.feeds.formats.json.ticks import EVENTS, FeedEvent, JsonTicks
 from strand.feeds.formats.websocket.lines import Header
@@ -32,7 +32,6 @@ from strand.ticks import empty
 __all__ = ["EVENTS", "FeedEvent", "WebSocketFeed", "backoff_s"]
 
 _SLICE_S: Final = 0.1
-_RENAMED: Final = {"reconnect_least_s": "reconnect_min_s", "reconnect_most_s": "reconnect_max_s"}
 
 
 def _without_secrets(url: str) -> str:
@@ -63,8 +62,8 @@ class WebSocketFeed(BaseFeed):
     drawn by ``backoff_s`` from ``reconnect_min_s`` and ``reconnect_max_s``; a message that arrives starts it anew.
     A server that sends nothing for ``silence_s`` is taken for gone, as one that answers no ping is.
     ``on_event``: called with each ``FeedEvent`` by the iterating thread; ``events`` has the newest ones.
-    ``on_error``: at a message that is no JSON, or that the profile cannot read, ``"raise"`` FormatError or ``"skip"``.
-    Messages that no rule of the profile is for are passed over, and counted.
+    ``on_bad_record``: at a message that is no JSON, or that the profile cannot read, ``"raise"`` FormatError or
+    ``"skip"``. Messages that no rule of the profile is for are passed over, and counted.
     ``symbols``: names that have their index from the start; others follow as they come, ``max_symbols`` in all.
     ``record``: a file to write every message to, as it came (strand.feeds.formats.websocket.recording).
     ``max_messages``, ``max_seconds``, ``idle_timeout_s``: the feed ends then. ``batch_ticks``: the most in a batch.
@@ -87,7 +86,7 @@ class WebSocketFeed(BaseFeed):
         open_timeout_s: float | None = 10.0,
         max_message_bytes: int = 1 << 20,
         on_event: Callable[[FeedEvent], None] | None = None,
-        on_error: Literal["raise", "skip"] = "raise",
+        on_bad_record: Literal["raise", "skip"] = "raise",
         symbols: Sequence[str] = (),
         max_symbols: int = 65_536,
         record: str | os.PathLike[str] | None = None,
@@ -97,7 +96,7 @@ class WebSocketFeed(BaseFeed):
         batch_ticks: int = 4_096,
         **unknown: Never,
     ) -> None:
-        refuse_unknown(unknown, options_of(WebSocketFeed), "a WebSocket feed", _RENAMED)
+        refuse_unknown(unknown, options_of(WebSocketFeed), "a WebSocket feed", RENAMED)
         super().__init__()
         if not url.startswith(("ws://", "wss://")):
             raise ConfigurationError(f"url: {_without_secrets(url)!r} does not begin with ws:// or wss://")
@@ -107,8 +106,8 @@ class WebSocketFeed(BaseFeed):
             port = 0
         if port == 0:
             raise ConfigurationError(f"url: give a port from 1 to 65535: {_without_secrets(url)!r}")
-        if on_error not in ("raise", "skip"):
-            raise ConfigurationError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
+        if on_bad_record not in ("raise", "skip"):
+            raise ConfigurationError(f"on_bad_record: {on_bad_record!r} is neither 'raise' nor 'skip'")
         if isinstance(subscribe, str | bytes | Mapping):
             raise ConfigurationError(f"subscribe: give a sequence of messages, not the one {subscribe!r}")
         if reconnect is not None and reconnect < 0:
@@ -147,12 +146,12 @@ class WebSocketFeed(BaseFeed):
         self._started = False
         self._begun = self._heard = 0.0
         self._ticks = JsonTicks(
-            self._profile, self._shown_url, on_error=on_error, skipped=self.skipped, symbols=symbols,
+            self._profile, self._shown_url, on_bad_record=on_bad_record, skipped=self.skipped, symbols=symbols,
             max_symbols=max_symbols, on_event=on_event,
         )  # fmt: skip
         self._recorder: MessageRecorder | None = None
         if record is not None:
-            header = Header(self._profile, self._shown_url, on_error, symbols, max_symbols, max_message_bytes)
+            header = Header(self._profile, self._shown_url, on_bad_record, symbols, max_symbols, max_message_bytes)
             self._recorder = MessageRecorder(record, header)
 
     @property

@@ -13,7 +13,9 @@ from strand.feeds.mapping.rules import told
 __all__ = ["MEND", "Options", "check_options"]
 
 #: What an error about a row ends with.
-MEND: Final = "mend it or its mapping; on_error='skip' leaves such rows out, and a book that lacks an order is wrong"
+MEND: Final = (
+    "mend it or its mapping; on_bad_record='skip' leaves such rows out, and a book that lacks an order is wrong"
+)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +31,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     time_zone: str | None = None
     ticks: TicksAre | None = None
     nulls: Literal["raise", "undefined"] = "raise"
-    on_error: Literal["raise", "skip"] = "raise"
+    on_bad_record: Literal["raise", "skip"] = "raise"
 
     @property
     def rounds(self) -> bool:
@@ -37,7 +39,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def skips(self) -> bool:
-        return self.on_error == "skip"
+        return self.on_bad_record == "skip"
 
 
 def check_options(**given: Any) -> Options:

@@ -10,11 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
+from strand.feeds.base import RENAMED
 from strand.feeds.mapping.chosen import Reading
 from strand.feeds.mapping.columns import Columns
 from strand.feeds.mapping.options import check_options
 from strand.feeds.mapping.units import unit_power
 from strand.feeds.mapping.values import NS_IN, Column, integers, unusable
+from strand.options import refuse_unknown
 
 __all__ = ["ArrayColumns", "BadRecordError", "RecordColumns", "numpy_column"]
 
@@ -122,9 +124,7 @@ class ArrayColumns:
     """
 
     def __init__(self, columns: Mapping[str, str | Mapping[str, Any] | None], options: Mapping[str, Any]) -> None:
-        for name in options:
-            if name not in _OPTIONS:
-                raise ConfigurationError(f"column_options: there is no {name!r}; there are {', '.join(_OPTIONS)}")
+        refuse_unknown(options, _OPTIONS, "column_options", RENAMED)
         units = {name: options[name] for name in ("price_unit", "size_unit") if options.get(name) is not None}
         powers = {name: unit_power(name, unit) for name, unit in units.items()}
         said = check_options(columns=columns, **{name: options[name] for name in options.keys() - units.keys()})

@@ -1,14 +1,15 @@
-"""Options and keys of profiles that had another name."""
+"""Keys and words of profiles that had another name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
+from strand.feeds.base import RENAMED as OPTIONS
+
 __all__ = ["RENAMED"]
 
-#: By what it was called: what it is called now.
+#: By what it was called: what it is called now. Options and keys of profiles share some names.
 RENAMED: Final[Mapping[str, str]] = {
-    "worth": "unit", "price_scale": "price_unit", "size_scale": "size_unit", "fields": "columns", "path": "column",
-    "symbol_constant": "symbol.constant", "iso": "stamp", "capacity": "max_symbols",
+    **OPTIONS, "worth": "unit", "path": "column", "symbol_constant": "symbol.constant", "iso": "stamp",
 }  # fmt: skip

@@ -164,8 +164,9 @@ def checked(kind: type[T], given: Any, where: str, *, but: Collection[str] = ())
     for key in given:
         if key in known:
             continue
-        if key in RENAMED and key != "fields":
-            raise ConfigurationError(f"{where}.{key}: is called {RENAMED[key]} now")
+        now = RENAMED.get(key, "")
+        if now.partition(".")[0] in known:
+            raise ConfigurationError(f"{where}.{key}: is called {now} now")
         raise ConfigurationError(f"{where}.{key}: is no key here; there are {', '.join(known)}")
     try:
         return msgspec.convert(dict(given), kind)
@@ -191,7 +192,7 @@ def told(kind: type[Any], given: Mapping[str, Any], error: str, where: str) -> s
         )
     choices = _choices(get_type_hints(kind).get(steps[0][0])) if steps else []
     if choices:
-        if isinstance(value, str) and value in RENAMED:
+        if isinstance(value, str) and RENAMED.get(value) in choices:
             return f"{where}{place}: {value} is called {RENAMED[value]} now"
         return f"{where}{place}: give {' or '.join(map(repr, choices))}, not {value!r}"
     if expected := re.match(r"Expected `([^`]*)`", error):

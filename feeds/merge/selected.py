@@ -41,7 +41,7 @@ def batches_from(feed: Feed, position: int) -> Iterator[TickBatch]:
 
 
 def skipped_of(feed: Feed) -> Skipped:
-    """What a feed passed over under ``on_error="skip"``; nothing where it does not say."""
+    """What a feed passed over under ``on_bad_record="skip"``; nothing where it does not say."""
     found = getattr(feed, "skipped", None)
     return found if isinstance(found, Skipped) else Skipped()
 

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Never
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -30,7 +30,7 @@ from strand.feeds.write.destinations import check_outputs
 from strand.feeds.write.itch import ItchTicks
 from strand.feeds.write.npy import npy_header
 from strand.feeds.write.parquet import ParquetTicks, TickColumns, write_arrow
-from strand.options import check_apart
+from strand.options import check_apart, options_of, refuse_unknown
 from strand.ticks import TICK
 from strand.validate import whole
 
@@ -218,15 +218,16 @@ def convert(
     end: str | int | None = None,
     limit: int | None = None,
     allow_empty: bool = False,
-    options: Mapping[str, Any] | None = None,
+    feed_options: Mapping[str, Any] | None = None,
     progress: Callable[[int], None] | None = None,
+    **unknown: Never,
 ) -> Converted:
     """Writes the ticks of a file, of several merged in time, or of a feed, as another format.
 
     ``path`` ends in .parquet, .arrow, .feather, .npy, .npz, .itch, .itch50 or .dbn, the last three also in .gz or .zst
-    behind it; ``to`` says it where the name does not. ``symbols``, ``start``, ``end`` and ``options`` are
-    ``strand.feeds.open``'s;
-    ``limit``: the most ticks. ``allow_empty``: a source without one tick makes a file without one.
+    behind it; ``to`` says it where the name does not. ``symbols``, ``start``, ``end`` and what is
+    in ``feed_options`` are ``strand.feeds.open``'s; ``limit``: the most ticks. ``allow_empty``: a source without one
+    tick makes a file without one.
     ``progress`` is called with the ticks written so far; its method ``opened``, if it has one, with the feed before.
 
     The file gets its name once it is whole; what had the name stays until then, and where anything fails. Raises
@@ -235,15 +236,16 @@ def convert(
     UnknownSymbolError for a name or glob that no symbol of the whole source has, EmptyFeedError for a source
     without one tick, FeedError for a source that cannot be read on or a file that cannot be written.
     """
+    refuse_unknown(unknown, options_of(convert), "convert", {"options": "feed_options"})
     kind = target_of(path, to)
     if limit is not None:
         whole("limit", limit, 1)
-    check_apart("options", options or {}, APART)
-    check_outputs([("out", path)], source, symbols=symbols, options=options)
+    check_apart("feed_options", feed_options or {}, APART)
+    check_outputs([("out", path)], source, symbols=symbols, options=feed_options)
     if isinstance(source, str | os.PathLike | Sequence):
-        feed: Feed = open_feed(source, symbols=symbols, start=start, end=end, **(options or {}))
-    elif symbols or start is not None or end is not None or options:
-        raise ConfigurationError("symbols, start, end, options: a feed is converted as it is; open it with them")
+        feed: Feed = open_feed(source, symbols=symbols, start=start, end=end, **(feed_options or {}))
+    elif symbols or start is not None or end is not None or feed_options:
+        raise ConfigurationError("symbols, start, end, feed_options: a feed is converted as it is; open it with them")
     else:
         feed = source
     try:

@@ -147,7 +147,7 @@ class DbnDecoder(Decoder):
             return self._refused
         state = self._state
         length, value = state.fault_length, state.fault_value
-        skippable = "; on_error='skip' passes over such records"
+        skippable = "; on_bad_record='skip' passes over such records"
         texts = {
             lib.SD_DBN_FAULT_TRUNCATED: (
                 f"the input ends inside a record of {length} bytes; get the whole file, or keep what was read"

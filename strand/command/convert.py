@@ -39,7 +39,7 @@ def convert(files: tuple[str, ...], out: Path, to: str | None, reads: Reads, as_
             end=reads.end,
             limit=reads.limit,
             allow_empty=reads.allow_empty,
-            options=reads.options,
+            feed_options=reads.options,
             progress=advance,
         )
     plain: dict[str, Any] = {

@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from strand.command.ending import ended_by
 from strand.command.handling import handling
-from strand.command.parameters import show
+from strand.command.parameters import RenamedOptions, show
 from strand.command.reading import names
 from strand.command.report_options import ReportOptions, reporting
 from strand.command.running import running
@@ -41,39 +41,48 @@ _LINE_COUNTS: Final = (
 # Ranges shown to people; --json has them all.
 _SHOWN: Final = 10
 _MOLD_ONLY: Final = (
-    "groups", "interface", "requests", "session", "first", "gap_timeout", "jump_window", "on_gap",
-    "receive_buffer", "date",
+    "group", "interface", "rerequest", "session", "first_sequence", "gap_timeout_s", "jump_window", "on_gap",
+    "receive_bytes", "date",
 )  # fmt: skip
+_RENAMED: Final = {
+    "--for": "--max-seconds", "--messages": "--max-messages", "--first": "--first-sequence",
+    "--requests": "--rerequest", "--gap-timeout": "--gap-timeout-s", "--idle-timeout": "--idle-timeout-s",
+    "--receive-buffer": "--receive-bytes",
+}  # fmt: skip
 
 
-@click.command("listen")
+@click.command("listen", cls=RenamedOptions, renamed=_RENAMED)
 @click.option(
-    "--line", "lines", multiple=True, metavar="HOST:PORT", help="Where a line comes in; twice for A and B. Port 0: any."
+    "--line", multiple=True, metavar="HOST:PORT", help="Where a line comes in; twice for A and B. Port 0: any."
 )
 @click.option("--websocket", metavar="URL", help="JSON messages of a WebSocket instead, ws:// or wss://.")
 @click.option("--profile", type=click.Path(path_type=Path), help="TOML file that says what its messages mean.")
 @click.option("--subscribe", multiple=True, metavar="TEXT", help="A message to send it after each connect.")
-@click.option(
-    "--group", "groups", multiple=True, metavar="ADDRESS", help="Multicast group of the first line, of the second."
-)
+@click.option("--group", multiple=True, metavar="ADDRESS", help="Multicast group of the first line, of the second.")
 @click.option("--interface", metavar="ADDRESS", help="Address of the interface to join groups on.")
-@click.option("--requests", metavar="HOST:PORT", help="Server that sends missing messages again.")
+@click.option("--rerequest", metavar="HOST:PORT", help="Server that sends missing messages again.")
 @handling
 @click.option("--record", type=click.Path(path_type=Path), help="Write what came in, for strand replay.")
-@click.option("--for", "seconds", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="End after so long.")
-@click.option("--messages", type=click.IntRange(1), help="End after so many.")
+@click.option("--max-seconds", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="End after so long.")
+@click.option("--max-messages", type=click.IntRange(1), help="End after so many.")
 @click.option(
-    "--idle-timeout",
+    "--idle-timeout-s",
     type=click.FloatRange(0, min_open=True),
     metavar="SECONDS",
     help="End when nothing came for so long.",
 )
 @click.option("--session", help="The session to follow. [default: the first one heard]")
 @click.option(
-    "--first", type=click.IntRange(1, MAX_SEQUENCE), help="The first message wanted. [default: the first one heard]"
+    "--first-sequence",
+    type=click.IntRange(1, MAX_SEQUENCE),
+    help="The first message wanted. [default: the first one heard]",
 )
 @click.option(
-    "--gap-timeout", type=click.FloatRange(0), default=50.0, metavar="MS", help="How long a gap of both lines may stay."
+    "--gap-timeout-s",
+    type=click.FloatRange(0),
+    default=0.05,
+    metavar="SECONDS",
+    help="How long a gap of both lines may stay.",
 )
 @click.option(
     "--jump-window",
@@ -86,7 +95,11 @@ _MOLD_ONLY: Final = (
     "--on-gap", type=click.Choice(["continue", "raise"]), default="continue", help="What a gap that stays does."
 )
 @click.option(
-    "--receive-buffer", type=click.IntRange(1), default=64, metavar="MIB", help="Asked of the kernel for each line."
+    "--receive-bytes",
+    type=click.IntRange(1),
+    default=64 << 20,
+    metavar="BYTES",
+    help="Receive buffer, asked of the kernel for each line.",
 )
 @click.option("--date", help="The trading day, YYYY-MM-DD. [default: today in New York]")
 @click.option("--symbols", help="Names or globs to keep, separated by commas; @FILE: those in it, one a line.")
@@ -96,34 +109,29 @@ _MOLD_ONLY: Final = (
     default="raise",
     help="What a message that is no ITCH 5.0 does.",
 )
-@click.option(
-    "--on-error", type=click.Choice(["stop", "quarantine"]), default="stop", help="What a failing handler does."
-)
 @click.option("--workers", type=click.IntRange(1, 1024), help="Threads that drain. [default: one fewer than the cores]")
 @running
 @writing
 @reporting
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def listen(
-    lines: tuple[str, ...], websocket: str | None, profile: Path | None, subscribe: tuple[str, ...],
-    groups: tuple[str, ...], interface: str | None, requests: str | None,
-    handler: Handler, record: Path | None, seconds: float | None, messages: int | None,
-    idle_timeout: float | None, session: str | None, first: int | None, gap_timeout: float,
+    line: tuple[str, ...], websocket: str | None, profile: Path | None, subscribe: tuple[str, ...],
+    group: tuple[str, ...], interface: str | None, rerequest: str | None,
+    handler: Handler, record: Path | None, max_seconds: float | None, max_messages: int | None,
+    idle_timeout_s: float | None, session: str | None, first_sequence: int | None, gap_timeout_s: float,
     jump_window: int, on_gap: Any,
-    receive_buffer: int, date: str | None, symbols: str | None, on_bad_record: Any, on_error: str,
+    receive_bytes: int, date: str | None, symbols: str | None, on_bad_record: Any,
     workers: int | None, run: dict[str, Any], writes: Writes, report: ReportOptions, as_json: bool,
 ) -> None:  # fmt: skip
     """Run a handler on NASDAQ ITCH 5.0 as it comes by MoldUDP64, on one line or two that carry the same messages.
 
     Or, with --websocket and --profile, on JSON messages of another kind.
 
-    It ends with the session, at --for, --messages or --idle-timeout, or when interrupted; then it reports what came on
-    each line, what each missed, and which messages came on neither.
+    It ends with the session, at --max-seconds, --max-messages or --idle-timeout-s, or when interrupted; then it reports
+    what came on each line, what each missed, and which messages came on neither.
     """
-    if (websocket is None) == (not lines):
+    if (websocket is None) == (not line):
         raise click.UsageError("give --line, once or twice, or --websocket")
-    if len(lines) > 2:
-        raise click.UsageError("--line: two at most, A and B of the same session")
     out = writes.rows
     feed: MoldFeed | WebSocketFeed
     if websocket is not None:
@@ -137,31 +145,31 @@ def listen(
             websocket,
             profile,
             subscribe=subscribe,
-            on_error=on_bad_record,
+            on_bad_record=on_bad_record,
             on_event=_tell,
             record=record,
-            max_messages=messages,
-            max_seconds=seconds,
-            idle_timeout_s=idle_timeout,
+            max_messages=max_messages,
+            max_seconds=max_seconds,
+            idle_timeout_s=idle_timeout_s,
         )
     else:
         feed = MoldFeed(
-            *lines,
-            groups=groups,
+            *line,
+            group=group,
             interface=interface,
-            rerequest=requests,
+            rerequest=rerequest,
             session=session,
-            first_sequence=first,
-            gap_timeout_s=gap_timeout / 1e3,
+            first_sequence=first_sequence,
+            gap_timeout_s=gap_timeout_s,
             jump_window=jump_window,
             on_gap=on_gap,
-            receive_bytes=receive_buffer << 20,
+            receive_bytes=receive_bytes,
             date=date,
-            on_error=on_bad_record,
+            on_bad_record=on_bad_record,
             record=record,
-            max_messages=messages,
-            max_seconds=seconds,
-            idle_timeout_s=idle_timeout,
+            max_messages=max_messages,
+            max_seconds=max_seconds,
+            idle_timeout_s=idle_timeout_s,
             on_late=lambda first: click.echo(f"warning: {_joined(first)}", err=True),
         )
     try:
@@ -177,7 +185,6 @@ def listen(
                 symbols=names(symbols),
                 allow_empty=True,  # the report says that nothing came
                 workers=workers,
-                on_error=on_error,
                 **run,
                 out=writes.outputs,
                 escape_formulas=writes.escape_formulas,
@@ -203,7 +210,7 @@ def _tell(event: FeedEvent) -> None:
 def _joined(first: int) -> str:
     return (
         f"the first message heard is number {first:,}; the {first - 1:,} before it, names of symbols among them, are "
-        "not asked for: with --first 1 they are, or count as missing"
+        "not asked for: with --first-sequence 1 they are, or count as missing"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Self
 
 import click
@@ -16,7 +16,7 @@ from strand.command.terminal import TerminalConsole
 from strand.feeds import Feed
 from strand.feeds.input_share import InputShare
 
-__all__ = ["CoreList", "StrandCount", "progress", "show"]
+__all__ = ["CoreList", "ErrorChoice", "RenamedOptions", "StrandCount", "progress", "show"]
 
 # As often as the bar is drawn, and not for each batch.
 _SHOW_EVERY_S: Final = 0.1
@@ -57,6 +57,35 @@ class StrandCount(click.ParamType[str | int]):
         if not str(value).isdecimal():
             self.fail(f"{value!r} is not auto, per-symbol or a number", param, ctx)
         return int(value)
+
+
+class ErrorChoice(click.Choice[str]):
+    """What a failing handler does."""
+
+    def __init__(self) -> None:
+        super().__init__(["stop", "quarantine"])
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value == "skip":
+            self.fail("'skip' is called --on-bad-record skip now", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class RenamedOptions(click.Command):
+    """A command that refuses the old names of its options, and says the new ones: ``renamed``, by old ones."""
+
+    def __init__(self, *args: Any, renamed: Mapping[str, str], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._renamed = renamed
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            now = self._renamed.get(error.option_name)
+            if now is None:
+                raise
+            raise click.UsageError(f"{error.option_name}: is called {now} now", ctx) from None
 
 
 def show(as_json: bool, plain: dict[str, Any], human: Callable[[Console], None]) -> None:

@@ -90,7 +90,7 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
         said = {
             "date": date,
             "profile": profile,
-            "on_error": "skip" if on_bad_record == "skip" else None,
+            "on_bad_record": "skip" if on_bad_record == "skip" else None,
             "new_day": new_day,
             "carry_over": carry_over or None,
         }

@@ -38,12 +38,6 @@ __all__ = ["replay"]
 @reading
 @fingerprinting
 @click.option(
-    "--on-error",
-    type=click.Choice(["stop", "quarantine", "skip"]),
-    multiple=True,
-    help="What a failing handler does: stop (the default) or quarantine; skip: the same as --on-bad-record skip.",
-)
-@click.option(
     "--speed", type=click.FloatRange(0), default=0.0, help="1 as recorded, 10 ten times as fast, 0 as fast as it goes."
 )
 @click.option(
@@ -60,7 +54,7 @@ __all__ = ["replay"]
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def replay(
     files: tuple[str, ...], handler: Handler, workers: int | None, run: dict[str, Any], reads: Reads,
-    on_error: tuple[str, ...], speed: float, writes: Writes, report: ReportOptions, as_json: bool,
+    speed: float, writes: Writes, report: ReportOptions, as_json: bool,
     recording: dict[str, Any], per_day: bool, save: str | None, load: str | None,
 ) -> None:  # fmt: skip
     """Replay recorded files through a handler on all cores, and report how it went.
@@ -84,10 +78,9 @@ def replay(
                 end=reads.end,
                 limit=reads.limit,
                 allow_empty=reads.allow_empty,
-                feed_options=reads.options | ({"on_error": "skip"} if "skip" in on_error else {}),
+                feed_options=reads.options,
                 progress=advance,
                 workers=workers,
-                on_error=next((action for action in on_error if action != "skip"), "stop"),
                 speed=speed,
                 **recording,
                 **run,

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from strand.command.parameters import CoreList, StrandCount
+from strand.command.parameters import CoreList, ErrorChoice, StrandCount
 
 __all__ = ["running"]
 
@@ -24,13 +24,16 @@ def running(command: Callable[..., None]) -> Callable[..., None]:
         default="backoff",
         help="What a worker without work does.",
     )
+    @click.option("--on-error", type=ErrorChoice(), default="stop", help="What a failing handler does.")
     @click.option("--strict", is_flag=True, help="Warnings of the run are an error, and exit status 2.")
     @click.option("--attachable", is_flag=True, help="Let strand stat look at the run from another process.")
     @functools.wraps(command)
     def with_run(
-        *, cores: list[int] | None, strands: str | int, idle: str, strict: bool, attachable: bool, **others: Any
-    ) -> None:
-        run = {"cores": "auto" if cores is None else cores, "strands": strands, "idle": idle, "strict": strict}
+        *, cores: list[int] | None, strands: str | int, idle: str, on_error: str, strict: bool, attachable: bool,
+        **others: Any,
+    ) -> None:  # fmt: skip
+        run = {"cores": "auto" if cores is None else cores, "strands": strands, "idle": idle}
+        run |= {"on_error": on_error, "strict": strict}
         # A plain loop has no option ``attachable``.
         command(run=run | ({"attachable": True} if attachable else {}), **others)
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from strand.command.ending import ended_by
-from strand.command.parameters import progress, show
+from strand.command.parameters import RenamedOptions, progress, show
 from strand.command.serving import Faults, ServeOptions
 from strand.command.serving import serve as run_serve
 from strand.errors import ConfigurationError
@@ -20,11 +20,10 @@ from strand.report.tables import numbers_table
 __all__ = ["serve"]
 
 
-@click.command("serve")
+@click.command("serve", cls=RenamedOptions, renamed={"--requests": "--rerequest", "--linger": "--linger-s"})
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--line",
-    "lines",
     multiple=True,
     required=True,
     metavar="HOST:PORT",
@@ -34,7 +33,7 @@ __all__ = ["serve"]
     "--speed", type=click.FloatRange(0), default=1.0, help="Times the file's own pace; 0: as fast as it goes."
 )
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="Messages per second, instead of --speed.")
-@click.option("--requests", metavar="HOST:PORT", help="Where requests for retransmission are answered.")
+@click.option("--rerequest", metavar="HOST:PORT", help="Where requests for retransmission are answered.")
 @click.option(
     "--loss",
     type=click.FloatRange(0, 1),
@@ -56,7 +55,7 @@ __all__ = ["serve"]
 @click.option("--session", default="STRAND0001", help="Its name, 1 to 10 characters.")
 @click.option("--packet-bytes", type=click.IntRange(300, 9216), default=1400, help="UDP payload at most.")
 @click.option(
-    "--linger",
+    "--linger-s",
     type=click.FloatRange(0, 3600),
     default=0.0,
     metavar="SECONDS",
@@ -66,28 +65,25 @@ __all__ = ["serve"]
 @click.option("--allow-remote", is_flag=True, help="Send to other machines than this one.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def serve(
-    file: Path, lines: tuple[str, ...], speed: float, rate: float | None, requests: str | None,
+    file: Path, line: tuple[str, ...], speed: float, rate: float | None, rerequest: str | None,
     loss: tuple[float, ...], reorder: tuple[float, ...], duplicate: tuple[float, ...], seed: int, session: str,
-    packet_bytes: int, linger: float, interface: str | None, allow_remote: bool, as_json: bool,
+    packet_bytes: int, linger_s: float, interface: str | None, allow_remote: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Send an ITCH 5.0 FILE, compressed or not, by MoldUDP64 on one line or two, with losses and disorder on demand.
 
     It ends with the file. An interrupt ends the session early, and reports too.
     """
-    if len(lines) > 2:
-        raise click.UsageError("--line: two at most, A and B")
     shares = [_by_line(name, given) for name, given in (("loss", loss), ("reorder", reorder), ("duplicate", duplicate))]
     options = ServeOptions(
-        lines[0],
-        lines[1] if len(lines) > 1 else None,
-        rerequest=requests,
+        line,
+        rerequest=rerequest,
         session=session,
         rate=rate or 0.0,
         speed=speed,
         packet_bytes=packet_bytes,
         faults=(Faults(*(share[0] for share in shares)), Faults(*(share[1] for share in shares))),
         seed=seed,
-        linger_s=linger,
+        linger_s=linger_s,
         allow_remote=allow_remote,
         interface=interface,
     )

@@ -7,15 +7,17 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from strand.binding.serve import LineOptions, Sender
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
+from strand.feeds.base import RENAMED
 from strand.feeds.formats.itch.reader import recognise
 from strand.feeds.io.address import Address, ipv4, parse_address
 from strand.feeds.io.streams import open_stream
+from strand.options import refuse_renamed
 
 __all__ = ["Faults", "ServeOptions", "serve"]
 
@@ -48,18 +50,17 @@ class Faults:
 class ServeOptions:
     """How to send.
 
-    ``a``, ``b``: HOST:PORT of the lines, on 127.0.0.0/8 unless ``allow_remote``. ``rerequest``: where requests for
-    retransmission are answered, None: nowhere. ``rate``: messages a second; else ``speed`` times the file's own pace;
-    both 0: as fast as it goes. ``gather_s``: messages due within it share packets of at most ``packet_bytes`` UDP
-    payload. ``faults`` of A and B, drawn from ``seed``; a packet kept back goes out 1 to ``reorder_depth`` packets
-    later.
+    ``line``: HOST:PORT of a line, or of two, A and B, on 127.0.0.0/8 unless ``allow_remote``. ``rerequest``: where
+    requests for retransmission are answered, None: nowhere. ``rate``: messages a second; else ``speed`` times the
+    file's own pace; both 0: as fast as it goes. ``gather_s``: messages due within it share packets of at most
+    ``packet_bytes`` UDP payload. ``faults`` of A and B, drawn from ``seed``; a packet kept back goes out 1 to
+    ``reorder_depth`` packets later.
     ``history_messages``, ``history_bytes``: what can be asked for again; ``request_rate``: answers a second, at most.
     ``end_repeats`` session ends are sent, ``end_pause_s`` apart and then twice as long each time: a receiver whose
     buffer is full hears one later. Requests are answered for ``linger_s`` after the last.
     """
 
-    a: str | Address
-    b: str | Address | None = None
+    line: str | Address | Sequence[str | Address]
     rerequest: str | Address | None = None
     session: str = "STRAND0001"
     rate: float = 0.0
@@ -79,6 +80,12 @@ class ServeOptions:
     allow_remote: bool = False
     interface: str | None = None
 
+    if not TYPE_CHECKING:
+
+        def __new__(cls, *_: Any, **given: Any) -> ServeOptions:
+            refuse_renamed(given, cls, RENAMED)
+            return object.__new__(cls)
+
     def __post_init__(self) -> None:
         for name, low, high in (
             ("rate", 0, 1e9), ("speed", 0, 1e9), ("gather_s", 0, 1), ("heartbeat_s", 1e-3, 3600),
@@ -90,15 +97,19 @@ class ServeOptions:
                 raise ConfigurationError(f"{name}: {getattr(self, name)!r} is not from {low:g} to {high:g}")
         if not self.session.isascii() or not 0 < len(self.session) <= 10:
             raise ConfigurationError(f"session: {self.session!r} is not of 1 to 10 ASCII characters")
-        for at, address in enumerate(self.lines):
+        if not 1 <= len(self.lines) <= 2:
+            raise ConfigurationError(f"line: {len(self.lines)} of them: give one, or two, A and B")
+        for address in self.lines:
             if address.port == 0:
-                raise ConfigurationError(f"{'ab'[at]}: {address} has no port to send to")
+                raise ConfigurationError(f"line: {address} has no port to send to")
             if not (address.is_loopback or self.allow_remote):
-                raise ConfigurationError(f"{'ab'[at]}: {address} is not on this machine; allow_remote permits that")
+                raise ConfigurationError(f"line: {address} is not on this machine; allow_remote permits that")
 
     @property
     def lines(self) -> list[Address]:
-        return [parse_address(self.a, "a"), *([parse_address(self.b, "b")] if self.b is not None else [])]
+        """One or two."""
+        given = [self.line] if isinstance(self.line, str | Address) else self.line
+        return [parse_address(each, "line") for each in given]
 
 
 def serve(

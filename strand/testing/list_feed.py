@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.base import RENAMED, BaseFeed, FeedInfo, TickBatch
 from strand.options import refuse_unknown
 from strand.ticks import FIELDS, KIND_ORDER, KIND_QUOTE, KIND_TRADE, PRICE_SCALE, TICK, UNDEF_PRICE, limits, zeros
 from strand.validate import is_whole, whole
@@ -140,7 +140,7 @@ def feed(
         array, names = ticks, list(symbols)
     else:
         array, names = _written(ticks, symbols)
-    refuse_unknown(info, FeedInfo.__dataclass_fields__, "strand.testing.feed", {})
+    refuse_unknown(info, FeedInfo.__dataclass_fields__, "strand.testing.feed", RENAMED)
     return ListFeed(
         array,
         names,

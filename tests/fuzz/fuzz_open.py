@@ -124,9 +124,9 @@ def read(name: str, folder: Path) -> Callable[[bytes], None]:
             sample.pack(path, data[1:])
         else:
             path.write_bytes(data[1:])
-        for on_error in ("raise", "skip"):
+        for on_bad_record in ("raise", "skip"):
             try:
-                feed = open_feed(path, format=name, on_error=on_error, limits=limits)
+                feed = open_feed(path, format=name, on_bad_record=on_bad_record, limits=limits)
             except (FeedError, ConfigurationError):  # what is in the file may call for an option
                 continue
             try:

@@ -23,7 +23,7 @@ FORMATS: Final = ("itch50", "dbn", "pitch", "pcap")
 _DAY: Final = {"date": SAMPLE_DATE}
 OPTIONS: Final = {"itch50": _DAY, "dbn": {"levels": 10}, "pitch": _DAY, "pcap": _DAY}
 
-#: A record that on_error="skip" passes over.
+#: A record that on_bad_record="skip" passes over.
 STRANGE: Final = {
     "itch50": b"\0\x0c" + b"?" * 12,
     "dbn": dbn_reference.record(0x99, b""),

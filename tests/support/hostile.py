@@ -114,7 +114,7 @@ def damaged_files(rng: random.Random, folder: Path) -> str:
         first = -1
     else:
         sample.pack(path, data)
-    options = {"on_error": "skip"} if rng.random() < 0.3 else {}
+    options = {"on_bad_record": "skip"} if rng.random() < 0.3 else {}
     found = outcome(path, "hostile", **options)
     if sample.flat_from is not None and first > sample.flat_from and not options:
         sample.pack(path, content[:first])

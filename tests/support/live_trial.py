@@ -110,7 +110,7 @@ def run_trial(folder: Path, *, messages: int, rate: float, loss: float, symbols:
     with subprocess.Popen(
         [
             *(sys.executable, "-m", "strand", "listen", "--line", "127.0.0.1:0", "--line", "127.0.0.1:0", *handler),
-            *("--first", "1", "--for", str(limit_s), "--date", DATE, "--gap-timeout", "500"),
+            *("--first-sequence", "1", "--max-seconds", str(limit_s), "--date", DATE, "--gap-timeout-s", "0.5"),
             *("--record", str(record), "--out", str(live_rows)),
         ],
         cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

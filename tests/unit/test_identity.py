@@ -53,7 +53,7 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         packed.write(messages)
     found["pcap"].write_bytes(pcap_reference.pcap(list(captured(messages))))
     for form in ("parquet", "npz", "arrow"):
-        convert(found["raw"], found[form], options=DAY)
+        convert(found["raw"], found[form], feed_options=DAY)
     yield found
     shutil.rmtree(folder)
 

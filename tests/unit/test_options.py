@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from strand.errors import ConfigurationError
-from strand.options import check_apart, options_of, refuse_unknown
+from strand.options import check_apart, options_of, refuse_renamed, refuse_unknown
 
 pytestmark = pytest.mark.python
 
@@ -40,6 +40,21 @@ def test_an_option_that_is_none_is_answered_with_those_there_are(given: list[str
 
 def test_known_options_are_taken_also_where_another_had_that_name() -> None:
     refuse_unknown(["date"], options_of(takes), "a reader", {"date": "day"})
+
+
+def test_an_old_name_says_a_new_one_only_where_there_is_that() -> None:
+    with pytest.raises(ConfigurationError, match="day: no option of a reader"):
+        refuse_unknown(["day"], options_of(takes), "a reader", {"day": "month"})
+
+
+def test_old_names_are_refused_of_what_takes_the_new_ones() -> None:
+    def takes_all(*line: str, date: str = "") -> None: ...
+
+    refuse_renamed(["day", "size_unit"], takes_all, {"day": "month", "size_unit": "unit"})
+    with pytest.raises(ConfigurationError, match=r"^day: is called date now$"):
+        refuse_renamed(["day"], takes_all, {"day": "date"})
+    with pytest.raises(ConfigurationError, match=r"^a: is called line now, and given without its name$"):
+        refuse_renamed(["a"], takes_all, {"a": "line"})
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ class CsvFeed(BaseFeed):
     ``levels``: how many levels of a row that holds a book become ticks, 1 to 64; by default all.
     ``max_symbols``: the most there may be in a symbol column.
     ``threads``: how many split lines; by default up to three, as there are cores besides the caller's.
-    ``on_error``: ``"skip"`` passes over lines that are no rows of the profile, counted in ``skipped``.
+    ``on_bad_record``: ``"skip"`` passes over lines that are no rows of the profile, counted in ``skipped``.
     ``select``: only these ticks; lines left out are not looked at beyond their symbol and time.
     ``batch_ticks``: the most ticks in a batch.
     ``limits``: what a compressed file may expand to.
@@ -97,13 +97,13 @@ class CsvFeed(BaseFeed):
         levels: int | None = None,
         max_symbols: int = _MAX_SYMBOLS,
         threads: int | None = None,
-        on_error: Literal["raise", "skip"] = "raise",
+        on_bad_record: Literal["raise", "skip"] = "raise",
         select: Selection | None = None,
         batch_ticks: int = 65536,
         limits: InflateLimits | None = None,
     ) -> None:
         super().__init__()
-        said = check_options(inexact=inexact, on_error=on_error)
+        said = check_options(inexact=inexact, on_bad_record=on_bad_record)
         self._levels = None if levels is None else whole("levels", levels, 1, 64)
         self._path: str | Path = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path)
         self._skip, self._select, self._limits = said.skips, select, limits

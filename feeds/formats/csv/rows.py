@@ -30,7 +30,7 @@ _COUNTS = (
 )  # fmt: skip
 
 
-_CUT: Final = "get the whole file, whose last line may be cut off; on_error='skip' leaves that line out"
+_CUT: Final = "get the whole file, whose last line may be cut off; on_bad_record='skip' leaves that line out"
 
 
 class _Bytes(Protocol):

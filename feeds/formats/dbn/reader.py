@@ -64,7 +64,7 @@ class DbnFeed(DecodedFeed):
     stream count from where they stand. An instrument without a name is called ``id:N``.
 
     ``levels``: of MBP-10, how many levels become quotes, 1 to 10. ``max_symbols``: by default those that the metadata
-    names and 4,096 more, or 65,536 where it names none. ``on_error``: ``"raise"``, or ``"skip"`` to pass over
+    names and 4,096 more, or 65,536 where it names none. ``on_bad_record``: ``"raise"``, or ``"skip"`` to pass over
     records of unknown type, of a length their type does not have or with an impossible letter, and count them; a file
     that is cut or out of step is an error either way. ``batch_ticks``: ticks in a full batch. ``limits``: what a
     compressed file may expand to. ``select``: what is not in it is passed over before ticks are made.
@@ -81,7 +81,7 @@ class DbnFeed(DecodedFeed):
         self,
         path: str | os.PathLike[str],
         *,
-        on_error: Literal["raise", "skip"] = "raise",
+        on_bad_record: Literal["raise", "skip"] = "raise",
         select: Selection | None = None,
         levels: int = 1,
         max_symbols: int | None = None,
@@ -90,13 +90,13 @@ class DbnFeed(DecodedFeed):
     ) -> None:
         super().__init__(
             path,
-            on_error=on_error,
+            on_bad_record=on_bad_record,
             select=None,  # the table of symbols and the decoder have it
             batch_ticks=whole("batch_ticks", batch_ticks, 1, 1 << 24),
             limits=limits,
             headroom=_dbn.MAX_RECORD,
         )
-        self._skip = on_error == "skip"
+        self._skip = on_bad_record == "skip"
         self._select = select if select is not None else Selection()
         self._levels = whole("levels", levels, 1, _dbn.LEVELS)
         with self._open_stream() as stream:

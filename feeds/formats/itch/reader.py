@@ -95,8 +95,8 @@ class ItchFeed(ItchNames, DecodedFeed):
     ``date``: the trading day, which the file does not say: ``datetime.date`` or ``"YYYY-MM-DD"``; by default it is
     taken from the file's name (``01302019.NASDAQ_ITCH50``, ``S010220-v50.txt.gz``, ``20190130...``). With neither,
     times count from 1970-01-01T00:00 instead of that day's midnight in New York, and ``info.date`` is None.
-    ``on_error``: ``"raise"``, or ``"skip"`` to pass over messages of unknown type or with an impossible field, and over
-    stretches where the frames are out of step; ``skipped`` counts them and keeps some (docs/feeds/itch.md).
+    ``on_bad_record``: ``"raise"``, or ``"skip"`` to pass over messages of unknown type or with an impossible field, and
+    over stretches where the frames are out of step; ``skipped`` counts them and keeps some (docs/feeds/itch.md).
     ``select``: the ticks wanted; the decoder makes no others.
     ``batch_ticks``: ticks in a full batch, a multiple of 4,096.
     ``limits``: what a compressed file may expand to.
@@ -112,14 +112,14 @@ class ItchFeed(ItchNames, DecodedFeed):
         path: str | os.PathLike[str],
         *,
         date: dt.date | str | None = None,
-        on_error: Literal["raise", "skip"] = "raise",
+        on_bad_record: Literal["raise", "skip"] = "raise",
         select: Selection | None = None,
         batch_ticks: int = 4 * BATCH_STEP,
         limits: InflateLimits | None = None,
     ) -> None:
         super().__init__(
             path,
-            on_error=on_error,
+            on_bad_record=on_bad_record,
             select=select,
             batch_ticks=batch_ticks,
             limits=limits,

@@ -36,8 +36,8 @@ class JsonLinesFeed(JsonFileFeed):
     """A file of JSON lines as batches of ticks, in the order of its lines.
 
     ``profile``: a ``JsonProfile``, a dict, or the path of a TOML file. ``size_unit``, ``inexact``: in place of the
-    profile's own. ``max_symbols``: the most there may be. ``on_error``: at a line that is no JSON, or a message that
-    the profile cannot read, ``"raise"`` FormatError or ``"skip"``; messages that no rule of the profile is for are
+    profile's own. ``max_symbols``: the most there may be. ``on_bad_record``: at a line that is no JSON, or a message
+    that the profile cannot read, ``"raise"`` FormatError or ``"skip"``; messages that no rule of the profile is for are
     passed over, and counted. ``batch_ticks``: a batch ends with the message that makes it so many or more. ``limits``:
     what a compressed file may expand to.
 
@@ -54,16 +54,16 @@ class JsonLinesFeed(JsonFileFeed):
         size_unit: str | Decimal | None = None,
         inexact: Literal["raise", "round"] | None = None,
         max_symbols: int = 65_536,
-        on_error: Literal["raise", "skip"] = "raise",
+        on_bad_record: Literal["raise", "skip"] = "raise",
         batch_ticks: int = 4_096,
         limits: InflateLimits | None = None,
     ) -> None:
-        check_options(inexact=inexact, on_error=on_error)
+        check_options(inexact=inexact, on_bad_record=on_bad_record)
         if profile is None:
             raise ConfigurationError("profile: say by a profile which messages are meant (docs/feeds/json.md)")
         source = profile.source if isinstance(profile, JsonProfile) else profile
         self._profile = read_profile(source, size_unit=size_unit, inexact=inexact)
-        self._on_error = on_error
+        self._on_bad_record = on_bad_record
         named: str | Path = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path)
         with open_stream(named, limits=limits) as stream:
             self._compression = stream.compression
@@ -81,7 +81,7 @@ class JsonLinesFeed(JsonFileFeed):
         return JsonTicks(
             self._profile,
             str(self._path),
-            on_error=self._on_error,
+            on_bad_record=self._on_bad_record,
             skipped=self.skipped,
             symbols=(),
             max_symbols=self._max_symbols,
@@ -119,7 +119,7 @@ class JsonLinesFeed(JsonFileFeed):
             why = "holds no JSON object or list, as one that was cut"
         if why is None:
             self._ticks.take(message, received, offset=line.offset, line=line.number)
-        elif self._on_error == "raise":
+        elif self._on_bad_record == "raise":
             raise FormatError(f"the line {why}: {MEND}", path=self._path, offset=line.offset, line=line.number)
         else:
             self.skipped.add("damaged line", offset=line.offset, line=line.number, text=why)

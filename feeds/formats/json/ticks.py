@@ -57,8 +57,9 @@ class FeedEvent:
 class JsonTicks:
     """Makes ticks of messages. Keeps the symbols, counts and events so far, and the ticks that nobody has taken yet.
 
-    ``where``: the path that errors name. ``on_error``: whether a message that the profile cannot read is FormatError
-    or one of ``skipped``. ``symbols``: names that have their index from the start, ``max_symbols`` with those to come.
+    ``where``: the path that errors name. ``on_bad_record``: whether a message that the profile cannot read is
+    FormatError or one of ``skipped``. ``symbols``: names that have their index from the start,
+    ``max_symbols`` with those to come.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class JsonTicks:
         profile: JsonProfile,
         where: str,
         *,
-        on_error: Literal["raise", "skip"],
+        on_bad_record: Literal["raise", "skip"],
         skipped: Skipped,
         symbols: Sequence[str],
         max_symbols: int,
@@ -76,7 +77,7 @@ class JsonTicks:
         self.counts: collections.Counter[str] = collections.Counter()
         self.events: collections.deque[FeedEvent] = collections.deque(maxlen=EVENTS)
         self._profile, self._where = profile, where
-        self._on_error, self._skipped, self._on_event = on_error, skipped, on_event
+        self._on_bad_record, self._skipped, self._on_event = on_bad_record, skipped, on_event
         self._max_symbols = max_symbols
         self._index = {name: at for at, name in enumerate(self.names)}
         self._sequences: dict[str, int] = {}
@@ -166,7 +167,7 @@ class JsonTicks:
 
     def _refuse(self, why: str, offset: int | None, line: int | None) -> None:
         number = self.counts["messages"]
-        if self._on_error == "raise":
+        if self._on_bad_record == "raise":
             raise FormatError(f"message {number}: {why}: {MEND}", path=self._where, offset=offset, line=line)
         self._skipped.add("not as the profile has it", offset=offset, line=number if line is None else line, text=why)
 

@@ -47,8 +47,8 @@ class LeanFeed(BaseFeed):
     | flags | ``FLAG_SUSPICIOUS`` where so marked | the same; the condition of a quote is not carried |
 
     Rows are read by the CSV profiles ``lean-trades`` and ``lean-quotes``. Archives of different days are opened one day
-    after the other. Raises ``FormatError`` with the line for a row that is none, or passes over it where ``on_error``
-    is ``"skip"``, and ``MissingExtraError`` without pyarrow.
+    after the other. Raises ``FormatError`` with the line for a row that is none, or passes over it where
+    ``on_bad_record`` is ``"skip"``, and ``MissingExtraError`` without pyarrow.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class LeanFeed(BaseFeed):
         paths: str | Path | Sequence[str | Path],
         *,
         batch_ticks: int = 65536,
-        on_error: Literal["raise", "skip"] = "raise",
+        on_bad_record: Literal["raise", "skip"] = "raise",
         limits: InflateLimits | None = None,
     ) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class LeanFeed(BaseFeed):
         if not named:
             raise ConfigurationError("paths names no file")
         self._batch_ticks = whole("batch_ticks", batch_ticks, 1)
-        self._skip = check_options(on_error=on_error).skips
+        self._skip = check_options(on_bad_record=on_bad_record).skips
         self._limits = InflateLimits.of(limits)
         self._files = [lean_member(regular_file(path)) for path in named]
         # A dict for the order in which names first appear.

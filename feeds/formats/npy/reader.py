@@ -62,7 +62,7 @@ class NpyFeed(BaseFeed):
     every name is empty. An array of one symbol without a key field needs ``symbol="NAME"``. ``max_symbols`` is found in
     one scan of the keys when neither names nor an argument give it.
 
-    Raises ``FormatError`` for a dtype, key or value that cannot be a tick's (``on_error="skip"`` passes over such
+    Raises ``FormatError`` for a dtype, key or value that cannot be a tick's (``on_bad_record="skip"`` passes over such
     records), ``TruncatedFeedError`` for a file that
     ends too early, ``ConfigurationError`` for an option that cannot work. Nothing is ever unpickled. The checksum of
     an .npz is verified where the array is compressed; a stored one is read as it lies.
@@ -85,7 +85,7 @@ class NpyFeed(BaseFeed):
         max_symbols: int | None = None,
         array: str | None = None,
         batch_ticks: int = 65536,
-        on_error: Literal["raise", "skip"] = "raise",
+        on_bad_record: Literal["raise", "skip"] = "raise",
         limits: InflateLimits | None = None,
     ) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class NpyFeed(BaseFeed):
             time_unit=time_unit,
             ticks=ticks,
             nulls=nulls,
-            on_error=on_error,
+            on_bad_record=on_bad_record,
         )
         self._ticks = said.ticks
         self._skip = said.skips

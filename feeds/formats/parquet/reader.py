@@ -83,8 +83,8 @@ class ParquetFeed(BaseFeed):
     ``ticks``: what the ticks mean, a ``TicksAre``: what is a trade, and what a fill does to its order; ``"plain"``,
     unless the file says it.
 
-    ``on_error``: ``"raise"``, or ``"skip"`` to pass over bad rows, counting and sampling them. ``max_symbols``: 65,536
-    by default. ``select``: row groups whose statistics lie outside it are not read, other rows are
+    ``on_bad_record``: ``"raise"``, or ``"skip"`` to pass over bad rows, counting and sampling them. ``max_symbols``:
+    65,536 by default. ``select``: row groups whose statistics lie outside it are not read, other rows are
     passed over before they become ticks. ``batch_ticks``: the most rows read at a time.
 
     Raises FormatError for a file without usable columns, TruncatedFeedError for one that is cut, ConfigurationError for
@@ -106,7 +106,7 @@ class ParquetFeed(BaseFeed):
         ticks: TicksAre | None = None,
         nulls: Literal["raise", "undefined"] = "raise",
         max_symbols: int | None = None,
-        on_error: Literal["raise", "skip"] = "raise",
+        on_bad_record: Literal["raise", "skip"] = "raise",
         select: Selection | None = None,
         batch_ticks: int = 131072,
         limits: InflateLimits | None = None,
@@ -120,7 +120,7 @@ class ParquetFeed(BaseFeed):
             time_zone=time_zone,
             ticks=ticks,
             nulls=nulls,
-            on_error=on_error,
+            on_bad_record=on_bad_record,
         )
         self._path: str | Path = str(path) if str(path) == "-" else Path(path)
         self._skip = said.skips

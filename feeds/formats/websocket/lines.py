@@ -48,7 +48,7 @@ class Header:
 
     profile: JsonProfile
     url: str
-    on_error: Literal["raise", "skip"]
+    on_bad_record: Literal["raise", "skip"]
     symbols: Sequence[str]
     max_symbols: int
     max_message_bytes: int
@@ -62,8 +62,8 @@ class Header:
             if value > maximum:
                 raise ConfigurationError(f"{name}: {value:,} is above {maximum:,}, the most that can be recorded")
         told = {
-            "profile": self.profile.source, "url": self.url, "on_error": self.on_error, "symbols": list(self.symbols),
-            "max_symbols": self.max_symbols, "max_message_bytes": self.max_message_bytes,
+            "profile": self.profile.source, "url": self.url, "on_error": self.on_bad_record,
+            "symbols": list(self.symbols), "max_symbols": self.max_symbols, "max_message_bytes": self.max_message_bytes,
         }  # fmt: skip
         line = MAGIC + _VERSION + b" " + _summed(json.dumps(told, allow_nan=False).encode()) + b"\n"
         if len(line) > _LONGEST_HEADER:
@@ -105,11 +105,11 @@ def _checked(told: Any) -> Header:
     """Raises ValueError for a value that the format does not allow."""
     if not isinstance(told, Mapping):
         raise ValueError("no object")
-    url, on_error, symbols = told.get("url"), told.get("on_error"), told.get("symbols")
+    url, on_bad_record, symbols = told.get("url"), told.get("on_error"), told.get("symbols")
     if not isinstance(url, str):
         raise ValueError(f"url: {url!r} is no text")
-    if on_error not in ("raise", "skip"):
-        raise ValueError(f"on_error: {on_error!r} is neither 'raise' nor 'skip'")
+    if on_bad_record not in ("raise", "skip"):
+        raise ValueError(f"on_error: {on_bad_record!r} is neither 'raise' nor 'skip'")
     if not isinstance(symbols, list) or not all(isinstance(name, str) for name in symbols):
         raise ValueError("symbols: no list of names")
     for key, maximum in (("max_symbols", MAX_SYMBOLS), ("max_message_bytes", LONGEST_MESSAGE)):
@@ -122,7 +122,12 @@ def _checked(told: Any) -> Header:
     if not isinstance(source, Mapping):
         raise ValueError("profile: no object")
     return Header(
-        read_profile(_renewed(source)), url, on_error, tuple(symbols), told["max_symbols"], told["max_message_bytes"]
+        read_profile(_renewed(source)),
+        url,
+        on_bad_record,
+        tuple(symbols),
+        told["max_symbols"],
+        told["max_message_bytes"],
     )
 
 

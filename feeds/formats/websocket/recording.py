@@ -3,8 +3,9 @@
 A recording is lines, each ended by one ``\\n`` and led by the CRC-32 of what is behind it, eight hexadecimal digits and
 a space. The first line has ``strand-websocket 1 `` before that, the 1 being the format's version. Its CRC is of a JSON
 object with what made the ticks: ``profile`` (strand.feeds.formats.json.profile), ``on_error``, ``symbols``,
-``max_symbols`` and ``max_message_bytes`` as the live feed had them; and ``url``, where it was connected to. Each other
-line is a time in ns since the UNIX epoch, a space, a word, a space, and the rest:
+``max_symbols`` and ``max_message_bytes`` as the live feed had them; ``on_error`` is its ``on_bad_record``; and
+``url``, where it was connected to. Each other line is a time in ns since the UNIX epoch, a space, a word, a space, and
+the rest:
 
     542fd532 1700000000123456789 text {"type": "trade", "data": []}
 
@@ -107,9 +108,9 @@ class RecordedMessages(JsonFileFeed):
     """A recording as the ticks that were live: the same receive times, sequences and symbols in the same order.
 
     ``profile``: read the messages by this one instead of the recording's: a ``JsonProfile``, a dict, or the path of a
-    TOML file. ``on_error``: at a damaged line, or a message that the profile cannot read, ``"raise"`` FormatError or
-    ``"skip"``; messages that the live feed passed over are passed over again either way. ``batch_ticks``: a batch ends
-    with the message that makes it so many or more. ``limits``: what a compressed file may expand to.
+    TOML file. ``on_bad_record``: at a damaged line, or a message that the profile cannot read, ``"raise"`` FormatError
+    or ``"skip"``; messages that the live feed passed over are passed over again either way. ``batch_ticks``: a batch
+    ends with the message that makes it so many or more. ``limits``: what a compressed file may expand to.
 
     ``events`` has the newest of the live feed's. A file without its last line raises TruncatedFeedError behind all that
     it has. Raises FeedError, FormatError and TruncatedFeedError with byte and line, ConfigurationError.
@@ -120,12 +121,12 @@ class RecordedMessages(JsonFileFeed):
         path: str | os.PathLike[str],
         *,
         profile: JsonProfile | Mapping[str, Any] | str | Path | None = None,
-        on_error: Literal["raise", "skip"] = "raise",
+        on_bad_record: Literal["raise", "skip"] = "raise",
         batch_ticks: int = 4_096,
         limits: InflateLimits | None = None,
     ) -> None:
-        check_options(on_error=on_error)
-        self._on_error = on_error
+        check_options(on_bad_record=on_bad_record)
+        self._on_bad_record = on_bad_record
         named: str | Path = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path)
         with open_stream(named, limits=limits) as stream:
             self._header, first = read_header(stream, named)
@@ -149,7 +150,7 @@ class RecordedMessages(JsonFileFeed):
         return JsonTicks(
             self._profile,
             str(self._path),
-            on_error="skip" if self._header.on_error == "skip" else self._on_error,
+            on_bad_record="skip" if self._header.on_bad_record == "skip" else self._on_bad_record,
             skipped=self.skipped,
             symbols=self._header.symbols,
             max_symbols=self._header.max_symbols,
@@ -202,6 +203,6 @@ class RecordedMessages(JsonFileFeed):
                 self._ticks.take(entry.value, entry.time_ns, offset=line.offset, line=line.number)
 
     def _refuse(self, line: Line, why: str) -> None:
-        if self._on_error == "raise":
+        if self._on_bad_record == "raise":
             raise FormatError(f"the line {why}", path=self._path, offset=line.offset, line=line.number)
         self.skipped.add("damaged line", offset=line.offset, line=line.number, text=why)

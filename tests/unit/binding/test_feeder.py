@@ -184,7 +184,7 @@ def test_what_is_skipped_is_counted_and_sampled_alike(
     data, path = day.read_bytes(), tmp_path / f"strange{day.suffix}"
     pieces = [data[a:b] for a, b in itertools.pairwise([0, *offsets, len(data)])]
     path.write_bytes(STRANGE[day.suffix[1:]].join(pieces))
-    feeder, batches = both(monkeypatch, path, feed_options={"on_error": "skip"})
+    feeder, batches = both(monkeypatch, path, feed_options={"on_bad_record": "skip"})
     assert feeder == batches
     assert sum(feeder["skipped"].values()) == len(offsets)
     # Of DBN the first of each reason is kept.
@@ -200,7 +200,7 @@ def test_samples_are_taken_before_the_decoder_has_no_place_for_more(
     # Of one kind more than a decoder has places for, and of another one behind them.
     odd = b"\0\x24A" + bytes(18) + b"?" + bytes(16)
     path.write_bytes((3 * STRANGE["itch50"]).join(pieces[:16]) + odd + pieces[16])
-    feeder, batches = both(monkeypatch, path, handler="count", feed_options={"on_error": "skip"})
+    feeder, batches = both(monkeypatch, path, handler="count", feed_options={"on_bad_record": "skip"})
     assert feeder == batches
     assert feeder["skipped"] == {"unknown type": 45, "bad side": 1}
     assert feeder["samples"][-1].reason == "bad side"

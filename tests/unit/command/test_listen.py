@@ -30,7 +30,7 @@ def address_of(listener: subprocess.Popen[str]) -> str:
 def test_listen_and_serve_report_to_people(tmp_path: Path) -> None:
     page, written = tmp_path / "page.html", tmp_path / "bars.csv"
     bars = ("--handler", "bars", "--set", "every=30m", "--out", f"bars={written}", "--report", str(page))
-    with started("listen", "--line", "127.0.0.1:0", "--for", "60", *bars) as listener:
+    with started("listen", "--line", "127.0.0.1:0", "--max-seconds", "60", *bars) as listener:
         done = strand("serve", str(sample_path()), "--line", address_of(listener), "--rate", "500000")
         assert done.returncode == 0, done.stderr
         output, errors = listener.communicate(timeout=60)
@@ -48,7 +48,7 @@ def test_listen_and_serve_report_to_people(tmp_path: Path) -> None:
 
 
 def test_listen_is_ended_by_an_interrupt_and_reports() -> None:
-    with started("listen", "--line", "127.0.0.1:0", "--for", "60", "--json") as listener:
+    with started("listen", "--line", "127.0.0.1:0", "--max-seconds", "60", "--json") as listener:
         address_of(listener)
         listener.send_signal(signal.SIGINT)
         output, errors = listener.communicate(timeout=60)
@@ -57,7 +57,7 @@ def test_listen_is_ended_by_an_interrupt_and_reports() -> None:
 
 
 def test_a_listener_that_comes_late_says_with_which_message_it_begins() -> None:
-    with started("listen", "--line", ":0", "--for", "60", "--symbols", "NOSUCH", "--json") as listener:
+    with started("listen", "--line", ":0", "--max-seconds", "60", "--symbols", "NOSUCH", "--json") as listener:
         host, port = address_of(listener).split(":")
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
             line.sendto(packet(1001, [ref.message("D", 1, 10**13, 7)] * 3), (host, int(port)))
@@ -72,7 +72,7 @@ def test_a_listener_that_comes_late_says_with_which_message_it_begins() -> None:
 
 
 def test_a_strict_listener_reports_warnings_and_ends_with_2() -> None:
-    given = ("listen", "--line", ":0", "--for", "60", "--handler", "book", "--strict", "--json")
+    given = ("listen", "--line", ":0", "--max-seconds", "60", "--handler", "book", "--strict", "--json")
     with started(*given) as listener:
         host, port = address_of(listener).split(":")
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
@@ -86,7 +86,8 @@ def test_a_strict_listener_reports_warnings_and_ends_with_2() -> None:
 
 
 def test_a_gap_that_stays_ends_listen_with_2_after_a_report() -> None:
-    with started("listen", "--line", ":0", "--on-gap", "raise", "--for", "60", "--first", "1", "--json") as listener:
+    asked = ("--on-gap", "raise", "--max-seconds", "60", "--first-sequence", "1", "--json")
+    with started("listen", "--line", ":0", *asked) as listener:
         done = strand("serve", str(sample_path()), "--line", address_of(listener), "--rate", "500000", "--loss", ".1")
         assert done.returncode == 0, done.stderr
         output, errors = listener.communicate(timeout=60)

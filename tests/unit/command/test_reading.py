@@ -31,7 +31,20 @@ def test_damaged_records_are_passed_over_and_shown_when_told_so(tmp_path: Path) 
     whole = json.loads(run_here("info", str(day), "--json").stdout)["ticks"]
     day.write_bytes(day.read_bytes() + b"\0\x05zzzzz")
     assert run_here("replay", str(day)).returncode == 2
-    for option in (["--on-error", "skip"], ["--on-bad-record", "skip"]):
-        done = run_here("replay", str(day), *option, "--on-error", "quarantine", "--json")
-        assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout)["ticks"] == whole
+    done = run_here("replay", str(day), "--on-bad-record", "skip", "--on-error", "quarantine", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["ticks"] == whole
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("on_error=skip", "on_error: is called on_bad_record now"),
+        ("capacity=5", "capacity: no option of ItchFeed"),
+        ("path=x", "path: no reader has such an option"),
+    ],
+)
+def test_old_names_of_options_of_readers_are_answered_with_those_the_reader_has(given: str, said: str) -> None:
+    done = run_here("info", str(sample_path()), "--feed", given)
+    assert done.returncode == 2
+    assert said in done.stderr

@@ -12,7 +12,7 @@ from strand.command.running import running
 
 pytestmark = pytest.mark.python
 
-USUAL = {"cores": "auto", "strands": "auto", "idle": "backoff", "strict": False}
+USUAL = {"cores": "auto", "strands": "auto", "idle": "backoff", "on_error": "stop", "strict": False}
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,7 @@ USUAL = {"cores": "auto", "strands": "auto", "idle": "backoff", "strict": False}
     [
         ([], {}),
         (["--strands", "3", "--idle", "park"], {"strands": 3, "idle": "park"}),
+        (["--on-error", "quarantine"], {"on_error": "quarantine"}),
         (["--strict", "--attachable", "--cores", "0"], {"strict": True, "attachable": True, "cores": [0]}),
     ],
 )
@@ -33,3 +34,9 @@ def test_what_is_given_is_said_and_all_else_is_as_usual(args: list[str], said: d
 
     assert CliRunner().invoke(command, args).exit_code == 0
     assert found == [USUAL | said]
+
+
+def test_skip_is_no_answer_to_a_failing_handler_and_says_where_it_is_one() -> None:
+    found = CliRunner().invoke(click.command()(running(lambda run: None)), ["--on-error", "skip"])
+    assert found.exit_code == 2
+    assert "'skip' is called --on-bad-record skip now" in found.output

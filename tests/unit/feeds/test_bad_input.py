@@ -403,7 +403,7 @@ def test_rows_before_a_bad_one_come_first_and_skip_goes_on_behind_it(tmp_path: P
     assert isinstance(found.error, FormatError)
     assert found.error.line == 334
     np.testing.assert_array_equal(found.ticks["sequence"], np.arange(1, 334))
-    with LeanFeed(path, on_error="skip") as feed:
+    with LeanFeed(path, on_bad_record="skip") as feed:
         ticks = np.concatenate(list(feed.batches()))
     np.testing.assert_array_equal(ticks["sequence"], np.delete(np.arange(1, 1001), [333, 700]))
     assert feed.skipped.counts == {"not of its form": 2}
@@ -418,7 +418,7 @@ def test_records_before_a_bad_key_come_first_and_skip_goes_on_behind_it(tmp_path
     found = outcome(tmp_path / "a.npy", "bad record", symbols=(), max_symbols=1)
     assert isinstance(found.error, FormatError)
     np.testing.assert_array_equal(found.ticks["sequence"], np.arange(333))
-    with NpyFeed(tmp_path / "a.npy", max_symbols=1, on_error="skip") as feed:
+    with NpyFeed(tmp_path / "a.npy", max_symbols=1, on_bad_record="skip") as feed:
         kept = ticks_of(feed)
     np.testing.assert_array_equal(kept["sequence"], np.delete(np.arange(1000), [333, 700]))
     assert feed.skipped.counts == {"bad record": 2}

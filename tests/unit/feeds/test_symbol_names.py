@@ -133,7 +133,7 @@ def test_a_row_with_another_text_is_a_bad_record(tmp_path: Path, form: str, why:
             ticks += len(batch)
     assert ticks == 2, "every tick before it"
     assert "name" in str(caught.value) or "character" in str(caught.value)
-    with opened(tmp_path, form, names, on_error="skip") as feed:
+    with opened(tmp_path, form, names, on_bad_record="skip") as feed:
         read = [feed.symbols[key] for batch in feed.batches() for key in batch["instrument_id"].tolist()]
         assert read == ["A", "B", "A", "C"]
         assert feed.skipped.total == 2

@@ -248,7 +248,7 @@ def test_a_last_line_without_an_end_may_be_cut_in_its_last_number(
         'column = "price"\n[fields.size]\ncolumn = "size"\n[fields.side]\ncolumn = "side"\noptional = true\n'
         '[fields.kind]\nconstant = "trade"\n'
     )
-    path, options = tmp_path / "a.csv", {"profile": tmp_path / "mine.toml", "on_error": "skip"}
+    path, options = tmp_path / "a.csv", {"profile": tmp_path / "mine.toml", "on_bad_record": "skip"}
     end = b"\r" if b"\r" in data else b"\n"
     path.write_bytes(columns.encode() + end + data)
     found = strand.replay(path, "vwap", workers=0, feed_options=options).warnings

@@ -241,7 +241,7 @@ def test_a_fault_comes_behind_every_tick_before_it_and_is_skipped_on_demand(tmp_
     assert len(ticks) == 300 * len(ref.every_type())
     assert isinstance(error, FormatError)
     assert error.line == len(ticks) + 1
-    feed = PitchFeed(path, on_error="skip")
+    feed = PitchFeed(path, on_bad_record="skip")
     ticks, error = read(feed)
     assert error is None
     assert len(ticks) == 301 * len(ref.every_type())
@@ -277,7 +277,7 @@ def test_pitch_is_recognised_by_its_first_message(tmp_path: Path) -> None:
             PitchFeed(write(tmp_path, head or b"\n"))
 
 
-@pytest.mark.parametrize("options", [{"batch_ticks": 5}, {"on_error": "ignore"}, {"date": "30.1."}])
+@pytest.mark.parametrize("options", [{"batch_ticks": 5}, {"on_bad_record": "ignore"}, {"date": "30.1."}])
 def test_options_that_cannot_work_are_refused_by_name(tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(options))):
         PitchFeed(write(tmp_path, stream()), **options)

@@ -196,7 +196,7 @@ def test_what_is_no_itch_is_an_error_after_every_tick_before_it_live_and_recorde
 
 def test_what_is_no_itch_can_be_passed_over_and_is_counted(tmp_path: Path) -> None:
     record = tmp_path / "rec.itch50"
-    with contextlib.closing(listen(on_error="skip", record=record)) as feed, sender(*feed.addresses) as send:
+    with contextlib.closing(listen(on_bad_record="skip", record=record)) as feed, sender(*feed.addresses) as send:
         send(0, packet(1, [*orders(1, 3), b"A" * 7, *orders(4, 6), b"z" * 300]))
         send(0, packet(7, [b"z" * 20, *orders(8, 9)]))
         send(0, end_of_session(9))
@@ -262,12 +262,19 @@ def test_a_multicast_group_is_joined_on_the_interface_named(monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"a": "nowhere"}, "a: 'nowhere' is not HOST:PORT"),
-        ({"a": "127.0.0.1:70000"}, "a port from 0 to 65535"),
-        ({"a": "example.org:1"}, "not an IPv4 address"),
-        ({"groups": ["10.0.0.1"]}, "is not a multicast address"),
+        ({"line": ["nowhere"]}, "line: 'nowhere' is not HOST:PORT"),
+        ({"line": ["127.0.0.1:70000"]}, "a port from 0 to 65535"),
+        ({"line": ["example.org:1"]}, "not an IPv4 address"),
+        ({"line": []}, "line: 0 of them: give one, or two"),
+        ({"line": [HERE] * 3}, "line: 3 of them: give one, or two"),
+        ({"a": HERE}, "a: is called line now, and given without its name"),
+        ({"b": HERE}, "b: is called line now"),
+        ({"groups": ["239.0.0.1"]}, "groups: is called group now"),
+        ({"on_error": "skip"}, "on_error: is called on_bad_record now"),
+        ({"group": "239.0.0.1"}, "group: give a sequence"),
+        ({"group": ["10.0.0.1"]}, "is not a multicast address"),
         ({"interface": "127.0.0.1"}, "only a multicast group"),
-        ({"groups": ["239.0.0.1", "239.0.0.2"]}, "groups: 2 of them for 1 lines"),
+        ({"group": ["239.0.0.1", "239.0.0.2"]}, "group: give a sequence of one for each line"),
         ({"session": "ELEVEN CHARS"}, "session: 'ELEVEN CHARS' is not of 1 to 10 characters"),
         ({"first_sequence": 0}, "first_sequence: 0 must be above 0"),
         ({"first_sequence": 1 << 63}, "beyond 2\\*\\*40"),
@@ -277,7 +284,7 @@ def test_a_multicast_group_is_joined_on_the_interface_named(monkeypatch: pytest.
 )
 def test_an_option_that_cannot_work_is_named(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
-        MoldFeed(**{"a": HERE, **options})
+        MoldFeed(*options.pop("line", [HERE]), **options)
 
 
 def test_an_address_in_use_is_said() -> None:
@@ -290,8 +297,7 @@ def _served(day: Path, feed: MoldFeed, **options: Any) -> tuple[np.ndarray, dict
     sent: dict[str, Any] = {}
 
     def run() -> None:
-        lines = dict(zip("ab", feed.addresses, strict=False))
-        sent.update(serve(day, ServeOptions(**lines, rate=200_000, **options)))
+        sent.update(serve(day, ServeOptions(feed.addresses, rate=200_000, **options)))
 
     batches = feed.batches()
     next(batches)
@@ -337,9 +343,9 @@ def _free_port() -> int:
 
 
 def test_the_faults_are_the_same_for_the_same_seed(day: Path) -> None:
-    lines = {"a": f"127.0.0.1:{_free_port()}", "b": f"127.0.0.1:{_free_port()}"}
+    lines = [f"127.0.0.1:{_free_port()}", f"127.0.0.1:{_free_port()}"]
     found = [
-        serve(day, ServeOptions(**lines, speed=0, faults=(Faults(0.1), Faults(0.1)), seed=seed))["lines"]
+        serve(day, ServeOptions(lines, speed=0, faults=(Faults(0.1), Faults(0.1)), seed=seed))["lines"]
         for seed in (1, 1, 2)
     ]
     assert found[0] == found[1] != found[2]
@@ -442,8 +448,7 @@ def test_a_recording_replays_to_the_same_rows(day: Path, tmp_path: Path, handler
     record = tmp_path / "rec.itch"
     sent: dict[str, Any] = {}
     with contextlib.closing(listen(lines=2, receive_bytes=16 << 20, first_sequence=1, record=record)) as feed:
-        lines = dict(zip("ab", feed.addresses, strict=True))
-        options = ServeOptions(**lines, rate=200_000, faults=(Faults(0.2), Faults(0.2)))
+        options = ServeOptions(feed.addresses, rate=200_000, faults=(Faults(0.2), Faults(0.2)))
         thread = threading.Thread(target=lambda: sent.update(serve(day, options)))
         thread.start()
         live = strand.replay(feed, handler, workers=2)
@@ -516,5 +521,9 @@ def test_serving_a_file_that_is_no_itch_or_is_cut_is_said(tmp_path: Path, day: P
 def test_nothing_is_sent_to_other_machines_unless_that_is_allowed() -> None:
     with pytest.raises(ConfigurationError, match="allow_remote"):
         ServeOptions("192.0.2.1:5000")
-    with pytest.raises(ConfigurationError, match="no port"):
+    with pytest.raises(ConfigurationError, match=r"line: .* has no port"):
         ServeOptions(HERE)
+    with pytest.raises(ConfigurationError, match="line: 3 of them"):
+        ServeOptions([HERE] * 3)
+    with pytest.raises(ConfigurationError, match=r"a: is called line now$"):
+        ServeOptions(a=HERE)  # type: ignore[call-arg]

@@ -132,7 +132,7 @@ def test_messages_that_cannot_be_read_can_be_passed_over_and_are_counted() -> No
         connection.send(message(trade(4)))
 
     with serving(handle) as url:
-        ticks = ticks_of(feed := listen(url, max_messages=6, on_error="skip"))
+        ticks = ticks_of(feed := listen(url, max_messages=6, on_bad_record="skip"))
     assert ticks["sequence"].tolist() == [1, 3, 4]
     assert feed.skipped.total == 4
     assert feed.statistics()["other_messages"] == 1
@@ -297,7 +297,7 @@ def test_a_profile_that_cannot_work_is_refused_with_the_key(profile: dict[str, A
         ({"reconnect_most_s": 1.0}, "reconnect_most_s: is called reconnect_max_s now"),
         ({"reconnects": 1}, "did you mean reconnect"),
         ({"silence_s": 0}, "silence_s"),
-        ({"on_error": "ignore"}, "on_error"),
+        ({"on_bad_record": "ignore"}, "on_bad_record"),
         ({"symbols": ["A", "B"], "max_symbols": 1}, "max_symbols"),
     ],
 )
@@ -318,7 +318,8 @@ def test_strand_listen_runs_handlers_on_it_and_reports_events(tmp_path: Path) ->
         connection.send(message(trade(before)))
 
     with serving(handle) as url:
-        asked = [url, "--profile", str(profile), "--subscribe", '{"op": "all"}', "--messages", "2", "--for", "20"]
+        ends = ("--max-messages", "2", "--max-seconds", "20")
+        asked = [url, "--profile", str(profile), "--subscribe", '{"op": "all"}', *ends]
         done = run_warm("-m", "strand", "listen", "--handler", "vwap", "--json", "--websocket", *asked)
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)
@@ -334,7 +335,8 @@ def test_what_opens_a_url_is_shown_nowhere(tmp_path: Path) -> None:
     pytest.importorskip("jinja2")
     profile, page = tmp_path / "trades.toml", tmp_path / "run.html"
     profile.write_text('[[message]]\nkind = "trade"\nsymbol = "s"\n[message.fields]\nprice = "p"\n')
-    asked = ["--websocket", "ws://me:secret@127.0.0.1:1/trades?key=secret", "--profile", str(profile), "--for", "60"]
+    url = "ws://me:secret@127.0.0.1:1/trades?key=secret"
+    asked = ["--websocket", url, "--profile", str(profile), "--max-seconds", "60"]
     for more in (["--json"], ["--report", str(page)]):
         with subprocess.Popen(
             [sys.executable, "-m", "strand", "listen", *asked, *more],

@@ -53,9 +53,9 @@ def test_a_text_becomes_what_the_readers_take(texts: dict[str, str], values: dic
 @pytest.mark.parametrize(
     ("texts", "words"),
     [
-        ({"size_scale": "1"}, r"size_scale: is called size_unit now"),
         ({"prize": "1"}, r"prize: no reader has such an option; there are array, "),
-        ({"date": "2026-01-05"}, r"date: no reader has such an option"),  # has an option of the command's own
+        ({"date": "2026-01-05"}, r"date: give it by --date, an option of its own"),
+        ({"on_bad_record": "skip"}, r"on_bad_record: give it by --on-bad-record, an option of its own"),
         ({"levels": "five"}, r"levels: 'five' is not a whole number"),
         ({"port": "1,b"}, r"port: '1,b' is not a whole number"),
         ({"blank_headers": "yes"}, r"blank_headers: give true or false, not 'yes'"),
@@ -78,6 +78,10 @@ def test_a_text_becomes_what_the_readers_take(texts: dict[str, str], values: dic
 def test_a_text_that_cannot_be_meant_is_refused(texts: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         option_values(texts)
+
+
+def test_an_old_name_is_left_to_the_reader_who_alone_knows_whether_it_has_the_new_one() -> None:
+    assert option_values({"size_scale": "1", "fields.price": "px"}) == {"size_scale": "1", "fields": "px"}
 
 
 def _one_each() -> list[Sample]:

@@ -95,7 +95,7 @@ def test_an_itch_file_that_was_written_survives_any_detour_byte_for_byte(
     convert(tmp_path / ITCH_NAME, tmp_path / between)
     convert(tmp_path / between, tmp_path / "b" / ITCH_NAME)
     assert (tmp_path / "b" / ITCH_NAME).read_bytes() == (tmp_path / ITCH_NAME).read_bytes()
-    convert(tmp_path / ITCH_NAME, tmp_path / "c" / ITCH_NAME, options={"batch_ticks": 4096})
+    convert(tmp_path / ITCH_NAME, tmp_path / "c" / ITCH_NAME, feed_options={"batch_ticks": 4096})
     assert (tmp_path / "c" / ITCH_NAME).read_bytes() == (tmp_path / ITCH_NAME).read_bytes()
 
 
@@ -105,7 +105,7 @@ def test_the_embedded_sample_and_every_packing_read_back_equal(tmp_path: Path) -
     expected = read(sample_path(), **date)
     for name in ("itch", "itch.gz", "itch.zst"):
         path = tmp_path / f"{SAMPLE_DATE}.{name}"
-        convert(sample_path(), path, options=date)
+        convert(sample_path(), path, feed_options=date)
         assert_same(read(path), expected, "sequence")
 
 
@@ -319,7 +319,7 @@ def test_what_the_source_was_is_kept_and_read_back_also_through_two_files(tmp_pa
     for _ in source.batches():
         pass
     first, second = tmp_path / "XNAS.a.parquet", tmp_path / f"b.{ending}"
-    convert(sample_path(), first, options={"date": SAMPLE_DATE})
+    convert(sample_path(), first, feed_options={"date": SAMPLE_DATE})
     convert(first, second)
     feed = open_feed(second)
     kept = ("date", "venue", "price_unit", "size_unit", "ticks", "undated")
@@ -378,7 +378,9 @@ def test_metadata_that_is_something_else_is_a_bad_file(tmp_path: Path, text: byt
 
 
 def test_what_has_an_argument_of_its_own_is_refused_among_the_options(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="start: give it as an argument of its own, and not in options"):
-        convert(sample_path(), tmp_path / "a.parquet", options={"start": 5})
+    with pytest.raises(ConfigurationError, match="start: give it as an argument of its own, and not in feed_options"):
+        convert(sample_path(), tmp_path / "a.parquet", feed_options={"start": 5})
+    with pytest.raises(ConfigurationError, match="options: is called feed_options now"):
+        convert(sample_path(), tmp_path / "a.parquet", options={})  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match=r"prize: .*no option of ItchFeed"):
-        convert(sample_path(), tmp_path / "a.parquet", options={"prize": 5})
+        convert(sample_path(), tmp_path / "a.parquet", feed_options={"prize": 5})

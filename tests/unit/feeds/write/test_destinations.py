@@ -128,7 +128,7 @@ def test_lists_of_symbols_profiles_archives_and_folders_are_read_too(tmp_path: P
     with pytest.raises(ConfigurationError, match="is a file that is read"):
         convert(source, names, to="npy", symbols=[f"@{names}"])
     with pytest.raises(ConfigurationError, match="is a file that is read"):
-        convert(source, names, to="npy", options={"profile": str(names)})
+        convert(source, names, to="npy", feed_options={"profile": str(names)})
     with pytest.raises(ConfigurationError, match="is a file that is read"):
         convert(f"{source}/member.csv", source, to="npy")
     with pytest.raises(ConfigurationError, match="is a file that is read"):

@@ -335,7 +335,7 @@ def test_coins_read_from_json_csv_and_parquet_make_one_book(tmp_path: Path) -> N
     files = written(tmp_path)
     for name in ("json", "csv"):
         path, options = files[name]
-        convert(path, tmp_path / f"{name}.parquet", options=options)
+        convert(path, tmp_path / f"{name}.parquet", feed_options=options)
         files[f"{name}, parquet"] = tmp_path / f"{name}.parquet", {}
     ran = {name: replay(path, "book", workers=1, feed_options=options) for name, (path, options) in files.items()}
     plain = plain_of(expected_ticks())

@@ -219,7 +219,7 @@ def test_a_fault_in_any_part_of_a_row_is_one_bad_row_with_no_tick(tmp_path: Path
     expected = reference(kind, text_of(kind, lines))
     lines[10][-2] = "cheap"
     path = write_made_up(tmp_path, "tardis-snapshots", lines)
-    feed = CsvFeed(path, on_error="skip")
+    feed = CsvFeed(path, on_bad_record="skip")
     assert as_dicts(feed) == [tick for tick in expected if tick["sequence"] != 11]
     assert sum(feed.skipped.counts.values()) == 1
     with pytest.raises(FormatError, match=r"line 12: .*column bids\[4\].price|column bids\[4\].price"):

@@ -93,7 +93,7 @@ def test_a_bad_line_is_named_after_all_before_it_or_skipped(
     assert (error.line, error.path) == (at + 2, path)
     assert np.array_equal(ticks["ref_id"], np.arange(at))
     assert feed.statistics()["ticks"] == at
-    skipping = CsvFeed(path, on_error="skip")
+    skipping = CsvFeed(path, on_bad_record="skip")
     ticks, error = read(skipping)
     assert error is None
     assert np.array_equal(ticks["ref_id"], np.arange(6_000))
@@ -109,7 +109,7 @@ def test_the_first_of_several_bad_lines_is_the_one_that_is_raised(tmp_path: Path
     ticks, error = read(CsvFeed(path))
     assert error is not None
     assert (error.line, len(ticks)) == (5, 3)
-    skipping = CsvFeed(path, on_error="skip")
+    skipping = CsvFeed(path, on_bad_record="skip")
     ticks, _ = read(skipping)
     assert ticks["ref_id"].tolist() == [0, 1, 2, 4, 6, 8, 9]
     assert skipping.skipped.counts == {"number of fields": 2, "unknown value": 1}
@@ -154,7 +154,7 @@ def test_a_quoted_line_end_does_not_swallow_the_next_line(tmp_path: Path) -> Non
     ticks, error = read(CsvFeed(path))
     assert error is not None
     assert (error.line, len(ticks)) == (3, 1)
-    skipping = CsvFeed(path, on_error="skip")
+    skipping = CsvFeed(path, on_bad_record="skip")
     ticks, _ = read(skipping)
     assert ticks["ref_id"].tolist() == [0, 3]
     assert skipping.skipped.total == 2
@@ -167,8 +167,8 @@ def test_a_last_line_that_is_cut_off_is_told_apart_from_a_bad_one(tmp_path: Path
     ticks, error = read(CsvFeed(path))
     assert isinstance(error, FormatError)
     assert (len(ticks), error.line) == (19, 21)
-    assert "get the whole file, whose last line may be cut off; on_error='skip' leaves that line out" in str(error)
-    with CsvFeed(path, on_error="skip") as feed:
+    assert "get the whole file, whose last line may be cut off; on_bad_record='skip' leaves that line out" in str(error)
+    with CsvFeed(path, on_bad_record="skip") as feed:
         assert sum(len(batch) for batch in feed.batches()) == 19
         assert feed.skipped.total == 1
     path.write_bytes(whole[:-30] + b"\n")
@@ -199,7 +199,7 @@ def test_flipped_bits_are_ticks_or_typed_errors(tmp_path: Path) -> None:
         write_anew(path, bytes(data))
         _, error = read(CsvFeed(path))
         assert error is None or error.line is not None
-        skipping = CsvFeed(path, on_error="skip")
+        skipping = CsvFeed(path, on_bad_record="skip")
         ticks, error = read(skipping)
         assert error is None
         assert 38 <= len(ticks) + skipping.skipped.total <= 41
@@ -211,7 +211,7 @@ def test_flipped_bits_are_ticks_or_typed_errors(tmp_path: Path) -> None:
 def test_any_bytes_after_the_header_are_ticks_or_skipped(tmp_path_factory: pytest.TempPathFactory, tail: bytes) -> None:
     path = tmp_path_factory.mktemp("any") / "trades.csv"
     path.write_bytes((HEADER + "\n" + GOOD.format(1, 1) + "\n").encode() + tail)
-    skipping = CsvFeed(path, on_error="skip")
+    skipping = CsvFeed(path, on_bad_record="skip")
     ticks, error = read(skipping)
     assert error is None
     assert len(ticks) >= 1 or tail
@@ -254,7 +254,7 @@ def test_a_line_of_a_megabyte_is_no_line(tmp_path: Path) -> None:
 
 def test_a_line_of_a_megabyte_can_be_skipped(tmp_path: Path) -> None:
     path = write(tmp_path / "trades.csv", [*lines(5), "x" * 3_000_000, *lines(5), "y" * 100_000])
-    feed = CsvFeed(path, on_error="skip")
+    feed = CsvFeed(path, on_bad_record="skip")
     ticks, error = read(feed)
     assert error is None
     assert ticks["ref_id"].tolist() == [0, 1, 2, 3, 4] * 2
@@ -335,7 +335,7 @@ def test_batches_are_no_longer_than_asked_for_and_reading_may_start_anywhere(bat
 
 
 def test_each_iteration_starts_anew(tmp_path: Path) -> None:
-    feed = CsvFeed(write(tmp_path / "trades.csv", [*lines(30_000), "bad"]), on_error="skip")
+    feed = CsvFeed(write(tmp_path / "trades.csv", [*lines(30_000), "bad"]), on_bad_record="skip")
     next(feed.batches())
     first, _ = read(feed)
     again, _ = read(feed)
@@ -412,7 +412,7 @@ def test_values_agree_with_the_reference_over_block_boundaries(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"on_error": "stop"}, "on_error"),
+        ({"on_bad_record": "stop"}, "on_bad_record"),
         ({"batch_ticks": 0}, "batch_ticks"),
         ({"max_symbols": 0}, "max_symbols"),
         ({"threads": 0}, "threads"),
@@ -433,14 +433,14 @@ def test_one_core_reads_what_several_do_whatever_the_chunks_cut(
 ) -> None:
     rows = [*lines(6), "deribit,BTC", "", 'deribit,BTC,1,2,3,"buy",4,5', *lines(3)]
     path = write(tmp_path / "a.csv", rows, ends=ends, last=last)
-    whole = CsvFeed(path, threads=1, on_error="skip")
+    whole = CsvFeed(path, threads=1, on_bad_record="skip")
     expected, error = read(whole)
     assert len(expected) == 10
     assert error is None
     for chunk_bytes in (7, 57, 58, 100, 571):
         for cores in (1, 2, 4):
             on_cores(monkeypatch, cores, chunk_bytes)
-            feed = CsvFeed(path, on_error="skip")
+            feed = CsvFeed(path, on_bad_record="skip")
             ticks, error = read(feed)
             assert error is None
             assert ticks.tobytes() == expected.tobytes()

@@ -289,7 +289,7 @@ def test_what_can_be_passed_over_is_named_or_counted(tmp_path: Path, broken: byt
     assert isinstance(error, FormatError)
     assert error.offset == len(start) + 56
     assert words in str(error)
-    feed = DbnFeed(path, on_error="skip")
+    feed = DbnFeed(path, on_bad_record="skip")
     ticks, error = read(feed)
     assert (len(ticks), error) == (2, None)
     assert dict(feed.skipped.counts) == {reason: 2}
@@ -300,8 +300,8 @@ def test_what_can_be_passed_over_is_named_or_counted(tmp_path: Path, broken: byt
 @pytest.mark.parametrize("length", [0, 1, 3])
 def test_a_length_that_cannot_be_ends_the_reading_either_way(tmp_path: Path, length: int) -> None:
     path = write(tmp_path, one_name() + ref.mbo() + bytes([length]) + bytes(100))
-    for on_error in ("raise", "skip"):
-        ticks, error = read(DbnFeed(path, on_error=on_error))
+    for on_bad_record in ("raise", "skip"):
+        ticks, error = read(DbnFeed(path, on_bad_record=on_bad_record))
         assert len(ticks) == 1
         assert isinstance(error, FormatError)
 
@@ -324,7 +324,7 @@ def test_what_is_no_metadata_is_refused(tmp_path: Path, head: bytes, error: type
 
 
 @pytest.mark.parametrize(
-    "options", [{"on_error": "x"}, {"levels": 0}, {"levels": 11}, {"batch_ticks": 0}, {"max_symbols": 0}]
+    "options", [{"on_bad_record": "x"}, {"levels": 0}, {"levels": 11}, {"batch_ticks": 0}, {"max_symbols": 0}]
 )
 def test_options_that_cannot_work_are_refused_by_name(tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(options))):

@@ -111,7 +111,7 @@ def test_it_is_a_feed(tmp_path: Path, data: bytes) -> None:
     assert feed.max_symbols == 65536
 
 
-@pytest.mark.parametrize("options", [{"batch_ticks": 0}, {"batch_ticks": 5000}, {"on_error": "ignore"}])
+@pytest.mark.parametrize("options", [{"batch_ticks": 0}, {"batch_ticks": 5000}, {"on_bad_record": "ignore"}])
 def test_options_that_cannot_work_are_refused_by_name(tmp_path: Path, data: bytes, options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(options))):
         ItchFeed(write(tmp_path, data), **options)
@@ -235,7 +235,7 @@ def test_a_fault_in_the_middle_comes_behind_every_tick_before_it(tmp_path: Path)
 
 def test_skipping_is_counted(tmp_path: Path) -> None:
     content = ref.deletes(10) + ref.frame(b"z" * 30) + ref.deletes(10)
-    feed = ItchFeed(write(tmp_path, content), on_error="skip")
+    feed = ItchFeed(write(tmp_path, content), on_bad_record="skip")
     ticks, error = read(feed)
     assert error is None
     assert len(ticks) == 20
@@ -245,7 +245,7 @@ def test_skipping_is_counted(tmp_path: Path) -> None:
 def test_what_is_skipped_is_counted_by_reason_and_sampled(tmp_path: Path) -> None:
     bad = ref.frame(ref.message("A", 1, 2, 3, b"x", 4, b"AAPL    ", 5))
     content = ref.deletes(10) + bad * 20 + ref.frame(b"z" * 30) + ref.deletes(10) + b"\xff" + ref.deletes(5)
-    feed = ItchFeed(write(tmp_path, content), on_error="skip")
+    feed = ItchFeed(write(tmp_path, content), on_bad_record="skip")
     for _ in range(2):
         ticks, error = read(feed)
         assert error is None

@@ -47,9 +47,9 @@ def write(folder: Path, content: bytes) -> Path:
     return write_anew(folder / "20190130.itch", content)
 
 
-def outcome(path: Path, select: Selection, on_error: Any) -> tuple[Any, ...]:
+def outcome(path: Path, select: Selection, on_bad_record: Any) -> tuple[Any, ...]:
     """All that can be seen of reading a file, but for how long it took."""
-    feed = ItchFeed(path, select=select, on_error=on_error, batch_ticks=4096)
+    feed = ItchFeed(path, select=select, on_bad_record=on_bad_record, batch_ticks=4096)
     ticks, error = read(feed.batches())
     counts = {name: count for name, count in feed.statistics().items() if name not in COUNTS}
     skipped = feed.skipped
@@ -59,11 +59,11 @@ def outcome(path: Path, select: Selection, on_error: Any) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def assert_the_same(path: Path, select: Selection, on_error: str, threads: int) -> int:
+def assert_the_same(path: Path, select: Selection, on_bad_record: str, threads: int) -> int:
     """Returns how many stripes were adopted."""
     adopted = 0
     with pytest.MonkeyPatch.context() as patch:
-        in_turn = outcome(path, select, on_error)
+        in_turn = outcome(path, select, on_bad_record)
         make_striped(patch, threads)
         adopt = reader.ItchDecoder.adopt
 
@@ -74,7 +74,7 @@ def assert_the_same(path: Path, select: Selection, on_error: str, threads: int) 
             return found
 
         patch.setattr(reader.ItchDecoder, "adopt", counted)
-        assert outcome(path, select, on_error) == in_turn
+        assert outcome(path, select, on_bad_record) == in_turn
     assert not threads_that_read()
     return adopted
 
@@ -92,13 +92,13 @@ def test_a_file_of_any_length_is_the_same_each_time(tmp_path: Path, striped: int
     assert not threads_that_read()
 
 
-@pytest.mark.parametrize("on_error", ["raise", "skip"])
+@pytest.mark.parametrize("on_bad_record", ["raise", "skip"])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_nearly_all_of_a_day_is_taken_in_stripes(tmp_path: Path, threads: int, on_error: str) -> None:
+def test_nearly_all_of_a_day_is_taken_in_stripes(tmp_path: Path, threads: int, on_bad_record: str) -> None:
     day = ref.frame(ref.directory(1, b"A")) + ref.frame(ref.directory(2, b"B"))
     body = b"".join(ref.frame(ref.message("D", 1 + i % 7 // 6, i, i)) for i in range(30_000))
     path = write(tmp_path, day + body)
-    adopted = assert_the_same(path, Selection(("B",)), on_error, threads)
+    adopted = assert_the_same(path, Selection(("B",)), on_bad_record, threads)
     assert adopted > 0.9 * len(body) / STRIPE
 
 
@@ -152,18 +152,18 @@ def damaged(seed: int, kind: str) -> bytes:
 
 
 # The last read gives fewer bytes than are carried on, and the end is behind them.
-@example(content=damaged(484, "holes"), on_error="raise", symbols=("S1",), threads=1)
+@example(content=damaged(484, "holes"), on_bad_record="raise", symbols=("S1",), threads=1)
 @given(
     content=st.builds(damaged, st.integers(0, 1 << 32), st.sampled_from(KINDS)),
-    on_error=st.sampled_from(["raise", "skip"]),
+    on_bad_record=st.sampled_from(["raise", "skip"]),
     symbols=st.sampled_from([("S1",), ("S*",), ("", "S3"), ("none",)]),
     threads=st.integers(1, 3),
 )
 def test_damaged_files_are_the_same(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes, on_error: str, symbols: Any, threads: int
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, on_bad_record: str, symbols: Any, threads: int
 ) -> None:
     assume(reader.recognise(content[:64]))
-    assert_the_same(write(tmp_path_factory.getbasetemp(), content), Selection(symbols), on_error, threads)
+    assert_the_same(write(tmp_path_factory.getbasetemp(), content), Selection(symbols), on_bad_record, threads)
 
 
 def test_a_file_that_cannot_be_taken_in_stripes_is_soon_decoded_in_turn(

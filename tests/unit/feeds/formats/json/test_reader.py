@@ -123,7 +123,7 @@ def test_a_value_that_cannot_be_is_shown_as_it_is_with_its_own_cure(
     ticks, error = read(feeds.open(path, profile=profile(tmp_path)))
     assert len(ticks) == 1
     assert f"line 2: message 2: {words}: mend it or its mapping" in str(error)
-    feed = feeds.open(path, profile=profile(tmp_path), on_error="skip")
+    feed = feeds.open(path, profile=profile(tmp_path), on_bad_record="skip")
     assert len(read(feed)[0]) == 2
     assert feed.skipped.total == 1
 
@@ -144,7 +144,7 @@ def test_a_cut_or_damaged_line_is_told_with_its_place_and_can_be_left_out(tmp_pa
     assert len(ticks) == 1
     assert isinstance(error, FormatError)
     assert (error.line, error.offset) == (2, whole.index(b"101 {no"))
-    feed = feeds.open(path, profile=mine, on_error="skip")
+    feed = feeds.open(path, profile=mine, on_bad_record="skip")
     assert (len(read(feed)[0]), feed.skipped.total) == (2, 1)
     sound = whole.replace(b"101 {no\n", b"")
     for end in range(len(sound)):
@@ -157,7 +157,7 @@ def test_a_cut_or_damaged_line_is_told_with_its_place_and_can_be_left_out(tmp_pa
     assert isinstance(read(feeds.open(path, profile=mine))[1], FormatError)
     path.write_bytes(b'{"a": "' + b"x" * (1 << 21) + b'"}\n' + json.dumps(LINES[0]).encode())
     assert "is longer than 1,048,576 bytes" in str(read(feeds.open(path, profile=mine))[1])
-    assert len(read(feeds.open(path, profile=mine, on_error="skip"))[0]) == 1
+    assert len(read(feeds.open(path, profile=mine, on_bad_record="skip"))[0]) == 1
 
 
 def test_what_cannot_work_is_refused(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_what_cannot_work_is_refused(tmp_path: Path) -> None:
     for options, words in (
         ({"size_unit": "0.5"}, "size_unit: give a power of ten"),
         ({"inexact": "near"}, "inexact: give 'raise' or 'round'"),
-        ({"on_error": "stop"}, "on_error: give"),
+        ({"on_bad_record": "stop"}, "on_bad_record: give"),
         ({"batch_ticks": 0}, "batch_ticks"),
         ({"max_symbols": 0}, "max_symbols"),
     ):

@@ -164,7 +164,7 @@ def test_a_packed_header_is_not_believed(tmp_path: Path, content: bytes, words: 
 
 
 def test_opening_an_archive_of_ones_own_takes_no_more_than_it_holds(tmp_path: Path) -> None:
-    convert(sample_path(), tmp_path / "a.npz", limit=10, options={"date": SAMPLE_DATE})
+    convert(sample_path(), tmp_path / "a.npz", limit=10, feed_options={"date": SAMPLE_DATE})
     NpyFeed(tmp_path / "a.npz").close()  # whatever that imports
     tracemalloc.start()
     try:

@@ -156,5 +156,5 @@ def test_rows_that_lie_nowhere_are_refused(tmp_path: Path) -> None:
     with pa.ipc.new_stream(path, pa.schema([("ts_event", pa.null()), ("price", pa.null())])) as writer:
         writer.write_batch(pa.record_batch(columns, names=["ts_event", "price"]))
     assert path.stat().st_size < 2_000
-    with pytest.raises(FormatError, match="max_ratio"), open_feed(path, symbol="A", on_error="skip") as feed:
+    with pytest.raises(FormatError, match="max_ratio"), open_feed(path, symbol="A", on_bad_record="skip") as feed:
         list(feed.batches())

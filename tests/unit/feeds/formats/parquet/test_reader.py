@@ -183,7 +183,7 @@ def test_a_row_that_is_no_tick_is_named_with_its_column_and_can_be_passed_over(
     assert isinstance(error, FormatError)
     assert f"row 2: column {column!r}" in str(error)
     assert words in str(error)
-    feed = ParquetFeed(path, on_error="skip", **options)
+    feed = ParquetFeed(path, on_bad_record="skip", **options)
     ticks, error = read(feed)
     assert error is None
     assert ticks["sequence"].tolist() == [1, 3]
@@ -276,7 +276,7 @@ def test_a_file_without_symbols_needs_one_and_numbers_become_names(tmp_path: Pat
         {"inexact": "x"},
         {"time_unit": "m"},
         {"nulls": "x"},
-        {"on_error": "x"},
+        {"on_bad_record": "x"},
         {"price_unit": "0.3"},
         {"size_unit": "0"},
         {"batch_ticks": 0},
@@ -301,7 +301,7 @@ def keys_of(path: Path, column: str, batches: list[Any], **options: Any) -> tupl
     with pa.ipc.new_stream(str(path), pa.schema([("ts", pa.int64()), (column, batches[0].type)])) as writer:
         for values in batches:
             writer.write_batch(pa.record_batch([pa.array(range(len(values)), pa.int64()), values], ["ts", column]))
-    feed = ParquetFeed(path, on_error="skip", **options)
+    feed = ParquetFeed(path, on_bad_record="skip", **options)
     ticks, error = read(feed)
     assert error is None
     again, _ = read(feed)
@@ -573,7 +573,7 @@ def test_what_is_made_ahead_is_neither_counted_nor_named_yet(
     symbols = pa.array([f"S{i // 10}" for i in range(100)])
     path = parquet(tmp_path, table(100, symbol=symbols, price=pa.array([None, *[1.5] * 9] * 10)), row_group_size=20)
     with_cores(monkeypatch, cores)
-    feed = ParquetFeed(path, batch_ticks=10, on_error="skip", select=Selection(symbols=("S[!3]",)))
+    feed = ParquetFeed(path, batch_ticks=10, on_bad_record="skip", select=Selection(symbols=("S[!3]",)))
     batches, names = feed.batches(), []
     for i in [0, 1, 2, 4, 5, 6, 7, 8, 9]:
         batch = next(batches)
@@ -969,7 +969,7 @@ def test_scaled_sizes_that_a_tick_cannot_hold_are_bad_rows(tmp_path: Path) -> No
         error = read(ParquetFeed(path, size_unit="0.001"))[1]
         assert "row 2: column 'size'" in str(error)
         assert why in str(error)
-        kept = read(ParquetFeed(path, size_unit="0.001", on_error="skip"))[0]
+        kept = read(ParquetFeed(path, size_unit="0.001", on_bad_record="skip"))[0]
         assert kept["size"].tolist() == [1500, 2000]
 
 
@@ -982,7 +982,7 @@ def test_the_first_bad_row_names_its_first_column_however_columns_are_read(tmp_p
     }
     path = parquet(tmp_path, table(4, **columns))
     assert "row 2: column 'price'" in str(read(ParquetFeed(path))[1])
-    feed = ParquetFeed(path, on_error="skip")
+    feed = ParquetFeed(path, on_bad_record="skip")
     assert len(read(feed)[0]) == 1
     assert feed.statistics()["skipped_rows"] == 3
     both = parquet(tmp_path, table(4, **columns | {"price": pa.array([1.0, 1.0, 1e30, 1.0])}))

@@ -132,7 +132,7 @@ def test_messages_that_were_passed_over_are_passed_over_again(tmp_path: Path) ->
             connection.send(data)
 
     with serving(handle) as url:
-        ticks = ticks_of(live := listen(url, max_messages=4, on_error="skip", record=tmp_path / "day.ws"))
+        ticks = ticks_of(live := listen(url, max_messages=4, on_bad_record="skip", record=tmp_path / "day.ws"))
     feed = check_same(live, ticks, tmp_path / "day.ws")
     assert feed.skipped.counts == live.skipped.counts == {"not as the profile has it": 3}
     assert [sample.line for sample in feed.skipped.samples] == [3, 4, 5]
@@ -151,7 +151,7 @@ def test_a_message_that_ended_the_feed_ends_the_replay_too_behind_the_same_ticks
         3,
         sum(map(len, (tmp_path / "day.ws").read_bytes().splitlines(keepends=True)[:2])),
     )
-    ticks, error = taken(tmp_path / "day.ws", on_error="skip")
+    ticks, error = taken(tmp_path / "day.ws", on_bad_record="skip")
     assert (ticks["sequence"].tolist(), error) == ([1, 3], None)
 
 
@@ -243,7 +243,7 @@ def test_the_command_records_what_replay_and_info_read_also_when_it_is_interrupt
         return [sys.executable, "-m", "strand", *map(str, arguments), "--json"]
 
     with serving(handle) as url:
-        asked = ("--websocket", url, "--profile", profile, "--for", 30, "--record", record, "--handler", "vwap")
+        asked = ("--websocket", url, "--profile", profile, "--max-seconds", 30, "--record", record, "--handler", "vwap")
         with subprocess.Popen(command("listen", *asked), stdout=subprocess.PIPE, text=True) as running:
             listening.append(running.pid)
             live = json.loads(running.communicate(timeout=60)[0])
@@ -306,7 +306,7 @@ def test_damaged_lines_can_be_passed_over_and_are_counted_with_their_places(whol
     lines[5] = b"x" * 2_000_000 + b"\n"  # longer than any may be, and than what is read at once
     path = tmp_path / "damaged.ws"
     path.write_bytes(b"".join(lines))
-    feed = RecordedMessages(path, on_error="skip")
+    feed = RecordedMessages(path, on_bad_record="skip")
     np.testing.assert_array_equal(ticks_of(feed), ticks[[0, 2, 4]])
     assert feed.skipped.counts == {"damaged line": 2}
     places = [(sample.line, sample.offset) for sample in feed.skipped.samples]
@@ -325,7 +325,7 @@ def test_lines_that_are_missing_or_too_many_are_noticed(whole: Path, tmp_path: P
         assert len(ticks) == made
         assert isinstance(error, FormatError)
         assert words in str(error)
-        ticks, error = taken(path, on_error="skip")
+        ticks, error = taken(path, on_bad_record="skip")
         assert (len(ticks), error) == (made, None)
 
 
@@ -393,8 +393,8 @@ def test_a_first_line_that_cannot_be_used_is_an_error_that_says_why(tmp_path: Pa
 
 def test_a_cut_is_an_error_however_bad_lines_are_taken(whole: Path) -> None:
     whole.write_bytes(whole.read_bytes()[:-5])
-    for on_error in ("raise", "skip"):
-        ticks, error = taken(whole, on_error=on_error)
+    for on_bad_record in ("raise", "skip"):
+        ticks, error = taken(whole, on_bad_record=on_bad_record)
         assert len(ticks) == 5
         assert isinstance(error, TruncatedFeedError)
 
@@ -476,6 +476,6 @@ def test_a_profile_written_down_is_the_same_read_again() -> None:
 
 
 def test_options_that_cannot_work_are_refused(whole: Path) -> None:
-    for options in ({"batch_ticks": 0}, {"on_error": "ignore"}):
+    for options in ({"batch_ticks": 0}, {"on_bad_record": "ignore"}):
         with pytest.raises(ConfigurationError):
             RecordedMessages(whole, **options)  # type: ignore[arg-type]

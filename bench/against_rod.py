@@ -3,7 +3,7 @@
 The other program is called as  PROGRAM TICKS SYMBOLS SKEW WORK WORKERS BATCH STRANDS ROUNDS  (SKEW a Zipf exponent, or
 a file of counts, one a line) and prints a JSON object with the keys of ``strand bench route --json``.
 
-    python bench/against_rod.py PROGRAM --work 0 --work 100 --strands 256 --strands 0
+    python bench/against_rod.py PROGRAM --work 0 --work 100 --strands 256 --strands per-symbol
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def compare(theirs: dict[str, float], ours: dict[str, float]) -> dict[str, float
 @click.option("--work", default=[0, 20, 100, 300], multiple=True, show_default=True)
 @click.option("--workers", default=3, show_default=True)
 @click.option("--batch", default=8192, show_default=True)
-@click.option("--strands", default=["256", "0"], multiple=True, show_default=True)
+@click.option("--strands", default=["256", "per-symbol"], multiple=True, show_default=True)
 @click.option("--turns", default=5, show_default=True, help="Times each program runs; medians are compared.")
 @click.option("--rounds", default=1, show_default=True, help="Rounds a program makes in one turn.")
 @click.option("--best", is_flag=True, help="Compare best turns, not medians: where others use the machine too.")

@@ -31,6 +31,9 @@ struct sd_context;
 /* A handler that uses an old name fails to compile, and the error names the new one. */
 #define sd_mark sd_mark_is_called_sd_position
 #define sd_emit_room sd_emit_room_is_called_sd_emit_reserve
+#define sd_sink sd_sink_is_called_sd_output_writer
+#define sd_wish_after sd_wish_after_is_called_sd_alarm_after
+#define SD_MOST_SEQUENCE SD_MOST_SEQUENCE_is_called_SD_MAX_SEQUENCE
 
 /* Where a record stands: its number in the order of publishing, and the feed's time there (the greatest ts_recv up to it). */
 typedef struct sd_position {

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from strand.moved import refuse_missing
+
 if TYPE_CHECKING:
     from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
     from strand.feeds.io.bytestream import InflateLimits
@@ -24,7 +26,7 @@ _MODULES: Final = {
 def _load(name: str) -> object:
     """A public name, on its first use: ``import strand.feeds`` itself takes no time."""
     if name not in __all__:
-        raise AttributeError(f"module 'strand.feeds' has no attribute {name!r}", name=name)
+        refuse_missing("strand.feeds", name)
     found: object = getattr(import_module(f"strand.feeds.{_MODULES.get(name, 'base')}"), name)
     globals()[name] = found
     return found

@@ -99,15 +99,17 @@ def _load(name: str) -> object:
     if name in __all__:
         found: object = getattr(import_module(_MODULES.get(name, "strand.handlers")), name)
     else:
-        missing = f"strand.{name}"
+        module = f"strand.{name}"
         try:
-            found = None if name.startswith("_") else import_module(missing)
+            found = None if name.startswith("_") else import_module(module)
         except ModuleNotFoundError as error:
-            if error.name != missing:
+            if error.name != module:
                 raise
             found = None
         if found is None:
-            raise AttributeError(f"module 'strand' has no attribute {name!r}", name=name)
+            from strand.moved import refuse_missing
+
+            refuse_missing("strand", name)
     globals()[name] = found
     return found
 

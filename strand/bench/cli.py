@@ -91,7 +91,7 @@ def bench() -> None:
 @click.option("--work", default=100, help="Steps the handler makes per tick.")
 @_workers
 @click.option("--batch", default=8192, help="Ticks the publisher groups at one go.")
-@click.option("--strands", default="auto", help="'auto', a number, or 0 for one per symbol.")
+@click.option("--strands", default="auto", help="'auto', 'per-symbol', or a number.")
 @click.option("--rounds", default=5, help="Runs of each way; medians are shown.")
 @click.option("--idle", type=click.Choice(["spin", "backoff", "park"]), default="spin")
 @click.option("--cores", default=None, help="The publisher's core, then the workers': 0,1,2,3.")
@@ -126,7 +126,7 @@ def _core_list(text: str | None) -> tuple[int, ...] | None:
 @_workers
 @click.option("--rounds", default=5, help="Runs of each way.")
 @click.option("--work", default=100, help="Steps the handler makes per tick.")
-@click.option("--strands", default="auto", help="'auto', a number, or 0 for one per symbol.")
+@click.option("--strands", default="auto", help="'auto', 'per-symbol', or a number.")
 @click.option("--only", multiple=True, help="A scenario's name; may be given several times.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw a PNG, SVG or PDF file.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")

@@ -24,7 +24,7 @@ __all__ = ["RouteOptions", "make_job", "parse_skew", "parse_strands", "route"]
 
 @dataclass(frozen=True, slots=True)
 class RouteOptions:
-    """``work``: steps a tick (see ``strand.handlers.spin``). ``strands``: 0 or "per-symbol", a number, or "auto".
+    """``work``: steps a tick (see ``strand.handlers.spin``). ``strands``: "auto", "per-symbol", or a number.
 
     ``cores``: the publisher's, then the workers'; by default the first ones this process may use.
     """
@@ -63,12 +63,14 @@ def parse_skew(text: str) -> Skew:
 
 
 def parse_strands(text: str) -> StrandsLike:
-    """The words auto and per-symbol (or 0 for it), or a number. Raises ConfigurationError."""
+    """The words auto and per-symbol, or a number. Raises ConfigurationError."""
     if text in ("auto", "per-symbol"):
         return "auto" if text == "auto" else "per-symbol"
+    if text == "0":
+        raise ConfigurationError("strands: 0 is called per-symbol now")
     if not text.isdecimal():
-        raise ConfigurationError(f"strands: {text!r} is not 'auto', 'per-symbol', 0 for that, or a number")
-    return int(text) or "per-symbol"
+        raise ConfigurationError(f"strands: {text!r} is not 'auto', 'per-symbol' or a number")
+    return int(text)
 
 
 def make_job(options: RouteOptions) -> Job:

@@ -45,7 +45,7 @@ class RunResult:
     ``feed_s``: time the publishing thread spent getting batches (reading, inflating, decoding); of it, ``input_wait_s``
     was spent on the file's bytes: reading them, or waiting for the thread that reads and inflates them; 0 where the
     feed does not tell. ``statistics`` as of the end, ``rows`` the final state,
-    ``feed_statistics`` the feed's own counts, ``skipped`` what it passed over under ``on_error="skip"``,
+    ``feed_statistics`` the feed's own counts, ``skipped`` what it passed over under ``on_bad_record="skip"``,
     ``failures`` of quarantined strands as text, ``outputs`` what handlers emitted, by name, shape (n,), as
     strand.output says, ``written`` file and number of records of what went to files, ``books`` the order books where
     a handler keeps them, ``objects`` an object handler's objects by symbol, ``pacing`` how well the pace was kept,

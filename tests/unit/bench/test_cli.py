@@ -27,6 +27,7 @@ def test_bench_is_a_command_of_strand() -> None:
         (("route", "--workers", "256"), "workers"),
         (("route", "--batch", "65537"), "batch"),
         (("route", "--strands", "-4"), "strands"),
+        (("route", "--strands", "0"), "strands"),
         (("route", "--rounds", "0"), "rounds"),
         (("route", "--cores", "0,x"), "cores"),
         (("route", "--cores", "0,4000", "--workers", "1"), "cores"),

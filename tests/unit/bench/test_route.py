@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from bench_command import SMALL, invoke, printed
 
-from strand.bench.route import RouteOptions, make_job
+from strand.bench.route import RouteOptions, make_job, parse_strands
 from strand.bench.ways import run
+from strand.errors import ConfigurationError
 
 pytestmark = pytest.mark.python
 #: What the routing benchmarks this one is compared with print.
@@ -35,9 +36,14 @@ def test_route_prints_the_common_keys_first_and_in_order() -> None:
     assert {"cpu", "cores"} <= set(found["machine"])
 
 
-@pytest.mark.parametrize(("strands", "count"), [("0", 300), ("per-symbol", 300), ("auto", 96), ("7", 7)])
+@pytest.mark.parametrize(("strands", "count"), [("per-symbol", 300), ("auto", 96), ("7", 7)])
 def test_route_says_how_many_strands_there_were(strands: str, count: int) -> None:
     assert printed("route", *SMALL, "--strands", strands)["strands"] == count
+
+
+def test_a_strand_for_each_symbol_is_asked_for_as_everywhere_else() -> None:
+    with pytest.raises(ConfigurationError, match="strands: 0 is called per-symbol now"):
+        parse_strands("0")
 
 
 def test_route_for_people_names_every_way() -> None:

@@ -75,6 +75,15 @@ def itch() -> bytes:
     return b"".join(itch_messages())
 
 
+def itch_seconds(path: Path, locates: bytes = b"\1\2", *, pack: Callable[[bytes], bytes] = bytes) -> Path:
+    """Ten deletes of each stock, a second apart from 09:30, after a directory that calls them S1, S2..."""
+    messages = [ref.directory(key, b"S%d" % key) for key in locates]
+    opening = 34_200 * 10**9
+    messages += [ref.message("D", key, opening + n * 10**9, n) for n in range(10) for key in locates]
+    path.write_bytes(pack(b"".join(ref.frame(body) for body in messages)))
+    return path
+
+
 def by(compress: Callable[[bytes], bytes]) -> Pack:
     return lambda path, data: path.write_bytes(compress(data))
 

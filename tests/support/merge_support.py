@@ -6,12 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import reading
+from hypothesis import strategies as st
 
-from strand.feeds import TickBatch
+from strand.errors import FeedError
+from strand.feeds import Feed, TickBatch
+from strand.feeds.base import BaseFeed
+from strand.feeds.merge.feeds import MergedFeed, merge_feeds
 from strand.testing import ListFeed
 from strand.ticks import zeros
 
-__all__ = ["ArrayFeed", "keys", "stamped"]
+__all__ = ["TIMES", "ArrayFeed", "keys", "merged", "read", "read_until_fault", "stamped"]
 
 
 class ArrayFeed(ListFeed):
@@ -61,3 +66,22 @@ def stamped(times: Sequence[int], feed: int = 0, ids: Sequence[int] | int = 0) -
 def keys(ticks: TickBatch) -> list[tuple[int, int, int]]:
     """Receive time, feed and position of each tick."""
     return list(zip(ticks["ts_recv"].tolist(), ticks["publisher_id"].tolist(), ticks["sequence"].tolist(), strict=True))
+
+
+#: Receive times that may run back.
+TIMES = st.lists(st.integers(0, 60), max_size=40)
+
+
+def read(feed: Feed, position: int = 0) -> TickBatch:
+    """All ticks, copied before the next batch overwrites them."""
+    return reading.ticks_of(feed.batches_from(position) if isinstance(feed, BaseFeed) else feed.batches())
+
+
+def read_until_fault(feed: Feed) -> tuple[TickBatch, FeedError]:
+    ticks, error = reading.read(feed.batches())
+    assert error is not None
+    return ticks, error
+
+
+def merged(*feeds: Feed, batch_ticks: int = 7, **options: object) -> MergedFeed:
+    return merge_feeds(feeds, batch_ticks=batch_ticks, **options)  # type: ignore[arg-type]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import dataclasses
-import datetime as dt
 import gzip
 import lzma
 import os
@@ -16,27 +15,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import itch_reference as ref
 import numpy as np
 import pytest
-from feed_samples import SAMPLES, Sample, some_ticks
+from feed_samples import SAMPLES, Sample, itch_seconds, some_ticks
 from reading import ticks_of
 
 from strand import feeds
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds.formats.lean.reader import LeanFeed
-from strand.feeds.formats.npy.reader import NpyFeed
 from strand.feeds.formats.registry import Format, formats
 from strand.feeds.merge.selected import batches_from
 from strand.feeds.sample import sample_path
-from strand.feeds.trading_day import midnight_ns
 from strand.feeds.write.npy import write_npy
-from strand.ticks import empty, zeros
+from strand.ticks import zeros
 
 pytestmark = pytest.mark.python
-
-# A system event, "start of messages", at 04:00.
-SYSTEM_EVENT = b"\x00\x0cS" + bytes(4) + (4 * 3600 * 10**9).to_bytes(6, "big") + b"O"
 
 
 def test_no_module_has_the_name_of_what_the_package_offers() -> None:
@@ -49,28 +42,11 @@ def lean(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["a.npy", "a.npz"])
-def test_numpy_files_are_known_whatever_their_name(tmp_path: Path, name: str) -> None:
-    write_npy(tmp_path / name, zeros(3))
-    (tmp_path / name).rename(tmp_path / "b.bin")
-    feed = feeds.open(tmp_path / "b.bin", batch_ticks=2)
-    assert isinstance(feed, NpyFeed)
-    assert [len(batch) for batch in feed.batches()] == [2, 1]
-
-
 def test_lean_archives_are_known_and_several_are_one_feed(tmp_path: Path) -> None:
     paths = [lean(tmp_path / "a.bin"), lean(tmp_path / "b.bin")]
     feed = feeds.open(str(paths[0]))
     assert isinstance(feed, LeanFeed)
     assert sum(len(batch) for batch in feeds.open(paths).batches()) == 2
-
-
-@pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_itch_is_known_raw_and_in_gzip(tmp_path: Path, pack: type[bytes]) -> None:
-    itch = pytest.importorskip("strand.feeds.formats.itch.reader")
-    (tmp_path / "a.bin").write_bytes(pack(SYSTEM_EVENT * 9))
-    feed = feeds.open(tmp_path / "a.bin", date="2020-01-30")
-    assert isinstance(feed, itch.ItchFeed)
 
 
 @pytest.mark.parametrize(
@@ -89,31 +65,6 @@ def test_other_content_is_refused_with_what_can_be_read(tmp_path: Path, data: by
     (tmp_path / "a.npy").write_bytes(data)
     with pytest.raises(UnknownFormatError, match=f"{words}.*numpy.*LEAN.*ITCH"):
         feeds.open(tmp_path / "a.npy")
-
-
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
-        (b"\0\5T\0\0\x1c\x20", "looks like ITCH 4.1"),
-        (b'{"ts": 1, "px": "3.5"}\n', "looks like JSON lines"),
-        (b'1700000000 {"ts": 1}\n', "looks like JSON lines"),
-        (b"[1, 2]\n", None),
-        (b"Date,Open,High\n", "give a profile"),
-        (b"8=FIX.4.2\x019=70\x01", "looks like FIX"),
-        (b"<!DOCTYPE html>\n<html>", "looks like a web page"),
-        (b"\x89HDF\r\n\x1a\n\0", "looks like HDF5"),
-        (b"\x80\x04\x95\x10", "looks like a pickle"),
-        (b"Dear Sir\n", None),
-    ],
-)
-def test_other_content_is_told_by_what_it_looks_like(tmp_path: Path, data: bytes, words: str | None) -> None:
-    for path, packed in (("a.dat", data), ("a.dat.gz", gzip.compress(data))):
-        (tmp_path / path).write_bytes(packed)
-        with pytest.raises(UnknownFormatError) as raised:
-            feeds.open(tmp_path / path)
-        said = str(raised.value)
-        assert "starts with" in said
-        assert words in said if words is not None else "looks like JSON" not in said and "ITCH 4" not in said
 
 
 def test_a_zip_of_something_else_is_refused(tmp_path: Path) -> None:
@@ -175,24 +126,15 @@ def test_a_reader_that_refuses_is_heard(tmp_path: Path) -> None:
 # ---- folders, globs, pipes
 
 
-def itch(path: Path, locates: bytes = b"\1\2", *, pack: Callable[[bytes], bytes] = bytes) -> Path:
-    """Ten deletes of each stock, a second apart from 09:30, after a directory that calls them S1, S2..."""
-    messages = [ref.directory(key, b"S%d" % key) for key in locates]
-    opening = 34_200 * 10**9
-    messages += [ref.message("D", key, opening + n * 10**9, n) for n in range(10) for key in locates]
-    path.write_bytes(pack(b"".join(ref.frame(body) for body in messages)))
-    return path
-
-
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
 def test_any_packing_is_seen_through(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
-    feed = feeds.open(itch(tmp_path / "20200130.bin", pack=pack))
+    feed = feeds.open(itch_seconds(tmp_path / "20200130.bin", pack=pack))
     assert feed.info.format == "itch50"
     assert len(ticks_of(feed)) == 20
 
 
 def test_a_file_in_an_archive_is_named_behind_it(tmp_path: Path) -> None:
-    plain = itch(tmp_path / "20200130.itch")
+    plain = itch_seconds(tmp_path / "20200130.itch")
     with zipfile.ZipFile(tmp_path / "days.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(plain, "20200130.itch")
         archive.writestr("README", "two files")
@@ -208,7 +150,7 @@ def test_a_file_in_an_archive_is_named_behind_it(tmp_path: Path) -> None:
 def test_an_archived_file_has_the_date_of_its_name_there_or_of_the_archive(
     tmp_path: Path, archive: str, member: str
 ) -> None:
-    plain = itch(tmp_path / "20200130.itch")
+    plain = itch_seconds(tmp_path / "20200130.itch")
     with zipfile.ZipFile(tmp_path / archive, "w", zipfile.ZIP_DEFLATED) as packed:
         packed.write(plain, member)
     for path in (tmp_path / archive, tmp_path / archive / member):
@@ -233,7 +175,7 @@ def test_what_in_an_archive_cannot_be_read_is_not_called_an_archive(tmp_path: Pa
 
 
 def test_a_folder_or_glob_of_one_readable_file_is_that_file(tmp_path: Path) -> None:
-    plain = itch(tmp_path / "20200130.itch")
+    plain = itch_seconds(tmp_path / "20200130.itch")
     (tmp_path / "metadata.json").write_text("{}")
     notes = gzip.compress(b"not ticks, and damaged far behind its first lines\n" * 1000)
     (tmp_path / "notes.txt.gz").write_bytes(notes[:-8] + bytes(4) + notes[-4:])
@@ -250,7 +192,7 @@ def test_a_folder_of_archives_goes_to_their_reader_by_name(tmp_path: Path) -> No
 
 
 def test_a_pipe_is_recognised_and_read(tmp_path: Path) -> None:
-    plain = itch(tmp_path / "20200130.itch", pack=gzip.compress)
+    plain = itch_seconds(tmp_path / "20200130.itch", pack=gzip.compress)
     os.mkfifo(tmp_path / "pipe")
     for _ in range(2):
         writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(plain.read_bytes(),), daemon=True)
@@ -260,98 +202,24 @@ def test_a_pipe_is_recognised_and_read(tmp_path: Path) -> None:
         writer.join()
 
 
-def test_a_format_can_be_demanded(tmp_path: Path) -> None:
-    plain = itch(tmp_path / "20200130.itch")
-    assert feeds.open(plain, format="itch").info.format == "itch50"
-    with pytest.raises(FormatError):
-        feeds.open(plain, format="npy")
-    with pytest.raises(ConfigurationError, match="format: 'cvs' is none of npy"):
-        feeds.open(plain, format="cvs")
-
-
 # ---- selection
-
-
-def midnight() -> int:
-    return midnight_ns(dt.date(2020, 1, 30))
-
-
-@pytest.mark.parametrize(
-    ("options", "seconds", "names"),
-    [
-        ({"symbols": ["S1"]}, range(10), ["S1"]),
-        ({"symbols": ["S[23]"]}, range(10), ["S2"]),
-        ({"start": "09:30:03"}, range(3, 10), ["S1", "S2"]),
-        ({"start": "09:30:02.000000001", "end": "09:30:04"}, range(3, 4), ["S1", "S2"]),
-        ({"end": "2020-01-30T14:30:02Z"}, range(2), ["S1", "S2"]),
-        ({"end": "2020-01-30 09:30:02.5-05:00", "symbols": ["S2"]}, range(3), ["S2"]),
-        ({"start": 1580394600 * 10**9 + 8 * 10**9}, range(8, 10), ["S1", "S2"]),
-        ({"start": str(1580394609 * 10**9)}, range(9, 10), ["S1", "S2"]),
-        ({"start": "10:00"}, range(0), ["S1", "S2"]),
-    ],
-)
-@pytest.mark.parametrize("kind", ["itch", "npy"])
-def test_a_selection_keeps_symbols_and_a_half_open_span(
-    tmp_path: Path, kind: str, options: dict[str, Any], seconds: range, names: list[str]
-) -> None:
-    path = itch(tmp_path / "20200130.itch")
-    whole = feeds.open(path)
-    everything = ticks_of(whole)
-    if kind == "npy":
-        path = tmp_path / "20200130.npz"
-        write_npy(path, everything, list(whole.symbols))
-    feed = feeds.open(path, **options)
-    kept = np.isin((everything["ts_recv"] - np.uint64(midnight())) // 10**9 - 34_200, list(seconds))
-    kept &= np.isin(np.array(whole.symbols)[everything["instrument_id"]], names)
-    np.testing.assert_array_equal(ticks_of(feed), everything[kept])
 
 
 def test_symbols_come_from_a_file_too(tmp_path: Path) -> None:
     (tmp_path / "mine").write_bytes(b"\xef\xbb\xbfS2  # the second\r\n# mine\n\n")
     assert set(
-        ticks_of(feeds.open(itch(tmp_path / "20200130.itch"), symbols=["@" + str(tmp_path / "mine")]))["instrument_id"]
+        ticks_of(feeds.open(itch_seconds(tmp_path / "20200130.itch"), symbols=["@" + str(tmp_path / "mine")]))[
+            "instrument_id"
+        ]
     ) == {2}
     (tmp_path / "mine").write_text("# mine\n\n S2 \n#S1\n")
-    feed = feeds.open(itch(tmp_path / "20200130.itch"), symbols=["@" + str(tmp_path / "mine")])
+    feed = feeds.open(itch_seconds(tmp_path / "20200130.itch"), symbols=["@" + str(tmp_path / "mine")])
     assert set(ticks_of(feed)["instrument_id"].tolist()) == {2}
     (tmp_path / "mine").write_text("\n")
     with pytest.raises(ConfigurationError, match="names none"):
         feeds.open(tmp_path / "20200130.itch", symbols=["@" + str(tmp_path / "mine")])
     with pytest.raises(ConfigurationError, match="cannot be read"):
         feeds.open(tmp_path / "20200130.itch", symbols=["@" + str(tmp_path / "none")])
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"start": "half past nine"}, "start: 'half past nine' is no time"),
-        ({"end": "25:00"}, "end: '25:00' is no time"),
-        ({"start": "2020-01-30T09:30:00"}, "has no time zone"),
-        ({"start": "2020-02-30T09:30:00Z"}, "is no time"),
-        ({"start": -1}, "give ns since the epoch"),
-        ({"start": 1 << 63}, "the year 2262"),
-        ({"start": 5, "end": 5}, "not before end"),
-        ({"symbols": "AAPL"}, "sequence of names"),
-    ],
-)
-def test_a_selection_that_cannot_be_is_refused(tmp_path: Path, options: dict[str, Any], words: str) -> None:
-    with pytest.raises(ConfigurationError, match=words):
-        feeds.open(itch(tmp_path / "20200130.itch"), **options)
-
-
-def test_a_time_of_day_needs_a_date(tmp_path: Path) -> None:
-    path = itch(tmp_path / "undated")
-    with pytest.raises(ConfigurationError, match="does not say its date"):
-        feeds.open(path, start="09:30")
-    assert len(ticks_of(feeds.open(path, start="09:30:09", date="2020-01-30"))) == 2
-    assert len(ticks_of(feeds.open(path, start=34_209 * 10**9))) == 2
-
-
-@pytest.mark.parametrize("position", [0, 1, 7, 19, 20, 99])
-def test_any_feed_goes_on_from_a_position(tmp_path: Path, position: int) -> None:
-    feed = feeds.open(itch(tmp_path / "20200130.itch"))
-    rest = [batch.copy() for batch in batches_from(feed, position)]
-    np.testing.assert_array_equal(np.concatenate([empty(0), *rest]), ticks_of(feed)[position:])
 
 
 @pytest.mark.parametrize(
@@ -384,12 +252,12 @@ def test_an_array_says_how_many_ticks_it_has_and_goes_on_without_reading_those_b
 @pytest.mark.parametrize("option", ["start", "end"])
 @pytest.mark.parametrize("moment", [1_580_394_600, "1580394600000", 1_580_394_600_000_000])
 def test_seconds_in_the_place_of_ns_are_refused(tmp_path: Path, option: str, moment: str | int) -> None:
-    path = itch(tmp_path / "20200130.itch")
+    path = itch_seconds(tmp_path / "20200130.itch")
     with pytest.raises(ConfigurationError, match=rf"{option}: {moment} ns since the epoch is early in 1970"):
         feeds.open(path, **{option: moment})
     feeds.open(path, **{option: int(moment)}, date="1970-01-15").close()
     feeds.open(path, **{option: 1}).close()
-    undated = itch(tmp_path / "a.itch")
+    undated = itch_seconds(tmp_path / "a.itch")
     feeds.open(undated, **{option: moment}).close()
 
 
@@ -406,13 +274,13 @@ def test_what_is_of_another_type_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paths: Any, options: dict[str, Any], words: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    itch(tmp_path / "20200130.itch")
+    itch_seconds(tmp_path / "20200130.itch")
     with pytest.raises(ConfigurationError, match=words):
         feeds.open(paths, **options)
 
 
 def test_a_date_given_with_a_time_of_day_serves_files_that_have_none(tmp_path: Path) -> None:
-    ticks = ticks_of(feeds.open(itch(tmp_path / "20200130.itch")))
+    ticks = ticks_of(feeds.open(itch_seconds(tmp_path / "20200130.itch")))
     write_npy(tmp_path / "a.npz", ticks, [])
     with pytest.raises(ConfigurationError, match=r"a\.npz does not say its date, which a time of day needs"):
         feeds.open(tmp_path / "a.npz", start="09:30:05")

@@ -6,13 +6,13 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import itch_reference as ref
 import numpy as np
 import pytest
+from mold_lines import BOUND_S, DATE, HERE, listen, orders, sender
 from mold_wire import end_of_session, heartbeat, packet
 from reading import ticks_of
 
@@ -27,37 +27,12 @@ from strand.errors import (
     UnknownFormatError,
 )
 from strand.feeds.formats.itch.reader import ItchFeed
-from strand.feeds.formats.recording import RecordedFeed, times_path
+from strand.feeds.formats.recording import RecordedFeed
 from strand.feeds.io.address import Address
-from strand.feeds.live import udp
 from strand.feeds.live.mold import MoldFeed
 from strand.feeds.synthetic.market import SyntheticFeed
 
 pytestmark = pytest.mark.python
-
-DATE = "2026-01-05"
-HERE = "127.0.0.1:0"
-# Ends a test that waits for what does not come.
-BOUND_S = 20.0
-
-
-def order(n: int, locate: int = 1) -> bytes:
-    return ref.message("A", locate, 1_000 + n, n, b"B", 100, b"AAA".ljust(8), 10_000)
-
-
-def orders(first: int, end: int) -> list[bytes]:
-    return [order(n) for n in range(first, end)]
-
-
-@contextlib.contextmanager
-def sender(*addresses: Address) -> Iterator[Any]:
-    """A function that sends a packet on a line."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        yield lambda line, data: sock.sendto(data, (addresses[line].host, addresses[line].port))
-
-
-def listen(*, lines: int = 1, **options: Any) -> MoldFeed:
-    return MoldFeed(*[HERE] * lines, **{"date": DATE, "max_seconds": BOUND_S, "receive_bytes": 1 << 16, **options})
 
 
 @pytest.fixture
@@ -220,45 +195,6 @@ def test_packets_that_are_no_mold_are_counted_and_passed_over() -> None:
     assert (line["malformed"], line["heartbeats"], line["packets"]) == (5, 1, 1)
 
 
-def test_a_receive_buffer_that_the_kernel_caps_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    with contextlib.closing(listen(receive_bytes=1 << 14)) as feed:
-        assert feed.warnings == ()
-    # What the kernel says after it gave 16 KiB: twice as much, its own overhead included.
-    monkeypatch.setattr("strand.binding.mold.Receiver.line_counts", lambda self, line: {"receive_bytes": 2 << 14})
-    with contextlib.closing(listen(receive_bytes=1 << 20)) as feed:
-        assert len(feed.warnings) == 1
-        assert "gave 16,384 bytes" in feed.warnings[0]
-        assert "raise net.core.rmem_max to 1048576" in feed.warnings[0]
-
-
-class _Noted(socket.socket):
-    options: ClassVar[list[tuple[int, int, Any]]] = []
-    bound: ClassVar[list[tuple[str, int]]] = []
-
-    def setsockopt(self, level: int, name: int, value: Any) -> None:  # type: ignore[override]
-        _Noted.options.append((level, name, value))
-
-    def bind(self, address: Any) -> None:
-        _Noted.bound.append(address)
-        super().bind(("127.0.0.1", 0))
-
-
-def test_a_multicast_group_is_joined_on_the_interface_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(udp.socket, "socket", _Noted)
-    monkeypatch.setattr(_Noted, "options", [])
-    monkeypatch.setattr(_Noted, "bound", [])
-    with udp.receiving_socket(Address("0.0.0.0", 26_400), "239.1.2.3", "127.0.0.1", "line A"):
-        pass
-    assert _Noted.bound == [("239.1.2.3", 26_400)], "bound to the group: other groups on the port are not heard"
-    member = socket.inet_aton("239.1.2.3") + socket.inet_aton("127.0.0.1")
-    assert (socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, member) in _Noted.options
-    assert (socket.SOL_SOCKET, socket.SO_REUSEADDR, 1) in _Noted.options
-    with udp.receiving_socket(Address("239.9.9.9", 1), None, None, "line A"):
-        pass
-    member = socket.inet_aton("239.9.9.9") + bytes(4)
-    assert _Noted.options[-1] == (socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, member)
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -285,11 +221,6 @@ def test_a_multicast_group_is_joined_on_the_interface_named(monkeypatch: pytest.
 def test_an_option_that_cannot_work_is_named(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         MoldFeed(*options.pop("line", [HERE]), **options)
-
-
-def test_an_address_in_use_is_said() -> None:
-    with contextlib.closing(listen()) as feed, pytest.raises(FeedError, match=r"line A cannot listen at .* in use"):
-        MoldFeed(feed.addresses[0])
 
 
 def _served(day: Path, feed: MoldFeed, **options: Any) -> tuple[np.ndarray, dict[str, Any]]:
@@ -461,41 +392,6 @@ def test_a_recording_replays_to_the_same_rows(day: Path, tmp_path: Path, handler
     for name in live.symbols:
         if name:
             assert live.rows[name] == replayed.rows[name], name
-
-
-def _recorded(tmp_path: Path) -> tuple[Path, np.ndarray]:
-    record = tmp_path / "rec.itch50"
-    with contextlib.closing(listen(record=record)) as feed, sender(*feed.addresses) as send:
-        for n in range(1, 41, 4):
-            send(0, packet(n, orders(n, n + 4)))
-        send(0, end_of_session(41))
-        return record, ticks_of(feed)
-
-
-def test_a_recording_is_plain_itch_for_every_other_reader(tmp_path: Path) -> None:
-    record, ticks = _recorded(tmp_path)
-    times_path(record).unlink()
-    plain = strand.feeds.open(record, date=DATE)
-    assert plain.info.format == "itch50"
-    assert ticks_of(plain)["order_id"].tolist() == ticks["order_id"].tolist()
-
-
-def test_times_that_are_cut_give_every_tick_before_the_cut(tmp_path: Path) -> None:
-    record, ticks = _recorded(tmp_path)
-    times = times_path(record)
-    whole = times.read_bytes()
-    times.write_bytes(whole[: 16 + 5 * 24 + 7])
-    taken = []
-    with pytest.raises(TruncatedFeedError, match="ends inside an entry"):
-        for batch in RecordedFeed(record).batches():
-            taken.append(batch.copy())
-    assert np.array_equal(np.concatenate(taken), ticks[:17])
-    times.write_bytes(b"SDTIMES1")
-    with pytest.raises(FormatError, match="is not the times of a recording"):
-        RecordedFeed(record)
-    times.write_bytes(whole[:16] + whole[40:64] + whole[16:40])
-    with pytest.raises(FormatError, match="do not rise"):
-        ticks_of(RecordedFeed(record))
 
 
 def test_serving_a_file_that_is_no_itch_or_is_cut_is_said(tmp_path: Path, day: Path) -> None:

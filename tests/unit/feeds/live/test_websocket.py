@@ -20,9 +20,8 @@ from websocket_server import TRADES, listen, message, serving, stay, trade
 
 import strand
 from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError
-from strand.feeds.formats.json.profile import BadRecord, Record, read_profile
 from strand.feeds.live.websocket import FeedEvent, WebSocketFeed, backoff_s
-from strand.ticks import KIND_QUOTE, KIND_TRADE, UNDEF_PRICE
+from strand.ticks import KIND_TRADE, UNDEF_PRICE
 
 pytestmark = pytest.mark.python
 
@@ -175,62 +174,6 @@ def test_handlers_run_on_it_as_on_any_feed() -> None:
     assert result.rows["ETH"]["volume"] == 5_000
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"p": "1.0000000001"}, "price: '1.0000000001' is no whole number of units of 1e-9: inexact='round'"),
-        ({"p": "1." + "0" * 90 + "1"}, "is no whole number of units of 1e-9"),
-        ({"p": "1e400"}, "not a number that a tick can hold"),
-        ({"p": "NaN"}, "not a number that a tick can hold"),
-        ({"p": None}, "price: p is null, which optional = true takes for none"),
-        ({"p": True}, "is not a number"),
-        ({"q": "0.0001"}, "no whole number of units of 1e-3"),
-        ({"q": -1}, "size: -1"),
-        ({"q": 1 << 62}, "size: give a larger size_unit: 4611686018427387904 is more than 2^63 - 1 units of 1e-3"),
-        ({"n": 1.5}, "sequence"),
-        ({"n": 1 << 64}, "sequence"),
-        ({"T": "yesterday"}, "ts_event"),
-        ({"T": -1}, "is not a time"),
-        ({"m": "maybe"}, "side: 'maybe' is none of true, false"),
-        ({"s": ""}, "symbol: '' is not a name"),
-        ({"s": 7}, "symbol: 7 is not a name"),
-    ],
-)
-def test_a_value_that_a_tick_cannot_hold_exactly_is_refused(changes: dict[str, Any], words: str) -> None:
-    (found,) = read_profile(TRADES).records({"type": "trade", "data": [trade(1) | changes]}) or ()
-    assert isinstance(found, BadRecord)
-    assert words in str(found)
-
-
-def test_times_are_read_in_every_unit() -> None:
-    for unit, value in (
-        ("s", "1700000000.123456789"), ("ms", "1700000000123.456789"), ("us", "1700000000123456.789"),
-        ("ns", 1_700_000_000_123_456_789), ("stamp", "2023-11-14T22:13:20.123456789Z"),
-        ("stamp", "2023-11-14 23:13:20.123456789+01:00"),
-    ):  # fmt: skip
-        fields = {"ts_event": {"column": "t", "unit": unit}}
-        profile = read_profile({"message": [{"symbol": {"constant": "X"}, "fields": fields}]})
-        (found,) = profile.records({"t": value}) or ()
-        assert isinstance(found, Record), found
-        assert found.values["ts_event"] == 1_700_000_000_123_456_789
-
-
-def test_what_is_optional_empty_or_zero_is_no_value_and_maps_say_what_texts_mean() -> None:
-    fields = {
-        "price": {"column": ["p", "price"], "zero": "none", "empty": "none"},
-        "ref_id": {"column": "id", "optional": True},
-        "kind": {"column": "k", "map": {"t": "trade"}, "otherwise": "quote"}, "side": "s",
-    }  # fmt: skip
-    profile = read_profile({"message": [{"symbol": {"constant": "X"}, "fields": fields}]})
-    items = ({"p": 0, "k": "t", "s": "A", "id": 7}, {"price": "1.5", "k": "t", "s": "B"}, {"p": "", "k": "x", "s": "N"})
-    found = [record.values for item in items for record in profile.records(item) or () if isinstance(record, Record)]
-    assert found == [
-        {"price": UNDEF_PRICE, "ref_id": 7, "kind": KIND_TRADE, "side": b"A", "action": b"T"},
-        {"price": 1_500_000_000, "kind": KIND_TRADE, "side": b"B", "action": b"T"},
-        {"price": UNDEF_PRICE, "kind": KIND_QUOTE, "side": b"N", "action": b"N"},
-    ]
-
-
 def test_fields_that_a_profile_does_not_have_are_undefined() -> None:
     profile = {"message": [{"symbol": {"constant": "X"}, "kind": "quote"}]}
     with serving(lambda connection, _: connection.send('{"anything": 1}')) as url:
@@ -238,53 +181,6 @@ def test_fields_that_a_profile_does_not_have_are_undefined() -> None:
     assert tick["price"] == UNDEF_PRICE
     assert (tick["side"], tick["action"], tick["size"], tick["sequence"]) == (b"N", b"N", 0, 1)
     assert tick["ts_event"] == tick["ts_recv"] > 0
-
-
-def test_a_profile_is_read_from_toml(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text(
-        'name = "mine"\n[[message]]\nwhere = { "a.b" = 7 }\nkind = "trade"\nsymbol = "d.0"\n'
-        '[message.fields]\nprice = "d.1"\nside = { constant = "A" }\n'
-    )
-    profile = read_profile(path)
-    (found,) = profile.records({"a": {"b": 7}, "d": ["X", 3]}) or ()
-    assert isinstance(found, Record)
-    assert (found.symbol, found.values["price"], found.values["side"]) == ("X", 3_000_000_000, b"A")
-    assert profile.records({"a": {"b": 8}}) is None
-    path.write_text("not = [toml")
-    with pytest.raises(ConfigurationError, match="cannot be read as a profile"):
-        read_profile(path)
-
-
-@pytest.mark.parametrize(
-    ("profile", "words"),
-    [
-        ({}, "at least one"),
-        ({"messages": []}, "messages: is no key here"),
-        ({"size_unit": 3, "message": [{}]}, "size_unit: give a power of ten"),
-        (
-            {"message": [{"symbol": "s", "kind": "tick"}]},
-            "kind: give 'none' or 'order' or 'trade' or 'quote' or 'status', not 'tick'",
-        ),
-        ({"message": [{}]}, "symbol: give"),
-        ({"message": [{"symbol": "s", "fields": {"cost": "p"}}]}, "fields.cost: is no field of a tick"),
-        ({"message": [{"symbol": "s", "fields": {"ts_event": "t"}}]}, "fields.ts_event.unit: is needed"),
-        ({"message": [{"symbol": "s", "gapless": True}]}, "gapless: give the column"),
-        ({"message": [{"symbol": "s..t"}]}, "is not a path"),
-        ({"message": [{"symbol_constant": "s"}]}, "symbol_constant: is called symbol.constant now"),
-        ({"message": [{"symbol": "s", "fields": {"price": {"path": "p"}}}]}, "price.path: is called column now"),
-        ({"message": [{"symbol": "s", "fields": {"ts_event": {"column": "t", "unit": "iso"}}}]}, "called stamp now"),
-        ({"message": [{"symbol": "s", "fields": {"ts_event": {"column": "t", "unit": "clock"}}}]}, "give one of s, ms"),
-        ({"message": [{"symbol": "s", "fields": {"ts_recv": {"column": "t", "unit": "s"}}}]}, "ts_recv: leave it out"),
-        ({"message": [{"symbol": "s", "fields": {"order_id": {"later_of": ["a", "b"]}}}]}, "later_of: is no key here"),
-        ({"message": [{"symbol": "s", "fields": {"side": {"constant": "X"}}}]}, "'X' is none of A, B, N"),
-        ({"message": [{"symbol": "s", "fields": {"side": {"column": "m", "map": {"1": "b"}}}}]}, "'b' is none of"),
-    ],
-)
-def test_a_profile_that_cannot_work_is_refused_with_the_key(profile: dict[str, Any], words: str) -> None:
-    with pytest.raises(ConfigurationError, match="profile") as caught:
-        read_profile(profile)
-    assert words in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from column_tables import MS, ROWS, own_profile, read, table
 from reading import ticks_of
 
 import strand
@@ -25,15 +26,6 @@ from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, UNDEF_PRICE
 
 pytestmark = pytest.mark.python
 
-MS = 1_700_000_000_000
-ROWS: dict[str, list[Any]] = {
-    "when": [MS, MS + 1, MS + 2, MS + 2],
-    "px": [101, 0, 99, 12345],
-    "qty": [5, 7, 0, 3],
-    "way": ["buy", "sell", "buy", "both"],
-    "what": ["new", "gone", "deal", "new"],
-    "id": [7, 8, 9, 10],
-}
 RULES: dict[str, Any] = {
     "ts_event": {"column": "when", "unit": "ms"},
     "price": {"column": "px", "unit": "0.01", "zero": "none"},
@@ -58,22 +50,12 @@ WANTED: dict[str, list[Any]] = {
 }
 
 
-def table(path: Path, rows: dict[str, Any] = ROWS) -> Path:
-    pq.write_table(pa.table(rows), path)
-    return path
-
-
 def records(rows: dict[str, list[Any]] = ROWS) -> npt.NDArray[Any]:
     columns = {name: np.array(values) for name, values in rows.items()}
     made = np.zeros(len(next(iter(columns.values()))), [(name, column.dtype) for name, column in columns.items()])
     for name, column in columns.items():
         made[name] = column
     return made
-
-
-def read(feed: Any) -> npt.NDArray[Any]:
-    with feed:
-        return ticks_of(feed)
 
 
 def profile(folder: Path) -> Path:
@@ -193,89 +175,6 @@ def test_kinds_are_words_or_their_numbers(tmp_path: Path) -> None:
         read(ParquetFeed(table(tmp_path / "b.parquet", rows), symbol="X"))
 
 
-def test_a_unit_is_the_columns_own_beside_the_files(tmp_path: Path) -> None:
-    path = table(tmp_path / "a.parquet", {"ts": [5], "bid": [10], "ask": [3.25], "bid_size": [4], "asks": [2]})
-    columns = {
-        "bid_price": {"column": "bid", "unit": "0.01"},
-        "ask_price": "ask",
-        "ask_size": {"column": "asks", "unit": "100"},
-    }
-    with ParquetFeed(path, columns=columns, symbol="X", size_unit="0.1") as feed:
-        (ticks,) = feed.batches()
-    assert (ticks["price"][0], ticks["order_id"][0]) == (100_000_000, 3_250_000_000)
-    assert (ticks["size"][0], ticks["ref_id"][0]) == (40, 2000)
-    assert (ticks["kind"][0], ticks["side"][0]) == (KIND_QUOTE, b"N")
-
-
-def test_a_constant_is_in_the_units_of_its_column(tmp_path: Path) -> None:
-    path = table(tmp_path / "a.parquet", {"ts": [5]})
-    said: list[tuple[dict[str, Any], dict[str, Any]]] = [
-        ({}, {"price": "12.5", "size": 3}),
-        ({"price": {"constant": "12.5"}, "size": {"constant": 3}}, {}),
-    ]
-    units: list[tuple[dict[str, str], int, int]] = [
-        ({}, 12_500_000_000, 3),
-        ({"price_unit": "0.1"}, 1_250_000_000, 3),
-        ({"size_unit": "0.01"}, 12_500_000_000, 300),
-    ]
-    for options, price, size in units:
-        for columns, constants in said:
-            feed = ParquetFeed(path, symbol="X", columns=columns, constants=constants, **options)  # type: ignore[arg-type]
-            tick = read(feed)[0]
-            assert (int(tick["price"]), int(tick["size"])) == (price, size), options
-
-
-@pytest.mark.parametrize("options", [{}, {"price_unit": "0.01"}])
-@pytest.mark.parametrize("price", [[15, 20], [1.25, 2.5]])
-def test_a_table_without_a_unit_is_the_columns_name_alone(tmp_path: Path, price: list[Any], options: Any) -> None:
-    path = table(tmp_path / "a.parquet", {"ts": [1, 2], "p": price, "q": [3, 4]})
-    said: list[dict[str, Any]] = [
-        {"price": "p", "size": "q"},
-        {"price": {"column": "p"}, "size": {"column": "q"}},
-    ]
-    one, other = (read(ParquetFeed(path, columns=columns, symbol="X", **options)) for columns in said)
-    assert one.tobytes() == other.tobytes()
-
-
-@pytest.mark.parametrize(
-    ("field", "said", "wanted"),
-    [
-        ("side", "buy", b"B"), ("side", "ASK", b"A"), ("side", "", b"N"), ("side", ord("S"), b"A"),
-        ("side", b"B", b"B"),
-        ("action", "trade", b"T"), ("action", "Delete", b"C"), ("action", "d", b"C"), ("action", ord("F"), b"F"),
-    ],
-)  # fmt: skip
-def test_a_constant_may_be_what_a_column_may_hold(tmp_path: Path, field: str, said: Any, wanted: bytes) -> None:
-    path = table(tmp_path / "a.parquet", {"ts": [5]})
-    text = said.decode() if isinstance(said, bytes) else said
-    held = table(tmp_path / "held.parquet", {"ts": [5], field: [text]})
-    ticks = [
-        read(ParquetFeed(path, symbol="X", constants={field: said})),
-        read(ParquetFeed(path, symbol="X", columns={field: {"constant": text}})),
-        read(ParquetFeed(held, symbol="X")),
-    ]
-    assert [bytes(tick[field][0]) for tick in ticks] == [wanted] * 3
-    assert len({tick.tobytes() for tick in ticks}) == 1
-    for wrong in ("buyer", ord("x"), True, 5.5):
-        with pytest.raises(ConfigurationError, match=rf"constants\.{field}: .* is none of A"):
-            ParquetFeed(path, symbol="X", constants={field: wrong})
-
-
-def test_a_whole_price_is_currency_as_a_constant_and_1e_9_in_a_column(tmp_path: Path) -> None:
-    path = table(tmp_path / "a.parquet", {"ts": [5], "px": [100]})
-    for columns, price in (
-        ({"price": {"constant": 100}}, 100 * 10**9),
-        ({"price": {"constant": 100, "unit": "0.01"}}, 10**9),
-        ({"price": "px"}, 100),
-    ):
-        assert read(ParquetFeed(path, symbol="X", columns=columns))["price"][0] == price  # type: ignore[arg-type]
-
-
-def test_a_constant_may_be_a_float(tmp_path: Path) -> None:
-    path = table(tmp_path / "a.parquet", {"ts": [5]})
-    assert read(ParquetFeed(path, symbol="X", constants={"price": 12.1}))["price"][0] == 12_100_000_000
-
-
 def test_row_groups_are_passed_over_by_the_times_own_unit(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"at": [1, 2, 3, 4, 5, 6], "price": [1.0] * 6}), path, row_group_size=2)
@@ -284,36 +183,6 @@ def test_row_groups_are_passed_over_by_the_times_own_unit(tmp_path: Path) -> Non
         ticks = ticks_of(feed)
         assert ticks["ts_recv"].tolist() == [3 * 10**9, 4 * 10**9]
         assert feed.statistics()["row_groups_passed_over"] == 2
-
-
-@pytest.mark.parametrize(
-    ("columns", "words"),
-    [
-        (
-            {"price": {"column": "px", "units": "0.01"}},
-            r"columns\.price\.units: is no key here; there are unit, zero, column",
-        ),
-        ({"price": {"column": "px", "unit": "0.3"}}, r"columns\.price\.unit: give a power of ten"),
-        ({"price": {"column": "px", "worth": "0.1"}}, r"columns\.price\.worth: is called unit now"),
-        ({"price": {}}, r"columns\.price: takes one of column, constant"),
-        ({"price": {"column": "no"}}, r"there is no column 'no' for price; there are when"),
-        ({"ts_recv": {"column": "when", "unit": "clock"}}, r"columns\.ts_recv\.unit: give one of s, ms, us, ns"),
-        ({"ts_recv": {"column": "when", "since": "midnight"}}, r"columns\.ts_recv\.since: is no key here"),
-        ({"side": {"column": "way", "map": {"buy": "long"}}}, r"columns\.side\.map\.buy: 'long' is none of A, B, N"),
-        ({"symbol": {"column": "way"}}, r"columns\.symbol: give the name of a column"),
-        ({"price": "px", "ask_price": "qty"}, r"columns\.price: is called bid_price beside ask_price"),
-        ({"bid_price": "px"}, r"columns\.bid_price: name ask_price too"),
-        ({"ts_recv": {"column": "when", "empty": "none"}}, r"columns\.ts_recv\.empty: leave it out"),
-        ({"side": {"column": "way", "otherwise": "N"}}, r"columns\.side\.otherwise: give a map too"),
-        ({"bid_price": "px", "ask_price": "qty", "side": "way"}, r"columns\.side: leave it out: a quote has both"),
-        ({"prize": {"column": "px"}}, r"there is no field 'prize'"),
-        ({"price": 3}, r"columns\.price: .*3"),
-    ],
-)
-def test_what_cannot_be_is_refused_with_the_key(tmp_path: Path, columns: dict[str, Any], words: str) -> None:
-    path = table(tmp_path / "rows.parquet")
-    with pytest.raises(ConfigurationError, match=words):
-        ParquetFeed(path, columns=columns, symbol="X")
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.float64(), pa.date32(), pa.time64("us"), pa.duration("ns")])
@@ -344,11 +213,6 @@ def test_a_map_of_what_has_no_texts_is_refused(tmp_path: Path, values: list[Any]
 # ---- what the ticks mean
 
 
-def own_profile(path: Path, text: str) -> Path:
-    path.write_text(f'name = "own"\n{text}')
-    return path
-
-
 @pytest.mark.parametrize("column", [[10050, 7], [100.5, 7.25]])
 def test_a_second_unit_is_of_whole_numbers_of_sizes_too(tmp_path: Path, column: list[Any]) -> None:
     rule = {"column": "q", "unit": ["1", "0.01"]}
@@ -363,44 +227,6 @@ def test_a_second_unit_is_of_whole_numbers_of_sizes_too(tmp_path: Path, column: 
         '[fields.size]\ncolumn = "q"\nunit = ["1", "0.01"]\n',
     )
     assert read(CsvFeed(tmp_path / "a.csv", profile=own))["size"].tolist() == wanted
-
-
-@pytest.mark.parametrize("said", [{"kind": "trade"}, {"action": "T"}])
-def test_an_action_and_a_kind_follow_from_each_other(tmp_path: Path, said: dict[str, str]) -> None:
-    """In files of columns, in arrays and in CSV alike."""
-    path = table(tmp_path / "a.parquet", {"ts": [1, 2], "price": [10.0, 11.0], "size": [3, 4]})
-    rows = np.array([(1, 10.0, 3), (2, 11.0, 4)], [("ts", "i8"), ("price", "f8"), ("size", "i8")])
-    np.save(tmp_path / "a.npy", rows)
-    (tmp_path / "a.csv").write_text("ts,price,size\n1,10,3\n2,11,4\n")
-    ((field, word),) = said.items()
-    own = own_profile(
-        tmp_path / "own.toml",
-        '[symbol]\nconstant = "X"\n[fields.ts_event]\ncolumn = "ts"\nunit = "ns"\n[fields.price]\ncolumn = "price"\n'
-        f'[fields.size]\ncolumn = "size"\n[fields.{field}]\nconstant = "{word}"\n',
-    )
-    made = [
-        ParquetFeed(path, constants=said, symbol="X"),
-        ParquetFeed(path, columns={field: {"constant": word}}, symbol="X"),
-        NpyFeed(
-            tmp_path / "a.npy",
-            columns={"ts_event": "ts", "price": "price", "size": "size"},
-            constants=said,
-            symbol="X",
-        ),
-        CsvFeed(tmp_path / "a.csv", profile=own),
-    ]
-    for feed in made:
-        ticks = read(feed)
-        assert (ticks["kind"].tolist(), ticks["action"].tolist()) == ([KIND_TRADE] * 2, [b"T"] * 2), feed
-    for handler in ("vwap", "trades", "bars"):
-        result = strand.replay(path, handler, feed_options={"constants": said, "symbol": "X"}, workers=0)
-        assert int(result.rows["X"]["volume"]) == 7, handler
-        assert result.warnings == ()
-
-
-def test_a_column_of_kinds_gives_actions(tmp_path: Path) -> None:
-    path = table(tmp_path / "a.parquet", {"ts": [1, 2, 3], "kind": [KIND_TRADE, KIND_ORDER, KIND_QUOTE]})
-    assert read(ParquetFeed(path, symbol="X"))["action"].tolist() == [b"T", b"A", b"N"]
 
 
 def test_trades_that_nobody_calls_so_are_a_warning(tmp_path: Path) -> None:

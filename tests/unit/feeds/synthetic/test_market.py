@@ -24,8 +24,7 @@ from strand.errors import ConfigurationError, FeedError
 from strand.feeds.base import Feed
 from strand.feeds.formats.itch.reader import ItchFeed
 from strand.feeds.formats.npy.reader import _FIRST_TICK
-from strand.feeds.sample import SAMPLE_DATE, sample_feed, sample_path
-from strand.feeds.synthetic.calibration import PEAK_MILLISECOND, PEAK_SECOND, TOP_SHARES, symbol_counts, symbol_weights
+from strand.feeds.synthetic.calibration import PEAK_SECOND
 from strand.feeds.synthetic.market import SyntheticFeed, route_stream, stream
 from strand.ticks import FIELDS, empty
 
@@ -222,25 +221,6 @@ def test_prices_walk_on_a_grid_of_one_cent(day: Any) -> None:
     assert len(np.unique(one)) > 3
 
 
-def test_shares_of_the_busiest_symbols_are_the_calibrated_ones_within_four_percent() -> None:
-    ticks = stream(3_000_000, seed=11)
-    counts = np.sort(np.bincount(ticks["instrument_id"], minlength=8173))[::-1]
-    for top, share in TOP_SHARES.items():
-        assert counts[:top].sum() / 3_000_000 == pytest.approx(share, rel=0.04)
-
-
-def test_the_busiest_second_and_millisecond_are_the_calibrated_ones_within_one_and_ten_percent() -> None:
-    feed = SyntheticFeed(100, 8_000_000, seed=1, batch_ticks=1 << 20)
-    seconds, milliseconds = np.zeros(23_400, np.int64), np.zeros(23_400_000, np.int32)
-    for batch in feed.batches():
-        times = batch["ts_event"][(batch["ts_event"] >= OPEN_NS) & (batch["ts_event"] < CLOSE_NS)]
-        np.add.at(milliseconds, (times - OPEN_NS) // 10**6, 1)
-    seconds = milliseconds.reshape(-1, 1000).sum(1)
-    assert 7_950_000 < seconds.sum() < 8_000_000
-    assert seconds.max() / seconds.mean() == pytest.approx(PEAK_SECOND, rel=0.01)
-    assert milliseconds.max() / milliseconds.mean() == pytest.approx(PEAK_MILLISECOND, rel=0.1)
-
-
 def test_without_bursts_the_day_is_even_and_with_half_of_them_its_peak_is_the_root() -> None:
     for burst in (0.0, 0.5):
         times = in_session(stream(2_000_000, symbols=10, burst=burst))["ts_event"] - OPEN_NS
@@ -254,20 +234,6 @@ def test_a_symbol_has_runs_of_messages_in_a_crowded_millisecond() -> None:
     inside = np.bincount(milliseconds)[milliseconds] >= 12
     pairs = Counter(zip(milliseconds[inside].tolist(), ticks["instrument_id"][inside].tolist(), strict=True))
     assert max(pairs.values()) >= 8  # some 20 draws, each on its own, give the busiest symbol 3 or 4
-
-
-def test_a_zipf_exponent_gives_the_busiest_symbol_its_share() -> None:
-    counts = np.bincount(stream(500_000, symbols=50, skew=1.2)["instrument_id"])
-    harmonic = sum(rank**-1.2 for rank in range(1, 51))
-    assert counts.max() / 500_000 == pytest.approx(1 / harmonic, rel=0.03)
-
-
-def test_weights_beyond_the_calibrated_symbols_stretch_its_curve_and_keep_its_ends() -> None:
-    weights = symbol_weights(100_000, "calibrated") >> np.uint64(16)
-    assert weights[0] == symbol_counts()[0]
-    assert weights[-1] in (symbol_counts()[-1], symbol_counts()[-1] + 1)
-    assert (np.diff(weights.astype(np.int64)) <= 0).all()
-    assert (symbol_weights(8172, "calibrated") >> np.uint64(16) == symbol_counts()).all()
 
 
 def test_one_seed_gives_one_stream_and_another_seed_another() -> None:
@@ -437,19 +403,6 @@ def test_the_routing_stream_refuses_what_cannot_work() -> None:
     for arguments, field in (((0, 5, 1.0), "ticks"), ((5, 0, 1.0), "symbols"), ((5, 5, "flat"), "skew")):
         with pytest.raises(ConfigurationError, match=f"^{field}: "):
             route_stream(*arguments)
-
-
-def test_the_shipped_sample_is_what_its_feed_makes(tmp_path: Path) -> None:
-    sample_feed().write_itch(tmp_path / "sample.itch50")
-    assert gzip.decompress(sample_path().read_bytes()) == (tmp_path / "sample.itch50").read_bytes()
-    assert sample_path().stat().st_size < 4_000_000
-
-
-def test_the_shipped_sample_replays_through_a_book() -> None:
-    ticks = ticks_of(ItchFeed(sample_path(), date=SAMPLE_DATE))
-    events = ticks[500:]
-    assert len(events) == 200_000
-    assert Books().replay(events).counts["add"] > 80_000
 
 
 @settings(max_examples=60, deadline=None)

@@ -7,35 +7,23 @@ import gzip
 import io
 import sys
 import zipfile
-from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pytest
 from csv_files import KINDS, made_up, write_made_up
 from csv_reference import reference, text_of
+from csv_tables import MINE, PROFILE, as_dicts
 from reading import ticks_of
 
 import strand.feeds
 from strand.errors import ConfigurationError, FormatError, MissingExtraError, UnknownFormatError
 from strand.feeds.formats.csv.reader import CsvFeed, profiles, recognise
 from strand.feeds.formats.dbn.reader import DbnFeed
-from strand.ticks import FIELDS
 
 pytestmark = pytest.mark.python
 
 pytest.importorskip("pyarrow")
-
-
-def as_dicts(feed: CsvFeed | DbnFeed) -> list[dict[str, Any]]:
-    rows = []
-    for tick in ticks_of(feed):
-        row = {name: tick[name].item() for name in FIELDS}
-        row["action"], row["side"] = row["action"].decode(), row["side"].decode()
-        row["symbol"] = feed.symbols[row.pop("instrument_id")]
-        rows.append(row)
-    return rows
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -88,30 +76,6 @@ def test_a_lobster_order_book_is_no_table_of_messages(shared_data: Path) -> None
     (path,) = (shared_data / "lobster").glob("*orderbook*")
     with pytest.raises(UnknownFormatError, match="no profile knows"):
         CsvFeed(path)
-
-
-def test_a_file_two_profiles_know_names_both_and_the_option(tmp_path: Path) -> None:
-    path = tmp_path / "BTC-trades-1.csv"
-    path.write_text(
-        "exchange,symbol,timestamp,local_timestamp,id,side,price,amount,bid_price,bid_amount,ask_price,ask_amount\n"
-    )
-    with pytest.raises(UnknownFormatError, match=r"could be tardis-quotes, tardis-trades: .*profile='tardis-quotes'"):
-        CsvFeed(path)
-    assert CsvFeed(path, profile="tardis-trades").info.details["profile"] == "tardis-trades"
-
-
-def test_whole_prices_of_databento_are_units_of_1e_9_and_a_file_has_one_way_throughout(tmp_path: Path) -> None:
-    def of(*prices: str) -> CsvFeed:
-        lines = made_up("databento-mbo", 2)
-        at = KINDS["databento-mbo"].columns.index("price")
-        lines[0][at], lines[1][at] = prices
-        return CsvFeed(write_made_up(tmp_path, "databento-mbo", lines))
-
-    for price in ("1.5", "1500000000"):
-        assert [tick["price"] for tick in as_dicts(of(price, price))] == [1_500_000_000] * 2
-    for prices, why in ((("1500000000", "1.5"), "too precise"), (("1.5", "15000000000"), "out of range")):
-        with pytest.raises(FormatError, match=f"column price: {why}"):
-            as_dicts(of(*prices))
 
 
 SCHEMAS = (
@@ -186,16 +150,6 @@ def test_a_lean_archive_of_one_future_with_whole_prices_is_not_taken_for_an_equi
     assert (list(feed.symbols), int(batch["price"][0])) == (["ES_20131220"], 1_669_000_000_000)
 
 
-def test_levels_bounds_how_much_of_a_book_becomes_ticks(tmp_path: Path) -> None:
-    path = write_made_up(tmp_path, "tardis-snapshots", 100)
-    expected = reference(KINDS["tardis-snapshots"], path.read_bytes())
-    for levels in (1, 3, 64):
-        few = [tick for tick in expected if int(str(tick["depth"])) < levels]
-        assert as_dicts(CsvFeed(path, levels=levels)) == few
-    with pytest.raises(ConfigurationError, match="levels: 0 is not a whole number from 1 to 64"):
-        CsvFeed(path, levels=0)
-
-
 def test_depth_over_snapshots_holds_the_last_row_of_each_symbol_and_nothing_else(tmp_path: Path) -> None:
     lines = []
     for at in range(40):
@@ -226,30 +180,10 @@ def test_a_fault_in_any_part_of_a_row_is_one_bad_row_with_no_tick(tmp_path: Path
         as_dicts(CsvFeed(path))
 
 
-def test_float_tails_in_a_part_are_rounded_on_request_and_counted_by_row(tmp_path: Path) -> None:
-    lines = made_up("tardis-snapshots", 30)
-    lines[3][4:8] = ["1854.980000000000018", "1", "1854.970000000000018", "1"]
-    path = write_made_up(tmp_path, "tardis-snapshots", lines)
-    with pytest.raises(FormatError, match="inexact='round'"):
-        as_dicts(CsvFeed(path))
-    feed = CsvFeed(path, inexact="round")
-    tick = next(tick for tick in as_dicts(feed) if tick["sequence"] == 4)
-    assert (tick["order_id"], tick["price"]) == (1_854_980_000_000, 1_854_970_000_000)
-    assert feed.statistics()["rows_rounded"] == 1
-
-
 def test_a_folder_opens_what_is_known_in_it(shared_data: Path) -> None:
     feed = strand.feeds.open(shared_data / "lobster")
     assert isinstance(feed, CsvFeed)
     assert sum(len(batch) for batch in feed.batches()) == 999
-
-
-def test_a_column_too_far_to_the_right_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "wide.csv"
-    (tmp_path / "mine.toml").write_text(PROFILE.replace('delimiter = ";"', ""))
-    path.write_text(",".join([*(f"c{at}" for at in range(260)), "When", "Instrument", "Px", "Lots", "BuySell"]) + "\n")
-    with pytest.raises(FormatError, match="'When' is number 261"):
-        CsvFeed(path, profile=tmp_path / "mine.toml")
 
 
 def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,21 +201,6 @@ def test_a_symbol_the_name_does_not_tell_is_asked_for(tmp_path: Path) -> None:
     assert [row["symbol"] for row in as_dicts(feed)] == ["BTCUSDT"] * 3
 
 
-def test_the_day_is_an_option_or_in_the_files_name_or_its_folders(tmp_path: Path) -> None:
-    kind = KINDS["szse-orders"]
-    data = text_of(kind, made_up("szse-orders", 5))
-    (tmp_path / "20231205").mkdir()
-    for path, options in (
-        (tmp_path / "a_2023-12-05.csv", {}),
-        (tmp_path / "20231205" / "a.csv", {}),
-        (tmp_path / "b.csv", {"date": "2023-12-05"}),
-    ):
-        path.write_bytes(data)
-        assert as_dicts(CsvFeed(path, **options)) == reference(kind, data)
-    first = as_dicts(CsvFeed(path))[0]["ts_event"]
-    assert first < 86_400_000_000_000  # counted from 1970
-
-
 def test_quotes_without_sizes_are_read_out_of_leans_archives(tmp_path: Path) -> None:
     path = tmp_path / "20140507_quote.zip"
     with zipfile.ZipFile(path, "w") as archive:
@@ -295,47 +214,6 @@ def test_quotes_without_sizes_are_read_out_of_leans_archives(tmp_path: Path) -> 
     ]
     result = strand.replay(path, "spread", workers=1, cores=None)
     assert result.rows["EURUSD"]["quotes"] == 2
-
-
-PROFILE = """
-name = "mine"
-delimiter = ";"
-
-[symbol]
-column = "Instrument"
-
-[time]
-zone = "Europe/Berlin"
-
-[fields.ts_event]
-column = "When"
-unit = "stamp"
-
-[fields.price]
-column = ["Px", "Price"]
-unit = "0.01"
-zero = "none"
-empty = "none"
-
-[fields.size]
-column = "Lots"
-
-[fields.side]
-column = "BuySell"
-map = { K = "B", V = "A" }
-otherwise = "N"
-
-[fields.action]
-constant = "T"
-
-[fields.kind]
-constant = "trade"
-"""
-MINE = """When;Instrument;Px;Lots;BuySell;Note
-2024-03-29 09:00:00.5;FDAX;1850050;3;K;before summer time
-2024-04-02 09:00:00.000000001;FDAX;;1;V;after
-2024-04-02 09:00:01;FGBL;0;2;?;none
-"""
 
 
 def test_a_profile_of_ones_own(tmp_path: Path) -> None:
@@ -403,73 +281,6 @@ def test_a_profile_that_is_not_there_names_those_that_are(tmp_path: Path) -> Non
         CsvFeed(tmp_path / "a.csv", profile="lobsters")
     with pytest.raises(ConfigurationError, match=r"missing.toml cannot be read"):
         CsvFeed(tmp_path / "a.csv", profile="missing.toml")
-
-
-def zoned(tmp_path: Path, stamps: list[str], notes: Sequence[str] = ("", ""), profile: str = PROFILE) -> CsvFeed:
-    (tmp_path / "mine.toml").write_text(profile)
-    rows = [f"{stamp};FDAX;100;1;K;{note}" for stamp, note in zip(stamps, notes, strict=False)]
-    (tmp_path / "a.csv").write_text("\n".join(["When;Instrument;Px;Lots;BuySell;Note", *rows, ""]))
-    return CsvFeed(tmp_path / "a.csv", profile=tmp_path / "mine.toml")
-
-
-def test_a_stamp_that_says_its_zone_is_not_in_the_profiles(tmp_path: Path) -> None:
-    nine = 1711699200 * 10**9
-    for stamps in (["2024-03-29T08:00:00Z"], ["2024-03-29 10:00:00+02:00", "2024-03-29T03:00:00-0500"]):
-        assert [row["ts_event"] for row in as_dicts(zoned(tmp_path, stamps))] == [nine] * len(stamps)
-    assert [row["ts_event"] for row in as_dicts(zoned(tmp_path, ["2024-03-29 09:00:00"]))] == [nine]
-
-
-@pytest.mark.parametrize(
-    "stamps", [["2024-03-29T08:00:00Z", "2024-03-29 08:00:01"], ["2024-03-29 08:00:01", "2024-03-29T08:00:00Z"]]
-)
-def test_stamps_with_and_without_a_zone_do_not_mix(stamps: list[str], tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="column When: not of its form") as caught:
-        as_dicts(zoned(tmp_path, stamps))
-    assert caught.value.line == 3
-
-
-@pytest.mark.parametrize("later", ["2024-03-29 09:00:00", "2024-03-29T08:00:00Z", "2024-03-29 10:00:00+02:00"])
-@pytest.mark.parametrize("first", ["", "  "])
-def test_an_empty_first_stamp_does_not_say_whether_the_others_have_a_zone(
-    later: str, first: str, tmp_path: Path
-) -> None:
-    stamped = '[fields.ts_recv]\ncolumn = "Note"\nunit = "stamp"\nempty = "none"\n[fields.price]'
-    profile = PROFILE.replace("[fields.price]", stamped)
-    nine = 1711699200 * 10**9
-    stamps = [f"2024-03-29 09:00:0{i}" for i in range(3)]
-    found = as_dicts(zoned(tmp_path, stamps, [first, later, first], profile))
-    assert [row["ts_recv"] for row in found] == [nine, nine, nine + 2 * 10**9]
-
-
-def test_two_columns_of_one_name_are_refused_where_they_are_read(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text(PROFILE)
-    path = tmp_path / "a.csv"
-    for twice in ("Px", "px", " P_x".replace("_", "")):
-        path.write_text(MINE.replace("Note", twice))
-        with pytest.raises(FormatError, match=f"rename or remove one of the 2 columns 'Px' and '{twice}'") as caught:
-            CsvFeed(path, profile=tmp_path / "mine.toml")
-        assert caught.value.path == path
-        assert caught.value.line == 1
-    path.write_text(MINE.replace("Note", "Lots"))
-    with pytest.raises(FormatError, match="columns 'Lots' and 'Lots'"):
-        CsvFeed(path, profile=tmp_path / "mine.toml")
-    # Of columns that nobody reads there may be as many as like.
-    path.write_text(
-        MINE.replace("Note", "Note;Note")
-        .replace("summer time", "summer time;")
-        .replace("after", "after;")
-        .replace("none", "none;")
-    )
-    assert len(as_dicts(CsvFeed(path, profile=tmp_path / "mine.toml"))) == 3
-
-
-def test_a_header_without_a_column_says_which_and_what_is_there(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text(PROFILE)
-    (tmp_path / "a.csv").write_text(MINE.replace("Lots", "Stück").replace("Px", "P"))
-    with pytest.raises(
-        FormatError, match=r"lacks 'Px' or 'Price', 'Lots', which mine needs; it has When, .*Stück, BuySell, Note"
-    ):
-        CsvFeed(tmp_path / "a.csv", profile=tmp_path / "mine.toml")
 
 
 def test_an_example_in_the_documentation_is_read_as_it_says(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import random
 import threading
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ import numpy as np
 import pytest
 from bad_input import write_anew
 from click.testing import CliRunner
-from csv_files import KINDS, write_made_up
-from csv_reference import reference
+from csv_files import write_made_up
+from csv_tables import GOOD, HEADER, lines, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from packing import PACKERS
@@ -28,25 +27,13 @@ from strand.errors import ConfigurationError, FormatError, TruncatedFeedError, U
 from strand.feeds.formats.csv import reader
 from strand.feeds.formats.csv.reader import CsvFeed, recognise
 from strand.feeds.formats.itch.reader import ItchFeed
-from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
 
 pytestmark = pytest.mark.python
 
 pytest.importorskip("pyarrow")
 
-HEADER = "exchange,symbol,timestamp,local_timestamp,id,side,price,amount"
-GOOD = "deribit,BTC,1700000000000000,1700000000000001,{},buy,{}.5,2"
 START = "deribit,BTC,1700000000000000,1700000000000001,1,"
-
-
-def lines(count: int) -> list[str]:
-    return [GOOD.format(at, at) for at in range(count)]
-
-
-def write(path: Path, rows: list[str], *, header: str = HEADER, ends: str = "\n", last: bool = True) -> Path:
-    path.write_bytes((ends.join([header, *rows]) + (ends if last else "")).encode())
-    return path
 
 
 def on_cores(patch: pytest.MonkeyPatch, count: int, chunk_bytes: int) -> None:
@@ -113,36 +100,6 @@ def test_the_first_of_several_bad_lines_is_the_one_that_is_raised(tmp_path: Path
     ticks, _ = read(skipping)
     assert ticks["ref_id"].tolist() == [0, 1, 2, 4, 6, 8, 9]
     assert skipping.skipped.counts == {"number of fields": 2, "unknown value": 1}
-
-
-def test_a_byte_order_mark_mixed_ends_empty_lines_and_no_last_end_change_nothing(tmp_path: Path) -> None:
-    rows = lines(6)
-    odd = b"\xef\xbb\xbf" + HEADER.encode() + b"\r\n" + rows[0].encode() + b"\n\n" + rows[1].encode() + b"\r\n\r\n"
-    odd += "\n".join(rows[2:4]).encode() + b"\r" + "\r\n".join(rows[4:]).encode()
-    (tmp_path / "odd.csv").write_bytes(odd)
-    feed = CsvFeed(tmp_path / "odd.csv")
-    expected, _ = read(CsvFeed(write(tmp_path / "even.csv", rows)))
-    ticks, error = read(feed)
-    assert error is None
-    assert ticks.tobytes() == expected.tobytes()
-    assert feed.statistics()["empty_lines"] == 2
-    assert recognise(odd)
-
-
-def test_a_line_after_empty_ones_is_still_named_by_its_place_in_the_file(tmp_path: Path) -> None:
-    path = write(tmp_path / "trades.csv", [*lines(2), "", "", GOOD.replace("buy", "no")])
-    _, error = read(CsvFeed(path))
-    assert error is not None
-    assert error.line == 6
-
-
-def test_quoted_fields_may_hold_commas_and_quotes(tmp_path: Path) -> None:
-    rows = [f'"a,""b""","BTC,{at}",1700000000000000,"1700000000000001",{at},"buy","1.5",2' for at in range(3)]
-    feed = CsvFeed(write(tmp_path / "trades.csv", rows))
-    ticks, error = read(feed)
-    assert error is None
-    assert ticks["price"].tolist() == [1_500_000_000] * 3
-    assert feed.symbols == ["BTC,0", "BTC,1", "BTC,2"]
 
 
 def test_a_quoted_line_end_does_not_swallow_the_next_line(tmp_path: Path) -> None:
@@ -242,16 +199,6 @@ def test_a_gzip_file_cut_short_gives_the_whole_lines_before_the_cut(tmp_path: Pa
     assert 0 < len(ticks) < 30_000
 
 
-def test_a_line_of_a_megabyte_is_no_line(tmp_path: Path) -> None:
-    path = write(tmp_path / "trades.csv", [*lines(5), "x" * 3_000_000, *lines(5)])
-    ticks, error = read(CsvFeed(path))
-    assert isinstance(error, FormatError)
-    assert "no end within 65536 bytes" in str(error)
-    assert error.path == path
-    assert str(error).count(str(path)) == 1
-    assert len(ticks) == 5
-
-
 def test_a_line_of_a_megabyte_can_be_skipped(tmp_path: Path) -> None:
     path = write(tmp_path / "trades.csv", [*lines(5), "x" * 3_000_000, *lines(5), "y" * 100_000])
     feed = CsvFeed(path, on_bad_record="skip")
@@ -262,67 +209,10 @@ def test_a_line_of_a_megabyte_can_be_skipped(tmp_path: Path) -> None:
     assert [sample.line for sample in feed.skipped.samples] == [7, 13]
 
 
-@pytest.mark.parametrize(
-    "select",
-    [
-        Selection(("BTC",)),
-        Selection(("E*",)),
-        Selection(("none",)),
-        Selection((), 1_700_000_000_500_000_000),
-        Selection((), None, 1_700_000_001_000_000_000),
-        Selection(("BTC",), 1_700_000_000_300_000_000, 1_700_000_000_301_000_000),
-    ],
-)
-@pytest.mark.parametrize("name", ["tardis-trades", "tardis-quotes"])
-def test_a_selection_gives_what_masking_afterwards_gives(name: str, select: Selection, tmp_path: Path) -> None:
-    path = write_made_up(tmp_path, name, 3000)
-    expected, _ = read(SelectedFeed(CsvFeed(path), select))
-    feed = CsvFeed(path, select=select)
-    ticks, _ = read(feed)
-    assert ticks.tobytes() == expected.tobytes()
-    assert feed.statistics()["not_selected"] == 3000 - len(ticks)
-
-
 def test_a_selection_without_the_files_one_symbol_gives_nothing(tmp_path: Path) -> None:
     path = write_made_up(tmp_path, "binance-trades", 30)
     ticks, error = read(CsvFeed(path, select=Selection(("ETH*",))))
     assert (len(ticks), error) == (0, None)
-
-
-def test_times_that_run_backwards_are_given_as_they_are_and_counted(tmp_path: Path) -> None:
-    times = [5, 3, 4, 4, 1]
-    rows = [f"deribit,BTC,1,170000000000000{time},1,buy,1,2" for time in times]
-    feed = CsvFeed(write(tmp_path / "trades.csv", rows))
-    ticks, _ = read(feed)
-    assert (ticks["ts_recv"] // 1000 % 10).tolist() == times
-    assert feed.statistics()["time_reversals"] == 2
-
-
-def test_more_symbols_than_there_may_be_are_an_error_that_names_the_option(tmp_path: Path) -> None:
-    rows = [f"x,S{at},1700000000000000,1700000000000000,1,buy,1,2" for at in range(20)]
-    feed = CsvFeed(write(tmp_path / "trades.csv", rows), max_symbols=10)
-    assert feed.max_symbols == 10
-    ticks, error = read(feed)
-    assert (len(ticks), len(feed.symbols)) == (10, 10)
-    assert "max_symbols is 10" in str(error)
-
-
-def test_amounts_finer_than_the_size_unit_are_an_error_or_rounded_and_counted(tmp_path: Path) -> None:
-    path = tmp_path / "trades.csv"
-    amounts = ("0.5", "5000000", "0", "1.2345", "1.2355", "0.0004")
-    write(path, [f"x,B,1700000000000000,1700000000000000,1,buy,1,{amount}" for amount in amounts])
-    ticks, error = read(CsvFeed(path, size_unit="0.001"))
-    assert ticks["size"].tolist() == [500, 5_000_000_000, 0]
-    assert "inexact='round'" in str(error)
-    feed = CsvFeed(path, size_unit="0.001", inexact="round")
-    ticks, error = read(feed)
-    assert ticks["size"].tolist() == [500, 5_000_000_000, 0, 1234, 1236], "ties go to even"
-    assert "rounds to 0" in str(error), "a size of 0 would say something else"
-    assert set(ticks["flags"].tolist()) == {0}
-    assert feed.statistics()["rows_rounded"] == 3
-    assert (feed.info.size_unit, CsvFeed(path).info.size_unit) == (0.001, 1e-8)
-    with pytest.raises(ConfigurationError, match="size_unit"):
-        CsvFeed(path, size_unit="0.3")
 
 
 @pytest.mark.parametrize("batch_ticks", [1, 7, 1000])
@@ -400,15 +290,6 @@ def test_the_command_takes_a_profile_and_shows_what_was_skipped(tmp_path: Path) 
     assert isinstance(run.exception, FormatError)
 
 
-def test_values_agree_with_the_reference_over_block_boundaries(tmp_path: Path) -> None:
-    path = write_made_up(tmp_path, "tardis-trades", 40_000)
-    assert path.stat().st_size > 2 << 20
-    ticks, _ = read(CsvFeed(path))
-    expected = reference(KINDS["tardis-trades"], path.read_bytes())
-    for name in ("ts_event", "ts_recv", "order_id", "price", "size", "sequence", "ref_id", "flags"):
-        assert ticks[name].tolist() == [tick[name] for tick in expected], name
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -445,45 +326,3 @@ def test_one_core_reads_what_several_do_whatever_the_chunks_cut(
             assert error is None
             assert ticks.tobytes() == expected.tobytes()
             assert feed.skipped == whole.skipped
-
-
-TAILS = (  # the first lines are those that the profile is recognised by
-    *(f"34200.00000000{at},1,{at},18,5853300,1" for at in range(1, 6)),
-    "35821.088778456004,1,2,18,5853300.0000500001,1",
-    "35821.0887784565,1,3,18,5853300.000005,-1",  # ties: times to the even ns, prices to the even 1e-9
-    "35821.0887784575,1,4,18,1e-5,-1",
-    "35821.1,1,5,18.4999,5853300,1",
-)
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_numbers_with_more_decimals_than_a_tick_has_are_rounded_on_request(threads: int, tmp_path: Path) -> None:
-    path = tmp_path / "AAPL_2012-06-21_34200000_57600000_message_1.csv"
-    path.write_text("\n".join(TAILS) + "\n")
-    feed = CsvFeed(path, inexact="round", threads=threads)
-    ticks, error = read(feed)
-    assert error is None
-    midnight = 1340251200 * 10**9  # of 2012-06-21 in New York
-    cells = [line.split(",") for line in TAILS]
-    assert ticks["ts_event"].tolist() == [midnight + round(Fraction(row[0]) * 10**9) for row in cells]
-    assert ticks["price"].tolist() == [round(Fraction(row[4]) * 10**5) for row in cells]
-    assert ticks["size"].tolist() == [18] * 9
-    assert (feed.statistics()["rows_rounded"], feed.statistics()["ticks"]) == (4, 9)
-    assert feed.skipped.counts == {}
-    ticks, error = read(CsvFeed(path))
-    assert len(ticks) == 5
-    assert "inexact='round'" in str(error)
-    with pytest.raises(ConfigurationError, match="inexact: give 'raise' or 'round', not 'near'"):
-        CsvFeed(path, inexact="near")  # type: ignore[arg-type]
-
-
-def test_rounded_rows_are_counted_where_they_are_selected(tmp_path: Path) -> None:
-    amounts = ("1.0000000000001", "2", "3.1234567849999999999999999999999999999")
-    rows = [f"x,{'AB'[at % 2]},{at},{at},{at},buy,1,{amount}" for at, amount in enumerate(amounts)]
-    path = write(tmp_path / "trades.csv", [*rows, "x,B,9,9,9,buy,1.00000000001e999999999,1"])
-    feed = CsvFeed(path, inexact="round", select=Selection(("A",), end_ns=2000))
-    assert (read(feed)[0]["size"].tolist(), feed.statistics()["rows_rounded"]) == ([100_000_000], 1)
-    feed = CsvFeed(path, inexact="round")
-    ticks, error = read(feed)
-    assert ticks["size"].tolist() == [100_000_000, 200_000_000, 312_345_678]
-    assert "out of range" in str(error)

@@ -17,7 +17,7 @@ from reading import assert_selected, names_of, read
 
 import strand
 from strand.binding.dbn import DbnDecoder, Question
-from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
+from strand.errors import ConfigurationError, FormatError, MissingExtraError, TruncatedFeedError
 from strand.feeds import Feed, Selection
 from strand.feeds import open as open_feed
 from strand.feeds.formats.dbn.reader import DbnFeed, recognise
@@ -27,7 +27,6 @@ pytest.importorskip("databento_dbn")
 zstandard = pytest.importorskip("zstandard")
 
 TODAY = dt.date(1970, 1, 1) + dt.timedelta(20_000)
-TOMORROW = TODAY + dt.timedelta(1)
 
 
 def write(folder: Path, content: bytes, name: str = "a.dbn") -> Path:
@@ -89,44 +88,6 @@ def test_the_sent_time_behind_each_record_is_passed_over(tmp_path: Path) -> None
     ticks, error = read(DbnFeed(write(tmp_path, data)))
     assert error is None
     np.testing.assert_array_equal(ticks, ref.ticks_of(ref.by_library(data), {7: 0}))
-
-
-def test_names_follow_the_day_and_a_name_keeps_its_index(tmp_path: Path) -> None:
-    data = ref.metadata(
-        3,
-        {
-            "AAA": [(TODAY, TOMORROW, "7"), (TOMORROW, TOMORROW + dt.timedelta(1), "8")],
-            "BBB": [(TOMORROW, TOMORROW + dt.timedelta(1), "7")],
-            "CCC": [(TODAY, TOMORROW, "")],
-        },
-    )
-    midnight = ref.NOON + ref.DAY // 2
-    for instrument, received in [
-        (7, midnight - 1),
-        (7, midnight),
-        (8, midnight),
-        (8, midnight - 1),
-        (7, midnight + ref.DAY),
-    ]:
-        data += ref.mbo(instrument=instrument, received=received, event=ref.NOON)
-    feed = DbnFeed(write(tmp_path, data))
-    ticks, error = read(feed)
-    assert error is None
-    assert names_of(feed, ticks) == ["AAA", "BBB", "AAA", "id:8", "id:7"]
-    assert list(feed.symbols) == ["AAA", "BBB", "id:8", "id:7"]
-    assert feed.max_symbols == 2 + 4096
-    again, _ = read(feed)
-    np.testing.assert_array_equal(again, ticks)
-
-
-def test_metadata_from_ids_to_names_is_read_the_other_way_round(tmp_path: Path) -> None:
-    import databento_dbn as dbn
-
-    data = ref.metadata(
-        3, {"7": [(*ref.ALL_DAYS, "MSFT")]}, stype_in=dbn.SType.INSTRUMENT_ID, stype_out=dbn.SType.RAW_SYMBOL
-    )
-    feed = DbnFeed(write(tmp_path, data + ref.mbo()))
-    assert names_of(feed, read(feed)[0]) == ["MSFT"]
 
 
 @pytest.mark.parametrize(("version", "room", "kinds"), [(1, 22, 0), (2, 71, 1)])
@@ -252,17 +213,6 @@ def test_each_bit_flipped_of_every_type_is_a_typed_error_or_other_values(tmp_pat
     assert outcomes["fault"] > 300
 
 
-def test_flips_in_the_metadata_are_typed_errors_or_harmless(tmp_path: Path) -> None:
-    start = one_name(3)
-    for at in range(len(start)):
-        broken = bytearray(start + ref.mbo())
-        broken[at] ^= 1 << at % 8
-        try:
-            read(DbnFeed(write(tmp_path, bytes(broken))))
-        except FeedError as error:
-            assert error.path is not None
-
-
 def test_two_iterations_of_a_feed_learn_names_each_by_itself(tmp_path: Path) -> None:
     data = one_name() + b"".join(ref.mbo(instrument=7 + i // 10) for i in range(100))
     feed = DbnFeed(write(tmp_path, data), batch_ticks=5)
@@ -304,23 +254,6 @@ def test_a_length_that_cannot_be_ends_the_reading_either_way(tmp_path: Path, len
         ticks, error = read(DbnFeed(path, on_bad_record=on_bad_record))
         assert len(ticks) == 1
         assert isinstance(error, FormatError)
-
-
-@pytest.mark.parametrize(
-    ("head", "error"),
-    [
-        (b"", TruncatedFeedError),
-        (b"DBN", TruncatedFeedError),
-        (b"DBX\1" + bytes(8), FormatError),
-        (b"DBN\x09" + bytes(200), FormatError),
-        (b"DBN\1\xff\xff\xff\xff", FormatError),
-        (b"DBN\1\xff\xff\xff\0" + bytes(100), TruncatedFeedError),
-        (b"DBN\1" + struct.pack("<I", 100) + b"\xff" * 100, FormatError),
-    ],
-)
-def test_what_is_no_metadata_is_refused(tmp_path: Path, head: bytes, error: type[FeedError]) -> None:
-    with pytest.raises(error):
-        DbnFeed(write(tmp_path, head))
 
 
 @pytest.mark.parametrize(

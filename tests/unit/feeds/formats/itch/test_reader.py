@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
-import gc
 import gzip
-import os
 import sys
-import threading
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -24,18 +20,15 @@ from strand.errors import (
     ConfigurationError,
     FeedError,
     FormatError,
-    StrandError,
     TruncatedFeedError,
     UnknownFormatError,
 )
 from strand.feeds import Feed
-from strand.feeds.formats import decoded
 from strand.feeds.formats.itch.reader import ItchFeed, recognise
-from strand.feeds.io.prefetch import Chunks, Prefetch
-from strand.feeds.io.streams import GzipStream, InflateLimits
+from strand.feeds.io.streams import InflateLimits
 from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
-from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
+from strand.feeds.trading_day import midnight_ns
 
 
 @pytest.fixture
@@ -60,40 +53,10 @@ def expect(content: bytes, *, skip: bool = False) -> ref.Decoded:
     return ref.decode(content, midnight_ns(dt.date(2019, 1, 30)), skip=skip)
 
 
-@pytest.mark.parametrize(
-    ("name", "date"),
-    [
-        ("01302019.NASDAQ_ITCH50", "2019-01-30"),
-        ("01302019.NASDAQ_ITCH50.gz", "2019-01-30"),
-        ("S010220-v50.txt.gz", "2020-01-02"),
-        ("20190130.PSX_ITCH_50", "2019-01-30"),
-        ("ex20101224.TEST_ITCH_50", "2010-12-24"),
-        ("itch-2021-07-01.bin", "2021-07-01"),
-        ("12202019.NASDAQ_ITCH50", "2019-12-20"),
-        ("13322019.NASDAQ_ITCH50", None),
-        ("itch.bin", None),
-        ("120190130.bin", None),
-        ("00010203.bin", None),
-    ],
-)
-def test_the_date_comes_from_the_name(name: str, date: str | None) -> None:
-    found = date_in_name(Path("20200101") / name)
-    assert (found.isoformat() if found else None) == date
-
-
-def test_midnight_is_new_yorks_summer_and_winter() -> None:
-    assert midnight_ns(dt.date(2019, 1, 30)) == 1_548_824_400 * 10**9
-    assert midnight_ns(dt.date(2019, 7, 30)) == 1_564_459_200 * 10**9
-
-
 @pytest.mark.parametrize("bad", ["30.1.2019", "2019-02-30", 5, "1960-01-01"])
 def test_a_date_that_is_none_is_refused(tmp_path: Path, data: bytes, bad: Any) -> None:
     with pytest.raises(ConfigurationError, match="date"):
         ItchFeed(write(tmp_path, data), date=bad)
-
-
-def test_a_date_may_be_an_object() -> None:
-    assert as_date(dt.datetime(2019, 1, 30, 9)) == as_date(dt.date(2019, 1, 30)) == dt.date(2019, 1, 30)
 
 
 def test_the_option_beats_the_name_and_neither_is_said_plainly(tmp_path: Path, data: bytes) -> None:
@@ -115,12 +78,6 @@ def test_it_is_a_feed(tmp_path: Path, data: bytes) -> None:
 def test_options_that_cannot_work_are_refused_by_name(tmp_path: Path, data: bytes, options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(options))):
         ItchFeed(write(tmp_path, data), **options)
-
-
-@pytest.mark.parametrize("options", [{"max_ratio": 0}, {"max_bytes": -1}, {"ratio_after_bytes": -1}])
-def test_limits_that_cannot_work_are_refused_by_name(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match=next(iter(options))):
-        InflateLimits(**options)
 
 
 def test_a_plain_file_equals_the_reference(tmp_path: Path, data: bytes) -> None:
@@ -158,13 +115,6 @@ def test_reading_again_starts_anew_and_keeps_the_names(tmp_path: Path) -> None:
     np.testing.assert_array_equal(next(again), first[:4096])
     assert feed.symbols[7] == "AAPL"
     assert feed.statistics()["ticks"] == 4096
-
-
-def test_two_iterations_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
-    feed = ItchFeed(write(tmp_path, ref.deletes(9_000)), batch_ticks=4096)
-    one, two = feed.batches(), feed.batches()
-    for a, b in zip(one, two, strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 def test_gzip_gives_the_same_ticks_and_names_its_inflater(tmp_path: Path, inflater: str) -> None:
@@ -256,28 +206,6 @@ def test_what_is_skipped_is_counted_by_reason_and_sampled(tmp_path: Path) -> Non
         assert len(samples) == 10
 
 
-def test_the_directory_tells_what_each_stock_is(tmp_path: Path, data: bytes) -> None:
-    feed = ItchFeed(write(tmp_path, data))
-    assert feed.directory == {}
-    read(feed)
-    apple = feed.directory["AAPL"]
-    assert (apple.locate, apple.market_category, apple.round_lot_size) == (7, "N", 100)
-    assert (apple.subtype, apple.luld_tier, apple.etp_leverage, apple.inverse) == ("Z", "2", 0, "N")
-    assert list(feed.directory) == ["AAPL", "BRK.A"]
-
-
-def test_the_whole_markets_events_are_told(tmp_path: Path, data: bytes) -> None:
-    feed = ItchFeed(write(tmp_path, data))
-    read(feed)
-    assert [(event.type, event.code, event.levels) for event in feed.market_events] == [
-        ("S", "O", ()),
-        ("V", "", (1, 2, 3)),
-        ("W", "1", ()),
-        ("S", "C", ()),
-    ]
-    assert feed.market_events[0].ts_ns == midnight_ns(dt.date(2019, 1, 30)) + 34_200_000_000_123
-
-
 @pytest.mark.parametrize("symbols", [("S0001",), ("S*1", "S0002"), ("nobody",), (), ("[S]000?",)])
 @pytest.mark.parametrize("times", [(None, None), (2_000, 9_000), (9_000, None), (None, 5)])
 @pytest.mark.parametrize("directory_first", [True, False])
@@ -304,20 +232,6 @@ def thirty_nine_symbols(directory_first: bool) -> bytes:
             parts.append(named[locate - 1])
         parts.append(ref.frame(ref.message("D", locate, i, i)))
     return b"".join(parts)
-
-
-def test_a_file_that_shrinks_while_it_is_read_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Pieces so small that what a thread may have read by now ends long before.
-    monkeypatch.setattr(decoded, "_RAW_CHUNK", 1 << 20)
-    path = write(tmp_path, ref.deletes(500_000))
-    feed = ItchFeed(path, batch_ticks=4096)
-    batches = feed.batches()
-    next(batches)
-    os.truncate(path, 21 * 400_000)
-    rest, error = read(batches)
-    assert isinstance(error, TruncatedFeedError)
-    assert "when it was opened" in str(error)
-    assert rest["order_id"].tolist() == list(range(4096, 400_000))
 
 
 def test_files_that_cannot_be_read_are_feed_errors(tmp_path: Path) -> None:
@@ -353,122 +267,6 @@ def test_itch_is_recognised_by_its_first_message(data: bytes) -> None:
     assert recognise(data[:16])
     assert recognise(ref.frame(ref.message("A", 1, 2, 3, b"B", 4, b"AAPL    ", 5), 0))
     assert not recognise(ref.frame(ref.message("S", 0, 86_400 * 10**9, b"O")))
-
-
-def test_leaving_an_iteration_early_leaves_no_thread(tmp_path: Path) -> None:
-    path = write(tmp_path, gzip.compress(ref.deletes(400_000), 1))
-    feed = ItchFeed(path, batch_ticks=4096)
-    for _ in feed.batches():
-        assert threads_that_read()
-        break
-    gc.collect()
-    assert not threads_that_read()
-    iteration = feed.batches()
-    next(iteration)
-    with pytest.raises(RuntimeError, match="mine"):
-        iteration.throw(RuntimeError("mine"))  # type: ignore[attr-defined]
-    assert not threads_that_read()
-    batches = feed.batches()
-    next(batches)
-    feed.close()
-    assert not threads_that_read()
-
-
-def test_closing_from_another_thread_wakes_a_reader_that_waits(tmp_path: Path) -> None:
-    class Stuck(GzipStream):
-        """Delivers nothing until it is told to."""
-
-        def readinto(self, view: memoryview) -> int:
-            entered.set()
-            released.wait()
-            return super().readinto(view)
-
-    entered, released = threading.Event(), threading.Event()
-    path = write(tmp_path, gzip.compress(ref.deletes(10)))
-    chunks = Prefetch(Stuck(path, InflateLimits()), chunk_bytes=4096, headroom=64, name="strand read test")
-    caught: list[BaseException] = []
-
-    def reader() -> None:
-        try:
-            while chunks.next(memoryview(b"")) is not None:
-                pass
-        except StrandError as error:
-            caught.append(error)
-
-    waiting = threading.Thread(target=reader)
-    waiting.start()
-    entered.wait()
-    closing = threading.Thread(target=chunks.close)
-    closing.start()
-    while not chunks._background.stopping:
-        pass
-    released.set()
-    closing.join()
-    waiting.join()
-    assert "closed" in str(caught[0])
-    assert not threads_that_read()
-
-
-def test_what_is_carried_to_the_end_of_a_stream_stays_as_it_is(tmp_path: Path) -> None:
-    content = bytes(range(100))
-    chunks = Chunks(GzipStream(write(tmp_path, gzip.compress(content)), InflateLimits()), chunk_bytes=90, headroom=64)
-    first = chunks.next(memoryview(b""))
-    assert first is not None
-    rest = chunks.next(first[60:])
-    assert rest is not None
-    assert bytes(rest) == content[60:]  # 30 of them carried, and 10 that were read
-    assert chunks.next(rest) is None
-    assert bytes(rest) == content[60:]
-    chunks.close()
-
-
-def test_an_error_nobody_foresaw_in_the_thread_reaches_the_reader(tmp_path: Path) -> None:
-    class Broken(GzipStream):
-        def readinto(self, view: memoryview) -> int:
-            raise ZeroDivisionError
-
-    path = write(tmp_path, gzip.compress(b"x"))
-    chunks = Prefetch(Broken(path, InflateLimits()), chunk_bytes=4096, headroom=64, name="strand read test")
-    with pytest.raises(ZeroDivisionError):
-        chunks.next(memoryview(b""))
-    chunks.close()
-    assert not threads_that_read()
-
-
-def test_a_reading_thread_keeps_to_cores_as_long_as_it_reads(tmp_path: Path) -> None:
-    class Slow(GzipStream):
-        """Delivers nothing until it is told to."""
-
-        def readinto(self, view: memoryview) -> int:
-            released.wait()
-            return super().readinto(view)
-
-    released = threading.Event()
-    allowed = os.sched_getaffinity(0)
-    path = write(tmp_path, gzip.compress(ref.deletes(10)))
-    chunks = Prefetch(Slow(path, InflateLimits()), chunk_bytes=4096, headroom=64, name="strand read test")
-    (reader,) = (thread for thread in threading.enumerate() if thread.name == "strand read test")
-    chunks.keep_to({min(allowed)})
-    assert reader.native_id is not None
-    assert os.sched_getaffinity(reader.native_id) == {min(allowed)}
-    assert os.sched_getaffinity(0) == allowed
-    released.set()
-    while chunks.next(memoryview(b"")) is not None:
-        pass
-    reader.join()
-    chunks.keep_to({min(allowed)})
-    assert os.sched_getaffinity(0) == allowed
-    chunks.close()
-
-
-def test_descriptors_are_given_back(tmp_path: Path, data: bytes) -> None:
-    before = len(list(Path("/proc/self/fd").iterdir()))
-    for content in (data, gzip.compress(data), data[:-1], gzip.compress(data)[:-9], b"nothing of the kind"):
-        for _ in range(5):
-            with contextlib.suppress(UnknownFormatError):
-                read(ItchFeed(write(tmp_path, content)))
-    gc.collect()
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_the_real_sample_reads_the_same_plain_and_packed(tmp_path: Path, shared_data: Path, inflater: str) -> None:

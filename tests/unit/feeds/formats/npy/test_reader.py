@@ -7,25 +7,19 @@ import importlib
 import io
 import tracemalloc
 import zipfile
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from bad_input import write_anew
-from hypothesis import example, given
-from hypothesis import strategies as st
 from reading import ticks_of
 
 from strand import TICK, UNDEF_PRICE
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
-from strand.feeds import Feed
 from strand.feeds import open as open_feed
 from strand.feeds.formats.npy.reader import _FIRST_TICK, NpyFeed
 from strand.feeds.io.bytestream import InflateLimits
-from strand.feeds.mapping.chosen import Reading
-from strand.feeds.mapping.records import BadRecordError, RecordColumns
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.write.conversion import convert
 from strand.feeds.write.npy import write_npy
@@ -43,23 +37,6 @@ def some_ticks(count: int, symbols: int = 7) -> np.ndarray:
 def save(path: Path, array: np.ndarray) -> Path:
     np.save(path, array)
     return path
-
-
-@pytest.mark.parametrize("name", ["a.npy", "a.npz"])
-@pytest.mark.parametrize("batch_ticks", [1, 7, 1000])
-def test_ticks_written_are_the_ticks_read_in_batches_of_the_size_asked_for(
-    tmp_path: Path, name: str, batch_ticks: int
-) -> None:
-    ticks = some_ticks(50)
-    write_npy(tmp_path / name, ticks)
-    feed = NpyFeed(tmp_path / name, batch_ticks=batch_ticks)
-    assert isinstance(feed, Feed)
-    assert [len(batch) for batch in feed.batches()][:-1] == [batch_ticks] * ((50 - 1) // batch_ticks)
-    assert ticks_of(feed).tobytes() == ticks.tobytes()
-    assert feed.max_symbols == int(ticks["instrument_id"].max()) + 1
-    assert feed.symbols == ("",) * feed.max_symbols
-    assert feed.statistics()["ticks"] == 50
-    assert [path.name for path in tmp_path.iterdir()] == [name], "a scratch file was left"
 
 
 def test_batches_of_ticks_are_views_of_the_file_and_not_copies(tmp_path: Path) -> None:
@@ -126,11 +103,6 @@ def test_faults_behind_a_packed_array_of_nothing_are_found(tmp_path: Path) -> No
             ticks_of(NpyFeed(tmp_path / "a.npy.gz", max_symbols=7))
 
 
-def header(descr: str, shape: str, padding: int = 0) -> bytes:
-    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}".encode() + b" " * padding + b"\n"
-    return b"\x93NUMPY\x02\x00" + len(text).to_bytes(4, "little") + text
-
-
 EVENT = ", ".join(
     f"('{name}', '{kind}')"
     for name, kind in zip(
@@ -139,28 +111,6 @@ EVENT = ", ".join(
         strict=True,
     )
 )
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"no array", "starts with neither magic"),
-        (header("'|O'", "(1,)"), "only pickle can read"),
-        (header("'<f8'", "(3,)"), "holds plain float64"),
-        (header("'<f8'", "(3,)", padding=100_000), "header takes more than 64 KiB"),
-        (header(f"[{EVENT}, ('', '|V2000000000')]", "(1099511627776,)"), "records of 2000000064 bytes"),
-        (header(f"[{EVENT}, ('', '|V16000')]", "(1099511627776,)") + bytes(100), "ends inside record 1"),
-    ],
-)
-def test_a_packed_header_is_not_believed(tmp_path: Path, content: bytes, words: str) -> None:
-    (tmp_path / "a.npy.gz").write_bytes(gzip.compress(content))
-    tracemalloc.start()
-    try:
-        with pytest.raises(FeedError, match=words):
-            ticks_of(NpyFeed(tmp_path / "a.npy.gz"))
-        assert tracemalloc.get_traced_memory()[1] < 100 << 20
-    finally:
-        tracemalloc.stop()
 
 
 def test_opening_an_archive_of_ones_own_takes_no_more_than_it_holds(tmp_path: Path) -> None:
@@ -204,24 +154,6 @@ def test_a_file_cut_at_any_byte_is_refused_with_the_place(tmp_path: Path) -> Non
         if size >= payload:
             assert isinstance(caught.value, TruncatedFeedError)
             assert f"record {(size - payload) // 64 + 1} of 3" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("array", "words"),
-    [
-        (np.array([{}, None], dtype=object), "Python objects"),
-        (np.array([(1, None)], dtype=[("a", "u4"), ("b", object)]), "Python objects"),
-        (zeros((2, 2)), "one dimension"),
-        (np.zeros(3, np.float64), "plain float64"),
-        (np.zeros(3, [("ts_event", "<i8")]), "no field 'ts_recv'"),
-        (np.zeros(3, TICK.newbyteorder(">")), "field 'ts_event' is >i8 at byte 0"),
-        (np.zeros(3, [*TICK.descr, ("more", "u1")]), "65 bytes with 16 fields"),
-    ],
-)
-def test_an_array_that_is_no_array_of_ticks_is_refused_in_words(tmp_path: Path, array: Any, words: str) -> None:
-    np.save(tmp_path / "a.npy", array, allow_pickle=True)
-    with pytest.raises(FormatError, match=words):
-        NpyFeed(tmp_path / "a.npy")
 
 
 def test_a_key_from_damage_does_not_make_a_table_of_its_size(tmp_path: Path) -> None:
@@ -355,65 +287,6 @@ def test_a_value_that_does_not_fit_is_refused_with_its_record(
     with pytest.raises(FormatError, match=f"byte \\d+: record 3: .*'{field}'.*{words}") as caught:
         ticks_of(NpyFeed(path, columns=MAP, max_symbols=2, batch_ticks=1, inexact="round"))
     assert caught.value.offset == path.stat().st_size - EVENT.itemsize
-
-
-@given(st.floats(min_value=-4e6, max_value=4e6), st.sampled_from([0, -2, -4, -9]))
-@example(2.0**-10, 0)
-@example(0.5e-9, 0)
-@example(1.5e-9, 0)
-@example(2.5, -9)
-@example(1.0000000005, 0)
-def test_floating_prices_are_rounded_as_their_shortest_decimal_says(value: float, power: int) -> None:
-    dtype = np.dtype([("p", "<f8")])
-    convert = RecordColumns(dtype, {"price": "p"}, {"ts_event": 0}, Reading(power, rounds=True))
-    units = Fraction(repr(value)) * 10 ** (9 + power)
-    assert int(convert.ticks(np.array([(value,)], dtype), 0)["price"][0]) == round(units)
-    assert convert.rounded == (units.denominator != 1)
-
-
-@given(st.integers(-(2**63), 2**63 - 1), st.sampled_from([0, -1, -4, -9]))
-def test_integer_prices_are_scaled_exactly_or_refused(value: int, power: int) -> None:
-    dtype = np.dtype([("p", ">i8")])
-    convert = RecordColumns(dtype, {"price": "p"}, {"ts_event": 0}, Reading(power))
-    records = np.array([(value,)], dtype)
-    scale = 10 ** (9 + power)
-    if -(2**63) < value * scale < 2**63:
-        assert int(convert.ticks(records, 0)["price"][0]) == value * scale
-    elif value * scale != -(2**63):
-        with pytest.raises(BadRecordError):
-            convert.ticks(records, 0)
-
-
-def test_nothing_half_written_is_left_when_writing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_npy(tmp_path / "a.npy", some_ticks(3))
-
-    def disk_full(file: io.BufferedWriter, *_: object, **__: object) -> None:
-        file.write(b"half")
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(np, "save", disk_full)
-    with pytest.raises(FeedError, match="No space left"):
-        write_npy(tmp_path / "a.npy", some_ticks(4))
-    assert [path.name for path in tmp_path.iterdir()] == ["a.npy"]
-    assert len(ticks_of(NpyFeed(tmp_path / "a.npy"))) == 3
-
-
-@pytest.mark.parametrize(
-    ("name", "array", "symbols"),
-    [
-        ("a.bin", zeros(1), ()),
-        ("a.npy", zeros(1), ("A",)),
-        ("a.npz", np.ones(1, TICK), ("A",)),
-        ("a.npy", np.zeros(1), ()),
-        ("a.npy", zeros((1, 1)), ()),
-    ],
-)
-def test_what_cannot_be_read_back_is_not_written(
-    tmp_path: Path, name: str, array: np.ndarray, symbols: tuple[str, ...]
-) -> None:
-    with pytest.raises(ConfigurationError):
-        write_npy(tmp_path / name, array, symbols)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_empty_array_is_an_empty_feed(tmp_path: Path) -> None:

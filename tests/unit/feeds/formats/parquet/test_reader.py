@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,51 +20,19 @@ import pytest
 from bad_input import write_anew
 from hypothesis import given
 from hypothesis import strategies as st
-from reading import assert_selected, names_of, read
+from parquet_files import T0, arrow, pa, parquet, pq, table, write_own
+from reading import names_of, read
 
-from strand import TICK, UNDEF_PRICE
-from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError, TruncatedFeedError
+from strand import UNDEF_PRICE
+from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError
 from strand.feeds import Feed, Selection
 from strand.feeds import open as open_feed
-from strand.feeds.base import FeedInfo
-from strand.feeds.formats.parquet.arrays import numbers
 from strand.feeds.formats.parquet.column import arrow_column
 from strand.feeds.formats.parquet.reader import ParquetFeed, recognise
-from strand.feeds.io.prefetch_batches import PrefetchedBatches
 from strand.feeds.mapping.values import scaled
-from strand.feeds.write.parquet import ParquetTicks
-from strand.ticks import Ticks, zeros
+from strand.ticks import zeros
 
 pytestmark = pytest.mark.python
-
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
-
-T0 = 1_700_000_000 * 10**9
-
-
-def table(rows: int = 10, **columns: Any) -> Any:
-    """A table with times and symbols; ``columns`` beside them or in their place, None for none."""
-    made = {
-        "timestamp": pa.array([T0 + i for i in range(rows)], pa.timestamp("ns", "UTC")),
-        "symbol": pa.array(["AB"[i % 2] for i in range(rows)]),
-        "price": pa.array([1.25] * rows),
-    } | columns
-    return pa.table({name: column for name, column in made.items() if column is not None})
-
-
-def parquet(folder: Path, content: Any, **options: Any) -> Path:
-    path = folder / "a.parquet"
-    pq.write_table(content, path, **options)
-    return path
-
-
-def arrow(folder: Path, content: Any, name: str = "a.arrow", stream: bool = False) -> Path:
-    path = folder / name
-    make = pa.ipc.new_stream if stream else pa.ipc.new_file
-    with make(str(path), content.schema) as writer:
-        writer.write_table(content, max_chunksize=4)
-    return path
 
 
 def test_common_names_are_recognised_and_what_is_missing_is_undefined(tmp_path: Path) -> None:
@@ -86,20 +53,6 @@ def test_common_names_are_recognised_and_what_is_missing_is_undefined(tmp_path: 
     assert set(ticks["action"].tolist()) == set(ticks["side"].tolist()) == {b"N"}
     assert not ticks["order_id"].any()
     assert not ticks["kind"].any()
-
-
-def test_arrow_files_and_streams_give_the_same_ticks_as_parquet(tmp_path: Path) -> None:
-    content = table(side=pa.array(["buy", "Sell"] * 5), action=pa.array(["A", "trade"] * 5).dictionary_encode())
-    expected, _ = read(ParquetFeed(parquet(tmp_path, content)))
-    assert expected["side"].tolist() == [b"B", b"A"] * 5
-    assert expected["action"].tolist() == [b"A", b"T"] * 5
-    assert expected["kind"].tolist() == [1, 2] * 5
-    for path in (arrow(tmp_path, content), arrow(tmp_path, content, "b", stream=True)):
-        feed = open_feed(path)
-        np.testing.assert_array_equal(read(feed)[0], expected)
-        packed = path.with_name(path.name + ".gz")
-        packed.write_bytes(gzip.compress(path.read_bytes()))
-        np.testing.assert_array_equal(read(open_feed(packed))[0], expected)
 
 
 @pytest.mark.parametrize(
@@ -296,197 +249,6 @@ def test_more_symbols_than_there_is_room_for_are_an_error(tmp_path: Path) -> Non
     assert "max_symbols" in str(error)
 
 
-def keys_of(path: Path, column: str, batches: list[Any], **options: Any) -> tuple[ParquetFeed, list[str]]:
-    """A feed of an Arrow stream whose batches have these columns of symbols, and the names of its ticks; read twice."""
-    with pa.ipc.new_stream(str(path), pa.schema([("ts", pa.int64()), (column, batches[0].type)])) as writer:
-        for values in batches:
-            writer.write_batch(pa.record_batch([pa.array(range(len(values)), pa.int64()), values], ["ts", column]))
-    feed = ParquetFeed(path, on_bad_record="skip", **options)
-    ticks, error = read(feed)
-    assert error is None
-    again, _ = read(feed)
-    np.testing.assert_array_equal(ticks, again)
-    return feed, names_of(feed, ticks)
-
-
-@pytest.mark.parametrize(
-    "kind", [pa.int8(), pa.int64(), pa.uint32(), pa.uint64(), pa.string(), pa.large_string(), pa.string_view()]
-)
-def test_symbols_are_numbered_in_the_order_in_which_rows_first_have_them(tmp_path: Path, kind: Any) -> None:
-    batches = [[7, 5, 7], [5, 5], [], [None, 9, 5, 1], [1, 127, 0, 7]]
-    made = [pa.array([v if v is None or pa.types.is_integer(kind) else str(v) for v in b], kind) for b in batches]
-    feed, names = keys_of(tmp_path / "a", "symbol", made)
-    word = "id:" if pa.types.is_integer(kind) else ""
-    assert list(feed.symbols) == [f"{word}{v}" for v in (7, 5, 9, 1, 127, 0)]
-    assert names == [f"{word}{v}" for b in batches for v in b if v is not None]
-
-
-@pytest.mark.parametrize(
-    ("kind", "values"),
-    [
-        (pa.int64(), [5, -(1 << 63), (1 << 63) - 1, -1, 0]),
-        (pa.uint64(), [5, (1 << 64) - 1, 1 << 63, 0]),
-        (pa.uint32(), [5, (1 << 20) - 1, 1 << 20, (1 << 32) - 1]),
-    ],
-)
-def test_any_number_can_name_an_instrument(tmp_path: Path, kind: Any, values: list[int]) -> None:
-    # By themselves and together: small numbers are looked up in another way than large ones.
-    batches = [[v] for v in values] + [values, values[::-1]]
-    feed, names = keys_of(tmp_path / "a", "instrument_id", [pa.array(b, kind) for b in batches])
-    assert list(feed.symbols) == [f"id:{v}" for v in values]
-    assert names == [f"id:{v}" for b in batches for v in b]
-
-
-def coded(values: list[Any], places: list[int | None]) -> Any:
-    return pa.DictionaryArray.from_arrays(pa.array(places, pa.int32()), pa.array(values, pa.string()))
-
-
-def test_of_a_dictionary_what_occurs_is_numbered_by_its_place(tmp_path: Path) -> None:
-    one, other = ["unused", "B", None, "A", "B", "C"], ["C", "D", "A"]
-    batches = [
-        coded(one, [3, 1, 3]),
-        coded(one, [2, 4, 1, None]),  # a null in the dictionary, one in the rows, and B at another place
-        coded(other, [1, 0, 0]),
-        coded(other, [2]),
-        coded(one, [5, 3, 0]),
-        coded([], [None]),
-    ]
-    feed, names = keys_of(tmp_path / "a", "symbol", batches)
-    assert list(feed.symbols) == ["B", "A", "C", "D", "unused"]
-    assert names == ["A", "B", "A", "B", "B", "D", "C", "C", "A", "C", "A", "unused"]
-    assert feed.skipped.total == 3
-
-
-def test_of_a_dictionary_a_selection_passes_over_what_it_does_not_want(tmp_path: Path) -> None:
-    batches = [coded(["A", "B", None], [1, 0, 2]), coded(["A", "B", "C"], [2, 2, 0, 1, None])]
-    feed, names = keys_of(tmp_path / "a", "symbol", batches, select=Selection(("B",)))
-    assert names == ["B", "B"]
-    assert feed.statistics()["not_selected"] == 4
-    assert feed.skipped.total == 2
-
-
-def test_text_of_parquet_is_numbered_by_rows_whatever_the_pages_hold(tmp_path: Path) -> None:
-    names = ["B", "C", "A", "B", "D", "A"] * 50
-    for options in ({}, {"use_dictionary": False}, {"data_page_size": 1, "dictionary_pagesize_limit": 1}):
-        path = parquet(tmp_path, table(300, symbol=pa.array(names)), row_group_size=70, **options)
-        feed = ParquetFeed(path, batch_ticks=4)
-        assert names_of(feed, read(feed)[0]) == names
-        assert list(feed.symbols) == ["B", "C", "A", "D"]
-        assert feed.info.details["columns"]["symbol"] == "symbol"
-    # A column that something else is read from too is left as it is.
-    path = parquet(tmp_path, table(3, symbol=pa.array(["A", "T", "A"])))
-    ticks, error = read(ParquetFeed(path, columns={"action": "symbol"}))
-    assert error is None
-    assert ticks["action"].tolist() == [b"A", b"T", b"A"]
-
-
-@pytest.mark.parametrize("options", [{}, {"use_dictionary": False}])
-def test_a_name_that_is_not_text_is_an_error_where_it_is_used(tmp_path: Path, options: Any) -> None:
-    names = pa.array([b"A"] * 5 + [b"\xff"] + [b"A"] * 4).view(pa.string())
-    feed = ParquetFeed(parquet(tmp_path, table(10, symbol=names), **options), batch_ticks=2)
-    ticks, error = read(feed)
-    assert len(ticks) == 5
-    assert isinstance(error, FormatError)
-    assert "row 6: column 'symbol' holds no symbol's name, which is UTF-8 text" in str(error)
-    assert [name for name in feed.symbols if name] == ["A"]
-
-
-def test_of_a_dictionary_that_is_not_text_only_what_is_used_counts(tmp_path: Path) -> None:
-    values = pa.array([b"A", b"\xff"]).view(pa.string())
-    for places, good in (([0] * 4, 4), ([0, 0, 0, 1], 3)):
-        coded = pa.DictionaryArray.from_arrays(pa.array(places, pa.int32()), values)
-        ticks, error = read(ParquetFeed(parquet(tmp_path, table(4, symbol=coded)), batch_ticks=2))
-        assert len(ticks) == good
-        assert (error is None) == (good == 4)
-
-
-@pytest.mark.parametrize("values", [pa.array([1.5, 2.5]), pa.array([b"A", b"B"])])
-def test_a_dictionary_of_what_is_no_name_is_refused(tmp_path: Path, values: Any) -> None:
-    coded = pa.DictionaryArray.from_arrays(pa.array([0, None], pa.int32()), values)
-    ticks, error = read(ParquetFeed(arrow(tmp_path, table(2, symbol=coded))))
-    assert len(ticks) == 0
-    assert "cannot name symbols" in str(error)
-
-
-def test_a_place_beyond_its_dictionary_is_a_typed_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    feed = ParquetFeed(parquet(tmp_path, table(2, symbol=coded(["A"], [0, 0]))))
-    for place in (1, -1):
-        symbols = pa.DictionaryArray.from_arrays(pa.array([0, place], pa.int32()), pa.array(["A"]), safe=False)
-        batch = pa.record_batch(table(2, symbol=symbols).to_batches()[0])
-        monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *_, batch=batch, **__: iter([batch]))
-        ticks, error = read(feed)
-        assert len(ticks) == 0
-        assert "row group 0 cannot be read: index not in dictionary" in str(error)
-
-
-def test_text_does_not_become_an_instruments_number(tmp_path: Path) -> None:
-    _, error = read(ParquetFeed(parquet(tmp_path, table(2, symbol=None, instrument_id=pa.array(["1", "2"])))))
-    assert "column 'instrument_id' (string) for instrument_id cannot name symbols" in str(error)
-
-
-@pytest.mark.parametrize("values", [list("ABBC"), [1, 2, 2, 3]])
-@pytest.mark.parametrize("encoded", [False, True])
-def test_what_there_is_room_for_keeps_its_number_after_an_overflow(
-    tmp_path: Path, values: list[Any], encoded: bool
-) -> None:
-    column = pa.array(values)
-    feed = ParquetFeed(
-        arrow(tmp_path, table(4, symbol=column.dictionary_encode() if encoded else column)), max_symbols=2
-    )
-    for _ in range(2):
-        ticks, error = read(feed)
-        assert len(ticks) == 0
-        assert f"{values[3]!r} is one symbol more than the 2" in str(error)
-        assert len(feed.symbols) == 2
-
-
-def selected(tmp_path: Path, select: Selection, **options: Any) -> ParquetFeed:
-    """A feed of 1,000 rows in 10 row groups, checked against masking."""
-    content = table(
-        1000,
-        symbol=pa.array([f"S{i // 100}" if i % 5 else "X" for i in range(1000)]),
-        unread=pa.array(["x" * 50] * 1000),
-    )
-    path = parquet(tmp_path, content, row_group_size=100)
-    feed = ParquetFeed(path, select=select, **options)
-    assert_selected(feed, ParquetFeed(path), select)
-    counts = feed.statistics()
-    assert counts["ticks"] + counts["not_selected"] == 1000
-    return feed
-
-
-@pytest.mark.parametrize("batch_ticks", [7, 4096])
-def test_a_selection_gives_what_masking_would_and_reads_less(tmp_path: Path, batch_ticks: int) -> None:
-    some = selected(tmp_path, Selection((), T0 + 250, T0 + 350), batch_ticks=batch_ticks)
-    assert some.statistics()["row_groups_passed_over"] == 8
-    group = selected(tmp_path, Selection((), T0 + 200, T0 + 300), batch_ticks=batch_ticks)
-    assert group.statistics()["row_groups_passed_over"] == 9
-    one = selected(tmp_path, Selection(("S3",)), batch_ticks=batch_ticks)
-    assert one.statistics()["row_groups_passed_over"] == 6  # in the first three S3 lies between S0 and X
-    assert selected(tmp_path, Selection(("S[34]", "none"))).statistics()["row_groups_passed_over"] == 0
-    selected(tmp_path, Selection(("none",), T0 + 1, T0 + 2))
-    selected(tmp_path, Selection(("X",), T0 + 999))
-
-
-def test_a_row_group_with_nulls_is_read_whatever_its_statistics_say(tmp_path: Path) -> None:
-    path = parquet(tmp_path, table(4, symbol=pa.array(["A", "A", "B", None])), row_group_size=2)
-    ticks, error = read(ParquetFeed(path, select=Selection(("A",))))
-    assert len(ticks) == 2
-    assert isinstance(error, FormatError)
-    assert "row 4" in str(error)
-
-
-def test_only_columns_that_are_used_are_read(tmp_path: Path) -> None:
-    path = parquet(tmp_path, table(1000, junk=pa.array([str(i) * 9 for i in range(1000)])), compression="none")
-    whole = bytearray(path.read_bytes())
-    at = whole.index(b"7" * 9)  # the junk column's pages
-    whole[at : at + 2000] = b"\xff" * 2000
-    path.write_bytes(whole)
-    assert len(read(ParquetFeed(path))[0]) == 1000
-    with pytest.raises(FormatError):
-        list(ParquetFeed(path, columns={"symbol": "junk"}).batches())
-
-
 def readers() -> list[str]:
     return sorted(t.name for t in threading.enumerate() if t.name.startswith(("strand read", "strand make")))
 
@@ -598,24 +360,6 @@ def test_what_is_made_ahead_is_neither_counted_nor_named_yet(
     assert list(feed.symbols) == names
 
 
-def test_what_is_read_ahead_is_bounded() -> None:
-    begun = []
-
-    def numbers() -> Any:
-        for i in range(100):
-            begun.append(i)
-            yield i, None
-
-    ahead = PrefetchedBatches(numbers(), "strand read x")
-    for i in range(50):
-        assert next(ahead) == (i, None)
-        assert begun[-1] <= i + 3
-    ahead.close()
-    ahead.close()
-    assert readers() == []
-    assert list(ahead) == []
-
-
 @pytest.mark.parametrize("cores", [1, 2, 3])
 def test_a_fault_in_the_midst_comes_behind_the_rows_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int
@@ -636,74 +380,9 @@ def test_a_fault_in_the_midst_comes_behind_the_rows_before_it(
     assert readers() == []
 
 
-def own_ticks(count: int, symbols: int) -> np.ndarray:
-    ticks = np.frombuffer(np.random.default_rng(count).bytes(64 * count), TICK).copy().view(Ticks)
-    ticks["instrument_id"] %= symbols
-    for name in ("ts_event", "ts_recv", "size"):
-        ticks[name] &= (1 << 63) - 1
-    for name in ("action", "side"):
-        ticks[name] = np.array([b"A", b"", b"x", b"\x01", b"N"])[np.arange(count) % 5]
-    return ticks
-
-
-def write_own(path: Path, ticks: np.ndarray, names: list[str]) -> None:
-    with path.open("wb") as file:
-        writer = ParquetTicks(file)
-        for first in range(0, len(ticks), 100):
-            writer.write(ticks[first : first + 100], names)
-        source = SimpleNamespace(info=FeedInfo("x", "y", date="2020-01-02", venue="V"), symbols=names)
-        writer.close(source)  # type: ignore[arg-type]
-
-
-def test_what_strand_writes_it_reads_back_bit_for_bit_and_others_can_read_it(tmp_path: Path) -> None:
-    ticks, names = own_ticks(1000, 5), ["AB", "", "C", "É", "E", "unused"]
-    write_own(tmp_path / "a.parquet", ticks, names)
-    feed = ParquetFeed(tmp_path / "a.parquet", batch_ticks=300)
-    again, error = read(feed)
-    assert error is None
-    assert again.tobytes() == ticks.tobytes()
-    assert list(feed.symbols) == names
-    assert (feed.max_symbols, feed.info.date, feed.info.venue) == (6, "2020-01-02", "V")
-    by_pyarrow = pq.read_table(tmp_path / "a.parquet")
-    assert by_pyarrow["symbol"].to_pylist() == [names[i] for i in ticks["instrument_id"].tolist()]
-    assert by_pyarrow["price"].to_pylist() == ticks["price"].tolist()
-    assert by_pyarrow["ts_recv"].cast(pa.int64()).to_pylist() == ticks["ts_recv"].tolist()
-    chosen, _ = read(ParquetFeed(tmp_path / "a.parquet", select=Selection(("AB",))))
-    assert chosen.tobytes() == ticks[ticks["instrument_id"] == 0].tobytes()
-
-
 def test_an_empty_file_of_ticks_is_an_empty_feed(tmp_path: Path) -> None:
     write_own(tmp_path / "a.parquet", zeros(0), ["A"])
     assert len(read(ParquetFeed(tmp_path / "a.parquet"))[0]) == 0
-
-
-@pytest.mark.parametrize(("field", "value"), [("action", b"\xff")])
-def test_what_parquet_cannot_hold_is_refused_by_field(tmp_path: Path, field: str, value: Any) -> None:
-    ticks = own_ticks(10, 1)
-    ticks[field][3] = value
-    with (tmp_path / "a").open("wb") as file, pytest.raises(ConfigurationError, match=field):
-        ParquetTicks(file).write(ticks, ["A"])
-
-
-@pytest.mark.parametrize("stream", [True, False])
-def test_an_arrow_file_cut_anywhere_gives_what_was_whole_then_a_typed_error(
-    tmp_path: Path, stream: bool, one_in: Callable[[int], int]
-) -> None:
-    path = arrow(tmp_path, table(12), stream=stream)
-    whole = path.read_bytes()
-    expected, _ = read(ParquetFeed(path))
-    lengths = set()
-    for cut in range(0, len(whole), one_in(3)):
-        write_anew(path, whole[:cut])
-        try:
-            feed = ParquetFeed(path)
-        except (TruncatedFeedError, FormatError):
-            continue
-        ticks, error = read(feed)
-        assert isinstance(error, TruncatedFeedError | FormatError), cut
-        np.testing.assert_array_equal(ticks, expected[: len(ticks)])
-        lengths.add(len(ticks))
-    assert lengths == {0, 4, 8, 12}
 
 
 def test_flipped_bits_are_typed_errors_or_other_values(tmp_path: Path, one_in: Callable[[int], int]) -> None:
@@ -723,16 +402,6 @@ def test_flipped_bits_are_typed_errors_or_other_values(tmp_path: Path, one_in: C
                 assert error.path is not None
             except ConfigurationError:
                 pass
-
-
-@pytest.mark.parametrize("kind", [pa.int8(), pa.uint16(), pa.int64(), pa.uint64(), pa.float32(), pa.float64()])
-def test_parts_of_columns_with_and_without_nulls_become_arrays(kind: Any) -> None:
-    for values in ([], [1, 2, 3, 4], [None, 2, None, 4], [None] * 4):
-        column = pa.array(values, kind)
-        for part in (column, column.slice(1), column.slice(1, 2), column.slice(4)):
-            found = numbers(part, null=7)
-            assert found.dtype == kind.to_pandas_dtype()
-            assert found.tolist() == [7 if value is None else value for value in part.to_pylist()]
 
 
 def test_reading_does_not_import_pandas(tmp_path: Path) -> None:
@@ -770,106 +439,6 @@ def test_a_file_without_times_or_without_the_package_says_what_to_do(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match="parquet"):
         ParquetFeed(path)
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_an_arrow_file_with_another_behind_it_gives_the_first_then_a_typed_error(tmp_path: Path, stream: bool) -> None:
-    path = arrow(tmp_path, table(), stream=stream)
-    first = path.read_bytes()
-    path.write_bytes(first + first)
-    ticks, error = read(ParquetFeed(path))
-    assert len(ticks) == 10
-    assert isinstance(error, FormatError)
-    assert "no part of an Arrow file" in str(error)
-    assert error.offset is not None
-    assert error.offset <= len(first)
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_fault_of_the_compression_behind_the_last_rows_is_a_typed_error(tmp_path: Path, stream: bool) -> None:
-    rows, path = table(50_000), tmp_path / "a.arrow"
-    with path.open("wb") as file, (pa.ipc.new_stream if stream else pa.ipc.new_file)(file, rows.schema) as writer:
-        writer.write_table(rows)
-    packed = bytearray(gzip.compress(path.read_bytes(), 1))
-    packed[-8] ^= 1  # of the checksum
-    path.write_bytes(packed)
-    _, error = read(ParquetFeed(path))
-    assert isinstance(error, FormatError)
-    assert "gzip" in str(error)
-
-
-def without_its_stream(path: Path) -> Path:
-    """An Arrow file that does not begin as a stream does: only its index says what is in it."""
-    data = bytearray(path.read_bytes())
-    assert data[8:12] == b"\xff\xff\xff\xff"
-    data[8:16] = b"\x04" + bytes(7)
-    path.write_bytes(data)
-    return path
-
-
-def test_an_arrow_file_that_does_not_begin_with_a_stream_is_read_by_its_index(tmp_path: Path) -> None:
-    expected, _ = read(ParquetFeed(arrow(tmp_path, table(30), "b.arrow")))
-    path = without_its_stream(arrow(tmp_path, table(30)))
-    feed = open_feed(path)
-    ticks, error = read(feed)
-    assert error is None
-    assert len(ticks) == 30
-    assert np.array_equal(ticks, expected)
-    assert names_of(feed, ticks) == ["A", "B"] * 15
-
-
-def test_an_arrow_file_of_polars_is_read(tmp_path: Path) -> None:
-    pl = pytest.importorskip("polars")
-    frame = {
-        "timestamp": [T0, T0 + 1, T0 + 2],
-        "symbol": ["A", "B", "A"],
-        "price": [1.25, 2.5, 3.75],
-        "size": [1, 2, 3],
-    }
-    for name, write in (("a.arrow", "write_ipc"), ("a.arrows", "write_ipc_stream"), ("a.parquet", "write_parquet")):
-        getattr(pl.DataFrame(frame), write)(tmp_path / name)
-        feed = ParquetFeed(tmp_path / name)
-        ticks, error = read(feed)
-        assert error is None
-        assert names_of(feed, ticks) == ["A", "B", "A"]
-        assert ticks["price"].tolist() == [1_250_000_000, 2_500_000_000, 3_750_000_000]
-
-
-@pytest.mark.parametrize("kept", [16, 300, -1, -6, -7, -40])
-def test_an_arrow_file_without_its_stream_that_is_cut_is_truncated(tmp_path: Path, kept: int) -> None:
-    path = without_its_stream(arrow(tmp_path, table(30)))
-    path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(TruncatedFeedError, match="can only be read by the index"):
-        ParquetFeed(path)
-
-
-def test_an_arrow_file_without_its_stream_that_is_damaged_loses_no_row_silently(
-    tmp_path: Path, one_in: Callable[[int], int]
-) -> None:
-    keys = pa.array(["A", "B"] * 15).dictionary_encode()
-    path = without_its_stream(arrow(tmp_path, table(30, symbol=keys)))
-    sound = path.read_bytes()
-    index = len(sound) - 10 - int.from_bytes(sound[-10:-6], "little")
-    ended = 0
-    for at in [*range(16, index, 7), *range(index, len(sound))]:
-        for bit in range(at % one_in(4), 8, one_in(4)):  # two of each byte, others of the next one
-            write_anew(path, sound[:at] + bytes([sound[at] ^ 1 << bit]) + sound[at + 1 :])
-            try:
-                ticks, error = read(ParquetFeed(path))
-            except FeedError:
-                ended += 1
-                continue
-            ended += error is not None
-            assert error is not None or len(ticks) == 30, (at, bit)
-    assert ended > 500 // one_in(4)
-
-
-@pytest.mark.parametrize("kept", [8, 9, 11, 15])
-def test_a_compressed_arrow_file_cut_in_its_first_bytes_is_no_file_without_a_stream(tmp_path: Path, kept: int) -> None:
-    (tmp_path / "a.arrow.gz").write_bytes(gzip.compress(arrow(tmp_path, table()).read_bytes()[:kept]))
-    with pytest.raises(FeedError) as raised:
-        open_feed(tmp_path / "a.arrow.gz")
-    assert "decompress" not in str(raised.value)
 
 
 def test_a_receive_time_may_be_a_constant(tmp_path: Path) -> None:
@@ -937,26 +506,6 @@ def test_text_that_is_not_utf8_is_its_own_rows_matter(tmp_path: Path, dictionary
     ticks, error = read(ParquetFeed(path, batch_ticks=100, select=Selection(symbols=["A"])))
     assert error is None
     assert len(ticks) == 299
-
-
-def test_an_arrow_file_without_its_stream_needs_its_end(tmp_path: Path) -> None:
-    data = without_its_stream(arrow(tmp_path, table())).read_bytes()
-    (tmp_path / "a.arrow.gz").write_bytes(gzip.compress(data))
-    with pytest.raises(FeedError, match="gzip data does not allow: decompress it into a file first"):
-        open_feed(tmp_path / "a.arrow.gz")
-
-
-def test_parquet_that_cannot_be_read_from_its_end_says_what_to_do(tmp_path: Path) -> None:
-    data = parquet(tmp_path, table()).read_bytes()
-    (tmp_path / "a.parquet.gz").write_bytes(gzip.compress(data))
-    with pytest.raises(FeedError, match="gzip data does not allow: decompress it into a file"):
-        open_feed(tmp_path / "a.parquet.gz")
-    os.mkfifo(tmp_path / "pipe")
-    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(data,))
-    writer.start()
-    with pytest.raises(FeedError, match="a pipe does not allow: store it in a file"):
-        open_feed(tmp_path / "pipe")
-    writer.join()
 
 
 def test_scaled_sizes_that_a_tick_cannot_hold_are_bad_rows(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import gzip
 import json
 import os
@@ -10,44 +9,22 @@ import signal
 import subprocess
 import sys
 import zlib
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from bad_input import write_anew
-from reading import read, ticks_of
+from reading import ticks_of
+from websocket_recordings import HEADER, taken
 from websocket_server import TRADES, listen, message, serving, stay, trade
 
 import strand
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
-from strand.feeds.formats.json.profile import read_profile
-from strand.feeds.formats.websocket.lines import Header, read_entry
+from strand.feeds.formats.websocket.lines import read_entry
 from strand.feeds.formats.websocket.recording import LONGEST_MESSAGE, MAX_SYMBOLS, MessageRecorder, RecordedMessages
 from strand.feeds.live.websocket import WebSocketFeed
 
 pytestmark = pytest.mark.python
-
-HEADER = Header(read_profile(TRADES), "ws://127.0.0.1:1/", "raise", (), 16, 1 << 16)
-
-
-def recorded(path: Path, *messages: str | bytes, header: Header = HEADER) -> Path:
-    """A recording of messages, 1 s apart."""
-    with MessageRecorder(path, header) as recorder:
-        recorder.event("connected", "to a server", 10**18)
-        for at, data in enumerate(messages, 1):
-            recorder.message(data, 10**18 + at * 10**9)
-    return path
-
-
-def taken(path: Path, **options: Any) -> tuple[np.ndarray, FeedError | None]:
-    """The ticks, and the error behind them."""
-    try:
-        with RecordedMessages(path, **options) as feed:
-            return read(feed)
-    except FeedError as error:
-        return strand.ticks.empty(0), error
 
 
 def check_same(live: WebSocketFeed, ticks: np.ndarray, record: Path) -> RecordedMessages:
@@ -261,45 +238,6 @@ def test_the_command_records_what_replay_and_info_read_also_when_it_is_interrupt
 # ---- damage
 
 
-@pytest.fixture
-def whole(tmp_path: Path) -> Path:
-    """Five messages of one tick each; the third has a line's end in it. Short: every byte of it is damaged."""
-    profile = read_profile({"message": [{"symbol": "s", "fields": {"sequence": "n"}}]})
-    texts = [json.dumps({"s": f"S{n % 2}", "n": n}, indent=1 if n == 2 else None) for n in range(5)]
-    return recorded(tmp_path / "whole.ws", *texts, header=Header(profile, HEADER.url, "raise", (), 16, 1 << 16))
-
-
-def test_a_recording_cut_at_any_byte_gives_the_lines_before_the_cut_and_says_where_it_is(
-    whole: Path, tmp_path: Path
-) -> None:
-    data, (ticks, _) = whole.read_bytes(), taken(whole)
-    starts = np.cumsum([0, *map(len, data.splitlines(keepends=True))])
-    cut = tmp_path / "cut.ws"
-    for size in range(len(data)):
-        write_anew(cut, data[:size])
-        lines = int(np.searchsorted(starts, size, side="right")) - 1
-        found, error = taken(cut)
-        np.testing.assert_array_equal(found, ticks[: min(max(lines - 2, 0), 5)])
-        if size < len(b"strand-websocket "):
-            assert isinstance(error, FeedError)
-            continue
-        assert isinstance(error, TruncatedFeedError), size
-        assert (error.offset, error.line) == (size, lines + 1)
-
-
-def test_a_flipped_bit_anywhere_is_an_error_behind_the_lines_before_it(whole: Path, tmp_path: Path) -> None:
-    data, (ticks, _) = whole.read_bytes(), taken(whole)
-    starts = np.cumsum([0, *map(len, data.splitlines(keepends=True))])
-    flipped = tmp_path / "flipped.ws"
-    for at in range(len(data)):
-        write_anew(flipped, data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :])
-        found, error = taken(flipped)
-        line = int(np.searchsorted(starts, at, side="right"))
-        assert isinstance(error, FeedError), at
-        assert error.line == line
-        np.testing.assert_array_equal(found, ticks[: min(max(line - 3, 0), 5)])
-
-
 def test_damaged_lines_can_be_passed_over_and_are_counted_with_their_places(whole: Path, tmp_path: Path) -> None:
     lines, (ticks, _) = whole.read_bytes().splitlines(keepends=True), taken(whole)
     lines[3] = lines[3].replace(b'"n": 1', b'"n": 2')
@@ -327,30 +265,6 @@ def test_lines_that_are_missing_or_too_many_are_noticed(whole: Path, tmp_path: P
         assert words in str(error)
         ticks, error = taken(path, on_bad_record="skip")
         assert (len(ticks), error) == (made, None)
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        (b"1700000000000000000 text", "is damaged"),
-        (b"-1 text {}", "begins with no time"),
-        (b"9999999999999999999 text {}", "begins with no time"),
-        (b"1 sound {}", "is of an unknown kind, 'sound'"),
-        (b"1 text \xff", "can't decode"),
-        (b"1 text64 e30", "is no base64"),
-        (b"1 connected 7", "says no text"),
-        (b"1 connected {", "Expecting"),
-        (b"1 end many", "says no number of lines"),
-    ],
-)
-def test_a_line_with_a_right_checksum_that_says_nothing_is_an_error(tmp_path: Path, line: bytes, words: str) -> None:
-    path = tmp_path / "odd.ws"
-    with MessageRecorder(path, HEADER) as recorder:
-        recorder._write(b"%08x %s\n" % (zlib.crc32(line), line))
-    _, error = taken(path)
-    assert isinstance(error, FormatError)
-    assert words in str(error)
-    assert error.line == 2
 
 
 def _first_line(text: str, version: bytes = b"1") -> bytes:
@@ -410,13 +324,6 @@ def test_compressed_and_cut_gives_what_came_out_before(whole: Path, tmp_path: Pa
     np.testing.assert_array_equal(found, ticks[: len(found)])
 
 
-def test_lines_longer_than_what_is_read_at_once_are_whole(tmp_path: Path) -> None:
-    header = Header(HEADER.profile, HEADER.url, "raise", (), 16, 1 << 21)
-    texts = [message(trade(n)) + " " * (n * 400_000) for n in range(1, 5)]
-    ticks, error = taken(recorded(tmp_path / "long.ws", *texts, header=header))
-    assert (ticks["sequence"].tolist(), error) == ([1, 2, 3, 4], None)
-
-
 def test_it_is_told_by_content_whatever_it_is_called(whole: Path, tmp_path: Path) -> None:
     for name in ("day.csv", "day.itch", "day.pitch", "day"):
         path = tmp_path / name
@@ -446,33 +353,6 @@ def test_a_recording_whose_profile_has_the_keys_of_before_is_read(whole: Path, t
         assert list(feed.symbols) == ["Y"]
     assert ticks["sequence"].tolist() == [0, 1, 2, 3, 4]
     assert set(ticks["ts_event"].tolist()) == {1_700_000_000_000_000_000}
-
-
-def test_a_profile_written_down_is_the_same_read_again() -> None:
-    where = {"a": True, "b": 1.5, "c": dt.date(2026, 1, 5), "d": None, "e": {"f": 2.5}, "g": float("nan")}
-    given = {
-        "name": "seven",
-        "size_unit": 0.001,
-        "message": [
-            {
-                "where": where, "symbol": {"constant": "1.5"}, "gapless": False, "more": False, "kind": "trade",
-                "fields": {
-                    "side": {"column": "m", "map": {True: "A", None: "B"}}, "price": {"constant": Decimal("1.5")},
-                    "ts_event": {"column": "T", "unit": "stamp"},
-                },
-            }
-        ],
-    }  # fmt: skip
-    profile = read_profile(given)
-    again = read_profile(json.loads(json.dumps(profile.source, allow_nan=False)))
-    assert again.source == profile.source
-    assert again.name == profile.name
-    (rule,), (same,) = profile.rules, again.rules
-    assert (rule.where, rule.symbol, rule.gapless, rule.more) == (same.where, same.symbol, same.gapless, same.more)
-    assert [(field.rule, field.paths) for field in rule.fields] == [(field.rule, field.paths) for field in same.fields]
-    item = {"m": None}
-    record = {**item, "m": True, "T": "2026-01-05T00:00:00Z"}
-    assert [field.of(record, {}) for field in rule.fields] == [field.of(record, {}) for field in same.fields]
 
 
 def test_options_that_cannot_work_are_refused(whole: Path) -> None:

@@ -17,8 +17,6 @@ from reading import decode_in_pieces
 from strand import UNDEF_PRICE
 from strand.binding import ffi, itch
 from strand.errors import FeedError, FormatError, TruncatedFeedError
-from strand.feeds.formats.symbol_filter import symbol_filter
-from strand.feeds.selection import Selection
 
 MIDNIGHT_NS = 1_548_824_400_000_000_000
 AAPL = b"AAPL    "
@@ -348,15 +346,6 @@ def chosen(
     counts, found = plain.statistics(), decoder.statistics()
     assert found.pop("ticks") + found.pop("not_selected") == counts.pop("ticks") + counts.pop("not_selected")
     assert found == counts
-
-
-def test_names_that_no_message_can_hold_want_nothing_and_stop_nothing() -> None:
-    asked = np.array([b"A       ", b"ABCDEFGH", b"B       ", b" " * 8])
-    odd = ("A ", "ABCDEFGHI", "\u00c5", "A\0")
-    assert symbol_filter(Selection(odd))(asked).tolist() == [False, False, False, False]
-    for names in (("A", "ABCDEFGH", *odd), ("A", "ABC*GH", *odd)):
-        assert symbol_filter(Selection(names))(asked).tolist() == [True, True, False, False]
-    assert symbol_filter(Selection(("",)))(asked).tolist() == [False, False, False, True]
 
 
 DIRECTORY = {1: b"A", 2: b"B", 3: b"BRK.A", 7: b"AAPL", 9: b"", 65535: b"ZZZZZZZZ"}

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import bz2
-import dataclasses
 import gzip
 import lzma
 import os
-import pickle
 import pkgutil
 import threading
 import zipfile
@@ -295,8 +293,6 @@ def test_the_old_name_of_max_symbols_is_refused_with_the_new_one(tmp_path: Path)
     np.save(tmp_path / "a.npy", zeros(1))
     with pytest.raises(ConfigurationError, match="capacity: is called max_symbols now"):
         feeds.open(tmp_path / "a.npy", capacity=7)
-    with pytest.raises(ConfigurationError, match=r"Old\.capacity: is called max_symbols now"):
-        type("Old", (feeds.BaseFeed,), {"capacity": 7})
 
 
 def test_an_old_name_is_answered_with_a_new_one_only_where_the_reader_has_that() -> None:
@@ -311,14 +307,3 @@ def test_an_old_name_is_answered_with_a_new_one_only_where_the_reader_has_that()
 def test_every_reader_refuses_on_error_by_its_new_name(known: Format) -> None:
     with pytest.raises(ConfigurationError, match="on_error: is called on_bad_record now"):
         known.feed_class()("a-file", on_error="skip")
-
-
-def test_the_old_name_of_price_unit_is_refused_with_the_new_one() -> None:
-    with pytest.raises(ConfigurationError, match="price_scale: is called price_unit now"):
-        feeds.FeedInfo("mine", "here", price_scale=1e-4)  # type: ignore[call-arg]
-    info = feeds.FeedInfo("mine", "here", price_unit=1e-4)
-    assert dataclasses.replace(info, venue="X") == pickle.loads(pickle.dumps(dataclasses.replace(info, venue="X")))
-    with pytest.raises(AttributeError, match="price_scale is called price_unit now"):
-        _ = info.price_scale  # type: ignore[attr-defined]
-    with pytest.raises(AttributeError, match="prices: there is no such field"):
-        _ = info.prices  # type: ignore[attr-defined]

@@ -9,12 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 from feed_samples import itch_seconds
+from hypothesis import given
+from hypothesis import strategies as st
 from reading import ticks_of
 
 from strand import feeds
 from strand.errors import ConfigurationError
+from strand.feeds.selection import Selection
 from strand.feeds.trading_day import midnight_ns
 from strand.feeds.write.npy import write_npy
+from strand.ticks import zeros
 
 pytestmark = pytest.mark.python
 
@@ -69,3 +73,24 @@ def test_a_selection_keeps_symbols_and_a_half_open_span(
 def test_a_selection_that_cannot_be_is_refused(tmp_path: Path, options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         feeds.open(itch_seconds(tmp_path / "20200130.itch"), **options)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20)), max_size=30),
+    st.lists(st.sampled_from(["A", "AB", "A*", "?", "[!A]", "b"]), max_size=2).map(tuple),
+    st.none() | st.integers(0, 9),
+    st.none() | st.integers(10, 20),
+)
+def test_a_mask_keeps_what_is_named_and_in_the_span(
+    rows: list[tuple[int, int]], symbols: tuple[str, ...], start: int | None, end: int | None
+) -> None:
+    names, matching = ["A", "AB", "B", ""], {
+        "A": {0}, "AB": {1}, "A*": {0, 1}, "?": {0, 2}, "[!A]": {2}, "b": set(),
+    }  # fmt: skip
+    select = Selection(symbols, start, end)
+    assert bool(select) == (bool(symbols) or start is not None or end is not None)
+    ticks = zeros(len(rows))
+    ticks["instrument_id"], ticks["ts_recv"] = [key for key, _ in rows], [at for _, at in rows]
+    wanted = set(range(4)) if not symbols else set().union(*(matching[pattern] for pattern in symbols))
+    expected = [key in wanted and (start is None or at >= start) and (end is None or at < end) for key, at in rows]
+    assert select.mask(ticks, select.keys(names)).tolist() == expected

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import pytest
+from json_lines import LINES, TRADE, profile, write
 from reading import read
 
 from strand import UNDEF_PRICE, feeds
@@ -20,32 +18,6 @@ from strand.feeds.formats.json.reader import JsonLinesFeed
 from strand.ticks import Ticks
 
 pytestmark = pytest.mark.python
-
-PAGE = Path(__file__).resolve().parents[5] / "docs" / "feeds" / "json.md"
-TRADE = {"e": "trade", "T": 1, "s": "ETHUSDT", "p": "2683.81", "q": "0.0001", "t": 7, "m": True}
-DEPTH = {"e": "depthUpdate", "E": 2, "s": "ETHUSDT", "b": [["1.5", "2"], ["1", "0"]], "a": [["3", "4"]]}
-BEST = {"u": 35_346_513_501, "s": "ETHUSDT", "b": "2", "B": "1000000", "a": "3", "A": "0.5"}
-LINES = [
-    {"stream": "ethusdt@trade", "data": TRADE},
-    {"stream": "ethusdt@depth", "data": DEPTH},
-    {"stream": "ethusdt@bookTicker", "data": BEST},
-    {"lastUpdateId": 3, "bids": []},
-]
-
-
-def profile(tmp_path: Path) -> Path:
-    (found,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    (tmp_path / "binance.toml").write_text(found)
-    return tmp_path / "binance.toml"
-
-
-def write(path: Path, lines: list[Any], first_ns: int | None = 100) -> Path:
-    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
-    if first_ns is not None:
-        texts = [f"{first_ns + at} {text}" for at, text in enumerate(texts)]
-    data = "\n".join(texts).encode() + b"\n"
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return path
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
@@ -69,34 +41,6 @@ def test_messages_become_the_ticks_that_the_profile_says(tmp_path: Path, name: s
     assert (int(ticks["order_id"][4]), int(ticks["ref_id"][4])) == (3 * 10**9, 5 * 10**7)
     assert int(ticks.view(Ticks)["sequence"][4]) == 35_346_513_501
     assert feed.statistics()["other_messages"] == 1
-
-
-def test_lines_without_a_time_of_receipt_have_that_of_their_event(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", ["", *LINES[:2]], None)
-    ticks, error = read(feeds.open(path, profile=profile(tmp_path)))
-    assert error is None
-    assert ticks["ts_recv"].tolist() == ticks["ts_event"].tolist() == [10**6, *[2 * 10**6] * 3]
-    ticks, error = read(feeds.open(write(path, LINES[1:], None), profile=profile(tmp_path)))
-    assert len(ticks) == 3
-    assert "line 2: message 2: has no time of receipt and no ts_event: map one" in str(error)
-
-
-def test_what_is_no_whole_number_of_units_is_refused_or_rounded_and_counted(tmp_path: Path) -> None:
-    amounts = ["0.00000001", "0.000000015", "0.000000025", "1"]
-    lines = [{"data": {**TRADE, "q": amount}} for amount in amounts]
-    path = write(tmp_path / "a.jsonl", lines)
-    ticks, error = read(feeds.open(path, profile=profile(tmp_path)))
-    assert ticks["size"].tolist() == [1]
-    assert "size: '0.000000015' is no whole number of units of 1e-8: inexact='round'" in str(error)
-    feed = feeds.open(path, profile=profile(tmp_path), inexact="round")
-    ticks, error = read(feed)
-    assert error is None
-    assert ticks["size"].tolist() == [round(Fraction(amount) * 10**8) for amount in amounts]
-    assert feed.statistics()["rows_rounded"] == 2
-    feed = feeds.open(path, profile=profile(tmp_path), size_unit="0.001", inexact="round")
-    assert "rounds to 0: give a finer size_unit" in str(read(feed)[1])
-    fine = feeds.open(path, profile=profile(tmp_path), size_unit="1e-9")
-    assert read(fine)[0]["size"].tolist() == [10, 15, 25, 10**9]
 
 
 @pytest.mark.parametrize(
@@ -126,14 +70,6 @@ def test_a_value_that_cannot_be_is_shown_as_it_is_with_its_own_cure(
     feed = feeds.open(path, profile=profile(tmp_path), on_bad_record="skip")
     assert len(read(feed)[0]) == 2
     assert feed.skipped.total == 1
-
-
-def test_a_number_of_many_digits_that_no_field_reads_is_passed_over(tmp_path: Path) -> None:
-    line = json.dumps({"data": TRADE | {"x": "HERE"}}).replace('"HERE"', "9" * 5000)
-    ticks, error = read(feeds.open(write(tmp_path / "a.jsonl", [LINES[0], line]), profile=profile(tmp_path)))
-    assert error is None
-    ticks["ts_recv"], ticks["sequence"] = 0, 0
-    assert ticks[:1].tobytes() == ticks[1:].tobytes()
 
 
 def test_a_cut_or_damaged_line_is_told_with_its_place_and_can_be_left_out(tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import gc
-import gzip
 import io
 import os
 import subprocess
@@ -18,18 +16,14 @@ from typing import Any
 import numpy as np
 import pytest
 from bad_input import write_anew
-from hypothesis import given
-from hypothesis import strategies as st
 from parquet_files import T0, arrow, pa, parquet, pq, table, write_own
 from reading import names_of, read
 
 from strand import UNDEF_PRICE
-from strand.errors import ConfigurationError, FeedError, FormatError, MissingExtraError
+from strand.errors import ConfigurationError, FeedError, FormatError
 from strand.feeds import Feed, Selection
 from strand.feeds import open as open_feed
-from strand.feeds.formats.parquet.column import arrow_column
-from strand.feeds.formats.parquet.reader import ParquetFeed, recognise
-from strand.feeds.mapping.values import scaled
+from strand.feeds.formats.parquet.reader import ParquetFeed
 from strand.ticks import zeros
 
 pytestmark = pytest.mark.python
@@ -53,58 +47,6 @@ def test_common_names_are_recognised_and_what_is_missing_is_undefined(tmp_path: 
     assert set(ticks["action"].tolist()) == set(ticks["side"].tolist()) == {b"N"}
     assert not ticks["order_id"].any()
     assert not ticks["kind"].any()
-
-
-@pytest.mark.parametrize(
-    ("times", "options"),
-    [
-        (pa.array([T0 // 10**9] * 2, pa.timestamp("s")), {}),
-        (pa.array([T0 // 10**6] * 2, pa.timestamp("ms", "America/New_York")), {}),
-        (pa.array([T0 // 10**3] * 2, pa.timestamp("us", "+05:30")), {}),
-        (pa.array([T0] * 2, pa.timestamp("ns")), {}),
-        (pa.array([T0 // 10**3] * 2, pa.int64()), {"time_unit": "us"}),
-        (pa.array([T0] * 2, pa.uint64()), {}),
-        (pa.array([T0 - 5 * 3600 * 10**9] * 2, pa.timestamp("ns")), {"time_zone": "America/New_York"}),
-    ],
-)
-def test_times_of_any_unit_and_zone_are_the_same_instant(tmp_path: Path, times: Any, options: Any) -> None:
-    ticks, error = read(ParquetFeed(arrow(tmp_path, table(2, timestamp=times)), **options))
-    assert error is None
-    assert ticks["ts_recv"].tolist() == [T0] * 2
-
-
-@pytest.mark.parametrize(
-    ("prices", "options", "expected"),
-    [
-        (pa.array([0.1, 100.1, 1e-9, -3.7]), {}, [10**8, 100_100_000_000, 1, -3_700_000_000]),
-        (pa.array([150_000_000.5, 9_007_199.25]), {}, [150_000_000_500_000_000, 9_007_199_250_000_000]),
-        (pa.array([100.1, 0.3], pa.float32()), {}, [100_100_000_000, 300_000_000]),
-        (pa.array([1_000_100, 7]), {"price_unit": "0.0001"}, [100_010_000_000, 700_000]),
-        (pa.array([Decimal("1.23"), Decimal("-5.00")]), {}, [1_230_000_000, -5 * 10**9]),
-        (pa.array([Decimal("1.234567891000")]), {}, [1_234_567_891]),
-        (pa.array([Decimal("1.5")], pa.decimal256(60, 30)), {}, [1_500_000_000]),
-        (pa.array([0.1 + 0.2, 1e-10]), {"inexact": "round"}, [300_000_000, 0]),
-    ],
-)
-def test_prices_become_units_of_a_billionth_exactly(
-    tmp_path: Path, prices: Any, options: Any, expected: list[int]
-) -> None:
-    ticks, error = read(ParquetFeed(parquet(tmp_path, table(len(prices), price=prices)), **options))
-    assert error is None
-    assert ticks["price"].tolist() == expected
-
-
-@given(st.lists(st.decimals(-(10**9), 10**9, places=9), min_size=1, max_size=20))
-def test_a_float_means_its_shortest_decimal(prices: list[Decimal]) -> None:
-    floats = [float(price) for price in prices]
-    found = scaled(arrow_column(pa.array(floats)), 9)
-    assert not isinstance(found, str)
-    for i, number in enumerate(floats):
-        units = Decimal(repr(number)) * 10**9
-        inexact = found.inexact is not None and bool(found.inexact[i])
-        assert inexact == (units != int(units))
-        assert found.bad is None
-        assert int(found.values[i]) == round(units)
 
 
 @pytest.mark.parametrize(
@@ -160,25 +102,6 @@ def test_nulls_may_stand_for_undefined_values(tmp_path: Path) -> None:
     assert ticks["action"].tolist() == [b"N", b"T"]
     _, error = read(ParquetFeed(parquet(tmp_path, table(2, symbol=pa.array(["A", None]))), nulls="undefined"))
     assert isinstance(error, FormatError)
-
-
-@pytest.mark.parametrize(
-    ("column", "values"),
-    [
-        ("price", pa.array(["1.5"] * 2)),
-        ("timestamp", pa.array([1.5] * 2)),
-        ("timestamp", pa.array([dt.date(2020, 1, 1)] * 2)),
-        ("size", pa.array(["1"] * 2)),
-        ("symbol", pa.array([1.5] * 2)),
-        ("side", pa.array([[1], [2]])),
-    ],
-)
-def test_a_column_of_the_wrong_type_is_named_with_its_type(tmp_path: Path, column: str, values: Any) -> None:
-    ticks, error = read(ParquetFeed(parquet(tmp_path, table(2, **{column: values}))))
-    assert len(ticks) == 0
-    assert isinstance(error, FormatError)
-    assert column in str(error)
-    assert str(values.type).split("<")[0] in str(error)
 
 
 def test_the_column_map_says_otherwise_and_quotes_carry_both_sides(tmp_path: Path) -> None:
@@ -413,32 +336,6 @@ def test_reading_does_not_import_pandas(tmp_path: Path) -> None:
         "assert 'pandas' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_recognition_is_by_content(tmp_path: Path) -> None:
-    assert recognise(parquet(tmp_path, table()).read_bytes()[:4096])
-    assert recognise(arrow(tmp_path, table()).read_bytes()[:4096])
-    assert recognise(arrow(tmp_path, table(), stream=True).read_bytes()[:4096])
-    for other in (b"", b"PAR", b"DBN\1....", b"\xff" * 64, b"time,price\n", bytes(64)):
-        assert not recognise(other)
-
-
-def test_a_compressed_parquet_file_is_refused_in_words(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet.gz"
-    path.write_bytes(gzip.compress(parquet(tmp_path, table()).read_bytes()))
-    with pytest.raises(FeedError, match="decompress"):
-        open_feed(path)
-
-
-def test_a_file_without_times_or_without_the_package_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = parquet(tmp_path, table(2, timestamp=None))
-    with pytest.raises(FormatError, match="times"):
-        ParquetFeed(path)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match="parquet"):
-        ParquetFeed(path)
 
 
 def test_a_receive_time_may_be_a_constant(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""A module's test is found by its name: strand/PKG/MOD.py has tests/unit/PKG/test_MOD.py, or a reason here."""
+"""A module's test is found by its name, or there is a reason here.
+
+strand/PKG/MOD.py has tests/unit/PKG/test_MOD.py, and feeds/PKG/MOD.py has tests/unit/feeds/PKG/test_MOD.py.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,9 @@ ELSEWHERE = {
     "command/starting": ("has the imports of a command that starts", "command/test_ending"),
     "dispatch/base": ("is what dispatcher and plain loop share", "reference/test_loop"),
     "dispatch/engine_run": ("puts an engine's parts together, and ends a run", "dispatch/test_lifecycle"),
+    "feeds/formats/json/file": ("is what feeds of lines of JSON inherit", "feeds/formats/json/test_reader"),
+    "feeds/mapping/renamed": ("has names of before and no code", "feeds/formats/json/test_profile"),
+    "feeds/stock_attributes": ("has the letters of a stock and no code", "feeds/formats/itch/test_directory"),
     "handlers/base": ("is what all kinds of handlers inherit", "handlers/test_kinds"),
     "handlers/bound": ("is what a handler becomes in a run", "handlers/test_chains"),
     "handlers/compiled_names": ("has numba's names and no code", "handlers/test_compiled_loop"),
@@ -44,8 +50,11 @@ ELSEWHERE = {
 
 
 def modules() -> set[str]:
-    found = (path.relative_to(ROOT / "strand").with_suffix("") for path in (ROOT / "strand").rglob("*.py"))
-    return {str(name) for name in found if name.name != "__init__"}
+    """By their place in the package ``strand``, of which feeds/ is a part."""
+    strand, feeds = ROOT / "strand", ROOT / "feeds"
+    found = [path.relative_to(strand) for path in strand.rglob("*.py")]
+    found += [path.relative_to(ROOT) for path in feeds.rglob("*.py")]
+    return {str(path.with_suffix("")) for path in found if path.name != "__init__.py"}
 
 
 def path_of(module: str) -> Path:
@@ -60,12 +69,17 @@ def test_every_module_has_a_test_of_its_name_or_a_reason() -> None:
     assert missing(modules()) == []
 
 
-def test_a_new_module_is_noticed() -> None:
-    assert missing({*modules(), "dispatch/brand_new"}) == ["dispatch/brand_new"]
+@pytest.mark.parametrize("new", ["dispatch/brand_new", "feeds/brand_new", "feeds/formats/csv/brand_new"])
+def test_a_new_module_is_noticed(new: str) -> None:
+    assert missing({*modules(), new}) == [new]
+
+
+def test_modules_of_all_packages_are_seen() -> None:
+    assert {"__main__", "dispatch/base", "feeds/base", "feeds/formats/csv/lines"} <= modules()
 
 
 def test_the_list_is_short_and_sorted_and_each_entry_is_needed_and_runs_somewhere() -> None:
-    assert len(ELSEWHERE) < 25
+    assert len(ELSEWHERE) < 27
     assert list(ELSEWHERE) == sorted(ELSEWHERE)
     assert set(ELSEWHERE) <= modules()
     assert [name for name in ELSEWHERE if path_of(name).is_file()] == []

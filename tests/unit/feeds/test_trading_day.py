@@ -9,6 +9,8 @@ import pytest
 
 from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
 
+pytestmark = pytest.mark.python
+
 
 @pytest.mark.parametrize(
     ("name", "date"),

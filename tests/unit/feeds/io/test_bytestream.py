@@ -16,6 +16,8 @@ from strand.errors import (
 )
 from strand.feeds.io.streams import InflateLimits, open_stream
 
+pytestmark = pytest.mark.python
+
 
 @pytest.mark.parametrize("options", [{"max_ratio": 0}, {"max_bytes": -1}, {"ratio_after_bytes": -1}])
 def test_limits_that_cannot_work_are_refused_by_name(options: dict[str, Any]) -> None:

@@ -264,6 +264,7 @@ def test_seconds_in_the_place_of_ns_are_refused(tmp_path: Path, option: str, mom
     [
         (["a"], {"symbols": [5]}, "symbols: 5 is no symbol's name"),
         ([5], {}, "5 is no path"),
+        (5, {}, "5 is no path"),
         (b"a.itch", {}, "is no path"),
         (["20200130.itch"], {"batch_ticks": "many"}, "batch_ticks: 'many'"),
     ],

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from strand.binding.space import Space
 from strand.dispatch.configuration import assign_handlers, check_memory
 from strand.dispatch.order_watch import OrderWatch
-from strand.dispatch.python_handlers import objects_of
+from strand.dispatch.python_handlers import KeepsObjects, objects_of
 from strand.dispatch.records import RecordReader
 from strand.handlers import HandlerLike
 from strand.handlers.bound import BindContext
@@ -24,15 +24,12 @@ from strand.threads import Inside
 
 if TYPE_CHECKING:
     from strand.feeds.base import TicksAre
-    from strand.handlers.context import Context
 
 __all__ = ["RunBase"]
 
 
-class _Python(Protocol):
+class _Python(KeepsObjects, Protocol):
     """Python's handlers."""
-
-    contexts: dict[int, Context]
 
     def learn_symbols(self) -> None: ...
 
@@ -112,7 +109,7 @@ class RunBase:
     @property
     def objects(self) -> Mapping[str, Any]:
         """The objects of an object handler, by symbol, for those that have had ticks."""
-        return objects_of(self._python.contexts)
+        return objects_of(self._python)
 
     def _take_unpriced(self) -> npt.NDArray[np.int64]:
         """By symbol, trades without a price that handlers which ask for trades were not called with. Whoever takes

@@ -39,7 +39,7 @@ class RunEnd:
 
     def check_saved(self) -> None:
         """Raises SavedStateError where the handlers that Python runs cannot be saved."""
-        check_objects(list(self._python.contexts.values()))
+        check_objects(self._python)
 
     def close(self, *, drained: bool, started: bool = True, save: Callable[[], None] | None = None) -> None:
         """Calls handlers' ends, where all is handled, and ``on_stop``; then outputs and rows are final. ``save``: what
@@ -53,7 +53,7 @@ class RunEnd:
                 save()
             elif drained and not state.abandoned:
                 self.finished = engine.finish() and self._python.finish()
-            self.stop_failure = stop_objects(self._python.contexts)
+            self.stop_failure = stop_objects(self._python)
             ended = True
         finally:
             engine.hide()

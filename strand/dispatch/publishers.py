@@ -89,7 +89,7 @@ class Publishers:
 
     def _publish_nested(self, array: npt.NDArray[Any]) -> int:
         """By a handler."""
-        participant = self._python.participant
+        participant = self._python.site.participant
         if participant is None:
             raise WouldDeadlockError(f"publish: {WAITS_FOR_ITSELF}: publish when that is over", np.arange(len(array)))
         code = self._engine.publish_nested(participant, array)

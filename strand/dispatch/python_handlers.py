@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.chain import Chained
 from strand.binding.engine import Engine
 from strand.binding.engine_words import Failure
-from strand.binding.py_batches import EndBatch, PyBatches
-from strand.errors import ConfigurationError, HandlerError
+from strand.dispatch.site import EmittedBatch, EngineSite
+from strand.errors import HandlerError
 from strand.handlers.bound import BoundHandler, BoundPython
 from strand.handlers.context import Context
 from strand.handlers.failures import failure_of, interrupts
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from strand.output.rows import Rows
     from strand.symbols import SymbolTable
 
-__all__ = ["PythonHandlers", "objects_of", "stop_objects"]
+__all__ = ["KeepsObjects", "PythonHandlers", "objects_of", "stop_objects"]
 
 #: What a worker calls for a strand: a function of its ticks; or, with a symbol and its row, one of (symbol, ticks, row)
 #: that handles all, and what it returns is not asked for. That saves a function between the two, and what it holds: of
@@ -31,14 +30,16 @@ __all__ = ["PythonHandlers", "objects_of", "stop_objects"]
 WorkerCall = tuple[Callable[..., Any], str | None, Any]
 #: Exceptions kept a worker; the engine keeps as many failures in all.
 KEPT = 64
+_BY_KEY: Final = itemgetter(0)
 
 
 class PythonHandlers:
     """A strand of a Python handler is one symbol's, and in one worker's hands at a time.
 
     ``calls``: what a worker calls, by strand, None before its first ticks; ``hosts``: all that is run, by strand;
-    ``contexts``: by key; ``causes``: the exceptions of each worker's failures, in their order. It is the site that
-    handlers run at: what is said of ticks in hand is of this thread's.
+    ``contexts``: by key; ``objects``: by key, where handlers are objects; ``causes``: the exceptions of each worker's
+    failures, in their order; ``site``: where the handlers run. They hold that and not this: a dispatcher that nobody
+    refers to has to go at once, with its memory.
     """
 
     def __init__(
@@ -56,10 +57,11 @@ class PythonHandlers:
         self._bound = bound
         self._handler_of_symbol = handler_of_symbol
         self._strand_of_key = self._key_of_strand = np.empty(0, np.uint32)
-        self._here = threading.local()
+        self.site = EngineSite(engine)
         self.calls: list[WorkerCall | None] = []
         self.hosts: dict[int, Host] = {}
         self.contexts: dict[int, Context] = {}
+        self.objects: dict[int, Any] = {}
         self.causes: list[list[BaseException]] = [[] for _ in range(engine.config.n_workers)]
 
     def route(self, strand_of_symbol: npt.NDArray[np.uint32]) -> None:
@@ -80,24 +82,16 @@ class PythonHandlers:
 
     # ---- a worker's
 
-    def enter(self, participant: int, batches: PyBatches) -> None:
-        """This thread is a worker."""
-        self._here.participant, self._here.batches = participant, batches
-
-    @property
-    def participant(self) -> int | None:
-        """The worker this thread is, if it is one: whoever calls from there is a handler."""
-        participant: int | None = getattr(self._here, "participant", None)
-        return participant
-
     def bind(self, strand: int) -> WorkerCall:
         """What a worker that holds a strand calls with its ticks, from their first on."""
         key = int(self._key_of_strand[strand])
         bound = self._bound[self._handler_of_symbol[key]]
         assert isinstance(bound, BoundPython)
-        context, host = bound.bind_symbol(key, symbol=self._table.name(key), row=self._rows.at(key), site=self)
+        context, host = bound.bind_symbol(key, symbol=self._table.name(key), row=self._rows.at(key), site=self.site)
         self.contexts[key] = context
         self.hosts[strand] = host
+        if host.object is not None:
+            self.objects[key] = host.object
         # Whoever learns names goes by these, and may have gone by without this one.
         context.symbol = self._table.name(key)
         return self._call(strand, host)
@@ -105,11 +99,11 @@ class PythonHandlers:
     def bind_again(self, key: int) -> Host:
         """The symbol with a key had ticks in another process. What is emitted on its behalf was emitted there."""
         strand = int(self._strand_of_key[key])
-        self._here.batches = _Emitted()
+        self.site.hold(EmittedBatch())
         try:
             self.bind(strand)
         finally:
-            self._here.batches = None
+            self.site.hold(None)
         return self.hosts[strand]
 
     def hosts_by_key(self) -> dict[int, Host]:
@@ -127,45 +121,9 @@ class PythonHandlers:
 
     def keep_cause(self, failure: Failure) -> None:
         """Keeps the cause of a failure that this thread is about to report."""
-        causes = self.causes[self.participant or 0]
+        causes = self.causes[self.site.participant or 0]
         if len(causes) < KEPT and failure.cause is not None:
             causes.append(failure.cause)
-
-    # ---- what handlers ask of it
-
-    @property
-    def brings_rest(self) -> bool:
-        """What a worker has copied off a lossy strand cannot be put back."""
-        return self._engine.config.on_full not in ("drop_oldest", "conflate")
-
-    def batch(self) -> PyBatches | EndBatch | _Emitted:
-        """The ticks, or the timer, or the end, that this thread's Python has in hand."""
-        found: PyBatches | EndBatch | _Emitted | None = getattr(self._here, "batches", None)
-        if found is None:
-            raise ConfigurationError("emit: there is no tick in hand on whose behalf it could be")
-        return found
-
-    def times(self) -> npt.NDArray[np.int64]:
-        """The feed's time at each tick in hand."""
-        batches = self.batch()
-        assert not isinstance(batches, _Emitted)
-        return batches.times()
-
-    def arm(self, handled: int, alarm: int) -> None:
-        """When the timer of the symbol in hand is due from now on."""
-        batches = self.batch()
-        assert isinstance(batches, PyBatches)
-        batches.arm(handled, alarm)
-
-    def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Failure | None]:
-        """For chains that end in Python: runs their native part over ticks that this worker holds."""
-        participant = self.participant
-        assert participant is not None
-        return self._engine.track(participant, native.function, ticks, after)
-
-    def act(self, native: Chained, key: int, time: int, at_end: bool) -> Failure | None:
-        """The same at timers, and at the end."""
-        return self._engine.act(self.participant or 0, native.function, key, time, at_end)
 
     # ---- the end
 
@@ -176,7 +134,7 @@ class PythonHandlers:
             end = self._engine.to_finish(key)
             if end is None:
                 continue
-            self._here.batches = end
+            self.site.hold(end)
             try:
                 host.finish(self._engine.feed_time)
             except BaseException as error:
@@ -189,32 +147,31 @@ class PythonHandlers:
             else:
                 end.done()
             finally:
-                self._here.batches = None
+                self.site.hold(None)
                 end.close()
         return True
 
 
-class _Emitted:
-    """In the place of a batch: what is emitted on its behalf has been emitted."""
+class KeepsObjects(Protocol):
+    """What runs Python's handlers: contexts of symbols, and objects of those that have one, by key."""
 
-    n = 1
-    at_timer = False
+    @property
+    def contexts(self) -> dict[int, Context]: ...
 
-    def emit(self, output: int, at: npt.NDArray[np.int64] | None, records: npt.NDArray[Any]) -> None:
-        """Nothing more is to be done."""
+    @property
+    def objects(self) -> dict[int, Any]: ...
 
 
-def objects_of(contexts: Mapping[int, Context]) -> dict[str, Any]:
+def objects_of(python: KeepsObjects) -> dict[str, Any]:
     """The objects of object handlers by symbol, in the order of their keys."""
-    found = sorted(dict(contexts).items())
-    return {context.symbol: context.object for _, context in found if context.object is not None}
+    return {python.contexts[key].symbol: thing for key, thing in sorted(python.objects.copy().items(), key=_BY_KEY)}
 
 
-def stop_objects(contexts: Mapping[int, Context]) -> HandlerError | None:
+def stop_objects(python: KeepsObjects) -> HandlerError | None:
     """Calls ``on_stop`` of all objects, in the order of their keys, and returns the first failure."""
     first: HandlerError | None = None
-    for _, context in sorted(contexts.items()):
-        on_stop = getattr(context.object, "on_stop", None)
+    for key, thing in sorted(python.objects.items(), key=_BY_KEY):
+        on_stop, context = getattr(thing, "on_stop", None), python.contexts[key]
         if on_stop is None:
             continue
         try:

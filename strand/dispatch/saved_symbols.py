@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from strand.dispatch.saved_state import SavedSymbol
 from strand.errors import SavedStateError
@@ -18,10 +18,10 @@ __all__ = ["check_objects", "restore_symbols", "saved_symbols"]
 _OWN: Final = frozenset(vars(Context("", "", 0, None))) | {"log"}
 
 
-def check_objects(contexts: Iterable[Context]) -> None:
+def check_objects(python: PythonHandlers) -> None:
     """Raises SavedStateError, naming the handler, where one keeps what only Python knows of and cannot save it."""
-    for context in contexts:
-        thing = context.object
+    for key, context in python.contexts.copy().items():
+        thing = python.objects.get(key)
         if thing is not None and not (hasattr(thing, "save") and hasattr(thing, "load")):
             raise SavedStateError(
                 f"handler {context.handler!r}: its objects keep what only Python knows: give {type(thing).__name__} "
@@ -38,7 +38,7 @@ def saved_symbols(python: PythonHandlers) -> list[SavedSymbol]:
     passes through."""
     found = []
     for key, host in sorted(python.hosts_by_key().items()):
-        thing, data = python.contexts[key].object, None
+        thing, data = python.objects.get(key), None
         if thing is not None:
             data = thing.save()
             if not isinstance(data, bytes):
@@ -54,7 +54,6 @@ def restore_symbols(python: PythonHandlers, symbols: Iterable[SavedSymbol]) -> N
     """Binds them as they were. Objects are started, which emits nothing, and given what they saved."""
     for symbol in symbols:
         host = python.bind_again(symbol.key)
-        thing: Any = python.contexts[symbol.key].object
         if symbol.data is not None:
-            thing.load(symbol.data)
+            python.objects[symbol.key].load(symbol.data)
         host.resume(symbol.alarm)

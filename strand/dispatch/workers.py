@@ -94,7 +94,7 @@ class Workers:
 def work(state: RunState, python: PythonHandlers, asked: Calls, dtype: np.dtype[Any], participant: int) -> None:
     """A batch is a strand's, and a strand of a Python handler is one symbol's: what to call is found by the strand."""
     batches = state.engine.batches(participant, dtype)
-    python.enter(participant, batches)
+    python.site.enter(participant, batches)
     calls, bind = python.calls, python.bind
     # What lies between two calls of handlers is this loop: it has all it needs at hand, and crosses to C once.
     records, words, first, end = batches.records, batches.words, FIRST, END

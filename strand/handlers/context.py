@@ -28,7 +28,9 @@ class SymbolFunctions:
     """A Python handler's functions for one symbol: with its next ticks, at its timer, at the run's end, and after a
     handler before it in a chain has done something at a timer or the end. ``plain``: where ``ticks`` only calls a
     function with (symbol, ticks, row) and always handles all, that one, for who can do the same in its stead.
-    ``stand``: the handler has been told of the others' rows as they are in ``context.after``."""
+    ``stand``: the handler has been told of the others' rows as they are in ``context.after``. ``object``: the one whose
+    methods they call. The context does not know it: most objects keep their context, and a circle would outlive the
+    run."""
 
     ticks: Call
     wake: Callable[[int], None] | None = None
@@ -36,6 +38,7 @@ class SymbolFunctions:
     changed: Callable[[], None] | None = None
     plain: Callable[..., Any] | None = None
     stand: Callable[[], None] | None = None
+    object: Any = None
 
 
 class FailedOnTick(Exception):  # noqa: N818 - it says where an error, its __cause__, happened
@@ -81,7 +84,6 @@ class Context:
         self.key = key
         self.row = row
         self.params = params
-        self.object: Any = None
         self.ticks: npt.NDArray[Any] | None = None
         self.states: Mapping[str, np.dtype[Any]] = states or {}
         self._emit = emit

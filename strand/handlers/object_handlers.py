@@ -243,7 +243,6 @@ def _functions_of(factory: Callable[..., Any], name: str, counts: bool, context:
     thing = factory()
     _check_methods(name, thing)
     _check_told(name, factory, thing)
-    context.object = thing
     context.at = 0
     for_kind = {kind: getattr(thing, method) for method, kind in BY_KIND.items() if hasattr(thing, method)}
     for_all = getattr(thing, "on_tick", None)
@@ -296,7 +295,7 @@ def _functions_of(factory: Callable[..., Any], name: str, counts: bool, context:
 
     wake, finish = getattr(thing, "on_wake", None), getattr(thing, "on_finish", None)
     told = (partial(tell, watches, context) if watches else None for tell in (_tell_changes, _stand))
-    return SymbolFunctions(call, wake, finish, next(told), stand=next(told))
+    return SymbolFunctions(call, wake, finish, next(told), stand=next(told), object=thing)
 
 
 def _chosen(

@@ -36,6 +36,10 @@ class Host(Protocol):
     def plain(self) -> Callable[..., Any] | None:
         """A function of (symbol, ticks, row) that does what ``call`` does, where there is one."""
 
+    @property
+    def object(self) -> Any:
+        """The object whose methods are called; None: it has none."""
+
     def wake(self, time: int) -> int:
         """At its timer; returns when the next one is due, 0: never."""
 
@@ -77,8 +81,12 @@ class Timed:
         self._context = context
         self._functions = functions
         self._clock = clock
-        self.call: Call = functions.ticks if context.timer is None else self._call
         self.plain = functions.plain
+        self.object = functions.object
+
+    @property
+    def call(self) -> Call:
+        return self._functions.ticks if self._context.timer is None else self._call
 
     @property
     def alarm(self) -> int:

@@ -9,10 +9,24 @@ import numpy.typing as npt
 
 from strand.binding.chain import Chained
 from strand.handlers.bound import Site
-from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions
+from strand.handlers.context import Context, FailedOnTick, SymbolFunctions
 from strand.handlers.timed import Timed, acting
 
 __all__ = ["Tracked"]
+
+
+class _BatchTimes:
+    """What the Python part asks its place for. It does not know the chain, which holds it."""
+
+    def __init__(self) -> None:
+        self.now = np.empty(0, np.int64)
+
+    def times(self) -> npt.NDArray[np.int64]:
+        """Of the ticks that it is given."""
+        return self.now
+
+    def arm(self, handled: int, alarm: int) -> None:
+        """Told together with the native part's."""
 
 
 class Tracked:
@@ -37,7 +51,8 @@ class Tracked:
         self._context = context
         self._site = site
         self._native = native
-        self._python = Timed(context, functions, self)
+        self._times = _BatchTimes()
+        self._python = Timed(context, functions, self._times)
         self._functions = functions
         self._whole, self._prefix = rows
         self._timers = context.timer is not None or native.function.wake is not None
@@ -45,22 +60,12 @@ class Tracked:
         #: The native part's rows after the last tick, or timer, that Python has seen.
         self._last = np.zeros(1, self._prefix)
         self._ahead: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None
-        self._times = np.empty(0, np.int64)
-        self.call: Call = self._call
         self.plain = None
-
-    # ---- what the Python part asks its place for
-
-    def times(self) -> npt.NDArray[np.int64]:
-        """Of the ticks that it is given."""
-        return self._times
-
-    def arm(self, handled: int, alarm: int) -> None:
-        """Told together with the native part's."""
+        self.object = functions.object
 
     # ---- ticks
 
-    def _call(self, ticks: npt.NDArray[Any]) -> int | None:
+    def call(self, ticks: npt.NDArray[Any]) -> int | None:
         after = np.empty(len(ticks), self._prefix)
         known = self._take_ahead(ticks, after)
         done, failure = self._site.track(self._native, ticks[known:], after[known:])
@@ -81,7 +86,7 @@ class Tracked:
         if not len(ticks):
             return 0
         if self._context.timer is not None:
-            self._times = self._site.times()[: len(ticks)]
+            self._times.now = self._site.times()[: len(ticks)]
         self._context.after = {name: after[name] for name in self._prefix.names or ()}
         try:
             handled = self._python.call(ticks)

@@ -283,7 +283,7 @@ class SerialLoop(RunBase):
                 except HandlerError as error:
                     failure = error
                 self._emitted.sort(failed=self._failed_timers)
-            stop_failure = stop_objects(self._python.contexts)
+            stop_failure = stop_objects(self._python)
             ended = True
         finally:
             self._outputs.finish(complete=kind is None and ended)

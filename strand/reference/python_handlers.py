@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.chain import Chained
 from strand.binding.engine_words import Failure
-from strand.binding.native import NativeFunction
-from strand.binding.serial import PlainRows, SerialRun
+from strand.binding.serial import PlainRows
 from strand.dispatch.records import RecordReader
 from strand.handlers.bound import BoundHandler, BoundPython
 from strand.handlers.context import Context
 from strand.handlers.failures import failure_of, interrupts
 from strand.handlers.timed import Host
 from strand.reference.emitted import SerialEmitted
+from strand.reference.site import SerialSite
 
 if TYPE_CHECKING:
     from strand.output.rows import Rows
@@ -28,9 +27,10 @@ __all__ = ["SerialPython"]
 
 
 class SerialPython:
-    """Runs Python handlers over ticks, a symbol's in a row, and their timers. It is the site that they run at.
+    """Runs Python handlers over ticks, a symbol's in a row, and their timers.
 
-    ``alarms``: when each symbol's timer is due, 0: never; the loop's.
+    ``alarms``: when each symbol's timer is due, 0: never; the loop's. ``site``: where the handlers run. They hold that
+    and not this: a loop that nobody refers to has to go at once, with its memory.
     """
 
     def __init__(
@@ -45,14 +45,13 @@ class SerialPython:
     ) -> None:
         self._table = table
         self._reader = reader
-        self._memory = memory
         self._rows = rows
         self._emitted = emitted
         self._alarms = alarms
+        self.site = SerialSite(memory, reader, emitted, alarms)
         self._hosts: dict[int, Host] = {}
-        self._tracked: dict[int, SerialRun] = {}
-        self._key = 0
         self.contexts: dict[int, Context] = {}
+        self.objects: dict[int, Any] = {}
 
     # ---- what the loop asks
 
@@ -60,7 +59,7 @@ class SerialPython:
         self, bound: BoundHandler, numbers: Sequence[int], records: npt.NDArray[Any], positions: npt.NDArray[Any]
     ) -> Failure | None:
         """Runs a handler over one symbol's ticks, with its timers before them; None where that went well."""
-        key = self._key = int(records[self._reader.key][0])
+        key = self.site.key = int(records[self._reader.key][0])
         shown = records.view()
         shown.flags.writeable = False
         sequences = self._reader.sequences(records)
@@ -83,7 +82,7 @@ class SerialPython:
 
     def wake(self, key: int, time: int, numbers: Sequence[int]) -> Failure | None:
         """Runs a symbol's timer; None where that went well."""
-        self._key = key
+        self.site.key = key
         self._emitted.hold_timer(key, time, numbers)
         try:
             alarm = self._hosts[key].wake(time)
@@ -128,53 +127,8 @@ class SerialPython:
     def _bind(self, bound: BoundHandler, key: int) -> Host:
         """What is run for a symbol, from its first tick on."""
         assert isinstance(bound, BoundPython)
-        found = bound.bind_symbol(key, symbol=self._table.name(key), row=self._rows.at(key), site=self)
-        self.contexts[key], self._hosts[key] = found
-        return found[1]
-
-    # ---- what handlers ask
-
-    #: Nothing else happens between two calls.
-    brings_rest = True
-    #: There is one thread.
-    participant = 0
-
-    def batch(self) -> SerialEmitted:
-        """What is in hand."""
-        return self._emitted
-
-    def times(self) -> npt.NDArray[np.int64]:
-        """The feed's time at each tick in hand."""
-        times: npt.NDArray[np.int64] = self._emitted.positions["time"].copy()
-        return times
-
-    def arm(self, handled: int, alarm: int) -> None:  # noqa: ARG002 - a loop asks when the call is over
-        """When the timer of the symbol in hand is due from now on."""
-        self._alarms[self._key] = alarm
-
-    def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Failure | None]:
-        """For chains that end in Python: runs their native part tick by tick, and copies the row as it is after."""
-        run, copies = self._run_of(native.function), after.view(np.uint8).reshape(len(after), after.itemsize)
-        start = self._key * self._memory.stride
-        positions = self._emitted.positions[len(self._emitted.positions) - len(ticks) :]
-        for i in range(len(ticks)):
-            if 0 < native.alarm(self._key) <= positions["time"][i]:
-                return i, None
-            failure = run(ticks[i : i + 1], positions[i : i + 1])
-            if failure is not None:
-                return i, failure
-            copies[i] = self._memory.memory[start : start + copies.shape[1]]
-        return len(ticks), None
-
-    def act(self, native: Chained, key: int, time: int, at_end: bool) -> Failure | None:
-        """The same at timers, and at the end."""
-        run = self._run_of(native.function)
-        return run.finish(key, time) if at_end else run.wake(key, time)
-
-    def _run_of(self, function: NativeFunction) -> SerialRun:
-        run = self._tracked.get(id(function))
-        if run is None:
-            writers = [self._emitted.writers[number] for number in self._emitted.numbers]
-            run = SerialRun(function, self._memory, self._reader, writers)
-            self._tracked[id(function)] = run
-        return run
+        found = bound.bind_symbol(key, symbol=self._table.name(key), row=self._rows.at(key), site=self.site)
+        self.contexts[key], self._hosts[key] = _, host = found
+        if host.object is not None:
+            self.objects[key] = host.object
+        return host

@@ -1,0 +1,83 @@
+"""Where the handlers that Python runs for a dispatcher are at work: what they ask of the engine."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding.chain import Chained
+from strand.binding.engine import Engine
+from strand.binding.engine_words import Failure
+from strand.binding.py_batches import EndBatch, PyBatches
+from strand.errors import ConfigurationError
+
+__all__ = ["EmittedBatch", "EngineSite"]
+
+
+class EmittedBatch:
+    """In the place of a batch: what is emitted on its behalf has been emitted."""
+
+    n = 1
+    at_timer = False
+
+    def emit(self, output: int, at: npt.NDArray[np.int64] | None, records: npt.NDArray[Any]) -> None:
+        """Nothing more is to be done."""
+
+
+class EngineSite:
+    """What is said of ticks in hand is of this thread's. It knows no handler: those hold it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._here = threading.local()
+
+    def enter(self, participant: int, batches: PyBatches) -> None:
+        """This thread is a worker."""
+        self._here.participant, self._here.batches = participant, batches
+
+    def hold(self, batch: EndBatch | EmittedBatch | None) -> None:
+        """This thread, which is no worker, has it in hand from now on; None: nothing."""
+        self._here.batches = batch
+
+    @property
+    def participant(self) -> int | None:
+        """The worker this thread is, if it is one: whoever calls from there is a handler."""
+        participant: int | None = getattr(self._here, "participant", None)
+        return participant
+
+    @property
+    def brings_rest(self) -> bool:
+        """What a worker has copied off a lossy strand cannot be put back."""
+        return self._engine.config.on_full not in ("drop_oldest", "conflate")
+
+    def batch(self) -> PyBatches | EndBatch | EmittedBatch:
+        """The ticks, or the timer, or the end, that this thread's Python has in hand."""
+        found: PyBatches | EndBatch | EmittedBatch | None = getattr(self._here, "batches", None)
+        if found is None:
+            raise ConfigurationError("emit: there is no tick in hand on whose behalf it could be")
+        return found
+
+    def times(self) -> npt.NDArray[np.int64]:
+        """The feed's time at each tick in hand."""
+        batches = self.batch()
+        assert not isinstance(batches, EmittedBatch)
+        return batches.times()
+
+    def arm(self, handled: int, alarm: int) -> None:
+        """When the timer of the symbol in hand is due from now on."""
+        batches = self.batch()
+        assert isinstance(batches, PyBatches)
+        batches.arm(handled, alarm)
+
+    def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Failure | None]:
+        """For chains that end in Python: runs their native part over ticks that this worker holds."""
+        participant = self.participant
+        assert participant is not None
+        return self._engine.track(participant, native.function, ticks, after)
+
+    def act(self, native: Chained, key: int, time: int, at_end: bool) -> Failure | None:
+        """The same at timers, and at the end."""
+        return self._engine.act(self.participant or 0, native.function, key, time, at_end)

@@ -1,0 +1,76 @@
+"""Where the handlers that Python runs in a plain loop are at work: what they ask of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding.chain import Chained
+from strand.binding.engine_words import Failure
+from strand.binding.native import NativeFunction
+from strand.binding.serial import PlainRows, SerialRun
+from strand.dispatch.records import RecordReader
+from strand.reference.emitted import SerialEmitted
+
+__all__ = ["SerialSite"]
+
+
+class SerialSite:
+    """``key``: the symbol in hand. It knows no handler: those hold it."""
+
+    def __init__(
+        self, memory: PlainRows, reader: RecordReader, emitted: SerialEmitted, alarms: npt.NDArray[np.uint64]
+    ) -> None:
+        self._memory = memory
+        self._reader = reader
+        self._emitted = emitted
+        self._alarms = alarms
+        self._tracked: dict[int, SerialRun] = {}
+        self.key = 0
+
+    #: Nothing else happens between two calls.
+    brings_rest = True
+    #: There is one thread.
+    participant = 0
+
+    def batch(self) -> SerialEmitted:
+        """What is in hand."""
+        return self._emitted
+
+    def times(self) -> npt.NDArray[np.int64]:
+        """The feed's time at each tick in hand."""
+        times: npt.NDArray[np.int64] = self._emitted.positions["time"].copy()
+        return times
+
+    def arm(self, handled: int, alarm: int) -> None:  # noqa: ARG002 - a loop asks when the call is over
+        """When the timer of the symbol in hand is due from now on."""
+        self._alarms[self.key] = alarm
+
+    def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Failure | None]:
+        """For chains that end in Python: runs their native part tick by tick, and copies the row as it is after."""
+        run, copies = self._run_of(native.function), after.view(np.uint8).reshape(len(after), after.itemsize)
+        start = self.key * self._memory.stride
+        positions = self._emitted.positions[len(self._emitted.positions) - len(ticks) :]
+        for i in range(len(ticks)):
+            if 0 < native.alarm(self.key) <= positions["time"][i]:
+                return i, None
+            failure = run(ticks[i : i + 1], positions[i : i + 1])
+            if failure is not None:
+                return i, failure
+            copies[i] = self._memory.memory[start : start + copies.shape[1]]
+        return len(ticks), None
+
+    def act(self, native: Chained, key: int, time: int, at_end: bool) -> Failure | None:
+        """The same at timers, and at the end."""
+        run = self._run_of(native.function)
+        return run.finish(key, time) if at_end else run.wake(key, time)
+
+    def _run_of(self, function: NativeFunction) -> SerialRun:
+        run = self._tracked.get(id(function))
+        if run is None:
+            writers = [self._emitted.writers[number] for number in self._emitted.numbers]
+            run = SerialRun(function, self._memory, self._reader, writers)
+            self._tracked[id(function)] = run
+        return run

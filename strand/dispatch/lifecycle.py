@@ -127,8 +127,8 @@ class Lifecycle:
             pass  # by a handler, or by another thread
         finally:
             self._close(drained=drained)
-        if drain and (failure := self._end.failure) is not None:
-            raise failure
+        if drain and self._end.failure is not None:
+            raise self._end.failure
         makers = self._makers[:]
         self._makers.clear()
         warn_of_unpriced(makers)

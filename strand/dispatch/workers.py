@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any
+from itertools import chain
+from traceback import walk_stack, walk_tb
+from typing import Any, Final
 
 import numpy as np
 
@@ -68,8 +70,15 @@ class Workers:
         return pinned, refused
 
     def join(self) -> None:
+        """Waits for their end. An exception of a handler keeps the frames it came through, and those that called them:
+        what the workers' own frames refer to is let go of, or the run would keep itself through its failures."""
         for thread in self._state.threads:
             join(thread)
+        for cause in chain.from_iterable(self._python.causes):
+            trace = list(walk_tb(cause.__traceback__))
+            for frame, _ in walk_stack(trace[-1][0]) if trace else ():
+                if frame.f_code in _BODIES:
+                    frame.clear()
 
     def _run(self, participant: int) -> None:
         """The body of worker ``participant``, until the dispatcher stops."""
@@ -142,3 +151,7 @@ def _wake(python: PythonHandlers, batches: PyBatches) -> int:
         python.keep_cause(failure)
         return batches.wake_done(host.alarm, failure)
     return batches.wake_done(alarm)
+
+
+#: What is on a worker's stack below a handler.
+_BODIES: Final = {Workers._run.__code__, work.__code__, _wake.__code__, PythonHandlers.bind.__code__}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,7 @@ from typing import Final
 from strand.errors import FormatError, UnknownFormatError
 from strand.feeds.formats.csv.profile import Profile, built_in, normal
 
-__all__ = ["BOM", "Match", "choose", "match"]
+__all__ = ["BOM", "Match", "choose", "match", "matches"]
 
 BOM: Final = b"\xef\xbb\xbf"
 _SHAPE_LINES: Final = 5
@@ -70,12 +70,44 @@ def _places(columns: tuple[str, ...]) -> dict[str, list[int]]:
     return places
 
 
+class _Head:
+    """The first lines of a file, decoded and split once for all profiles that want them alike."""
+
+    def __init__(self, head: bytes) -> None:
+        self.lines = _first_lines(head, _SHAPE_LINES)
+        #: Bytes before the first line, and before the second.
+        self.skip = len(BOM) if head.startswith(BOM) else 0
+        self.second = self.skip + _line_bytes(head[self.skip :])
+        self._texts: dict[tuple[str, ...], tuple[list[str], str]] = {}
+        self._rows: dict[tuple[tuple[str, ...], str], list[list[str]]] = {}
+
+    def texts(self, encodings: tuple[str, ...]) -> tuple[list[str], str]:
+        """The lines, each by the first encoding that it is in, and that of the first line; empty: it is in none."""
+        if encodings not in self._texts:
+            decoded = [_decoded(line, encodings) for line in self.lines]
+            self._texts[encodings] = [text for text, _ in decoded], decoded[0][1]
+        return self._texts[encodings]
+
+    def rows(self, encodings: tuple[str, ...], delimiter: str) -> list[list[str]]:
+        """The lines' fields."""
+        key = encodings, delimiter
+        if key not in self._rows:
+            self._rows[key] = [_fields(text, delimiter) for text in self.texts(encodings)[0]]
+        return self._rows[key]
+
+
+def matches(head: bytes) -> Iterator[Match]:
+    """The file through each built-in profile that it may be for, where it starts with ``head``."""
+    split = _Head(head)
+    return (found for found in (_match(profile, split) for profile in built_in()) if isinstance(found, Match))
+
+
 def choose(head: bytes, path: str | Path) -> Match:
     """The one built-in profile that a file which starts with ``head`` is for.
 
     Raises UnknownFormatError where there is none, or more than one.
     """
-    found = [each for each in (match(profile, head) for profile in built_in()) if isinstance(each, Match)]
+    found = list(matches(head))
     if len(found) == 1:
         return found[0]
     names = ", ".join(each.profile.name for each in found)
@@ -98,16 +130,18 @@ def choose(head: bytes, path: str | Path) -> Match:
 
 def match(profile: Profile, head: bytes, path: str | Path | None = None) -> Match | FormatError:
     """The file through this profile, or why not."""
-    lines = _first_lines(head, _SHAPE_LINES)
-    if not lines:
+    return _match(profile, _Head(head), path)
+
+
+def _match(profile: Profile, head: _Head, path: str | Path | None = None) -> Match | FormatError:
+    if not head.lines:
         return FormatError("there is no line in it", path=path)
-    skip = len(BOM) if head.startswith(BOM) else 0
     problem = ""
-    text, encoding = _decoded(lines[0], profile.encodings)
+    (text, *_), encoding = head.texts(profile.encodings)
     if not encoding:
         return FormatError(f"its first line is not {' or '.join(profile.encodings)}", path=path, line=1)
     for delimiter in profile.delimiters:
-        rows = [_fields(_decoded(line, profile.encodings)[0], delimiter) for line in lines]
+        rows = head.rows(profile.encodings, delimiter)
         for layout in profile.layouts:
             shaped = all(
                 len(row) == len(layout.columns)
@@ -115,13 +149,13 @@ def match(profile: Profile, head: bytes, path: str | Path | None = None) -> Matc
                 for row in rows[: -1 if len(rows) > 1 else None]
             )
             if shaped and (layout.shape or not profile.header):
-                return Match(profile, layout.columns, delimiter, encoding, skip, 0)
+                return Match(profile, layout.columns, delimiter, encoding, head.skip, 0)
         if profile.header:
             columns = tuple(rows[0])
             # Lines that end with a delimiter under a header that does not.
             if len(rows) > 1 and len(rows[1]) == len(columns) + 1 and rows[1][-1].strip() == "":
                 columns += ("",)
-            found = Match(profile, columns, delimiter, encoding, skip + _line_bytes(head[skip:]), 1)
+            found = Match(profile, columns, delimiter, encoding, head.second, 1)
             here = _missing(found) or (_unlike(found, rows[1]) if len(rows) > 2 else "")
             if not here:
                 return found
@@ -133,8 +167,8 @@ def match(profile: Profile, head: bytes, path: str | Path | None = None) -> Matc
 
 
 def _missing(found: Match) -> str:
-    profile = found.profile
-    lacking = [" or ".join(map(repr, names)) for names in profile.needed() if found.column(names) is None]
+    profile, places = found.profile, _places(found.columns).keys()
+    lacking = [names for names, compared in profile.needed if compared.isdisjoint(places)]
     if lacking:
         there = ", ".join(found.columns[:_SHOWN]) + (", ..." if len(found.columns) > _SHOWN else "")
         return f"its header lacks {', '.join(lacking)}, which {profile.name} needs; it has {there}"

@@ -118,7 +118,7 @@ class Part:
         return [*found, self.where] if self.where else found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Profile:
     """How the lines of a CSV file become ticks."""
 
@@ -145,13 +145,15 @@ class Profile:
     ticks: TicksAre | None
     """None: it does not say."""
 
-    def needed(self) -> list[tuple[str, ...]]:
-        """Names of each column that has to be there."""
+    @functools.cached_property
+    def needed(self) -> list[tuple[str, frozenset[str]]]:
+        """Names of each column that has to be there: in words, and as they are compared."""
         wanted = [rule.columns for rule in self.fields if rule.columns and not rule.optional]
         wanted += [names for rule in self.fields for names in rule.pair]
         wanted += [names for names in (self.symbol.columns, self.symbol.suffix, self.date_columns) if names]
         wanted += [names for part in self.parts if not part.level for names in part.columns()]
-        return wanted + [(name,) for name in self.requires]
+        wanted += [(name,) for name in self.requires]
+        return [(" or ".join(map(repr, names)), frozenset(map(normal, names))) for names in wanted]
 
 
 @functools.lru_cache(maxsize=4096)

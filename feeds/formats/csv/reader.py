@@ -21,7 +21,7 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError, FormatError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.csv.lines import LONGEST_LINE
-from strand.feeds.formats.csv.match import Match, choose, match
+from strand.feeds.formats.csv.match import Match, choose, match, matches
 from strand.feeds.formats.csv.parts import tick_maker
 from strand.feeds.formats.csv.profile import built_in, named_profile
 from strand.feeds.formats.csv.rows import CsvRows
@@ -48,7 +48,7 @@ def recognise(head: bytes) -> bool:
     """Whether a built-in profile knows a file that starts with ``head`` (whole lines of it: 4,096 bytes are enough)."""
     if b"\0" in head:
         return False
-    return any(isinstance(match(profile, head), Match) for profile in built_in())
+    return next(matches(head), None) is not None
 
 
 def profiles() -> dict[str, str]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from strand.output.rows import near_filled
 from strand.ticks import joined
 from strand.units import undeclared
 
@@ -184,9 +185,16 @@ class RowBytes:
         call: all that had a tick.
         """
         for number, (at, view) in enumerate(self._rows.by_handler()):
-            now = packed(view)
-            before = self._seen[number]
-            differs = (now != before).any(axis=1) if len(before) else now.any(axis=1)
+            # Most of the table may be symbols that the feed has not: it is not copied for their zeros.
+            places, before = near_filled(view), self._seen[number]
+            filled = packed(view[places])
+            now = np.zeros((len(view), filled.shape[1]), np.uint8)
+            now[places] = filled
+            if len(before):
+                differs = (now != before).any(axis=1)
+            else:
+                differs = np.zeros(len(view), bool)
+                differs[places] = filled.any(axis=1)
             differs |= counts[at] > 0 if touched is None else touched[at]
             self._seen[number] = now
             mine = np.flatnonzero(differs)

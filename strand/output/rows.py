@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +17,32 @@ from strand.units import Unit
 if TYPE_CHECKING:
     from strand.handlers import Handler
 
-__all__ = ["RowMemory", "Rows"]
+__all__ = ["RowMemory", "Rows", "near_filled"]
+
+_BLOCK_ROWS: Final = 64
 
 
 class RowMemory(Protocol):
     """The memory of rows: the engine's arena, or a plain loop's own memory."""
 
     def rows(self, dtype: np.dtype[Any], /) -> npt.NDArray[Any]: ...
+
+
+def near_filled(rows: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    """Places that have those of all rows that are not zeros: a feed may have room for many more symbols than it has.
+
+    ``rows``: shape (n,), one behind the other, at any distance. They are looked at by blocks, which is as fast as the
+    memory is read. All rows of a block that is not zeros are given, and the last block.
+    """
+    if not rows.dtype.itemsize:
+        return np.empty(0, np.intp)
+    whole = max(len(rows) - 1, 0) // _BLOCK_ROWS
+    block = _BLOCK_ROWS * rows.strides[0]
+    # What lies between two rows counts too, but nothing behind the last one, which may be no memory.
+    data = np.lib.stride_tricks.as_strided(rows.getfield(np.uint8), (whole, block), (block, 1), writeable=False)
+    blocks = np.append(np.flatnonzero(data.max(axis=1)), whole)
+    places: npt.NDArray[np.intp] = (blocks[:, None] * _BLOCK_ROWS + np.arange(_BLOCK_ROWS)).ravel()
+    return places[places < len(rows)]
 
 
 class Rows:
@@ -192,4 +211,15 @@ class Rows:
 
     def keep(self) -> None:
         """Copies the rows out of the engine, which is not needed any more."""
-        self._views = [view.copy() for view in self._views]
+        self._views = [_kept(view) for view in self._views]
+
+
+def _kept(view: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A copy, of which pages that would be zeros take no memory."""
+    copied, places = np.zeros(len(view), view.dtype), near_filled(view)
+    if not len(places):
+        return copied
+    # numpy copies records field by field, unless they are viewed as one field.
+    whole = f"V{view.dtype.itemsize}"
+    copied.view(whole)[places] = view.view(whole)[places]
+    return copied

@@ -10,7 +10,7 @@ import pytest
 from strand import batch_handler
 from strand.binding.serial import PlainRows
 from strand.errors import ConfigurationError, UnknownSymbolError
-from strand.output.rows import Rows
+from strand.output.rows import Rows, near_filled
 from strand.symbols import SymbolTable
 
 pytestmark = pytest.mark.python
@@ -68,3 +68,42 @@ def test_rows_that_are_kept_stay_as_they_were() -> None:
     rows.keep()
     memory.memory[:] = 0
     assert rows["A"]["n"] == 5
+
+
+@pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 128, 129, 1000])
+@pytest.mark.parametrize(("bytes_a_row", "apart"), [(8, 8), (3, 3), (24, 64)])
+def test_a_row_that_is_not_zeros_is_found_wherever_it_lies(n: int, bytes_a_row: int, apart: int) -> None:
+    for filled in {0, 1, 62, 63, 64, n // 2, n - 65, n - 64, n - 2, n - 1} & set(range(n)):
+        memory = np.zeros(n * apart - (apart - bytes_a_row), np.uint8)  # there is nothing behind the last row
+        rows: Any = np.ndarray((n,), [("a", "S1"), ("b", f"S{bytes_a_row - 1}")], memory, strides=(apart,))
+        memory[filled * apart + bytes_a_row - 1] = 1
+        assert filled in near_filled(rows)
+
+
+def test_rows_that_are_zeros_are_left_out_but_for_those_beside_others() -> None:
+    rows = np.zeros(65_537, "<i8")
+    rows[1_000] = 1
+    assert near_filled(rows).tolist() == [*range(960, 1_024), 65_536]
+    assert near_filled(rows[:0]).tolist() == []
+
+
+@pytest.mark.parametrize("place", [0, 70, 199])
+def test_what_is_kept_is_every_byte_of_every_row(place: int) -> None:
+    memory = PlainRows(200, 24)
+    kept = Rows(SymbolTable(200), memory, [second], np.zeros(200, np.uint16))
+    memory.memory[:] = 0
+    kept[place]["m"] = 5
+    before = kept.array.copy()
+    kept.keep()
+    memory.memory[:] = 9
+    assert kept.array.tolist() == before.tolist()
+    assert kept[place]["m"] == 5
+
+
+def test_rows_without_fields_are_kept() -> None:
+    @batch_handler(state=[])
+    def nothing(symbol: str, ticks: Any, row: Any) -> None: ...
+
+    rows = Rows(SymbolTable(200), PlainRows(200, 8), [nothing], np.zeros(200, np.uint16))
+    rows.keep()
+    assert len(rows.array) == 200

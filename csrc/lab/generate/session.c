@@ -89,6 +89,13 @@ static void deal_second(sd_session *s, uint32_t count) {
     memset(s->dealt, 0, sizeof s->dealt);
     return;
   }
+  if (count <
+      1 << CLUSTER_BITS) { /* fewer than a cluster come together, in the last millisecond, whatever the weights */
+    memset(s->dealt, 0, sizeof s->dealt);
+    s->dealt[1000] = count;
+    for (uint32_t i = 0; i < 1000; i++) (void)sd_prng_next(&s->random);
+    return;
+  }
   uint64_t weights[1000], all = s->until[SD_SESSION_SECONDS];
   uint64_t own = s->until[s->second + 1] - s->until[s->second];
   /* this second over the mean second; the millisecond's bound is over the day's mean, so relative to this second's */

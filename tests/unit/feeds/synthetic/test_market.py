@@ -6,6 +6,7 @@ import gzip
 import struct
 import zlib
 from collections import Counter
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -234,6 +235,19 @@ def test_a_symbol_has_runs_of_messages_in_a_crowded_millisecond() -> None:
     inside = np.bincount(milliseconds)[milliseconds] >= 12
     pairs = Counter(zip(milliseconds[inside].tolist(), ticks["instrument_id"][inside].tolist(), strict=True))
     assert max(pairs.values()) >= 8  # some 20 draws, each on its own, give the busiest symbol 3 or 4
+
+
+@pytest.mark.parametrize(
+    ("messages", "symbols", "seed", "burst", "digest"),
+    [
+        (300, 7, 1, 1.0, "e5abf2aabc8c30ed"),
+        (20_000, 500, 7, 1.0, "261b13cf9764927b"),
+        (20_000, 500, 7, 2.0, "14ebd1fdc7385ed0"),
+    ],
+)
+def test_a_seed_s_stream_stays_as_it_was(messages: int, symbols: int, seed: int, burst: float, digest: str) -> None:
+    made = stream(messages, symbols, seed=seed, burst=burst)
+    assert blake2b(made.tobytes(), digest_size=8).hexdigest() == digest
 
 
 def test_one_seed_gives_one_stream_and_another_seed_another() -> None:

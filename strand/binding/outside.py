@@ -57,7 +57,8 @@ class OutsideView(Counters):
         self.description = bytes(ffi.buffer(text, size[0]))
         address = int(ffi.cast("uintptr_t", lib.sd_outside_map(self._o)))
         #: The strand of each symbol, shape (n_symbols,), as it is now: it may change until the first tick comes.
-        self.strand_of_symbol = np.asarray(Memory(self, address, self.n_symbols, 4, np.dtype("<u4"))).view("<u4")
+        #: It holds the mapping and not this, which would never go: the collector does not see through numpy's arrays.
+        self.strand_of_symbol = np.asarray(Memory(self._o, address, self.n_symbols, 4, np.dtype("<u4"))).view("<u4")
         self._row_bytes = int(lib.sd_outside_row_bytes(self._o))
 
     def histogram_floors_ns(self) -> npt.NDArray[np.float64]:

@@ -6,6 +6,7 @@ import ctypes
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from outside_ticks import SYMBOLS, some_ticks
 
 import strand
 from strand import Dispatcher
+from strand.binding.outside import OutsideView
 from strand.errors import AttachError
 
 #: Enough for what is published here. All of the memory is copied.
@@ -31,6 +33,16 @@ def _copy_of(dispatcher: Dispatcher) -> int:
 
 def _number(fd: int, at: int, size: int = 8) -> int:
     return int.from_bytes(os.pread(fd, size, at), "little", signed=True)
+
+
+def test_a_look_from_outside_goes_with_the_last_reference_to_it() -> None:
+    with Dispatcher(SYMBOLS, "count", attachable=True) as dispatcher:
+        view = OutsideView(dispatcher.memory_fd)
+        mapped, strands = weakref.ref(view._o), view.strand_of_symbol
+        del view
+        assert strands.tolist() == [dispatcher.strand_of(name) for name in SYMBOLS]
+        del strands
+    assert mapped() is None
 
 
 @pytest.mark.parametrize("publishers", [1, 3])

@@ -20,8 +20,10 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 def named_paths(path_or_paths: Paths) -> Iterator[str | Path]:
     """Files, folders and ``-`` as they are named, globs resolved. Raises FeedError, ConfigurationError."""
-    several = isinstance(path_or_paths, Iterable) and not isinstance(path_or_paths, str | os.PathLike)
-    for name in list(path_or_paths) if several else [path_or_paths]:
+    named: Iterable[object] = [path_or_paths]
+    if isinstance(path_or_paths, Iterable) and not isinstance(path_or_paths, str | os.PathLike):
+        named = path_or_paths
+    for name in named:
         if not isinstance(name, str | os.PathLike) or not isinstance(text := os.fspath(name), str):
             raise ConfigurationError(f"source: {name!r} is no path: give text or a pathlib.Path")
         if "\0" in text:

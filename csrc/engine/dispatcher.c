@@ -14,6 +14,7 @@
 #include "numbering/watermark.h"
 #include "overdue/overdue.h"
 #include "publish/publish.h"
+#include "schedule/policies.h"
 #include "sd_error.h"
 #include "worker/alarm.h"
 #include "worker/worker.h"
@@ -50,8 +51,9 @@ void sd_dispatcher_view(sd_dispatcher *d) {
   sd_space *space = d->space;
   sd_arena *a = d->arena;
   d->config = a->config;
+  d->policy = sd_policy_of(d->config.policy.number);
   d->strands = sd_space_at(space, a->strands);
-  d->ready = (sd_ready){sd_space_at(space, a->lists), space->base};
+  d->ready = sd_arena_ready(space, a);
   d->participants = sd_space_at(space, a->participants);
   d->map = sd_space_at(space, a->map);
   d->rows = sd_space_at(space, a->rows);
@@ -98,7 +100,6 @@ int sd_dispatcher_create(sd_space *space, const sd_config *config, sd_dispatcher
   if (!d) return SD_E_NO_MEMORY;
   d->space = space;
   d->publish = sd_publish_from_handler;
-  d->policy = &sd_policy_fifo;
   d->budget_counts = sd_clock_counts(config->budget_ns);
   int code = sd_arena_create(space, config, &d->arena);
   /* With one core, publishers handle most of what they publish themselves and use few segments, so none are pre-faulted. */
@@ -152,7 +153,8 @@ int sd_dispatcher_handlers(sd_dispatcher *d, const sd_handler *handlers, uint32_
   if (!d->handlers) return n ? SD_E_NO_MEMORY : SD_E_ARGUMENT;
   memcpy(d->handlers, handlers, n * sizeof *handlers);
   d->n_handlers = n;
-  d->all_native = d->may_run_inline = 1;
+  d->all_native = 1;
+  d->may_run_inline = d->policy->runs_inline;
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
     uint16_t h = d->strands[i].handler;
     if (h >= n) return SD_E_ARGUMENT;
@@ -176,11 +178,17 @@ int sd_dispatcher_hold(sd_dispatcher *d, uint32_t strand, uint32_t why) {
   return SD_OK;
 }
 
+int sd_dispatcher_prioritise(sd_dispatcher *d, uint32_t strand, uint32_t priority, int for_backlog) {
+  if (strand >= d->arena->n_strands || !d->policy->prioritise || priority >= SD_LEVEL_COUNT) return SD_E_ARGUMENT;
+  d->policy->prioritise(&d->ready, strand, priority, for_backlog, sd_now());
+  return SD_OK;
+}
+
 int sd_dispatcher_resume(sd_dispatcher *d, uint32_t strand, uint32_t why) {
   if (strand >= d->arena->n_strands || !why || (why & ~(uint32_t)SD_HELD)) return SD_E_ARGUMENT;
   sd_strand *s = &d->strands[strand];
   if (sd_strand_resume(s, why)) {
-    sd_make_ready(d, s->last, &strand, 1);
+    sd_make_ready(d, s->last, &strand, 1, 1, sd_now());
     sd_idle_wake_one(&d->arena->idle);
   }
   return SD_OK;

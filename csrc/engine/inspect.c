@@ -60,6 +60,12 @@ void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *t) {
   t->watermark_sequence = sd_load(&d->arena->next_sequence, acquire, M5);
 }
 
+int sd_dispatcher_policy_counts(sd_dispatcher *d, sd_policy_counts *out) {
+  memset(out, 0, sizeof *out);
+  if (d->policy->counts) d->policy->counts(&d->ready, out);
+  return d->policy->counts != NULL;
+}
+
 void sd_histogram_sum(sd_dispatcher *d, int which, uint64_t *counts) {
   memset(counts, 0, SD_BUCKETS * sizeof *counts);
   for (uint32_t i = 0; i < d->n_participants; i++) {
@@ -119,23 +125,6 @@ void sd_strand_times(sd_dispatcher *d, uint64_t *ns, uint64_t *records) {
   }
 }
 
-static int listed_times(sd_dispatcher *d, uint32_t *times) {
-  for (uint32_t l = 0; l < d->n_workers; l++) {
-    sd_list *list = &d->ready.lists[l];
-    sd_lock(&list->lock);
-    for (uint32_t i = 0; i < sd_list_length(list); i++) {
-      uint32_t strand = sd_list_peek(list, sd_ring(&d->ready, l), i);
-      if (strand >= d->arena->n_strands) {
-        sd_unlock(&list->lock);
-        return SD_E_CORRUPT;
-      }
-      times[strand]++;
-    }
-    sd_unlock(&list->lock);
-  }
-  return SD_OK;
-}
-
 static const char *wrong_with(const sd_inspection *k, uint32_t listed) {
   uint64_t dropped = k->dropped[0] + k->dropped[1] + k->dropped[2] + k->dropped[3];
   if (k->owner) return "owned although nothing runs";
@@ -152,7 +141,9 @@ int sd_dispatcher_verify(sd_dispatcher *d, uint32_t *strand, char *what) {
   uint32_t *listed = calloc(d->arena->n_strands, sizeof *listed);
   if (!listed) return SD_E_NO_MEMORY;
   *strand = SD_NONE;
-  int code = listed_times(d, listed);
+  int code = SD_OK;
+  for (uint32_t list = 0; list < d->n_workers; list++)
+    if (!d->policy->count(&d->ready, list, listed)) code = SD_E_CORRUPT;
   if (code) snprintf(what, 128, "a list names a strand that does not exist");
   for (uint32_t i = 0; !code && i < d->arena->n_strands; i++) {
     sd_inspection look;

@@ -9,6 +9,8 @@ typedef struct sd_totals {
   uint64_t visits, handled_inline, stolen, cut, parks, wakes, failures, watermark_sequence;
 } sd_totals;
 void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *out);
+/* What the policy has counted. Zero: it counts nothing, and *out is all zeros. */
+int sd_dispatcher_policy_counts(sd_dispatcher *d, sd_policy_counts *out);
 /* Writes a participant's counters to `out`: SD_COUNTER_FIELDS values, in the order of struct sd_counters; busy and waited in ns. */
 enum { SD_COUNTER_FIELDS = 16 };
 void sd_participant_counters(sd_dispatcher *d, uint32_t participant, uint64_t *out);

@@ -301,5 +301,5 @@ void sd_enqueue_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p, i
   else enqueue_many(d, participant, p, records, n, now);
   keep_repeat_groups(p);
   sd_forget_groups(p);
-  sd_list_chains(d, participant, p);
+  sd_list_chains(d, participant, p, now);
 }

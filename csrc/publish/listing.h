@@ -5,15 +5,16 @@
 #include "publish/publisher.h"
 
 /* Lists the strands of a chain with participant `list`. */
-void sd_list_chain(sd_dispatcher *d, uint32_t participant, uint32_t list, ready_chain *chain);
+void sd_list_chain(sd_dispatcher *d, uint32_t participant, uint32_t list, ready_chain *chain, uint64_t now);
 /* Lists the strands of all chains. */
-void sd_list_chains(sd_dispatcher *d, uint32_t participant, sd_publisher *p);
+void sd_list_chains(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64_t now);
 
 /* Lists a strand whose token this publisher holds, with the participant that drained it last. */
-static inline void list_ready(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint32_t strand, uint32_t list) {
+static inline void list_ready(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint32_t strand, uint32_t list,
+                              uint64_t now) {
   ready_chain *chain = &p->chains[list];
   chain->strand[chain->n++] = strand;
-  if (chain->n == SPLICE) sd_list_chain(d, participant, list, chain);
+  if (chain->n == SPLICE) sd_list_chain(d, participant, list, chain, now);
 }
 
 /* How many of n records fit into a strand that keeps what it has; the rest waits, is dropped or is refused. `free_records` avoids most
@@ -39,7 +40,7 @@ static inline void add_and_unlock(sd_dispatcher *d, uint32_t participant, sd_pub
   uint32_t list = ready ? s->last : 0;
   if (ready) s->oldest = now;
   sd_unlock(&s->publish_lock);
-  if (ready) list_ready(d, participant, p, strand, list);
+  if (ready) list_ready(d, participant, p, strand, list, now);
 }
 
 #endif

@@ -199,7 +199,7 @@ uint64_t sd_enqueue_waiting(sd_dispatcher *d, uint32_t participant, sd_publisher
     if (w.from < w.to) p->waiting[left++] = w;
   }
   p->n_waiting = left;
-  sd_list_chains(d, participant, p);
+  sd_list_chains(d, participant, p, now);
   p->since_look += dealt;
   return dealt;
 }

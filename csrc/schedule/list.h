@@ -10,11 +10,10 @@
 
 typedef struct sd_list {
   sd_a32 lock;
-  sd_a32 head; /* free-running: next to pop */
-  sd_a32 tail; /* free-running: next place to push */
-  uint32_t mask;
-  uint64_t ring; /* offset of the ring in the arena */
-  uint64_t unused[(2 * SD_LINE - 24) / 8];
+  sd_a32 head;   /* free-running: next to pop */
+  sd_a32 tail;   /* free-running: next place to push */
+  uint32_t mask; /* first in, first out: the places of its ring, less one */
+  uint32_t unused[(2 * SD_LINE - 16) / 4];
 } sd_list;
 
 /* R1: the lock's L3 and L1 carry the token from pusher to popper; entries and bounds are atomic for threads that only peek. */
@@ -39,6 +38,15 @@ static inline uint32_t sd_list_look(sd_list *list) {
   uint32_t length = sd_list_length(list);
   sd_unlock(&list->lock);
   return length;
+}
+
+/* For a policy that keeps the strands of a list elsewhere, under the lock: n more are listed, or were taken. */
+static inline void sd_list_count_listed(sd_list *list, uint32_t n) {
+  sd_store(&list->tail, sd_load(&list->tail, relaxed, R1) + n, relaxed, R1);
+}
+
+static inline void sd_list_count_taken(sd_list *list, uint32_t n) {
+  sd_store(&list->head, sd_load(&list->head, relaxed, R1) + n, relaxed, R1);
 }
 
 /* Takes up to `maximum` entries, and of a list of n at most `share` quarters (at least one entry). */

@@ -1,7 +1,10 @@
-/* What a scheduling policy is: how ready strands are ordered. It sees strand indices and lists, never queues or handlers.
+/* What a scheduling policy is: which of the ready strands comes next. It sees strand indices and lists, never queues or handlers.
  *
- * Every function may be called by any participant at any time; a policy keeps what it needs behind the locks of its lists.
- */
+ * Each participant has a list. All lists have the header that list.h describes, so that a worker can read a length without a call. What
+ * else a policy keeps lies in its state, which is memory in the arena. Any participant may call any of the functions at any time. A
+ * policy changes a list, and what it keeps of the strands listed there, with the list's lock held.
+ *
+ * Times are readings of sd_now(). Readings of different threads may be a little out of order. */
 #ifndef SD_SCHEDULE_POLICY_H
 #define SD_SCHEDULE_POLICY_H
 
@@ -9,24 +12,54 @@
 
 #include "schedule/list.h"
 
-/* The participants' lists of ready strands. */
+enum { SD_FIFO = 0, SD_LEVELS = 1 };
+
+/* Levels, the highest first. */
+enum { SD_IMMEDIATE = 0, SD_HIGH, SD_RETRY, SD_NORMAL, SD_LOW, SD_LEVEL_COUNT };
+
+/* Which policy, and its options. */
+typedef struct sd_policy_config {
+  int32_t number;       /* SD_FIFO and so on */
+  int32_t since_listed; /* levels: a wait counts since the strand was listed, not since it entered its level */
+  uint64_t timeout_ns
+      [SD_LEVEL_COUNT]; /* levels: the wait after which a strand rises to the next level; none for SD_IMMEDIATE */
+} sd_policy_config;
+
+/* What a policy counts, by level. */
+typedef struct sd_policy_counts {
+  uint64_t promoted[SD_LEVEL_COUNT]; /* times that a strand rose out of the level */
+  uint64_t starved[SD_LEVEL_COUNT];  /* waits that began in the level and took more than twice its timeout */
+} sd_policy_counts;
+
+/* What a policy sees. `state`: its own memory, `state_bytes` of the policy; zeros at first. */
 typedef struct sd_ready {
   sd_list *lists;
-  unsigned char *rings; /* a list's ring lies at rings + lists[list].ring */
+  uint32_t n_lists, n_strands;
+  unsigned char *state;
 } sd_ready;
-
-static inline sd_a32 *sd_ring(const sd_ready *ready, uint32_t list) {
-  return (sd_a32 *)(void *)(ready->rings + ready->lists[list].ring);
-}
 
 typedef struct sd_policy {
   const char *name;
-  /* Lists n strands, whose tokens the caller holds, with participant `list`. */
-  void (*ready)(const sd_ready *ready, uint32_t list, const uint32_t *strands, uint32_t n);
+  /* Whether a publisher may run the handlers of idle strands itself. Such strands are never listed, so no policy orders them. */
+  int runs_inline;
+  uint64_t (*state_bytes)(uint32_t n_lists, uint32_t n_strands);
+  /* Prepares state and lists, once. */
+  void (*start)(const sd_ready *ready, const sd_policy_config *config);
+  /* Lists n strands, whose tokens the caller holds, with participant `list`. `again`: a visit left something pending. */
+  void (*ready)(const sd_ready *ready, uint32_t list, const uint32_t *strands, uint32_t n, int again, uint64_t now);
   /* Takes up to `maximum` strands (and at most `share` quarters of what is there) listed with participant `list`; returns how many. */
   uint32_t (*pick)(const sd_ready *ready, uint32_t list, uint32_t *strands, uint32_t maximum, uint32_t share);
+  /* Takes the strand that comes first of those on all lists, and on a tie that of list `own`. SD_NONE: none is ready. NULL: the order
+   * between lists does not matter. A worker then keeps to its own list as long as there is something on it, and steals after that. */
+  uint32_t (*next)(const sd_ready *ready, uint32_t own, uint64_t now);
+  /* The strand that is picked after i others of a list that is not empty, for prefetching: a hint, read without the lock. */
+  uint32_t (*peek)(const sd_ready *ready, uint32_t list, uint32_t i);
+  /* Adds one to times[strand] for each strand listed with participant `list`. Zero: the list names a strand that does not exist. */
+  int (*count)(const sd_ready *ready, uint32_t list, uint32_t *times);
+  /* Gives a strand another priority; `for_backlog`: until nothing of it is pending. NULL: the policy has no priorities. */
+  void (*prioritise)(const sd_ready *ready, uint32_t strand, uint32_t priority, int for_backlog, uint64_t now);
+  /* Adds what was counted so far. NULL: nothing is counted. */
+  void (*counts)(const sd_ready *ready, sd_policy_counts *counts);
 } sd_policy;
-
-extern const sd_policy sd_policy_fifo;
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "schedule/policies.h"
 #include "sd_error.h"
 
 /* Returns the next aligned offset for `bytes`, and moves *end behind them. */
@@ -9,12 +10,6 @@ static uint64_t lay(uint64_t *end, uint64_t bytes, uint64_t align) {
   uint64_t at = (*end + align - 1) / align * align;
   *end = at + bytes;
   return at;
-}
-
-static uint32_t power_of_two(uint32_t n) {
-  uint32_t p = 1;
-  while (p < n) p <<= 1;
-  return p;
 }
 
 /* A task that was given up may stay on each strand that is paused or quarantined. The others are for calls under way. */
@@ -49,7 +44,8 @@ static uint64_t lay_out(sd_arena *a, const sd_config *config) {
   }
   a->lists = lay(&end, (uint64_t)z->n_workers * sizeof(sd_list), line);
   a->participants = lay(&end, participants * sizeof(sd_participant), line);
-  a->rings = lay(&end, (uint64_t)z->n_workers * power_of_two(z->n_strands) * sizeof(uint32_t), line);
+  const sd_policy *policy = sd_policy_of(config->policy.number);
+  a->policy = lay(&end, policy->state_bytes(z->n_workers, z->n_strands), line);
   a->map = lay(&end, (uint64_t)z->n_symbols * sizeof(uint32_t), line);
   a->stack = lay(&end, ((uint64_t)z->n_segments + SD_FREE_RUN) * sizeof(uint32_t), line);
   a->last_numbers = lay(&end, strands * sizeof(uint64_t), line);
@@ -64,15 +60,15 @@ static uint64_t lay_out(sd_arena *a, const sd_config *config) {
 
 /* Turns offsets from the arena into offsets from the start of the space; the arena lies at `at`. */
 static void move_to(sd_arena *a, uint64_t at) {
-  uint64_t *offsets[] = {&a->strands,           &a->lists, &a->rings, &a->participants, &a->stack,
-                         &a->segments,          &a->map,   &a->rows,  &a->last_numbers, &a->watermark_targets,
+  uint64_t *offsets[] = {&a->strands,           &a->lists, &a->policy, &a->participants, &a->stack,
+                         &a->segments,          &a->map,   &a->rows,   &a->last_numbers, &a->watermark_targets,
                          &a->watermark_strands, &a->tasks};
   for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) *offsets[i] += at;
 }
 
 static void start(const sd_space *space, sd_arena *a) {
   const sd_sizes *z = &a->config.sizes;
-  uint32_t participants = z->n_workers + z->n_publishers, places = power_of_two(z->n_strands);
+  const uint32_t participants = z->n_workers + z->n_publishers;
   sd_list *lists = sd_space_at(space, a->lists);
   sd_participant *participant = sd_space_at(space, a->participants);
   sd_strand *strands = sd_space_at(space, a->strands);
@@ -82,8 +78,6 @@ static void start(const sd_space *space, sd_arena *a) {
   sd_init(&a->next_sequence, z->counters_start);
   a->watermark.at = a->watermark.next = z->counters_start;
   for (uint32_t i = 0; i < z->n_workers; i++) {
-    lists[i].mask = places - 1;
-    lists[i].ring = a->rings + (uint64_t)i * places * sizeof(uint32_t);
     sd_init(&lists[i].head, (uint32_t)z->counters_start);
     sd_init(&lists[i].tail, (uint32_t)z->counters_start);
   }
@@ -94,6 +88,8 @@ static void start(const sd_space *space, sd_arena *a) {
     sd_init(&participant[i].counters.accepted, z->counters_start);
     sd_init(&participant[i].counters.handled, z->counters_start);
   }
+  const sd_ready ready = sd_arena_ready(space, a);
+  sd_policy_of(a->config.policy.number)->start(&ready, &a->config.policy);
   for (uint32_t i = 0; i < z->n_strands; i++) {
     sd_init(&strands[i].head, SD_NONE);
     strands[i].tail = SD_NONE;
@@ -132,6 +128,10 @@ void *sd_arena_get(sd_space *space, uint64_t n, size_t size, uint64_t *offset) {
   return memory;
 }
 
+sd_ready sd_arena_ready(const sd_space *space, const sd_arena *a) {
+  return (sd_ready){sd_space_at(space, a->lists), a->n_workers, a->n_strands, sd_space_at(space, a->policy)};
+}
+
 static int good_sizes(const sd_sizes *z) {
   if (!z->n_symbols || !z->n_strands || !z->n_workers || !z->n_publishers || !z->n_segments) return 0;
   if (z->n_strands > 1u << 30 || z->n_symbols > 1u << 31) return 0;
@@ -141,7 +141,7 @@ static int good_sizes(const sd_sizes *z) {
 
 int sd_arena_create(sd_space *space, const sd_config *config, sd_arena **arena) {
   *arena = NULL;
-  if (!good_sizes(&config->sizes)) return SD_E_ARGUMENT;
+  if (!good_sizes(&config->sizes) || !sd_policy_of(config->policy.number)) return SD_E_ARGUMENT;
   sd_arena plan;
   memset(&plan, 0, sizeof plan);
   const uint64_t bytes = lay_out(&plan, config);

@@ -13,7 +13,7 @@
 #include "memory/segment.h"
 #include "memory/space.h"
 #include "schedule/idle.h"
-#include "schedule/list.h"
+#include "schedule/policy.h"
 #include "sd_handler.h"
 #include "state/config.h"
 #include "strand/strand.h"
@@ -65,7 +65,7 @@ typedef struct sd_arena {
   sd_sequence_at sequence;
   uint64_t row_bytes;
   /* Offsets from the start of the space. */
-  uint64_t strands, lists, rings, participants, stack, segments, map, rows, tasks;
+  uint64_t strands, lists, policy, participants, stack, segments, map, rows, tasks;
   uint64_t last_numbers;                         /* per strand, see sd_dispatcher */
   uint64_t watermark_targets, watermark_strands; /* per strand */
   /* Offsets of parts that not every dispatcher has; 0: this one has no such part. */
@@ -104,6 +104,8 @@ static inline uint32_t sd_name_bytes(uint64_t name) { return (uint32_t)(name & S
 int sd_arena_create(sd_space *space, const sd_config *config, sd_arena **arena);
 /* Returns memory for n elements, all zeros; *offset says where it lies. NULL: out of memory. */
 void *sd_arena_get(sd_space *space, uint64_t n, size_t size, uint64_t *offset);
+/* The lists and the policy's state, for the policy. */
+sd_ready sd_arena_ready(const sd_space *space, const sd_arena *arena);
 /* Gives segments memory: all of them in a private space; in an attachable one those that are used first if `touch`, else none. If `touch`,
  * it pre-faults those that are used first, including those for records_in_flight records. Otherwise the first ticks of a day would pay for
  * the page faults, and publishers, which measure what enqueueing costs, would measure the faults too. */

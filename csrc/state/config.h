@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "schedule/policy.h"
+
 enum { SD_ON_ERROR_STOP = 0, SD_ON_ERROR_QUARANTINE = 1 };
 
 typedef struct sd_sizes {
@@ -19,6 +21,7 @@ typedef struct sd_sizes {
 
 typedef struct sd_config {
   sd_sizes sizes;
+  sd_policy_config policy;
   uint32_t time_offset;     /* offset in a record of its time, a u64, for positions; SD_NONE: records have none */
   int32_t idle;             /* SD_IDLE_* */
   int32_t on_error;         /* SD_ON_ERROR_* */

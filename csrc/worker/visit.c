@@ -11,7 +11,7 @@
 
 void sd_list_again(sd_dispatcher *d, uint32_t participant, uint32_t index) {
   /* The token is this participant's, and `last` with it. */
-  sd_make_ready(d, d->strands[index].last, &index, 1);
+  sd_make_ready(d, d->strands[index].last, &index, 1, 1, sd_now());
   if (participant >= d->n_workers && sd_idle_wake_one(&d->arena->idle))
     sd_bump(&d->participants[participant].counters.wakes, 1);
 }

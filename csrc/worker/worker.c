@@ -45,28 +45,44 @@ enum { BUSY_TURNS = 64 };
 
 /* Prefetches the next entries of a list while the strand before them is drained: the header of the strand two places on, the first
  * records of the next one. */
-static inline void prefetch_next(sd_dispatcher *d, uint32_t from, uint32_t length) {
-  sd_list *list = &d->ready.lists[from];
-  sd_strand *next = &d->strands[sd_list_peek(list, sd_ring(&d->ready, from), 0)];
+static inline void prefetch_next(sd_dispatcher *d, uint32_t list, uint32_t length) {
+  const uint32_t first = d->policy->peek(&d->ready, list, 0);
+  if (SD_UNLIKELY(first == SD_NONE)) return;
+  sd_strand *next = &d->strands[first];
   uint32_t head = sd_load(&next->head, relaxed, Q1), at = sd_load(&next->at, relaxed, Q2);
   if (head != SD_NONE) {
     if (at >= d->pool.records) at = 0;
     sd_prefetch(sd_segment_record(&d->pool, head, at));
     if (d->pool.positions_at) sd_prefetch(sd_segment_position(&d->pool, head, at));
   }
-  if (length > 1) sd_prefetch_write(&d->strands[sd_list_peek(list, sd_ring(&d->ready, from), 1)]);
+  const uint32_t second = length > 1 ? d->policy->peek(&d->ready, list, 1) : SD_NONE;
+  if (second != SD_NONE) sd_prefetch_write(&d->strands[second]);
+}
+
+/* The participant took a strand; others may be left on the list. */
+static inline void look_behind(sd_dispatcher *d, uint32_t participant, uint32_t list) {
+  uint32_t length = sd_list_length(&d->ready.lists[list]);
+  if (!length) return;
+  /* Other workers may want what stays behind while this one is busy. */
+  if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->participants[participant].counters.wakes, 1);
+  prefetch_next(d, list, length);
 }
 
 /* The first strand of a list, for a worker from its own one, or for a publisher that helps. SD_NONE: it is empty. */
 static uint32_t first_of(sd_dispatcher *d, uint32_t participant, uint32_t list) {
   uint32_t got;
   if (!d->policy->pick(&d->ready, list, &got, 1, 4)) return SD_NONE;
-  uint32_t length = sd_list_length(&d->ready.lists[list]);
-  if (length) {
-    /* Other workers may want what stays behind while this one is busy. */
-    if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->participants[participant].counters.wakes, 1);
-    prefetch_next(d, list, length);
-  }
+  look_behind(d, participant, list);
+  return got;
+}
+
+/* The strand that a policy with an order over all lists puts first. SD_NONE: none is ready. */
+static uint32_t next_of_all(sd_dispatcher *d, uint32_t participant, uint64_t now) {
+  const uint32_t list = participant % d->n_workers, got = d->policy->next(&d->ready, list, now);
+  if (got == SD_NONE) return SD_NONE;
+  /* The token is this participant's, and `last` with it. */
+  if (d->strands[got].last != list) sd_bump(&d->participants[participant].counters.stolen, 1);
+  look_behind(d, participant, list);
   return got;
 }
 
@@ -104,7 +120,7 @@ static uint32_t next_stolen(sd_dispatcher *d, uint32_t participant, sd_watch *wa
     watches[victim].turns = 0;
     sd_bump(&d->participants[participant].counters.stolen, n);
     if (n > 1) {
-      sd_make_ready(d, participant, got + 1, n - 1);
+      sd_make_ready(d, participant, got + 1, n - 1, 1, now);
       if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->participants[participant].counters.wakes, 1);
     }
     return got[0];
@@ -117,6 +133,7 @@ static uint32_t next_stolen(sd_dispatcher *d, uint32_t participant, sd_watch *wa
 static uint32_t next_strand(sd_dispatcher *d, uint32_t participant, uint64_t now) {
   sd_participant *me = &d->participants[participant];
   uint32_t index;
+  if (d->policy->next) return next_of_all(d, participant, now);
   if (SD_UNLIKELY(me->own_turns == LOOK_ROUND || now - me->looked >= d->budget_counts)) {
     me->own_turns = 0;
     me->looked = now;
@@ -234,8 +251,8 @@ int sd_worker_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch) {
 }
 
 int sd_help(sd_dispatcher *d, uint32_t participant) {
-  uint32_t index = SD_NONE;
-  for (uint32_t i = 0; index == SD_NONE && i < d->n_workers; i++)
+  uint32_t index = d->policy->next ? next_of_all(d, participant, sd_now()) : SD_NONE;
+  for (uint32_t i = 0; !d->policy->next && index == SD_NONE && i < d->n_workers; i++)
     index = first_of(d, participant, (participant + i) % d->n_workers);
   if (index == SD_NONE) return 0;
   if (!own(d, participant, index)) return 1;

@@ -52,6 +52,14 @@ class Counters:
         reasons = ("dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined")
         return totals | {name: int(t.dropped[i]) for i, name in enumerate(reasons)}
 
+    def policy_counts(self) -> tuple[list[int], list[int]] | None:
+        """What a policy with levels has counted, the highest first: strands that rose out of each, and waits that began
+        there and took more than twice its timeout. None: the policy has no levels."""
+        counts = self._ffi.new("sd_policy_counts *")
+        if not self._lib.sd_dispatcher_policy_counts(self._d, counts):
+            return None
+        return list(counts.promoted), list(counts.starved)
+
     def counters(self, participant: int) -> dict[str, int]:
         """One participant's counters by name; a worker's participant is its number, publishers' participants follow."""
         values = ffi.new("uint64_t[]", lib.SD_COUNTER_FIELDS)

@@ -13,6 +13,7 @@ __all__ = [
     "ON_ERROR",
     "ON_FULL",
     "EngineConfig",
+    "PolicyConfig",
     "addresses",
     "config_struct",
     "segment_bytes",
@@ -28,8 +29,18 @@ ON_FULL: Final = {
     "raise": lib.SD_RAISE,
 }
 ON_ERROR: Final = {"stop": lib.SD_ON_ERROR_STOP, "quarantine": lib.SD_ON_ERROR_QUARANTINE}
+POLICIES: Final = {"fifo": lib.SD_FIFO, "levels": lib.SD_LEVELS}
 #: Segments that can lie in one participant's cache.
 CACHED_SEGMENTS: Final[int] = 2 * lib.SD_FREE_RUN
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyConfig:
+    """Which policy, and its options: ``timeouts_ns`` by level, the highest first."""
+
+    name: str = "fifo"
+    since_listed: bool = False
+    timeouts_ns: tuple[int, ...] = (0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,7 @@ class EngineConfig:
     attachable: bool = False
     output_memory: int = 0
     counters_start: int = 0
+    policy: PolicyConfig = PolicyConfig()
 
 
 def segment_records(record_size: int) -> int:
@@ -95,6 +107,9 @@ def config_struct(config: EngineConfig, core: Core) -> Any:
     c.sizes.has_positions = config.has_positions
     c.time_offset = lib.SD_NONE if config.time_offset is None else config.time_offset
     c.idle, c.on_error, c.on_full = IDLE[config.idle], ON_ERROR[config.on_error], ON_FULL[config.on_full]
+    c.policy.number = POLICIES[config.policy.name]
+    c.policy.since_listed = config.policy.since_listed
+    c.policy.timeout_ns = config.policy.timeouts_ns
     c.capacity = config.capacity_ticks
     c.budget_records, c.budget_ns = config.budget_ticks, config.budget_ns
     c.batch_records, c.ahead_records = config.batch_ticks, config.ahead_ticks

@@ -38,6 +38,8 @@
 #include "publish/one_by_one.c"
 #include "publish/publish.c"
 #include "schedule/fifo.c"
+#include "schedule/levels.c"
+#include "schedule/policies.c"
 #include "worker/alarm.c"
 #include "worker/call.c"
 #include "worker/py_batch.c"
@@ -181,14 +183,13 @@ struct engine {
     d.space = &space;
     space.base = (unsigned char *)this, space.fd = -1;
     a->strands = sd_space_offset(&space, strands), a->lists = sd_space_offset(&space, lists);
-    a->rings = sd_space_offset(&space, rings), a->participants = sd_space_offset(&space, participants);
+    a->policy = sd_space_offset(&space, rings), a->participants = sd_space_offset(&space, participants);
     start(&space, a);
-    for (auto &l : lists) l.ring = sd_space_offset(&space, rings[&l - lists]);
     a->free_list.filled = SEGMENTS;
     a->task_list.n = TASKS;
 
     d.arena = a, d.strands = strands, d.participants = participants, d.map = map, d.rows = rows[0];
-    d.ready.lists = lists, d.ready.rings = space.base;
+    d.ready = sd_arena_ready(&space, a);
     d.policy = &sd_policy_fifo;
     d.pool.list = &a->free_list, d.pool.stack = stack, d.pool.segments = (unsigned char *)segments;
     d.pool.segment_bytes = sizeof(segment), d.pool.record_size = sizeof(record), d.pool.records = SEGMENT_RECORDS;

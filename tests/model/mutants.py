@@ -11,8 +11,9 @@ The changes are in tests/model/mutants. Each gives a name, what is wrong, its ch
     the new text
     >>>>
 
-A check is one of tests/model/checks.c, or a program of scenarios: schedule, liveness. It has to pass over the engine as
-it is, and to fail over the changed copy. All changes have to apply, also those that are not run.
+A check is one of tests/model/checks.c, or a program of scenarios: schedule, schedule-levels (under that policy),
+liveness. It has to pass over the engine as it is, and to fail over the changed copy. All changes have to apply, also
+those that are not run.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ CSRC = HERE.parent.parent / "csrc"
 ROOMS = (CSRC / "engine_rooms").read_text().split()
 CC = [*shlex.split(os.environ.get("CC", "cc")), "-std=gnu11", "-O1", "-w", "-DSD_MODEL_SCHEDULER"]
 #: Of the programs of scenarios; a check of tests/model/checks.c has its own number of them.
-SEEDS = {"schedule": 30000, "liveness": 2000}
-PROGRAMS = (*SEEDS, "checks")
+SEEDS = {"schedule": 30000, "schedule-levels": 30000, "liveness": 2000}
+PROGRAMS = ("schedule", "liveness", "checks")
 #: A check ends by itself, in steps of the scheduler. A change that makes the engine loop without one is no use here.
 HANG_SECONDS = 300
 
@@ -125,7 +126,7 @@ def sampled(mutants: list[Mutant], n: int) -> list[Mutant]:
 
 
 def program_of(check: str) -> str:
-    return check if check in SEEDS else "checks"
+    return check.partition("-")[0] if check in SEEDS else "checks"
 
 
 def sources_of(program: str, csrc: Path) -> list[Path]:
@@ -146,7 +147,8 @@ def link(program: str, objects: list[Path], to: Path) -> None:
 def run(program: Path, check: str) -> tuple[bool, str]:
     """Whether the check passes, and what it says first."""
     command = [program, str(SEEDS.get(check, check))]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=HANG_SECONDS)
+    environment = os.environ | {"POLICY": check.partition("-")[2] if check in SEEDS else ""}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=HANG_SECONDS, env=environment)
     said = done.stdout.partition("\n")[0] or f"it ended by signal {-done.returncode}"
     return done.returncode == 0, said
 

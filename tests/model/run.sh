@@ -119,6 +119,7 @@ done <<<"$rows"
 piece=$((seeds / jobs + 1))
 for ((first = 1; first <= seeds; first += piece)); do
   beside must schedule "$build/schedule" "$((piece < seeds - first + 1 ? piece : seeds - first + 1))" "$first"
+  beside must schedule-levels env POLICY=levels "$build/schedule" "$((piece / 4 + 1))" "$first"
 done
 
 beside must liveness "$build/liveness" "$((seeds / 10))"

@@ -1,7 +1,7 @@
 /* The real dispatcher under the seeded scheduler: publishers, workers (native and as Python ones behave), steals, pauses,
  * every bound, failing handlers, handlers that publish, tasks between records, stops. After each run the contract is checked.
  *
- * schedule [SEEDS] [FIRST]    or SEED=n schedule, to run one again and print it
+ * schedule [SEEDS] [FIRST]    or SEED=n schedule, to run one again and print it; POLICY=levels: under that policy
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -58,6 +58,7 @@ typedef struct run {
 } run;
 
 static run R;
+static int POLICY;
 
 static record *at(const void *records, int64_t i) { return (record *)((char *)records + (size_t)i * R.stride); }
 
@@ -360,6 +361,8 @@ static void publisher(void *unused, unsigned index) {
 static void controller(void *unused, unsigned index) {
   for (uint32_t i = 0; i < R.n_controls; i++) {
     uint32_t s = sd_scheduler_random(R.n_strands);
+    if (R.config.policy.number == SD_LEVELS)
+      sd_dispatcher_prioritise(R.d, s, sd_scheduler_random(SD_LEVEL_COUNT), (int)sd_scheduler_random(2));
     sd_dispatcher_hold(R.d, s, SD_PAUSED);
     for (uint32_t j = sd_scheduler_random(20); j; j--) sd_pause();
     sd_dispatcher_resume(R.d, s, SD_PAUSED);
@@ -432,6 +435,11 @@ static int prepare(void) {
   c->idle = (int32_t)sd_scheduler_random(3);
   c->on_error = sd_scheduler_random(4) ? SD_ON_ERROR_QUARANTINE : SD_ON_ERROR_STOP;
   c->on_full = (int32_t)sd_scheduler_random(5);
+  if (POLICY == SD_LEVELS) {
+    c->policy = (sd_policy_config){.number = SD_LEVELS, .since_listed = (int32_t)sd_scheduler_random(2)};
+    for (uint32_t i = SD_HIGH; i < SD_LEVEL_COUNT; i++)
+      c->policy.timeout_ns[i] = c->policy.timeout_ns[i - 1] + one_of(1, 400);
+  }
   c->capacity = one_of(1, 7);
   if (c->on_full == SD_CONFLATE) c->capacity = one_of(R.n_symbols, R.n_symbols + 3);
   c->budget_records = one_of(1, 5);
@@ -562,7 +570,11 @@ static int one(uint64_t seed, int loud) {
 }
 
 int main(int argc, char **argv) {
-  const char *only = getenv("SEED");
+  const char *only = getenv("SEED"), *policy = getenv("POLICY");
+  if (policy && *policy && strcmp(policy, "fifo")) {
+    if (strcmp(policy, "levels")) return fprintf(stderr, "POLICY=%s: give fifo or levels\n", policy), 2;
+    POLICY = SD_LEVELS;
+  }
   if (only) return one(strtoull(only, NULL, 10), 1);
   uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 20000, first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1,
            steps = 0;

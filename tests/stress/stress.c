@@ -317,6 +317,8 @@ static void *controller(void *unused) {
   /* At least once, and as long as something is published. */
   do {
     uint32_t s = draw(&random, S.n_strands);
+    if (S.config.policy.number == SD_LEVELS)
+      sd_dispatcher_prioritise(S.d, draw(&random, S.n_strands), draw(&random, SD_LEVEL_COUNT), draw(&random, 2));
     sd_dispatcher_hold(S.d, s, SD_PAUSED);
     usleep(draw(&random, 200));
     sd_dispatcher_resume(S.d, s, SD_PAUSED);
@@ -432,6 +434,11 @@ static void prepare(void) {
   c->idle = (int32_t)one_of(0, 2);
   c->on_error = one_of(0, 4) ? SD_ON_ERROR_QUARANTINE : SD_ON_ERROR_STOP;
   c->on_full = (int32_t)one_of(0, 4);
+  if (one_of(0, 2) == 0) {
+    c->policy = (sd_policy_config){.number = SD_LEVELS, .since_listed = (int32_t)one_of(0, 1)};
+    for (uint32_t i = SD_HIGH; i < SD_LEVEL_COUNT; i++)
+      c->policy.timeout_ns[i] = c->policy.timeout_ns[i - 1] + one_of(1000, 1000000);
+  }
   if (c->on_full == SD_CONFLATE && c->capacity < SYMBOLS) c->capacity = SYMBOLS;
   /* What is quarantined keeps its segments; the others still need some. */
   if (S.fail_one_in)

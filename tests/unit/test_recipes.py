@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import re
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from engine_support import CSRC, ticks_for
+from policies import Config, Trial, build
 
 import strand
 from strand import feeds
@@ -51,66 +51,86 @@ def test_the_recipe_has_a_row_for_each_kind_of_part_and_names_files_that_are_the
 POLICY = """
 #include "schedule/policy.h"
 
-static void list_strands(const sd_ready *ready, uint32_t list, const uint32_t *strands, uint32_t n) {
-  for (uint32_t i = n; i-- > 0;) sd_list_push(&ready->lists[list], sd_ring(ready, list), &strands[i], 1);
+/* The strand below each one, and the top of each list: one more than an index; 0: none. */
+static uint32_t *below(const sd_ready *ready) { return (uint32_t *)(void *)ready->state; }
+static uint32_t *top(const sd_ready *ready, uint32_t list) { return below(ready) + ready->n_strands + list; }
+
+static uint64_t state_bytes(uint32_t n_lists, uint32_t n_strands) {
+  return ((uint64_t)n_lists + n_strands) * sizeof(uint32_t);
+}
+
+static void start(const sd_ready *ready, const sd_policy_config *config) {}
+
+static void list_strands(const sd_ready *ready, uint32_t list, const uint32_t *strands, uint32_t n, int again,
+                         uint64_t now) {
+  sd_lock(&ready->lists[list].lock);
+  for (uint32_t i = 0; i < n; i++) {
+    below(ready)[strands[i]] = *top(ready, list);
+    *top(ready, list) = strands[i] + 1;
+  }
+  sd_list_count_listed(&ready->lists[list], n);
+  sd_unlock(&ready->lists[list].lock);
 }
 
 static uint32_t pick(const sd_ready *ready, uint32_t list, uint32_t *strands, uint32_t maximum, uint32_t share) {
-  return sd_list_pop(&ready->lists[list], sd_ring(ready, list), strands, maximum, share);
+  uint32_t n = 0;
+  sd_lock(&ready->lists[list].lock);
+  for (; n < maximum && *top(ready, list); n++) {
+    strands[n] = *top(ready, list) - 1;
+    *top(ready, list) = below(ready)[strands[n]];
+  }
+  sd_list_count_taken(&ready->lists[list], n);
+  sd_unlock(&ready->lists[list].lock);
+  return n;
 }
 
-const sd_policy sd_policy_backwards = {"backwards", list_strands, pick};
+static uint32_t peek(const sd_ready *ready, uint32_t list, uint32_t i) { return SD_NONE; }
+
+static int count(const sd_ready *ready, uint32_t list, uint32_t *times) {
+  for (uint32_t at = *top(ready, list); at; at = below(ready)[at - 1]) times[at - 1]++;
+  return 1;
+}
+
+const sd_policy sd_policy_backwards = {
+    .name = "backwards",
+    .state_bytes = state_bytes,
+    .start = start,
+    .ready = list_strands,
+    .pick = pick,
+    .peek = peek,
+    .count = count,
+};
 """
-#: What the engine does with a policy: it goes through the table alone.
-TRIAL = """
+HEADER = """
 #include "schedule/policy.h"
 
 extern const sd_policy sd_policy_backwards;
-
-uint32_t order_of(int which, uint32_t n, uint32_t *picked) {
-  static const sd_policy *const policies[] = {&sd_policy_fifo, &sd_policy_backwards};
-  static sd_list lists[2];
-  static sd_a32 rings[2][64];
-  const sd_policy *policy = policies[which];
-  uint32_t strands[64], got = 0;
-  for (int i = 0; i < 2; i++) lists[i] = (sd_list){.mask = 63, .ring = (uint64_t)i * sizeof rings[0]};
-  const sd_ready ready = {lists, (unsigned char *)rings};
-  for (uint32_t i = 0; i < n; i++) strands[i] = i;
-  policy->ready(&ready, 1, strands, n);
-  while (policy->pick(&ready, 1, &picked[got], 1, 4)) got++;
-  return policy->pick(&ready, 0, &picked[got], 1, 4) ? 0 : got;
-}
-
-const char *name_of(int which) { return which ? sd_policy_backwards.name : sd_policy_fifo.name; }
 """
+#: What registers it.
+REGISTERED = ("[SD_LEVELS] = &sd_policy_levels", "[SD_LEVELS] = &sd_policy_levels, [2] = &sd_policy_backwards")
+INCLUDED = ('#include "schedule/fifo.h"', '#include "schedule/backwards.h"\n#include "schedule/fifo.h"')
 
 
 def test_a_policy_written_against_the_table_compiles_and_orders_ready_strands(tmp_path: Path) -> None:
-    (tmp_path / "backwards.c").write_text(POLICY)
-    (tmp_path / "trial.c").write_text(TRIAL)
-    compiler = shutil.which(os.environ.get("CC", "cc"))
-    assert compiler is not None, "a C compiler"
-    options = [
-        "-std=gnu11",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-shared",
-        "-fPIC",
-        f"-I{CSRC}",
-        "-o",
-        tmp_path / "trial.so",
-    ]
-    sources = [tmp_path / "trial.c", tmp_path / "backwards.c", CSRC / "schedule" / "fifo.c"]
-    subprocess.run([compiler, *options, *sources], check=True)
-    built = ctypes.CDLL(str(tmp_path / "trial.so"))
-    built.name_of.restype = ctypes.c_char_p
-    picked = (ctypes.c_uint32 * 64)()
+    shutil.copytree(CSRC, tmp_path / "csrc", ignore=shutil.ignore_patterns("*.o", "*.so"))
+    schedule = tmp_path / "csrc/schedule"
+    (schedule / "backwards.c").write_text(POLICY)
+    (schedule / "backwards.h").write_text(HEADER)
+    text = (schedule / "policies.c").read_text()
+    for old, new in (REGISTERED, INCLUDED):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    (schedule / "policies.c").write_text(text)
+    built = build(tmp_path, csrc=tmp_path / "csrc")
     orders = {}
-    for which in (0, 1):
-        n = built.order_of(which, 5, picked)
-        orders[built.name_of(which)] = picked[:n]
-    assert orders == {b"fifo": [0, 1, 2, 3, 4], b"backwards": [4, 3, 2, 1, 0]}
+    for number in (0, 2):
+        trial = Trial(built, Config(number), 2, 5)
+        trial.ready(1, range(5), False, 0)
+        assert trial.listed() == [1] * 5
+        orders[number] = [trial.next(0, 0) for _ in range(6)]
+        assert trial.listed() == [0] * 5
+        trial.close()
+    assert orders == {0: [0, 1, 2, 3, 4, None], 2: [4, 3, 2, 1, 0, None]}
 
 
 # ---- feed

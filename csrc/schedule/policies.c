@@ -1,0 +1,12 @@
+#include "schedule/policies.h"
+
+#include <stddef.h>
+
+#include "schedule/fifo.h"
+#include "schedule/levels.h"
+
+static const sd_policy *const POLICIES[] = {[SD_FIFO] = &sd_policy_fifo, [SD_LEVELS] = &sd_policy_levels};
+
+const sd_policy *sd_policy_of(int32_t number) {
+  return number >= 0 && (uint32_t)number < sizeof POLICIES / sizeof *POLICIES ? POLICIES[number] : NULL;
+}

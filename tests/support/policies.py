@@ -1,0 +1,165 @@
+"""Policies of csrc/schedule by themselves, and what each has to do, written down in Python."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SUPPORT = Path(__file__).resolve().parent
+CSRC = SUPPORT.parent.parent / "csrc"
+NONE = 2**32 - 1
+FIFO, LEVELS = 0, 1
+NAMES = ("immediate", "high", "retry", "normal", "low")
+IMMEDIATE, HIGH, RETRY, NORMAL, LOW = range(5)
+
+
+class Config(ctypes.Structure):
+    _fields_ = (("number", ctypes.c_int32), ("since_listed", ctypes.c_int32), ("timeout_ns", ctypes.c_uint64 * 5))
+
+
+class Counts(ctypes.Structure):
+    _fields_ = (("promoted", ctypes.c_uint64 * 5), ("starved", ctypes.c_uint64 * 5))
+
+
+def levels(timeouts: Sequence[int], since_listed: bool = False) -> Config:
+    return Config(LEVELS, since_listed, (ctypes.c_uint64 * 5)(*timeouts))
+
+
+def build(folder: Path, *, changed: tuple[str, str] | None = None, csrc: Path = CSRC) -> ctypes.CDLL:
+    """The policies as a library; ``changed``: with a text of levels.c exchanged for another."""
+    compiler = shutil.which("cc")
+    assert compiler is not None, "a C compiler"
+    sources = sorted((csrc / "schedule").glob("*.c"))
+    if changed is not None:
+        text = (csrc / "schedule/levels.c").read_text()
+        assert text.count(changed[0]) == 1, changed[0]
+        sources.remove(csrc / "schedule/levels.c")
+        sources.append(folder / "levels.c")
+        sources[-1].write_text(text.replace(*changed))
+    library = folder / "policies.so"
+    warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]
+    options = ["-std=gnu11", "-O1", *warnings, "-shared", "-fPIC", f"-I{csrc}", "-o", library]
+    subprocess.run([compiler, *options, SUPPORT / "policy.c", *sources], check=True)
+    built = ctypes.CDLL(str(library))
+    built.trial_new.restype = ctypes.c_void_p
+    for name in ("next", "length", "peek"):
+        getattr(built, f"trial_{name}").restype = ctypes.c_uint32
+    return built
+
+
+class Trial:
+    """A policy that runs. Times are in ns."""
+
+    def __init__(self, built: ctypes.CDLL, config: Config, lists: int, strands: int) -> None:
+        self.lists, self.strands = lists, strands
+        self._c = built
+        self._t = ctypes.c_void_p(built.trial_new(ctypes.byref(config), lists, strands))
+
+    def close(self) -> None:
+        self._c.trial_free(self._t)
+
+    def ready(self, at: int, strands: Sequence[int], again: bool, now: int) -> None:
+        array = (ctypes.c_uint32 * len(strands))(*strands)
+        self._c.trial_ready(self._t, at, array, len(strands), int(again), ctypes.c_uint64(now))
+
+    def next(self, own: int, now: int) -> int | None:
+        strand = self._c.trial_next(self._t, own, ctypes.c_uint64(now))
+        return None if strand == NONE else int(strand)
+
+    def prioritise(self, strand: int, level: int, for_backlog: bool, now: int) -> None:
+        self._c.trial_prioritise(self._t, strand, level, int(for_backlog), ctypes.c_uint64(now))
+
+    def peek(self, at: int, i: int) -> int | None:
+        strand = self._c.trial_peek(self._t, at, i)
+        return None if strand == NONE else int(strand)
+
+    def counts(self) -> tuple[list[int], list[int]]:
+        counts = Counts()
+        self._c.trial_counts(self._t, ctypes.byref(counts))
+        return list(counts.promoted), list(counts.starved)
+
+    def listed(self) -> list[int]:
+        """How often each strand is listed."""
+        times = (ctypes.c_uint32 * self.strands)()
+        for at in range(self.lists):
+            assert self._c.trial_count(self._t, at, times), "a list is damaged"
+        assert sum(times) == sum(self._c.trial_length(self._t, at) for at in range(self.lists))
+        return list(times)
+
+
+@dataclass
+class _Waiting:
+    strand: int
+    level: int
+    listed: int
+    entered: int
+    since: int
+    began: int
+    #: Of two that entered a level at one time, those that were listed in it come before those that rose into it.
+    order: tuple[int, int]
+
+
+@dataclass
+class LevelsModel:
+    """What `Levels` has to do, without regard to how long it takes."""
+
+    lists: int
+    timeouts: Sequence[int]
+    since_listed: bool
+    own: dict[int, int] = field(default_factory=dict)
+    raised: dict[int, int] = field(default_factory=dict)
+    waiting: list[list[_Waiting]] = field(default_factory=list)
+    promoted: list[int] = field(default_factory=lambda: [0] * 5)
+    starved: list[int] = field(default_factory=lambda: [0] * 5)
+    _turn: int = 0
+
+    def __post_init__(self) -> None:
+        self.waiting = [[] for _ in range(self.lists)]
+
+    def level(self, strand: int) -> int:
+        return min(self.own.get(strand, NORMAL), self.raised.get(strand, LOW))
+
+    def ready(self, at: int, strands: Sequence[int], again: bool, now: int) -> None:
+        for strand in strands:
+            if not again:
+                self.raised.pop(strand, None)
+            level = self.level(strand)
+            self.waiting[at].append(_Waiting(strand, level, now, now, now, level, (0, self._next())))
+
+    def next(self, own: int, now: int) -> int | None:
+        turns = [(own + i) % self.lists for i in range(self.lists)]
+        for at in turns:
+            self._rise(at, now)
+        best = [(min(w.level for w in self.waiting[at]), i, at) for i, at in enumerate(turns) if self.waiting[at]]
+        if not best:
+            return None
+        level, _, at = min(best)
+        first = min((w for w in self.waiting[at] if w.level == level), key=lambda w: (w.entered, w.order))
+        self.waiting[at].remove(first)
+        if first.began != IMMEDIATE and now - first.listed > 2 * self.timeouts[first.began]:
+            self.starved[first.began] += 1
+        return first.strand
+
+    def prioritise(self, strand: int, level: int, for_backlog: bool, now: int) -> None:
+        (self.raised if for_backlog else self.own)[strand] = level
+        for waiting in self.waiting:
+            for w in waiting:
+                if w.strand == strand and w.level != self.level(strand):
+                    w.level, w.entered, w.since = self.level(strand), now, now
+                    w.order = (0, self._next())
+
+    def _rise(self, at: int, now: int) -> None:
+        due = [w for w in self.waiting[at] if w.level != IMMEDIATE and w.since + self.timeouts[w.level] <= now]
+        for w in sorted(due, key=lambda w: (w.level, w.entered, w.order)):
+            self.promoted[w.level] += 1
+            w.level, w.entered, w.order = w.level - 1, now, (1, self._next())
+            if not self.since_listed:
+                w.since = now
+
+    def _next(self) -> int:
+        self._turn += 1
+        return self._turn

@@ -1,0 +1,57 @@
+/* A policy by itself: lists and state without a dispatcher, and the clock that a test says. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "schedule/policies.h"
+
+sd_clock sd_the_clock = {0, 1.0};
+
+typedef struct trial {
+  const sd_policy *policy;
+  sd_ready ready;
+} trial;
+
+trial *trial_new(const sd_policy_config *config, uint32_t n_lists, uint32_t n_strands) {
+  trial *t = calloc(1, sizeof *t);
+  t->policy = sd_policy_of(config->number);
+  const uint64_t bytes = t->policy->state_bytes(n_lists, n_strands);
+  t->ready = (sd_ready){.lists = aligned_alloc(2 * SD_LINE, n_lists * sizeof(sd_list)),
+                        .n_lists = n_lists,
+                        .n_strands = n_strands,
+                        .state = aligned_alloc(2 * SD_LINE, (bytes + 2 * SD_LINE - 1) / (2 * SD_LINE) * (2 * SD_LINE))};
+  for (uint64_t i = 0; i < bytes; i++) t->ready.state[i] = 0;
+  for (uint32_t i = 0; i < n_lists; i++) t->ready.lists[i] = (sd_list){0};
+  t->policy->start(&t->ready, config);
+  return t;
+}
+
+void trial_free(trial *t) {
+  free(t->ready.lists);
+  free(t->ready.state);
+  free(t);
+}
+
+void trial_ready(trial *t, uint32_t list, const uint32_t *strands, uint32_t n, int again, uint64_t now) {
+  t->policy->ready(&t->ready, list, strands, n, again, now);
+}
+
+uint32_t trial_next(trial *t, uint32_t own, uint64_t now) {
+  uint32_t strand = SD_NONE;
+  if (t->policy->next) return t->policy->next(&t->ready, own, now);
+  for (uint32_t i = 0; i < t->ready.n_lists; i++)
+    if (t->policy->pick(&t->ready, (own + i) % t->ready.n_lists, &strand, 1, 4)) return strand;
+  return SD_NONE;
+}
+
+void trial_prioritise(trial *t, uint32_t strand, uint32_t priority, int for_backlog, uint64_t now) {
+  t->policy->prioritise(&t->ready, strand, priority, for_backlog, now);
+}
+
+uint32_t trial_length(trial *t, uint32_t list) { return sd_list_look(&t->ready.lists[list]); }
+uint32_t trial_peek(trial *t, uint32_t list, uint32_t i) { return t->policy->peek(&t->ready, list, i); }
+int trial_count(trial *t, uint32_t list, uint32_t *times) { return t->policy->count(&t->ready, list, times); }
+
+void trial_counts(trial *t, sd_policy_counts *counts) {
+  *counts = (sd_policy_counts){0};
+  t->policy->counts(&t->ready, counts);
+}

@@ -1,0 +1,165 @@
+"""Levels: what comes next, held against a model of it in Python, step by step."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from policies import HIGH, IMMEDIATE, LOW, NORMAL, RETRY, LevelsModel, Trial, build, levels
+
+N_STRANDS, N_LISTS = 12, 3
+TIMEOUTS = (0, 10, 20, 50, 100)
+#: The most strands of a level that rise at one look.
+RISING = 64
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    return build(tmp_path_factory.mktemp("policies"))
+
+
+@pytest.fixture
+def trial(built: ctypes.CDLL) -> Iterator[Trial]:
+    made = Trial(built, levels(TIMEOUTS), N_LISTS, 200)
+    yield made
+    made.close()
+
+
+#: What happens, and how much later. "ready" and "again" are of strands that are not listed, by a place among them.
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["ready", "ready", "again", "next", "next", "prioritise", "raise"]),
+        st.sampled_from([0, 0, 1, 5, 9, 10, 11, 30, 60]),
+        st.integers(0, N_STRANDS - 1),
+        st.integers(0, N_LISTS - 1),
+        st.integers(0, 4),
+        st.integers(1, 3),
+    ),
+    max_size=60,
+)  # fmt: skip
+
+
+def agree(built: ctypes.CDLL, steps: list[tuple[str, int, int, int, int, int]], since_listed: bool) -> None:
+    trial = Trial(built, levels(TIMEOUTS, since_listed), N_LISTS, N_STRANDS)
+    model = LevelsModel(N_LISTS, TIMEOUTS, since_listed)
+    away, now = list(range(N_STRANDS)), 1000
+    try:
+        for what, later, strand, at, level, n in steps:
+            now += later
+            if what in ("ready", "again"):
+                strands = [away.pop(strand % len(away)) for _ in range(min(n, len(away)))]
+                for other in (trial, model):
+                    other.ready(at, strands, what == "again", now)
+            elif what == "next":
+                expected = model.next(at, now)
+                assert trial.next(at, now) == expected
+                away += [] if expected is None else [expected]
+            else:
+                for other in (trial, model):
+                    other.prioritise(strand, level, what == "raise", now)
+            assert trial.counts() == (model.promoted, model.starved)
+            listed = {w.strand for waiting in model.waiting for w in waiting}
+            assert trial.listed() == [int(strand in listed) for strand in range(N_STRANDS)]
+            for place, waiting in enumerate(model.waiting):
+                assert (trial.peek(place, 0) is None) == (not waiting)
+    finally:
+        trial.close()
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS, since_listed=st.booleans())
+def test_every_step_is_the_models(built: ctypes.CDLL, steps: list, since_listed: bool) -> None:  # type: ignore[type-arg]
+    agree(built, steps, since_listed)
+
+
+#: Known-wrong variants of levels.c: each breaks one promise.
+WRONG = {
+    "rises a moment late": ("> now || (found", ">= now || (found"),
+    "rises through two levels at a look": (
+        "for (uint32_t level = SD_HIGH; level < SD_LEVEL_COUNT; level++) {\n    for (uint32_t n = 0; n < RISING",
+        "for (uint32_t level = SD_LOW; level >= SD_HIGH; level--) {\n    for (uint32_t n = 0; n < RISING",
+    ),
+    "takes its own list first": ("if (found < *level) {", "if (best == SD_NONE && found < *level) {"),
+    "forgets a strand's turn when it rises": (
+        "return (b->entered < a->entered ? risen : listed) - 1;",
+        "return (b->entered > a->entered ? risen : listed) - 1;",
+    ),
+    "keeps a strand raised for ever": ("if (!again) sd_store(&s->raised, 0, relaxed, R3);", ""),
+    "counts no starvation": ("now - s->listed > 2 * timeout", "now - s->listed > 4 * timeout"),
+    "changes no strand that is listed": ("if (s->queue / 2 != to) {", "if (0) {"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_variant_is_caught(tmp_path: Path, name: str) -> None:
+    wrong = build(tmp_path, changed=WRONG[name])
+
+    @settings(max_examples=3000, deadline=None, database=None, derandomize=True, phases=[Phase.generate])
+    @given(steps=STEPS, since_listed=st.booleans())
+    def run(steps: list, since_listed: bool) -> None:  # type: ignore[type-arg]
+        agree(wrong, steps, since_listed)
+
+    with pytest.raises(AssertionError):
+        run()
+
+
+def test_a_strand_rises_when_its_wait_is_its_levels_timeout(trial: Trial) -> None:
+    trial.prioritise(1, LOW, False, 0)
+    trial.ready(0, [1], False, 0)
+    trial.ready(0, [0, 2, 3], False, 99)
+    assert trial.next(1, 99) == 0
+    assert trial.counts()[0] == [0, 0, 0, 0, 0]
+    assert trial.next(1, 100) == 2, "the others entered the level first"
+    assert trial.counts()[0] == [0, 0, 0, 0, 1]
+    trial.ready(0, [4], False, 101)
+    assert [trial.next(1, 101) for _ in range(3)] == [3, 1, 4]
+
+
+def test_a_late_look_lets_a_strand_rise_by_one_level(trial: Trial) -> None:
+    trial.prioritise(1, LOW, False, 0)
+    trial.ready(0, [1], False, 0)
+    for strand, level in ((2, HIGH), (3, RETRY), (4, NORMAL)):
+        trial.prioritise(strand, level, False, 0)
+    trial.ready(0, [2, 3, 4], False, 10_000)
+    assert [trial.next(0, 10_000) for _ in range(4)] == [2, 3, 4, 1]
+    assert trial.counts() == ([0, 0, 0, 0, 1], [0, 0, 0, 0, 1])
+
+
+def test_a_look_lets_so_many_rise_that_a_lock_is_short(trial: Trial) -> None:
+    for strand in range(200):
+        trial.prioritise(strand, LOW, False, 0)
+    trial.ready(0, range(200), False, 0)
+    picked = [trial.next(0, 100)]
+    assert trial.counts()[0][LOW] == RISING
+    picked += [trial.next(0, 100) for _ in range(199)]
+    assert picked == list(range(200)), "the order is that of all rising at once"
+    assert trial.next(0, 100) is None
+    assert sum(trial.listed()) == 0
+
+
+def test_a_raised_strand_goes_back_when_nothing_of_it_is_pending(trial: Trial) -> None:
+    trial.ready(0, [1, 2], False, 0)
+    trial.prioritise(2, IMMEDIATE, True, 1)
+    assert trial.next(0, 1) == 2
+    trial.ready(0, [2], True, 1)
+    assert trial.next(0, 1) == 2, "a cut visit leaves it raised"
+    trial.ready(0, [2], False, 1)
+    assert [trial.next(0, 1), trial.next(0, 1)] == [1, 2]
+    trial.prioritise(3, NORMAL, False, 1)
+
+
+def test_a_million_ready_strands(built: ctypes.CDLL) -> None:
+    n = 1_000_000
+    trial = Trial(built, levels(TIMEOUTS), 2, n)
+    try:
+        for first in range(0, n, 1000):
+            trial.ready(first // 1000 % 2, range(first, first + 1000), False, first)
+        picked = [trial.next(i % 2, n + 200) for i in range(n)]
+        assert sorted(strand for strand in picked if strand is not None) == list(range(n))
+        assert trial.next(0, n) is None
+    finally:
+        trial.close()

@@ -7,7 +7,7 @@ from importlib import import_module
 TYPE_CHECKING = False  # as typing has it, whose import takes longer than all else here
 if TYPE_CHECKING:
     from strand.dispatch.dispatcher import Dispatcher
-    from strand.dispatch.policies import Fifo
+    from strand.dispatch.policies import Fifo, Levels
     from strand.errors import StrandError
     from strand.handlers import (
         Context,
@@ -48,6 +48,7 @@ __all__ = [
     "Dispatcher",
     "Fifo",
     "Handler",
+    "Levels",
     "ReplayResult",
     "Sessions",
     "Sink",
@@ -80,6 +81,7 @@ _MODULES = {
     "Attached": "strand.outside.attached",
     "Dispatcher": "strand.dispatch.dispatcher",
     "Fifo": "strand.dispatch.policies",
+    "Levels": "strand.dispatch.policies",
     "PRICE_SCALE": "strand.ticks",
     "ReplayResult": "strand.replaying.result",
     "Sessions": "strand.handlers.sessions",

@@ -94,6 +94,8 @@ class Statistics:
     ``watermark``: every tick with a lower number has been handled or dropped; None where ``attach`` read the
     statistics, as finding it takes a lock of the dispatcher's own process.
     ``orders_as_plain``: order ticks that were published to handlers that take ticks as they are, for want of ``feed=``.
+    ``promoted`` and ``starved`` count by level, under ``Levels``: how often a strand rose out of it, and waits that
+    began in it and took more than twice its timeout, counted as they end. Both are empty under another policy.
     ``unpinned`` says why workers that were to be pinned are not; None where nothing refused it.
     """
 
@@ -114,6 +116,8 @@ class Statistics:
     workers: tuple[WorkerStatistics, ...]
     unpinned: str | None = None
     orders_as_plain: int = 0
+    promoted: Mapping[str, int] = field(default_factory=FrozenDict)
+    starved: Mapping[str, int] = field(default_factory=FrozenDict)
 
     if not TYPE_CHECKING:
 
@@ -143,5 +147,6 @@ class Statistics:
         ]
         return (
             {name: getattr(self, name) for name in names}
-            | {"dropped": dict(self.dropped), "imbalance": self.imbalance, "latency": latency, "workers": workers}
+            | {"dropped": dict(self.dropped), "promoted": dict(self.promoted), "starved": dict(self.starved)}
+            | {"imbalance": self.imbalance, "latency": latency, "workers": workers}
         )  # fmt: skip

@@ -8,7 +8,9 @@ from typing import Any
 
 import click
 
+from strand.command.handling import given_options
 from strand.command.parameters import CoreList, ErrorChoice, StrandCount
+from strand.dispatch.policies import Levels
 
 __all__ = ["running"]
 
@@ -18,6 +20,7 @@ def running(command: Callable[..., None]) -> Callable[..., None]:
 
     @click.option("--cores", type=CoreList(), help="Cores to pin the workers to, like 1,2-5. [default: the last ones]")
     @click.option("--strands", default="auto", type=StrandCount(), help="Which symbols share a strand.")
+    @_ordering
     @click.option(
         "--idle",
         type=click.Choice(["spin", "backoff", "park"]),
@@ -29,12 +32,43 @@ def running(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--attachable", is_flag=True, help="Let strand stat look at the run from another process.")
     @functools.wraps(command)
     def with_run(
-        *, cores: list[int] | None, strands: str | int, idle: str, on_error: str, strict: bool, attachable: bool,
-        **others: Any,
+        *, cores: list[int] | None, strands: str | int, order: dict[str, Any], idle: str, on_error: str, strict: bool,
+        attachable: bool, **others: Any,
     ) -> None:  # fmt: skip
-        run = {"cores": "auto" if cores is None else cores, "strands": strands, "idle": idle}
-        run |= {"on_error": on_error, "strict": strict}
+        run: dict[str, Any] = {"cores": "auto" if cores is None else cores, "strands": strands, "idle": idle}
+        run |= {"on_error": on_error, "strict": strict} | order
         # A plain loop has no option ``attachable``.
         command(run=run | ({"attachable": True} if attachable else {}), **others)
 
     return with_run
+
+
+def _ordering(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options of the policy, as one argument ``order``: those of ``strand.replay``, by name."""
+
+    @click.option("--policy", type=click.Choice(["fifo", "levels"]), default="fifo", help="Which ready strand is next.")
+    @click.option(
+        "--priority",
+        "priorities",
+        metavar="SYMBOL=LEVEL",
+        multiple=True,
+        help="With --policy levels: the level of a symbol, * for the others. [default: normal]",
+    )
+    @click.option(
+        "--timeout",
+        "timeouts",
+        metavar="LEVEL=SPAN",
+        multiple=True,
+        help="With --policy levels: the wait after which a strand rises from a level, like low=5ms.",
+    )
+    @functools.wraps(command)
+    def with_order(*, policy: str, priorities: tuple[str, ...], timeouts: tuple[str, ...], **others: Any) -> None:
+        order: dict[str, Any] = {}
+        if policy == "levels":
+            spans = given_options("--timeout", timeouts)
+            order = {"policy": Levels(spans), "priorities": given_options("--priority", priorities)}
+        elif priorities or timeouts:
+            raise click.UsageError(f"{'--priority' if priorities else '--timeout'}: give --policy levels too")
+        command(order=order, **others)
+
+    return with_order

@@ -15,10 +15,13 @@ from strand.binding.engine_config import (
     ON_ERROR,
     ON_FULL,
     EngineConfig,
+    PolicyConfig,
     segment_bytes,
     segment_records,
 )
 from strand.dispatch.grouping import StrandsLike, strand_count, strands_for
+from strand.dispatch.policies import Fifo, Levels, Policy
+from strand.dispatch.priorities import kinds_of
 from strand.dispatch.records import RecordReader
 from strand.errors import ConfigurationError
 from strand.handlers import Handler, HandlerLike, resolve
@@ -39,6 +42,7 @@ __all__ = [
     "engine_config",
     "memory_there",
     "merging_cores",
+    "policy_config",
     "symbol_counts",
     "worker_cores",
 ]
@@ -136,6 +140,15 @@ def merging_cores(allowed: list[int], cores: Sequence[int | None] | None) -> lis
     """
     taken = sorted({core for core in cores or () if core is not None})
     return taken if len(taken) >= _WORKERS_ENOUGH and len(allowed) - len(taken) == 1 else allowed
+
+
+def policy_config(policy: Policy) -> PolicyConfig:
+    """A policy as the engine takes it. Raises ConfigurationError."""
+    if isinstance(policy, Levels):
+        return PolicyConfig("levels", policy.since == "created", policy.timeouts_ns)
+    if isinstance(policy, Fifo):
+        return PolicyConfig()
+    raise ConfigurationError(f"policy: {policy!r} is not a policy this dispatcher knows: give Fifo() or Levels()")
 
 
 def symbol_counts(counts: npt.ArrayLike | None, symbols: int) -> npt.NDArray[Any] | None:
@@ -252,6 +265,7 @@ def engine_config(
     reader: RecordReader,
     handlers: Sequence[Handler],
     handler_of_symbol: npt.NDArray[np.uint16],
+    levels: npt.NDArray[np.uint8],
     cores: WorkerCores,
     *,
     strands: StrandsLike,
@@ -268,11 +282,12 @@ def engine_config(
     """The engine's sizes and choices, from a dispatcher's arguments: ``given`` are those that EngineConfig has too.
     ``emits``: there are outputs."""
     _check_limits(given | {"max_publishers": max_publishers, "budget_us": budget_us})
-    alone = [not h.is_native for h in handlers]
-    n_symbols, n_strands = len(handler_of_symbol), strand_count(strands, handler_of_symbol, alone, cores.workers)
+    kind_of_symbol, handler_of = kinds_of(handler_of_symbol, levels)
+    alone = [not handlers[handler].is_native for handler in handler_of]
+    n_symbols, n_strands = len(kind_of_symbol), strand_count(strands, kind_of_symbol, alone, cores.workers)
     check_memory(n_symbols, n_strands)
     if given["on_full"] == "conflate":
-        _check_conflate(given["capacity_ticks"], n_strands, handler_of_symbol, alone)
+        _check_conflate(given["capacity_ticks"], n_strands, kind_of_symbol, alone)
     timed = check_timed(handlers, reader)
     ends = any(h.ends for h in handlers) and reader.time_offset is not None
     ahead = max(AHEAD_TICKS, 3 * given["batch_ticks"])

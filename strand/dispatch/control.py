@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine_words import PAUSED, QUARANTINED, StrandInspection
+from strand.dispatch.priorities import Priorities
 from strand.dispatch.routing import Routing
 from strand.dispatch.state import RunState
 
@@ -18,10 +19,11 @@ __all__ = ["Control"]
 class Control:
     """Asks the engine about the strand of a symbol. Its methods are those of the Dispatcher."""
 
-    def __init__(self, state: RunState, routing: Routing) -> None:
+    def __init__(self, state: RunState, routing: Routing, priorities: Priorities) -> None:
         self._engine = state.engine
         self._table = state.table
         self._routing = routing
+        self._priorities = priorities
         self._inspection = state.engine.new_inspection()
 
     def pause(self, symbol: str | int) -> None:
@@ -32,6 +34,10 @@ class Control:
 
     def release(self, symbol: str | int) -> None:
         self._engine.resume(self.strand_of(symbol), QUARANTINED)
+
+    def prioritise(self, symbol: str | int, level: str, *, for_backlog: bool) -> None:
+        index = self._table.index(symbol)
+        self._priorities.change(index, level, self._routing.by_counts(None), for_backlog=for_backlog)
 
     def strand_of(self, symbol: str | int) -> int:
         return int(self._routing.by_counts(None)[self._table.index(symbol)])

@@ -15,12 +15,13 @@ from strand.binding.engine_words import StrandInspection
 from strand.binding.feeder import Feeder
 from strand.binding.tick_counts import Seen
 from strand.dispatch.calls import CallFuture
-from strand.dispatch.configuration import RENAMED, engine_config, symbol_counts, worker_cores
+from strand.dispatch.configuration import RENAMED, engine_config, policy_config, symbol_counts, worker_cores
 from strand.dispatch.description import ShownNames, described
 from strand.dispatch.engine_run import EngineRun
 from strand.dispatch.grouping import StrandsLike
 from strand.dispatch.lifecycle import Lifecycle
 from strand.dispatch.policies import Fifo, Policy
+from strand.dispatch.priorities import Priorities, levels_of
 from strand.dispatch.publishers import Publishers
 from strand.dispatch.records import RecordReader
 from strand.dispatch.saved_state import check_name
@@ -47,6 +48,9 @@ class Dispatcher(EngineRun):
     publisher drains too. ``cores``: the cores workers are pinned to, in turn; ``"auto"`` takes the last of those this
     process may use, and goes on with a RuntimeWarning where the system refuses to pin; None pins nothing. ``idle``:
     ``"spin"``, ``"backoff"`` (spin, then sleep) or ``"park"``.
+
+    ``policy``: which ready strand is drained next, ``Fifo()`` or ``Levels()``. ``priorities``: under ``Levels``, the
+    level of each symbol by name, with ``"*"`` for the others; ``"normal"`` where nothing is said.
 
     ``strands``: ``"per-symbol"``, a number, or ``"auto"``: busy symbols alone, quiet ones sharing, by ``counts``
     (what to expect of each) or else by the first array published. ``capacity_ticks`` bounds each strand,
@@ -96,6 +100,7 @@ class Dispatcher(EngineRun):
         workers: int | None = None,
         cores: Sequence[int] | Literal["auto"] | None = "auto",
         policy: Policy = Fifo(),  # noqa: B008 - frozen
+        priorities: Mapping[str, str] | None = None,
         strands: StrandsLike = "auto",
         counts: npt.ArrayLike | None = None,
         capacity_ticks: int = 65_536,
@@ -132,8 +137,7 @@ class Dispatcher(EngineRun):
             out=out,
             escape_formulas=escape_formulas,
         )
-        if not isinstance(policy, Fifo):
-            raise ConfigurationError(f"policy: {policy!r} is not a policy this dispatcher knows")
+        levels = levels_of(policy, self._table, priorities)
         if not isinstance(name, str):
             raise ConfigurationError(f"name: {name!r} is no text")
         placed = worker_cores(cores, workers)
@@ -141,6 +145,7 @@ class Dispatcher(EngineRun):
             self._reader,
             self._handlers,
             self._handler_of_symbol,
+            levels,
             placed,
             strands=strands,
             budget_us=budget_us,
@@ -157,10 +162,18 @@ class Dispatcher(EngineRun):
             output_memory=output_memory,
             attachable=attachable,
             counters_start=_counters_start,
+            policy=policy_config(policy),
         )
         expected = symbol_counts(counts, config.n_symbols)
         engine = Engine(config)
-        self._put_together(engine, engine.space, expected=expected, cores=placed.pinned, load=load)
+        self._put_together(
+            engine,
+            engine.space,
+            expected=expected,
+            priorities=Priorities(engine, policy, levels),
+            cores=placed.pinned,
+            load=load,
+        )
         state = self._state
         self._publishers = Publishers(state, self._reader, self._orders, self._routing, self._python)
         self._lifecycle = Lifecycle(
@@ -303,6 +316,15 @@ class Dispatcher(EngineRun):
     def release(self, symbol: str | int) -> None:
         """Lets a quarantined strand go on, after the tick its handler failed on."""
         self._control.release(symbol)
+
+    def prioritise(self, symbol: str | int, level: str, *, for_backlog: bool = False) -> None:
+        """Gives a symbol another level under ``Levels``, and its strand the highest level of its symbols: at once, also
+        where it waits. Its wait in the new level begins then.
+
+        ``for_backlog`` raises the symbol's strand to a level until nothing of it is pending; a lower level than its own
+        changes nothing. Raises ConfigurationError for an unknown level and a policy without, and UnknownSymbolError.
+        """
+        self._control.prioritise(symbol, level, for_backlog=for_backlog)
 
     def strand_of(self, symbol: str | int) -> int:
         """The number of the strand a symbol belongs to."""

@@ -13,6 +13,7 @@ from strand.binding.space import Space
 from strand.dispatch.base import RunBase
 from strand.dispatch.calls import Calls
 from strand.dispatch.control import Control
+from strand.dispatch.priorities import Priorities
 from strand.dispatch.python_handlers import PythonHandlers, stop_objects
 from strand.dispatch.routing import Routing
 from strand.dispatch.saved_symbols import check_objects
@@ -86,6 +87,7 @@ class EngineRun(RunBase):
         space: Space,
         *,
         expected: npt.NDArray[Any] | None,
+        priorities: Priorities,
         cores: list[int] | None,
         load: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -103,12 +105,18 @@ class EngineRun(RunBase):
         )
         functions = [bound.for_engine for bound in self._bound]
         self._routing = Routing(
-            engine, self._python, self._handler_of_symbol, functions, self._output_numbers, inside=self._inside
+            engine,
+            self._python,
+            self._handler_of_symbol,
+            functions,
+            self._output_numbers,
+            priorities=priorities,
+            inside=self._inside,
         )
         self._state = RunState(
             engine, self._table, self._handlers, self._outputs, self._inside, causes=self._python.causes, cores=cores
         )
-        self._control = Control(self._state, self._routing)
+        self._control = Control(self._state, self._routing, priorities)
         self._calls = Calls(self._state, self._control, self._rows, self._books)
         self._statistics = EngineStatistics(self._state, self._orders)
         self._end = RunEnd(self._state, self._python, self._rows)

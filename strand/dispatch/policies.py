@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any, Final, Literal
 
-__all__ = ["Fifo", "Policy"]
+from strand.errors import ConfigurationError
+from strand.handlers.spans import SpanLike, span_ns
+from strand.validate import one_of
+
+__all__ = ["LEVELS", "Fifo", "Levels", "Policy", "level_of"]
+
+#: Levels, the highest first.
+LEVELS: Final = ("immediate", "high", "retry", "normal", "low")
+_TIMEOUTS: Final = {"high": "30s", "retry": "60s", "normal": "5m", "low": "30m"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,3 +29,72 @@ class Policy:
 class Fifo(Policy):
     """Strands are drained in the order in which they became ready, each by the worker that drained it last unless an
     idle one comes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Levels(Policy):
+    """A strand of the highest level that is ready is drained first; in a level, the one that entered it first.
+
+    Levels are ``immediate``, ``high``, ``retry``, ``normal`` and ``low``; a symbol is ``normal`` unless ``priorities=``
+    of the dispatcher says otherwise, and symbols that share a strand have one level. No worker begins a visit to a
+    strand while one of a higher level is ready anywhere. In a level, the order holds for each worker's list.
+
+    ``timeouts``: by level, the wait after which a strand rises to the next higher level, as ``"250us"``, a timedelta or
+    ns; of those left out ``high`` 30 s, ``retry`` 60 s, ``normal`` 5 min and ``low`` 30 min. A lower level's is at
+    least that of the level above it; ``immediate`` has none. ``since``: ``"entered"`` counts the wait since the strand
+    entered its level, ``"created"`` since it became ready. A strand rises by one level at a look, and waits are looked
+    at whenever a worker takes a strand. A visit ends the wait: a strand that is left with something pending waits anew,
+    in its own level.
+
+    With a bound on every queue a strand waits, from the level where it begins, at most for the timeouts up to
+    ``immediate``, and then for the visits to all strands before it there.
+
+    Publishers never handle ticks themselves as they do under Fifo, where that is cheaper.
+    Raises ConfigurationError for an unknown level, a timeout of ``immediate``, one that is not above 0, and one below
+    that of a higher level.
+    """
+
+    timeouts: Mapping[str, SpanLike] = field(default_factory=dict)
+    since: Literal["entered", "created"] = "entered"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.timeouts, Mapping):
+            raise ConfigurationError(f"timeouts: {type(self.timeouts).__name__} is not a dict of spans by level")
+        one_of("since", self.since, ("entered", "created"))
+        for level in self.timeouts:
+            if level_of("timeouts", level) == 0:
+                raise ConfigurationError("timeouts: 'immediate' has none, as there is no higher level")
+        filled = dict(_TIMEOUTS) | dict(self.timeouts)
+        ns = {level: span_ns(f"timeouts: {level}", filled[level]) for level in LEVELS[1:]}
+        for higher, lower in pairwise(LEVELS[1:]):
+            if ns[lower] < ns[higher]:
+                raise ConfigurationError(
+                    f"timeouts: {lower!r} has {filled[lower]}, less than the {filled[higher]} of the higher level "
+                    f"{higher!r}"
+                )
+        object.__setattr__(self, "timeouts", MappingProxyType({level: filled[level] for level in LEVELS[1:]}))
+
+    def __hash__(self) -> int:
+        return hash((self.timeouts_ns, self.since))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self.timeouts), self.since)
+
+    @property
+    def timeouts_ns(self) -> tuple[int, ...]:
+        """In ns, the highest level first; 0 for ``immediate``."""
+        return (0, *(span_ns(level, self.timeouts[level]) for level in LEVELS[1:]))
+
+
+def level_of(name: str, level: Any) -> int:
+    """The number of a level that the argument ``name`` was given; 0 is the highest. Raises ConfigurationError."""
+    if isinstance(level, str):
+        if level in LEVELS:
+            return LEVELS.index(level)
+        near = get_close_matches(level, LEVELS, n=1)
+        cure = f"did you mean {near[0]!r}? " if near else ""
+        raise ConfigurationError(f"{name}: {level!r} is no level: {cure}give one of {', '.join(LEVELS)}")
+    raise ConfigurationError(
+        f"{name}: {level!r} is no level: give a name, one of {', '.join(LEVELS)}; a number would be the highest in one "
+        "tradition and the lowest in another"
+    )

@@ -13,6 +13,7 @@ from strand.binding.engine import Engine
 from strand.binding.engine_words import RunByPython
 from strand.binding.native import NativeFunction
 from strand.dispatch.grouping import Grouping, strands_for
+from strand.dispatch.priorities import Priorities
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.errors import WouldDeadlockError
 from strand.threads import WAITS_FOR_ITSELF, Inside
@@ -35,11 +36,13 @@ class Routing:
         functions: Sequence[NativeFunction | RunByPython],
         outputs: Sequence[Sequence[int]],
         *,
+        priorities: Priorities,
         inside: Inside,
     ) -> None:
         self._engine = engine
         self._python = python
         self._handler_of_symbol = handler_of_symbol
+        self._priorities = priorities
         self._functions = functions
         self._outputs = outputs
         self._strand_of: npt.NDArray[np.uint32] | None = None
@@ -67,8 +70,10 @@ class Routing:
             self._inside.threads.remove(me)
 
     def _settle(self, counts: npt.NDArray[Any] | None) -> npt.NDArray[np.uint32]:
-        alone = [isinstance(function, RunByPython) for function in self._functions]
-        return self._take(strands_for(self._engine.config.n_strands, self._handler_of_symbol, alone, counts))
+        kind_of_symbol, handler_of = self._priorities.kinds(self._handler_of_symbol)
+        alone = [isinstance(self._functions[handler], RunByPython) for handler in handler_of]
+        found = strands_for(self._engine.config.n_strands, kind_of_symbol, alone, counts)
+        return self._take(Grouping(found.strand_of_symbol, handler_of[found.handler_of_strand]))
 
     def restore(self, strand_of_symbol: npt.NDArray[np.uint32]) -> None:
         """The same as in another process, before anything else is asked for."""
@@ -79,6 +84,7 @@ class Routing:
     def _take(self, grouping: Grouping) -> npt.NDArray[np.uint32]:
         self._engine.route(grouping.strand_of_symbol, grouping.handler_of_strand)
         self._python.route(grouping.strand_of_symbol)
+        self._priorities.route(grouping.strand_of_symbol)
         self._engine.set_handlers(self._functions, self._outputs)
         return grouping.strand_of_symbol
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.dispatch.order_watch import OrderWatch
+from strand.dispatch.policies import LEVELS
 from strand.dispatch.state import RunState
 from strand.stats import FrozenDict, Latency, Statistics, WorkerStatistics
 
@@ -28,6 +29,8 @@ class Counted(Protocol):
     def histogram_floors_ns(self) -> npt.NDArray[np.float64]: ...
 
     def counters_by_participant(self) -> list[dict[str, int]]: ...
+
+    def policy_counts(self) -> tuple[list[int], list[int]] | None: ...
 
 
 class EngineStatistics:
@@ -75,6 +78,7 @@ def statistics_of(
         "lost": t["lost"],
         "abandoned": abandoned,
     }
+    promoted, starved = engine.policy_counts() or ((), ())
     return Statistics(
         accepted=t["accepted"],
         handled=t["handled"],
@@ -93,6 +97,8 @@ def statistics_of(
         workers=_workers(engine, cores),
         unpinned=unpinned,
         orders_as_plain=orders_as_plain,
+        promoted=FrozenDict(zip(LEVELS, promoted, strict=False)),
+        starved=FrozenDict(zip(LEVELS, starved, strict=False)),
     )
 
 

@@ -14,9 +14,10 @@ import numpy.typing as npt
 from strand.binding.gate import Code, publish_error
 from strand.binding.scheduled import MAX_WORKERS, ScheduledEngine
 from strand.binding.space import Space
-from strand.dispatch.configuration import RENAMED, WorkerCores, engine_config, symbol_counts
+from strand.dispatch.configuration import RENAMED, WorkerCores, engine_config, policy_config, symbol_counts
 from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.engine_run import EngineRun
+from strand.dispatch.priorities import Priorities, levels_of
 from strand.dispatch.records import RecordReader
 from strand.dispatch.workers import work
 from strand.errors import ConfigurationError, StoppedError
@@ -30,8 +31,8 @@ __all__ = ["SeededDispatcher"]
 
 #: How long a call waits, in steps of the scheduler times three, before Python's handlers have their turn.
 SLICE: Final = 300
-#: Options of a Dispatcher about what is not here: cores, policies, several publishers, other processes.
-_NOT_HERE: Final = ("cores", "policy", "max_publishers", "attachable", "name")
+#: Options of a Dispatcher about what is not here: cores, several publishers, other processes.
+_NOT_HERE: Final = ("cores", "max_publishers", "attachable", "name")
 
 _under_way = threading.Lock()
 
@@ -68,15 +69,18 @@ class SeededDispatcher(EngineRun):
             "strands", "budget_us", "memory_bytes", "publisher_drains", "on_error", "on_full", "capacity_ticks",
             "budget_ticks", "batch_ticks", "idle", "output_memory",
         )  # fmt: skip
+        policy, levels = given["policy"], levels_of(given["policy"], self._table, given["priorities"])
         config = engine_config(
             self._reader,
             self._handlers,
             self._handler_of_symbol,
+            levels,
             cores,
             max_publishers=1,
             emits=len(self._outputs) > 0,
             attachable=False,
             counters_start=0,
+            policy=policy_config(policy),
             **{name: given[name] for name in names},
         )
         expected = symbol_counts(given["counts"], config.n_symbols)
@@ -84,7 +88,8 @@ class SeededDispatcher(EngineRun):
         self._started = self._closed = False
         engine = ScheduledEngine(config)
         # Handlers are the core's: what they keep is not in the space of the scheduled engine, whose lock is another's.
-        self._put_together(engine, Space(), expected=expected, cores=None)
+        priorities = Priorities(engine, policy, levels)
+        self._put_together(engine, Space(), expected=expected, priorities=priorities, cores=None)
         self._fibers = engine
 
     # ---- life

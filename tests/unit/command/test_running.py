@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from strand.command.running import running
+from strand.dispatch.policies import Levels
 
 pytestmark = pytest.mark.python
 
@@ -21,6 +22,11 @@ USUAL = {"cores": "auto", "strands": "auto", "idle": "backoff", "on_error": "sto
         ([], {}),
         (["--strands", "3", "--idle", "park"], {"strands": 3, "idle": "park"}),
         (["--on-error", "quarantine"], {"on_error": "quarantine"}),
+        (["--policy", "levels"], {"policy": Levels(), "priorities": {}}),
+        (
+            ["--policy", "levels", "--priority", "A=high", "--priority", "*=low", "--timeout", "low=1h"],
+            {"policy": Levels({"low": "1h"}), "priorities": {"A": "high", "*": "low"}},
+        ),
         (["--strict", "--attachable", "--cores", "0"], {"strict": True, "attachable": True, "cores": [0]}),
     ],
 )
@@ -40,3 +46,18 @@ def test_skip_is_no_answer_to_a_failing_handler_and_says_where_it_is_one() -> No
     found = CliRunner().invoke(click.command()(running(lambda run: None)), ["--on-error", "skip"])
     assert found.exit_code == 2
     assert "'skip' is called --on-bad-record skip now" in found.output
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["--priority", "A=high"], "--priority: give --policy levels too"),
+        (["--policy", "fifo", "--timeout", "low=1h"], "--timeout: give --policy levels too"),
+        (["--policy", "levels", "--priority", "A"], "--priority: 'A' is not OPTION=VALUE"),
+        (["--policy", "levels", "--priority", "A=high", "--priority", "A=low"], "--priority: 'A' is given twice"),
+    ],
+)
+def test_levels_are_refused_where_they_have_no_meaning(args: list[str], says: str) -> None:
+    found = CliRunner().invoke(click.command()(running(lambda run: None)), args)
+    assert found.exit_code == 2
+    assert says in found.output

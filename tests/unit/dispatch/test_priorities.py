@@ -1,0 +1,180 @@
+"""Levels of symbols and strands: given, changed while it runs, and what is counted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import strand
+from strand import Dispatcher, batch_handler, testing
+from strand.dispatch.policies import Fifo, Levels
+from strand.errors import ConfigurationError, UnknownSymbolError
+from strand.ticks import TICK
+
+NAMES = ["A", "B", "C", "D", "E"]
+FIRST = {"A": "immediate"}
+
+
+def ticks(symbols: str) -> npt.NDArray[Any]:
+    made = np.zeros(len(symbols), TICK)
+    made["instrument_id"] = [NAMES.index(symbol) for symbol in symbols]
+    return made
+
+
+class Held:
+    """One worker, which is in a visit to A until ``go``. What it then takes is the policy's choice."""
+
+    def __init__(self, **options: Any) -> None:
+        self.order, self.begun, self.let_go = "", threading.Event(), threading.Event()
+
+        @batch_handler(state=[("ticks", "u8")])
+        def note(symbol: str, ticks: Any, row: Any) -> None:
+            self.begun.set()
+            self.let_go.wait(30)
+            self.order += symbol * len(ticks)
+
+        self.dispatcher = Dispatcher(NAMES, note, workers=1, cores=None, **options)
+
+    def go(self) -> str:
+        """The order in which symbols were handled after A."""
+        self.let_go.set()
+        assert self.dispatcher.drain(30)
+        return self.order[1:]
+
+
+@contextmanager
+def held(**options: Any) -> Iterator[Held]:
+    made = Held(**options)
+    with made.dispatcher:
+        made.dispatcher.publish(ticks("A"))
+        made.begun.wait(30)
+        try:
+            yield made
+        finally:
+            made.let_go.set()
+
+
+def test_without_levels_the_order_is_that_of_publishing() -> None:
+    with held() as run:
+        for symbol in "EDCB":
+            run.dispatcher.publish(ticks(symbol))
+        assert run.go() == "EDCB"
+
+
+def test_the_highest_level_comes_first_and_in_a_level_the_first() -> None:
+    priorities = FIRST | {"B": "high", "C": "low", "E": "high"}
+    with held(policy=Levels(), priorities=priorities) as run:
+        for symbol in "CDEB":
+            run.dispatcher.publish(ticks(symbol))
+        assert run.go() == "EBDC"
+        statistics = run.dispatcher.statistics()
+        assert statistics.promoted == dict.fromkeys(("immediate", "high", "retry", "normal", "low"), 0)
+        assert statistics.as_dict()["starved"] == dict.fromkeys(("immediate", "high", "retry", "normal", "low"), 0)
+
+
+def test_all_others_have_the_level_of_the_star() -> None:
+    with held(policy=Levels(), priorities={"A": "immediate", "D": "normal", "*": "low"}) as run:
+        for symbol in "CDEB":
+            run.dispatcher.publish(ticks(symbol))
+        assert run.go() == "DCEB"
+
+
+def test_a_strand_that_waits_changes_its_place_at_once() -> None:
+    with held(policy=Levels(), priorities=FIRST) as run:
+        for symbol in "BCDE":
+            run.dispatcher.publish(ticks(symbol))
+        run.dispatcher.prioritise("D", "high")
+        run.dispatcher.prioritise("B", "low")
+        assert run.go() == "DCEB"
+
+
+def test_a_strand_is_raised_for_its_backlog() -> None:
+    with held(policy=Levels(), priorities=FIRST) as run:
+        for symbol in "BCDE":
+            run.dispatcher.publish(ticks(symbol))
+        run.dispatcher.prioritise("E", "immediate", for_backlog=True)
+        run.dispatcher.prioritise("B", "low", for_backlog=True)
+        assert run.go() == "EBCD", "a lower level raises nothing"
+        assert run.dispatcher.statistics().starved["normal"] == 0
+
+
+def test_what_waits_longer_than_its_levels_timeout_rises_and_is_counted() -> None:
+    policy = Levels({"high": "1us", "retry": "1us", "normal": "1us", "low": "1us"})
+    with held(policy=policy, priorities=FIRST | {"E": "low"}) as run:
+        run.dispatcher.publish(ticks("E"))
+        for symbol in "BCD":
+            run.dispatcher.publish(ticks(symbol))
+        assert sorted(run.go()) == ["B", "C", "D", "E"]
+        statistics = run.dispatcher.statistics()
+        assert statistics.promoted["low"] == 1
+        assert statistics.promoted["normal"] >= 3
+        assert statistics.promoted["immediate"] == 0
+        assert (statistics.starved["low"], statistics.starved["normal"]) == (1, 3)
+
+
+def test_symbols_of_different_levels_share_no_strand() -> None:
+    names = [f"S{i}" for i in range(300)]
+    priorities = dict.fromkeys(names[::10], "high")
+    with Dispatcher(names, "count", policy=Levels(), priorities=priorities, strands=8, workers=1, cores=None) as d:
+        d.publish(np.zeros(1, TICK))
+        d.drain()
+        strands = {level: {d.strand_of(name) for name in names if (name in priorities) == level} for level in (0, 1)}
+    assert not strands[0] & strands[1]
+    assert len(strands[0] | strands[1]) <= 8
+
+
+def test_a_strand_has_the_highest_level_of_its_symbols() -> None:
+    policy = Levels()
+    with Dispatcher(NAMES, "count", policy=policy, strands=1, workers=1, cores=None, attachable=True) as dispatcher:
+        assert dispatcher.n_strands == 1
+        dispatcher.prioritise("A", "low")
+        dispatcher.prioritise("B", "high")
+        dispatcher.publish(ticks("ABCDE"))
+        dispatcher.drain()
+        assert dispatcher.statistics().handled == 5
+        assert strand.attach(fd=dispatcher.memory_fd).configuration["policy"]["name"] == "levels"
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"priorities": {"A": "high"}}, ConfigurationError, r"Fifo has no priorities; give policy=Levels\(\)"),
+        ({"policy": Levels(), "priorities": {"A": "hgih"}}, ConfigurationError, "A: 'hgih' is no level: did you"),
+        ({"policy": Levels(), "priorities": {"A": 1}}, ConfigurationError, "priorities: A: 1 is no level: give a name"),
+        ({"policy": Levels(), "priorities": {"Z": "high"}}, UnknownSymbolError, "Z"),
+        ({"policy": Levels(), "priorities": ["A"]}, ConfigurationError, "priorities: list is not a dict of levels"),
+        ({"policy": "levels"}, ConfigurationError, "policy: 'levels' is not a policy this dispatcher knows"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused(options: dict[str, Any], error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        Dispatcher(NAMES, "count", workers=1, cores=None, **options)
+
+
+def test_a_change_that_cannot_be_is_refused_and_changes_nothing() -> None:
+    dispatcher = Dispatcher(NAMES, "count", policy=Fifo(), workers=1, cores=None)
+    with dispatcher, pytest.raises(ConfigurationError, match="prioritise: Fifo has no priorities"):
+        dispatcher.prioritise("A", "high")
+    with held(policy=Levels(), priorities=FIRST) as run:
+        for wrong, error in ((("B", "top"), ConfigurationError), (("Z", "high"), UnknownSymbolError)):
+            with pytest.raises(error):
+                run.dispatcher.prioritise(*wrong)
+        for symbol in "CB":
+            run.dispatcher.publish(ticks(symbol))
+        assert run.go() == "CB"
+
+
+@pytest.mark.parametrize("since", ["entered", "created"])
+def test_runs_of_all_seeds_are_the_plain_loops(since: Any) -> None:
+    policy = Levels({"high": 1, "retry": 20, "normal": 300, "low": 500}, since=since)
+    stream = testing.feed(ticks("ABCDE" * 40 + "AABBC" * 20), NAMES)
+    priorities = {"C": "high", "E": "low"}
+    testing.check_seeds(stream, "vwap", seeds=range(30), policy=policy, priorities=priorities, workers=3)
+    run = testing.seeded(stream, "vwap", seed=1, policy=policy, priorities=priorities, workers=3)
+    assert sum(run.statistics.promoted.values()) > 0

@@ -1,4 +1,4 @@
-/* Puts a chunk of records into their strands, in sweeps over these strands: lock, copy, add and list. Records that find no place there go
+/* Puts a chunk of records into their strands, in passes over these strands: lock, copy, add and list. Records that find no place there go
  * strand by strand (publish/one_by_one.c). */
 #include "publish/chunk.h"
 
@@ -158,7 +158,7 @@ static inline void link_open(sd_dispatcher *d, uint32_t participant, sd_publishe
   }
 }
 
-/* Sorts into groups and links in one sweep: it sorts a record when it links the one LINKS_AHEAD before it. With positions it also numbers
+/* Sorts into groups and links in one pass: it sorts a record when it links the one LINKS_AHEAD before it. With positions it also numbers
  * the record there. The positions of records that found no place stay in p->positions. */
 static inline void link_repeat(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *from,
                                int64_t n, size_t size, const int cache_cold, const int has_positions) {
@@ -237,7 +237,7 @@ static void add_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p, c
   if (SD_UNLIKELY(p->missed)) sd_enqueue_missing(d, participant, p, records, now);
 }
 
-/* Makes three sweeps over the strands: lock, copy, add. In separate sweeps, the copies' stores wait for their lines in parallel. An
+/* Makes three passes over the strands: lock, copy, add. In separate passes, the copies' stores wait for their lines in parallel. An
  * atomic operation between two groups would wait for each line in turn. */
 static void enqueue_many(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records,
                          int64_t n, uint64_t now) {
@@ -252,7 +252,7 @@ static void enqueue_many(sd_dispatcher *d, uint32_t participant, sd_publisher *p
   add_chunk(d, participant, p, records, now);
 }
 
-/* Makes the same three sweeps, but reads the records once: it locks the strands of the last chunk. With positions only this publisher
+/* Makes the same three passes, but reads the records once: it locks the strands of the last chunk. With positions only this publisher
  * takes numbers, from when it holds these locks to the last record. So a strand that it meets and finds unlocked meanwhile holds no
  * higher number, and no other publisher has one that it has not finished with. */
 static void enqueue_repeat(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records,

@@ -1,4 +1,4 @@
-/* Puts records in strand by strand: those that the sweeps over a chunk (publish/chunk.c) leave over, those that wait for space, and all
+/* Puts records in strand by strand: those that the passes over a chunk (publish/chunk.c) leave over, those that wait for space, and all
  * that go to lossy strands. Here bounds are kept: records beyond a bound are dropped or conflated. */
 #include "publish/one_by_one.h"
 

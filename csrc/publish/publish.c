@@ -130,7 +130,7 @@ static void nap(void) {
 }
 
 /* C2: relaxed; a hint. */
-static int anyone_at_work(sd_dispatcher *d) {
+static int anyone_in_a_visit(sd_dispatcher *d) {
   for (uint32_t participant = 0; participant < d->n_workers; participant++)
     if (!sd_load(&d->participants[participant].looking, relaxed, C2)) return 1;
   return 0;
@@ -158,7 +158,7 @@ static void help_while_ahead(sd_dispatcher *d, uint32_t participant, sd_publishe
     if (left < minimum) {
       minimum = left;
       since = sd_now();
-    } else if (sd_now() - since > sd_clock_counts(anyone_at_work(d) ? LONG_PATIENCE_NS : PATIENCE_NS)) {
+    } else if (sd_now() - since > sd_clock_counts(anyone_in_a_visit(d) ? LONG_PATIENCE_NS : PATIENCE_NS)) {
       break;
     }
     for (int i = 0; i < PAUSES && !helped; i++) sd_pause();

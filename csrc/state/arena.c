@@ -13,8 +13,8 @@ static uint64_t lay(uint64_t *end, uint64_t bytes, uint64_t align) {
 }
 
 /* A task that was given up may stay on each strand that is paused or quarantined. The others are for calls under way. */
-enum { SD_TASKS_AT_WORK = 1024 };
-static uint32_t tasks_for(const sd_sizes *z) { return z->n_strands + SD_TASKS_AT_WORK; }
+enum { SD_TASKS_UNDER_WAY = 1024 };
+static uint32_t tasks_for(const sd_sizes *z) { return z->n_strands + SD_TASKS_UNDER_WAY; }
 
 /* Fills in the offsets of all parts, from 0 on, with the segments last. Returns how many bytes the parts before the segments take. */
 static uint64_t lay_out(sd_arena *a, const sd_config *config) {

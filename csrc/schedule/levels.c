@@ -30,6 +30,7 @@ enum { QUEUES = 2 * SD_LEVEL_COUNT };
 typedef struct level_strand {
   SD_ALIGNED(SD_LINE) sd_a32 level; /* one more than its level; 0: SD_NORMAL */
   sd_a32 raised;                    /* the same, for its backlog; 0: not raised */
+  sd_a64 raised_at;                 /* when it was raised last */
   sd_a32 list;                      /* where it is listed. The rest is the list's, under its lock. */
   sd_a32 next, previous;            /* in its queue */
   uint32_t queue, began;            /* began: the level in which the wait began */
@@ -166,7 +167,9 @@ static void levels_ready(const sd_ready *ready, uint32_t list, const uint32_t *s
   sd_lock(&ready->lists[list].lock);
   for (uint32_t i = 0; i < n; i++) {
     level_strand *s = level_strand_of(ready, strands[i]);
-    if (!again) sd_store(&s->raised, 0, relaxed, R3);
+    /* A strand with nothing pending is raised no longer. But its publisher has added records before it lists them here, and a raise that
+     * comes in between is meant for them. */
+    if (!again && sd_load(&s->raised_at, relaxed, R3) <= now) sd_store(&s->raised, 0, relaxed, R3);
     s->began = level_of(s);
     s->listed = s->entered = s->since = now;
     sd_store(&s->list, list + 1, relaxed, R1);
@@ -274,6 +277,7 @@ static int levels_count(const sd_ready *ready, uint32_t list, uint32_t *times) {
 static void levels_prioritise(const sd_ready *ready, uint32_t strand, uint32_t level, int for_backlog, uint64_t now) {
   level_strand *s = level_strand_of(ready, strand);
   /* R3: relaxed; a list that is locked after this sees it, whoever lists the strand there. */
+  if (for_backlog) sd_store(&s->raised_at, now, relaxed, R3);
   sd_store(for_backlog ? &s->raised : &s->level, level + 1, relaxed, R3);
   /* Whoever lists the strand reads its level under the list's lock. So if it is not found on a list here, and is listed there afterwards,
    * its new level has been seen. */

@@ -112,6 +112,7 @@ class LevelsModel:
     since_listed: bool
     own: dict[int, int] = field(default_factory=dict)
     raised: dict[int, int] = field(default_factory=dict)
+    raised_at: dict[int, int] = field(default_factory=dict)
     waiting: list[list[_Waiting]] = field(default_factory=list)
     promoted: list[int] = field(default_factory=lambda: [0] * 5)
     starved: list[int] = field(default_factory=lambda: [0] * 5)
@@ -125,7 +126,7 @@ class LevelsModel:
 
     def ready(self, at: int, strands: Sequence[int], again: bool, now: int) -> None:
         for strand in strands:
-            if not again:
+            if not again and self.raised_at.get(strand, 0) <= now:
                 self.raised.pop(strand, None)
             level = self.level(strand)
             self.waiting[at].append(_Waiting(strand, level, now, now, now, level, (0, self._next())))
@@ -146,6 +147,8 @@ class LevelsModel:
 
     def prioritise(self, strand: int, level: int, for_backlog: bool, now: int) -> None:
         (self.raised if for_backlog else self.own)[strand] = level
+        if for_backlog:
+            self.raised_at[strand] = now
         for waiting in self.waiting:
             for w in waiting:
                 if w.strand == strand and w.level != self.level(strand):

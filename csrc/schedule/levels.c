@@ -9,9 +9,11 @@
  * A look lets a strand rise by one level, because it goes through the levels from the highest to the lowest. It lets at most RISING
  * strands of a level rise, so that the lock is held for a short time. The others are due at the next look.
  *
- * Each list publishes two hints: which of its queues have strands, and when the next one is due to rise. A worker that looks for a strand
- * reads the hints of all lists, lets strands rise that are due, and takes one of the highest level found. So it starts no level while it
- * sees a higher one on any list. */
+ * Each list publishes hints: which of its queues have strands, when the first strand of its highest level entered it, and when the next
+ * one is due to rise. A worker that looks for a strand reads the hints of all lists, lets strands rise that are due, and takes one of the
+ * highest level found. So it starts no level while it sees a higher one on any list. In a level it keeps to its own list, because it
+ * drained the strands there last, unless a strand on another list entered the level longer than a visit before. Without that a strand
+ * whose worker is in a visit without end would wait for ever while the others never run out. */
 #include "schedule/levels.h"
 
 #include <stddef.h>
@@ -41,12 +43,14 @@ typedef struct level_strand {
 typedef struct level_list {
   SD_ALIGNED(2 * SD_LINE) sd_a32 queues; /* a bit for each queue that has strands */
   sd_a64 due;                            /* when the next strand is due to rise; UINT64_MAX: never */
+  sd_a64 entered;                        /* when the first strand of its highest level entered it */
   sd_a32 first[QUEUES], last[QUEUES];
   sd_a64 promoted[SD_LEVEL_COUNT], starved[SD_LEVEL_COUNT];
 } level_list;
 
 typedef struct level_state {
   SD_ALIGNED(2 * SD_LINE) uint64_t timeout[SD_LEVEL_COUNT]; /* in clock counts */
+  uint64_t slack;                                           /* likewise */
   int since_listed;
 } level_state;
 
@@ -68,6 +72,7 @@ static void levels_start(const sd_ready *ready, const sd_policy_config *config) 
   level_state *state = state_of(ready);
   for (uint32_t level = 0; level < SD_LEVEL_COUNT; level++)
     state->timeout[level] = sd_clock_counts(config->timeout_ns[level]);
+  state->slack = sd_clock_counts(config->slack_ns);
   state->since_listed = config->since_listed;
   for (uint32_t list = 0; list < ready->n_lists; list++) sd_init(&level_list_of(ready, list)->due, UINT64_MAX);
 }
@@ -80,15 +85,29 @@ static inline uint64_t due_at(const level_state *state, const level_strand *s, u
   return level == SD_IMMEDIATE || due < s->since ? UINT64_MAX : due;
 }
 
-static void say_due(const sd_ready *ready, level_list *l) {
+/* The first strand of a level, of the two queues' heads the one that entered first. The level has one. */
+static inline uint32_t first_of(const sd_ready *ready, level_list *l, uint32_t level) {
+  const uint32_t listed = sd_load(&l->first[2 * level], relaxed, R1);
+  const uint32_t risen = sd_load(&l->first[2 * level + 1], relaxed, R1);
+  if (!listed || !risen) return (listed ? listed : risen) - 1;
+  const level_strand *a = level_strand_of(ready, listed - 1), *b = level_strand_of(ready, risen - 1);
+  return (b->entered < a->entered ? risen : listed) - 1;
+}
+
+/* Publishes what has changed, for those who look without the lock. */
+static void say_hints(const sd_ready *ready, level_list *l) {
+  const uint32_t queues = sd_load(&l->queues, relaxed, R1);
   uint64_t due = UINT64_MAX;
-  for (uint32_t left = sd_load(&l->queues, relaxed, R1) & ~3u; left; left &= left - 1) {
+  for (uint32_t left = queues & ~3u; left; left &= left - 1) {
     const uint32_t queue = (uint32_t)__builtin_ctz(left);
     const level_strand *first = level_strand_of(ready, sd_load(&l->first[queue], relaxed, R1) - 1);
     const uint64_t at = due_at(state_of(ready), first, queue / 2);
     if (at < due) due = at;
   }
   sd_store(&l->due, due, relaxed, R1);
+  if (!queues) return;
+  const uint32_t first = first_of(ready, l, (uint32_t)__builtin_ctz(queues) / 2);
+  sd_store(&l->entered, level_strand_of(ready, first)->entered, relaxed, R1);
 }
 
 static void append(const sd_ready *ready, level_list *l, uint32_t strand, uint32_t queue) {
@@ -150,7 +169,7 @@ static void let_rise(const sd_ready *ready, level_list *l, uint64_t now) {
       sd_store(&l->promoted[level], sd_load(&l->promoted[level], relaxed, R1) + 1, relaxed, R1);
     }
   }
-  say_due(ready, l);
+  say_hints(ready, l);
 }
 
 /* ---- the table */
@@ -175,14 +194,16 @@ static void levels_ready(const sd_ready *ready, uint32_t list, const uint32_t *s
     sd_store(&s->list, list + 1, relaxed, R1);
     append(ready, l, strands[i], 2 * s->began);
   }
-  say_due(ready, l);
+  say_hints(ready, l);
   sd_list_count_listed(&ready->lists[list], n);
   sd_unlock(&ready->lists[list].lock);
 }
 
-/* The list whose best level is the highest; *level says which. SD_NONE: nothing is ready. */
+/* The list whose highest level is the highest of all; *level says which. SD_NONE: nothing is ready. */
 static uint32_t choose(const sd_ready *ready, uint32_t own, uint64_t now, uint32_t *level) {
+  const uint64_t slack = state_of(ready)->slack;
   uint32_t best = SD_NONE;
+  uint64_t best_entered = 0;
   *level = SD_LEVEL_COUNT;
   for (uint32_t i = 0; i < ready->n_lists; i++) {
     const uint32_t list = own + i < ready->n_lists ? own + i : own + i - ready->n_lists;
@@ -194,22 +215,15 @@ static uint32_t choose(const sd_ready *ready, uint32_t own, uint64_t now, uint32
       sd_unlock(&ready->lists[list].lock);
     }
     const uint32_t queues = sd_load(&l->queues, relaxed, R2);
-    const uint32_t found = queues ? (uint32_t)__builtin_ctz(queues) / 2 : SD_LEVEL_COUNT;
-    if (found < *level) {
-      *level = found;
-      best = list;
-    }
+    if (!queues) continue;
+    const uint32_t found = (uint32_t)__builtin_ctz(queues) / 2;
+    const uint64_t entered = sd_load(&l->entered, relaxed, R2);
+    if (found > *level || (found == *level && entered + slack >= best_entered)) continue;
+    *level = found;
+    best = list;
+    best_entered = entered;
   }
   return best;
-}
-
-/* The first strand of the level, of the two queues' heads the one that entered first. */
-static uint32_t first_of(const sd_ready *ready, level_list *l, uint32_t level) {
-  const uint32_t listed = sd_load(&l->first[2 * level], relaxed, R1);
-  const uint32_t risen = sd_load(&l->first[2 * level + 1], relaxed, R1);
-  if (!listed || !risen) return (listed ? listed : risen) - 1;
-  const level_strand *a = level_strand_of(ready, listed - 1), *b = level_strand_of(ready, risen - 1);
-  return (b->entered < a->entered ? risen : listed) - 1;
 }
 
 /* Takes the first strand of a list. SD_NONE: it has none of this level or a higher one. */
@@ -224,7 +238,7 @@ static uint32_t take(const sd_ready *ready, uint32_t list, uint32_t level, uint6
     level_strand *s = level_strand_of(ready, strand);
     unlink_strand(ready, l, strand);
     sd_store(&s->list, 0, relaxed, R1);
-    say_due(ready, l);
+    say_hints(ready, l);
     const uint64_t timeout = state_of(ready)->timeout[s->began];
     if (s->began != SD_IMMEDIATE && now > s->listed && now - s->listed > 2 * timeout)
       sd_store(&l->starved[s->began], sd_load(&l->starved[s->began], relaxed, R1) + 1, relaxed, R1);
@@ -290,7 +304,7 @@ static void levels_prioritise(const sd_ready *ready, uint32_t strand, uint32_t l
         unlink_strand(ready, l, strand);
         s->entered = s->since = now;
         append(ready, l, strand, 2 * to);
-        say_due(ready, l);
+        say_hints(ready, l);
       }
     }
     sd_unlock(&ready->lists[list].lock);

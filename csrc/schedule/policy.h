@@ -21,8 +21,8 @@ enum { SD_IMMEDIATE = 0, SD_HIGH, SD_RETRY, SD_NORMAL, SD_LOW, SD_LEVEL_COUNT };
 typedef struct sd_policy_config {
   int32_t number;       /* SD_FIFO and so on */
   int32_t since_listed; /* levels: a wait counts since the strand was listed, not since it entered its level */
-  uint64_t timeout_ns
-      [SD_LEVEL_COUNT]; /* levels: the wait after which a strand rises to the next level; none for SD_IMMEDIATE */
+  uint64_t timeout_ns[SD_LEVEL_COUNT]; /* levels: after such a wait a strand rises; none for SD_IMMEDIATE */
+  uint64_t slack_ns; /* levels: how long a worker keeps to its own list in a level; a dispatcher takes a visit's time */
 } sd_policy_config;
 
 /* What a policy counts, by level. */

@@ -23,6 +23,7 @@ static uint64_t lay_out(sd_arena *a, const sd_config *config) {
   const uint64_t participants = z->n_workers + z->n_publishers, strands = z->n_strands;
   uint64_t end = sizeof(sd_arena);
   a->config = *config;
+  a->config.policy.slack_ns = config->budget_ns;
   a->clock = sd_the_clock;
   a->n_symbols = z->n_symbols;
   a->n_strands = z->n_strands;

@@ -2,7 +2,7 @@
  * handlers that publish to their own strands for as long as one strand, the quiet one, has records left. Somebody has to come for
  * it, or the run has no end.
  *
- * liveness [SEEDS] [FIRST]    or SEED=n liveness, to run one again and print it
+ * liveness [SEEDS] [FIRST]    or SEED=n liveness, to run one again and print it; POLICY=levels: under that policy
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -30,6 +30,7 @@ typedef struct run {
 } run;
 
 static run R;
+static int POLICY;
 
 static int64_t handle(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx) {
   const record *records = (const record *)(const void *)ticks;
@@ -92,6 +93,7 @@ static int prepare(void) {
                 .sequence_offset = SD_NONE,
                 .row_bytes = 8,
                 .n_segments = (R.n_workers + 1) * 2 * SD_FREE_RUN + 4 * R.n_strands},
+      .policy = {.number = POLICY, .timeout_ns = {0, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX}},
       .time_offset = SD_NONE,
       .idle = (int32_t)sd_scheduler_random(3),
       .on_full = SD_BLOCK,
@@ -139,7 +141,11 @@ static int one(uint64_t seed, int loud) {
 }
 
 int main(int argc, char **argv) {
-  const char *only = getenv("SEED");
+  const char *only = getenv("SEED"), *policy = getenv("POLICY");
+  if (policy && *policy && strcmp(policy, "fifo")) {
+    if (strcmp(policy, "levels")) return fprintf(stderr, "POLICY=%s: give fifo or levels\n", policy), 2;
+    POLICY = SD_LEVELS;
+  }
   if (only) return one(strtoull(only, NULL, 10), 1);
   const uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 2000,
                  first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;

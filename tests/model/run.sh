@@ -123,6 +123,7 @@ for ((first = 1; first <= seeds; first += piece)); do
 done
 
 beside must liveness "$build/liveness" "$((seeds / 10))"
+beside must liveness-levels env POLICY=levels "$build/liveness" "$((seeds / 20))"
 beside must checks "$build/checks"
 
 wait

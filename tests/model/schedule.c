@@ -14,7 +14,7 @@
 #include "seeded/scheduler.h"
 
 enum { TASKS = 64 };
-enum { RECORD = 1984, SYMBOLS = 40, STRANDS = 40, SOURCES = 4, MAX_STEPS = 400000 };
+enum { RECORD = 1984, SYMBOLS = 40, STRANDS = 40, SOURCES = 4, MAX_STEPS = 2000000 };
 
 typedef struct record {
   uint32_t key, source;

@@ -18,15 +18,20 @@ IMMEDIATE, HIGH, RETRY, NORMAL, LOW = range(5)
 
 
 class Config(ctypes.Structure):
-    _fields_ = (("number", ctypes.c_int32), ("since_listed", ctypes.c_int32), ("timeout_ns", ctypes.c_uint64 * 5))
+    _fields_ = (
+        ("number", ctypes.c_int32),
+        ("since_listed", ctypes.c_int32),
+        ("timeout_ns", ctypes.c_uint64 * 5),
+        ("slack_ns", ctypes.c_uint64),
+    )
 
 
 class Counts(ctypes.Structure):
     _fields_ = (("promoted", ctypes.c_uint64 * 5), ("starved", ctypes.c_uint64 * 5))
 
 
-def levels(timeouts: Sequence[int], since_listed: bool = False) -> Config:
-    return Config(LEVELS, since_listed, (ctypes.c_uint64 * 5)(*timeouts))
+def levels(timeouts: Sequence[int], since_listed: bool = False, slack: int = 0) -> Config:
+    return Config(LEVELS, since_listed, (ctypes.c_uint64 * 5)(*timeouts), slack)
 
 
 def build(folder: Path, *, changed: tuple[str, str] | None = None, csrc: Path = CSRC) -> ctypes.CDLL:
@@ -110,6 +115,7 @@ class LevelsModel:
     lists: int
     timeouts: Sequence[int]
     since_listed: bool
+    slack: int
     own: dict[int, int] = field(default_factory=dict)
     raised: dict[int, int] = field(default_factory=dict)
     raised_at: dict[int, int] = field(default_factory=dict)
@@ -135,12 +141,18 @@ class LevelsModel:
         turns = [(own + i) % self.lists for i in range(self.lists)]
         for at in turns:
             self._rise(at, now)
-        best = [(min(w.level for w in self.waiting[at]), i, at) for i, at in enumerate(turns) if self.waiting[at]]
-        if not best:
+        first, where = None, own
+        for at in turns:
+            found = min(self.waiting[at], key=lambda w: (w.level, w.entered, w.order), default=None)
+            if found is not None and (
+                first is None
+                or found.level < first.level
+                or (found.level == first.level and found.entered + self.slack < first.entered)
+            ):
+                first, where = found, at
+        if first is None:
             return None
-        level, _, at = min(best)
-        first = min((w for w in self.waiting[at] if w.level == level), key=lambda w: (w.entered, w.order))
-        self.waiting[at].remove(first)
+        self.waiting[where].remove(first)
         if first.began != IMMEDIATE and now - first.listed > 2 * self.timeouts[first.began]:
             self.starved[first.began] += 1
         return first.strand

@@ -13,6 +13,8 @@ from policies import HIGH, IMMEDIATE, LOW, NORMAL, RETRY, LevelsModel, Trial, bu
 
 N_STRANDS, N_LISTS = 12, 3
 TIMEOUTS = (0, 10, 20, 50, 100)
+#: How much longer a strand on another list has to be in a level, to come before one on the own list.
+SLACK = 7
 #: The most strands of a level that rise at one look.
 RISING = 64
 
@@ -44,8 +46,8 @@ STEPS = st.lists(
 
 
 def agree(built: ctypes.CDLL, steps: list[tuple[str, int, int, int, int, int]], since_listed: bool) -> None:
-    trial = Trial(built, levels(TIMEOUTS, since_listed), N_LISTS, N_STRANDS)
-    model = LevelsModel(N_LISTS, TIMEOUTS, since_listed)
+    trial = Trial(built, levels(TIMEOUTS, since_listed, SLACK), N_LISTS, N_STRANDS)
+    model = LevelsModel(N_LISTS, TIMEOUTS, since_listed, SLACK)
     away, now = list(range(N_STRANDS)), 1000
     try:
         for what, later, strand, at, level, n in steps:
@@ -83,7 +85,11 @@ WRONG = {
         "for (uint32_t level = SD_HIGH; level < SD_LEVEL_COUNT; level++) {\n    for (uint32_t n = 0; n < RISING",
         "for (uint32_t level = SD_LOW; level >= SD_HIGH; level--) {\n    for (uint32_t n = 0; n < RISING",
     ),
-    "takes its own list first": ("if (found < *level) {", "if (best == SD_NONE && found < *level) {"),
+    "takes its own list first": ("if (found > *level ||", "if (best != SD_NONE || found > *level ||"),
+    "keeps to its own list in a level": (
+        "entered + slack >= best_entered",
+        "entered + slack + 1000000 >= best_entered",
+    ),
     "forgets a strand's turn when it rises": (
         "return (b->entered < a->entered ? risen : listed) - 1;",
         "return (b->entered > a->entered ? risen : listed) - 1;",

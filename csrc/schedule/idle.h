@@ -9,7 +9,7 @@
  * Wake-ups follow one another. A push that finds the bit set wakes nobody, because a worker is on its way: it clears the bit (I4), then
  * looks at the lists, and cannot sleep again without a look under their locks. (A worker that leaves without having slept clears the bit
  * too, so for a moment two may be on their way. There is never one too few.) This loses no work, but does not spread it. So a worker that
- * takes work after waking wakes the next one when more is listed. It has to look under the locks to know (sd_list_look), because
+ * takes work after waking wakes the next one when more is listed. It has to look under the locks to know (sd_list_length_locked), because
  * otherwise it may not see the pusher that counted on it. */
 #ifndef SD_SCHEDULE_IDLE_H
 #define SD_SCHEDULE_IDLE_H

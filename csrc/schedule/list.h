@@ -32,7 +32,7 @@ static inline uint32_t sd_list_length(sd_list *list) {
 }
 
 /* The length as a sleeper has to see it before it sleeps (schedule/idle.h). */
-static inline uint32_t sd_list_look(sd_list *list) {
+static inline uint32_t sd_list_length_locked(sd_list *list) {
   /* I2: the lock orders this look and every push. */
   sd_lock(&list->lock);
   uint32_t length = sd_list_length(list);

@@ -161,7 +161,7 @@ static int own(sd_dispatcher *d, uint32_t participant, uint32_t index) {
 
 static int anything_ready(sd_dispatcher *d) {
   for (uint32_t i = 0; i < d->n_workers; i++)
-    if (sd_list_look(&d->ready.lists[i])) return 1;
+    if (sd_list_length_locked(&d->ready.lists[i])) return 1;
   return 0;
 }
 

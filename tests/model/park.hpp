@@ -56,7 +56,7 @@ struct park : rl::test_suite<park<parking, publishers, workers, batches>, publis
       }
       uint32_t epoch = parking::enter(&w.idle);
       uint32_t found = 0;
-      for (auto &l : w.list) found += sd_list_look(&l);
+      for (auto &l : w.list) found += sd_list_length_locked(&l);
       if (!found && !sd_load(&stopping, relaxed, M1)) parking::sleep(&w.idle, epoch);
       parking::leave(&w.idle);
     }

@@ -188,7 +188,7 @@ int sd_dispatcher_resume(sd_dispatcher *d, uint32_t strand, uint32_t why) {
   if (strand >= d->arena->n_strands || !why || (why & ~(uint32_t)SD_HELD)) return SD_E_ARGUMENT;
   sd_strand *s = &d->strands[strand];
   if (sd_strand_resume(s, why)) {
-    sd_make_ready(d, s->last, &strand, 1, 1, sd_now());
+    sd_make_ready(d, s->last, &strand, 1, SD_VISITED, sd_now());
     sd_idle_wake_one(&d->arena->idle);
   }
   return SD_OK;

@@ -144,7 +144,7 @@ int sd_dispatcher_verify(sd_dispatcher *d, uint32_t *strand, char *what) {
   int code = SD_OK;
   for (uint32_t list = 0; list < d->n_workers; list++)
     if (!d->policy->count(&d->ready, list, listed)) code = SD_E_CORRUPT;
-  if (code) snprintf(what, 128, "a list names a strand that does not exist");
+  if (code) snprintf(what, 128, "a list of ready strands is damaged");
   for (uint32_t i = 0; !code && i < d->arena->n_strands; i++) {
     sd_inspection look;
     sd_strand_inspect(d, i, &look);

@@ -44,13 +44,13 @@ static int good_arena(const sd_space *space, const sd_arena *a) {
       a->n_publishers != z->n_publishers || !a->n_symbols || !a->n_strands || !a->n_workers || !a->n_publishers ||
       a->n_workers > UINT32_MAX - a->n_publishers)
     return 0;
-  if (!sd_policy_of(a->config.policy.number)) return 0;
+  const sd_policy *policy = sd_policy_of(a->config.policy.number);
+  if (!policy) return 0;
   if (a->row_bytes > a->row_stride || a->row_bytes != z->row_bytes) return 0;
   return within(space, a->strands, a->n_strands, sizeof(sd_strand), SD_LINE) &&
          within(space, a->lists, a->n_workers, sizeof(sd_list), SD_LINE) &&
          within(space, a->participants, participants, sizeof(sd_participant), 2 * SD_LINE) &&
-         within(space, a->policy, sd_policy_of(a->config.policy.number)->state_bytes(a->n_workers, a->n_strands), 1,
-                SD_LINE) &&
+         within(space, a->policy, policy->state_bytes(a->n_workers, a->n_strands), 1, SD_LINE) &&
          within(space, a->map, a->n_symbols, sizeof(uint32_t), SD_LINE) &&
          within(space, a->rows, a->n_symbols, a->row_stride ? a->row_stride : 1, SD_LINE) &&
          within(space, a->stack, a->n_segments, sizeof(uint32_t), SD_LINE) &&
@@ -75,6 +75,8 @@ static int view(sd_outside *o, char *why) {
   if (!good_arena(&o->space, o->d.arena))
     return refuse(why, "it is damaged: its sizes and offsets do not fit together");
   sd_dispatcher_view(&o->d);
+  /* What was checked above may have changed since. */
+  if (!o->d.policy) return refuse(why, "it is damaged: its policy is unknown");
   return SD_OK;
 }
 

@@ -2,7 +2,7 @@
 #include "publish/listing.h"
 
 void sd_list_chain(sd_dispatcher *d, uint32_t participant, uint32_t list, ready_chain *chain, uint64_t now) {
-  sd_make_ready(d, list, chain->strand, chain->n, 0, now);
+  sd_make_ready(d, list, chain->strand, chain->n, SD_WAS_EMPTY, now);
   chain->n = 0;
   if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->participants[participant].counters.wakes, 1);
 }

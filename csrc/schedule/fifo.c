@@ -21,9 +21,9 @@ static inline sd_a32 *ring_of(const sd_ready *ready, uint32_t list) {
   return (sd_a32 *)(void *)ready->state + (uint64_t)list * (ready->lists[list].mask + 1);
 }
 
-static void fifo_ready(const sd_ready *ready, uint32_t list, const uint32_t *strands, uint32_t n, int again,
+static void fifo_ready(const sd_ready *ready, uint32_t list, const uint32_t *strands, uint32_t n, int why,
                        uint64_t now) {
-  (void)again;
+  (void)why;
   (void)now;
   sd_list_push(&ready->lists[list], ring_of(ready, list), strands, n);
 }

@@ -31,11 +31,10 @@ enum { QUEUES = 2 * SD_LEVEL_COUNT };
 /* A strand. Links and places are one more than an index, and so 0 for none: memory of zeros is a strand that is not listed. */
 typedef struct level_strand {
   SD_ALIGNED(SD_LINE) sd_a32 level; /* one more than its level; 0: SD_NORMAL */
-  sd_a32 raised;                    /* the same, for its backlog; 0: not raised */
-  sd_a64 raised_at;                 /* when it was raised last */
-  sd_a32 list;                      /* where it is listed. The rest is the list's, under its lock. */
-  sd_a32 next, previous;            /* in its queue */
-  uint32_t queue, began;            /* began: the level in which the wait began */
+  sd_a64 raised;         /* for its backlog: when, in the upper bits, and one more than the level; 0: not raised */
+  sd_a32 list;           /* where it is listed. The rest is the list's, under its lock. */
+  sd_a32 next, previous; /* in its queue */
+  uint32_t queue, began, counted; /* began: the level in which the wait began; counted: it is counted as starved */
   uint64_t listed, entered,
       since; /* when it was listed, entered its level, and from when its wait in the level counts */
 } level_strand;
@@ -68,11 +67,17 @@ static uint64_t levels_state_bytes(uint32_t n_lists, uint32_t n_strands) {
   return sizeof(level_state) + (uint64_t)n_lists * sizeof(level_list) + (uint64_t)n_strands * sizeof(level_strand);
 }
 
+/* A span in clock counts; of a very long one as many as can be added to a time and doubled. */
+static uint64_t counts_of(uint64_t ns) {
+  const uint64_t longest = UINT64_C(1) << 61;
+  return (double)ns / sd_the_clock.ns_per_count < (double)longest ? sd_clock_counts(ns) : longest;
+}
+
 static void levels_start(const sd_ready *ready, const sd_policy_config *config) {
   level_state *state = state_of(ready);
   for (uint32_t level = 0; level < SD_LEVEL_COUNT; level++)
-    state->timeout[level] = sd_clock_counts(config->timeout_ns[level]);
-  state->slack = sd_clock_counts(config->slack_ns);
+    state->timeout[level] = counts_of(config->timeout_ns[level]);
+  state->slack = counts_of(config->slack_ns);
   state->since_listed = config->since_listed;
   for (uint32_t list = 0; list < ready->n_lists; list++) sd_init(&level_list_of(ready, list)->due, UINT64_MAX);
 }
@@ -118,11 +123,11 @@ static void append(const sd_ready *ready, level_list *l, uint32_t strand, uint32
   sd_store(&s->previous, last, relaxed, R1);
   sd_store(&l->last[queue], strand + 1, relaxed, R1);
   if (last) {
-    const level_strand *before = level_strand_of(ready, last - 1);
+    level_strand *before = level_strand_of(ready, last - 1);
     /* A queue is in order whatever threads' clocks say. */
     if (s->entered < before->entered) s->entered = before->entered;
     if (s->since < before->since) s->since = before->since;
-    sd_store(&level_strand_of(ready, last - 1)->next, strand + 1, relaxed, R1);
+    sd_store(&before->next, strand + 1, relaxed, R1);
   } else {
     sd_store(&l->first[queue], strand + 1, relaxed, R1);
     sd_store(&l->queues, sd_load(&l->queues, relaxed, R1) | 1u << queue, relaxed, R1);
@@ -174,25 +179,62 @@ static void let_rise(const sd_ready *ready, level_list *l, uint64_t now) {
 
 /* ---- the table */
 
+enum { RAISED_BITS = 3 };
+
 static uint32_t level_of(level_strand *s) {
-  const uint32_t own = sd_load(&s->level, relaxed, R3), raised = sd_load(&s->raised, relaxed, R3);
+  const uint32_t own = sd_load(&s->level, relaxed, R3);
+  const uint32_t raised = (uint32_t)sd_load(&s->raised, relaxed, R3) & ((1u << RAISED_BITS) - 1);
   const uint32_t level = own ? own - 1 : SD_NORMAL;
   return raised && raised - 1 < level ? raised - 1 : level;
 }
 
-static void levels_ready(const sd_ready *ready, uint32_t list, const uint32_t *strands, uint32_t n, int again,
+/* A strand with nothing pending is raised no longer. But its publisher has added records before it lists them at `now`, and a raise that
+ * comes in between, or at this moment, is meant for them. */
+static void end_raise(level_strand *s, uint64_t now) {
+  uint64_t raised = sd_load(&s->raised, relaxed, R3);
+  if (raised && raised >> RAISED_BITS <= now) (void)sd_cas(&s->raised, &raised, 0, relaxed, R3);
+}
+
+/* Puts a strand back where it was: near the front, as it was taken from there. */
+static void put_back(const sd_ready *ready, level_list *l, uint32_t strand) {
+  level_strand *s = level_strand_of(ready, strand);
+  const uint32_t queue = s->queue;
+  uint32_t before = 0, behind = sd_load(&l->first[queue], relaxed, R1);
+  while (behind && level_strand_of(ready, behind - 1)->entered < s->entered) {
+    before = behind;
+    behind = sd_load(&level_strand_of(ready, behind - 1)->next, relaxed, R1);
+  }
+  if (!behind) {
+    append(ready, l, strand, queue);
+    return;
+  }
+  sd_store(&s->next, behind, relaxed, R1);
+  sd_store(&s->previous, before, relaxed, R1);
+  sd_store(&level_strand_of(ready, behind - 1)->previous, strand + 1, relaxed, R1);
+  if (before) sd_store(&level_strand_of(ready, before - 1)->next, strand + 1, relaxed, R1);
+  else sd_store(&l->first[queue], strand + 1, relaxed, R1);
+}
+
+static void levels_ready(const sd_ready *ready, uint32_t list, const uint32_t *strands, uint32_t n, int why,
                          uint64_t now) {
   level_list *l = level_list_of(ready, list);
   sd_lock(&ready->lists[list].lock);
   for (uint32_t i = 0; i < n; i++) {
     level_strand *s = level_strand_of(ready, strands[i]);
-    /* A strand with nothing pending is raised no longer. But its publisher has added records before it lists them here, and a raise that
-     * comes in between is meant for them. */
-    if (!again && sd_load(&s->raised_at, relaxed, R3) <= now) sd_store(&s->raised, 0, relaxed, R3);
-    s->began = level_of(s);
-    s->listed = s->entered = s->since = now;
+    if (why == SD_WAS_EMPTY) end_raise(s, now);
     sd_store(&s->list, list + 1, relaxed, R1);
-    append(ready, l, strands[i], 2 * s->began);
+    const uint32_t level = level_of(s);
+    if (why == SD_NOT_VISITED && level >= s->queue / 2) {
+      put_back(ready, l, strands[i]);
+      continue;
+    }
+    s->entered = s->since = now;
+    if (why != SD_NOT_VISITED) {
+      s->began = level;
+      s->listed = now;
+      s->counted = 0;
+    }
+    append(ready, l, strands[i], 2 * level);
   }
   say_hints(ready, l);
   sd_list_count_listed(&ready->lists[list], n);
@@ -240,8 +282,10 @@ static uint32_t take(const sd_ready *ready, uint32_t list, uint32_t level, uint6
     sd_store(&s->list, 0, relaxed, R1);
     say_hints(ready, l);
     const uint64_t timeout = state_of(ready)->timeout[s->began];
-    if (s->began != SD_IMMEDIATE && now > s->listed && now - s->listed > 2 * timeout)
+    if (s->began != SD_IMMEDIATE && !s->counted && now > s->listed && now - s->listed > 2 * timeout) {
+      s->counted = 1;
       sd_store(&l->starved[s->began], sd_load(&l->starved[s->began], relaxed, R1) + 1, relaxed, R1);
+    }
     sd_list_count_taken(&ready->lists[list], 1);
   }
   sd_unlock(&ready->lists[list].lock);
@@ -290,9 +334,10 @@ static int levels_count(const sd_ready *ready, uint32_t list, uint32_t *times) {
 
 static void levels_prioritise(const sd_ready *ready, uint32_t strand, uint32_t level, int for_backlog, uint64_t now) {
   level_strand *s = level_strand_of(ready, strand);
+  const uint32_t before = level_of(s);
   /* R3: relaxed; a list that is locked after this sees it, whoever lists the strand there. */
-  if (for_backlog) sd_store(&s->raised_at, now, relaxed, R3);
-  sd_store(for_backlog ? &s->raised : &s->level, level + 1, relaxed, R3);
+  if (for_backlog) sd_store(&s->raised, now << RAISED_BITS | (level + 1), relaxed, R3);
+  else sd_store(&s->level, level + 1, relaxed, R3);
   /* Whoever lists the strand reads its level under the list's lock. So if it is not found on a list here, and is listed there afterwards,
    * its new level has been seen. */
   for (uint32_t list = 0; list < ready->n_lists; list++) {
@@ -300,7 +345,8 @@ static void levels_prioritise(const sd_ready *ready, uint32_t strand, uint32_t l
     sd_lock(&ready->lists[list].lock);
     if (sd_load(&s->list, relaxed, R1) == list + 1) {
       const uint32_t to = level_of(s);
-      if (s->queue / 2 != to) {
+      /* It keeps what it has risen, unless its level is lowered. */
+      if (to < s->queue / 2 || to > before) {
         unlink_strand(ready, l, strand);
         s->entered = s->since = now;
         append(ready, l, strand, 2 * to);

@@ -17,6 +17,9 @@ enum { SD_FIFO = 0, SD_LEVELS = 1 };
 /* Levels, the highest first. */
 enum { SD_IMMEDIATE = 0, SD_HIGH, SD_RETRY, SD_NORMAL, SD_LOW, SD_LEVEL_COUNT };
 
+/* Why a strand is listed: nothing of it was pending; a visit left something pending; or whoever took it could not visit it. */
+enum { SD_WAS_EMPTY = 0, SD_VISITED, SD_NOT_VISITED };
+
 /* Which policy, and its options. */
 typedef struct sd_policy_config {
   int32_t number;       /* SD_FIFO and so on */
@@ -45,16 +48,17 @@ typedef struct sd_policy {
   uint64_t (*state_bytes)(uint32_t n_lists, uint32_t n_strands);
   /* Prepares state and lists, once. */
   void (*start)(const sd_ready *ready, const sd_policy_config *config);
-  /* Lists n strands, whose tokens the caller holds, with participant `list`. `again`: a visit left something pending. */
-  void (*ready)(const sd_ready *ready, uint32_t list, const uint32_t *strands, uint32_t n, int again, uint64_t now);
-  /* Takes up to `maximum` strands (and at most `share` quarters of what is there) listed with participant `list`; returns how many. */
+  /* Lists n strands, whose tokens the caller holds, with participant `list`. `why`: SD_WAS_EMPTY and so on. */
+  void (*ready)(const sd_ready *ready, uint32_t list, const uint32_t *strands, uint32_t n, int why, uint64_t now);
+  /* Takes up to `maximum` strands (and at most `share` quarters of what is there) listed with participant `list`; returns how many.
+   * NULL, if there is `next`. */
   uint32_t (*pick)(const sd_ready *ready, uint32_t list, uint32_t *strands, uint32_t maximum, uint32_t share);
   /* Takes the strand that comes first of those on all lists, and on a tie that of list `own`. SD_NONE: none is ready. NULL: the order
    * between lists does not matter. A worker then keeps to its own list as long as there is something on it, and steals after that. */
   uint32_t (*next)(const sd_ready *ready, uint32_t own, uint64_t now);
   /* The strand that is picked after i others of a list that is not empty, for prefetching: a hint, read without the lock. */
   uint32_t (*peek)(const sd_ready *ready, uint32_t list, uint32_t i);
-  /* Adds one to times[strand] for each strand listed with participant `list`. Zero: the list names a strand that does not exist. */
+  /* Adds one to times[strand] for each strand listed with participant `list`. Zero: the list is damaged. */
   int (*count)(const sd_ready *ready, uint32_t list, uint32_t *times);
   /* Gives a strand another priority; `for_backlog`: until nothing of it is pending. NULL: the policy has no priorities. */
   void (*prioritise)(const sd_ready *ready, uint32_t strand, uint32_t priority, int for_backlog, uint64_t now);

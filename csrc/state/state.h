@@ -108,10 +108,10 @@ static inline uint32_t sd_key_of(const sd_dispatcher *d, const unsigned char *re
   return sd_key_at(record + d->arena->key_offset);
 }
 
-/* Lists n strands, whose tokens the caller holds. `again`: a visit left something pending on them. */
-static inline void sd_make_ready(sd_dispatcher *d, uint32_t list, const uint32_t *strands, uint32_t n, int again,
+/* Lists n strands, whose tokens the caller holds. `why`: see schedule/policy.h. */
+static inline void sd_make_ready(sd_dispatcher *d, uint32_t list, const uint32_t *strands, uint32_t n, int why,
                                  uint64_t now) {
-  d->policy->ready(&d->ready, list, strands, n, again, now);
+  d->policy->ready(&d->ready, list, strands, n, why, now);
 }
 
 #endif

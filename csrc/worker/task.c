@@ -13,7 +13,7 @@ static void end_locked(sd_dispatcher *d, uint32_t participant, uint32_t index) {
   sd_unlock(&s->publish_lock);
   sd_task_free(&d->tasks, task);
   sd_strand_drained_by(d, s, participant);
-  if (sd_strand_release(s, 1)) sd_list_again(d, participant, index);
+  if (sd_strand_release(s, 1)) sd_list_again(d, participant, index, SD_VISITED);
 }
 
 static void end_task(sd_dispatcher *d, uint32_t participant, uint32_t index) {
@@ -26,7 +26,7 @@ static void end_task(sd_dispatcher *d, uint32_t participant, uint32_t index) {
 static int come_back(sd_dispatcher *d, uint32_t participant, uint32_t index) {
   sd_strand *s = &d->strands[index];
   sd_strand_drained_by(d, s, participant);
-  if (sd_strand_release(s, 0)) sd_list_again(d, participant, index);
+  if (sd_strand_release(s, 0)) sd_list_again(d, participant, index, SD_NOT_VISITED);
   return TASK_BUSY;
 }
 
@@ -43,7 +43,7 @@ static int run_overdue(sd_dispatcher *d, uint32_t participant, uint32_t index, u
       /* A timer failed, and the others fire after the strand has been let go. Or the timers took a whole budget, and the other strands
        * have their turn. */
       sd_strand_drained_by(d, s, participant);
-      if (sd_strand_release(s, 0)) sd_list_again(d, participant, index);
+      if (sd_strand_release(s, 0)) sd_list_again(d, participant, index, SD_VISITED);
       return TASK_GONE;
     }
     /* If the lock is in use the task stays. It has another turn, at which nothing is due any more. */
@@ -81,7 +81,7 @@ int sd_take_task(sd_dispatcher *d, uint32_t participant, uint32_t index, sd_py_b
     end_task(d, participant, index);
   } else if (found == TASK_LEFT) {
     /* Only a publisher leaves a task to a worker, and sd_list_again wakes one. */
-    if (sd_strand_release(s, 0)) sd_list_again(d, participant, index);
+    if (sd_strand_release(s, 0)) sd_list_again(d, participant, index, SD_NOT_VISITED);
   }
   return found;
 }

@@ -23,7 +23,7 @@ int sd_task_enqueue(sd_dispatcher *d, uint32_t strand, uint64_t tag) {
   if (revived && task) sd_task_free(&d->tasks, task);
   if (!revived && !task) return SD_AGAIN;
   if (ready) {
-    sd_make_ready(d, list, &strand, 1, 0, sd_now());
+    sd_make_ready(d, list, &strand, 1, SD_WAS_EMPTY, sd_now());
     sd_idle_wake_one(&d->arena->idle);
   }
   return SD_OK;

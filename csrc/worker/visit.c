@@ -9,9 +9,9 @@
 #include "worker/alarm.h"
 #include "worker/call.h"
 
-void sd_list_again(sd_dispatcher *d, uint32_t participant, uint32_t index) {
+void sd_list_again(sd_dispatcher *d, uint32_t participant, uint32_t index, int why) {
   /* The token is this participant's, and `last` with it. */
-  sd_make_ready(d, d->strands[index].last, &index, 1, 1, sd_now());
+  sd_make_ready(d, d->strands[index].last, &index, 1, why, sd_now());
   if (participant >= d->n_workers && sd_idle_wake_one(&d->arena->idle))
     sd_bump(&d->participants[participant].counters.wakes, 1);
 }
@@ -24,7 +24,7 @@ static void finish(sd_dispatcher *d, uint32_t participant, uint32_t index, int64
   if (n == pending) s->oldest = start;
   else sd_bump(&d->participants[participant].counters.cut, 1);
   if (d->shed && n == pending) sd_strand_shed(s, &d->pool, &d->participants[participant].cache);
-  if (sd_strand_release(s, n)) sd_list_again(d, participant, index);
+  if (sd_strand_release(s, n)) sd_list_again(d, participant, index, SD_VISITED);
 }
 
 int64_t sd_copy_out(sd_dispatcher *d, uint32_t participant, sd_strand *s) {
@@ -69,7 +69,7 @@ static void finish_lossy(sd_dispatcher *d, uint32_t participant, uint32_t index,
   sd_strand_drained_by(d, s, participant);
   s->oldest = start;
   if (d->shed) sd_strand_shed(s, &d->pool, &d->participants[participant].cache);
-  if (sd_strand_release(s, n)) sd_list_again(d, participant, index);
+  if (sd_strand_release(s, n)) sd_list_again(d, participant, index, SD_VISITED);
 }
 
 static uint64_t visit_lossy(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64_t start) {

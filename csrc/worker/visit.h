@@ -36,6 +36,6 @@ static inline void sd_strand_drained_by(const sd_dispatcher *d, sd_strand *s, ui
 }
 /* Lists a strand whose token a release left with the caller. A worker comes back to its own list by itself. A publisher that helped has to
  * wake the strand's worker. */
-void sd_list_again(sd_dispatcher *d, uint32_t participant, uint32_t index);
+void sd_list_again(sd_dispatcher *d, uint32_t participant, uint32_t index, int why);
 
 #endif

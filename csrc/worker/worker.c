@@ -59,7 +59,7 @@ static inline void prefetch_next(sd_dispatcher *d, uint32_t list, uint32_t lengt
   if (second != SD_NONE) sd_prefetch_write(&d->strands[second]);
 }
 
-/* The participant took a strand; others may be left on the list. */
+/* The participant took a strand; others may be left on a list, for a policy that orders over all lists on its own one. */
 static inline void look_behind(sd_dispatcher *d, uint32_t participant, uint32_t list) {
   uint32_t length = sd_list_length(&d->ready.lists[list]);
   if (!length) return;
@@ -120,7 +120,7 @@ static uint32_t next_stolen(sd_dispatcher *d, uint32_t participant, sd_watch *wa
     watches[victim].turns = 0;
     sd_bump(&d->participants[participant].counters.stolen, n);
     if (n > 1) {
-      sd_make_ready(d, participant, got + 1, n - 1, 1, now);
+      sd_make_ready(d, participant, got + 1, n - 1, SD_NOT_VISITED, now);
       if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->participants[participant].counters.wakes, 1);
     }
     return got[0];
@@ -210,6 +210,8 @@ int sd_worker_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch) {
     if (index == SD_NONE) {
       if (turn == 0) say_looking(d, participant, 1);
       woken |= be_idle(d, participant, turn++);
+      /* A policy that orders by waits has to know how late it is. */
+      if (d->policy->next) now = sd_now();
       continue;
     }
     if (woken) {
@@ -238,6 +240,7 @@ int sd_worker_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch) {
         /* There may be nothing else to do, and the publisher that holds the lock may have lost its core. */
         if (++busy % BUSY_TURNS) sd_pause();
         else sd_yield();
+        if (d->policy->next) now = sd_now();
         continue;
       }
     }

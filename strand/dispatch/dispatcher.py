@@ -137,7 +137,7 @@ class Dispatcher(EngineRun):
             out=out,
             escape_formulas=escape_formulas,
         )
-        levels = levels_of(policy, self._table, priorities)
+        order, levels = policy_config(policy), levels_of(policy, self._table, priorities)
         if not isinstance(name, str):
             raise ConfigurationError(f"name: {name!r} is no text")
         placed = worker_cores(cores, workers)
@@ -162,7 +162,7 @@ class Dispatcher(EngineRun):
             output_memory=output_memory,
             attachable=attachable,
             counters_start=_counters_start,
-            policy=policy_config(policy),
+            policy=order,
         )
         expected = symbol_counts(counts, config.n_symbols)
         engine = Engine(config)

@@ -17,7 +17,7 @@ __all__ = ["LEVELS", "Fifo", "Levels", "Policy", "level_of"]
 
 #: Levels, the highest first.
 LEVELS: Final = ("immediate", "high", "retry", "normal", "low")
-_TIMEOUTS: Final = {"high": "30s", "retry": "60s", "normal": "5m", "low": "30m"}
+_TIMEOUTS: Final = {level: s * 10**9 for level, s in (("high", 30), ("retry", 60), ("normal", 300), ("low", 1800))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,12 @@ class Levels(Policy):
     """A strand of the highest level that is ready is drained first; in a level, the one that entered it first.
 
     Levels are ``immediate``, ``high``, ``retry``, ``normal`` and ``low``; a symbol is ``normal`` unless ``priorities=``
-    of the dispatcher says otherwise, and symbols that share a strand have one level. No worker begins a visit to a
+    of the dispatcher says otherwise, and a strand has the highest level of its symbols. No worker begins a visit to a
     strand while one of a higher level is ready anywhere. In a level, the order holds for each worker's list.
 
     ``timeouts``: by level, the wait after which a strand rises to the next higher level, as ``"250us"``, a timedelta or
-    ns; of those left out ``high`` 30 s, ``retry`` 60 s, ``normal`` 5 min and ``low`` 30 min. A lower level's is at
+    ns; of those left out ``high`` 30 s, ``retry`` 60 s, ``normal`` 5 min and ``low`` 30 min, or what a level next to
+    it was given, where that is less than the higher level's or more than the lower one's may be. A lower level's is at
     least that of the level above it; ``immediate`` has none. ``since``: ``"entered"`` counts the wait since the strand
     entered its level, ``"created"`` since it became ready. A strand rises by one level at a look, and waits are looked
     at whenever a worker takes a strand. A visit ends the wait: a strand that is left with something pending waits anew,
@@ -64,15 +65,20 @@ class Levels(Policy):
         for level in self.timeouts:
             if level_of("timeouts", level) == 0:
                 raise ConfigurationError("timeouts: 'immediate' has none, as there is no higher level")
-        filled = dict(_TIMEOUTS) | dict(self.timeouts)
-        ns = {level: span_ns(f"timeouts: {level}", filled[level]) for level in LEVELS[1:]}
-        for higher, lower in pairwise(LEVELS[1:]):
-            if ns[lower] < ns[higher]:
+        given = {level: span_ns(f"timeouts: {level}", span) for level, span in self.timeouts.items()}
+        named = [level for level in LEVELS if level in given]
+        for higher, lower in pairwise(named):
+            if given[lower] < given[higher]:
                 raise ConfigurationError(
-                    f"timeouts: {lower!r} has {filled[lower]}, less than the {filled[higher]} of the higher level "
-                    f"{higher!r}"
+                    f"timeouts: {lower!r} has {given[lower]:,} ns, less than the {given[higher]:,} ns of the higher "
+                    f"level {higher!r}"
                 )
-        object.__setattr__(self, "timeouts", MappingProxyType({level: filled[level] for level in LEVELS[1:]}))
+        filled = {}
+        for at, level in enumerate(LEVELS[1:], 1):
+            minimum = max((given[name] for name in LEVELS[1:at] if name in given), default=0)
+            maximum = min((given[name] for name in LEVELS[at + 1 :] if name in given), default=2**63 - 1)
+            filled[level] = given.get(level, min(max(_TIMEOUTS[level], minimum), maximum))
+        object.__setattr__(self, "timeouts", MappingProxyType(filled))
 
     def __hash__(self) -> int:
         return hash((self.timeouts_ns, self.since))

@@ -13,6 +13,7 @@ from strand.binding.engine import Engine
 from strand.dispatch.policies import LEVELS, Levels, Policy, level_of
 from strand.errors import ConfigurationError
 from strand.symbols import SymbolTable
+from strand.validate import yes_or_no
 
 __all__ = ["Priorities", "kinds_of", "levels_of"]
 
@@ -23,7 +24,7 @@ def levels_of(policy: Policy, table: SymbolTable, priorities: Mapping[str, Any] 
     """The level of each symbol, shape (n_symbols,). Raises ConfigurationError where the policy has none, or for an
     unknown level, and UnknownSymbolError."""
     levels = np.full(len(table), _NORMAL, np.uint8)
-    if priorities is None:
+    if priorities is None or priorities == {}:
         return levels
     if not isinstance(priorities, Mapping):
         raise ConfigurationError(f"priorities: {type(priorities).__name__} is not a dict of levels by symbol")
@@ -67,6 +68,7 @@ class Priorities:
     def change(self, index: int, level: Any, strand_of_symbol: npt.NDArray[np.uint32], *, for_backlog: bool) -> None:
         """Gives a symbol another level, and its strand the highest of its symbols'; or raises its strand."""
         _check_policy("prioritise", self._policy)
+        for_backlog = yes_or_no("for_backlog", for_backlog)
         number, strand = level_of("level", level), int(strand_of_symbol[index])
         with self._lock:
             if not for_backlog:
@@ -83,4 +85,8 @@ def kinds_of(
         return handler_of_symbol, np.arange(int(handler_of_symbol.max()) + 1, dtype=np.uint16)
     pairs = handler_of_symbol.astype(np.uint32) * len(LEVELS) + levels
     found, kind_of_symbol = np.unique(pairs, return_inverse=True)
+    if len(found) > 65_535:
+        raise ConfigurationError(
+            f"priorities: handlers and levels make {len(found):,} kinds of symbols, and at most 65,535 are possible"
+        )
     return kind_of_symbol.astype(np.uint16), (found // len(LEVELS)).astype(np.uint16)

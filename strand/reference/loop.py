@@ -20,7 +20,9 @@ from strand.binding.gate import key_error
 from strand.binding.serial import POSITION, PlainRows, SerialRun
 from strand.binding.space import Space
 from strand.dispatch.base import RunBase
-from strand.dispatch.configuration import RENAMED, check_timed
+from strand.dispatch.configuration import RENAMED, check_timed, policy_config
+from strand.dispatch.policies import Fifo, Policy
+from strand.dispatch.priorities import levels_of
 from strand.dispatch.python_handlers import stop_objects
 from strand.dispatch.records import RecordReader
 from strand.errors import ConfigurationError, HandlerError, StoppedError
@@ -44,7 +46,7 @@ __all__ = ["SerialLoop"]
 #: Arguments of a dispatcher that are about its workers and queues: a loop has none, and nothing to choose.
 _OF_QUEUES: Final = frozenset(
     (
-        "workers", "cores", "policy", "priorities", "strands", "counts", "capacity_ticks", "on_full", "idle",
+        "workers", "cores", "strands", "counts", "capacity_ticks", "on_full", "idle",
         "budget_ticks", "budget_us", "batch_ticks", "publisher_drains", "max_publishers", "memory_bytes",
         "output_memory", "name",
     )
@@ -57,8 +59,8 @@ class SerialLoop(RunBase):
 
     ``symbols``, ``handler``, ``handlers``, ``dtype``, ``key``, ``columns``, ``column_options`` and ``feed`` as the
     Dispatcher takes them.
-    Its arguments about workers and queues are taken too, and have nothing to act on. ``on_error`` is ``"stop"``, and
-    ``attachable`` False.
+    Its arguments about workers and queues are taken too, and have nothing to act on; ``policy`` and ``priorities`` are
+    checked. ``on_error`` is ``"stop"``, and ``attachable`` False.
     Raises ConfigurationError naming the argument that cannot work.
     """
 
@@ -77,6 +79,8 @@ class SerialLoop(RunBase):
         column_options: Mapping[str, Any] | None = None,
         feed: TicksAre | None = None,
         attachable: bool = False,
+        policy: Policy = Fifo(),  # noqa: B008 - frozen
+        priorities: Mapping[str, str] | None = None,
         **of_queues: Any,
     ) -> None:
         refuse_unknown(of_queues, _OF_QUEUES | options_of(SerialLoop), "a dispatcher", RENAMED)
@@ -95,6 +99,8 @@ class SerialLoop(RunBase):
             out=out,
             escape_formulas=escape_formulas,
         )
+        policy_config(policy)
+        levels_of(policy, self._table, priorities)
         self._timed = check_timed(self._handlers, self._reader)
         self._memory = PlainRows(len(self._table), max(h.state.itemsize for h in self._handlers))
         self._open(self._memory, self._memory.stride, Space())

@@ -31,8 +31,8 @@ void trial_free(trial *t) {
   free(t);
 }
 
-void trial_ready(trial *t, uint32_t list, const uint32_t *strands, uint32_t n, int again, uint64_t now) {
-  t->policy->ready(&t->ready, list, strands, n, again, now);
+void trial_ready(trial *t, uint32_t list, const uint32_t *strands, uint32_t n, int why, uint64_t now) {
+  t->policy->ready(&t->ready, list, strands, n, why, now);
 }
 
 uint32_t trial_next(trial *t, uint32_t own, uint64_t now) {

@@ -61,7 +61,7 @@ static uint64_t state_bytes(uint32_t n_lists, uint32_t n_strands) {
 
 static void start(const sd_ready *ready, const sd_policy_config *config) {}
 
-static void list_strands(const sd_ready *ready, uint32_t list, const uint32_t *strands, uint32_t n, int again,
+static void list_strands(const sd_ready *ready, uint32_t list, const uint32_t *strands, uint32_t n, int why,
                          uint64_t now) {
   sd_lock(&ready->lists[list].lock);
   for (uint32_t i = 0; i < n; i++) {
@@ -125,7 +125,7 @@ def test_a_policy_written_against_the_table_compiles_and_orders_ready_strands(tm
     orders = {}
     for number in (0, 2):
         trial = Trial(built, Config(number), 2, 5)
-        trial.ready(1, range(5), False, 0)
+        trial.ready(1, range(5), 0, 0)
         assert trial.listed() == [1] * 5
         orders[number] = [trial.next(0, 0) for _ in range(6)]
         assert trial.listed() == [0] * 5

@@ -9,7 +9,20 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from policies import HIGH, IMMEDIATE, LOW, NORMAL, RETRY, LevelsModel, Trial, build, levels
+from policies import (
+    HIGH,
+    IMMEDIATE,
+    LOW,
+    NORMAL,
+    NOT_VISITED,
+    RETRY,
+    VISITED,
+    WAS_EMPTY,
+    LevelsModel,
+    Trial,
+    build,
+    levels,
+)
 
 N_STRANDS, N_LISTS = 12, 3
 TIMEOUTS = (0, 10, 20, 50, 100)
@@ -34,7 +47,7 @@ def trial(built: ctypes.CDLL) -> Iterator[Trial]:
 #: What happens, and how much later. "ready" and "again" are of strands that are not listed, by a place among them.
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["ready", "ready", "again", "next", "next", "prioritise", "raise"]),
+        st.sampled_from(["ready", "ready", "again", "back", "next", "next", "prioritise", "raise"]),
         st.sampled_from([0, 0, 1, 5, 9, 10, 11, 30, 60]),
         st.integers(0, N_STRANDS - 1),
         st.integers(0, N_LISTS - 1),
@@ -52,10 +65,15 @@ def agree(built: ctypes.CDLL, steps: list[tuple[str, int, int, int, int, int]], 
     try:
         for what, later, strand, at, level, n in steps:
             now += later
-            if what in ("ready", "again"):
+            if what == "back":
+                strands = [strand for strand in away[-n:] if strand in model.taken]
+                away = [strand for strand in away if strand not in strands]
+                for other in (trial, model):
+                    other.ready(at, strands, NOT_VISITED, now)
+            elif what in ("ready", "again"):
                 strands = [away.pop(strand % len(away)) for _ in range(min(n, len(away)))]
                 for other in (trial, model):
-                    other.ready(at, strands, what == "again", now)
+                    other.ready(at, strands, VISITED if what == "again" else WAS_EMPTY, now)
             elif what == "next":
                 expected = model.next(at, now)
                 assert trial.next(at, now) == expected
@@ -95,11 +113,17 @@ WRONG = {
         "return (b->entered > a->entered ? risen : listed) - 1;",
     ),
     "keeps a strand raised for ever": (
-        "if (!again && sd_load(&s->raised_at, relaxed, R3) <= now) sd_store(&s->raised, 0, relaxed, R3);",
-        "",
+        "if (why == SD_WAS_EMPTY) end_raise(s, now);",
+        "if (why > SD_NOT_VISITED) end_raise(s, now);",
     ),
     "counts no starvation": ("now - s->listed > 2 * timeout", "now - s->listed > 4 * timeout"),
-    "changes no strand that is listed": ("if (s->queue / 2 != to) {", "if (0) {"),
+    "changes no strand that is listed": ("if (to < s->queue / 2 || to > before) {", "if (0) {"),
+    "takes from a strand what it rose": ("if (to < s->queue / 2 || to > before) {", "if (to != s->queue / 2) {"),
+    "lists a strand that was not visited anew": (
+        "if (why == SD_NOT_VISITED && level",
+        "if (why > SD_NOT_VISITED && level",
+    ),
+    "counts a wait twice": ("      s->counted = 1;\n", ""),
 }  # fmt: skip
 
 
@@ -118,22 +142,22 @@ def test_a_wrong_variant_is_caught(tmp_path: Path, name: str) -> None:
 
 def test_a_strand_rises_when_its_wait_is_its_levels_timeout(trial: Trial) -> None:
     trial.prioritise(1, LOW, False, 0)
-    trial.ready(0, [1], False, 0)
-    trial.ready(0, [0, 2, 3], False, 99)
+    trial.ready(0, [1], WAS_EMPTY, 0)
+    trial.ready(0, [0, 2, 3], WAS_EMPTY, 99)
     assert trial.next(1, 99) == 0
     assert trial.counts()[0] == [0, 0, 0, 0, 0]
     assert trial.next(1, 100) == 2, "the others entered the level first"
     assert trial.counts()[0] == [0, 0, 0, 0, 1]
-    trial.ready(0, [4], False, 101)
+    trial.ready(0, [4], WAS_EMPTY, 101)
     assert [trial.next(1, 101) for _ in range(3)] == [3, 1, 4]
 
 
 def test_a_late_look_lets_a_strand_rise_by_one_level(trial: Trial) -> None:
     trial.prioritise(1, LOW, False, 0)
-    trial.ready(0, [1], False, 0)
+    trial.ready(0, [1], WAS_EMPTY, 0)
     for strand, level in ((2, HIGH), (3, RETRY), (4, NORMAL)):
         trial.prioritise(strand, level, False, 0)
-    trial.ready(0, [2, 3, 4], False, 10_000)
+    trial.ready(0, [2, 3, 4], WAS_EMPTY, 10_000)
     assert [trial.next(0, 10_000) for _ in range(4)] == [2, 3, 4, 1]
     assert trial.counts() == ([0, 0, 0, 0, 1], [0, 0, 0, 0, 1])
 
@@ -141,7 +165,7 @@ def test_a_late_look_lets_a_strand_rise_by_one_level(trial: Trial) -> None:
 def test_a_look_lets_so_many_rise_that_a_lock_is_short(trial: Trial) -> None:
     for strand in range(200):
         trial.prioritise(strand, LOW, False, 0)
-    trial.ready(0, range(200), False, 0)
+    trial.ready(0, range(200), WAS_EMPTY, 0)
     picked = [trial.next(0, 100)]
     assert trial.counts()[0][LOW] == RISING
     picked += [trial.next(0, 100) for _ in range(199)]
@@ -151,20 +175,40 @@ def test_a_look_lets_so_many_rise_that_a_lock_is_short(trial: Trial) -> None:
 
 
 def test_a_raised_strand_goes_back_when_nothing_of_it_is_pending(trial: Trial) -> None:
-    trial.ready(0, [1, 2], False, 0)
+    trial.ready(0, [1, 2], WAS_EMPTY, 0)
     trial.prioritise(2, IMMEDIATE, True, 1)
     assert trial.next(0, 1) == 2
-    trial.ready(0, [2], True, 1)
+    trial.ready(0, [2], VISITED, 1)
     assert trial.next(0, 1) == 2, "a cut visit leaves it raised"
-    trial.ready(0, [2], False, 1)
+    trial.ready(0, [2], WAS_EMPTY, 1)
     assert [trial.next(0, 1), trial.next(0, 1)] == [1, 2]
 
 
 def test_a_raise_between_adding_records_and_listing_them_is_kept(trial: Trial) -> None:
-    trial.ready(0, [1], False, 5)
+    trial.ready(0, [1], WAS_EMPTY, 5)
     trial.prioritise(2, IMMEDIATE, True, 6)
-    trial.ready(0, [2], False, 5)
+    trial.ready(0, [2], WAS_EMPTY, 5)
     assert trial.next(0, 7) == 2
+
+
+def test_what_never_rises_is_said_by_a_long_timeout(built: ctypes.CDLL) -> None:
+    trial = Trial(built, levels((0, *[2**63 - 1] * 4)), 1, 3)
+    trial.prioritise(1, LOW, False, 0)
+    trial.ready(0, [1], WAS_EMPTY, 0)
+    trial.ready(0, [2], WAS_EMPTY, 2**62)
+    assert [trial.next(0, 2**62), trial.next(0, 2**62)] == [2, 1]
+    trial.close()
+
+
+def test_a_level_that_is_said_again_takes_nothing_away(trial: Trial) -> None:
+    trial.ready(0, [1], WAS_EMPTY, 0)
+    for now in range(10, 130, 10):
+        trial.prioritise(1, NORMAL, now % 20 == 0, now)
+        trial.ready(0, [2], WAS_EMPTY, now)
+        trial.prioritise(2, HIGH, False, now)
+        trial.next(1, now)
+    assert trial.counts()[0][NORMAL] == 1
+    assert trial.counts()[0][RETRY] >= 1
 
 
 def test_a_million_ready_strands(built: ctypes.CDLL) -> None:
@@ -172,7 +216,7 @@ def test_a_million_ready_strands(built: ctypes.CDLL) -> None:
     trial = Trial(built, levels(TIMEOUTS), 2, n)
     try:
         for first in range(0, n, 1000):
-            trial.ready(first // 1000 % 2, range(first, first + 1000), False, first)
+            trial.ready(first // 1000 % 2, range(first, first + 1000), WAS_EMPTY, first)
         picked = [trial.next(i % 2, n + 200) for i in range(n)]
         assert sorted(strand for strand in picked if strand is not None) == list(range(n))
         assert trial.next(0, n) is None

@@ -32,8 +32,15 @@ def test_timeouts_are_those_of_the_page_unless_given() -> None:
         given.timeouts["high"] = "1s"  # type: ignore[index]
 
 
+def test_a_level_that_is_left_out_keeps_between_its_neighbours() -> None:
+    assert Levels({"low": "5ms"}).timeouts_ns == (0, *[5_000_000] * 4)
+    assert Levels({"high": "1h"}).timeouts_ns == tuple(s * 10**9 for s in (0, 3600, 3600, 3600, 3600))
+    assert Levels({"retry": "2m"}).timeouts_ns == tuple(s * 10**9 for s in (0, 30, 120, 300, 1800))
+
+
 def test_equal_are_policies_that_were_given_the_same() -> None:
-    assert Levels({"low": "30m"}) == Levels()
+    assert Levels({"low": "30m"}) == Levels({"low": "1800s"}) == Levels()
+    assert hash(Levels({"low": "30m"})) == hash(Levels())
     assert Levels(since="created") != Levels()
     assert Levels() != Fifo()
 
@@ -47,8 +54,10 @@ def test_equal_are_policies_that_were_given_the_same() -> None:
         ({"timeouts": {"low": "0s"}}, "timeouts: low: '0s' is no span of time"),
         ({"timeouts": {"low": -1}}, "timeouts: low: -1 is no span of time"),
         ({"timeouts": {"low": "1 fortnight"}}, "timeouts: low: '1 fortnight' is no span of time"),
-        ({"timeouts": {"high": "10m"}}, "timeouts: 'retry' has 60s, less than the 10m of the higher level 'high'"),
-        ({"timeouts": {"low": "1s"}}, "timeouts: 'low' has 1s, less than the 5m of the higher level 'normal'"),
+        (
+            {"timeouts": {"high": "10m", "low": "1s"}},
+            "'low' has 1,000,000,000 ns, less than the 600,000,000,000 ns of the higher level 'high'",
+        ),
         ({"timeouts": ["1s"]}, "timeouts: list is not a dict of spans by level"),
         ({"since": "listed"}, "since: 'listed'"),
     ],

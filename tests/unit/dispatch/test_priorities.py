@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import strand
 from strand import Dispatcher, batch_handler, testing
 from strand.dispatch.policies import Fifo, Levels
+from strand.dispatch.priorities import kinds_of
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.ticks import TICK
 
@@ -149,12 +151,44 @@ def test_a_strand_has_the_highest_level_of_its_symbols() -> None:
         ({"policy": Levels(), "priorities": {"A": 1}}, ConfigurationError, "priorities: A: 1 is no level: give a name"),
         ({"policy": Levels(), "priorities": {"Z": "high"}}, UnknownSymbolError, "Z"),
         ({"policy": Levels(), "priorities": ["A"]}, ConfigurationError, "priorities: list is not a dict of levels"),
+        ({"policy": "levels", "priorities": {"A": "high"}}, ConfigurationError, "policy: 'levels' is not a policy"),
+        ({"policy": Levels}, ConfigurationError, "policy: .*Levels'> is not a policy"),
         ({"policy": "levels"}, ConfigurationError, "policy: 'levels' is not a policy this dispatcher knows"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(options: dict[str, Any], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         Dispatcher(NAMES, "count", workers=1, cores=None, **options)
+
+
+def test_a_plain_loop_checks_what_it_has_no_use_for() -> None:
+    stream = testing.feed(ticks("AB"), NAMES)
+    for options, error in (({"A": "hgih"}, ConfigurationError), ({"Z": "high"}, UnknownSymbolError)):
+        with pytest.raises(error):
+            strand.replay(stream, "count", workers=0, policy=Levels(), priorities=options)
+    assert strand.replay(stream, "count", workers=0, policy=Levels(), priorities={"A": "high"}).ticks == 2
+
+
+def test_too_many_kinds_of_symbols_are_refused() -> None:
+    handlers, levels = np.repeat(np.arange(40_000, dtype=np.uint16), 2), np.tile(np.array([1, 2], np.uint8), 40_000)
+    with pytest.raises(ConfigurationError, match="priorities: handlers and levels make 80,000 kinds of symbols"):
+        kinds_of(handlers, levels)
+
+
+def test_no_priorities_are_none() -> None:
+    with Dispatcher(NAMES, "count", priorities={}, workers=1, cores=None) as dispatcher:
+        assert dispatcher.publish(ticks("A")) == 1
+
+
+def test_waits_count_from_the_last_look_however_long_a_worker_slept() -> None:
+    policy = Levels({"low": 1})
+    for idle in ("park", "backoff"):
+        with Dispatcher(NAMES, "count", policy=policy, workers=1, cores=None, idle=idle, publisher_drains=False) as d:
+            for _ in range(20):
+                time.sleep(0.002)
+                d.publish(ticks("B"))
+                d.drain()
+            assert sum(d.statistics().promoted.values()) >= 20
 
 
 def test_a_change_that_cannot_be_is_refused_and_changes_nothing() -> None:

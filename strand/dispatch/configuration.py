@@ -53,9 +53,8 @@ RENAMED: Final = {"fields": "columns", "quantum_ticks": "budget_ticks", "quantum
 AHEAD_TICKS = 1 << 15
 #: Upper bounds of whole numbers.
 _MAXIMA = {"capacity_ticks": 2**31 - 1, "budget_ticks": 2**20, "batch_ticks": 65_536, "max_publishers": 1024}
-#: What is written for each of them as a dispatcher is made: its places in tables by symbol; sizeof(sd_strand) and
-#: what a policy keeps of it.
-_SYMBOL_BYTES, _STRAND_BYTES = 16, 192
+#: What is written for each of them as a dispatcher is made: its places in tables by symbol; sizeof(sd_strand).
+_SYMBOL_BYTES, _STRAND_BYTES = 16, 128
 #: Strands that may stand at their bound, paused or slow, before the default pool of segments is used up.
 FULL_STRANDS = 64
 #: Pinned workers from which on they have time for a thread more between them.

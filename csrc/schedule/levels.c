@@ -90,13 +90,20 @@ static inline uint64_t due_at(const level_state *state, const level_strand *s, u
   return level == SD_IMMEDIATE || due < s->since ? UINT64_MAX : due;
 }
 
-/* The first strand of a level, of the two queues' heads the one that entered first. The level has one. */
-static inline uint32_t first_of(const sd_ready *ready, level_list *l, uint32_t level) {
-  const uint32_t listed = sd_load(&l->first[2 * level], relaxed, R1);
-  const uint32_t risen = sd_load(&l->first[2 * level + 1], relaxed, R1);
-  if (!listed || !risen) return (listed ? listed : risen) - 1;
-  const level_strand *a = level_strand_of(ready, listed - 1), *b = level_strand_of(ready, risen - 1);
-  return (b->entered < a->entered ? risen : listed) - 1;
+/* The strand of a level that entered it first, of the two queues' heads, among those that are due to rise at `now`; UINT64_MAX: among all.
+ * One more than its index; 0: there is none. */
+static inline uint32_t first_due(const sd_ready *ready, level_list *l, uint32_t level, uint64_t now) {
+  const level_strand *found = NULL;
+  uint32_t place = 0;
+  for (uint32_t queue = 2 * level; queue < 2 * level + 2; queue++) {
+    const uint32_t first = sd_load(&l->first[queue], relaxed, R1);
+    if (!first) continue;
+    const level_strand *s = level_strand_of(ready, first - 1);
+    if (due_at(state_of(ready), s, level) > now || (found && found->entered <= s->entered)) continue;
+    found = s;
+    place = first;
+  }
+  return place;
 }
 
 /* Publishes what has changed, for those who look without the lock. */
@@ -111,8 +118,8 @@ static void say_hints(const sd_ready *ready, level_list *l) {
   }
   sd_store(&l->due, due, relaxed, R1);
   if (!queues) return;
-  const uint32_t first = first_of(ready, l, (uint32_t)__builtin_ctz(queues) / 2);
-  sd_store(&l->entered, level_strand_of(ready, first)->entered, relaxed, R1);
+  const uint32_t first = first_due(ready, l, (uint32_t)__builtin_ctz(queues) / 2, UINT64_MAX);
+  sd_store(&l->entered, level_strand_of(ready, first - 1)->entered, relaxed, R1);
 }
 
 static void append(const sd_ready *ready, level_list *l, uint32_t strand, uint32_t queue) {
@@ -144,22 +151,6 @@ static void unlink_strand(const sd_ready *ready, level_list *l, uint32_t strand)
   if (!next && !previous) sd_store(&l->queues, sd_load(&l->queues, relaxed, R1) & ~(1u << s->queue), relaxed, R1);
 }
 
-/* The first strand of a level, of the two queues' heads the one that entered it first, among those that are due at `now`; one more than
- * its index, and 0: none is. */
-static inline uint32_t first_due(const sd_ready *ready, level_list *l, uint32_t level, uint64_t now) {
-  const level_strand *found = NULL;
-  uint32_t place = 0;
-  for (uint32_t queue = 2 * level; queue < 2 * level + 2; queue++) {
-    const uint32_t first = sd_load(&l->first[queue], relaxed, R1);
-    if (!first) continue;
-    const level_strand *s = level_strand_of(ready, first - 1);
-    if (due_at(state_of(ready), s, level) > now || (found && found->entered <= s->entered)) continue;
-    found = s;
-    place = first;
-  }
-  return place;
-}
-
 /* Lets strands rise that are due. */
 static void let_rise(const sd_ready *ready, level_list *l, uint64_t now) {
   for (uint32_t level = SD_HIGH; level < SD_LEVEL_COUNT; level++) {
@@ -189,7 +180,7 @@ static uint32_t level_of(level_strand *s) {
 }
 
 /* A strand with nothing pending is raised no longer. But its publisher has added records before it lists them at `now`, and a raise that
- * comes in between, or at this moment, is meant for them. */
+ * comes in between is meant for them. */
 static void end_raise(level_strand *s, uint64_t now) {
   uint64_t raised = sd_load(&s->raised, relaxed, R3);
   if (raised && raised >> RAISED_BITS <= now) (void)sd_cas(&s->raised, &raised, 0, relaxed, R3);
@@ -276,7 +267,7 @@ static uint32_t take(const sd_ready *ready, uint32_t list, uint32_t level, uint6
   const uint32_t queues = sd_load(&l->queues, relaxed, R1);
   const uint32_t found = queues ? (uint32_t)__builtin_ctz(queues) / 2 : SD_LEVEL_COUNT;
   if (found <= level && found < SD_LEVEL_COUNT) {
-    strand = first_of(ready, l, found);
+    strand = first_due(ready, l, found, UINT64_MAX) - 1;
     level_strand *s = level_strand_of(ready, strand);
     unlink_strand(ready, l, strand);
     sd_store(&s->list, 0, relaxed, R1);
@@ -320,11 +311,10 @@ static int levels_count(const sd_ready *ready, uint32_t list, uint32_t *times) {
   const uint32_t length = sd_list_length(&ready->lists[list]);
   for (uint32_t queue = 0; queue < QUEUES; queue++) {
     uint32_t place = sd_load(&l->first[queue], relaxed, R1);
-    while (place && good && n <= length) {
-      good = place <= ready->n_strands;
+    for (; place && n <= length; n++) {
+      good = good && place <= ready->n_strands;
       if (!good) break;
       times[place - 1]++;
-      n++;
       place = sd_load(&level_strand_of(ready, place - 1)->next, relaxed, R1);
     }
   }

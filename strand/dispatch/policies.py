@@ -40,22 +40,21 @@ class Levels(Policy):
     strand while one of a higher level is ready anywhere. In a level, the order holds for each worker's list.
 
     ``timeouts``: by level, the wait after which a strand rises to the next higher level, as ``"250us"``, a timedelta or
-    ns; of those left out ``high`` 30 s, ``retry`` 60 s, ``normal`` 5 min and ``low`` 30 min, or what a level next to
-    it was given, where that is less than the higher level's or more than the lower one's may be. A lower level's is at
-    least that of the level above it; ``immediate`` has none. ``since``: ``"entered"`` counts the wait since the strand
+    ns. A lower level's is at least that of the level above it; ``immediate`` has none. A level that is left out has its
+    usual timeout (``high`` 30 s, ``retry`` 60 s, ``normal`` 5 min, ``low`` 30 min), or the nearest one that those given
+    allow. ``since``: ``"entered"`` counts the wait since the strand
     entered its level, ``"created"`` since it became ready. A strand rises by one level at a look, and waits are looked
     at whenever a worker takes a strand. A visit ends the wait: a strand that is left with something pending waits anew,
     in its own level.
 
-    With a bound on every queue a strand waits, from the level where it begins, at most for the timeouts up to
-    ``immediate``, and then for the visits to all strands before it there.
+    docs/policies.md has the bound of a wait.
 
     Publishers never handle ticks themselves as they do under Fifo, where that is cheaper.
     Raises ConfigurationError for an unknown level, a timeout of ``immediate``, one that is not above 0, and one below
     that of a higher level.
     """
 
-    timeouts: Mapping[str, SpanLike] = field(default_factory=dict)
+    timeouts: Mapping[str, SpanLike] = field(default_factory=dict)  # kept in ns
     since: Literal["entered", "created"] = "entered"
 
     def __post_init__(self) -> None:
@@ -80,7 +79,7 @@ class Levels(Policy):
             filled[level] = given.get(level, min(max(_TIMEOUTS[level], minimum), maximum))
         object.__setattr__(self, "timeouts", MappingProxyType(filled))
 
-    def __hash__(self) -> int:
+    def __hash__(self) -> int:  # a mapping has none
         return hash((self.timeouts_ns, self.since))
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -185,7 +185,7 @@ class RowBytes:
         call: all that had a tick.
         """
         for number, (at, view) in enumerate(self._rows.by_handler()):
-            # Most of the table may be symbols that the feed has not: it is not copied for their zeros.
+            # Most rows may be zeros, of symbols that the feed never had, so only the others are copied.
             places, before = near_filled(view), self._seen[number]
             filled = packed(view[places])
             now = np.zeros((len(view), filled.shape[1]), np.uint8)

@@ -215,7 +215,7 @@ class Rows:
 
 
 def _kept(view: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A copy, of which pages that would be zeros take no memory."""
+    """A copy. Its pages of zeros take no memory."""
     copied, places = np.zeros(len(view), view.dtype), near_filled(view)
     if not len(places):
         return copied

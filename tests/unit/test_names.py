@@ -50,7 +50,7 @@ ELSEWHERE = {
 
 
 def modules() -> set[str]:
-    """By their place in the package ``strand``, of which feeds/ is a part."""
+    """Their paths within the package ``strand``, which feeds/ belongs to."""
     strand, feeds = ROOT / "strand", ROOT / "feeds"
     found = [path.relative_to(strand) for path in strand.rglob("*.py")]
     found += [path.relative_to(ROOT) for path in feeds.rglob("*.py")]

@@ -31,7 +31,7 @@ def test_the_state_a_signal_sees_is_that_after_the_very_tick() -> None:
 @pytest.mark.parametrize("bad", [0, 3, 9])
 @pytest.mark.parametrize("alike", [False, True])
 def test_after_a_python_failure_the_compiled_part_does_no_tick_twice(on_full: str, bad: int, alike: bool) -> None:
-    """Rule 2 in a chain: after a release the Python part gets the ticks that it has not had, and the compiled part,
+    """Rule 2 in a chain: after a release the Python part gets the ticks that it missed, and the compiled part,
     which had them, gets none twice. On a lossy strand those ticks are lost, also where the next ones look like them."""
     seen: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Which changes of a row an object later in the chain is told of."""
+"""A chain tells a later object which changes of a row there were."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no reader knows is told by what it looks like."""
+"""A file that no reader knows: the error guesses its kind from its bytes."""
 
 from __future__ import annotations
 

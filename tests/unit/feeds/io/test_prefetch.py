@@ -25,7 +25,7 @@ def write(folder: Path, content: bytes, name: str = "20190130.itch") -> Path:
 
 def test_closing_from_another_thread_wakes_a_reader_that_waits(tmp_path: Path) -> None:
     class Stuck(GzipStream):
-        """Delivers nothing until it is told to."""
+        """Delivers nothing until the test lets it."""
 
         def readinto(self, view: memoryview) -> int:
             entered.set()
@@ -86,7 +86,7 @@ def test_an_error_nobody_foresaw_in_the_thread_reaches_the_reader(tmp_path: Path
 
 def test_a_reading_thread_keeps_to_cores_as_long_as_it_reads(tmp_path: Path) -> None:
     class Slow(GzipStream):
-        """Delivers nothing until it is told to."""
+        """Delivers nothing until the test lets it."""
 
         def readinto(self, view: memoryview) -> int:
             released.wait()

@@ -1,4 +1,4 @@
-"""Options that readers share: one of a wrong type is refused by its name, and what is wrong is said in words."""
+"""Options that readers share: the error names an option of a wrong type and says what is wrong with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The directory says what each stock is, and events of the whole market are told."""
+"""The directory describes each stock; events of the whole market are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet and Arrow files are told by their first bytes, and what cannot be opened is said with what to do."""
+"""Parquet and Arrow files are recognised by their first bytes. What cannot be opened is refused, with what to do."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time) {
       if (again == at) break;
       at = again;
     } while (1);
-    if (at == UINT64_MAX || (int64_t)(at - low) >= 0) continue;
+    if (at == sd_not_publishing(d) || (int64_t)(at - low) >= 0) continue;
     low = at;
     *time = its;
   }

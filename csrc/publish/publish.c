@@ -106,7 +106,7 @@ int64_t sd_publisher_enter(sd_dispatcher *d) {
 static void move_bound(sd_dispatcher *d, uint32_t participant, uint64_t low, uint64_t time) {
   sd_participant *s = &d->participants[participant];
   /* M1: release; pairs with M2: a reader of this bound sees that all records below it are counted. */
-  sd_store(&s->publishing, low == UINT64_MAX ? low - 1 : low, release, M1);
+  sd_store(&s->publishing, low, release, M1);
   /* N2: release; pairs with N2 of the reader, and stays behind M1. A reader of this time then finds that the bound has moved, and reads
    * both again. The other way round it would combine an old bound with this time, and timers would fire before earlier records. */
   sd_store(&s->published_time, time, release, N2);
@@ -229,7 +229,7 @@ static void end_call(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   p->open = 0;
   /* M1: release; pairs with M2: a thread that no longer sees this publisher at work sees its records counted. If a handler publishes in
    * the middle of its participant's own call, that call's number still covers what it publishes. */
-  if (!p->within) sd_store(&d->participants[participant].publishing, UINT64_MAX, release, M1);
+  if (!p->within) sd_store(&d->participants[participant].publishing, sd_not_publishing(d), release, M1);
 }
 
 void sd_publisher_leave(sd_dispatcher *d, uint32_t participant) {
@@ -303,16 +303,15 @@ static int go_on(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64
 /* Announces that the call is at work, before it takes any of its numbers. */
 static void announce(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   sd_a64 *publishing = &d->participants[participant].publishing;
-  p->within = p->nested && sd_load(publishing, relaxed, M1) != UINT64_MAX;
+  p->within = p->nested && sd_load(publishing, relaxed, M1) != sd_not_publishing(d);
   if (p->positions) {
     bound_with_positions(d, participant, p);
     return;
   }
   /* M3: acquire; a lower bound of what this call will publish. M4: acq_rel; sequenced after M1's store, so a thread that reads a number
-   * beyond this call's (M2) also sees it at work. UINT64_MAX means that no call is at work, so this takes one less, which is as good a
-   * bound. */
+   * beyond this call's (M2) also sees it at work. */
   uint64_t low = sd_load(&d->arena->next_sequence, acquire, M3);
-  if (!p->within) sd_store(publishing, low == UINT64_MAX ? low - 1 : low, relaxed, M1);
+  if (!p->within) sd_store(publishing, low, relaxed, M1);
   sd_fetch_add(&d->arena->next_sequence, (uint64_t)p->n, acq_rel, M4);
 }
 

@@ -124,7 +124,7 @@ static inline int64_t sd_time_at(const sd_dispatcher *d, const unsigned char *re
 static inline int sd_publishes_alone(const sd_dispatcher *d, uint32_t participant) {
   int alone = 1;
   for (uint32_t i = 0; i < d->n_participants; i++)
-    alone &= i == participant || sd_load(&d->participants[i].publishing, relaxed, N1) == UINT64_MAX;
+    alone &= i == participant || sd_load(&d->participants[i].publishing, relaxed, N1) == sd_not_publishing(d);
   return alone;
 }
 

@@ -85,7 +85,7 @@ static void start(const sd_space *space, sd_arena *a) {
   for (uint32_t i = 0; i < participants; i++) {
     participant[i].max_per_call = a->segment_records;
     participant[i].py_batch_maximum = a->segment_records;
-    sd_init(&participant[i].publishing, UINT64_MAX);
+    sd_init(&participant[i].publishing, z->counters_start - 1);
     sd_init(&participant[i].counters.accepted, z->counters_start);
     sd_init(&participant[i].counters.handled, z->counters_start);
   }

@@ -42,7 +42,7 @@ typedef struct sd_participant {
   uint64_t looked;       /* ... and the time of that look, in clock counts */
   sd_a32 looking;        /* workers: looking for a strand, with none in hand */
   sd_a32 taken;          /* publishers: a thread has taken this participant */
-  sd_a64 publishing;     /* publishers: a lower bound on the numbers being linked; UINT64_MAX: not publishing */
+  sd_a64 publishing;     /* publishers: a lower bound on the numbers being linked, or sd_not_publishing() */
   sd_a64 published_time; /* and the feed's time there, if records have positions */
   SD_ALIGNED(2 * SD_LINE) sd_counters counters;
 } sd_participant;

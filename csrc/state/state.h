@@ -97,6 +97,10 @@ typedef struct sd_dispatcher {
   sd_outputs *outputs; /* NULL: no outputs */
 } sd_dispatcher;
 
+/* What a participant's `publishing` holds while no call is at work: the number before the first one. No call takes it in the first 2^64 - 1
+ * records. */
+static inline uint64_t sd_not_publishing(const sd_dispatcher *d) { return d->config.sizes.counters_start - 1; }
+
 /* Returns the key at `at`, aligned or not. It is read exactly once, whatever the compiler assumes about memory: the caller of a publish
  * may change it at any time, and the engine must use the same key that it checked. */
 static inline uint32_t sd_key_at(const unsigned char *at) {

@@ -17,7 +17,7 @@
 #include "seeded/scheduler.h"
 
 enum { SYMBOLS = 8, PARTICIPANTS = 6, MAX_RECORDS = 64, LONG_RECORD = 1984, MAX_STEPS = 100000, SLICE_NS = 60 };
-enum { MAX_LOOKS = 200, MAX_NUMBERS = 100, BLOCKS_OF_B = 5 };
+enum { MAX_LOOKS = 2000, MAX_NUMBERS = 100, BLOCKS_OF_B = 5 };
 enum { NATIVE, PURE, PYTHON };
 
 typedef struct record {
@@ -39,7 +39,7 @@ typedef struct world {
   uint32_t publishing, n_publishers, working, meeting, swept;
   int failing, nesting, finishes, endless;
   uint64_t position, last_number[SYMBOLS];
-  uint64_t looks[MAX_LOOKS][2], n_looks; /* what the watermark said, and the time there */
+  uint64_t looks[MAX_LOOKS][2], n_looks; /* a lowest unpublished number, or the watermark, and the time there */
   uint64_t time_of[MAX_NUMBERS];         /* of the record with that number */
 } world;
 
@@ -626,13 +626,34 @@ static void numbering_publisher(void *unused, unsigned fiber) {
   W.publishing--;
 }
 
+/* `number`: all below it are published, or handled; `time`: said to be the feed's time there. */
+static void note_look(uint64_t number, uint64_t time) {
+  if (W.n_looks == MAX_LOOKS) return;
+  W.looks[W.n_looks][0] = number - W.config.sizes.counters_start;
+  W.looks[W.n_looks++][1] = time;
+}
+
+static void look_at_bounds(void) {
+  uint64_t time, number = sd_lowest_unpublished(W.d, &time);
+  note_look(number, time);
+}
+
+/* Whether a look said a time that a record from its number on does not reach. */
+static const char *looks_are_right(void) {
+  for (uint64_t i = 0; i < W.n_looks; i++)
+    for (uint64_t number = W.looks[i][0]; number < MAX_NUMBERS; number++)
+      if (W.time_of[number] && W.time_of[number] < W.looks[i][1]) return "a bound has a time beyond its number's";
+  return NULL;
+}
+
 static void watermark_script(void *unused, unsigned fiber) {
   int drained = 0;
   while (!drained) {
-    uint64_t time, position = sd_watermark_time(W.d, &time) - W.config.sizes.counters_start;
+    look_at_bounds();
+    uint64_t time, watermark = sd_watermark_time(W.d, &time), position = watermark - W.config.sizes.counters_start;
     expect(position >= W.position, "the watermark goes back");
     W.position = position;
-    if (W.n_looks < MAX_LOOKS) W.looks[W.n_looks][0] = position, W.looks[W.n_looks++][1] = time;
+    note_look(watermark, time);
     drained = W.publishing == 0 && sd_dispatcher_drain(W.d, SD_NONE, SLICE_NS) == SD_OK;
   }
   for (int i = 0; i < 3; i++) W.position = sd_watermark(W.d);
@@ -662,10 +683,7 @@ static const char *watermark_holds(void) {
   W.publishing = publishers;
   sd_scheduler_add(watermark_script, NULL);
   const char *wrong = run();
-  for (uint64_t i = 0; i < W.n_looks; i++)
-    for (uint64_t number = W.looks[i][0]; number < MAX_NUMBERS; number++)
-      if (W.time_of[number] && W.time_of[number] < W.looks[i][1]) return "the watermark's time is beyond its number";
-  return wrong;
+  return wrong ? wrong : looks_are_right();
 }
 
 static void waiting_task_script(void *unused, unsigned fiber) {
@@ -976,6 +994,7 @@ static int asks_again(const record *t, int64_t i, sd_context *ctx) {
   const uint64_t time = ctx->positions[i].time;
   expect(time >= W.woken[t->key], "a record is handled behind a timer that it comes before");
   expect(W.n_publishers > 1 || time == t->time, "a record has a later time than its own");
+  W.time_of[ctx->positions[i].number] = time;
   ctx->wake_at(ctx, t->key, (int64_t)time + one_of(1, 3));
   return 0;
 }
@@ -1006,6 +1025,10 @@ static void leaping_publisher(void *unused, unsigned fiber) {
   stop();
 }
 
+static void bounds_looker(void *unused, unsigned fiber) {
+  for (; W.publishing; sd_pause()) look_at_bounds();
+}
+
 static const char *records_keep_their_place_among_timers(void) {
   sd_config c = usual(2, 1, one_of(1, 3));
   c.sizes.n_strands = one_of(1, 2);
@@ -1018,7 +1041,9 @@ static const char *records_keep_their_place_among_timers(void) {
   add_workers(1);
   W.publishing = W.n_publishers = c.sizes.n_publishers;
   for (uint32_t i = 0; i < W.publishing; i++) sd_scheduler_add(leaping_publisher, NULL);
-  return run();
+  sd_scheduler_add(bounds_looker, NULL);
+  const char *wrong = run();
+  return wrong ? wrong : looks_are_right();
 }
 
 /* The tree of a strand against a plain list. */

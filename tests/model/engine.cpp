@@ -61,7 +61,7 @@ struct time_first {
       sd_store(&s->published_time, p->end_time, release, N2);
       sd_store(&s->publishing, p->number + 1, release, M1);
     }
-    sd_store(&s->publishing, UINT64_MAX, release, M1);
+    sd_store(&s->publishing, sd_not_publishing(&e.d), release, M1);
   }
 };
 

@@ -179,9 +179,8 @@ int sd_dispatcher_hold(sd_dispatcher *d, uint32_t strand, uint32_t why) {
 }
 
 int sd_dispatcher_prioritise(sd_dispatcher *d, uint32_t strand, uint32_t priority, int for_backlog) {
-  if (strand >= d->arena->n_strands || !d->policy->prioritise || priority >= SD_LEVEL_COUNT) return SD_E_ARGUMENT;
-  d->policy->prioritise(&d->ready, strand, priority, for_backlog, sd_now());
-  return SD_OK;
+  if (strand >= d->arena->n_strands || !d->policy->prioritise) return SD_E_ARGUMENT;
+  return d->policy->prioritise(&d->ready, strand, priority, for_backlog, sd_now()) ? SD_OK : SD_E_ARGUMENT;
 }
 
 int sd_dispatcher_resume(sd_dispatcher *d, uint32_t strand, uint32_t why) {

@@ -76,9 +76,9 @@ static uint64_t counts_of(uint64_t ns) {
 static void levels_start(const sd_ready *ready, const sd_policy_config *config) {
   level_state *state = state_of(ready);
   for (uint32_t level = 0; level < SD_LEVEL_COUNT; level++)
-    state->timeout[level] = counts_of(config->timeout_ns[level]);
+    state->timeout[level] = counts_of(config->levels.timeout_ns[level]);
   state->slack = counts_of(config->slack_ns);
-  state->since_listed = config->since_listed;
+  state->since_listed = config->levels.since_listed;
   for (uint32_t list = 0; list < ready->n_lists; list++) sd_init(&level_list_of(ready, list)->due, UINT64_MAX);
 }
 
@@ -322,7 +322,8 @@ static int levels_count(const sd_ready *ready, uint32_t list, uint32_t *times) {
   return good && n == length;
 }
 
-static void levels_prioritise(const sd_ready *ready, uint32_t strand, uint32_t level, int for_backlog, uint64_t now) {
+static int levels_prioritise(const sd_ready *ready, uint32_t strand, uint32_t level, int for_backlog, uint64_t now) {
+  if (level >= SD_LEVEL_COUNT) return 0;
   level_strand *s = level_strand_of(ready, strand);
   const uint32_t before = level_of(s);
   /* R3: relaxed; a list that is locked after this sees it, whoever lists the strand there. */
@@ -345,6 +346,7 @@ static void levels_prioritise(const sd_ready *ready, uint32_t strand, uint32_t l
     }
     sd_unlock(&ready->lists[list].lock);
   }
+  return 1;
 }
 
 static void levels_counts(const sd_ready *ready, sd_policy_counts *counts) {

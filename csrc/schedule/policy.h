@@ -20,12 +20,17 @@ enum { SD_IMMEDIATE = 0, SD_HIGH, SD_RETRY, SD_NORMAL, SD_LOW, SD_LEVEL_COUNT };
 /* Why a strand is listed: nothing of it was pending; a visit left something pending; or whoever took it could not visit it. */
 enum { SD_WAS_EMPTY = 0, SD_VISITED, SD_NOT_VISITED };
 
-/* Which policy, and its options. */
+typedef struct sd_levels_config {
+  uint64_t timeout_ns[SD_LEVEL_COUNT]; /* after such a wait a strand rises; none for SD_IMMEDIATE */
+  int32_t since_listed;                /* a wait counts since the strand was listed, not since it entered its level */
+} sd_levels_config;
+
+/* Which policy, and its options: those of others are ignored. */
 typedef struct sd_policy_config {
-  int32_t number;       /* SD_FIFO and so on */
-  int32_t since_listed; /* levels: a wait counts since the strand was listed, not since it entered its level */
-  uint64_t timeout_ns[SD_LEVEL_COUNT]; /* levels: after such a wait a strand rises; none for SD_IMMEDIATE */
-  uint64_t slack_ns; /* levels: how long a worker keeps to its own list in a level; a dispatcher takes a visit's time */
+  int32_t number; /* SD_FIFO and so on */
+  uint64_t
+      slack_ns; /* how long a worker keeps to its own list where the order allows it; a dispatcher takes a visit's time */
+  sd_levels_config levels;
 } sd_policy_config;
 
 /* What a policy counts, by level. */
@@ -60,8 +65,9 @@ typedef struct sd_policy {
   uint32_t (*peek)(const sd_ready *ready, uint32_t list, uint32_t i);
   /* Adds one to times[strand] for each strand listed with participant `list`. Zero: the list is damaged. */
   int (*count)(const sd_ready *ready, uint32_t list, uint32_t *times);
-  /* Gives a strand another priority; `for_backlog`: until nothing of it is pending. NULL: the policy has no priorities. */
-  void (*prioritise)(const sd_ready *ready, uint32_t strand, uint32_t priority, int for_backlog, uint64_t now);
+  /* Gives a strand another priority; `for_backlog`: until nothing of it is pending. Zero: the policy has no such priority. NULL: it has
+   * none. */
+  int (*prioritise)(const sd_ready *ready, uint32_t strand, uint32_t priority, int for_backlog, uint64_t now);
   /* Adds what was counted so far. NULL: nothing is counted. */
   void (*counts)(const sd_ready *ready, sd_policy_counts *counts);
 } sd_policy;

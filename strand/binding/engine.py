@@ -298,9 +298,9 @@ class Engine(Counters):
     def resume(self, strand: int, why: int) -> None:
         checked(self._lib.sd_dispatcher_resume(self._d, strand, why), f"strand {strand} cannot be resumed")
 
-    def prioritise(self, strand: int, level: int, *, for_backlog: bool) -> None:
-        code = self._lib.sd_dispatcher_prioritise(self._d, strand, level, for_backlog)
-        checked(code, f"strand {strand} cannot have level {level}")
+    def prioritise(self, strand: int, priority: int, *, for_backlog: bool) -> None:
+        code = self._lib.sd_dispatcher_prioritise(self._d, strand, priority, for_backlog)
+        checked(code, f"strand {strand} cannot have priority {priority}")
 
     def finish(self) -> bool:
         """At rest, after the workers' end: calls what native handlers have for it. False: one failed, see failures."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from strand.binding import Core, ffi, lib
@@ -36,11 +37,10 @@ CACHED_SEGMENTS: Final[int] = 2 * lib.SD_FREE_RUN
 
 @dataclass(frozen=True, slots=True)
 class PolicyConfig:
-    """Which policy, and its options: ``timeouts_ns`` by level, the highest first."""
+    """Which policy, and its options as the core's struct of that name has them."""
 
     name: str = "fifo"
-    since_listed: bool = False
-    timeouts_ns: tuple[int, ...] = (0, 0, 0, 0, 0)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,8 @@ def config_struct(config: EngineConfig, core: Core) -> Any:
     c.time_offset = lib.SD_NONE if config.time_offset is None else config.time_offset
     c.idle, c.on_error, c.on_full = IDLE[config.idle], ON_ERROR[config.on_error], ON_FULL[config.on_full]
     c.policy.number = POLICIES[config.policy.name]
-    c.policy.since_listed = config.policy.since_listed
-    c.policy.timeout_ns = config.policy.timeouts_ns
+    for name, value in config.policy.options.items():
+        setattr(getattr(c.policy, config.policy.name), name, value)
     c.capacity = config.capacity_ticks
     c.budget_records, c.budget_ns = config.budget_ticks, config.budget_ns
     c.batch_records, c.ahead_records = config.batch_ticks, config.ahead_ticks

@@ -20,7 +20,7 @@ from strand.binding.engine_config import (
     segment_records,
 )
 from strand.dispatch.grouping import StrandsLike, strand_count, strands_for
-from strand.dispatch.policies import Fifo, Levels, Policy
+from strand.dispatch.policies import Policy
 from strand.dispatch.priorities import kinds_of
 from strand.dispatch.records import RecordReader
 from strand.errors import ConfigurationError
@@ -144,11 +144,9 @@ def merging_cores(allowed: list[int], cores: Sequence[int | None] | None) -> lis
 
 def policy_config(policy: Policy) -> PolicyConfig:
     """A policy as the engine takes it. Raises ConfigurationError."""
-    if isinstance(policy, Levels):
-        return PolicyConfig("levels", policy.since == "created", policy.timeouts_ns)
-    if isinstance(policy, Fifo):
-        return PolicyConfig()
-    raise ConfigurationError(f"policy: {policy!r} is not a policy this dispatcher knows: give Fifo() or Levels()")
+    if not isinstance(policy, Policy) or policy.core_name is None:
+        raise ConfigurationError(f"policy: {policy!r} is not a policy: give Fifo() or Levels()")
+    return PolicyConfig(policy.core_name, policy.core_options())
 
 
 def symbol_counts(counts: npt.ArrayLike | None, symbols: int) -> npt.NDArray[Any] | None:
@@ -265,7 +263,7 @@ def engine_config(
     reader: RecordReader,
     handlers: Sequence[Handler],
     handler_of_symbol: npt.NDArray[np.uint16],
-    levels: npt.NDArray[np.uint8],
+    priorities: npt.NDArray[np.uint32],
     cores: WorkerCores,
     *,
     strands: StrandsLike,
@@ -282,7 +280,7 @@ def engine_config(
     """The engine's sizes and choices, from a dispatcher's arguments: ``given`` are those that EngineConfig has too.
     ``emits``: there are outputs."""
     _check_limits(given | {"max_publishers": max_publishers, "budget_us": budget_us})
-    kind_of_symbol, handler_of = kinds_of(handler_of_symbol, levels)
+    kind_of_symbol, handler_of = kinds_of(handler_of_symbol, priorities)
     alone = [not handlers[handler].is_native for handler in handler_of]
     n_symbols, n_strands = len(kind_of_symbol), strand_count(strands, kind_of_symbol, alone, cores.workers)
     check_memory(n_symbols, n_strands)

@@ -35,9 +35,9 @@ class Control:
     def release(self, symbol: str | int) -> None:
         self._engine.resume(self.strand_of(symbol), QUARANTINED)
 
-    def prioritise(self, symbol: str | int, level: str, *, for_backlog: bool) -> None:
+    def prioritise(self, symbol: str | int, priority: str, *, for_backlog: bool) -> None:
         index = self._table.index(symbol)
-        self._priorities.change(index, level, self._routing.by_counts(None), for_backlog=for_backlog)
+        self._priorities.change(index, priority, self._routing.by_counts(None), for_backlog=for_backlog)
 
     def strand_of(self, symbol: str | int) -> int:
         return int(self._routing.by_counts(None)[self._table.index(symbol)])

@@ -21,7 +21,7 @@ from strand.dispatch.engine_run import EngineRun
 from strand.dispatch.grouping import StrandsLike
 from strand.dispatch.lifecycle import Lifecycle
 from strand.dispatch.policies import Fifo, Policy
-from strand.dispatch.priorities import Priorities, levels_of
+from strand.dispatch.priorities import Priorities, priorities_of
 from strand.dispatch.publishers import Publishers
 from strand.dispatch.records import RecordReader
 from strand.dispatch.saved_state import check_name
@@ -137,7 +137,7 @@ class Dispatcher(EngineRun):
             out=out,
             escape_formulas=escape_formulas,
         )
-        order, levels = policy_config(policy), levels_of(policy, self._table, priorities)
+        order, ranks = policy_config(policy), priorities_of(policy, self._table, priorities)
         if not isinstance(name, str):
             raise ConfigurationError(f"name: {name!r} is no text")
         placed = worker_cores(cores, workers)
@@ -145,7 +145,7 @@ class Dispatcher(EngineRun):
             self._reader,
             self._handlers,
             self._handler_of_symbol,
-            levels,
+            ranks,
             placed,
             strands=strands,
             budget_us=budget_us,
@@ -170,7 +170,7 @@ class Dispatcher(EngineRun):
             engine,
             engine.space,
             expected=expected,
-            priorities=Priorities(engine, policy, levels),
+            priorities=Priorities(engine, policy, ranks),
             cores=placed.pinned,
             load=load,
         )
@@ -317,14 +317,14 @@ class Dispatcher(EngineRun):
         """Lets a quarantined strand go on, after the tick its handler failed on."""
         self._control.release(symbol)
 
-    def prioritise(self, symbol: str | int, level: str, *, for_backlog: bool = False) -> None:
-        """Gives a symbol another level under ``Levels``, and its strand the highest level of its symbols: at once, also
-        where it waits. Its wait in the new level begins then.
+    def prioritise(self, symbol: str | int, priority: str, *, for_backlog: bool = False) -> None:
+        """Gives a symbol another priority of the policy, under ``Levels`` a level, and its strand the highest of its
+        symbols: at once, also where it waits. Its wait in the new level begins then.
 
-        ``for_backlog`` raises the symbol's strand to a level until nothing of it is pending; a lower level than its own
-        changes nothing. Raises ConfigurationError for an unknown level and a policy without, and UnknownSymbolError.
+        ``for_backlog`` raises the symbol's strand until nothing of it is pending; a lower priority than its own changes
+        nothing. Raises ConfigurationError for a priority that the policy does not have, and UnknownSymbolError.
         """
-        self._control.prioritise(symbol, level, for_backlog=for_backlog)
+        self._control.prioritise(symbol, priority, for_backlog=for_backlog)
 
     def strand_of(self, symbol: str | int) -> int:
         """The number of the strand a symbol belongs to."""

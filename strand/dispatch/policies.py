@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.handlers.spans import SpanLike, span_ns
@@ -24,11 +27,31 @@ _TIMEOUTS: Final = {level: s * 10**9 for level, s in (("high", 30), ("retry", 60
 class Policy:
     """Base of all policies; use one of its kinds."""
 
+    #: The policy's name in the core; none for the base.
+    core_name: ClassVar[str | None] = None
+    #: The priority, as the core has it, of a symbol that ``priorities=`` does not name. None: the policy has none.
+    usual_priority: ClassVar[int | None] = None
+
+    def core_options(self) -> dict[str, Any]:
+        """The options, by their names in the core's struct of this policy."""
+        return {}
+
+    def priority_of(self, name: str, priority: Any) -> int:
+        """A priority that the argument ``name`` was given, as the core has it. Raises ConfigurationError."""
+        del priority
+        raise ConfigurationError(f"{name}: {type(self).__name__} has no priorities; give policy=Levels()")
+
+    def of_strand(self, priorities: npt.NDArray[np.uint32]) -> int:
+        """The priority of a strand whose symbols have these."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True, slots=True)
 class Fifo(Policy):
     """Strands are drained in the order in which they became ready, each by the worker that drained it last unless an
     idle one comes first."""
+
+    core_name = "fifo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +76,9 @@ class Levels(Policy):
     Raises ConfigurationError for an unknown level, a timeout of ``immediate``, one that is not above 0, and one below
     that of a higher level.
     """
+
+    core_name = "levels"
+    usual_priority = LEVELS.index("normal")
 
     timeouts: Mapping[str, SpanLike] = field(default_factory=dict)  # kept in ns
     since: Literal["entered", "created"] = "entered"
@@ -84,6 +110,15 @@ class Levels(Policy):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (dict(self.timeouts), self.since)
+
+    def core_options(self) -> dict[str, Any]:
+        return {"timeout_ns": self.timeouts_ns, "since_listed": self.since == "created"}
+
+    def priority_of(self, name: str, priority: Any) -> int:
+        return level_of(name, priority)
+
+    def of_strand(self, priorities: npt.NDArray[np.uint32]) -> int:
+        return int(priorities.min())  # the highest level
 
     @property
     def timeouts_ns(self) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from strand.binding.space import Space
 from strand.dispatch.base import RunBase
 from strand.dispatch.configuration import RENAMED, check_timed, policy_config
 from strand.dispatch.policies import Fifo, Policy
-from strand.dispatch.priorities import levels_of
+from strand.dispatch.priorities import priorities_of
 from strand.dispatch.python_handlers import stop_objects
 from strand.dispatch.records import RecordReader
 from strand.errors import ConfigurationError, HandlerError, StoppedError
@@ -100,7 +100,7 @@ class SerialLoop(RunBase):
             escape_formulas=escape_formulas,
         )
         policy_config(policy)
-        levels_of(policy, self._table, priorities)
+        priorities_of(policy, self._table, priorities)
         self._timed = check_timed(self._handlers, self._reader)
         self._memory = PlainRows(len(self._table), max(h.state.itemsize for h in self._handlers))
         self._open(self._memory, self._memory.stride, Space())

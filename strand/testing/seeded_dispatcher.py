@@ -17,7 +17,7 @@ from strand.binding.space import Space
 from strand.dispatch.configuration import RENAMED, WorkerCores, engine_config, policy_config, symbol_counts
 from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.engine_run import EngineRun
-from strand.dispatch.priorities import Priorities, levels_of
+from strand.dispatch.priorities import Priorities, priorities_of
 from strand.dispatch.records import RecordReader
 from strand.dispatch.workers import work
 from strand.errors import ConfigurationError, StoppedError
@@ -69,12 +69,12 @@ class SeededDispatcher(EngineRun):
             "strands", "budget_us", "memory_bytes", "publisher_drains", "on_error", "on_full", "capacity_ticks",
             "budget_ticks", "batch_ticks", "idle", "output_memory",
         )  # fmt: skip
-        policy, levels = given["policy"], levels_of(given["policy"], self._table, given["priorities"])
+        policy, ranks = given["policy"], priorities_of(given["policy"], self._table, given["priorities"])
         config = engine_config(
             self._reader,
             self._handlers,
             self._handler_of_symbol,
-            levels,
+            ranks,
             cores,
             max_publishers=1,
             emits=len(self._outputs) > 0,
@@ -88,7 +88,7 @@ class SeededDispatcher(EngineRun):
         self._started = self._closed = False
         engine = ScheduledEngine(config)
         # Handlers are the core's: what they keep is not in the space of the scheduled engine, whose lock is another's.
-        priorities = Priorities(engine, policy, levels)
+        priorities = Priorities(engine, policy, ranks)
         self._put_together(engine, Space(), expected=expected, priorities=priorities, cores=None)
         self._fibers = engine
 

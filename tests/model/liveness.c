@@ -93,7 +93,7 @@ static int prepare(void) {
                 .sequence_offset = SD_NONE,
                 .row_bytes = 8,
                 .n_segments = (R.n_workers + 1) * 2 * SD_FREE_RUN + 4 * R.n_strands},
-      .policy = {.number = POLICY, .timeout_ns = {0, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX}},
+      .policy = {.number = POLICY, .levels = {.timeout_ns = {0, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX}}},
       .time_offset = SD_NONE,
       .idle = (int32_t)sd_scheduler_random(3),
       .on_full = SD_BLOCK,

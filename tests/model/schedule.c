@@ -436,9 +436,9 @@ static int prepare(void) {
   c->on_error = sd_scheduler_random(4) ? SD_ON_ERROR_QUARANTINE : SD_ON_ERROR_STOP;
   c->on_full = (int32_t)sd_scheduler_random(5);
   if (POLICY == SD_LEVELS) {
-    c->policy = (sd_policy_config){.number = SD_LEVELS, .since_listed = (int32_t)sd_scheduler_random(2)};
+    c->policy = (sd_policy_config){.number = SD_LEVELS, .levels = {.since_listed = (int32_t)sd_scheduler_random(2)}};
     for (uint32_t i = SD_HIGH; i < SD_LEVEL_COUNT; i++)
-      c->policy.timeout_ns[i] = c->policy.timeout_ns[i - 1] + one_of(1, 400);
+      c->policy.levels.timeout_ns[i] = c->policy.levels.timeout_ns[i - 1] + one_of(1, 400);
   }
   c->capacity = one_of(1, 7);
   if (c->on_full == SD_CONFLATE) c->capacity = one_of(R.n_symbols, R.n_symbols + 3);

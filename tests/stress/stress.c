@@ -435,9 +435,9 @@ static void prepare(void) {
   c->on_error = one_of(0, 4) ? SD_ON_ERROR_QUARANTINE : SD_ON_ERROR_STOP;
   c->on_full = (int32_t)one_of(0, 4);
   if (one_of(0, 2) == 0) {
-    c->policy = (sd_policy_config){.number = SD_LEVELS, .since_listed = (int32_t)one_of(0, 1)};
+    c->policy = (sd_policy_config){.number = SD_LEVELS, .levels = {.since_listed = (int32_t)one_of(0, 1)}};
     for (uint32_t i = SD_HIGH; i < SD_LEVEL_COUNT; i++)
-      c->policy.timeout_ns[i] = c->policy.timeout_ns[i - 1] + one_of(1000, 1000000);
+      c->policy.levels.timeout_ns[i] = c->policy.levels.timeout_ns[i - 1] + one_of(1000, 1000000);
   }
   if (c->on_full == SD_CONFLATE && c->capacity < SYMBOLS) c->capacity = SYMBOLS;
   /* What is quarantined keeps its segments; the others still need some. */

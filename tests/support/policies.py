@@ -19,13 +19,12 @@ NAMES = ("immediate", "high", "retry", "normal", "low")
 IMMEDIATE, HIGH, RETRY, NORMAL, LOW = range(5)
 
 
+class LevelsConfig(ctypes.Structure):
+    _fields_ = (("timeout_ns", ctypes.c_uint64 * 5), ("since_listed", ctypes.c_int32))
+
+
 class Config(ctypes.Structure):
-    _fields_ = (
-        ("number", ctypes.c_int32),
-        ("since_listed", ctypes.c_int32),
-        ("timeout_ns", ctypes.c_uint64 * 5),
-        ("slack_ns", ctypes.c_uint64),
-    )
+    _fields_ = (("number", ctypes.c_int32), ("slack_ns", ctypes.c_uint64), ("levels", LevelsConfig))
 
 
 class Counts(ctypes.Structure):
@@ -33,7 +32,7 @@ class Counts(ctypes.Structure):
 
 
 def levels(timeouts: Sequence[int], since_listed: bool = False, slack: int = 0) -> Config:
-    return Config(LEVELS, since_listed, (ctypes.c_uint64 * 5)(*timeouts), slack)
+    return Config(LEVELS, slack, LevelsConfig((ctypes.c_uint64 * 5)(*timeouts), since_listed))
 
 
 def build(folder: Path, *, changed: tuple[str, str] | None = None, csrc: Path = CSRC) -> ctypes.CDLL:

@@ -70,8 +70,8 @@ def test_what_cannot_be_is_refused_where_it_is_given(given: dict[str, Any], says
 def test_each_policy_has_its_number_in_the_core() -> None:
     assert policy_config(Fifo()).name == "fifo"
     found = policy_config(Levels(since="created"))
-    assert (found.name, found.since_listed, found.timeouts_ns) == ("levels", True, Levels().timeouts_ns)
-    with pytest.raises(ConfigurationError, match=r"policy: .* give Fifo\(\) or Levels\(\)"):
+    assert (found.name, found.options) == ("levels", {"since_listed": True, "timeout_ns": Levels().timeouts_ns})
+    with pytest.raises(ConfigurationError, match=r"policy: .* is not a policy: give Fifo\(\) or Levels\(\)"):
         policy_config(Policy())
 
 

@@ -150,10 +150,10 @@ def test_a_strand_has_the_highest_level_of_its_symbols() -> None:
         ({"policy": Levels(), "priorities": {"A": "hgih"}}, ConfigurationError, "A: 'hgih' is no level: did you"),
         ({"policy": Levels(), "priorities": {"A": 1}}, ConfigurationError, "priorities: A: 1 is no level: give a name"),
         ({"policy": Levels(), "priorities": {"Z": "high"}}, UnknownSymbolError, "Z"),
-        ({"policy": Levels(), "priorities": ["A"]}, ConfigurationError, "priorities: list is not a dict of levels"),
+        ({"policy": Levels(), "priorities": ["A"]}, ConfigurationError, "priorities: list is not a dict of priorities"),
         ({"policy": "levels", "priorities": {"A": "high"}}, ConfigurationError, "policy: 'levels' is not a policy"),
         ({"policy": Levels}, ConfigurationError, "policy: .*Levels'> is not a policy"),
-        ({"policy": "levels"}, ConfigurationError, "policy: 'levels' is not a policy this dispatcher knows"),
+        ({"policy": "levels"}, ConfigurationError, "policy: 'levels' is not a policy"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(options: dict[str, Any], error: type[Exception], says: str) -> None:
@@ -170,9 +170,9 @@ def test_a_plain_loop_checks_what_it_has_no_use_for() -> None:
 
 
 def test_too_many_kinds_of_symbols_are_refused() -> None:
-    handlers, levels = np.repeat(np.arange(40_000, dtype=np.uint16), 2), np.tile(np.array([1, 2], np.uint8), 40_000)
-    with pytest.raises(ConfigurationError, match="priorities: handlers and levels make 80,000 kinds of symbols"):
-        kinds_of(handlers, levels)
+    handlers, ranks = np.repeat(np.arange(40_000, dtype=np.uint16), 2), np.tile(np.array([1, 2], np.uint32), 40_000)
+    with pytest.raises(ConfigurationError, match="priorities: handlers and priorities make 80,000 kinds of symbols"):
+        kinds_of(handlers, ranks)
 
 
 def test_no_priorities_are_none() -> None:
@@ -195,7 +195,7 @@ def test_a_worker_that_slept_knows_how_late_it_is() -> None:
 
 def test_a_change_that_cannot_be_is_refused_and_changes_nothing() -> None:
     dispatcher = Dispatcher(NAMES, "count", policy=Fifo(), workers=1, cores=None)
-    with dispatcher, pytest.raises(ConfigurationError, match="prioritise: Fifo has no priorities"):
+    with dispatcher, pytest.raises(ConfigurationError, match="priority: Fifo has no priorities"):
         dispatcher.prioritise("A", "high")
     with held(policy=Levels(), priorities=FIRST) as run:
         for wrong, error in ((("B", "top"), ConfigurationError), (("Z", "high"), UnknownSymbolError)):

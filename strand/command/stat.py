@@ -18,7 +18,7 @@ from strand.binding.outside import MAX_LEVELS
 from strand.command.parameters import show
 from strand.outside.attached import Attached, BookLook, Look, attach
 from strand.report.quantities import duration, moment
-from strand.report.tables import latency_table
+from strand.report.tables import latency_table, print_policy
 from strand.stats import Latency, Statistics
 from strand.ticks import PRICE_SCALE
 
@@ -187,6 +187,7 @@ def _print(console: Console, attached: Attached, s: Statistics) -> None:
             worker.name, f"{worker.handled:,}", f"{worker.visits:,}", f"{worker.stolen:,}", f"{worker.parks:,}"
         )
     console.print(table)
+    print_policy(console, s, box=SIMPLE_HEAD)
 
 
 def _print_histograms(console: Console, s: Statistics) -> None:

@@ -150,6 +150,9 @@ class Saving:
         """Raises SavedStateError where this is no dispatcher that can go on from the file, naming what differs."""
         self._check_handlers(saved)
         before, now = saved.about["configuration"], asdict(self.engine.config)
+        policy_before, policy = (found.get("policy", {}).get("name") for found in (before, now))
+        if policy_before != policy:
+            raise saved.error(f"it was saved with the policy {policy_before}, and this dispatcher has {policy}")
         for name, argument in LAYOUT.items():
             if before.get(name) != now[name]:
                 raise saved.error(

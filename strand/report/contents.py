@@ -17,6 +17,7 @@ from strand.machine import describe
 from strand.report import figures
 from strand.report.bars import bars_of
 from strand.report.final_rows import final_rows
+from strand.report.policy_counts import policy_tables
 from strand.report.prices import has_prices
 from strand.report.quantities import duration
 from strand.report.svg import PLACEHOLDERS, inline_svg
@@ -301,6 +302,7 @@ def _details(result: RunResult) -> Section:
     ]
     feed = [*result.feed_statistics.items(), *((f"skipped: {k}", n) for k, n in result.skipped.counts.items())]
     tables = [Table(("ticks and events", ""), [(name, f"{n:,}") for name, n in counters])]
+    tables += [Table(heads, rows) for heads, rows in policy_tables(s)]
     if feed:
         tables.append(Table(("feed", ""), [(name.replace("_", " "), f"{n:,}") for name, n in feed]))
     if result.skipped.samples:

@@ -12,11 +12,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from strand.replaying.run_result import RunResult
+from strand.report.policy_counts import policy_tables
 from strand.report.quantities import duration
 from strand.report.to_json import UNDATED, skipped_as_dict
 from strand.stats import Statistics
 
-__all__ = ["latency_table", "numbers_table", "print_info", "print_replay", "print_skipped"]
+__all__ = ["latency_table", "numbers_table", "print_info", "print_policy", "print_replay", "print_skipped"]
 
 _PLACES: Final = (("byte", "offset"), ("line", "line"))
 
@@ -102,6 +103,16 @@ def _print_tables(console: Console, result: RunResult) -> None:
         table.add_row(w.name, core, f"{w.handled:,}", busy, f"{w.visits:,}", f"{w.stolen:,}", f"{w.parks:,}")
     console.print(table)
     console.print(latency_table(s))
+    print_policy(console, s)
+
+
+def print_policy(console: Console, s: Statistics, **options: Any) -> None:
+    """What the policy counted. ``options``: of Table."""
+    for heads, rows in policy_tables(s):
+        table = numbers_table(*heads, **options)
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
 
 
 def _print_parts(console: Console, result: RunResult) -> None:

@@ -1,0 +1,48 @@
+"""What a policy counted, where it is shown."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import strand
+from strand.report.policy_counts import policy_tables
+from strand.report.tables import print_policy
+from strand.stats import FrozenDict, Statistics
+from strand.ticks import TICK
+
+pytestmark = pytest.mark.python
+
+
+@pytest.fixture(scope="module")
+def risen() -> Statistics:
+    """Of a run in which strands of level low rose."""
+    ticks = np.zeros(4, TICK)
+    with strand.Dispatcher(2, "count", policy=strand.Levels(), priorities={"*": "low"}, workers=1, cores=None) as d:
+        d.publish(ticks)
+    counts = FrozenDict(immediate=0, high=1, retry=2, normal=3, low=4_000)
+    return replace(d.statistics(), promoted=counts, starved=FrozenDict(dict(counts) | {"low": 5}))
+
+
+def test_each_level_that_a_strand_can_rise_out_of_has_a_row(risen: Statistics) -> None:
+    [(heads, rows)] = policy_tables(risen)
+    assert heads == ("level", "rose out of it", "starved in it")
+    assert rows == [("high", "1", "1"), ("retry", "2", "2"), ("normal", "3", "3"), ("low", "4,000", "5")]
+
+
+def test_the_tables_are_printed(risen: Statistics) -> None:
+    console = Console(file=io.StringIO(), width=100)
+    print_policy(console, risen)
+    assert "4,000" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "starved in it" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_first_in_first_out_counts_nothing(tmp_path: Path) -> None:
+    with strand.Dispatcher(2, "count", workers=1, cores=None) as d:
+        d.publish(np.zeros(4, TICK))
+    assert policy_tables(d.statistics()) == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import zipfile
-import zipfile
 from pathlib import Path
 from typing import Any
 

@@ -80,8 +80,8 @@ static uint32_t first_of(sd_dispatcher *d, uint32_t participant, uint32_t list) 
 static uint32_t next_of_all(sd_dispatcher *d, uint32_t participant, uint64_t now) {
   const uint32_t list = participant % d->n_workers, got = d->policy->next(&d->ready, list, now);
   if (got == SD_NONE) return SD_NONE;
-  /* The token is this participant's, and `last` with it. */
-  if (d->strands[got].last != list) sd_bump(&d->participants[participant].counters.stolen, 1);
+  /* The token is this participant's, and `last` with it. A publisher that helps steals nothing. */
+  if (participant == list && d->strands[got].last != list) sd_bump(&d->participants[participant].counters.stolen, 1);
   look_behind(d, participant, list);
   return got;
 }

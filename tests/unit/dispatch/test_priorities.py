@@ -214,3 +214,15 @@ def test_runs_of_all_seeds_are_the_plain_loops(since: Any) -> None:
     testing.check_seeds(stream, "vwap", seeds=range(30), policy=policy, priorities=priorities, workers=3)
     run = testing.seeded(stream, "vwap", seed=1, policy=policy, priorities=priorities, workers=3)
     assert sum(run.statistics.promoted.values()) > 0
+
+
+def test_a_publisher_that_helps_steals_nothing() -> None:
+    options: dict[str, Any] = {"policy": Levels(), "workers": 2, "cores": None, "capacity_ticks": 4, "idle": "park"}
+    with Dispatcher(64, strand.spin(2_000), strands="per-symbol", **options) as dispatcher:
+        made = np.zeros(6_400, TICK)
+        made["instrument_id"] = np.arange(6_400) % 64
+        dispatcher.publish(made)
+        dispatcher.drain()
+    publishers = dispatcher.statistics().workers[-1]
+    assert publishers.visits > 0
+    assert publishers.stolen == 0

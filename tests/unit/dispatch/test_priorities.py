@@ -17,6 +17,7 @@ from strand import Dispatcher, batch_handler, testing
 from strand.dispatch.policies import Fifo, Levels
 from strand.dispatch.priorities import kinds_of
 from strand.errors import ConfigurationError, UnknownSymbolError
+from strand.handlers import spin
 from strand.ticks import TICK
 
 NAMES = ["A", "B", "C", "D", "E"]
@@ -218,7 +219,7 @@ def test_runs_of_all_seeds_are_the_plain_loops(since: Any) -> None:
 
 def test_a_publisher_that_helps_steals_nothing() -> None:
     options: dict[str, Any] = {"policy": Levels(), "workers": 2, "cores": None, "capacity_ticks": 4, "idle": "park"}
-    with Dispatcher(64, strand.spin(2_000), strands="per-symbol", **options) as dispatcher:
+    with Dispatcher(64, spin(2_000), strands="per-symbol", **options) as dispatcher:
         made = np.zeros(6_400, TICK)
         made["instrument_id"] = np.arange(6_400) % 64
         dispatcher.publish(made)

@@ -25,12 +25,14 @@ int sd_records_left(sd_dispatcher *d, sd_strand *s, int64_t *left) {
   return SD_OK;
 }
 
-uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time) {
+/* The lowest of the next number, and of the participants' bounds; *given_back is read together with the next number. */
+static uint64_t lowest_bound(sd_dispatcher *d, uint64_t *time, uint64_t *given_back) {
   sd_arena *a = d->arena;
   if (d->config.sizes.has_positions) sd_lock(&a->number_lock);
   /* M5: acquire; pairs with M4: a publisher that took a number below this one is seen publishing (M1), or has finished. */
   uint64_t low = sd_load(&a->next_sequence, acquire, M5);
   *time = sd_load(&a->feed_time, relaxed, N1);
+  *given_back = sd_load(&a->given_back, relaxed, N3);
   if (d->config.sizes.has_positions) sd_unlock(&a->number_lock);
   for (uint32_t i = 0; i < d->n_participants; i++) {
     /* M2: acquire; pairs with M1. */
@@ -47,6 +49,16 @@ uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time) {
     *time = its;
   }
   return low;
+}
+
+uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time) {
+  for (;;) {
+    uint64_t given_back;
+    const uint64_t low = lowest_bound(d, time, &given_back);
+    /* N3: relaxed. A publisher gives numbers back while its bound is not above them. So this look found that bound, and none of these
+     * numbers is below `low`; or it found the bound gone or moved on (M2), and then it finds here that numbers were given back. */
+    if (SD_LIKELY(sd_load(&d->arena->given_back, relaxed, N3) == given_back)) return low;
+  }
 }
 
 uint64_t sd_feed_time(sd_dispatcher *d) { return sd_load(&d->arena->feed_time, relaxed, N1); }

@@ -155,6 +155,8 @@ static void unnumber(sd_dispatcher *d, uint32_t participant, sd_publisher *p, ui
   if (sd_publishes_alone(d, participant) && sd_load(&a->next_sequence, relaxed, N1) == next) {
     sd_fetch_sub(&a->next_sequence, (uint64_t)n, acq_rel, M4);
     sd_store(&a->feed_time, time, relaxed, N1);
+    /* N3: relaxed; the M1 that moves this publisher's bound on, or ends its call, makes it visible. */
+    sd_store(&a->given_back, sd_load(&a->given_back, relaxed, N3) + 1, relaxed, N3);
   }
   sd_unlock(&a->number_lock);
   sd_unlock(&a->numbering);

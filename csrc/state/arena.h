@@ -84,8 +84,9 @@ typedef struct sd_arena {
   sd_a32 failures;                              /* how many were recorded; the first SD_ERRORS are kept */
   SD_ALIGNED(2 * SD_LINE) sd_a64 next_sequence; /* number of the next record, plus counters_start */
   sd_a64 feed_time;                             /* the greatest time of a record with a position */
-  /* If records have positions, both of the above change only under both locks. A publisher holds `numbering` while it gives out numbers.
-   * number_lock is held only for a moment, to read the two or to change them. */
+  sd_a64 given_back; /* how many times numbers were given back, so that next_sequence went back */
+  /* If records have positions, all of the above change only under both locks. A publisher holds `numbering` while it gives out numbers.
+   * number_lock is held only for a moment, to read them or to change them. */
   sd_a32 number_lock, numbering;
   SD_ALIGNED(2 * SD_LINE)
   sd_a64 next_alarm;    /* no alarm that still needs an overdue alarm is earlier; see worker/alarm.h */

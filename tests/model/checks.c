@@ -638,6 +638,10 @@ static void look_at_bounds(void) {
   note_look(number, time);
 }
 
+static void bounds_looker(void *unused, unsigned fiber) {
+  for (; W.publishing; sd_pause()) look_at_bounds();
+}
+
 /* Whether a look said a time that a record from its number on does not reach. */
 static const char *looks_are_right(void) {
   for (uint64_t i = 0; i < W.n_looks; i++)
@@ -802,6 +806,32 @@ static const char *numbers_below_a_bound_stay(void) {
   W.each = fails_beside_another;
   sd_scheduler_add(bounds_script, NULL);
   return run();
+}
+
+static int always_fails(const record *t, int64_t i, sd_context *ctx) { return 1; }
+
+static void failing_publisher(void *unused, unsigned fiber) {
+  uint32_t participant = enter();
+  publish(participant, "ab");
+  W.publishing = 0;
+}
+
+/* A handler fails in place, which stops the dispatcher, and the numbers behind the record are given back. Whoever looked meanwhile may
+ * not say that these are published. */
+static const char *numbers_given_back_are_seen(void) {
+  sd_config c = usual(2, 1, 2);
+  c.sizes.has_positions = c.publisher_drains = c.one_core = 1;
+  c.on_error = SD_ON_ERROR_STOP;
+  make(&c, PURE, 0, 0);
+  W.each = always_fails;
+  W.publishing = 1;
+  sd_scheduler_add(failing_publisher, NULL);
+  sd_scheduler_add(bounds_looker, NULL);
+  const char *wrong = run();
+  for (uint64_t i = 0; i < W.n_looks && !wrong; i++)
+    if (W.looks[i][0] > next_number() - W.config.sizes.counters_start)
+      wrong = "a number is published before it is taken";
+  return wrong;
 }
 
 static void paused_script(void *unused, unsigned fiber) {
@@ -1025,10 +1055,6 @@ static void leaping_publisher(void *unused, unsigned fiber) {
   stop();
 }
 
-static void bounds_looker(void *unused, unsigned fiber) {
-  for (; W.publishing; sd_pause()) look_at_bounds();
-}
-
 static const char *records_keep_their_place_among_timers(void) {
   sd_config c = usual(2, 1, one_of(1, 3));
   c.sizes.n_strands = one_of(1, 2);
@@ -1175,6 +1201,7 @@ static const struct check {
     {"watermark-holds", watermark_holds, 20000},
     {"tasks-hold-up-no-watermark", tasks_hold_up_no_watermark, 1},
     {"watermark-waits-for-no-publisher", watermark_waits_for_no_publisher, 20},
+    {"numbers-given-back-are-seen", numbers_given_back_are_seen, 4000},
     {"numbers-below-a-bound-stay", numbers_below_a_bound_stay, 1},
     {"waits-for-the-merger", waits_for_the_merger, 1},
     {"merger-waits-for-paused", merger_waits_for_paused, 1},

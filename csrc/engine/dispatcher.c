@@ -180,7 +180,28 @@ int sd_dispatcher_hold(sd_dispatcher *d, uint32_t strand, uint32_t why) {
 
 int sd_dispatcher_prioritise(sd_dispatcher *d, uint32_t strand, uint32_t priority, int for_backlog) {
   if (strand >= d->arena->n_strands || !d->policy->prioritise) return SD_E_ARGUMENT;
-  return d->policy->prioritise(&d->ready, strand, priority, for_backlog, sd_now()) ? SD_OK : SD_E_ARGUMENT;
+  if (!d->policy->prioritise(&d->ready, strand, priority, for_backlog, sd_now())) return SD_E_ARGUMENT;
+  /* It may have been held back. Who listed it has woken a worker for it that did not find it. */
+  sd_idle_wake_one(&d->arena->idle);
+  return SD_OK;
+}
+
+int sd_dispatcher_mark(sd_dispatcher *d, uint32_t strand, uint32_t marks) {
+  if (strand >= d->arena->n_strands || !d->policy->mark || (marks & ~(uint32_t)SD_ALL_MARKS)) return SD_E_ARGUMENT;
+  d->policy->mark(&d->ready, strand, marks);
+  return SD_OK;
+}
+
+int sd_dispatcher_hold_back(sd_dispatcher *d, uint32_t resources, uint32_t *waiting) {
+  if (!d->policy->hold || resources >> SD_RESOURCE_COUNT) return SD_E_ARGUMENT;
+  *waiting = d->policy->hold(&d->ready, resources, sd_now());
+  for (uint32_t list = 0; list < d->n_workers; list++) {
+    /* As a push: the policy has changed the list under its lock, so a sleeper that did not see that is seen here (I3). */
+    if (!sd_list_length(&d->ready.lists[list])) continue;
+    sd_idle_wake_one(&d->arena->idle);
+    break;
+  }
+  return SD_OK;
 }
 
 int sd_dispatcher_resume(sd_dispatcher *d, uint32_t strand, uint32_t why) {

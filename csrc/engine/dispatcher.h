@@ -23,5 +23,12 @@ int sd_dispatcher_hold(sd_dispatcher *d, uint32_t strand, uint32_t why);
  * priority, or the policy has no priorities. */
 int sd_dispatcher_prioritise(sd_dispatcher *d, uint32_t strand, uint32_t priority, int for_backlog);
 int sd_dispatcher_resume(sd_dispatcher *d, uint32_t strand, uint32_t why);
+/* Marks a strand (SD_MARK_IO and so on), before anything is published to it. SD_E_ARGUMENT: there is no such strand or mark, or the policy
+ * holds no strands back. */
+int sd_dispatcher_mark(sd_dispatcher *d, uint32_t strand, uint32_t marks);
+/* Holds strands back while a set of resources is short, and lets the others go. *waiting gets those of the other resources for which
+ * strands still wait that were let go last. One thread at a time; while a resource is short, again and again, as strands rise that no push
+ * wakes a worker for. SD_E_ARGUMENT: there is no such resource, or the policy holds no strands back. */
+int sd_dispatcher_hold_back(sd_dispatcher *d, uint32_t resources, uint32_t *waiting);
 
 #endif

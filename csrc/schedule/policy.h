@@ -20,6 +20,10 @@ enum { SD_IMMEDIATE = 0, SD_HIGH, SD_RETRY, SD_NORMAL, SD_LOW, SD_LEVEL_COUNT };
 /* Why a strand is listed: nothing of it was pending; a visit left something pending; or whoever took it could not visit it. */
 enum { SD_WAS_EMPTY = 0, SD_VISITED, SD_NOT_VISITED };
 
+/* What may be short, and marks of strands that say how they use it. A set of either has a bit for each. */
+enum { SD_CPU = 0, SD_MEMORY, SD_IO, SD_RESOURCE_COUNT };
+enum { SD_MARK_IO = 1, SD_MARK_FREES_MEMORY = 2, SD_ALL_MARKS = 3 };
+
 typedef struct sd_levels_config {
   uint64_t timeout_ns[SD_LEVEL_COUNT]; /* after such a wait a strand rises; none for SD_IMMEDIATE */
   int32_t since_listed;                /* a wait counts since the strand was listed, not since it entered its level */
@@ -70,6 +74,13 @@ typedef struct sd_policy {
   int (*prioritise)(const sd_ready *ready, uint32_t strand, uint32_t priority, int for_backlog, uint64_t now);
   /* Adds what was counted so far. NULL: nothing is counted. */
   void (*counts)(const sd_ready *ready, sd_policy_counts *counts);
+  /* Marks a strand, before it is listed for the first time. NULL, as is `hold`: the policy holds no strands back. */
+  void (*mark)(const sd_ready *ready, uint32_t strand, uint32_t marks);
+  /* Holds strands back while a set of resources is short, and lets those of the others go. A strand that is held back stays listed, is not
+   * taken, and is not counted in its list's length. Returns the resources that are not short, for which strands still wait that were let
+   * go last. One thread at a time. It calls this again and again while strands are held back, and wakes a worker each time that there are
+   * some to take: a strand that may be taken since its wait was long is listed already. */
+  uint32_t (*hold)(const sd_ready *ready, uint32_t resources, uint64_t now);
 } sd_policy;
 
 #endif

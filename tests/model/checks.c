@@ -324,6 +324,42 @@ static const char *held_waits(void) {
   return run();
 }
 
+static void hold_back(uint32_t resources) {
+  uint32_t waiting;
+  expect(sd_dispatcher_hold_back(W.d, resources, &waiting) == SD_OK, "a hold was refused");
+}
+
+/* a is low and is held back, b is not. Workers sleep although a is listed, nobody takes it, and nobody is told that it is drained. Then it
+ * is let go, gets a higher level, or rises: each time a worker has to come for it. */
+static void held_back_script(void *unused, unsigned fiber) {
+  const uint32_t participant = enter(), how = sd_scheduler_random(3);
+  until_asleep(2);
+  hold_back(1u << SD_CPU);
+  publish(participant, how & 1 ? "ab" : "ba");
+  until_handled(1);
+  until_asleep(2);
+  expect(!sd_help(W.d, participant) && !W.handled_of[0], "a strand that is held back is handled");
+  expect(sd_dispatcher_drain(W.d, participant, SLICE_NS) == SD_AGAIN, "drained, but a strand is held back");
+  if (how == 0) hold_back(0);
+  else if (how == 1) sd_dispatcher_prioritise(W.d, 0, SD_HIGH, 0);
+  while (W.handled < 2) {
+    if (how == 2) hold_back(1u << SD_CPU);
+    sd_pause();
+  }
+  stop();
+}
+
+static const char *held_back_waits(void) {
+  sd_config c = usual(2, 2, 1);
+  c.publisher_drains = 1;
+  c.policy = (sd_policy_config){.number = SD_LEVELS, .levels = {.timeout_ns = {0, 100000, 100000, 100000, 100000}}};
+  make(&c, NATIVE, 0, 0);
+  sd_dispatcher_prioritise(W.d, 0, SD_LOW, 0);
+  add_workers(2);
+  sd_scheduler_add(held_back_script, NULL);
+  return run();
+}
+
 static void task_script(void *unused, unsigned fiber) {
   until_asleep(1);
   expect(sd_task_enqueue(W.d, 0, 1) == SD_OK, "no place for a task");
@@ -1188,6 +1224,7 @@ static const struct check {
     {"spreads", spreads, 5000},
     {"wakes-for-what-it-leaves", wakes_for_what_it_leaves, 1},
     {"held-waits", held_waits, 50},
+    {"held-back-waits", held_back_waits, 500},
     {"task-is-run", task_is_run, 50},
     {"drains-what-handlers-publish", drains_what_handlers_publish, 1000},
     {"stands-where-it-was-drained", stands_where_it_was_drained, 4000},

@@ -38,6 +38,7 @@
 #include "publish/one_by_one.c"
 #include "publish/publish.c"
 #include "schedule/fifo.c"
+#include "schedule/level_list.c"
 #include "schedule/levels.c"
 #include "schedule/policies.c"
 #include "worker/alarm.c"

@@ -51,7 +51,9 @@ typedef struct run {
   uint64_t number;                                        /* of the last record that was merged for a record */
   sd_emitted last;                                        /* what was merged last */
   int merging, drained;
-  int left; /* publishers and controllers at work */
+  int left;               /* publishers and controllers at work */
+  uint32_t guards, lifts; /* guards: strands are held back; lifts: so that they need not rise to be let go */
+  int guarding;
   int workers_left;
   int stopped;
   char what[160];
@@ -372,6 +374,23 @@ static void controller(void *unused, unsigned index) {
   R.left--;
 }
 
+static void hold_back(uint32_t resources) {
+  uint32_t waiting;
+  if (sd_dispatcher_hold_back(R.d, resources, &waiting)) broken("a hold was refused");
+  if (waiting & resources) broken("a round goes on while strands are held back");
+}
+
+/* With `lifts`, resources are drawn again and again, none of them too. Without it, what is held back goes on by rising alone until all is
+ * drained: nothing may sleep for ever. A marked strand of the highest level does not rise, so none is held for SD_IO then. */
+static void guard(void *unused, unsigned index) {
+  const uint32_t fixed = 1 + sd_scheduler_random((1u << SD_IO) - 1);
+  while (R.guarding) {
+    hold_back(R.lifts ? sd_scheduler_random(1u << SD_RESOURCE_COUNT) : fixed);
+    for (uint32_t i = sd_scheduler_random(60); i && R.guarding; i--) sd_pause();
+  }
+  hold_back(0);
+}
+
 /* When all is published: nobody helps and all must be handled all the same (rule 3), but what is quarantined. */
 static void closer(void *unused, unsigned index) {
   while (R.left) sd_pause();
@@ -389,6 +408,7 @@ static void closer(void *unused, unsigned index) {
     broken("drained, but not all was handled");
   if (participant >= 0) sd_publisher_leave(R.d, (uint32_t)participant);
   sd_dispatcher_stop(R.d);
+  R.guarding = 0;
   while (R.workers_left) sd_pause();
   R.drained = code == SD_OK;
   R.merging = 0;
@@ -436,6 +456,8 @@ static int prepare(void) {
   c->on_error = sd_scheduler_random(4) ? SD_ON_ERROR_QUARANTINE : SD_ON_ERROR_STOP;
   c->on_full = (int32_t)sd_scheduler_random(5);
   if (POLICY == SD_LEVELS) {
+    R.guards = R.guarding = sd_scheduler_random(2);
+    R.lifts = sd_scheduler_random(2);
     c->policy = (sd_policy_config){.number = SD_LEVELS, .levels = {.since_listed = (int32_t)sd_scheduler_random(2)}};
     for (uint32_t i = SD_HIGH; i < SD_LEVEL_COUNT; i++)
       c->policy.levels.timeout_ns[i] = c->policy.levels.timeout_ns[i - 1] + one_of(1, 400);
@@ -469,11 +491,16 @@ static int prepare(void) {
     for (uint32_t i = 0; i < R.n_strands; i++) handler_of[i] = (uint16_t)sd_scheduler_random(2);
   if (sd_dispatcher_route(R.d, R.map, handler_of)) return 0;
   if (sd_dispatcher_handlers(R.d, handlers, 2)) return 0;
+  for (uint32_t i = 0; R.guards && i < R.n_strands; i++) {
+    if (sd_dispatcher_mark(R.d, i, sd_scheduler_random(SD_ALL_MARKS + 1))) return 0;
+    sd_dispatcher_prioritise(R.d, i, sd_scheduler_random(SD_LEVEL_COUNT), 0);
+  }
   for (uint32_t i = 0; i < R.n_workers; i++) sd_scheduler_add(worker, (void *)(uintptr_t)i);
   for (uint32_t i = 0; i < R.n_publishers; i++, R.left++) sd_scheduler_add(publisher, (void *)(uintptr_t)i);
   if (R.n_controls) sd_scheduler_add(controller, NULL), R.left++;
   sd_scheduler_add(closer, NULL);
   if (R.emits) sd_scheduler_add(merger, NULL);
+  if (R.guards) sd_scheduler_add(guard, NULL);
   return 1;
 }
 
@@ -544,13 +571,15 @@ static int one(uint64_t seed, int loud) {
     printf("seed %llu: %s\n", (unsigned long long)seed, wrong ? wrong : "ok");
     printf("  %u workers, %u publishers, %u strands, %u symbols, idle %d, on_full %d, capacity %u, budget %u, drains "
            "%d, python %u, "
-           "failing %u (on_error %d), nesting %u, tasks %u, timed %u, controls %u, stop %u, segments %u, record %u, "
+           "failing %u (on_error %d), nesting %u, tasks %u, timed %u, controls %u, guards %u (lifts %u), stop %u, "
+           "segments %u, "
+           "record %u, "
            "steps %llu, "
            "accepted "
            "%llu, handled %llu\n",
            R.n_workers, R.n_publishers, R.n_strands, R.n_symbols, c->idle, c->on_full, c->capacity, c->budget_records,
-           c->publisher_drains, R.python, R.failing, c->on_error, R.nesting, R.n_tasks, R.timed, R.n_controls,
-           R.stop_early, c->sizes.n_segments, R.stride, (unsigned long long)sd_scheduler_steps(),
+           c->publisher_drains, R.python, R.failing, c->on_error, R.nesting, R.n_tasks, R.timed, R.n_controls, R.guards,
+           R.lifts, R.stop_early, c->sizes.n_segments, R.stride, (unsigned long long)sd_scheduler_steps(),
            (unsigned long long)R.accepted, (unsigned long long)R.handled);
     for (uint32_t i = 0; i < R.n_strands; i++) {
       /* Not sd_strand_inspect, which waits for a lock that nobody gives back any more. */

@@ -55,6 +55,7 @@ typedef struct scene {
   uint32_t n_symbols, n_strands, n_publishers, n_workers, batches, record_size, fail_one_in, nest_one_in, task_one_in,
       python, stop_early;
   uint32_t map[SYMBOLS], timed, yields;
+  uint32_t guards; /* strands are held back now and then */
   sd_a64 clock;
   source sources[SOURCES];
   sd_a32 publishing;
@@ -309,6 +310,11 @@ static void *publisher(void *argument) {
   return NULL;
 }
 
+static void hold_back(uint32_t resources) {
+  uint32_t waiting;
+  if (S.guards && sd_dispatcher_hold_back(S.d, resources, &waiting)) sd_store(&S.bad, 4u, relaxed, X1);
+}
+
 static void *controller(void *unused) {
   uint32_t random = 12345 + S.n_strands;
   sd_totals totals;
@@ -319,6 +325,7 @@ static void *controller(void *unused) {
     uint32_t s = draw(&random, S.n_strands);
     if (S.config.policy.number == SD_LEVELS)
       sd_dispatcher_prioritise(S.d, draw(&random, S.n_strands), draw(&random, SD_LEVEL_COUNT), draw(&random, 2));
+    hold_back(draw(&random, 1u << SD_RESOURCE_COUNT));
     sd_dispatcher_hold(S.d, s, SD_PAUSED);
     usleep(draw(&random, 200));
     sd_dispatcher_resume(S.d, s, SD_PAUSED);
@@ -330,6 +337,7 @@ static void *controller(void *unused) {
     mark = now;
     if (S.stop_early && ++turn == S.stop_early) sd_dispatcher_stop(S.d);
   } while (sd_load(&S.publishing, acquire, X1));
+  hold_back(0);
   return NULL;
 }
 
@@ -438,6 +446,7 @@ static void prepare(void) {
     c->policy = (sd_policy_config){.number = SD_LEVELS, .levels = {.since_listed = (int32_t)one_of(0, 1)}};
     for (uint32_t i = SD_HIGH; i < SD_LEVEL_COUNT; i++)
       c->policy.levels.timeout_ns[i] = c->policy.levels.timeout_ns[i - 1] + one_of(1000, 1000000);
+    S.guards = one_of(0, 1);
   }
   if (c->on_full == SD_CONFLATE && c->capacity < SYMBOLS) c->capacity = SYMBOLS;
   /* What is quarantined keeps its segments; the others still need some. */
@@ -455,10 +464,10 @@ static int fail(const char *what, uint32_t round) {
   const sd_config *c = &S.config;
   printf("FAILED round %u: %s\n  %u workers, %u publishers, %u strands, %u symbols, record %u, segments %u, idle %d, "
          "on_full %d, capacity %u, "
-         "budget %u, drains %d, python %u, fail %u, nest %u, tasks %u, timed %u, stop %u\n",
+         "budget %u, drains %d, python %u, fail %u, nest %u, tasks %u, timed %u, guards %u, stop %u\n",
          round, what, S.n_workers, S.n_publishers, S.n_strands, S.n_symbols, S.record_size, c->sizes.n_segments,
          c->idle, c->on_full, c->capacity, c->budget_records, c->publisher_drains, S.python, S.fail_one_in,
-         S.nest_one_in, S.task_one_in, S.timed, S.stop_early);
+         S.nest_one_in, S.task_one_in, S.timed, S.guards, S.stop_early);
   for (uint32_t i = 0; i < S.n_strands; i++) {
     sd_inspection k;
     sd_strand_inspect(S.d, i, &k);
@@ -494,6 +503,9 @@ static int play(uint32_t round) {
   for (uint32_t i = 0; S.python && i < S.n_strands; i++) handler_of[i] = (uint16_t)one_of(0, 1);
   if (sd_dispatcher_route(S.d, S.map, handler_of) || sd_dispatcher_handlers(S.d, handlers, 2))
     return fail("refused its handlers", round);
+
+  for (uint32_t i = 0; S.guards && i < S.n_strands; i++)
+    if (sd_dispatcher_mark(S.d, i, one_of(0, SD_ALL_MARKS))) return fail("refused a mark", round);
 
   pthread_t workers[WORKERS], publishers[SOURCES], control;
   sd_store(&S.publishing, S.n_publishers, relaxed, X1);

@@ -17,6 +17,9 @@ FIFO, LEVELS = 0, 1
 WAS_EMPTY, VISITED, NOT_VISITED = range(3)
 NAMES = ("immediate", "high", "retry", "normal", "low")
 IMMEDIATE, HIGH, RETRY, NORMAL, LOW = range(5)
+#: Resources, and marks: of a set of either, the bits.
+CPU, MEMORY, IO = 1, 2, 4
+MARK_IO, MARK_FREES_MEMORY = 1, 2
 
 
 class LevelsConfig(ctypes.Structure):
@@ -36,23 +39,23 @@ def levels(timeouts: Sequence[int], since_listed: bool = False, slack: int = 0) 
 
 
 def build(folder: Path, *, changed: tuple[str, str] | None = None, csrc: Path = CSRC) -> ctypes.CDLL:
-    """The policies as a library; ``changed``: with a text of levels.c exchanged for another."""
+    """The policies as a library; ``changed``: with a text of one of their files exchanged for another."""
     compiler = shutil.which("cc")
     assert compiler is not None, "a C compiler"
     sources = sorted((csrc / "schedule").glob("*.c"))
     if changed is not None:
-        text = (csrc / "schedule/levels.c").read_text()
-        assert text.count(changed[0]) == 1, changed[0]
-        sources.remove(csrc / "schedule/levels.c")
-        sources.append(folder / "levels.c")
-        sources[-1].write_text(text.replace(*changed))
+        found = [source for source in sources for _ in range(source.read_text().count(changed[0]))]
+        assert len(found) == 1, changed[0]
+        sources.remove(found[0])
+        sources.append(folder / found[0].name)
+        sources[-1].write_text(found[0].read_text().replace(*changed))
     library = folder / "policies.so"
     warnings = ["-w"] if changed else ["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]
     options = ["-std=gnu11", "-O1", *warnings, "-shared", "-fPIC", f"-I{csrc}", "-o", library]
     subprocess.run([compiler, *options, SUPPORT / "policy.c", *sources], check=True)
     built = ctypes.CDLL(str(library))
     built.trial_new.restype = ctypes.c_void_p
-    for name in ("next", "length", "peek"):
+    for name in ("next", "length", "peek", "hold"):
         getattr(built, f"trial_{name}").restype = ctypes.c_uint32
     return built
 
@@ -79,6 +82,16 @@ class Trial:
     def prioritise(self, strand: int, level: int, for_backlog: bool, now: int) -> None:
         self._c.trial_prioritise(self._t, strand, level, int(for_backlog), ctypes.c_uint64(now))
 
+    def mark(self, strand: int, marks: int) -> None:
+        self._c.trial_mark(self._t, strand, marks)
+
+    def hold(self, resources: int, now: int) -> int:
+        return int(self._c.trial_hold(self._t, resources, ctypes.c_uint64(now)))
+
+    def length(self, at: int) -> int:
+        """Strands of a list that may be taken."""
+        return int(self._c.trial_length(self._t, at))
+
     def peek(self, at: int, i: int) -> int | None:
         strand = self._c.trial_peek(self._t, at, i)
         return None if strand == NONE else int(strand)
@@ -93,7 +106,6 @@ class Trial:
         times = (ctypes.c_uint32 * self.strands)()
         for at in range(self.lists):
             assert self._c.trial_count(self._t, at, times), "a list is damaged"
-        assert sum(times) == sum(self._c.trial_length(self._t, at) for at in range(self.lists))
         return list(times)
 
 
@@ -105,8 +117,9 @@ class _Waiting:
     entered: int
     since: int
     began: int
-    #: Of two that entered a level at one time, those that were listed in it come before those that rose into it.
-    order: tuple[int, int]
+    #: Of two that entered a level at one time, those that were listed in it come before those that rose into it, and
+    #: then it goes by their marks.
+    order: tuple[int, int, int]
     counted: bool = False
 
 
@@ -125,6 +138,9 @@ class LevelsModel:
     promoted: list[int] = field(default_factory=lambda: [0] * 5)
     starved: list[int] = field(default_factory=lambda: [0] * 5)
     taken: dict[int, _Waiting] = field(default_factory=dict)
+    marks: dict[int, int] = field(default_factory=dict)
+    short: int = 0
+    let_go: dict[int, int] = field(default_factory=dict)
     _turn: int = 0
 
     def __post_init__(self) -> None:
@@ -139,11 +155,11 @@ class LevelsModel:
                 self.raised.pop(strand, None)
             level, back = self.level(strand), self.taken.get(strand) if why == NOT_VISITED else None
             if back is None:
-                back = _Waiting(strand, level, now, now, now, level, (0, self._next()))
+                back = _Waiting(strand, level, now, now, now, level, self._listed(strand))
             elif level < back.level:
-                back.level, back.entered, back.since, back.order = level, now, now, (0, self._next())
+                back.level, back.entered, back.since, back.order = level, now, now, self._listed(strand)
             else:
-                back.order = (back.order[0], -self._next())
+                back.order = (*back.order[:2], -self._next())
             self.waiting[at].append(back)
 
     def next(self, own: int, now: int) -> int | None:
@@ -152,7 +168,7 @@ class LevelsModel:
             self._rise(at, now)
         first, where = None, own
         for at in turns:
-            found = min(self.waiting[at], key=lambda w: (w.level, w.entered, w.order), default=None)
+            found = min(self.free(at), key=lambda w: (w.level, w.entered, w.order), default=None)
             if found is not None and (
                 first is None
                 or found.level < first.level
@@ -178,15 +194,51 @@ class LevelsModel:
             for w in waiting:
                 if w.strand == strand and (to < w.level or to > before):
                     w.level, w.entered, w.since = to, now, now
-                    w.order = (0, self._next())
+                    w.order = self._listed(strand)
+
+    def mark(self, strand: int, marks: int) -> None:
+        self.marks[strand] = marks
+
+    def hold(self, resources: int, now: int) -> int:
+        self.let_go |= {resource: now for resource in (CPU, MEMORY, IO) if self.short & ~resources & resource}
+        self.short = resources
+        for at in range(self.lists):
+            self._rise(at, now)
+        everything = [w for waiting in self.waiting for w in waiting]
+        return sum(
+            resource
+            for resource, let_go in self.let_go.items()
+            if not resources & resource
+            and any(self._waits_for(w, resource) and w.entered <= let_go for w in everything)
+        )
+
+    def free(self, at: int) -> list[_Waiting]:
+        """Those of a list that are not held back."""
+        return [w for w in self.waiting[at] if not self._is_held(w)]
+
+    def _is_held(self, w: _Waiting) -> bool:
+        if self.short & MEMORY and self.marks.get(w.strand, 0) & MARK_FREES_MEMORY:
+            return False
+        return any(self.short & resource and self._waits_for(w, resource) for resource in (CPU, MEMORY, IO))
+
+    def _waits_for(self, w: _Waiting, resource: int) -> bool:
+        marks, rose = self.marks.get(w.strand, 0), w.order[0]
+        if resource == CPU:
+            return w.level == LOW
+        if resource == MEMORY:
+            return w.level >= RETRY and not marks & MARK_FREES_MEMORY
+        return bool(marks & MARK_IO) and not rose
 
     def _rise(self, at: int, now: int) -> None:
         due = [w for w in self.waiting[at] if w.level != IMMEDIATE and w.since + self.timeouts[w.level] <= now]
         for w in sorted(due, key=lambda w: (w.level, w.entered, w.order)):
             self.promoted[w.level] += 1
-            w.level, w.entered, w.order = w.level - 1, now, (1, self._next())
+            w.level, w.entered, w.order = w.level - 1, now, (1, self.marks.get(w.strand, 0), self._next())
             if not self.since_listed:
                 w.since = now
+
+    def _listed(self, strand: int) -> tuple[int, int, int]:
+        return 0, self.marks.get(strand, 0), self._next()
 
     def _next(self) -> int:
         self._turn += 1

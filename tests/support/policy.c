@@ -47,6 +47,10 @@ void trial_prioritise(trial *t, uint32_t strand, uint32_t priority, int for_back
   t->policy->prioritise(&t->ready, strand, priority, for_backlog, now);
 }
 
+void trial_mark(trial *t, uint32_t strand, uint32_t marks) { t->policy->mark(&t->ready, strand, marks); }
+
+uint32_t trial_hold(trial *t, uint32_t resources, uint64_t now) { return t->policy->hold(&t->ready, resources, now); }
+
 uint32_t trial_length(trial *t, uint32_t list) { return sd_list_length_locked(&t->ready.lists[list]); }
 uint32_t trial_peek(trial *t, uint32_t list, uint32_t i) { return t->policy->peek(&t->ready, list, i); }
 int trial_count(trial *t, uint32_t list, uint32_t *times) { return t->policy->count(&t->ready, list, times); }

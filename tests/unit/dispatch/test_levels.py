@@ -10,9 +10,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from policies import (
+    CPU,
     HIGH,
     IMMEDIATE,
+    IO,
     LOW,
+    MARK_FREES_MEMORY,
+    MARK_IO,
+    MEMORY,
     NORMAL,
     NOT_VISITED,
     RETRY,
@@ -47,7 +52,7 @@ def trial(built: ctypes.CDLL) -> Iterator[Trial]:
 #: What happens, and how much later. "ready" and "again" are of strands that are not listed, by a place among them.
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["ready", "ready", "again", "back", "next", "next", "prioritise", "raise"]),
+        st.sampled_from(["ready", "ready", "again", "back", "next", "next", "prioritise", "raise", "hold"]),
         st.sampled_from([0, 0, 1, 5, 9, 10, 11, 30, 60]),
         st.integers(0, N_STRANDS - 1),
         st.integers(0, N_LISTS - 1),
@@ -56,11 +61,20 @@ STEPS = st.lists(
     ),
     max_size=60,
 )  # fmt: skip
+#: Of each strand.
+MARKS = st.lists(st.integers(0, 3), min_size=N_STRANDS, max_size=N_STRANDS)
+#: What a resource that is short lets go on, or all of them.
+SHORT = (0, 0, CPU, MEMORY, IO, CPU | MEMORY, MEMORY | IO, CPU | MEMORY | IO)
 
 
-def agree(built: ctypes.CDLL, steps: list[tuple[str, int, int, int, int, int]], since_listed: bool) -> None:
+def agree(
+    built: ctypes.CDLL, steps: list[tuple[str, int, int, int, int, int]], since_listed: bool, marks: list[int]
+) -> None:
     trial = Trial(built, levels(TIMEOUTS, since_listed, SLACK), N_LISTS, N_STRANDS)
     model = LevelsModel(N_LISTS, TIMEOUTS, since_listed, SLACK)
+    for strand, mark in enumerate(marks):
+        for other in (trial, model):
+            other.mark(strand, mark)
     away, now = list(range(N_STRANDS)), 1000
     try:
         for what, later, strand, at, level, n in steps:
@@ -78,27 +92,37 @@ def agree(built: ctypes.CDLL, steps: list[tuple[str, int, int, int, int, int]], 
                 expected = model.next(at, now)
                 assert trial.next(at, now) == expected
                 away += [] if expected is None else [expected]
+            elif what == "hold":
+                resources = SHORT[strand % len(SHORT)]
+                assert trial.hold(resources, now) == model.hold(resources, now)
             else:
                 for other in (trial, model):
                     other.prioritise(strand, level, what == "raise", now)
             assert trial.counts() == (model.promoted, model.starved)
             listed = {w.strand for waiting in model.waiting for w in waiting}
             assert trial.listed() == [int(strand in listed) for strand in range(N_STRANDS)]
-            for place, waiting in enumerate(model.waiting):
-                assert (trial.peek(place, 0) is None) == (not waiting)
+            for place in range(N_LISTS):
+                free = model.free(place)
+                assert trial.length(place) == len(free)
+                assert (trial.peek(place, 0) is None) == (not free)
     finally:
         trial.close()
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(steps=STEPS, since_listed=st.booleans())
-def test_every_step_is_the_models(built: ctypes.CDLL, steps: list, since_listed: bool) -> None:  # type: ignore[type-arg]
-    agree(built, steps, since_listed)
+@given(steps=STEPS, since_listed=st.booleans(), marks=MARKS)
+def test_every_step_is_the_models(
+    built: ctypes.CDLL,
+    steps: list,
+    since_listed: bool,
+    marks: list[int],  # type: ignore[type-arg]
+) -> None:
+    agree(built, steps, since_listed, marks)
 
 
-#: Known-wrong variants of levels.c: each breaks one promise.
+#: Known-wrong variants of the policy: each breaks one promise.
 WRONG = {
-    "rises a moment late": ("first_due(ready, l, level, now)", "first_due(ready, l, level, now - 1)"),
+    "rises a moment late": ("relaxed, R1), level, now);", "relaxed, R1), level, now - 1);"),
     "rises through two levels at a look": (
         "for (uint32_t level = SD_HIGH; level < SD_LEVEL_COUNT; level++) {\n    for (uint32_t n = 0; n < RISING",
         "for (uint32_t level = SD_LOW; level >= SD_HIGH; level--) {\n    for (uint32_t n = 0; n < RISING",
@@ -117,13 +141,53 @@ WRONG = {
         "if (why > SD_NOT_VISITED) end_raise(s, now);",
     ),
     "counts no starvation": ("now - s->listed > 2 * timeout", "now - s->listed > 4 * timeout"),
-    "changes no strand that is listed": ("if (to < s->queue / 2 || to > before) {", "if (0) {"),
-    "takes from a strand what it rose": ("if (to < s->queue / 2 || to > before) {", "if (to != s->queue / 2) {"),
+    "changes no strand that is listed": ("if (to < s->queue / SD_QUEUES_OF_LEVEL || to > before) {", "if (0) {"),
+    "takes from a strand what it rose": (
+        "if (to < s->queue / SD_QUEUES_OF_LEVEL || to > before) {",
+        "if (to != s->queue / SD_QUEUES_OF_LEVEL) {",
+    ),
     "lists a strand that was not visited anew": (
         "if (why == SD_NOT_VISITED && level",
         "if (why > SD_NOT_VISITED && level",
     ),
     "counts a wait twice": ("      s->counted = 1;\n", ""),
+    "takes a strand that is held back": (
+        "relaxed, R1) & ~sd_load(&l->held, relaxed, R1);\n  const uint32_t found",
+        "relaxed, R1);\n  const uint32_t found",
+    ),
+    "looks for strands that are held back": (
+        "relaxed, R2) & ~sd_load(&l->held, relaxed, R2);\n    if (!queues) continue;",
+        "relaxed, R2);\n    if (!queues) continue;",
+    ),
+    "says when a strand that is held back came": (
+        "free = queues & ~sd_load(&l->held, relaxed, R1);",
+        "free = queues;",
+    ),
+    "forgets what is held back in the length": (
+        "else sd_list_count_listed(&ready->lists[list], l->strands[queue]);",
+        "",
+    ),
+    "counts a strand that is listed in a queue that is held back": (
+        "if (!(sd_load(&l->held, relaxed, R1) >> queue & 1)) sd_list_count_listed(&ready->lists[list], 1);",
+        "sd_list_count_listed(&ready->lists[list], 1);",
+    ),
+    "counts a strand that rises out of a queue that is held back": (
+        "if (!(sd_load(&l->held, relaxed, R1) >> queue & 1)) sd_list_count_taken(&ready->lists[list], 1);",
+        "sd_list_count_taken(&ready->lists[list], 1);",
+    ),
+    "loses a strand's marks when it rises": ("* SD_MARK_SETS + s->marks);", "* SD_MARK_SETS);"),
+    "holds normal strands for the CPU": ("return level == SD_LOW;", "return level == SD_NORMAL;"),
+    "holds what frees memory for the CPU while memory is short": (
+        "if ((resources >> SD_MEMORY & 1) && (queue",
+        "if (0 && (queue",
+    ),
+    "holds a marked strand that rose": ("return (marks & SD_MARK_IO) && !rose;", "return (marks & SD_MARK_IO) != 0;"),
+    "says that the round is over too early": ("->entered <= let_go) return 1;", "->entered < 0) return 1;"),
+    "says that the round goes on for ever": ("->entered <= let_go) return 1;", "->entered <= UINT64_MAX) return 1;"),
+    "lets nothing rise at a hold": (
+        "held);\n    sd_level_rise(ready, list, now);",
+        "held);\n    sd_level_say_hints(ready, sd_level_list_of(ready, list));",
+    ),
 }  # fmt: skip
 
 
@@ -132,9 +196,9 @@ def test_a_wrong_variant_is_caught(tmp_path: Path, name: str) -> None:
     wrong = build(tmp_path, changed=WRONG[name])
 
     @settings(max_examples=3000, deadline=None, database=None, derandomize=True, phases=[Phase.generate])
-    @given(steps=STEPS, since_listed=st.booleans())
-    def run(steps: list, since_listed: bool) -> None:  # type: ignore[type-arg]
-        agree(wrong, steps, since_listed)
+    @given(steps=STEPS, since_listed=st.booleans(), marks=MARKS)
+    def run(steps: list, since_listed: bool, marks: list[int]) -> None:  # type: ignore[type-arg]
+        agree(wrong, steps, since_listed, marks)
 
     with pytest.raises(AssertionError):
         run()
@@ -172,6 +236,40 @@ def test_a_look_lets_so_many_rise_that_a_lock_is_short(trial: Trial) -> None:
     assert picked == list(range(200)), "the order is that of all rising at once"
     assert trial.next(0, 100) is None
     assert sum(trial.listed()) == 0
+
+
+def test_what_is_held_back_goes_on_when_it_rises(trial: Trial) -> None:
+    trial.prioritise(1, LOW, False, 0)
+    trial.ready(0, [1], WAS_EMPTY, 0)
+    assert trial.hold(CPU, 1) == 0
+    assert (trial.next(0, 99), trial.length(0), trial.listed()[1]) == (None, 0, 1)
+    trial.hold(CPU, 100)
+    assert trial.length(0) == 1, "the look of the one who holds it lets it rise"
+    assert trial.next(0, 100) == 1
+
+
+def test_memory_that_is_short_lets_high_levels_and_what_frees_memory_go_on(trial: Trial) -> None:
+    for strand, level in enumerate((IMMEDIATE, HIGH, RETRY, NORMAL, LOW, LOW)):
+        trial.prioritise(strand, level, False, 0)
+    trial.mark(5, MARK_FREES_MEMORY)
+    trial.ready(0, range(6), WAS_EMPTY, 0)
+    trial.hold(CPU | MEMORY, 1)
+    assert [trial.next(0, 1) for _ in range(4)] == [0, 1, 5, None]
+    assert trial.hold(CPU, 2) == MEMORY
+    assert [trial.next(0, 2) for _ in range(3)] == [2, 3, None]
+
+
+def test_a_round_is_over_when_all_that_were_let_go_had_their_turn(trial: Trial) -> None:
+    for strand in (1, 2):
+        trial.mark(strand, MARK_IO)
+    trial.ready(0, [0, 1], WAS_EMPTY, 1)
+    trial.hold(IO, 2)
+    assert [trial.next(0, 3), trial.next(0, 3)] == [0, None]
+    assert trial.hold(0, 4) == IO
+    trial.ready(0, [2], WAS_EMPTY, 5)
+    assert trial.hold(0, 5) == IO
+    assert trial.next(0, 6) == 1
+    assert trial.hold(0, 7) == 0, "what was listed later waits for no round"
 
 
 def test_a_raised_strand_goes_back_when_nothing_of_it_is_pending(trial: Trial) -> None:

@@ -7,6 +7,7 @@ from importlib import import_module
 TYPE_CHECKING = False  # as typing has it, whose import takes longer than all else here
 if TYPE_CHECKING:
     from strand.dispatch.dispatcher import Dispatcher
+    from strand.dispatch.guard import Guard
     from strand.dispatch.policies import Fifo, Levels
     from strand.errors import StrandError
     from strand.handlers import (
@@ -47,6 +48,7 @@ __all__ = [
     "Context",
     "Dispatcher",
     "Fifo",
+    "Guard",
     "Handler",
     "Levels",
     "ReplayResult",
@@ -81,6 +83,7 @@ _MODULES = {
     "Attached": "strand.outside.attached",
     "Dispatcher": "strand.dispatch.dispatcher",
     "Fifo": "strand.dispatch.policies",
+    "Guard": "strand.dispatch.guard",
     "Levels": "strand.dispatch.policies",
     "PRICE_SCALE": "strand.ticks",
     "ReplayResult": "strand.replaying.result",

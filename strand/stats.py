@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Latency", "Statistics", "WorkerStatistics"]
+__all__ = ["GuardStatistics", "Latency", "Statistics", "WorkerStatistics"]
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 
@@ -82,6 +82,20 @@ class WorkerStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class GuardStatistics:
+    """What the guard decided for one resource. ``source``: where it is measured, or why it is not.
+
+    ``holding``: strands are held back for it now. ``begun``: how often that began; ``expired``: how often it ended
+    since ``max_hold`` was over; ``held_ns``: how long strands were held back in all, up to now."""
+
+    source: str
+    holding: bool
+    begun: int
+    expired: int
+    held_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Statistics:
     """Totals since the dispatcher was made. accepted = handled + dropped + pending.
 
@@ -96,6 +110,8 @@ class Statistics:
     ``orders_as_plain``: order ticks that were published to handlers that take ticks as they are, for want of ``feed=``.
     ``promoted`` and ``starved`` count by level, under ``Levels``: how often a strand rose out of it, and waits that
     began in it and took more than twice its timeout, counted as they end. Both are empty under another policy.
+    ``guard``: by resource (``cpu``, ``memory``, ``io``), what a guard decided; empty without one, and where ``attach``
+    read the statistics.
     ``unpinned`` says why workers that were to be pinned are not; None where nothing refused it.
     """
 
@@ -118,6 +134,7 @@ class Statistics:
     orders_as_plain: int = 0
     promoted: Mapping[str, int] = field(default_factory=FrozenDict)
     starved: Mapping[str, int] = field(default_factory=FrozenDict)
+    guard: Mapping[str, GuardStatistics] = field(default_factory=FrozenDict)
 
     if not TYPE_CHECKING:
 
@@ -148,5 +165,6 @@ class Statistics:
         return (
             {name: getattr(self, name) for name in names}
             | {"dropped": dict(self.dropped), "promoted": dict(self.promoted), "starved": dict(self.starved)}
+            | {"guard": {resource: asdict(decided) for resource, decided in self.guard.items()}}
             | {"imbalance": self.imbalance, "latency": latency, "workers": workers}
         )  # fmt: skip

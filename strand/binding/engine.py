@@ -302,6 +302,18 @@ class Engine(Counters):
         code = self._lib.sd_dispatcher_prioritise(self._d, strand, priority, for_backlog)
         checked(code, f"strand {strand} cannot have priority {priority}")
 
+    def mark(self, strand: int, marks: int) -> None:
+        """``marks``: a set of bits of MARKS. Before anything is published to the strand."""
+        checked(self._lib.sd_dispatcher_mark(self._d, strand, marks), f"strand {strand} cannot be marked")
+
+    def hold_back(self, resources: int) -> int:
+        """Holds strands back while a set of RESOURCES is short, and lets the others go. Returns those of the other
+        resources for which strands still wait that were let go last. One thread at a time, and again and again while a
+        resource is short: a strand that rises then is listed already, and this wakes a worker for it."""
+        waiting = self._ffi.new("uint32_t *")
+        checked(self._lib.sd_dispatcher_hold_back(self._d, resources, waiting), "the policy holds no strands back")
+        return int(waiting[0])
+
     def finish(self) -> bool:
         """At rest, after the workers' end: calls what native handlers have for it. False: one failed, see failures."""
         return bool(self._lib.sd_dispatcher_finish(self._d) == lib.SD_OK)

@@ -16,8 +16,10 @@ __all__ = [
     "BUCKETS_AN_OCTAVE",
     "COUNTERS",
     "HISTOGRAMS",
+    "MARKS",
     "PAUSED",
     "QUARANTINED",
+    "RESOURCES",
     "Failure",
     "RunByPython",
     "StrandInspection",
@@ -28,6 +30,10 @@ __all__ = [
 
 PAUSED: Final[int] = lib.SD_PAUSED
 QUARANTINED: Final[int] = lib.SD_QUARANTINED
+
+#: Of a set of resources that are short, or of a symbol's marks, the bit of each.
+RESOURCES: Final = {"cpu": 1 << lib.SD_CPU, "memory": 1 << lib.SD_MEMORY, "io": 1 << lib.SD_IO}
+MARKS: Final = {"io": int(lib.SD_MARK_IO), "frees_memory": int(lib.SD_MARK_FREES_MEMORY)}
 
 COUNTERS: Final = (
     "accepted", "handled", "failed", "dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined", "lost",

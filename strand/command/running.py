@@ -10,6 +10,7 @@ import click
 
 from strand.command.handling import given_options
 from strand.command.parameters import CoreList, ErrorChoice, StrandCount
+from strand.dispatch.guard import Guard
 from strand.dispatch.policies import Levels
 
 __all__ = ["running"]
@@ -61,14 +62,35 @@ def _ordering(command: Callable[..., None]) -> Callable[..., None]:
         multiple=True,
         help="With --policy levels: the wait after which a strand rises from a level, like low=5ms.",
     )
+    @click.option(
+        "--guard",
+        "guards",
+        is_flag=True,
+        help="With --policy levels: hold low levels back while CPU, memory or I/O is short.",
+    )
+    @click.option(
+        "--mark",
+        "marks",
+        metavar="SYMBOL=MARK",
+        multiple=True,
+        help="With --guard: io or frees_memory, * for the other symbols.",
+    )
     @functools.wraps(command)
-    def with_order(*, policy: str, priorities: tuple[str, ...], timeouts: tuple[str, ...], **others: Any) -> None:
+    def with_order(
+        *, policy: str, priorities: tuple[str, ...], timeouts: tuple[str, ...], guards: bool, marks: tuple[str, ...],
+        **others: Any,
+    ) -> None:  # fmt: skip
         order: dict[str, Any] = {}
         if policy == "levels":
             spans = given_options("--timeout", timeouts)
             order = {"policy": Levels(spans), "priorities": given_options("--priority", priorities)}
-        elif priorities or timeouts:
-            raise click.UsageError(f"{'--priority' if priorities else '--timeout'}: give --policy levels too")
+        elif priorities or timeouts or guards:
+            given = "--priority" if priorities else "--timeout" if timeouts else "--guard"
+            raise click.UsageError(f"{given}: give --policy levels too")
+        if guards:
+            order |= {"guard": Guard(), "marks": given_options("--mark", marks)}
+        elif marks:
+            raise click.UsageError("--mark: give --guard too")
         command(order=order, **others)
 
     return with_order

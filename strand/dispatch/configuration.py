@@ -266,6 +266,7 @@ def engine_config(
     priorities: npt.NDArray[np.uint32],
     cores: WorkerCores,
     *,
+    marks: npt.NDArray[np.uint8],
     strands: StrandsLike,
     budget_us: float,
     max_publishers: int,
@@ -280,7 +281,7 @@ def engine_config(
     """The engine's sizes and choices, from a dispatcher's arguments: ``given`` are those that EngineConfig has too.
     ``emits``: there are outputs."""
     _check_limits(given | {"max_publishers": max_publishers, "budget_us": budget_us})
-    kind_of_symbol, handler_of = kinds_of(handler_of_symbol, priorities)
+    kind_of_symbol, handler_of = kinds_of(handler_of_symbol, priorities, marks)
     alone = [not handlers[handler].is_native for handler in handler_of]
     n_symbols, n_strands = len(kind_of_symbol), strand_count(strands, kind_of_symbol, alone, cores.workers)
     check_memory(n_symbols, n_strands)

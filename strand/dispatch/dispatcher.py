@@ -19,6 +19,8 @@ from strand.dispatch.configuration import RENAMED, engine_config, policy_config,
 from strand.dispatch.description import ShownNames, described
 from strand.dispatch.engine_run import EngineRun
 from strand.dispatch.grouping import StrandsLike
+from strand.dispatch.guard import Guard, marks_of
+from strand.dispatch.guarding import Guarding
 from strand.dispatch.lifecycle import Lifecycle
 from strand.dispatch.policies import Fifo, Policy
 from strand.dispatch.priorities import Priorities, priorities_of
@@ -50,7 +52,9 @@ class Dispatcher(EngineRun):
     ``"spin"``, ``"backoff"`` (spin, then sleep) or ``"park"``.
 
     ``policy``: which ready strand is drained next, ``Fifo()`` or ``Levels()``. ``priorities``: under ``Levels``, the
-    level of each symbol by name, with ``"*"`` for the others; ``"normal"`` where nothing is said.
+    level of each symbol by name, with ``"*"`` for the others; ``"normal"`` where nothing is said. ``guard``: under
+    ``Levels``, holds strands back while CPU, memory or I/O is short; ``marks``: how symbols use these, by name, with
+    ``"*"`` for the others: ``"io"``, ``"frees_memory"``, or a set of both.
 
     ``strands``: ``"per-symbol"``, a number, or ``"auto"``: busy symbols alone, quiet ones sharing, by ``counts``
     (what to expect of each) or else by the first array published. ``capacity_ticks`` bounds each strand,
@@ -88,7 +92,8 @@ class Dispatcher(EngineRun):
 
     Use it as a context manager: leaving it drains and stops; leaving it by an exception stops at once. A
     process that is forked has no workers: there it raises StoppedError.
-    Raises ConfigurationError naming the argument that cannot work, SavedStateError for a file that does not fit.
+    Raises ConfigurationError naming the argument that cannot work, SavedStateError for a file that does not fit,
+    MissingExtraError where ``guard`` needs psutil.
     """
 
     def __init__(
@@ -101,6 +106,8 @@ class Dispatcher(EngineRun):
         cores: Sequence[int] | Literal["auto"] | None = "auto",
         policy: Policy = Fifo(),  # noqa: B008 - frozen
         priorities: Mapping[str, str] | None = None,
+        guard: Guard | None = None,
+        marks: Mapping[str, str | Iterable[str]] | None = None,
         strands: StrandsLike = "auto",
         counts: npt.ArrayLike | None = None,
         capacity_ticks: int = 65_536,
@@ -138,6 +145,7 @@ class Dispatcher(EngineRun):
             escape_formulas=escape_formulas,
         )
         order, ranks = policy_config(policy), priorities_of(policy, self._table, priorities)
+        marked = marks_of(guard, policy, self._table, marks)
         if not isinstance(name, str):
             raise ConfigurationError(f"name: {name!r} is no text")
         placed = worker_cores(cores, workers)
@@ -147,6 +155,7 @@ class Dispatcher(EngineRun):
             self._handler_of_symbol,
             ranks,
             placed,
+            marks=marked,
             strands=strands,
             budget_us=budget_us,
             max_publishers=max_publishers,
@@ -170,11 +179,13 @@ class Dispatcher(EngineRun):
             engine,
             engine.space,
             expected=expected,
-            priorities=Priorities(engine, policy, ranks),
+            priorities=Priorities(engine, policy, ranks, marked),
             cores=placed.pinned,
             load=load,
         )
         state = self._state
+        if guard is not None:
+            state.guarding = Guarding(engine, guard, allowed=placed.allowed, inside=self._inside)
         self._publishers = Publishers(state, self._reader, self._orders, self._routing, self._python)
         self._lifecycle = Lifecycle(
             state,
@@ -228,7 +239,8 @@ class Dispatcher(EngineRun):
 
         ``drain``: first handle what is pending, for at most ``timeout_s``; else what is pending is abandoned, and
         counted. Ticks of paused and quarantined strands are abandoned in both. Raises HandlerError when a handler's
-        failure has stopped the run; it is stopped all the same. May be called again.
+        failure has stopped the run; it is stopped all the same. May be called again. A guard ends first, and lets
+        go what it holds back.
 
         A thread that is inside the dispatcher cannot wait for it: in a handler, ``on_stop`` and ``on_finish``, and in a
         signal handler (or ``__del__``) that interrupts a call of the dispatcher. There ``stop()`` raises
@@ -269,6 +281,7 @@ class Dispatcher(EngineRun):
 
     def drain(self, timeout_s: float | None = None) -> bool:
         """Waits until everything published has been handled, but for paused and quarantined strands, and helps with it.
+        What a guard holds back is waited for.
 
         Returns False when ``timeout_s`` passed first; 0 only looks. Raises HandlerError when a handler's failure has
         stopped the run, StoppedError after a stop and where no worker was ever started, WouldDeadlockError inside a

@@ -1,4 +1,4 @@
-"""The priority of each symbol, and so of each strand, under a policy that has priorities."""
+"""The priority and the marks of each symbol, and so of each strand."""
 
 from __future__ import annotations
 
@@ -37,21 +37,25 @@ def priorities_of(policy: Policy, table: SymbolTable, given: Mapping[str, Any] |
 
 
 class Priorities:
-    """``priorities``: of each symbol, shape (n_symbols,); they change here."""
+    """``priorities``: of each symbol, shape (n_symbols,); they change here. ``marks``: of each symbol, a set
+    of bits, likewise."""
 
-    def __init__(self, engine: Engine, policy: Policy, priorities: npt.NDArray[np.uint32]) -> None:
+    def __init__(
+        self, engine: Engine, policy: Policy, priorities: npt.NDArray[np.uint32], marks: npt.NDArray[np.uint8]
+    ) -> None:
         self._engine = engine
         self._policy = policy
         self._priorities = priorities
+        self._marks = marks
         self._lock = threading.Lock()
 
     def kinds(self, handler_of_symbol: npt.NDArray[np.uint16]) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
-        """Symbols of one kind may share a strand: they have one handler and one priority. The kind of each symbol,
-        shape (n_symbols,), and the handler of each kind, shape (n_kinds,)."""
-        return kinds_of(handler_of_symbol, self._priorities)
+        """Symbols of one kind may share a strand: they have one handler, one priority and the same marks. The kind of
+        each symbol, shape (n_symbols,), and the handler of each kind, shape (n_kinds,)."""
+        return kinds_of(handler_of_symbol, self._priorities, self._marks)
 
     def route(self, strand_of_symbol: npt.NDArray[np.uint32]) -> None:
-        """Tells the engine the priority of each strand, before it has ticks."""
+        """Tells the engine the priority of each strand, and the marks of all its symbols, before it has ticks."""
         usual = self._policy.usual_priority
         if usual is None:
             return
@@ -61,6 +65,10 @@ class Priorities:
             priority = self._policy.of_strand(of_symbols)
             if priority != usual:
                 self._engine.prioritise(strand, priority, for_backlog=False)
+        marks = np.zeros(self._engine.config.n_strands, np.uint8)
+        np.bitwise_or.at(marks, strand_of_symbol, self._marks)
+        for strand in np.flatnonzero(marks).tolist():
+            self._engine.mark(strand, int(marks[strand]))
 
     def change(self, index: int, priority: Any, strand_of_symbol: npt.NDArray[np.uint32], *, for_backlog: bool) -> None:
         """Gives a symbol another priority, and its strand the one that its symbols have now; or raises its strand."""
@@ -74,15 +82,18 @@ class Priorities:
 
 
 def kinds_of(
-    handler_of_symbol: npt.NDArray[np.uint16], priorities: npt.NDArray[np.uint32]
+    handler_of_symbol: npt.NDArray[np.uint16], priorities: npt.NDArray[np.uint32], marks: npt.NDArray[np.uint8]
 ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
     """See Priorities.kinds."""
-    if priorities.size and priorities.min() == priorities.max():
+    if priorities.size and priorities.min() == priorities.max() and marks.min() == marks.max():
         return handler_of_symbol, np.arange(int(handler_of_symbol.max()) + 1, dtype=np.uint16)
-    pairs = handler_of_symbol.astype(np.uint64) << np.uint64(32) | priorities
-    found, kind_of_symbol = np.unique(pairs, return_inverse=True)
+    orders = marks.astype(np.uint64) << np.uint64(32) | priorities
+    found, kind_of_symbol = np.unique(
+        handler_of_symbol.astype(np.uint64) << np.uint64(40) | orders, return_inverse=True
+    )
     if len(found) > 65_535:
         raise ConfigurationError(
-            f"priorities: handlers and priorities make {len(found):,} kinds of symbols, and at most 65,535 are possible"
+            f"priorities: handlers, priorities and marks make {len(found):,} kinds of symbols, and at most 65,535 are "
+            "possible"
         )
-    return kind_of_symbol.astype(np.uint16), (found >> np.uint64(32)).astype(np.uint16)
+    return kind_of_symbol.astype(np.uint16), (found >> np.uint64(40)).astype(np.uint16)

@@ -14,6 +14,7 @@ from strand.symbols import SymbolTable
 from strand.threads import Inside
 
 if TYPE_CHECKING:
+    from strand.dispatch.guarding import Guarding
     from strand.handlers import Handler
 
 __all__ = ["RunState"]
@@ -28,7 +29,8 @@ class RunState:
     ``causes``: the exceptions of each worker's failures, in their order. ``threads``: the workers', once they are
     started. ``broken``: what ended one otherwise than a stop. ``closing``: a stop has begun; ``dropped``: it came since
     nobody held the dispatcher any more; ``forked``: this process has no workers. ``cores``: those that workers are
-    pinned to; ``unpinned``: why they are not. ``abandoned``: ticks that a stop left pending.
+    pinned to; ``unpinned``: why they are not. ``abandoned``: ticks that a stop left pending. ``guarding``: what holds
+    strands back while resources are short, if something does.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class RunState:
         self.cores = cores
         self.unpinned: str | None = None
         self.abandoned = 0
+        self.guarding: Guarding | None = None
 
     @property
     def failures(self) -> list[HandlerError]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.policies import LEVELS
 from strand.dispatch.state import RunState
-from strand.stats import FrozenDict, Latency, Statistics, WorkerStatistics
+from strand.stats import FrozenDict, GuardStatistics, Latency, Statistics, WorkerStatistics
 
 __all__ = ["Counted", "EngineStatistics", "statistics_of"]
 
@@ -51,6 +51,7 @@ class EngineStatistics:
             cores=state.cores,
             unpinned=state.unpinned,
             orders_as_plain=self._orders.count,
+            guard=FrozenDict() if state.guarding is None else state.guarding.statistics(),
         )
 
 
@@ -62,6 +63,7 @@ def statistics_of(
     cores: Sequence[int | None] | None = None,
     unpinned: str | None = None,
     orders_as_plain: int = 0,
+    guard: Mapping[str, GuardStatistics] = FrozenDict(),
 ) -> Statistics:
     """What an engine has counted, and what only its dispatcher knows."""
     t = engine.totals()
@@ -99,6 +101,7 @@ def statistics_of(
         orders_as_plain=orders_as_plain,
         promoted=FrozenDict(zip(LEVELS, promoted, strict=False)),
         starved=FrozenDict(zip(LEVELS, starved, strict=False)),
+        guard=guard,
     )
 
 

@@ -31,8 +31,8 @@ __all__ = ["SeededDispatcher"]
 
 #: How long a call waits, in steps of the scheduler times three, before Python's handlers have their turn.
 SLICE: Final = 300
-#: Options of a Dispatcher about what is not here: cores, several publishers, other processes.
-_NOT_HERE: Final = ("cores", "max_publishers", "attachable", "name")
+#: Options of a Dispatcher about what is not here: cores, several publishers, other processes, a busy machine.
+_NOT_HERE: Final = ("cores", "max_publishers", "attachable", "name", "guard", "marks")
 
 _under_way = threading.Lock()
 
@@ -70,12 +70,14 @@ class SeededDispatcher(EngineRun):
             "budget_ticks", "batch_ticks", "idle", "output_memory",
         )  # fmt: skip
         policy, ranks = given["policy"], priorities_of(given["policy"], self._table, given["priorities"])
+        marks = np.zeros(len(self._table), np.uint8)
         config = engine_config(
             self._reader,
             self._handlers,
             self._handler_of_symbol,
             ranks,
             cores,
+            marks=marks,
             max_publishers=1,
             emits=len(self._outputs) > 0,
             attachable=False,
@@ -88,7 +90,7 @@ class SeededDispatcher(EngineRun):
         self._started = self._closed = False
         engine = ScheduledEngine(config)
         # Handlers are the core's: what they keep is not in the space of the scheduled engine, whose lock is another's.
-        priorities = Priorities(engine, policy, ranks)
+        priorities = Priorities(engine, policy, ranks, marks)
         self._put_together(engine, Space(), expected=expected, priorities=priorities, cores=None)
         self._fibers = engine
 

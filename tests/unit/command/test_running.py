@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from strand.command.running import running
+from strand.dispatch.guard import Guard
 from strand.dispatch.policies import Levels
 
 pytestmark = pytest.mark.python
@@ -26,6 +27,10 @@ USUAL = {"cores": "auto", "strands": "auto", "idle": "backoff", "on_error": "sto
         (
             ["--policy", "levels", "--priority", "A=high", "--priority", "*=low", "--timeout", "low=1h"],
             {"policy": Levels({"low": "1h"}), "priorities": {"A": "high", "*": "low"}},
+        ),
+        (
+            ["--policy", "levels", "--guard", "--mark", "A=io"],
+            {"policy": Levels(), "priorities": {}, "guard": Guard(), "marks": {"A": "io"}},
         ),
         (["--strict", "--attachable", "--cores", "0"], {"strict": True, "attachable": True, "cores": [0]}),
     ],
@@ -53,6 +58,8 @@ def test_skip_is_no_answer_to_a_failing_handler_and_says_where_it_is_one() -> No
     [
         (["--priority", "A=high"], "--priority: give --policy levels too"),
         (["--policy", "fifo", "--timeout", "low=1h"], "--timeout: give --policy levels too"),
+        (["--guard"], "--guard: give --policy levels too"),
+        (["--policy", "levels", "--mark", "A=io"], "--mark: give --guard too"),
         (["--policy", "levels", "--priority", "A"], "--priority: 'A' is not OPTION=VALUE"),
         (["--policy", "levels", "--priority", "A=high", "--priority", "A=low"], "--priority: 'A' is given twice"),
     ],

@@ -1,0 +1,173 @@
+"""The guard of resources: what it holds back when, decided from what was measured and the time alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding.engine_words import MARKS
+from strand.dispatch.policies import Levels, Policy
+from strand.errors import ConfigurationError
+from strand.handlers.spans import SpanLike, span_ns
+from strand.symbols import SymbolTable
+from strand.validate import is_number, whole
+
+__all__ = ["Guard", "Hold", "Reading", "decide", "marks_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was measured at one moment; None where it is not measured. ``cpu``, ``memory`` and ``io_pressure`` are
+    shares from 0 to 1, ``io_queue`` is a number of requests."""
+
+    cpu: float | None = None
+    memory: float | None = None
+    io_pressure: float | None = None
+    io_queue: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Holds strands back while the machine, or the cgroup that limits this process, is short of something.
+
+    ``cpu``: above this share of the CPU time, strands of level ``low`` wait. ``memory``: above this share of the
+    memory, only strands of the levels ``immediate`` and ``high`` go on, and those whose symbols are marked
+    ``"frees_memory"`` (``marks=`` of the dispatcher). ``io_pressure``: strands marked ``"io"`` wait while some task
+    waited for I/O for more than this share of the last 10 s, as the kernel's PSI says; ``io_queue``: where there is no
+    PSI, while a disk has more requests than this in flight. Shares are above 0, and up to 1; None for ``cpu``,
+    ``memory`` or ``io_pressure`` does not watch CPU, memory or I/O.
+
+    ``release``: a hold ends below this share of its threshold. ``max_hold``: a hold ends after so long in any case, and
+    does not begin again before each strand that it held back has had its turn. ``every``: how often is measured. Both
+    are spans as ``"5min"``, a timedelta or ns.
+
+    A strand that is held back rises as ever (``Levels``), and goes on when it has left the levels that are held.
+    docs/guard.md says more. Raises ConfigurationError for a share or number outside these bounds, a span that is none,
+    ``every`` above ``max_hold``, and a guard that watches nothing.
+    """
+
+    cpu: float | None = 0.8
+    memory: float | None = 0.75
+    io_pressure: float | None = 0.4
+    io_queue: int = 100
+    release: float = 0.9
+    max_hold: SpanLike = "5min"  # kept in ns
+    every: SpanLike = "1s"  # likewise
+
+    def __post_init__(self) -> None:
+        for name in ("cpu", "memory", "io_pressure", "release"):
+            share = getattr(self, name)
+            if (share is None and name != "release") or (is_number(share) and 0 < share <= 1):
+                continue
+            unwatched = "" if name == "release" else ", nor None, which does not watch it"
+            raise ConfigurationError(f"{name}: {share!r} is not a share above 0 and up to 1{unwatched}")
+        if self.cpu is self.memory is self.io_pressure is None:
+            raise ConfigurationError("guard: it watches nothing: give cpu, memory or io_pressure")
+        object.__setattr__(self, "io_queue", whole("io_queue", self.io_queue, 1))
+        for name in ("max_hold", "every"):
+            object.__setattr__(self, name, span_ns(name, getattr(self, name)))
+        if self.every_ns > self.max_hold_ns:
+            raise ConfigurationError(
+                f"every: {self.every_ns:,} ns is over the {self.max_hold_ns:,} ns of max_hold: holds would last longer"
+            )
+
+    @property
+    def max_hold_ns(self) -> int:
+        return span_ns("max_hold", self.max_hold)
+
+    @property
+    def every_ns(self) -> int:
+        return span_ns("every", self.every)
+
+    def strains(self, reading: Reading) -> dict[str, float | None]:
+        """By resource (``"cpu"``, ``"memory"``, ``"io"``) what was measured over its threshold; None where it is not
+        watched, or not measured."""
+        strains = {"cpu": _over(reading.cpu, self.cpu), "memory": _over(reading.memory, self.memory)}
+        if reading.io_pressure is None and self.io_pressure is not None:
+            return strains | {"io": _over(reading.io_queue, self.io_queue)}
+        return strains | {"io": _over(reading.io_pressure, self.io_pressure)}
+
+
+def _over(value: float | None, threshold: float | None) -> float | None:
+    return None if value is None or threshold is None else value / threshold
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Whether strands are held back for a resource, and what was decided so far.
+
+    ``since_ns``: since when, None: they are not. ``in_round``: the last hold ended after ``max_hold``, and not all
+    that it held back have had their turn since. ``begun`` holds, ``expired`` of them by ``max_hold``; ``held_ns``: how
+    long those that are over lasted together."""
+
+    since_ns: int | None = None
+    in_round: bool = False
+    begun: int = 0
+    expired: int = 0
+    held_ns: int = 0
+
+    def held_until(self, now_ns: int) -> int:
+        """How long strands were held back in all, in ns."""
+        return self.held_ns + (0 if self.since_ns is None else now_ns - self.since_ns)
+
+    def ended(self, now_ns: int) -> Hold:
+        """With the hold over, if there is one."""
+        return replace(self, since_ns=None, held_ns=self.held_until(now_ns))
+
+
+def decide(guard: Guard, hold: Hold, strain: float | None, *, waits: bool, now_ns: int) -> Hold:
+    """What comes after ``hold``. ``strain``: see ``Guard.strains``; ``waits``: a strand that the last hold held back
+    has not had its turn since."""
+    if hold.since_ns is not None:
+        if strain is None or strain < guard.release:
+            return hold.ended(now_ns)
+        if now_ns - hold.since_ns >= guard.max_hold_ns:
+            return replace(hold.ended(now_ns), in_round=True, expired=hold.expired + 1)
+        return hold
+    if hold.in_round and waits:
+        return hold
+    if strain is not None and strain > 1:
+        return replace(hold, since_ns=now_ns, in_round=False, begun=hold.begun + 1)
+    return replace(hold, in_round=False) if hold.in_round else hold
+
+
+def marks_of(
+    guard: Guard | None, policy: Policy, table: SymbolTable, marks: Mapping[str, Any] | None
+) -> npt.NDArray[np.uint8]:
+    """The marks of each symbol as a set of bits, shape (n_symbols,). Raises ConfigurationError for a guard that is
+    none, a guard under a policy without levels, marks without a guard, and unknown ones; and UnknownSymbolError."""
+    if guard is not None and not isinstance(guard, Guard):
+        raise ConfigurationError(f"guard: {guard!r} is not a strand.Guard")
+    if guard is not None and not isinstance(policy, Levels):
+        raise ConfigurationError(
+            f"guard: {type(policy).__name__} has no levels that could be held back; give policy=Levels()"
+        )
+    found = np.zeros(len(table), np.uint8)
+    if marks is None or marks == {}:
+        return found
+    if not isinstance(marks, Mapping):
+        raise ConfigurationError(f"marks: {type(marks).__name__} is not a dict of marks by symbol")
+    if guard is None:
+        raise ConfigurationError("marks: they are for a guard; give guard=strand.Guard() or leave them out")
+    named = dict(marks)
+    if "*" in named:
+        found[:] = _bits("marks: *", named.pop("*"))
+    for symbol, given in named.items():
+        found[table.index(symbol)] = _bits(f"marks: {symbol}", given)
+    return found
+
+
+def _bits(name: str, given: Any) -> int:
+    bits = 0
+    for mark in [given] if isinstance(given, str) or not isinstance(given, Iterable) else given:
+        if not isinstance(mark, str) or mark not in MARKS:
+            near = get_close_matches(mark, MARKS, n=1) if isinstance(mark, str) else []
+            cure = f"did you mean {near[0]!r}? " if near else ""
+            raise ConfigurationError(f"{name}: {mark!r} is no mark: {cure}give {' or '.join(MARKS)}, or a set of both")
+        bits |= MARKS[mark]
+    return bits

@@ -144,10 +144,10 @@ def _longest_queue(disks: Path) -> float:
 def _folders(root: Path, controller: str) -> list[Path]:
     """The folders of this process's cgroup and of those around it, the innermost first; ``controller``: of a
     hierarchy of version 1, ``""``: of version 2."""
-    groups = {}
+    groups: dict[str, str] = {}
     for line in _lines(root / "proc/self/cgroup"):
-        _, controllers, path = line.split(":", 2)
-        groups |= dict.fromkeys(controllers.split(","), path)
+        _, controllers, group = line.split(":", 2)
+        groups |= dict.fromkeys(controllers.split(","), group)
     if controller not in groups:
         return []
     for line in _lines(root / "proc/self/mountinfo"):
@@ -173,8 +173,8 @@ def _cpu_limits(root: Path) -> list[tuple[Path, float, Callable[[], float]]]:
             used_s = partial(_scaled, partial(_stat, folder / "cpu.stat", "usage_usec"), 1e-6)
             found.append((folder, int(quota) / int(period), used_s))
     for folder, used in zip(_folders(root, "cpu"), _folders(root, "cpuacct"), strict=False):
-        quota, period = _text(folder / "cpu.cfs_quota_us") or "-1", _text(folder / "cpu.cfs_period_us")
-        if int(quota) > 0 and period is not None:
+        quota, period = (_text(folder / name) or "-1" for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us"))
+        if int(quota) > 0 and int(period) > 0:
             used_s = partial(_scaled, partial(_number, used / "cpuacct.usage"), 1e-9)
             found.append((folder, int(quota) / int(period), used_s))
     return found

@@ -13,7 +13,7 @@ from rich.console import Console
 import strand
 from strand.report.policy_counts import policy_tables
 from strand.report.tables import print_policy
-from strand.stats import FrozenDict, Statistics
+from strand.stats import FrozenDict, GuardStatistics, Statistics
 from strand.ticks import TICK
 
 pytestmark = pytest.mark.python
@@ -40,6 +40,19 @@ def test_the_tables_are_printed(risen: Statistics) -> None:
     print_policy(console, risen)
     assert "4,000" in console.file.getvalue()  # type: ignore[attr-defined]
     assert "starved in it" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_what_a_guard_held_back_has_a_row_for_each_resource(risen: Statistics) -> None:
+    decided = {
+        "cpu": GuardStatistics("the machine", False, 1_200, 3, 2_500_000_000),
+        "io": GuardStatistics("not watched: there is nothing", False, 0, 0, 0),
+    }
+    heads, rows = policy_tables(replace(risen, guard=FrozenDict(decided)))[1]
+    assert heads == ("short of", "held back", "until max_hold", "in all")
+    assert rows == [
+        ("cpu (the machine)", "1,200", "3", "2.5 s"),
+        ("io (not watched: there is nothing)", "0", "0", "0.0 s"),
+    ]
 
 
 def test_first_in_first_out_counts_nothing(tmp_path: Path) -> None:

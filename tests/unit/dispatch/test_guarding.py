@@ -137,6 +137,7 @@ def test_what_is_held_back_goes_on_after_max_hold(machine: Machine) -> None:
         d.publish(ticks())
         assert d.drain(30), "although all of them stay short"
         assert all(decided.expired >= 1 for decided in d.statistics().guard.values())
+        wait_until(lambda: all(decided.begun >= 2 for decided in d.statistics().guard.values()))
     assert_as_the_plain_loop(d, ticks())
 
 
@@ -191,6 +192,7 @@ def test_decisions_are_logged_and_nothing_goes_to_stdout(
     with dispatcher() as d:
         machine.reading = Reading(1.0, 0.0, None)
         wait_until(holding(d, "cpu"))
+        machine.look_on()
         machine.reading = Reading(0.4, 0.0, None)
         wait_until(holding(d))
         assert d.statistics().guard["io"].source == "not watched: there is nothing"
@@ -207,7 +209,7 @@ def guard_threads() -> list[threading.Thread]:
 
 
 def test_a_dispatcher_that_nobody_holds_takes_its_guard_with_it(machine: Machine) -> None:
-    d = dispatcher()
+    d = dispatcher(guard=Guard(every="1h", max_hold="1h"))
     d.start()
     assert guard_threads()
     with warnings.catch_warnings():

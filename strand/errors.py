@@ -134,7 +134,8 @@ class StrictError(StrandError):
 
 
 class BackpressureError(StrandError):
-    """Strands are full, or the block pool is used up, and ``on_full`` or a time limit says not to wait.
+    """Strands are full, alone or together, or the pool of segments is used up, and ``on_full`` or a time limit says not
+    to wait.
 
     ``rejected`` holds the positions, in the published array, of the records that were not accepted: publish
     ``array[error.rejected]`` again later. Order a symbol is kept by that.

@@ -100,8 +100,9 @@ class Statistics:
     """Totals since the dispatcher was made. accepted = handled + dropped + pending.
 
     ``dropped`` maps a reason to ticks: ``newest``, ``oldest``, ``conflated``, ``quarantined`` (published to a
-    quarantined strand at its bound), ``failed`` (the handler failed on it), ``lost`` (in the hands of a failing handler
-    of a strand that drops or conflates), ``abandoned`` (still pending at a stop without draining).
+    quarantined strand at its bound), ``shed`` (pending, to make room for a higher level), ``failed`` (the handler
+    failed on it), ``lost`` (in the hands of a failing handler of a strand that drops or conflates), ``abandoned``
+    (still pending at a stop without draining).
     ``handled_inline`` ticks were handled by a publisher where they lay. ``wait`` is the time from publish to the start
     of the visit that handled the tick, ``handler`` the time in the handler, ``end_to_end`` from publish to its end;
     for the first and last the oldest tick of a visit stands for all in it, so they are upper bounds.
@@ -109,7 +110,8 @@ class Statistics:
     statistics, as finding it takes a lock of the dispatcher's own process.
     ``orders_as_plain``: order ticks that were published to handlers that take ticks as they are, for want of ``feed=``.
     ``promoted`` and ``starved`` count by level, under ``Levels``: how often a strand rose out of it, and waits that
-    began in it and took more than twice its timeout, counted as they end. Both are empty under another policy.
+    began in it and took more than twice its timeout, counted as they end. ``dropped_by_level``
+    has the ticks that a bound dropped (``newest`` to ``shed``) by level. All three are empty under another policy.
     ``guard``: by resource (``cpu``, ``memory``, ``io``), what a guard decided; empty without one, and where ``attach``
     read the statistics.
     ``unpinned`` says why workers that were to be pinned are not; None where nothing refused it.
@@ -135,6 +137,7 @@ class Statistics:
     promoted: Mapping[str, int] = field(default_factory=FrozenDict)
     starved: Mapping[str, int] = field(default_factory=FrozenDict)
     guard: Mapping[str, GuardStatistics] = field(default_factory=FrozenDict)
+    dropped_by_level: Mapping[str, int] = field(default_factory=FrozenDict)
 
     if not TYPE_CHECKING:
 
@@ -166,5 +169,6 @@ class Statistics:
             {name: getattr(self, name) for name in names}
             | {"dropped": dict(self.dropped), "promoted": dict(self.promoted), "starved": dict(self.starved)}
             | {"guard": {resource: asdict(decided) for resource, decided in self.guard.items()}}
+            | {"dropped_by_level": dict(self.dropped_by_level)}
             | {"imbalance": self.imbalance, "latency": latency, "workers": workers}
         )  # fmt: skip

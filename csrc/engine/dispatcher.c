@@ -19,11 +19,27 @@
 #include "worker/alarm.h"
 #include "worker/worker.h"
 
+/* Whether there is a bound over strands: in all, or for a level. */
+static int bounds_levels(const sd_config *c) {
+  uint64_t any = 0;
+  for (int level = 0; level < SD_LEVEL_COUNT; level++) any |= c->level_capacity[level];
+  return any != 0;
+}
+
+/* Publishers that make room on a strand cannot make it on others. */
+static int good_bounds(const sd_config *c) {
+  const sd_policy *policy = sd_policy_of(c->policy.number);
+  if (!policy || (bounds_levels(c) && !policy->level)) return 0;
+  if (c->on_full == SD_SHED) return c->total_capacity && policy->take_last;
+  return (c->on_full != SD_DROP_OLDEST && c->on_full != SD_CONFLATE) || (!c->total_capacity && !bounds_levels(c));
+}
+
 static int good_config(const sd_config *c) {
   const sd_sizes *z = &c->sizes;
   if (c->idle < SD_IDLE_SPIN || c->idle > SD_IDLE_PARK) return 0;
-  if (c->on_full < SD_BLOCK || c->on_full > SD_RAISE) return 0;
+  if (c->on_full < SD_BLOCK || c->on_full > SD_SHED) return 0;
   if (c->on_error != SD_ON_ERROR_STOP && c->on_error != SD_ON_ERROR_QUARANTINE) return 0;
+  if (!good_bounds(c)) return 0;
   if (!c->capacity || !c->budget_records || !c->budget_ns || !c->batch_records) return 0;
   if (c->batch_records > 1u << 16) return 0;
   /* All caches of participants may be full of free segments. There must be more segments than that, or a strand at its bound might get
@@ -40,6 +56,7 @@ enum { CACHE_COLD_SYMBOLS = 1 << 15 };
 
 void sd_dispatcher_settle(sd_dispatcher *d) {
   d->lossy = d->config.on_full == SD_DROP_OLDEST || d->config.on_full == SD_CONFLATE;
+  d->by_strand = d->lossy || d->admitted;
   for (uint32_t i = 0; i < d->arena->n_strands; i++) {
     d->strands[i].capacity = d->config.capacity;
     d->strands[i].on_full = (uint8_t)d->config.on_full;
@@ -69,8 +86,19 @@ void sd_dispatcher_view(sd_dispatcher *d) {
   d->last_number = sd_space_at(space, a->last_numbers);
   d->watermark_target = sd_space_at(space, a->watermark_targets);
   d->watermark_strand = sd_space_at(space, a->watermark_strands);
+  d->admitted = a->admitted ? sd_space_at(space, a->admitted) : NULL;
+  d->admissions = a->admissions ? sd_space_at(space, a->admissions) : NULL;
   d->n_workers = a->n_workers;
   d->n_participants = a->n_workers + a->n_publishers;
+}
+
+/* Makes what bounds over strands need, if there are any. */
+static int make_bounds(sd_dispatcher *d) {
+  sd_arena *a = d->arena;
+  if (!d->config.total_capacity && !bounds_levels(&d->config)) return SD_OK;
+  d->admitted = sd_arena_get(d->space, d->n_participants, sizeof *d->admitted, &a->admitted);
+  d->admissions = sd_arena_get(d->space, a->n_strands, sizeof *d->admissions, &a->admissions);
+  return d->admitted && d->admissions ? SD_OK : SD_E_NO_MEMORY;
 }
 
 /* Allocates the memory that is private to this process. */
@@ -111,8 +139,9 @@ int sd_dispatcher_create(sd_space *space, const sd_config *config, sd_dispatcher
     /* Strands keep their last segment only if there are enough segments for all of them, in addition to those in caches. */
     const uint32_t strands = d->arena->n_strands, segments = d->arena->n_segments;
     d->shed = strands > segments / 2 || strands + d->n_participants * 2 * SD_FREE_RUN >= segments;
+    code = make_bounds(d);
     sd_dispatcher_settle(d);
-    code = make_private(d);
+    if (!code) code = make_private(d);
   }
   if (code) {
     sd_dispatcher_destroy(d);

@@ -16,13 +16,13 @@ static uint64_t ns_of(const sd_dispatcher *d, uint64_t counts) {
 
 void sd_participant_counters(sd_dispatcher *d, uint32_t participant, uint64_t *out) {
   sd_counters *c = &d->participants[participant].counters;
-  sd_a64 *fields[SD_COUNTER_FIELDS] = {&c->accepted,   &c->handled,        &c->failed,     &c->dropped[0],
-                                       &c->dropped[1], &c->dropped[2],     &c->dropped[3], &c->lost,
-                                       &c->visits,     &c->handled_inline, &c->stolen,     &c->cut,
-                                       &c->busy,       &c->parks,          &c->wakes,      &c->waited};
+  sd_a64 *fields[SD_COUNTER_FIELDS] = {
+      &c->accepted,   &c->handled,    &c->failed, &c->dropped[0], &c->dropped[1],     &c->dropped[2],
+      &c->dropped[3], &c->dropped[4], &c->lost,   &c->visits,     &c->handled_inline, &c->stolen,
+      &c->cut,        &c->busy,       &c->parks,  &c->wakes,      &c->waited};
   for (int i = 0; i < SD_COUNTER_FIELDS; i++) out[i] = sd_peek(fields[i]);
-  out[12] = ns_of(d, out[12]);
-  out[15] = ns_of(d, out[15]);
+  out[13] = ns_of(d, out[13]);
+  out[16] = ns_of(d, out[16]);
 }
 
 void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *t) {
@@ -39,7 +39,8 @@ void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *t) {
       t->handled += sd_peek(&c->handled) - base;
       t->failed += sd_peek(&c->failed);
       t->lost += sd_peek(&c->lost);
-      for (int why = 0; why < SD_PUBLISH_REASONS; why++) t->dropped[why] += sd_peek(&c->dropped[why]);
+      for (int level = 0; level < SD_LEVEL_COUNT; level++) t->dropped_at[level] += sd_peek(&c->dropped_at[level]);
+      for (int why = 0; why < SD_DROP_REASONS; why++) t->dropped[why] += sd_peek(&c->dropped[why]);
       t->visits += sd_peek(&c->visits);
       t->handled_inline += sd_peek(&c->handled_inline);
       t->stolen += sd_peek(&c->stolen);
@@ -49,7 +50,7 @@ void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *t) {
     }
   }
   t->pending = t->accepted - t->handled - t->failed - t->lost;
-  for (int why = 0; why < SD_PUBLISH_REASONS; why++) t->pending -= t->dropped[why];
+  for (int why = 0; why < SD_DROP_REASONS; why++) t->pending -= t->dropped[why];
   /* A reader without locks may see that a record is finished before it sees that the record was accepted. What is finished must have been
    * accepted. */
   if ((int64_t)t->pending < 0) {
@@ -88,10 +89,12 @@ void sd_strand_counts(sd_dispatcher *d, uint32_t strand, sd_inspection *out) {
   sd_strand *s = &d->strands[strand];
   out->pending = sd_load(&s->pending, acquire, A1);
   out->owner = sd_owner_in(sd_load(&s->owner, relaxed, C2));
-  out->handled = sd_peek(&s->handled) - d->config.sizes.counters_start;
+  const uint64_t shed = d->admissions ? sd_peek(&d->admissions[strand].shed) : 0;
+  out->handled = sd_peek(&s->handled) - shed - d->config.sizes.counters_start;
   out->failed = sd_load(&s->failed, relaxed, C2);
   out->lost = sd_load(&s->lost, relaxed, C2);
   for (int why = 0; why < SD_PUBLISH_REASONS; why++) out->dropped[why] = sd_peek(&s->dropped[why]);
+  out->dropped[SD_DROPPED_SHED] = shed;
   out->accepted = sd_peek(&s->accepted) - d->config.sizes.counters_start;
   out->control = sd_load(&s->control, relaxed, C2);
   out->capacity = s->capacity;
@@ -126,7 +129,7 @@ void sd_strand_times(sd_dispatcher *d, uint64_t *ns, uint64_t *records) {
 }
 
 static const char *wrong_with(const sd_inspection *k, uint32_t listed) {
-  uint64_t dropped = k->dropped[0] + k->dropped[1] + k->dropped[2] + k->dropped[3];
+  uint64_t dropped = k->dropped[0] + k->dropped[1] + k->dropped[2] + k->dropped[3] + k->dropped[4];
   if (k->owner) return "owned although nothing runs";
   if (k->pending < 0) return "pending is negative";
   if (k->accepted != k->handled + k->failed + k->lost + dropped + (uint64_t)k->pending)

@@ -5,14 +5,15 @@
 #include "state/state.h"
 
 typedef struct sd_totals {
-  uint64_t accepted, handled, failed, lost, dropped[4], pending;
+  uint64_t accepted, handled, failed, lost, dropped[5], pending;
   uint64_t visits, handled_inline, stolen, cut, parks, wakes, failures, watermark_sequence;
+  uint64_t dropped_at[5]; /* what is in `dropped`, by level, under a policy with levels */
 } sd_totals;
 void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *out);
 /* What the policy has counted. Zero: it counts nothing, and *out is all zeros. */
 int sd_dispatcher_policy_counts(sd_dispatcher *d, sd_policy_counts *out);
 /* Writes a participant's counters to `out`: SD_COUNTER_FIELDS values, in the order of struct sd_counters; busy and waited in ns. */
-enum { SD_COUNTER_FIELDS = 16 };
+enum { SD_COUNTER_FIELDS = 17 };
 void sd_participant_counters(sd_dispatcher *d, uint32_t participant, uint64_t *out);
 enum { SD_WAIT = 0, SD_HANDLER_TIME = 1, SD_END_TO_END = 2 };
 /* Adds up a histogram over all participants, to SD_BUCKETS counts. sd_bucket_floors gives the lower edges of the buckets in ns. */
@@ -23,7 +24,7 @@ double sd_ns_per_count(void);
 typedef struct sd_inspection {
   int64_t pending;
   uint64_t owner; /* 0: none; else participant + 1 */
-  uint64_t accepted, handled, failed, lost, dropped[4];
+  uint64_t accepted, handled, failed, lost, dropped[5];
   uint32_t control, capacity, tasks;
 } sd_inspection;
 /* Reads a strand's counts without a lock. `pending` then includes tasks, and `tasks` is 0. */

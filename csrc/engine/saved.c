@@ -33,6 +33,7 @@ uint32_t sd_saved_tables(sd_dispatcher *d, sd_saved_table *tables, uint32_t capa
   add(&s, "rows", d->rows, symbols * a->row_stride);
   if (d->alarms.nodes)
     add(&s, "alarms", d->alarms.nodes, sd_alarm_nodes(a->n_symbols, a->n_strands) * sizeof *d->alarms.nodes);
+  if (d->admissions) add(&s, "admissions", d->admissions, strands * sizeof *d->admissions);
   if (d->seen) add(&s, "seen", d->seen, symbols);
   return s.n;
 }

@@ -28,7 +28,8 @@ typedef struct sd_counters {
   sd_a64 accepted;         /* records published through this participant, dropped ones included */
   sd_a64 handled;          /* records whose handler ran here */
   sd_a64 failed;           /* records whose handler failed here */
-  sd_a64 dropped[4];       /* by this publisher: newest, oldest, conflated, quarantined */
+  sd_a64 dropped[5];       /* by this publisher: newest, oldest, conflated, quarantined, shed */
+  sd_a64 dropped_at[5];    /* the same by level, under a policy with levels */
   sd_a64 lost;             /* records that the owner of a lossy strand had copied out when the strand was quarantined */
   sd_a64 visits;           /* strands drained */
   sd_a64 handled_inline;   /* records handled where they lay, by the publisher, without being enqueued */

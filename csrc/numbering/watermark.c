@@ -129,7 +129,7 @@ uint64_t sd_in_flight(sd_dispatcher *d) {
   for (uint32_t i = 0; i < d->n_participants; i++) {
     sd_counters *c = &d->participants[i].counters;
     gone += sd_peek(&c->handled) + sd_peek(&c->failed) + sd_peek(&c->lost);
-    for (int why = 0; why < SD_PUBLISH_REASONS; why++) gone += sd_peek(&c->dropped[why]);
+    for (int why = 0; why < SD_DROP_REASONS; why++) gone += sd_peek(&c->dropped[why]);
   }
   for (uint32_t i = 0; i < d->n_participants; i++) accepted += sd_peek(&d->participants[i].counters.accepted);
   /* All counters start at the same number. They are read one after another, so the difference may be below 0 for a moment. */

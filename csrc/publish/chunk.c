@@ -266,9 +266,10 @@ static void enqueue_repeat(sd_dispatcher *d, uint32_t participant, sd_publisher 
   add_chunk(d, participant, p, records, now);
 }
 
-/* Lossy strands go one by one, because the lock covers their heads too. */
-static void enqueue_lossy(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records,
-                          int64_t n, uint64_t now) {
+/* Lossy strands go one by one, because the lock covers their heads too. So do strands with a bound over several of them, because how many
+ * records of a strand may go in is known only when the chunk has been grouped. */
+static void enqueue_by_strand(sd_dispatcher *d, uint32_t participant, sd_publisher *p, const unsigned char *records,
+                              int64_t n, uint64_t now) {
   group_records(d, p, records, n, d->pool.record_size, 0);
   if (p->positions) sd_number_records(d, p, records, (uint32_t)p->chunk);
   for (uint32_t i = 1; i <= p->n_groups; i++) p->groups[i].missing = p->groups[i].n;
@@ -296,7 +297,7 @@ static void keep_repeat_groups(sd_publisher *p) {
 void sd_enqueue_chunk(sd_dispatcher *d, uint32_t participant, sd_publisher *p, int64_t n) {
   const unsigned char *records = p->records + (size_t)p->at * d->pool.record_size;
   uint64_t now = sd_now();
-  if (SD_UNLIKELY(d->lossy)) enqueue_lossy(d, participant, p, records, n, now);
+  if (SD_UNLIKELY(d->by_strand)) enqueue_by_strand(d, participant, p, records, n, now);
   else if (groups_repeat(d, participant, p, n)) enqueue_repeat(d, participant, p, records, n, now);
   else enqueue_many(d, participant, p, records, n, now);
   keep_repeat_groups(p);

@@ -6,12 +6,16 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "publish/admission.h"
 #include "publish/listing.h"
 #include "publish/numbers.h"
 
 static void drop(sd_dispatcher *d, uint32_t participant, sd_strand *s, int why, uint64_t n) {
+  sd_counters *c = &d->participants[participant].counters;
+  if (!n) return;
   sd_bump(&s->dropped[why], n);
-  sd_bump(&d->participants[participant].counters.dropped[why], n);
+  sd_bump(&c->dropped[why], n);
+  if (d->policy->level) sd_bump(&c->dropped_at[sd_level_now(d, (uint32_t)(s - d->strands))], n);
 }
 
 int sd_conflation_create(sd_conflation *c, const sd_dispatcher *d) {
@@ -80,6 +84,8 @@ static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_segment_cache *cache
   return linked;
 }
 
+static inline int drops_newest(const sd_strand *s) { return s->on_full == SD_DROP_NEWEST || s->on_full == SD_SHED; }
+
 /* Links records of a strand that keeps what it has, as far as its bound allows; *linked says how many. Returns how many are finished
  * (linked or dropped); the others have to wait. Under the lock. */
 static inline uint32_t link_records(sd_dispatcher *d, uint32_t participant, sd_strand *s, const sd_batch *batch,
@@ -95,7 +101,7 @@ static inline uint32_t link_records(sd_dispatcher *d, uint32_t participant, sd_s
   if (SD_LIKELY(in == n)) return n;
   /* P4: relaxed; if it sees a quarantine late, this publisher only waits a little longer. */
   int quarantined = (sd_load(&s->control, relaxed, P4) & SD_QUARANTINED) != 0;
-  if (!quarantined && !(s->on_full == SD_DROP_NEWEST && in == free_records)) return in;
+  if (!quarantined && !(drops_newest(s) && in == free_records)) return in;
   drop(d, participant, s, quarantined ? SD_DROPPED_QUARANTINED : SD_DROPPED_NEWEST, n - in);
   return n;
 }
@@ -140,6 +146,21 @@ static uint32_t link_lossy(sd_dispatcher *d, uint32_t participant, sd_publisher 
   return dealt;
 }
 
+/* The same where there are bounds over strands: links no more than were granted, and drops the others if there was no room for them. */
+static uint32_t link_granted(sd_dispatcher *d, uint32_t participant, sd_publisher *p, sd_strand *s,
+                             const sd_batch *batch, const uint16_t *pick, uint32_t n, uint32_t *linked) {
+  const uint32_t level = sd_settle_level(d, s, p->level);
+  const uint32_t granted = p->granted[level] < n ? (uint32_t)p->granted[level] : n;
+  const uint32_t dealt = link_records(d, participant, s, batch, pick, granted, linked);
+  p->granted[level] -= *linked;
+  if (dealt < granted || granted == n || !p->denied[level]) return dealt;
+  /* P4: as above. */
+  const int quarantined = (sd_load(&s->control, relaxed, P4) & SD_QUARANTINED) != 0;
+  if (!quarantined && !drops_newest(s)) return dealt;
+  drop(d, participant, s, quarantined ? SD_DROPPED_QUARANTINED : SD_DROPPED_NEWEST, n - granted);
+  return n;
+}
+
 /* Puts records of one strand in. Returns how many are finished. */
 static uint32_t put(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint32_t strand,
                     const unsigned char *records, const uint16_t *pick, uint32_t n, uint64_t now) {
@@ -150,7 +171,10 @@ static uint32_t put(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uin
   sd_lock(&s->publish_lock);
   /* Another publisher was faster: renumber, because numbers have to rise along a strand. */
   if (p->positions && d->last_number[strand] > p->positions[pick[0]].number) sd_number_again(d, p, pick, n);
-  if (SD_LIKELY(!s->lossy)) {
+  if (SD_UNLIKELY(d->admitted != NULL)) {
+    dealt = link_granted(d, participant, p, s, &batch, pick, n, &linked);
+    net = linked;
+  } else if (SD_LIKELY(!s->lossy)) {
     dealt = link_records(d, participant, s, &batch, pick, n, &linked);
     net = linked;
   } else {
@@ -178,27 +202,34 @@ void sd_enqueue_missing(sd_dispatcher *d, uint32_t participant, sd_publisher *p,
     g->missing--;
     p->order[p->waiting[p->in_group[i] - 1].from + g->missing] = (uint16_t)i;
   }
+  p->n_waiting = p->n_groups;
+  if (SD_UNLIKELY(d->admitted != NULL)) sd_admit(d, participant, p);
   for (uint32_t i = 0; i < p->n_groups; i++) {
     waiting_group w = p->waiting[i];
     if (w.from == w.to) continue;
+    p->level = w.level;
     w.from += put(d, participant, p, w.strand, records, p->order + w.from, w.to - w.from, now);
     if (SD_UNLIKELY(w.from < w.to)) p->waiting[left++] = w;
   }
   p->n_waiting = left;
+  if (SD_UNLIKELY(d->admitted != NULL)) sd_admit_end(d, participant, p);
 }
 
 uint64_t sd_enqueue_waiting(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   const unsigned char *records = p->records + (size_t)p->at * d->pool.record_size;
   uint64_t now = sd_now(), dealt = 0;
   uint32_t left = 0;
+  if (SD_UNLIKELY(d->admitted != NULL)) sd_admit(d, participant, p);
   for (uint32_t i = 0; i < p->n_waiting; i++) {
     waiting_group w = p->waiting[i];
+    p->level = w.level;
     uint32_t n = put(d, participant, p, w.strand, records, p->order + w.from, w.to - w.from, now);
     w.from += n;
     dealt += n;
     if (w.from < w.to) p->waiting[left++] = w;
   }
   p->n_waiting = left;
+  if (SD_UNLIKELY(d->admitted != NULL)) sd_admit_end(d, participant, p);
   sd_list_chains(d, participant, p, now);
   p->since_look += dealt;
   return dealt;

@@ -143,6 +143,47 @@ static uint32_t levels_next(const sd_ready *ready, uint32_t own, uint64_t now) {
   }
 }
 
+/* The lowest level in a set of queues; SD_IMMEDIATE: it is empty, or there is no lower one. */
+static inline uint32_t lowest_level(uint64_t queues) {
+  return (63u - (uint32_t)__builtin_clzll(queues | 1)) / SD_QUEUES_OF_LEVEL;
+}
+
+/* The strand of a level that entered it last, of those that were listed in it, or else of those that rose into it. */
+static uint32_t last_of(const sd_ready *ready, sd_level_list *l, uint32_t level) {
+  const uint64_t queues = sd_load(&l->queues, relaxed, R1);
+  const uint64_t listed = ((UINT64_C(1) << SD_MARK_SETS) - 1) << level * SD_QUEUES_OF_LEVEL;
+  uint32_t strand = SD_NONE;
+  for (uint64_t left = queues & listed ? queues & listed : queues & SD_QUEUES_OF(level); left; left &= left - 1) {
+    const uint32_t last = sd_load(&l->last[__builtin_ctzll(left)], relaxed, R1) - 1;
+    if (strand == SD_NONE || sd_level_strand_of(ready, last)->entered > sd_level_strand_of(ready, strand)->entered)
+      strand = last;
+  }
+  return strand;
+}
+
+/* Strands that are held back are taken too. */
+static uint32_t levels_take_last(const sd_ready *ready, uint32_t level) {
+  uint32_t best = SD_NONE, lowest = level, strand = SD_NONE;
+  for (uint32_t list = 0; list < ready->n_lists; list++) {
+    /* R2 */
+    const uint32_t found = lowest_level(sd_load(&sd_level_list_of(ready, list)->queues, relaxed, R2));
+    if (found > lowest) best = list, lowest = found;
+  }
+  if (best == SD_NONE) return SD_NONE;
+  sd_level_list *l = sd_level_list_of(ready, best);
+  sd_lock(&ready->lists[best].lock);
+  if (lowest_level(sd_load(&l->queues, relaxed, R1)) == lowest) {
+    strand = last_of(ready, l, lowest);
+    sd_level_remove(ready, best, strand);
+    sd_store(&sd_level_strand_of(ready, strand)->list, 0, relaxed, R1);
+    sd_level_say_hints(ready, l);
+  }
+  sd_unlock(&ready->lists[best].lock);
+  return strand == SD_NONE ? levels_take_last(ready, level) : strand;
+}
+
+static uint32_t levels_level(const sd_ready *ready, uint32_t i) { return level_of(sd_level_strand_of(ready, i)); }
+
 static uint32_t levels_peek(const sd_ready *ready, uint32_t list, uint32_t i) {
   sd_level_list *l = sd_level_list_of(ready, list);
   /* R2 */
@@ -276,4 +317,6 @@ const sd_policy sd_policy_levels = {
     .counts = levels_counts,
     .mark = levels_mark,
     .hold = levels_hold,
+    .level = levels_level,
+    .take_last = levels_take_last,
 };

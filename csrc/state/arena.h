@@ -72,6 +72,7 @@ typedef struct sd_arena {
   uint64_t alarm_spans, alarm_places, alarm_nodes, alarm_symbols, overdue_until; /* timers */
   uint64_t seen;                                                                 /* if a handler finishes its symbols */
   uint64_t strand_times;
+  uint64_t admitted, admissions; /* if there are bounds over strands, see sd_admitted and sd_strand_admission */
   uint64_t description, description_bytes, names; /* of an attachable dispatcher: a text, and sd_name_of() per symbol */
   uint64_t emitted, chunk_list,
       chunks; /* if there are outputs, see emit/buffer.h; `emitted`: per participant and output */
@@ -91,6 +92,7 @@ typedef struct sd_arena {
   SD_ALIGNED(2 * SD_LINE)
   sd_a64 next_alarm;    /* no alarm that still needs an overdue alarm is earlier; see worker/alarm.h */
   sd_a32 overdue_later; /* a sweep left strands whose alarm is due to the merger */
+  SD_ALIGNED(2 * SD_LINE) sd_a32 admission_lock; /* see publish/admission.h */
   SD_ALIGNED(2 * SD_LINE) sd_watermark_round watermark;
   SD_ALIGNED(2 * SD_LINE) sd_failure failure[SD_ERRORS];
 } sd_arena;

@@ -22,17 +22,19 @@ typedef struct sd_sizes {
 typedef struct sd_config {
   sd_sizes sizes;
   sd_policy_config policy;
-  uint32_t time_offset;     /* offset in a record of its time, a u64, for positions; SD_NONE: records have none */
-  int32_t idle;             /* SD_IDLE_* */
-  int32_t on_error;         /* SD_ON_ERROR_* */
-  int32_t on_full;          /* SD_BLOCK and so on */
-  uint32_t capacity;        /* the bound on a strand, in records */
-  uint32_t budget_records;  /* the most records per visit */
-  uint64_t budget_ns;       /* the time after which a visit ends, at the next run of records */
-  uint32_t batch_records;   /* how many records a publisher groups at once */
-  uint32_t ahead_records;   /* with more records in flight than this, a publisher helps to drain */
-  int32_t publisher_drains; /* publishers run handlers, to help and where enqueueing costs more */
-  int32_t one_core;         /* publishers and workers share one core */
+  uint32_t time_offset;    /* offset in a record of its time, a u64, for positions; SD_NONE: records have none */
+  int32_t idle;            /* SD_IDLE_* */
+  int32_t on_error;        /* SD_ON_ERROR_* */
+  int32_t on_full;         /* SD_BLOCK and so on */
+  uint32_t capacity;       /* the bound on a strand, in records */
+  uint64_t total_capacity; /* the bound on all strands together; 0: none */
+  uint64_t level_capacity[SD_LEVEL_COUNT]; /* and on the strands of each level, likewise */
+  uint32_t budget_records;                 /* the most records per visit */
+  uint64_t budget_ns;                      /* the time after which a visit ends, at the next run of records */
+  uint32_t batch_records;                  /* how many records a publisher groups at once */
+  uint32_t ahead_records;                  /* with more records in flight than this, a publisher helps to drain */
+  int32_t publisher_drains;                /* publishers run handlers, to help and where enqueueing costs more */
+  int32_t one_core;                        /* publishers and workers share one core */
 } sd_config;
 
 #endif

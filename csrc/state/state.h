@@ -58,6 +58,19 @@ typedef struct sd_strand_time {
   sd_a64 records;
 } sd_strand_time;
 
+/* If there are bounds over strands: how many records a participant has admitted to strands of each level, and how many have ended there,
+ * handled or shed. The participant is the only writer. Without levels all count as SD_NORMAL. */
+typedef struct sd_admitted {
+  SD_ALIGNED(2 * SD_LINE) sd_a64 admitted[SD_LEVEL_COUNT];
+  sd_a64 ended[SD_LEVEL_COUNT];
+} sd_admitted;
+
+/* What such a dispatcher knows of a strand. */
+typedef struct sd_strand_admission {
+  sd_a32 level; /* to which its records count. It changes under the publish lock, while nothing is pending. */
+  sd_a64 shed;  /* records that owners have shed; the owner's */
+} sd_strand_admission;
+
 typedef struct sd_dispatcher {
   sd_space *space; /* its creator owns it */
   /* in the arena */
@@ -75,7 +88,9 @@ typedef struct sd_dispatcher {
   sd_alarms alarms;           /* if there are timers */
   sd_a64 *overdue_until; /* per strand: the time up to which its waiting overdue alarm fires; 0: no such alarm waits */
   unsigned char *seen;   /* per symbol: whether it has had records; NULL: no handler finishes its symbols */
-  sd_strand_time *strand_time; /* per strand; NULL: not recorded */
+  sd_strand_time *strand_time;     /* per strand; NULL: not recorded */
+  sd_admitted *admitted;           /* per participant; NULL: there are no bounds over strands */
+  sd_strand_admission *admissions; /* per strand, likewise */
   /* private */
   const sd_policy *policy;
   sd_handler *handlers;
@@ -88,6 +103,7 @@ typedef struct sd_dispatcher {
   int may_run_inline; /* every strand has the same native handler, which never publishes */
   int cache_cold;     /* there are so many symbols that what is looked up by key does not stay in a core's caches */
   int lossy;          /* at their bound, strands drop or conflate waiting records */
+  int by_strand;      /* records go in strand by strand: strands are lossy, or there are bounds over several */
   int shed;           /* empty strands give their segment back, because there are too few segments for all of them */
   sd_watch **watches; /* per worker: what it knows about the others */
   unsigned char **scratch;         /* per participant: space for a budget of records */
@@ -110,6 +126,11 @@ static inline uint32_t sd_key_at(const unsigned char *at) {
 
 static inline uint32_t sd_key_of(const sd_dispatcher *d, const unsigned char *record) {
   return sd_key_at(record + d->arena->key_offset);
+}
+
+/* The level of a strand, as its policy has it now. */
+static inline uint32_t sd_level_now(const sd_dispatcher *d, uint32_t strand) {
+  return d->policy->level ? d->policy->level(&d->ready, strand) : SD_NORMAL;
 }
 
 /* Lists n strands, whose tokens the caller holds. `why`: see schedule/policy.h. */

@@ -42,11 +42,13 @@ enum {
   SD_HELD = SD_PAUSED | SD_QUARANTINED
 };
 
-/* What happens at the bound. */
-enum { SD_BLOCK = 0, SD_DROP_NEWEST = 1, SD_DROP_OLDEST = 2, SD_CONFLATE = 3, SD_RAISE = 4 };
+/* What happens at the bound. SD_SHED: as SD_DROP_NEWEST, but first lower levels make room at the bound in all (publish/admission.h). */
+enum { SD_BLOCK = 0, SD_DROP_NEWEST = 1, SD_DROP_OLDEST = 2, SD_CONFLATE = 3, SD_RAISE = 4, SD_SHED = 5 };
 
 /* Why a record was dropped. */
 enum { SD_DROPPED_NEWEST = 0, SD_DROPPED_OLDEST, SD_DROPPED_CONFLATED, SD_DROPPED_QUARANTINED, SD_PUBLISH_REASONS };
+/* Why an owner dropped it: to make room for a higher level. */
+enum { SD_DROPPED_SHED = SD_PUBLISH_REASONS, SD_DROP_REASONS };
 
 typedef struct sd_strand {
   /* shared: the token */
@@ -58,7 +60,7 @@ typedef struct sd_strand {
   sd_a32 at;                 /* next record in it */
   SD_PLAIN(uint32_t) last;   /* worker that last drained it: where it is listed next */
   SD_PLAIN(uint64_t) oldest; /* clock when the oldest record waiting was published, or a little before */
-  sd_a64 handled;            /* one writer at a time, the owner */
+  sd_a64 handled;            /* records that owners have finished, handled or shed; one writer at a time, the owner */
   sd_a32 failed;             /* records whose handler failed; the owner's */
   sd_a32 lost;               /* records of a lossy strand in the owner's hands when it was quarantined; the owner's */
   /* immutable once workers run */

@@ -32,12 +32,20 @@ static inline void sd_account_records(sd_counters *c, uint64_t n, uint64_t faile
   sd_record(&c->end_to_end, waited + took, records);
 }
 
+/* n records of the strand have ended, handled or shed, and take no room any more. */
+static inline void sd_account_ended(sd_dispatcher *d, uint32_t participant, const sd_strand *s, uint64_t n) {
+  /* P9: relaxed; the token orders it (P2, W4): it does not change while something is pending. */
+  const uint32_t level = sd_load(&d->admissions[s - d->strands].level, relaxed, P9);
+  sd_bump(&d->admitted[participant].ended[level], n);
+}
+
 /* A visit to the strand handled n records, and failed on one more if `failed`. */
 static inline void sd_account_visit(sd_dispatcher *d, uint32_t participant, sd_strand *s, uint64_t n, int failed,
                                     uint64_t start, uint64_t end) {
   sd_counters *c = &d->participants[participant].counters;
   sd_account_strand(c, s, n);
   if (failed) sd_account_failure(s);
+  if (SD_UNLIKELY(d->admitted != NULL)) sd_account_ended(d, participant, s, n + (uint64_t)failed);
   if (SD_UNLIKELY(d->strand_time != NULL)) {
     sd_strand_time *time = &d->strand_time[s - d->strands];
     sd_bump(&time->counts, end - start);

@@ -146,8 +146,7 @@ static uint32_t next_strand(sd_dispatcher *d, uint32_t participant, uint64_t now
   return index;
 }
 
-/* Makes the caller the owner of a strand that it took off a list. Zero: the strand is paused or quarantined, or the protocol is broken. */
-static int own(sd_dispatcher *d, uint32_t participant, uint32_t index) {
+int sd_own(sd_dispatcher *d, uint32_t participant, uint32_t index) {
   sd_strand *s = &d->strands[index];
   if (SD_UNLIKELY(sd_load(&s->control, relaxed, S2)) && sd_strand_set_aside(s)) return 0;
   if (SD_LIKELY(sd_strand_take(s, participant))) return 1;
@@ -225,7 +224,7 @@ int sd_worker_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch) {
       now = sd_now();
     }
     turn = 0;
-    if (!own(d, participant, index)) continue;
+    if (!sd_own(d, participant, index)) continue;
     uint64_t ahead = SD_AHEAD_UNKNOWN;
     if (SD_UNLIKELY(sd_strand_tasks(&d->strands[index]))) {
       int turn_of = sd_take_task(d, participant, index, batch, &ahead);
@@ -258,7 +257,7 @@ int sd_help(sd_dispatcher *d, uint32_t participant) {
   for (uint32_t i = 0; !d->policy->next && index == SD_NONE && i < d->n_workers; i++)
     index = first_of(d, participant, (participant + i) % d->n_workers);
   if (index == SD_NONE) return 0;
-  if (!own(d, participant, index)) return 1;
+  if (!sd_own(d, participant, index)) return 1;
   uint64_t ahead = SD_AHEAD_UNKNOWN;
   if (SD_UNLIKELY(sd_strand_tasks(&d->strands[index]))) {
     int turn_of = sd_take_task(d, participant, index, NULL, &ahead);

@@ -49,8 +49,14 @@ class Counters:
         names = ("accepted", "handled", "failed", "lost", "pending", "visits", "handled_inline", "stolen", "cut",
                  "parks", "wakes", "failures", "watermark_sequence")  # fmt: skip
         totals = {name: int(getattr(t, name)) for name in names}
-        reasons = ("dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined")
+        reasons = ("dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined", "shed")
         return totals | {name: int(t.dropped[i]) for i, name in enumerate(reasons)}
+
+    def dropped_by_level(self) -> list[int]:
+        """Ticks that a bound dropped, by level, the highest first; zeros under a policy without levels."""
+        t = self._ffi.new("sd_totals *")
+        self._lib.sd_dispatcher_totals(self._d, t)
+        return list(t.dropped_at)
 
     def policy_counts(self) -> tuple[list[int], list[int]] | None:
         """What a policy with levels has counted, the highest first: strands that rose out of each, and waits that began

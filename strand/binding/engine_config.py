@@ -28,6 +28,7 @@ ON_FULL: Final = {
     "drop_oldest": lib.SD_DROP_OLDEST,
     "conflate": lib.SD_CONFLATE,
     "raise": lib.SD_RAISE,
+    "shed": lib.SD_SHED,
 }
 ON_ERROR: Final = {"stop": lib.SD_ON_ERROR_STOP, "quarantine": lib.SD_ON_ERROR_QUARANTINE}
 POLICIES: Final = {"fifo": lib.SD_FIFO, "levels": lib.SD_LEVELS}
@@ -73,6 +74,14 @@ class EngineConfig:
     output_memory: int = 0
     counters_start: int = 0
     policy: PolicyConfig = PolicyConfig()
+    #: Bounds over strands: in all, and by level, the highest first. 0: none.
+    total_capacity_ticks: int = 0
+    level_capacity_ticks: tuple[int, ...] = (0, 0, 0, 0, 0)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether there is a bound over strands."""
+        return self.total_capacity_ticks > 0 or any(self.level_capacity_ticks)
 
 
 def segment_records(record_size: int) -> int:
@@ -110,7 +119,8 @@ def config_struct(config: EngineConfig, core: Core) -> Any:
     c.policy.number = POLICIES[config.policy.name]
     for name, value in config.policy.options.items():
         setattr(getattr(c.policy, config.policy.name), name, value)
-    c.capacity = config.capacity_ticks
+    c.capacity, c.total_capacity = config.capacity_ticks, config.total_capacity_ticks
+    c.level_capacity = config.level_capacity_ticks
     c.budget_records, c.budget_ns = config.budget_ticks, config.budget_ns
     c.batch_records, c.ahead_records = config.batch_ticks, config.ahead_ticks
     c.publisher_drains, c.one_core = config.publisher_drains, config.one_core

@@ -36,7 +36,8 @@ RESOURCES: Final = {"cpu": 1 << lib.SD_CPU, "memory": 1 << lib.SD_MEMORY, "io": 
 MARKS: Final = {"io": int(lib.SD_MARK_IO), "frees_memory": int(lib.SD_MARK_FREES_MEMORY)}
 
 COUNTERS: Final = (
-    "accepted", "handled", "failed", "dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined", "lost",
+    "accepted", "handled", "failed", "dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined", "shed",
+    "lost",
     "visits", "handled_inline", "stolen", "cut", "busy_ns", "parks", "wakes", "waited_ns",
 )  # fmt: skip
 #: Of a histogram: from a power of two of the clock's counts to the next.
@@ -99,7 +100,7 @@ class StrandInspection:
     handled: int
     failed: int
     lost: int
-    dropped: tuple[int, int, int, int]
+    dropped: tuple[int, int, int, int, int]
     paused: bool
     quarantined: bool
     capacity: int

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from strand.binding.engine_config import ON_FULL
 from strand.command.handling import given_options
 from strand.command.parameters import CoreList, ErrorChoice, StrandCount
 from strand.dispatch.guard import Guard
@@ -22,6 +23,7 @@ def running(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--cores", type=CoreList(), help="Cores to pin the workers to, like 1,2-5. [default: the last ones]")
     @click.option("--strands", default="auto", type=StrandCount(), help="Which symbols share a strand.")
     @_ordering
+    @_bounding
     @click.option(
         "--idle",
         type=click.Choice(["spin", "backoff", "park"]),
@@ -94,3 +96,26 @@ def _ordering(command: Callable[..., None]) -> Callable[..., None]:
         command(order=order, **others)
 
     return with_order
+
+
+def _bounding(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options of the bounds to what ``_ordering`` gives."""
+
+    @click.option("--on-full", type=click.Choice(list(ON_FULL)), default="block", help="What happens at a bound.")
+    @click.option("--capacity-ticks", type=int, default=65_536, help="The bound on each strand.", show_default=True)
+    @click.option("--total-capacity-ticks", type=int, help="The bound on all strands together. [default: none]")
+    @click.option(
+        "--level-capacity-ticks",
+        metavar="LEVEL=TICKS",
+        multiple=True,
+        help="With --policy levels: the bound on the strands of a level, like low=10000. [default: none]",
+    )
+    @functools.wraps(command)
+    def with_bounds(*, order: dict[str, Any], level_capacity_ticks: tuple[str, ...], **others: Any) -> None:
+        names = ("on_full", "capacity_ticks", "total_capacity_ticks")
+        bounds: dict[str, Any] = {name: others.pop(name) for name in names}
+        given = given_options("--level-capacity-ticks", level_capacity_ticks)
+        levels = {level: int(ticks) if ticks.isdecimal() else ticks for level, ticks in given.items()}
+        command(order=order | bounds | {"level_capacity_ticks": levels or None}, **others)
+
+    return with_bounds

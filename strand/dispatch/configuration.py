@@ -19,6 +19,7 @@ from strand.binding.engine_config import (
     segment_bytes,
     segment_records,
 )
+from strand.dispatch.capacities import capacities
 from strand.dispatch.grouping import StrandsLike, strand_count, strands_for
 from strand.dispatch.policies import Policy
 from strand.dispatch.priorities import kinds_of
@@ -276,11 +277,15 @@ def engine_config(
     output_memory: int,
     attachable: bool,
     counters_start: int,
+    policy: PolicyConfig,
+    total_capacity_ticks: int | None,
+    level_capacity_ticks: Mapping[str, int] | None,
     **given: Any,
 ) -> EngineConfig:
     """The engine's sizes and choices, from a dispatcher's arguments: ``given`` are those that EngineConfig has too.
     ``emits``: there are outputs."""
     _check_limits(given | {"max_publishers": max_publishers, "budget_us": budget_us})
+    total, of_levels = capacities(total_capacity_ticks, level_capacity_ticks, policy.name, given["on_full"])
     kind_of_symbol, handler_of = kinds_of(handler_of_symbol, priorities, marks)
     alone = [not handlers[handler].is_native for handler in handler_of]
     n_symbols, n_strands = len(kind_of_symbol), strand_count(strands, kind_of_symbol, alone, cores.workers)
@@ -319,5 +324,8 @@ def engine_config(
         output_memory=whole("output_memory", output_memory, 1),
         attachable=yes_or_no("attachable", attachable),
         counters_start=counters_start,
+        policy=policy,
+        total_capacity_ticks=total,
+        level_capacity_ticks=of_levels,
         **given,
     )

@@ -60,7 +60,10 @@ class Dispatcher(EngineRun):
     (what to expect of each) or else by the first array published. ``capacity_ticks`` bounds each strand,
     ``on_full`` says what happens there: ``"block"``, ``"drop_newest"``, ``"drop_oldest"``, ``"conflate"`` (keep a
     symbol's latest) or ``"raise"``; with the lossy two (oldest, conflate) the bound counts ticks that wait, not
-    those in a worker's hands.
+    those in a worker's hands. ``total_capacity_ticks`` bounds all strands together, and ``level_capacity_ticks``, under
+    ``Levels``, those of a level: ``{"low": 10_000}``. Neither is ever exceeded (docs/overload.md). There ``on_full`` is
+    ``"block"``, ``"drop_newest"``, ``"raise"`` or ``"shed"``: ticks that arrive are dropped, but at the bound in all
+    pending ticks of the lowest level make room for those of a higher one.
 
     ``on_error``: a failing handler ``"stop"``s the run or ``"quarantine"``s its strand. ``budget_ticks`` and
     ``budget_us`` end a visit. ``batch_ticks`` are grouped at one go. ``publisher_drains``: whether publishing threads
@@ -111,6 +114,8 @@ class Dispatcher(EngineRun):
         strands: StrandsLike = "auto",
         counts: npt.ArrayLike | None = None,
         capacity_ticks: int = 65_536,
+        total_capacity_ticks: int | None = None,
+        level_capacity_ticks: Mapping[str, int] | None = None,
         on_full: str = "block",
         on_error: str = "stop",
         idle: str = "backoff",
@@ -166,6 +171,8 @@ class Dispatcher(EngineRun):
             on_error=on_error,
             on_full=on_full,
             capacity_ticks=capacity_ticks,
+            total_capacity_ticks=total_capacity_ticks,
+            level_capacity_ticks=level_capacity_ticks,
             budget_ticks=budget_ticks,
             batch_ticks=batch_ticks,
             output_memory=output_memory,

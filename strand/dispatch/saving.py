@@ -44,6 +44,7 @@ LAYOUT: Final = {
     "row_bytes": "handler",
     "has_positions": "handler",
     "n_segments": "memory_bytes, capacity_ticks or batch_ticks",
+    "is_bounded": "total_capacity_ticks or level_capacity_ticks",
     "output_memory": "output_memory",
     "attachable": "attachable",
     "counters_start": "_counters_start",
@@ -96,7 +97,7 @@ class Saving:
             about = {
                 "strand_state": FORMAT,
                 "build": build(),
-                "configuration": asdict(self.engine.config),
+                "configuration": self._configuration(),
                 "handlers": self._handlers(),
                 "symbols": [self.table.name(i) if self.table.has_name(i) else "" for i in range(self.table.n_named)],
                 "memory": {"start": self.start, "fixed": self.fixed, "end": end, "pieces": pieces},
@@ -146,10 +147,13 @@ class Saving:
         self.engine.space.adopt_books()
         restore_symbols(python, symbols)
 
+    def _configuration(self) -> dict[str, Any]:
+        return asdict(self.engine.config) | {"is_bounded": self.engine.config.is_bounded}
+
     def _check(self, saved: SavedState) -> None:
         """Raises SavedStateError where this is no dispatcher that can go on from the file, naming what differs."""
         self._check_handlers(saved)
-        before, now = saved.about["configuration"], asdict(self.engine.config)
+        before, now = saved.about["configuration"], self._configuration()
         policy_before, policy = (found.get("policy", {}).get("name") for found in (before, now))
         if policy_before != policy:
             raise saved.error(f"it was saved with the policy {policy_before}, and this dispatcher has {policy}")

@@ -30,6 +30,8 @@ class Counted(Protocol):
 
     def counters_by_participant(self) -> list[dict[str, int]]: ...
 
+    def dropped_by_level(self) -> list[int]: ...
+
     def policy_counts(self) -> tuple[list[int], list[int]] | None: ...
 
 
@@ -76,11 +78,13 @@ def statistics_of(
         "oldest": t["dropped_oldest"],
         "conflated": t["conflated"],
         "quarantined": t["dropped_quarantined"],
+        "shed": t["shed"],
         "failed": t["failed"],
         "lost": t["lost"],
         "abandoned": abandoned,
     }
-    promoted, starved = engine.policy_counts() or ((), ())
+    promoted, starved = counts = engine.policy_counts() or ((), ())
+    dropped_by_level = engine.dropped_by_level() if any(counts) else ()
     return Statistics(
         accepted=t["accepted"],
         handled=t["handled"],
@@ -102,6 +106,7 @@ def statistics_of(
         promoted=FrozenDict(zip(LEVELS, promoted, strict=False)),
         starved=FrozenDict(zip(LEVELS, starved, strict=False)),
         guard=guard,
+        dropped_by_level=FrozenDict(zip(LEVELS, dropped_by_level, strict=False)),
     )
 
 

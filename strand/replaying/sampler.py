@@ -28,7 +28,7 @@ FIRST_INTERVAL_S: Final = 0.01
 
 _COLUMNS: Final = (
     "accepted", "handled", "busy_ns",
-    "failed", "lost", "dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined",
+    "failed", "lost", "dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined", "shed",
 )  # fmt: skip
 _PICKED: Final = [COUNTERS.index(name) for name in _COLUMNS]
 

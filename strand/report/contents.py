@@ -293,6 +293,7 @@ def _rows(result: RunResult) -> Section | None:
 def _details(result: RunResult) -> Section:
     s = result.statistics
     counters = [("accepted", s.accepted), ("handled", s.handled), *((f"dropped: {k}", n) for k, n in s.dropped.items())]
+    counters += [(f"dropped at the level {level}", n) for level, n in s.dropped_by_level.items() if n]
     counters += [("pending at the end", s.pending), ("handled inline", s.handled_inline), ("visits", s.visits)]
     counters += [
         ("strands stolen", s.stolen),

@@ -79,6 +79,8 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
         )
     dropped = {reason: n for reason, n in s.dropped.items() if n}
     console.print("dropped: " + (", ".join(f"{n:,} {reason}" for reason, n in dropped.items()) or "nothing"))
+    if by_level := {level: n for level, n in s.dropped_by_level.items() if n}:
+        console.print("dropped by level: " + ", ".join(f"{n:,} {level}" for level, n in by_level.items()))
     print_skipped(console, skipped_as_dict(result.skipped))
     for failure in result.failures:
         console.print(f"[red]quarantined:[/] {escape(failure)}")

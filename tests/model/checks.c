@@ -521,7 +521,7 @@ static void changed_keys_script(void *participant, unsigned fiber) {
   W.publishing = 0;
   while (!at_rest()) sd_pause();
   sd_dispatcher_totals(W.d, &now);
-  for (int why = 0; why < 4; why++) dropped += now.dropped[why];
+  for (int why = 0; why < SD_DROP_REASONS; why++) dropped += now.dropped[why];
   expect(now.accepted == accepted && now.accepted == now.handled + dropped, "a record is not counted");
   stop();
 }
@@ -1212,6 +1212,88 @@ static const char *looks_for_alarms(void) {
   return NULL;
 }
 
+/* ---- bounds over strands */
+
+/* What waits on each symbol's strand. */
+static int waiting(const char *of) {
+  for (uint32_t i = 0; of[i]; i++) {
+    sd_inspection k;
+    sd_strand_inspect(W.d, i, &k);
+    if (k.pending != of[i] - '0') return 0;
+  }
+  return 1;
+}
+
+/* a and d are low, b is normal, c is high. */
+static void shed_script(void *unused, unsigned fiber) {
+  static const uint32_t level[] = {SD_LOW, SD_NORMAL, SD_HIGH, SD_LOW};
+  const uint32_t participant = enter();
+  for (uint32_t i = 0; i < 4; i++) sd_dispatcher_prioritise(W.d, i, level[i], 0);
+  publish(participant, "aabbd");
+  expect(waiting("2201"), "what there is room for does not go in");
+  publish(participant, "bc");
+  expect(waiting("1310"), "what came last of the lowest level is not shed first");
+  publish(participant, "ab");
+  expect(waiting("0410"), "normal does not shed low, or low goes in although nothing lower is pending");
+  publish(participant, "bcccccc");
+  expect(waiting("0050"), "the highest level does not go in first, or does not shed all lower ones");
+  publish(participant, "bc");
+  expect(waiting("0050"), "a level sheds itself, or a higher one");
+  while (sd_help(W.d, participant)) sd_pause();
+  sd_task_enqueue(W.d, 0, 1);
+  publish(participant, "aaaaa");
+  publish(participant, "c");
+  expect(waiting("5000"), "what waits behind a task is shed");
+  sd_totals t;
+  sd_dispatcher_totals(W.d, &t);
+  expect(t.accepted == 24 && t.pending == 5, "a record is not counted");
+  expect(t.dropped[SD_DROPPED_SHED] == 7 && t.dropped[SD_DROPPED_NEWEST] == 7, "drops are counted for another reason");
+  expect(t.dropped_at[SD_LOW] == 4 && t.dropped_at[SD_NORMAL] == 6 && t.dropped_at[SD_HIGH] == 4,
+         "drops are counted for another level");
+  uint32_t strand;
+  char what[128];
+  expect(!sd_dispatcher_verify(W.d, &strand, what), "a strand that could not be shed is lost");
+}
+
+static const char *sheds_the_lowest_first(void) {
+  sd_config c = usual(4, 1, 1);
+  c.policy.number = SD_LEVELS;
+  for (uint32_t i = SD_HIGH; i < SD_LEVEL_COUNT; i++) c.policy.levels.timeout_ns[i] = UINT64_MAX;
+  c.total_capacity = 5;
+  c.on_full = SD_SHED;
+  make(&c, NATIVE, 0, 0);
+  sd_scheduler_add(shed_script, NULL);
+  return run();
+}
+
+/* Of a, the two oldest are shed: 0 and 1. b is handled first. */
+static int keeps_order(const record *t, int64_t i, sd_context *ctx) {
+  expect(t->key == 1 ? W.handled < 2 : t->nth == W.handled, "what is shed is not the oldest");
+  return 0;
+}
+
+static void sheds_oldest(void *unused, unsigned fiber) {
+  const uint32_t participant = enter();
+  sd_dispatcher_prioritise(W.d, 0, SD_LOW, 0);
+  publish(participant, "aaaa");
+  publish(participant, "bb");
+  while (sd_help(W.d, participant)) sd_pause();
+  expect(W.handled_of[0] == 2 && W.handled_of[1] == 2, "not all that is left is handled");
+  expect(sd_watermark(W.d) == next_number(), "the watermark stops at what was shed");
+}
+
+static const char *sheds_the_oldest(void) {
+  sd_config c = usual(2, 1, 1);
+  c.policy.number = SD_LEVELS;
+  for (uint32_t i = SD_HIGH; i < SD_LEVEL_COUNT; i++) c.policy.levels.timeout_ns[i] = UINT64_MAX;
+  c.total_capacity = 4;
+  c.on_full = SD_SHED;
+  make(&c, NATIVE, 0, 0);
+  W.each = keeps_order;
+  sd_scheduler_add(sheds_oldest, NULL);
+  return run();
+}
+
 /* ---- all of them */
 
 static const struct check {
@@ -1250,6 +1332,8 @@ static const struct check {
     {"alarm-trees-are-right", alarm_trees_are_right, 20},
     {"looks-for-alarms", looks_for_alarms, 4000},
     {"looks-wait-for-no-other", looks_wait_for_no_other, 50},
+    {"sheds-the-lowest-first", sheds_the_lowest_first, 1},
+    {"sheds-the-oldest", sheds_the_oldest, 1},
 };
 
 static const char *with_seed(const struct check *check, uint64_t seed) {

@@ -1,5 +1,5 @@
 /* The real dispatcher under the seeded scheduler: publishers, workers (native and as Python ones behave), steals, pauses,
- * every bound, failing handlers, handlers that publish, tasks between records, stops. After each run the contract is checked.
+ * every bound, on a strand, on a level and in all, failing handlers, handlers that publish, tasks between records, stops. After each run the contract is checked.
  *
  * schedule [SEEDS] [FIRST]    or SEED=n schedule, to run one again and print it; POLICY=levels: under that policy
  */
@@ -71,6 +71,60 @@ static void broken(const char *what) {
 
 static int lossless(void) { return R.config.on_full == SD_BLOCK || R.config.on_full == SD_RAISE; }
 
+/* ---- bounds over strands: exact at every moment, by what the strands themselves count */
+
+/* Reads without a step of the scheduler, so that all is of one moment. */
+static uint64_t now_in(const sd_a64 *counter) { return *(const volatile uint64_t *)(const void *)counter; }
+
+static uint64_t waits_on(uint32_t strand) {
+  const sd_strand *s = &R.d->strands[strand];
+  const uint64_t dropped = now_in(&s->dropped[SD_DROPPED_NEWEST]) + now_in(&s->dropped[SD_DROPPED_QUARANTINED]);
+  const uint64_t failed = *(const volatile uint32_t *)(const void *)&s->failed;
+  const int64_t n = (int64_t)(now_in(&s->accepted) - dropped - now_in(&s->handled) - failed);
+  return n > 0 ? (uint64_t)n : 0; /* what is dropped is counted a moment before it is accepted */
+}
+
+static void within_bounds(void) {
+  uint64_t of[SD_LEVEL_COUNT] = {0}, all = 0;
+  /* What is handled inline waits nowhere, but strands count it as accepted first. */
+  if (!R.d->admitted || R.d->may_run_inline) return;
+  for (uint32_t i = 0; i < R.n_strands; i++) {
+    const uint64_t n = waits_on(i);
+    of[*(const volatile uint32_t *)(const void *)&R.d->admissions[i].level] += n;
+    all += n;
+  }
+  if (R.config.total_capacity && all > R.config.total_capacity) broken("more waits than the bound in all");
+  for (uint32_t level = 0; level < SD_LEVEL_COUNT; level++)
+    if (R.config.level_capacity[level] && of[level] > R.config.level_capacity[level])
+      broken("more waits than the bound on its level");
+}
+
+/* Draws bounds for every fourth seed, from numbers of its own: the others' runs stay what they were. */
+static void draw_bounds(sd_config *c, uint64_t seed) {
+  uint64_t random = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15);
+  const int own_room = c->on_full == SD_DROP_OLDEST || c->on_full == SD_CONFLATE;
+  if (seed % 4 || (own_room && POLICY != SD_LEVELS)) return;
+  if (own_room || (POLICY == SD_LEVELS && random >> 60 < 8)) c->on_full = SD_SHED;
+  /* Quarantined strands keep what they hold, and publishers that wait would wait for ever. */
+  const uint64_t least = R.failing && c->on_full == SD_BLOCK ? R.n_strands * c->capacity + 1 : 1;
+  if (c->on_full == SD_SHED || POLICY != SD_LEVELS || random >> 48 & 1) c->total_capacity = least + (random >> 50) % 12;
+  for (uint32_t level = 0; level < SD_LEVEL_COUNT && POLICY == SD_LEVELS; level++)
+    if (random >> (8 * level) & 1) c->level_capacity[level] = least + (random >> (8 * level + 1)) % 6;
+}
+
+/* At rest what was admitted and has not ended is what is pending. Drops by level add up to all drops. */
+static const char *check_admission(const sd_totals *t, uint64_t dropped) {
+  uint64_t waits = 0, at = 0;
+  for (uint32_t level = 0; level < SD_LEVEL_COUNT; level++) {
+    at += t->dropped_at[level];
+    for (uint32_t i = 0; R.d->admitted && i < R.d->n_participants; i++)
+      waits += sd_peek(&R.d->admitted[i].admitted[level]) - sd_peek(&R.d->admitted[i].ended[level]);
+  }
+  if (R.d->admitted && waits != t->pending) return "what was admitted and has not ended is not what is pending";
+  if (POLICY == SD_LEVELS && at != dropped) return "drops by level do not add up to all drops";
+  return NULL;
+}
+
 /* ---- timers: what each symbol asked for, and that it comes between the right records */
 
 static uint64_t some_alarm(uint64_t time) { return sd_scheduler_random(5) ? time + sd_scheduler_random(12) : 0; }
@@ -125,6 +179,7 @@ static int64_t handle(const void *records, int64_t n, sd_context *ctx, const sd_
   uint32_t s = R.map[at(records, 0)->key];
   if (R.running[s]) broken("two handlers of a strand at a time");
   R.running[s] = 1;
+  within_bounds();
   int64_t done = n;
   for (int64_t i = 0; i < n; i++) {
     const record *t = at(records, i);
@@ -349,6 +404,7 @@ static void publisher(void *unused, unsigned index) {
     if (code && code != SD_E_STOPPED && code != SD_E_FULL) broken("publish failed for no reason");
     if (code == SD_E_FULL && R.config.on_full != SD_RAISE) broken("full although it should wait");
     R.accepted += (uint64_t)(n - rejected);
+    within_bounds();
     /* Tasks and timers take no place, and count as pending all the same; so does what a lossy strand's worker still holds. */
     for (uint32_t i = 0; i < R.n_strands && !R.tasking && !R.timed && !R.d->lossy; i++)
       if (sd_load(&R.d->strands[i].pending, relaxed, X1) > R.config.capacity)
@@ -416,7 +472,7 @@ static void closer(void *unused, unsigned index) {
 
 static uint32_t one_of(uint32_t low, uint32_t high) { return low + sd_scheduler_random(high - low + 1); }
 
-static int prepare(void) {
+static int prepare(uint64_t seed) {
   memset(&R, 0, sizeof R);
   R.n_workers = one_of(1, 3);
   R.workers_left = (int)R.n_workers;
@@ -464,6 +520,7 @@ static int prepare(void) {
   }
   c->capacity = one_of(1, 7);
   if (c->on_full == SD_CONFLATE) c->capacity = one_of(R.n_symbols, R.n_symbols + 3);
+  draw_bounds(c, seed);
   c->budget_records = one_of(1, 5);
   c->budget_ns = one_of(1, 400);
   c->batch_records = one_of(1, 8);
@@ -511,7 +568,7 @@ static const char *check(void) {
   if (sd_dispatcher_verify(R.d, &strand, what)) return what;
   sd_totals t;
   sd_dispatcher_totals(R.d, &t);
-  uint64_t dropped = t.dropped[0] + t.dropped[1] + t.dropped[2] + t.dropped[3];
+  uint64_t dropped = t.dropped[0] + t.dropped[1] + t.dropped[2] + t.dropped[3] + t.dropped[4];
   if (t.accepted != R.accepted) {
     snprintf(what, sizeof what, "publishers were told %llu accepted, the counters say %llu",
              (unsigned long long)R.accepted, (unsigned long long)t.accepted);
@@ -535,6 +592,8 @@ static const char *check(void) {
   if ((R.config.on_full == SD_BLOCK || R.config.on_full == SD_RAISE) && t.dropped[0] + t.dropped[1] + t.dropped[2])
     return "dropped although nothing may be";
   if (!R.failing && t.lost) return "lost without a failure";
+  const char *wrong = check_admission(&t, dropped);
+  if (wrong) return wrong;
   if (R.emits) {
     merge(R.drained ? SD_FINAL_ALL : SD_FINAL_ABANDONED);
     if (R.what[0]) return R.what;
@@ -556,7 +615,7 @@ static const char *check(void) {
 
 static int one(uint64_t seed, int loud) {
   sd_scheduler_start(seed);
-  if (!prepare()) {
+  if (!prepare(seed)) {
     printf("seed %llu: the dispatcher refused its configuration\n", (unsigned long long)seed);
     return 1;
   }
@@ -572,14 +631,13 @@ static int one(uint64_t seed, int loud) {
     printf("  %u workers, %u publishers, %u strands, %u symbols, idle %d, on_full %d, capacity %u, budget %u, drains "
            "%d, python %u, "
            "failing %u (on_error %d), nesting %u, tasks %u, timed %u, controls %u, guards %u (lifts %u), stop %u, "
-           "segments %u, "
-           "record %u, "
-           "steps %llu, "
-           "accepted "
-           "%llu, handled %llu\n",
+           "segments %u, record %u, steps %llu, bounds %llu %llu %llu %llu %llu %llu, accepted %llu, handled %llu\n",
            R.n_workers, R.n_publishers, R.n_strands, R.n_symbols, c->idle, c->on_full, c->capacity, c->budget_records,
            c->publisher_drains, R.python, R.failing, c->on_error, R.nesting, R.n_tasks, R.timed, R.n_controls, R.guards,
            R.lifts, R.stop_early, c->sizes.n_segments, R.stride, (unsigned long long)sd_scheduler_steps(),
+           (unsigned long long)c->total_capacity, (unsigned long long)c->level_capacity[0],
+           (unsigned long long)c->level_capacity[1], (unsigned long long)c->level_capacity[2],
+           (unsigned long long)c->level_capacity[3], (unsigned long long)c->level_capacity[4],
            (unsigned long long)R.accepted, (unsigned long long)R.handled);
     for (uint32_t i = 0; i < R.n_strands; i++) {
       /* Not sd_strand_inspect, which waits for a lock that nobody gives back any more. */

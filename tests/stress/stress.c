@@ -362,7 +362,8 @@ static void *looker(void *unused) {
     const uint32_t strand = draw(&random, S.n_strands);
     sd_strand *s = &S.d->strands[strand];
     const uint64_t word = sd_strand_look(s);
-    const uint64_t counted = sd_peek(&s->handled) - S.config.sizes.counters_start;
+    const uint64_t shed = S.d->admissions ? sd_peek(&S.d->admissions[strand].shed) : 0;
+    const uint64_t counted = sd_peek(&s->handled) - shed - S.config.sizes.counters_start;
     /* Owners come and go meanwhile. */
     if (draw(&random, 8) == 0) usleep(draw(&random, 100));
     uint64_t handled = 0;
@@ -388,7 +389,7 @@ static int is_over(patience *p) {
   sd_totals t;
   sd_dispatcher_totals(S.d, &t);
   uint64_t moved = t.accepted + t.handled + t.failed + t.lost;
-  for (int i = 0; i < 4; i++) moved += t.dropped[i];
+  for (int i = 0; i < SD_DROP_REASONS; i++) moved += t.dropped[i];
   if (moved != p->moved) *p = (patience){moved, 0};
   return ++p->looks > MAX_LOOKS;
 }
@@ -405,6 +406,29 @@ static int join(pthread_t thread) {
     if (!pthread_timedjoin_np(thread, NULL, &until)) return 0;
   } while (!is_over(&p));
   return 1;
+}
+
+/* Bounds over strands, for some rounds. Quarantined strands keep what they hold, and publishers that wait would wait for ever. */
+static void draw_bounds(sd_config *c) {
+  const int levels = c->policy.number == SD_LEVELS,
+            own_room = c->on_full == SD_DROP_OLDEST || c->on_full == SD_CONFLATE;
+  if (one_of(0, 1) || (own_room && !levels)) return;
+  if (own_room || (levels && one_of(0, 1))) c->on_full = SD_SHED;
+  const uint64_t least = S.fail_one_in && c->on_full == SD_BLOCK ? (uint64_t)S.n_strands * c->capacity + 1 : 1;
+  if (c->on_full == SD_SHED || one_of(0, 1)) c->total_capacity = least + one_of(0, 300);
+  for (int level = 0; levels && level < SD_LEVEL_COUNT; level++)
+    if (one_of(0, 2) == 0) c->level_capacity[level] = least + one_of(0, 100);
+}
+
+/* Drops by level add up to all drops, and what was admitted and has not ended is what is pending. */
+static int admission_balances(const sd_totals *t, uint64_t dropped) {
+  uint64_t waits = 0, at = 0;
+  for (int level = 0; level < SD_LEVEL_COUNT; level++) {
+    at += t->dropped_at[level];
+    for (uint32_t i = 0; S.d->admitted && i < S.d->n_participants; i++)
+      waits += sd_peek(&S.d->admitted[i].admitted[level]) - sd_peek(&S.d->admitted[i].ended[level]);
+  }
+  return (!S.d->admitted || waits == t->pending) && (S.config.policy.number != SD_LEVELS || at == dropped);
 }
 
 static void prepare(void) {
@@ -449,6 +473,7 @@ static void prepare(void) {
     S.guards = one_of(0, 1);
   }
   if (c->on_full == SD_CONFLATE && c->capacity < SYMBOLS) c->capacity = SYMBOLS;
+  draw_bounds(c);
   /* What is quarantined keeps its segments; the others still need some. */
   if (S.fail_one_in)
     c->sizes.n_segments += S.n_strands * (c->capacity * S.record_size / (SD_SEGMENT_BYTES - SD_SEGMENT_HEADER) + 3);
@@ -479,8 +504,8 @@ static int fail(const char *what, uint32_t round) {
 }
 
 static struct {
-  uint64_t rounds, accepted, handled, dropped, failed, stolen, handled_inline, parks, wakes, stopped, tasks, timers,
-      merged, merged_timers, looks, believed;
+  uint64_t rounds, accepted, handled, dropped, shed, failed, stolen, handled_inline, parks, wakes, stopped, tasks,
+      timers, merged, merged_timers, looks, believed;
 } sum;
 
 static int play(uint32_t round) {
@@ -574,7 +599,7 @@ static int play(uint32_t round) {
   sum.tasks += ran;
   if (!stopped && !t.failures && due_timers) return fail("drained, and a timer is due", round);
   if (!stopped && !t.failures && waiting) return fail("drained, and a task waits", round);
-  uint64_t dropped = t.dropped[0] + t.dropped[1] + t.dropped[2] + t.dropped[3];
+  uint64_t dropped = t.dropped[0] + t.dropped[1] + t.dropped[2] + t.dropped[3] + t.dropped[4];
   if (errors) return fail("records out of order, twice or missing", round);
   if (stopped ? S.merged > emitted : S.merged != emitted) return fail("what was emitted was not all merged", round);
   if (S.emits && (stopped ? S.merged_timers > timers : S.merged_timers != timers))
@@ -582,6 +607,8 @@ static int play(uint32_t round) {
   if (accepted != t.accepted) return fail("accepted is not what publishers were told", round);
   if (handled != t.handled) return fail("handled is not what handlers ran over", round);
   if (t.accepted != t.handled + t.failed + t.lost + dropped + t.pending) return fail("the books do not balance", round);
+  if (!admission_balances(&t, dropped)) return fail("the books of admission do not balance", round);
+  sum.shed += t.dropped[SD_DROPPED_SHED];
   if (!stopped && !t.failures && t.pending) return fail("drained, and something is pending", round);
   static const char *const why[] = {"publish failed for no reason", "the watermark went back",
                                     "a look was believed, and its rows do not count its strand's records"};
@@ -606,10 +633,10 @@ int main(int argc, char **argv) {
   while (!bad && (double)(sd_monotonic_ns() - start) / 1e9 < seconds) bad = play(round++);
   /* A part of the engine that no round came by was not stressed. */
   if (!bad && sum.rounds >= 100 &&
-      !(sum.stolen && sum.handled_inline && sum.parks && sum.stopped && sum.failed && sum.dropped && sum.tasks &&
-        sum.timers && sum.merged && sum.merged_timers && sum.looks > sum.believed)) {
+      !(sum.stolen && sum.handled_inline && sum.parks && sum.stopped && sum.failed && sum.dropped && sum.shed &&
+        sum.tasks && sum.timers && sum.merged && sum.merged_timers && sum.looks > sum.believed)) {
     fprintf(stderr,
-            "no round stole, handled_inline, parked, stopped early, failed, dropped, ran tasks or timers, merged "
+            "no round stole, handled_inline, parked, stopped early, failed, dropped, shed, ran tasks or timers, merged "
             "what records or timers emit, or looked at a strand in a visit: see which is 0\n");
     bad = 1;
   }

@@ -1,0 +1,118 @@
+/* Bounds over strands. */
+#include "publish/admission.h"
+
+#include "base/clock.h"
+#include "worker/accounting.h"
+#include "worker/visit.h"
+#include "worker/worker.h"
+
+uint32_t sd_settle_level(sd_dispatcher *d, sd_strand *s, uint32_t asked) {
+  sd_a32 *level = &d->admissions[s - d->strands].level;
+  /* P8: acquire; pairs with W4: 0 means that the last owner is done, and has counted to the old level what ended. */
+  if (sd_load(&s->pending, acquire, P8) == 0) sd_store(level, asked, relaxed, P9);
+  return sd_load(level, relaxed, P9);
+}
+
+/* The level to ask for. If others publish to the strand meanwhile it may count to another one, and what was granted is not used. */
+static uint32_t level_to_ask(sd_dispatcher *d, uint32_t strand) {
+  /* P7, P9: relaxed; a hint. */
+  if (sd_load(&d->strands[strand].pending, relaxed, P7) == 0) return sd_level_now(d, strand);
+  return sd_load(&d->admissions[strand].level, relaxed, P9);
+}
+
+/* ---- making room */
+
+/* Drops the oldest records of a strand that the caller owns, at most n, and lets the strand go. Returns how many. */
+static uint64_t shed_from(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64_t n) {
+  sd_strand *s = &d->strands[index];
+  sd_segment_cache *cache = &d->participants[participant].cache;
+  sd_counters *c = &d->participants[participant].counters;
+  const uint64_t pending = (uint64_t)sd_records_pending(d, s, SD_AHEAD_UNKNOWN);
+  if (n > pending) n = pending;
+  sd_strand_advance(s, &d->pool, cache, (uint32_t)n);
+  sd_bump(&d->admissions[index].shed, n);
+  sd_bump(&c->dropped[SD_DROPPED_SHED], n);
+  sd_bump(&c->dropped_at[sd_level_now(d, index)], n);
+  sd_bump_finished(&s->handled, n);
+  sd_account_ended(d, participant, s, n);
+  if (d->shed && n == pending) sd_strand_shed(s, &d->pool, cache);
+  if (sd_strand_release(s, (int64_t)n)) {
+    sd_make_ready(d, s->last, &index, 1, SD_NOT_VISITED, sd_now());
+    /* A worker that was woken for the strand may have looked while it was not listed. */
+    if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&c->wakes, 1);
+  }
+  return n;
+}
+
+/* Drops up to n pending records of levels lower than `level`. Returns how many. It ends at a strand that has a task first: that strand
+ * would come again. */
+static uint64_t shed(sd_dispatcher *d, uint32_t participant, uint32_t level, uint64_t n) {
+  uint64_t all = 0;
+  while (all < n) {
+    const uint32_t index = d->policy->take_last(&d->ready, level);
+    if (index == SD_NONE) break;
+    if (!sd_own(d, participant, index)) continue;
+    const uint64_t some = shed_from(d, participant, index, n - all);
+    if (!some) break;
+    all += some;
+  }
+  return all;
+}
+
+/* ---- admission */
+
+/* How many more records the bounds allow, by level and in all. Under the lock. */
+static uint64_t room_left(sd_dispatcher *d, uint64_t *room) {
+  uint64_t pending = 0;
+  for (uint32_t level = 0; level < SD_LEVEL_COUNT; level++) {
+    uint64_t its = 0;
+    for (uint32_t i = 0; i < d->n_participants; i++)
+      its += sd_peek(&d->admitted[i].admitted[level]) - sd_peek(&d->admitted[i].ended[level]);
+    const uint64_t capacity = d->config.level_capacity[level];
+    room[level] = capacity ? capacity - its : UINT64_MAX;
+    pending += its;
+  }
+  return d->config.total_capacity ? d->config.total_capacity - pending : UINT64_MAX;
+}
+
+/* Grants what there is room for of wanted[], and takes it off. Returns the highest level that could have more if there were room in all;
+ * *missing: how many. SD_LEVEL_COUNT: there is none. */
+static uint32_t grant(sd_dispatcher *d, uint32_t participant, sd_publisher *p, uint64_t *wanted, uint64_t *missing) {
+  uint64_t room[SD_LEVEL_COUNT];
+  uint32_t short_of = SD_LEVEL_COUNT;
+  sd_lock(&d->arena->admission_lock);
+  uint64_t in_all = room_left(d, room);
+  for (uint32_t level = 0; level < SD_LEVEL_COUNT; level++) {
+    const uint64_t most = wanted[level] < room[level] ? wanted[level] : room[level];
+    const uint64_t n = most < in_all ? most : in_all;
+    sd_bump(&d->admitted[participant].admitted[level], n);
+    p->granted[level] += n;
+    wanted[level] -= n;
+    in_all -= n;
+    if (n == most || short_of != SD_LEVEL_COUNT) continue;
+    short_of = level;
+    *missing = most - n;
+  }
+  sd_unlock(&d->arena->admission_lock);
+  return short_of;
+}
+
+void sd_admit(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
+  uint64_t missing;
+  for (uint32_t level = 0; level < SD_LEVEL_COUNT; level++) p->granted[level] = p->denied[level] = 0;
+  for (uint32_t i = 0; i < p->n_waiting; i++) {
+    waiting_group *w = &p->waiting[i];
+    w->level = level_to_ask(d, w->strand);
+    p->denied[w->level] += w->to - w->from;
+  }
+  for (;;) {
+    const uint32_t level = grant(d, participant, p, p->denied, &missing);
+    if (level == SD_LEVEL_COUNT || d->config.on_full != SD_SHED) return;
+    if (!shed(d, participant, level, missing)) return;
+  }
+}
+
+void sd_admit_end(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
+  for (uint32_t level = 0; level < SD_LEVEL_COUNT; level++)
+    sd_bump(&d->admitted[participant].admitted[level], 0 - p->granted[level]);
+}

@@ -22,8 +22,12 @@ static uint32_t level_to_ask(sd_dispatcher *d, uint32_t strand) {
 
 /* ---- making room */
 
-/* Drops the oldest records of a strand that the caller owns, at most n, and lets the strand go. Returns how many. */
-static uint64_t shed_from(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64_t n) {
+/* How many strands that have a task first are passed over. */
+enum { MAX_PASSED = 16 };
+
+/* Drops the oldest records of a strand that the caller owns, at most n, and lets the strand go. Returns how many; *left: something is left,
+ * and the caller has to list the strand. */
+static uint64_t shed_from(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64_t n, int *left) {
   sd_strand *s = &d->strands[index];
   sd_segment_cache *cache = &d->participants[participant].cache;
   sd_counters *c = &d->participants[participant].counters;
@@ -36,26 +40,32 @@ static uint64_t shed_from(sd_dispatcher *d, uint32_t participant, uint32_t index
   sd_bump_finished(&s->handled, n);
   sd_account_ended(d, participant, s, n);
   if (d->shed && n == pending) sd_strand_shed(s, &d->pool, cache);
-  if (sd_strand_release(s, (int64_t)n)) {
-    sd_make_ready(d, s->last, &index, 1, SD_NOT_VISITED, sd_now());
-    /* A worker that was woken for the strand may have looked while it was not listed. */
-    if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&c->wakes, 1);
-  }
+  *left = sd_strand_release(s, (int64_t)n);
   return n;
 }
 
-/* Drops up to n pending records of levels lower than `level`. Returns how many. It ends at a strand that has a task first: that strand
- * would come again. */
+/* Lists a strand that was not visited. A worker that was woken for it may have looked while it was not listed. */
+static void list_back(sd_dispatcher *d, uint32_t participant, uint32_t index) {
+  sd_make_ready(d, d->strands[index].last, &index, 1, SD_NOT_VISITED, sd_now());
+  if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->participants[participant].counters.wakes, 1);
+}
+
+/* Drops up to n pending records of levels lower than `level`. Returns how many. */
 static uint64_t shed(sd_dispatcher *d, uint32_t participant, uint32_t level, uint64_t n) {
+  uint32_t passed[MAX_PASSED], n_passed = 0;
   uint64_t all = 0;
-  while (all < n) {
+  while (all < n && n_passed < MAX_PASSED) {
     const uint32_t index = d->policy->take_last(&d->ready, level);
     if (index == SD_NONE) break;
     if (!sd_own(d, participant, index)) continue;
-    const uint64_t some = shed_from(d, participant, index, n - all);
-    if (!some) break;
+    int left;
+    const uint64_t some = shed_from(d, participant, index, n - all, &left);
     all += some;
+    /* It has a task first. Listed now, it would come again at once. */
+    if (!some) passed[n_passed++] = index;
+    else if (left) list_back(d, participant, index);
   }
+  while (n_passed) list_back(d, participant, passed[--n_passed]);
   return all;
 }
 

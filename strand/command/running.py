@@ -101,8 +101,8 @@ def _ordering(command: Callable[..., None]) -> Callable[..., None]:
 def _bounding(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options of the bounds to what ``_ordering`` gives."""
 
-    @click.option("--on-full", type=click.Choice(list(ON_FULL)), default="block", help="What happens at a bound.")
-    @click.option("--capacity-ticks", type=int, default=65_536, help="The bound on each strand.", show_default=True)
+    @click.option("--on-full", type=click.Choice(list(ON_FULL)), help="What happens at a bound. [default: block]")
+    @click.option("--capacity-ticks", type=int, help="The bound on each strand. [default: 65536]")
     @click.option("--total-capacity-ticks", type=int, help="The bound on all strands together. [default: none]")
     @click.option(
         "--level-capacity-ticks",
@@ -112,10 +112,17 @@ def _bounding(command: Callable[..., None]) -> Callable[..., None]:
     )
     @functools.wraps(command)
     def with_bounds(*, order: dict[str, Any], level_capacity_ticks: tuple[str, ...], **others: Any) -> None:
-        names = ("on_full", "capacity_ticks", "total_capacity_ticks")
-        bounds: dict[str, Any] = {name: others.pop(name) for name in names}
-        given = given_options("--level-capacity-ticks", level_capacity_ticks)
-        levels = {level: int(ticks) if ticks.isdecimal() else ticks for level, ticks in given.items()}
-        command(order=order | bounds | {"level_capacity_ticks": levels or None}, **others)
+        for name in ("on_full", "capacity_ticks", "total_capacity_ticks"):
+            if (value := others.pop(name)) is not None:
+                order |= {name: value}
+        levels = given_options("--level-capacity-ticks", level_capacity_ticks)
+        if levels:
+            order |= {"level_capacity_ticks": {level: _number(ticks) for level, ticks in levels.items()}}
+        command(order=order, **others)
 
     return with_bounds
+
+
+def _number(text: str) -> int | str:
+    """What is no number is refused where it is used, by its option."""
+    return int(text) if text.isdecimal() else text

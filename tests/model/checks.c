@@ -1240,15 +1240,18 @@ static void shed_script(void *unused, unsigned fiber) {
   publish(participant, "bc");
   expect(waiting("0050"), "a level sheds itself, or a higher one");
   while (sd_help(W.d, participant)) sd_pause();
+  publish(participant, "dd");
   sd_task_enqueue(W.d, 0, 1);
-  publish(participant, "aaaaa");
+  publish(participant, "aaa");
   publish(participant, "c");
-  expect(waiting("5000"), "what waits behind a task is shed");
+  expect(waiting("3011"), "what waits behind a task is shed, or no other strand of the level is");
+  publish(participant, "cc");
+  expect(waiting("3020"), "what waits behind a task is shed after all others");
   sd_totals t;
   sd_dispatcher_totals(W.d, &t);
-  expect(t.accepted == 24 && t.pending == 5, "a record is not counted");
-  expect(t.dropped[SD_DROPPED_SHED] == 7 && t.dropped[SD_DROPPED_NEWEST] == 7, "drops are counted for another reason");
-  expect(t.dropped_at[SD_LOW] == 4 && t.dropped_at[SD_NORMAL] == 6 && t.dropped_at[SD_HIGH] == 4,
+  expect(t.accepted == 26 && t.pending == 5, "a record is not counted");
+  expect(t.dropped[SD_DROPPED_SHED] == 9 && t.dropped[SD_DROPPED_NEWEST] == 7, "drops are counted for another reason");
+  expect(t.dropped_at[SD_LOW] == 6 && t.dropped_at[SD_NORMAL] == 6 && t.dropped_at[SD_HIGH] == 4,
          "drops are counted for another level");
   uint32_t strand;
   char what[128];

@@ -32,6 +32,17 @@ def test_replay_prints_one_json_object_and_writes_the_rows(tmp_path: Path) -> No
     assert len(np.load(out)) == plain["symbols"] == 500
 
 
+def test_a_report_says_what_was_shed_and_of_which_level() -> None:
+    levels = ["--policy", "levels", "--priority", "AAAHD=high", "--priority", "*=low"]
+    bounds = ["--on-full", "shed", "--total-capacity-ticks", "20"]
+    done = strand("replay", SAMPLE, "--handler", "count", *levels, *bounds)
+    assert done.returncode == 0, done.stderr
+    dropped, by_level = (line for line in done.stdout.splitlines() if line.startswith("dropped"))
+    assert " newest" in dropped
+    assert by_level.startswith("dropped by level: ")
+    assert by_level.endswith(" low")
+
+
 @pytest.mark.parametrize(("options", "status"), [((), 0), (("--json",), 0), (("--cores", "0"), 2)])
 def test_where_pinning_is_refused_a_replay_runs_and_its_report_says_so(options: tuple[str, ...], status: int) -> None:
     program = """

@@ -32,6 +32,25 @@ USUAL = {"cores": "auto", "strands": "auto", "idle": "backoff", "on_error": "sto
             ["--policy", "levels", "--guard", "--mark", "A=io"],
             {"policy": Levels(), "priorities": {}, "guard": Guard(), "marks": {"A": "io"}},
         ),
+        (
+            [
+                "--on-full",
+                "shed",
+                "--total-capacity-ticks",
+                "9",
+                "--level-capacity-ticks",
+                "low=5",
+                "--capacity-ticks",
+                "4",
+            ],
+            {
+                "on_full": "shed",
+                "total_capacity_ticks": 9,
+                "capacity_ticks": 4,
+                "level_capacity_ticks": {"low": 5},
+            },
+        ),
+        (["--level-capacity-ticks", "low=few"], {"level_capacity_ticks": {"low": "few"}}),
         (["--strict", "--attachable", "--cores", "0"], {"strict": True, "attachable": True, "cores": [0]}),
     ],
 )

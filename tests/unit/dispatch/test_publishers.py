@@ -13,7 +13,7 @@ from engine_support import balanced, in_threads, subsequence, ticks_for, wait_un
 from strand import Dispatcher, batch_handler
 from strand.errors import BackpressureError, ConfigurationError, UnknownSymbolError
 
-REASONS = ("newest", "oldest", "conflated", "quarantined", "failed", "lost", "abandoned")
+REASONS = ("newest", "oldest", "conflated", "quarantined", "shed", "failed", "lost", "abandoned")
 
 
 class Saw:
@@ -42,7 +42,7 @@ def test_drop_newest_keeps_the_first_that_fit(batches: int) -> None:
         for part in np.array_split(ticks_for([0, 1] * 250), batches):
             assert d.publish(part) == len(part)
         wait_until(lambda: d.inspect(1).pending == 0)
-        assert d.inspect(0).dropped == (150, 0, 0, 0)
+        assert d.inspect(0).dropped == (150, 0, 0, 0, 0)
         assert d.inspect(0).pending == 100
         d.resume(0)
         d.drain()

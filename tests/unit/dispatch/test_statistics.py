@@ -138,7 +138,16 @@ def test_statistics_are_frozen_and_fit_for_json() -> None:
     assert dataclasses.asdict(s)["dropped"] == s.dropped
     plain = json.loads(json.dumps(s.as_dict()))
     assert (plain["accepted"], plain["handled"], plain["pending"]) == (400, 400, 0)
-    assert set(plain["dropped"]) == {"newest", "oldest", "conflated", "quarantined", "failed", "lost", "abandoned"}
+    assert set(plain["dropped"]) == {
+        "newest",
+        "oldest",
+        "conflated",
+        "quarantined",
+        "shed",
+        "failed",
+        "lost",
+        "abandoned",
+    }
     assert [w["name"] for w in plain["workers"]] == ["worker 0", "worker 1", "publishers"]
     assert plain["latency"]["wait"].keys() == {"p50_ns", "p90_ns", "p99_ns", "p99.9_ns", "maximum_ns"}
 
@@ -190,7 +199,7 @@ def test_a_look_at_a_strand_names_its_owner_and_its_books(c_handlers: Path) -> N
         d.drain()
         look = d.inspect("#1")
         assert (look.owner, look.accepted, look.handled, look.pending) == (None, 2, 2, 0)
-        assert (look.failed, look.lost, look.dropped, look.paused, look.quarantined) == (0, 0, (0,) * 4, False, False)
+        assert (look.failed, look.lost, look.dropped, look.paused, look.quarantined) == (0, 0, (0,) * 5, False, False)
 
 
 def test_the_check_is_not_blind(c_handlers: Path) -> None:

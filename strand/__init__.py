@@ -6,6 +6,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as typing has it, whose import takes longer than all else here
 if TYPE_CHECKING:
+    from strand.dispatch.aging import Aging
     from strand.dispatch.dispatcher import Dispatcher
     from strand.dispatch.guard import Guard
     from strand.dispatch.policies import Fifo, Levels
@@ -44,6 +45,7 @@ __all__ = [
     "PRICE_SCALE",
     "TICK",
     "UNDEF_PRICE",
+    "Aging",
     "Attached",
     "Context",
     "Dispatcher",
@@ -80,6 +82,7 @@ __all__ = [
 
 # Where a name comes from when it is first asked for; all others are of strand.handlers.
 _MODULES = {
+    "Aging": "strand.dispatch.aging",
     "Attached": "strand.outside.attached",
     "Dispatcher": "strand.dispatch.dispatcher",
     "Fifo": "strand.dispatch.policies",

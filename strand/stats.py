@@ -112,6 +112,8 @@ class Statistics:
     ``promoted`` and ``starved`` count by level, under ``Levels``: how often a strand rose out of it, and waits that
     began in it and took more than twice its timeout, counted as they end. ``dropped_by_level``
     has the ticks that a bound dropped (``newest`` to ``shed``) by level. All three are empty under another policy.
+    ``picked`` counts by class, under ``Aging``, the strands that were taken; ``picked_by_rule`` those of them that were
+    taken for ``low_every`` and for ``max_wait``. Both are empty under another policy.
     ``guard``: by resource (``cpu``, ``memory``, ``io``), what a guard decided; empty without one, and where ``attach``
     read the statistics.
     ``unpinned`` says why workers that were to be pinned are not; None where nothing refused it.
@@ -138,6 +140,8 @@ class Statistics:
     starved: Mapping[str, int] = field(default_factory=FrozenDict)
     guard: Mapping[str, GuardStatistics] = field(default_factory=FrozenDict)
     dropped_by_level: Mapping[str, int] = field(default_factory=FrozenDict)
+    picked: Mapping[str, int] = field(default_factory=FrozenDict)
+    picked_by_rule: Mapping[str, int] = field(default_factory=FrozenDict)
 
     if not TYPE_CHECKING:
 
@@ -170,5 +174,6 @@ class Statistics:
             | {"dropped": dict(self.dropped), "promoted": dict(self.promoted), "starved": dict(self.starved)}
             | {"guard": {resource: asdict(decided) for resource, decided in self.guard.items()}}
             | {"dropped_by_level": dict(self.dropped_by_level)}
+            | {"picked": dict(self.picked), "picked_by_rule": dict(self.picked_by_rule)}
             | {"imbalance": self.imbalance, "latency": latency, "workers": workers}
         )  # fmt: skip

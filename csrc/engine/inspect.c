@@ -63,8 +63,9 @@ void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *t) {
 
 int sd_dispatcher_policy_counts(sd_dispatcher *d, sd_policy_counts *out) {
   memset(out, 0, sizeof *out);
-  if (d->policy->counts) d->policy->counts(&d->ready, out);
-  return d->policy->counts != NULL;
+  if (!d->policy->counts) return SD_FIFO;
+  d->policy->counts(&d->ready, out);
+  return d->config.policy.number;
 }
 
 void sd_histogram_sum(sd_dispatcher *d, int which, uint64_t *counts) {

@@ -10,7 +10,7 @@ typedef struct sd_totals {
   uint64_t dropped_at[5]; /* what is in `dropped`, by level, under a policy with levels */
 } sd_totals;
 void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *out);
-/* What the policy has counted. Zero: it counts nothing, and *out is all zeros. */
+/* What the policy has counted. Returns the policy's number, which says what of it is meant; SD_FIFO: it counts nothing. */
 int sd_dispatcher_policy_counts(sd_dispatcher *d, sd_policy_counts *out);
 /* Writes a participant's counters to `out`: SD_COUNTER_FIELDS values, in the order of struct sd_counters; busy and waited in ns. */
 enum { SD_COUNTER_FIELDS = 17 };

@@ -12,10 +12,15 @@
 
 #include "schedule/list.h"
 
-enum { SD_FIFO = 0, SD_LEVELS = 1 };
+enum { SD_FIFO = 0, SD_LEVELS = 1, SD_AGING = 2 };
 
 /* Levels, the highest first. */
 enum { SD_IMMEDIATE = 0, SD_HIGH, SD_RETRY, SD_NORMAL, SD_LOW, SD_LEVEL_COUNT };
+
+/* Classes of SD_AGING, of which 0 is the lowest. A priority has its class in the upper two bits, and its base plus SD_AGING_USUAL in the
+ * others; a base is at most SD_AGING_MAX to either side. A strand has the lowest class and the base 0 unless it is given another one. */
+enum { SD_AGING_CLASSES = 3, SD_AGING_USUAL = 1 << 29, SD_AGING_MAX = 500000000 };
+#define SD_AGING_BY_LOAD UINT32_MAX
 
 /* Why a strand is listed: nothing of it was pending; a visit left something pending; or whoever took it could not visit it. */
 enum { SD_WAS_EMPTY = 0, SD_VISITED, SD_NOT_VISITED };
@@ -29,18 +34,29 @@ typedef struct sd_levels_config {
   int32_t since_listed;                /* a wait counts since the strand was listed, not since it entered its level */
 } sd_levels_config;
 
+typedef struct sd_aging_config {
+  double coefficient[SD_AGING_CLASSES]; /* points per second of a wait, by class */
+  uint64_t max_wait_ns;                 /* a strand that waits longer is taken first; 0: none */
+  uint32_t n_classes;
+  uint32_t low_every; /* one of the lowest class after so many of higher ones, or SD_AGING_BY_LOAD; 0: never */
+} sd_aging_config;
+
 /* Which policy, and its options: those of others are ignored. */
 typedef struct sd_policy_config {
   int32_t number; /* SD_FIFO and so on */
   uint64_t
       slack_ns; /* how long a worker keeps to its own list where the order allows it; a dispatcher takes a visit's time */
   sd_levels_config levels;
+  sd_aging_config aging;
 } sd_policy_config;
 
-/* What a policy counts, by level. */
+/* What a policy counts: levels by level, and aging by class. */
 typedef struct sd_policy_counts {
   uint64_t promoted[SD_LEVEL_COUNT]; /* times that a strand rose out of the level */
   uint64_t starved[SD_LEVEL_COUNT];  /* waits that began in the level and took more than twice its timeout */
+  uint64_t picked[SD_AGING_CLASSES]; /* strands taken, by class */
+  uint64_t picked_low, picked_late;  /* those of them taken for low_every, and for max_wait */
+  uint32_t n_classes;
 } sd_policy_counts;
 
 /* What a policy sees. `state`: its own memory, `state_bytes` of the policy; zeros at first. */

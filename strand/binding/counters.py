@@ -58,13 +58,19 @@ class Counters:
         self._lib.sd_dispatcher_totals(self._d, t)
         return list(t.dropped_at)
 
-    def policy_counts(self) -> tuple[list[int], list[int]] | None:
-        """What a policy with levels has counted, the highest first: strands that rose out of each, and waits that began
-        there and took more than twice its timeout. None: the policy has no levels."""
+    def policy_counts(self) -> dict[str, list[int]]:
+        """What the policy has counted, empty where it counts nothing. Levels, the highest first: ``promoted``, strands
+        that rose out of each; ``starved``, waits that began there and took more than twice its timeout. Aging:
+        ``picked``, strands taken of each class, the highest first; ``picked_by_rule``, those of them taken for
+        ``low_every`` and for ``max_wait``."""
         counts = self._ffi.new("sd_policy_counts *")
-        if not self._lib.sd_dispatcher_policy_counts(self._d, counts):
-            return None
-        return list(counts.promoted), list(counts.starved)
+        number = self._lib.sd_dispatcher_policy_counts(self._d, counts)
+        if number == lib.SD_LEVELS:
+            return {"promoted": list(counts.promoted), "starved": list(counts.starved)}
+        if number == lib.SD_AGING:
+            picked = list(counts.picked)[: counts.n_classes][::-1]
+            return {"picked": picked, "picked_by_rule": [counts.picked_low, counts.picked_late]}
+        return {}
 
     def counters(self, participant: int) -> dict[str, int]:
         """One participant's counters by name; a worker's participant is its number, publishers' participants follow."""

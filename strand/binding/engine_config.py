@@ -9,6 +9,9 @@ from typing import Any, Final
 from strand.binding import Core, ffi, lib
 
 __all__ = [
+    "AGING_BY_LOAD",
+    "AGING_MAXIMUM",
+    "AGING_USUAL",
     "CACHED_SEGMENTS",
     "IDLE",
     "ON_ERROR",
@@ -31,7 +34,11 @@ ON_FULL: Final = {
     "shed": lib.SD_SHED,
 }
 ON_ERROR: Final = {"stop": lib.SD_ON_ERROR_STOP, "quarantine": lib.SD_ON_ERROR_QUARANTINE}
-POLICIES: Final = {"fifo": lib.SD_FIFO, "levels": lib.SD_LEVELS}
+POLICIES: Final = {"fifo": lib.SD_FIFO, "levels": lib.SD_LEVELS, "aging": lib.SD_AGING}
+#: Under aging: the priority of class 0 and base 0, the largest base, and what stands for ``low_every="load"``.
+AGING_USUAL: Final[int] = lib.SD_AGING_USUAL
+AGING_MAXIMUM: Final[int] = lib.SD_AGING_MAX
+AGING_BY_LOAD: Final[int] = lib.SD_AGING_BY_LOAD
 #: Segments that can lie in one participant's cache.
 CACHED_SEGMENTS: Final[int] = 2 * lib.SD_FREE_RUN
 

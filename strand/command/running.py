@@ -10,9 +10,8 @@ import click
 
 from strand.binding.engine_config import ON_FULL
 from strand.command.handling import given_options
+from strand.command.ordering import ordering
 from strand.command.parameters import CoreList, ErrorChoice, StrandCount
-from strand.dispatch.guard import Guard
-from strand.dispatch.policies import Levels
 
 __all__ = ["running"]
 
@@ -22,7 +21,7 @@ def running(command: Callable[..., None]) -> Callable[..., None]:
 
     @click.option("--cores", type=CoreList(), help="Cores to pin the workers to, like 1,2-5. [default: the last ones]")
     @click.option("--strands", default="auto", type=StrandCount(), help="Which symbols share a strand.")
-    @_ordering
+    @ordering
     @_bounding
     @click.option(
         "--idle",
@@ -46,60 +45,8 @@ def running(command: Callable[..., None]) -> Callable[..., None]:
     return with_run
 
 
-def _ordering(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options of the policy, as one argument ``order``: those of ``strand.replay``, by name."""
-
-    @click.option("--policy", type=click.Choice(["fifo", "levels"]), default="fifo", help="Which ready strand is next.")
-    @click.option(
-        "--priority",
-        "priorities",
-        metavar="SYMBOL=LEVEL",
-        multiple=True,
-        help="With --policy levels: the level of a symbol, * for the others. [default: normal]",
-    )
-    @click.option(
-        "--timeout",
-        "timeouts",
-        metavar="LEVEL=SPAN",
-        multiple=True,
-        help="With --policy levels: the wait after which a strand rises from a level, like low=5ms.",
-    )
-    @click.option(
-        "--guard",
-        "guards",
-        is_flag=True,
-        help="With --policy levels: hold low levels back while CPU, memory or I/O is short.",
-    )
-    @click.option(
-        "--mark",
-        "marks",
-        metavar="SYMBOL=MARK",
-        multiple=True,
-        help="With --guard: io or frees_memory, * for the other symbols.",
-    )
-    @functools.wraps(command)
-    def with_order(
-        *, policy: str, priorities: tuple[str, ...], timeouts: tuple[str, ...], guards: bool, marks: tuple[str, ...],
-        **others: Any,
-    ) -> None:  # fmt: skip
-        order: dict[str, Any] = {}
-        if policy == "levels":
-            spans = given_options("--timeout", timeouts)
-            order = {"policy": Levels(spans), "priorities": given_options("--priority", priorities)}
-        elif priorities or timeouts or guards:
-            given = "--priority" if priorities else "--timeout" if timeouts else "--guard"
-            raise click.UsageError(f"{given}: give --policy levels too")
-        if guards:
-            order |= {"guard": Guard(), "marks": given_options("--mark", marks)}
-        elif marks:
-            raise click.UsageError("--mark: give --guard too")
-        command(order=order, **others)
-
-    return with_order
-
-
 def _bounding(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options of the bounds to what ``_ordering`` gives."""
+    """Adds the options of the bounds to what ``ordering`` gives."""
 
     @click.option("--on-full", type=click.Choice(list(ON_FULL)), help="What happens at a bound. [default: block]")
     @click.option("--capacity-ticks", type=int, help="The bound on each strand. [default: 65536]")

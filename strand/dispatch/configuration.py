@@ -146,7 +146,7 @@ def merging_cores(allowed: list[int], cores: Sequence[int | None] | None) -> lis
 def policy_config(policy: Policy) -> PolicyConfig:
     """A policy as the engine takes it. Raises ConfigurationError."""
     if not isinstance(policy, Policy) or policy.core_name is None:
-        raise ConfigurationError(f"policy: {policy!r} is not a policy: give Fifo() or Levels()")
+        raise ConfigurationError(f"policy: {policy!r} is not a policy: give Fifo(), Levels() or Aging()")
     return PolicyConfig(policy.core_name, policy.core_options())
 
 

@@ -35,7 +35,7 @@ class Control:
     def release(self, symbol: str | int) -> None:
         self._engine.resume(self.strand_of(symbol), QUARANTINED)
 
-    def prioritise(self, symbol: str | int, priority: str, *, for_backlog: bool) -> None:
+    def prioritise(self, symbol: str | int, priority: Any, *, for_backlog: bool) -> None:
         index = self._table.index(symbol)
         self._priorities.change(index, priority, self._routing.by_counts(None), for_backlog=for_backlog)
 

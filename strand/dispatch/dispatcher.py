@@ -51,10 +51,11 @@ class Dispatcher(EngineRun):
     process may use, and goes on with a RuntimeWarning where the system refuses to pin; None pins nothing. ``idle``:
     ``"spin"``, ``"backoff"`` (spin, then sleep) or ``"park"``.
 
-    ``policy``: which ready strand is drained next, ``Fifo()`` or ``Levels()``. ``priorities``: under ``Levels``, the
-    level of each symbol by name, with ``"*"`` for the others; ``"normal"`` where nothing is said. ``guard``: under
-    ``Levels``, holds strands back while CPU, memory or I/O is short; ``marks``: how symbols use these, by name, with
-    ``"*"`` for the others: ``"io"``, ``"frees_memory"``, or a set of both.
+    ``policy``: which ready strand is drained next, ``Fifo()``, ``Levels()`` or ``Aging()``. ``priorities``: the
+    priority of each symbol by name, with ``"*"`` for the others. Under ``Levels`` it is a level, ``"normal"`` where
+    nothing is said. Under ``Aging`` it is a whole number, a class, or both, like ``("urgent", 10)``; 0 where nothing is
+    said. ``guard``: under ``Levels``, holds strands back while CPU, memory or I/O is short; ``marks``: how symbols use
+    these, by name, with ``"*"`` for the others: ``"io"``, ``"frees_memory"``, or a set of both.
 
     ``strands``: ``"per-symbol"``, a number, or ``"auto"``: busy symbols alone, quiet ones sharing, by ``counts``
     (what to expect of each) or else by the first array published. ``capacity_ticks`` bounds each strand,
@@ -337,9 +338,9 @@ class Dispatcher(EngineRun):
         """Lets a quarantined strand go on, after the tick its handler failed on."""
         self._control.release(symbol)
 
-    def prioritise(self, symbol: str | int, priority: str, *, for_backlog: bool = False) -> None:
-        """Gives a symbol another priority of the policy, under ``Levels`` a level, and its strand the highest of its
-        symbols: at once, also where it waits. Its wait in the new level begins then.
+    def prioritise(self, symbol: str | int, priority: Any, *, for_backlog: bool = False) -> None:
+        """Gives a symbol another priority of the policy (see ``priorities``), and its strand the highest of its
+        symbols: at once, also where it waits. Under ``Levels`` its wait in the new level begins then.
 
         ``for_backlog`` raises the symbol's strand until nothing of it is pending; a lower priority than its own changes
         nothing. Raises ConfigurationError for a priority that the policy does not have, and UnknownSymbolError.

@@ -39,7 +39,7 @@ class Policy:
     def priority_of(self, name: str, priority: Any) -> int:
         """A priority that the argument ``name`` was given, as the core has it. Raises ConfigurationError."""
         del priority
-        raise ConfigurationError(f"{name}: {type(self).__name__} has no priorities; give policy=Levels()")
+        raise ConfigurationError(f"{name}: {type(self).__name__} has no priorities; give policy=Levels() or Aging()")
 
     def of_strand(self, priorities: npt.NDArray[np.uint32]) -> int:
         """The priority of a strand whose symbols have these."""

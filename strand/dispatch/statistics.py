@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from strand.dispatch.aging import CLASSES, RULES
 from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.policies import LEVELS
 from strand.dispatch.state import RunState
@@ -32,7 +33,7 @@ class Counted(Protocol):
 
     def dropped_by_level(self) -> list[int]: ...
 
-    def policy_counts(self) -> tuple[list[int], list[int]] | None: ...
+    def policy_counts(self) -> dict[str, list[int]]: ...
 
 
 class EngineStatistics:
@@ -83,8 +84,9 @@ def statistics_of(
         "lost": t["lost"],
         "abandoned": abandoned,
     }
-    promoted, starved = counts = engine.policy_counts() or ((), ())
-    dropped_by_level = engine.dropped_by_level() if any(counts) else ()
+    counts = engine.policy_counts()
+    picked = counts.get("picked", [])
+    dropped_by_level = engine.dropped_by_level() if "promoted" in counts else ()
     return Statistics(
         accepted=t["accepted"],
         handled=t["handled"],
@@ -103,8 +105,10 @@ def statistics_of(
         workers=_workers(engine, cores),
         unpinned=unpinned,
         orders_as_plain=orders_as_plain,
-        promoted=FrozenDict(zip(LEVELS, promoted, strict=False)),
-        starved=FrozenDict(zip(LEVELS, starved, strict=False)),
+        promoted=FrozenDict(zip(LEVELS, counts.get("promoted", ()), strict=False)),
+        starved=FrozenDict(zip(LEVELS, counts.get("starved", ()), strict=False)),
+        picked=FrozenDict(zip(CLASSES[len(CLASSES) - len(picked) :], picked, strict=True)),
+        picked_by_rule=FrozenDict(zip(RULES, counts.get("picked_by_rule", ()), strict=False)),
         guard=guard,
         dropped_by_level=FrozenDict(zip(LEVELS, dropped_by_level, strict=False)),
     )

@@ -19,4 +19,7 @@ def policy_tables(s: Statistics) -> list[tuple[tuple[str, ...], list[tuple[str, 
             for resource, found in s.guard.items()
         ]
         tables.append((("short of", "held back", "until max_hold", "in all"), held))
+    if s.picked:
+        tables.append((("class", "taken"), [(name, f"{n:,}") for name, n in s.picked.items()]))
+        tables.append((("taken for", "strands"), [(rule, f"{n:,}") for rule, n in s.picked_by_rule.items()]))
     return tables

@@ -37,6 +37,8 @@
 #include "publish/numbers.c"
 #include "publish/one_by_one.c"
 #include "publish/publish.c"
+#include "schedule/aging.c"
+#include "schedule/aging_heap.c"
 #include "schedule/fifo.c"
 #include "schedule/level_list.c"
 #include "schedule/levels.c"

@@ -2,7 +2,7 @@
  * handlers that publish to their own strands for as long as one strand, the quiet one, has records left. Somebody has to come for
  * it, or the run has no end.
  *
- * liveness [SEEDS] [FIRST]    or SEED=n liveness, to run one again and print it; POLICY=levels: under that policy
+ * liveness [SEEDS] [FIRST]    or SEED=n liveness, to run one again and print it; POLICY=levels, aging: under that policy
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -93,7 +93,9 @@ static int prepare(void) {
                 .sequence_offset = SD_NONE,
                 .row_bytes = 8,
                 .n_segments = (R.n_workers + 1) * 2 * SD_FREE_RUN + 4 * R.n_strands},
-      .policy = {.number = POLICY, .levels = {.timeout_ns = {0, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX}}},
+      .policy = {.number = POLICY,
+                 .levels = {.timeout_ns = {0, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX}},
+                 .aging = {.coefficient = {1e6}, .n_classes = 1}},
       .time_offset = SD_NONE,
       .idle = (int32_t)sd_scheduler_random(3),
       .on_full = SD_BLOCK,
@@ -143,8 +145,9 @@ static int one(uint64_t seed, int loud) {
 int main(int argc, char **argv) {
   const char *only = getenv("SEED"), *policy = getenv("POLICY");
   if (policy && *policy && strcmp(policy, "fifo")) {
-    if (strcmp(policy, "levels")) return fprintf(stderr, "POLICY=%s: give fifo or levels\n", policy), 2;
-    POLICY = SD_LEVELS;
+    POLICY = strcmp(policy, "levels") ? SD_AGING : SD_LEVELS;
+    if (POLICY == SD_AGING && strcmp(policy, "aging"))
+      return fprintf(stderr, "POLICY=%s: give fifo, levels or aging\n", policy), 2;
   }
   if (only) return one(strtoull(only, NULL, 10), 1);
   const uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 2000,

@@ -1,7 +1,7 @@
 /* The real dispatcher under the seeded scheduler: publishers, workers (native and as Python ones behave), steals, pauses,
  * every bound, on a strand, on a level and in all, failing handlers, handlers that publish, tasks between records, stops. After each run the contract is checked.
  *
- * schedule [SEEDS] [FIRST]    or SEED=n schedule, to run one again and print it; POLICY=levels: under that policy
+ * schedule [SEEDS] [FIRST]    or SEED=n schedule, to run one again and print it; POLICY=levels, aging: under that policy
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -417,10 +417,15 @@ static void publisher(void *unused, unsigned index) {
 
 /* Pauses and resumes strands; at the end it resumes all that it paused. */
 static void controller(void *unused, unsigned index) {
+  const sd_aging_config *c = &R.config.policy.aging;
   for (uint32_t i = 0; i < R.n_controls; i++) {
     uint32_t s = sd_scheduler_random(R.n_strands);
     if (R.config.policy.number == SD_LEVELS)
       sd_dispatcher_prioritise(R.d, s, sd_scheduler_random(SD_LEVEL_COUNT), (int)sd_scheduler_random(2));
+    if (R.config.policy.number == SD_AGING)
+      sd_dispatcher_prioritise(R.d, s,
+                               sd_scheduler_random(c->n_classes) << 30 | (SD_AGING_USUAL - 4 + sd_scheduler_random(9)),
+                               (int)sd_scheduler_random(2));
     sd_dispatcher_hold(R.d, s, SD_PAUSED);
     for (uint32_t j = sd_scheduler_random(20); j; j--) sd_pause();
     sd_dispatcher_resume(R.d, s, SD_PAUSED);
@@ -517,6 +522,14 @@ static int prepare(uint64_t seed) {
     c->policy = (sd_policy_config){.number = SD_LEVELS, .levels = {.since_listed = (int32_t)sd_scheduler_random(2)}};
     for (uint32_t i = SD_HIGH; i < SD_LEVEL_COUNT; i++)
       c->policy.levels.timeout_ns[i] = c->policy.levels.timeout_ns[i - 1] + one_of(1, 400);
+  }
+  if (POLICY == SD_AGING) {
+    sd_aging_config *aging = &c->policy.aging;
+    c->policy.number = SD_AGING;
+    aging->n_classes = sd_scheduler_random(3) ? SD_AGING_CLASSES : 1;
+    for (uint32_t i = 0; i < SD_AGING_CLASSES; i++) aging->coefficient[i] = 1e6 * one_of(1, 40) * (i + 1);
+    if (aging->n_classes > 1) aging->low_every = (uint32_t[]){0, 1, 3, SD_AGING_BY_LOAD}[sd_scheduler_random(4)];
+    if (sd_scheduler_random(2)) aging->max_wait_ns = one_of(1, 2000);
   }
   c->capacity = one_of(1, 7);
   if (c->on_full == SD_CONFLATE) c->capacity = one_of(R.n_symbols, R.n_symbols + 3);
@@ -659,8 +672,9 @@ static int one(uint64_t seed, int loud) {
 int main(int argc, char **argv) {
   const char *only = getenv("SEED"), *policy = getenv("POLICY");
   if (policy && *policy && strcmp(policy, "fifo")) {
-    if (strcmp(policy, "levels")) return fprintf(stderr, "POLICY=%s: give fifo or levels\n", policy), 2;
-    POLICY = SD_LEVELS;
+    POLICY = strcmp(policy, "levels") ? SD_AGING : SD_LEVELS;
+    if (POLICY == SD_AGING && strcmp(policy, "aging"))
+      return fprintf(stderr, "POLICY=%s: give fifo, levels or aging\n", policy), 2;
   }
   if (only) return one(strtoull(only, NULL, 10), 1);
   uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 20000, first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1,

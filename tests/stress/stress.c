@@ -325,6 +325,10 @@ static void *controller(void *unused) {
     uint32_t s = draw(&random, S.n_strands);
     if (S.config.policy.number == SD_LEVELS)
       sd_dispatcher_prioritise(S.d, draw(&random, S.n_strands), draw(&random, SD_LEVEL_COUNT), draw(&random, 2));
+    if (S.config.policy.number == SD_AGING)
+      sd_dispatcher_prioritise(S.d, draw(&random, S.n_strands),
+                               draw(&random, SD_AGING_CLASSES) << 30 | (SD_AGING_USUAL - 4 + draw(&random, 9)),
+                               draw(&random, 2));
     hold_back(draw(&random, 1u << SD_RESOURCE_COUNT));
     sd_dispatcher_hold(S.d, s, SD_PAUSED);
     usleep(draw(&random, 200));
@@ -466,11 +470,18 @@ static void prepare(void) {
   c->idle = (int32_t)one_of(0, 2);
   c->on_error = one_of(0, 4) ? SD_ON_ERROR_QUARANTINE : SD_ON_ERROR_STOP;
   c->on_full = (int32_t)one_of(0, 4);
-  if (one_of(0, 2) == 0) {
+  const uint32_t policy = one_of(0, 3);
+  if (policy == 0) {
     c->policy = (sd_policy_config){.number = SD_LEVELS, .levels = {.since_listed = (int32_t)one_of(0, 1)}};
     for (uint32_t i = SD_HIGH; i < SD_LEVEL_COUNT; i++)
       c->policy.levels.timeout_ns[i] = c->policy.levels.timeout_ns[i - 1] + one_of(1000, 1000000);
     S.guards = one_of(0, 1);
+  }
+  if (policy == 1) {
+    c->policy = (sd_policy_config){.number = SD_AGING, .aging = {.n_classes = SD_AGING_CLASSES}};
+    for (uint32_t i = 0; i < SD_AGING_CLASSES; i++) c->policy.aging.coefficient[i] = (i + 1) * one_of(1, 100000);
+    c->policy.aging.low_every = (uint32_t[]){0, 4, SD_AGING_BY_LOAD}[one_of(0, 2)];
+    c->policy.aging.max_wait_ns = one_of(0, 1) ? one_of(1000, 1000000) : 0;
   }
   if (c->on_full == SD_CONFLATE && c->capacity < SYMBOLS) c->capacity = SYMBOLS;
   draw_bounds(c);

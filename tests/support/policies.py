@@ -12,7 +12,7 @@ from pathlib import Path
 SUPPORT = Path(__file__).resolve().parent
 CSRC = SUPPORT.parent.parent / "csrc"
 NONE = 2**32 - 1
-FIFO, LEVELS = 0, 1
+FIFO, LEVELS, AGING = 0, 1, 2
 #: Why a strand is listed.
 WAS_EMPTY, VISITED, NOT_VISITED = range(3)
 NAMES = ("immediate", "high", "retry", "normal", "low")
@@ -26,25 +26,48 @@ class LevelsConfig(ctypes.Structure):
     _fields_ = (("timeout_ns", ctypes.c_uint64 * 5), ("since_listed", ctypes.c_int32))
 
 
+class AgingConfig(ctypes.Structure):
+    _fields_ = (
+        ("coefficient", ctypes.c_double * 3),
+        ("max_wait_ns", ctypes.c_uint64),
+        ("n_classes", ctypes.c_uint32),
+        ("low_every", ctypes.c_uint32),
+    )
+
+
 class Config(ctypes.Structure):
-    _fields_ = (("number", ctypes.c_int32), ("slack_ns", ctypes.c_uint64), ("levels", LevelsConfig))
+    _fields_ = (
+        ("number", ctypes.c_int32),
+        ("slack_ns", ctypes.c_uint64),
+        ("levels", LevelsConfig),
+        ("aging", AgingConfig),
+    )
 
 
 class Counts(ctypes.Structure):
-    _fields_ = (("promoted", ctypes.c_uint64 * 5), ("starved", ctypes.c_uint64 * 5))
+    _fields_ = (
+        ("promoted", ctypes.c_uint64 * 5),
+        ("starved", ctypes.c_uint64 * 5),
+        ("picked", ctypes.c_uint64 * 3),
+        ("picked_low", ctypes.c_uint64),
+        ("picked_late", ctypes.c_uint64),
+        ("n_classes", ctypes.c_uint32),
+    )
 
 
 def levels(timeouts: Sequence[int], since_listed: bool = False, slack: int = 0) -> Config:
     return Config(LEVELS, slack, LevelsConfig((ctypes.c_uint64 * 5)(*timeouts), since_listed))
 
 
-def build(folder: Path, *, changed: tuple[str, str] | None = None, csrc: Path = CSRC) -> ctypes.CDLL:
-    """The policies as a library; ``changed``: with a text of one of their files exchanged for another."""
+def build(folder: Path, *, changed: tuple[str, str] | None = None, file: str = "*.c", csrc: Path = CSRC) -> ctypes.CDLL:
+    """The policies as a library; ``changed``: with a text that one of their files, or ``file``, has once exchanged."""
     compiler = shutil.which("cc")
     assert compiler is not None, "a C compiler"
     sources = sorted((csrc / "schedule").glob("*.c"))
     if changed is not None:
-        found = [source for source in sources for _ in range(source.read_text().count(changed[0]))]
+        found = [
+            source for source in sources for _ in range(source.read_text().count(changed[0])) if source.match(file)
+        ]
         assert len(found) == 1, changed[0]
         sources.remove(found[0])
         sources.append(folder / found[0].name)
@@ -79,8 +102,9 @@ class Trial:
         strand = self._c.trial_next(self._t, own, ctypes.c_uint64(now))
         return None if strand == NONE else int(strand)
 
-    def prioritise(self, strand: int, level: int, for_backlog: bool, now: int) -> None:
-        self._c.trial_prioritise(self._t, strand, level, int(for_backlog), ctypes.c_uint64(now))
+    def prioritise(self, strand: int, priority: int, for_backlog: bool, now: int) -> bool:
+        """Whether the policy has such a priority."""
+        return bool(self._c.trial_prioritise(self._t, strand, priority, int(for_backlog), ctypes.c_uint64(now)))
 
     def mark(self, strand: int, marks: int) -> None:
         self._c.trial_mark(self._t, strand, marks)
@@ -97,9 +121,18 @@ class Trial:
         return None if strand == NONE else int(strand)
 
     def counts(self) -> tuple[list[int], list[int]]:
+        counts = self._counts()
+        return list(counts.promoted), list(counts.starved)
+
+    def picked(self) -> tuple[list[int], int, int]:
+        """Strands taken by class, and those of them that were taken for ``low_every`` and for ``max_wait``."""
+        counts = self._counts()
+        return list(counts.picked), counts.picked_low, counts.picked_late
+
+    def _counts(self) -> Counts:
         counts = Counts()
         self._c.trial_counts(self._t, ctypes.byref(counts))
-        return list(counts.promoted), list(counts.starved)
+        return counts
 
     def listed(self) -> list[int]:
         """How often each strand is listed."""

@@ -43,8 +43,8 @@ uint32_t trial_next(trial *t, uint32_t own, uint64_t now) {
   return SD_NONE;
 }
 
-void trial_prioritise(trial *t, uint32_t strand, uint32_t priority, int for_backlog, uint64_t now) {
-  t->policy->prioritise(&t->ready, strand, priority, for_backlog, now);
+int trial_prioritise(trial *t, uint32_t strand, uint32_t priority, int for_backlog, uint64_t now) {
+  return t->policy->prioritise(&t->ready, strand, priority, for_backlog, now);
 }
 
 void trial_mark(trial *t, uint32_t strand, uint32_t marks) { t->policy->mark(&t->ready, strand, marks); }

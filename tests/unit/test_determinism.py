@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strand
-from strand.dispatch import policies
+from strand.dispatch.policies import Policy
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import BAR_PARTIAL, Handler, object_handler
 
@@ -207,8 +207,8 @@ def handlers() -> dict[str, Callable[[], dict[str, Any]]]:
 
 def every_policy() -> list[Any]:
     """Each policy there is, as it comes."""
-    found = [getattr(policies, name) for name in dir(policies)]
-    return [c() for c in found if isinstance(c, type) and issubclass(c, policies.Policy) and c is not policies.Policy]
+    found = [getattr(strand, name) for name in strand.__all__]
+    return [c() for c in found if isinstance(c, type) and issubclass(c, Policy)]
 
 
 @dataclass(frozen=True)

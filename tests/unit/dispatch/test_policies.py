@@ -6,8 +6,10 @@ import datetime as dt
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 
+from strand.dispatch.aging import CLASSES, Aging
 from strand.dispatch.configuration import policy_config
 from strand.dispatch.policies import LEVELS, Fifo, Levels, Policy
 from strand.errors import ConfigurationError
@@ -15,7 +17,17 @@ from strand.errors import ConfigurationError
 pytestmark = pytest.mark.python
 
 
-@pytest.mark.parametrize("policy", [Fifo(), Levels(), Levels({"low": "1h"}, since="created")])
+RATES = {"urgent": 4.0, "high": 2.0, "normal": 1.0}
+EVERY = [
+    Fifo(),
+    Levels(),
+    Levels({"low": "1h"}, since="created"),
+    Aging(),
+    Aging(low_every="load", classes=RATES, max_wait="5ms"),
+]
+
+
+@pytest.mark.parametrize("policy", EVERY)
 def test_a_policy_is_a_value_that_cannot_be_changed(policy: Policy) -> None:
     assert isinstance(policy, Policy)
     assert pickle.loads(pickle.dumps(policy)) == policy
@@ -71,9 +83,103 @@ def test_each_policy_has_its_number_in_the_core() -> None:
     assert policy_config(Fifo()).name == "fifo"
     found = policy_config(Levels(since="created"))
     assert (found.name, found.options) == ("levels", {"since_listed": True, "timeout_ns": Levels().timeouts_ns})
-    with pytest.raises(ConfigurationError, match=r"policy: .* is not a policy: give Fifo\(\) or Levels\(\)"):
+    with pytest.raises(ConfigurationError, match=r"policy: .* is not a policy: give Fifo\(\), Levels\(\) or Aging\(\)"):
         policy_config(Policy())
 
 
 def test_levels_are_named_from_the_highest_on() -> None:
     assert LEVELS == ("immediate", "high", "retry", "normal", "low")
+
+
+def test_aging_is_said_to_the_core_from_the_lowest_class_on() -> None:
+    found = policy_config(Aging(low_every=7, classes=RATES, max_wait=dt.timedelta(milliseconds=5)))
+    assert found.name == "aging"
+    assert found.options == {
+        "coefficient": (1.0, 2.0, 4.0), "n_classes": 3, "low_every": 7, "max_wait_ns": 5_000_000,
+    }  # fmt: skip
+    assert Aging(low_every="load", classes=RATES).core_options()["low_every"] == 2**32 - 1
+    assert Aging(2.5).core_options() == {
+        "coefficient": (2.5, 0.0, 0.0), "n_classes": 1, "low_every": 0, "max_wait_ns": 0,
+    }  # fmt: skip
+    assert Aging() == Aging(1) != Aging(classes=RATES)
+    assert Aging(max_wait="1ms") == Aging(max_wait=1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"coefficient": 0}, "coefficient: 0 is no coefficient: give points per second, from 0.001 to 1,000,000"),
+        ({"coefficient": True}, "coefficient: True is no coefficient"),
+        ({"coefficient": float("nan")}, "coefficient: nan is no coefficient"),
+        ({"coefficient": float("inf")}, "coefficient: inf is no coefficient"),
+        ({"coefficient": 1e7}, "coefficient: 10000000.0 is no coefficient"),
+        ({"coefficient": "1"}, "coefficient: '1' is no coefficient"),
+        ({"coefficient": 1, "classes": RATES}, "coefficient: classes has one for each class; give one of the two"),
+        ({"classes": [4, 2, 1]}, "classes: list is not a dict of coefficients by class"),
+        ({"classes": {"urgent": 4, "high": 2}}, "classes: 'normal' is missing: give urgent, high and normal"),
+        ({"classes": RATES | {"low": 1}}, "classes: 'low' is no class: give urgent, high and normal"),
+        ({"classes": RATES | {"high": 5}}, "'urgent' has 4, less than 5 of the lower class 'high'"),
+        ({"classes": RATES | {"high": "2"}}, "classes: high: '2' is no coefficient"),
+        ({"low_every": 4}, "low_every: without classes there is no lowest one; give classes too"),
+        ({"classes": RATES, "low_every": "often"}, "low_every: 'often' is neither a whole number nor 'load'"),
+        ({"classes": RATES, "low_every": True}, "low_every: True is not a whole number from 1"),
+        ({"classes": RATES, "low_every": 0}, "low_every: 0 is not a whole number from 1"),
+        ({"classes": RATES, "low_every": 2.0}, "low_every: 2.0 is not a whole number from 1"),
+        ({"max_wait": "soon"}, "max_wait: 'soon' is no span of time"),
+        ({"max_wait": 0}, "max_wait: 0 is no span of time"),
+    ],
+)
+def test_what_aging_cannot_be_is_refused_where_it_is_given(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        Aging(**given)
+
+
+def test_priorities_of_aging_are_ordered_by_class_and_then_by_base() -> None:
+    policy = Aging(classes=RATES)
+    given: list[Any] = [
+        -500_000_000,
+        ("normal", -1),
+        0,
+        7,
+        ("high", -3),
+        "high",
+        ("urgent", -9),
+        "urgent",
+        ("urgent", 1),
+    ]
+    numbers = [policy.priority_of("priority", priority) for priority in given]
+    assert numbers == sorted(set(numbers))
+    assert policy.priority_of("priority", np.int32(0)) == policy.usual_priority == Aging().priority_of("priority", 0)
+    assert policy.priority_of("priority", "normal") == policy.usual_priority
+    assert policy.of_strand(np.array(numbers, np.uint32)) == numbers[-1]
+    assert CLASSES == ("urgent", "high", "normal")
+
+
+@pytest.mark.parametrize(
+    ("priority", "says"),
+    [
+        (True, "priority: True is no priority: give a whole number, one of urgent, high, normal, or both, like"),
+        (2.0, "priority: 2.0 is no priority: give 2, without a point"),
+        (2.5, "priority: 2.5 is no priority: give a whole number"),
+        (float("nan"), "priority: nan is no priority: give a whole number"),
+        (None, "priority: None is no priority"),
+        ("low", "priority: 'low' is a level of Levels: give a whole number, one of urgent"),
+        ("urgnt", "priority: 'urgnt' is no class: did you mean 'urgent'"),
+        ("10", "priority: '10' is no class: give a whole number"),
+        (("urgent", True), "no priority: give a whole number"),
+        (("urgent", 1.0), "no priority: give a whole number"),
+        ((10, "urgent"), "no priority: give a whole number"),
+        (("urgent", 1, 2), "no priority: give a whole number"),
+        (500_000_001, "priority: 500,000,001 is out of range: a base is from -500,000,000 to 500,000,000"),
+        (("high", -500_000_001), "priority: -500,000,001 is out of range"),
+    ],
+)
+def test_a_priority_that_aging_does_not_have_is_refused(priority: Any, says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        Aging(classes=RATES).priority_of("priority", priority)
+
+
+@pytest.mark.parametrize("priority", ["high", "normal", ("normal", 1), True, 1.5])
+def test_without_classes_a_priority_is_a_whole_number(priority: Any) -> None:
+    with pytest.raises(ConfigurationError, match="is no priority: give a whole number, the bigger one comes first"):
+        Aging().priority_of("priority", priority)

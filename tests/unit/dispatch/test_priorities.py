@@ -14,6 +14,7 @@ import pytest
 
 import strand
 from strand import Dispatcher, batch_handler, testing
+from strand.dispatch.aging import Aging
 from strand.dispatch.policies import Fifo, Levels
 from strand.dispatch.priorities import kinds_of
 from strand.errors import ConfigurationError, UnknownSymbolError
@@ -147,7 +148,7 @@ def test_a_strand_has_the_highest_level_of_its_symbols() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "says"),
     [
-        ({"priorities": {"A": "high"}}, ConfigurationError, r"Fifo has no priorities; give policy=Levels\(\)"),
+        ({"priorities": {"A": "high"}}, ConfigurationError, r"give policy=Levels\(\) or Aging\(\)"),
         ({"policy": Levels(), "priorities": {"A": "hgih"}}, ConfigurationError, "A: 'hgih' is no level: did you"),
         ({"policy": Levels(), "priorities": {"A": 1}}, ConfigurationError, "priorities: A: 1 is no level: give a name"),
         ({"policy": Levels(), "priorities": {"Z": "high"}}, UnknownSymbolError, "Z"),
@@ -227,3 +228,76 @@ def test_a_publisher_that_helps_steals_nothing() -> None:
     publishers = dispatcher.statistics().workers[-1]
     assert publishers.visits > 0
     assert publishers.stolen == 0
+
+
+RATES = {"urgent": 4.0, "high": 2.0, "normal": 1.0}
+
+
+def test_under_aging_the_bigger_priority_comes_first_and_changes_hold_at_once() -> None:
+    priorities = {"A": 5, "C": -2, "D": 3}
+    with held(policy=Aging(0.001), priorities=priorities) as run:
+        for symbol in "BCDE":
+            run.dispatcher.publish(ticks(symbol))
+        run.dispatcher.prioritise("E", 2)
+        run.dispatcher.prioritise("C", 4, for_backlog=True)
+        assert run.go() == "CDEB"
+        statistics = run.dispatcher.statistics()
+        assert statistics.picked == {"normal": 5}
+        assert statistics.picked_by_rule == {"low_every": 0, "max_wait": 0}
+        assert statistics.promoted == statistics.starved == {}
+        assert statistics.as_dict()["picked"] == {"normal": 5}
+
+
+def test_a_raised_strand_has_its_own_priority_again_when_nothing_of_it_is_pending() -> None:
+    with held(policy=Aging(0.001), priorities={"A": 5}) as run:
+        run.dispatcher.prioritise("C", 4, for_backlog=True)
+        for symbol in "BC":
+            run.dispatcher.publish(ticks(symbol))
+        assert run.go() == "BC", "it was raised before it had a backlog"
+
+
+def test_under_aging_a_low_strand_has_its_turn_and_a_late_one_too() -> None:
+    policy = Aging(low_every=2, classes=dict.fromkeys(RATES, 0.001))
+    priorities = {"A": "urgent", "B": ("high", 9), "C": ("high", 8), "D": ("high", 7), "E": -5}
+    with held(policy=policy, priorities=priorities) as run:
+        for symbol in "EDCB":
+            run.dispatcher.publish(ticks(symbol))
+        assert run.go() == "BECD", "A and B are two of higher classes"
+        assert run.dispatcher.statistics().picked == {"urgent": 1, "high": 3, "normal": 1}
+        assert run.dispatcher.statistics().picked_by_rule == {"low_every": 1, "max_wait": 0}
+    with held(policy=Aging(max_wait=1), priorities={"A": 5, "D": 100}) as run:
+        for symbol in "BCD":
+            run.dispatcher.publish(ticks(symbol))
+            time.sleep(0.0001)
+        assert run.go() == "BCD"
+        assert run.dispatcher.statistics().picked_by_rule["max_wait"] >= 3
+
+
+def test_a_process_that_attaches_sees_what_was_picked() -> None:
+    with Dispatcher(NAMES, "count", policy=Aging(classes=RATES), workers=1, cores=None, attachable=True) as dispatcher:
+        dispatcher.publish(ticks("ABCDE"))
+        dispatcher.drain()
+        attached = strand.attach(fd=dispatcher.memory_fd)
+        assert attached.configuration["policy"]["name"] == "aging"
+        assert attached.statistics().picked == dispatcher.statistics().picked
+        assert sum(dispatcher.statistics().picked.values()) >= 1
+
+
+def test_strands_of_aging_share_no_priority_and_refusals_change_nothing() -> None:
+    with held(policy=Aging(), priorities=dict.fromkeys("A", 5)) as run:
+        for wrong in ("high", True, 2.0, ("normal", 1), 10**10):
+            with pytest.raises(ConfigurationError):
+                run.dispatcher.prioritise("B", wrong)
+        for symbol in "CB":
+            run.dispatcher.publish(ticks(symbol))
+        assert run.go() == "CB"
+
+
+@pytest.mark.parametrize("low_every", [None, 2, "load"])
+def test_under_aging_runs_of_all_seeds_are_the_plain_loops(low_every: Any) -> None:
+    policy = Aging(low_every=low_every, classes={"urgent": 1e6, "high": 5e5, "normal": 1e5}, max_wait=3000)
+    stream = testing.feed(ticks("ABCDE" * 40 + "AABBC" * 20), NAMES)
+    priorities = {"C": ("urgent", -5), "E": 7, "B": "high"}
+    testing.check_seeds(stream, "vwap", seeds=range(20), policy=policy, priorities=priorities, workers=3)
+    run = testing.seeded(stream, "vwap", seed=1, policy=policy, priorities=priorities, workers=3)
+    assert sum(run.statistics.picked.values()) > 0

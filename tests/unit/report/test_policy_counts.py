@@ -59,3 +59,13 @@ def test_first_in_first_out_counts_nothing(tmp_path: Path) -> None:
     with strand.Dispatcher(2, "count", workers=1, cores=None) as d:
         d.publish(np.zeros(4, TICK))
     assert policy_tables(d.statistics()) == []
+
+
+def test_what_aging_took_is_shown_by_class_and_by_rule() -> None:
+    with strand.Dispatcher(2, "count", policy=strand.Aging(), workers=1, cores=None) as d:
+        d.publish(np.zeros(4, TICK))
+    s = replace(d.statistics(), picked=FrozenDict(normal=1_234), picked_by_rule=FrozenDict(low_every=0, max_wait=7))
+    assert policy_tables(s) == [
+        (("class", "taken"), [("normal", "1,234")]),
+        (("taken for", "strands"), [("low_every", "0"), ("max_wait", "7")]),
+    ]

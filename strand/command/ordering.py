@@ -97,7 +97,7 @@ _OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
 
 def policy_options(command: Callable[..., None], *left_out: str) -> Callable[..., None]:
     """Adds the options of all policies, but for those ``left_out``, as arguments by keyword."""
-    for keyword, (_, option, more) in reversed(_OPTIONS.items()):
+    for keyword, (_, option, more) in reversed(list(_OPTIONS.items())):
         if keyword not in left_out:
             command = click.option(option, keyword, **more)(command)
     return command

@@ -8,6 +8,7 @@ TYPE_CHECKING = False  # as typing has it, whose import takes longer than all el
 if TYPE_CHECKING:
     from strand.dispatch.aging import Aging
     from strand.dispatch.dispatcher import Dispatcher
+    from strand.dispatch.fair import Fair
     from strand.dispatch.guard import Guard
     from strand.dispatch.policies import Fifo, Levels
     from strand.errors import StrandError
@@ -49,6 +50,7 @@ __all__ = [
     "Attached",
     "Context",
     "Dispatcher",
+    "Fair",
     "Fifo",
     "Guard",
     "Handler",
@@ -85,6 +87,7 @@ _MODULES = {
     "Aging": "strand.dispatch.aging",
     "Attached": "strand.outside.attached",
     "Dispatcher": "strand.dispatch.dispatcher",
+    "Fair": "strand.dispatch.fair",
     "Fifo": "strand.dispatch.policies",
     "Guard": "strand.dispatch.guard",
     "Levels": "strand.dispatch.policies",

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["GuardStatistics", "Latency", "Statistics", "WorkerStatistics"]
+__all__ = [
+    "FairStatistics",
+    "GroupStatistics",
+    "GuardStatistics",
+    "Latency",
+    "LongStretch",
+    "Statistics",
+    "WorkerStatistics",
+]
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 
@@ -96,6 +104,38 @@ class GuardStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupStatistics:
+    """One group under ``Fair``: the on-CPU time that was charged to it in ns, its share of what was charged to all (0
+    to 1), and how often it used up its slice and had to wait its turn."""
+
+    on_cpu_ns: int
+    share: float
+    slice_ends: int
+
+
+@dataclass(frozen=True, slots=True)
+class LongStretch:
+    """Visits to a strand that took more on-CPU time than the slice of their group: the strand's ``symbols``, how many
+    visits, and the longest in ns."""
+
+    symbols: tuple[str, ...]
+    visits: int
+    longest_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class FairStatistics:
+    """What ``Fair`` counts. ``groups``: by name. ``cap_holds``: how often the pool was held because its on-CPU time was
+    used up. ``long_stretches``: visits that took longer than the slice of their group, and ``longest``: the strands
+    with the longest of them, 16 at most, the longest first."""
+
+    groups: Mapping[str, GroupStatistics]
+    cap_holds: int
+    long_stretches: int
+    longest: tuple[LongStretch, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Statistics:
     """Totals since the dispatcher was made. accepted = handled + dropped + pending.
 
@@ -116,6 +156,7 @@ class Statistics:
     taken for ``low_every`` and for ``max_wait``. Both are empty under another policy.
     ``guard``: by resource (``cpu``, ``memory``, ``io``), what a guard decided; empty without one, and where ``attach``
     read the statistics.
+    ``fair`` is what ``Fair`` counts, and None under another policy, and where ``attach`` read the statistics.
     ``unpinned`` says why workers that were to be pinned are not; None where nothing refused it.
     """
 
@@ -142,6 +183,7 @@ class Statistics:
     dropped_by_level: Mapping[str, int] = field(default_factory=FrozenDict)
     picked: Mapping[str, int] = field(default_factory=FrozenDict)
     picked_by_rule: Mapping[str, int] = field(default_factory=FrozenDict)
+    fair: FairStatistics | None = None
 
     if not TYPE_CHECKING:
 
@@ -176,4 +218,5 @@ class Statistics:
             | {"dropped_by_level": dict(self.dropped_by_level)}
             | {"picked": dict(self.picked), "picked_by_rule": dict(self.picked_by_rule)}
             | {"imbalance": self.imbalance, "latency": latency, "workers": workers}
+            | ({} if self.fair is None else {"fair": asdict(self.fair)})
         )  # fmt: skip

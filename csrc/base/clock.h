@@ -24,7 +24,19 @@ static inline uint64_t sd_monotonic_ns(void) {
 
 #if defined(SD_MODEL_SCHEDULER)
 uint64_t sd_schedule_now(void);
+uint64_t sd_schedule_on_cpu(void);
 #endif
+
+/* The on-CPU time of the calling thread, in ns. A read takes 0.2 to 0.6 us, because it is a system call. */
+static inline uint64_t sd_thread_cpu_ns(void) {
+#if defined(SD_MODEL_SCHEDULER)
+  return sd_schedule_on_cpu();
+#else
+  struct timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+#endif
+}
 
 static inline uint64_t sd_now(void) {
 #if defined(SD_MODEL_SCHEDULER)

@@ -233,6 +233,10 @@ int sd_dispatcher_hold_back(sd_dispatcher *d, uint32_t resources, uint32_t *wait
   return SD_OK;
 }
 
+int sd_dispatcher_weigh(sd_dispatcher *d, uint32_t group, uint32_t weight) {
+  return d->policy->weigh && d->policy->weigh(&d->ready, group, weight) ? SD_OK : SD_E_ARGUMENT;
+}
+
 int sd_dispatcher_resume(sd_dispatcher *d, uint32_t strand, uint32_t why) {
   if (strand >= d->arena->n_strands || !why || (why & ~(uint32_t)SD_HELD)) return SD_E_ARGUMENT;
   sd_strand *s = &d->strands[strand];
@@ -280,7 +284,7 @@ int sd_dispatcher_drain(sd_dispatcher *d, uint32_t participant, uint64_t slice_n
       return SD_OK;
     if (sd_now() - start > slice) return SD_AGAIN;
     if (helped) continue;
-    if (turn < 200) {
+    if (turn < 200 && !sd_held_back(d)) {
       sd_pause();
     } else {
 #if defined(SD_MODEL_SCHEDULER)

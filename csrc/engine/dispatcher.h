@@ -22,6 +22,8 @@ int sd_dispatcher_hold(sd_dispatcher *d, uint32_t strand, uint32_t why);
 /* Gives a strand another priority of the policy; `for_backlog`: until nothing of it is pending. SD_E_ARGUMENT: there is no such strand or
  * priority, or the policy has no priorities. */
 int sd_dispatcher_prioritise(sd_dispatcher *d, uint32_t strand, uint32_t priority, int for_backlog);
+/* Gives a group of the policy a weight, in thousandths, before the start. SD_E_ARGUMENT: there is no such group, or there are none. */
+int sd_dispatcher_weigh(sd_dispatcher *d, uint32_t group, uint32_t weight);
 int sd_dispatcher_resume(sd_dispatcher *d, uint32_t strand, uint32_t why);
 /* Marks a strand (SD_MARK_IO and so on), before anything is published to it. SD_E_ARGUMENT: there is no such strand or mark, or the policy
  * holds no strands back. */

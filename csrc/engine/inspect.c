@@ -68,6 +68,12 @@ int sd_dispatcher_policy_counts(sd_dispatcher *d, sd_policy_counts *out) {
   return d->config.policy.number;
 }
 
+int sd_dispatcher_group_counts(sd_dispatcher *d, uint32_t n, uint64_t *on_cpu_ns, uint64_t *slice_ends) {
+  if (!d->policy->group_counts) return SD_E_ARGUMENT;
+  d->policy->group_counts(&d->ready, n, on_cpu_ns, slice_ends);
+  return SD_OK;
+}
+
 void sd_histogram_sum(sd_dispatcher *d, int which, uint64_t *counts) {
   memset(counts, 0, SD_BUCKETS * sizeof *counts);
   for (uint32_t i = 0; i < d->n_participants; i++) {

@@ -98,7 +98,10 @@ void sd_publishers_destroy(sd_dispatcher *d) {
 
 int64_t sd_publisher_enter(sd_dispatcher *d) {
   for (uint32_t participant = d->n_workers; participant < d->n_participants; participant++)
-    if (sd_try_lock(&d->participants[participant].taken)) return participant;
+    if (sd_try_lock(&d->participants[participant].taken)) {
+      sd_meter_forget(&d->participants[participant].meter);
+      return participant;
+    }
   return SD_AGAIN;
 }
 
@@ -147,6 +150,7 @@ static void help_while_ahead(sd_dispatcher *d, uint32_t participant, sd_publishe
   for (int turn = 1; !sd_dispatcher_stopping(d); turn++) {
     int helped = sd_help(d, participant);
     if (helped && turn % 4 != 0) continue;
+    if (!helped && sd_held_back(d)) break;
     uint64_t left = sd_in_flight(d);
     if (left <= d->config.ahead_records) break;
     /* C1. A visit that fires timers may handle no record. */
@@ -182,7 +186,7 @@ static int wait_for_space(sd_dispatcher *d, uint32_t participant, sd_publisher *
       break;
     }
     if (helped) continue;
-    if (turn < 1000) sd_pause();
+    if (turn < 1000 && !sd_held_back(d)) sd_pause();
     else nap();
   }
   sd_bump(&d->participants[participant].counters.waited, sd_now() - start);

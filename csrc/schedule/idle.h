@@ -10,7 +10,11 @@
  * looks at the lists, and cannot sleep again without a look under their locks. (A worker that leaves without having slept clears the bit
  * too, so for a moment two may be on their way. There is never one too few.) This loses no work, but does not spread it. So a worker that
  * takes work after waking wakes the next one when more is listed. It has to look under the locks to know (sd_list_length_locked), because
- * otherwise it may not see the pusher that counted on it. */
+ * otherwise it may not see the pusher that counted on it.
+ *
+ * A policy may hold back what is listed until some time. One worker then sleeps until that time with the bit set (sd_idle_sleep_for): it
+ * is the worker on its way, and it comes late. So pushes wake nobody to whom the policy would give nothing, and the other workers sleep
+ * without a time-out. When the time has come that worker clears the bit and looks, as after any wake-up. */
 #ifndef SD_SCHEDULE_IDLE_H
 #define SD_SCHEDULE_IDLE_H
 
@@ -28,13 +32,20 @@ typedef struct sd_idle {
 
 #if defined(SD_MODEL_RELACY) || defined(SD_MODEL_SCHEDULER)
 void sd_futex_wait(sd_a32 *word, uint32_t seen);
+/* The same, for at most that long. */
+void sd_futex_wait_for(sd_a32 *word, uint32_t seen, uint64_t ns);
 void sd_futex_wake(sd_a32 *word, uint32_t n);
 #else
 #include <linux/futex.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 static inline void sd_futex_wait(sd_a32 *word, uint32_t seen) {
   syscall(SYS_futex, word, FUTEX_WAIT, seen, NULL, NULL, 0);
+}
+static inline void sd_futex_wait_for(sd_a32 *word, uint32_t seen, uint64_t ns) {
+  const struct timespec most = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+  syscall(SYS_futex, word, FUTEX_WAIT, seen, &most, NULL, 0);
 }
 static inline void sd_futex_wake(sd_a32 *word, uint32_t n) { syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0); }
 #endif
@@ -56,6 +67,19 @@ static inline uint32_t sd_idle_enter(sd_idle *idle) {
 static inline void sd_idle_sleep(sd_idle *idle, uint32_t epoch) {
   /* I6: acquire; pairs with I7: the sleeper sees at once what the waker pushed, before it takes the list's lock. */
   if (sd_load(&idle->epoch, acquire, I6) == epoch) sd_futex_wait(&idle->epoch, epoch);
+}
+
+/* As sd_idle_sleep, for a sleeper that found only what is held back for so long. If another worker is on its way already, that one looks,
+ * and this one sleeps without a time-out. */
+static inline void sd_idle_sleep_for(sd_idle *idle, uint32_t epoch, uint64_t ns) {
+  /* I9: acq_rel, so that nothing relies on release sequences. A pusher that sees the bit wakes nobody; this thread looks under the lists'
+   * locks when its time has come. */
+  if (sd_fetch_or(&idle->state, SD_WAKING, acq_rel, I9) & SD_WAKING) {
+    sd_idle_sleep(idle, epoch);
+    return;
+  }
+  /* I6 */
+  if (sd_load(&idle->epoch, acquire, I6) == epoch) sd_futex_wait_for(&idle->epoch, epoch, ns);
 }
 
 static inline void sd_idle_leave(sd_idle *idle) {

@@ -12,7 +12,7 @@
 
 #include "schedule/list.h"
 
-enum { SD_FIFO = 0, SD_LEVELS = 1, SD_AGING = 2 };
+enum { SD_FIFO = 0, SD_LEVELS = 1, SD_AGING = 2, SD_FAIR = 3 };
 
 /* Levels, the highest first. */
 enum { SD_IMMEDIATE = 0, SD_HIGH, SD_RETRY, SD_NORMAL, SD_LOW, SD_LEVEL_COUNT };
@@ -40,6 +40,15 @@ typedef struct sd_aging_config {
   uint32_t n_classes;
   uint32_t low_every; /* one of the lowest class after so many of higher ones, or SD_AGING_BY_LOAD; 0: never */
 } sd_aging_config;
+/* Weights of groups are given in thousandths. There are so many groups more than strands, and so many strands with a long stretch are
+ * named. */
+enum { SD_FAIR_UNIT_WEIGHT = 1000, SD_FAIR_MORE_GROUPS = 256, SD_LONG_STRETCHES = 16 };
+
+typedef struct sd_fair_config {
+  uint64_t slice_ns; /* on-CPU time after which a group of weight 1 waits its turn */
+  uint64_t burst_ns; /* the bucket holds what so much time refills */
+  double cpu_share;  /* of as many cores as there are workers; 0: no cap */
+} sd_fair_config;
 
 /* Which policy, and its options: those of others are ignored. */
 typedef struct sd_policy_config {
@@ -48,15 +57,30 @@ typedef struct sd_policy_config {
       slack_ns; /* how long a worker keeps to its own list where the order allows it; a dispatcher takes a visit's time */
   sd_levels_config levels;
   sd_aging_config aging;
+  sd_fair_config fair;
 } sd_policy_config;
 
-/* What a policy counts: levels by level, and aging by class. */
+/* The strand's visits that took more on-CPU time than the slice of their group. */
+typedef struct sd_long_stretch {
+  uint32_t strand;
+  uint32_t times; /* 0: nothing stands here */
+  uint64_t longest_ns;
+} sd_long_stretch;
+
+typedef struct sd_fair_counts {
+  uint64_t holds;          /* times that the cap began to hold the pool */
+  uint64_t long_stretches; /* visits beyond the slice of their group */
+  sd_long_stretch longest[SD_LONG_STRETCHES];
+} sd_fair_counts;
+
+/* What a policy counts: levels by level, aging by class, and fair of all groups. */
 typedef struct sd_policy_counts {
   uint64_t promoted[SD_LEVEL_COUNT]; /* times that a strand rose out of the level */
   uint64_t starved[SD_LEVEL_COUNT];  /* waits that began in the level and took more than twice its timeout */
   uint64_t picked[SD_AGING_CLASSES]; /* strands taken, by class */
   uint64_t picked_low, picked_late;  /* those of them taken for low_every, and for max_wait */
   uint32_t n_classes;
+  sd_fair_counts fair;
 } sd_policy_counts;
 
 /* What a policy sees. `state`: its own memory, `state_bytes` of the policy; zeros at first. */
@@ -70,6 +94,7 @@ typedef struct sd_policy {
   const char *name;
   /* Whether a publisher may run the handlers of idle strands itself. Such strands are never listed, so no policy orders them. */
   int runs_inline;
+  int one_list; /* all strands stand on list 0, with whomever they are listed */
   uint64_t (*state_bytes)(uint32_t n_lists, uint32_t n_strands);
   /* Prepares state and lists, once. */
   void (*start)(const sd_ready *ready, const sd_policy_config *config);
@@ -101,6 +126,18 @@ typedef struct sd_policy {
    * go last. One thread at a time. It calls this again and again while strands are held back, and wakes a worker each time that there are
    * some to take: a strand that may be taken since its wait was long is listed already. */
   uint32_t (*hold)(const sd_ready *ready, uint32_t resources, uint64_t now);
+  /* Gives a group a weight, before anything is charged to it. Zero: there is no such group or weight. NULL: there are no groups. A
+   * strand's group is its priority. */
+  int (*weigh)(const sd_ready *ready, uint32_t group, uint32_t weight);
+  /* What was charged to each of the first n groups, and how often it used up a slice. NULL: there are no groups. */
+  void (*group_counts)(const sd_ready *ready, uint32_t n, uint64_t *on_cpu_ns, uint64_t *slice_ends);
+  /* Charges a visit to a strand, which handled n records in so much on-CPU time. By the strand's owner, `list` being its participant,
+   * before it lets the token go. NULL: nothing is charged, and nothing measured. */
+  void (*charge)(const sd_ready *ready, uint32_t strand, uint32_t list, uint64_t n, uint64_t on_cpu_ns);
+  /* For a worker to which `next` gave nothing: when to look again although nothing is listed meanwhile, a clock reading. UINT64_MAX:
+   * nothing is held back, and the worker has to sleep, as its looking counts against a cap too. 0: it does as the options say. NULL:
+   * likewise. */
+  uint64_t (*due)(const sd_ready *ready, uint64_t now);
 } sd_policy;
 
 #endif

@@ -21,6 +21,8 @@ typedef struct fiber {
   void *argument;
   int state;
   sd_a32 *word;      /* the futex word on which it sleeps */
+  uint64_t until;    /* and until when, by the clock; 0: for ever */
+  uint64_t steps;    /* that it made itself */
   const char *label; /* the point at which it stands */
 } fiber;
 
@@ -29,8 +31,9 @@ static unsigned n_fibers, current;
 static int running, result;
 static ucontext_t outside;
 static uint64_t state, steps, max_steps;
-static uint32_t stay; /* on average, one point in `stay` switches */
-static int keeps;     /* a fiber that is switched away may stay off for long, like a thread that lost its core */
+static uint64_t skipped; /* while all slept, in the clock's units */
+static uint32_t stay;    /* on average, one point in `stay` switches */
+static int keeps;        /* a fiber that is switched away may stay off for long, like a thread that lost its core */
 static unsigned kept;
 static uint64_t kept_until; /* in steps */
 static const char *failure;
@@ -49,6 +52,7 @@ void sd_scheduler_start(uint64_t seed) {
   state = seed * UINT64_C(0xd1342543de82ef95) + 1;
   n_fibers = 0;
   steps = 0;
+  skipped = 0;
   running = 0;
   failure = NULL;
   /* Some runs switch at every point, others let a fiber go on for long. */
@@ -64,6 +68,7 @@ void sd_scheduler_add(sd_fiber_fn fn, void *argument) {
   f->argument = argument;
   f->state = RUNS;
   f->word = NULL;
+  f->until = f->steps = 0;
   f->label = "start";
 }
 
@@ -73,9 +78,28 @@ static void leave(int why) {
   swapcontext(&fibers[current].context, &outside);
 }
 
+/* Wakes the sleepers whose time has come. Nobody runs: lets the time of the first one come. */
+static void time_out(int nobody_runs) {
+  uint64_t now = sd_schedule_now(), first = UINT64_MAX;
+  for (unsigned i = 0; i < n_fibers; i++)
+    if (fibers[i].state == SLEEPS && fibers[i].until && fibers[i].until < first) first = fibers[i].until;
+  if (first == UINT64_MAX) return;
+  if (nobody_runs && first > now) {
+    skipped += first - now;
+    now = first;
+  }
+  for (unsigned i = 0; i < n_fibers; i++) {
+    if (fibers[i].state != SLEEPS || !fibers[i].until || fibers[i].until > now) continue;
+    fibers[i].state = RUNS;
+    fibers[i].until = 0;
+  }
+}
+
 /* Lets another fiber run, which is drawn. */
 static void change(void) {
-  unsigned can[SD_FIBERS], n = 0;
+  unsigned can[SD_FIBERS], n = 0, run = 0;
+  for (unsigned i = 0; i < n_fibers; i++) run += fibers[i].state == RUNS;
+  time_out(run == 0);
   for (unsigned i = 0; i < n_fibers; i++)
     if (fibers[i].state == RUNS && (i != kept || steps >= kept_until)) can[n++] = i;
   if (n == 0 && kept < n_fibers && fibers[kept].state == RUNS) can[n++] = kept;
@@ -94,6 +118,7 @@ static void change(void) {
 void sd_schedule_point(const char *label) {
   if (!running) return;
   fibers[current].label = label;
+  fibers[current].steps++;
   if (++steps > max_steps) leave(SD_NO_END);
   if (keeps && steps >= kept_until && sd_scheduler_random(OFTEN) == 0) {
     kept = current;
@@ -110,6 +135,12 @@ void sd_futex_wait(sd_a32 *word, uint32_t seen) {
   fibers[current].word = word;
   fibers[current].state = SLEEPS;
   change();
+}
+
+void sd_futex_wait_for(sd_a32 *word, uint32_t seen, uint64_t ns) {
+  fibers[current].until = sd_schedule_now() + ns;
+  sd_futex_wait(word, seen);
+  fibers[current].until = 0;
 }
 
 void sd_futex_wake(sd_a32 *word, uint32_t n) {
@@ -204,4 +235,6 @@ void sd_scheduler_wake(unsigned index) { fibers[index].state = RUNS; }
 /* The clock counts three per step, so that budgets and slices end at drawn places too. */
 sd_clock sd_the_clock = {0, 1.0};
 void sd_clock_init(void) {}
-uint64_t sd_schedule_now(void) { return 1000 + steps * 3; }
+uint64_t sd_schedule_now(void) { return 1000 + steps * 3 + skipped; }
+/* A fiber runs while it makes steps. */
+uint64_t sd_schedule_on_cpu(void) { return fibers[current].steps * 3; }

@@ -1,7 +1,7 @@
 /* A deterministic scheduler: it runs the core's real code on one thread, with fibers for threads, and draws every switch from a seed.
  *
  * Each atomic operation of a SD_MODEL_SCHEDULER build is a point at which another fiber may run. A futex wakes any sleeper, and the clock
- * counts steps. It cannot show weak memory; Relacy does that (relacy_atomic.hpp). */
+ * counts steps, and goes on to the first time-out when all sleep. It cannot show weak memory; Relacy does that (relacy_atomic.hpp). */
 #ifndef SD_SEEDED_SCHEDULER_H
 #define SD_SEEDED_SCHEDULER_H
 

@@ -9,6 +9,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/meter.h"
 #include "memory/counters.h"
 #include "memory/segment.h"
 #include "memory/space.h"
@@ -44,6 +45,7 @@ typedef struct sd_participant {
   sd_a32 taken;          /* publishers: a thread has taken this participant */
   sd_a64 publishing;     /* publishers: a lower bound on the numbers being linked, or sd_not_publishing() */
   sd_a64 published_time; /* and the feed's time there, if records have positions */
+  sd_cpu_meter meter;    /* if the policy charges on-CPU time */
   SD_ALIGNED(2 * SD_LINE) sd_counters counters;
 } sd_participant;
 

@@ -39,6 +39,18 @@ static inline void sd_account_ended(sd_dispatcher *d, uint32_t participant, cons
   sd_bump(&d->admitted[participant].ended[level], n);
 }
 
+/* A participant begins to drain a strand, which it owns. `exact`: in Python. */
+static inline void sd_charge_begin(sd_dispatcher *d, uint32_t participant, uint64_t now, int exact) {
+  if (SD_UNLIKELY(d->policy->charge != NULL)) sd_meter_begin(&d->participants[participant].meter, now, exact);
+}
+
+/* It is done with n records of it, or with a timer or task, and still owns it. */
+static inline void sd_charge_end(sd_dispatcher *d, uint32_t participant, uint32_t strand, uint64_t n, uint64_t now) {
+  if (SD_LIKELY(d->policy->charge == NULL)) return;
+  const uint64_t on_cpu_ns = sd_meter_end(&d->participants[participant].meter, now);
+  d->policy->charge(&d->ready, strand, participant, n, on_cpu_ns);
+}
+
 /* A visit to the strand handled n records, and failed on one more if `failed`. */
 static inline void sd_account_visit(sd_dispatcher *d, uint32_t participant, sd_strand *s, uint64_t n, int failed,
                                     uint64_t start, uint64_t end) {
@@ -51,6 +63,7 @@ static inline void sd_account_visit(sd_dispatcher *d, uint32_t participant, sd_s
     sd_bump(&time->counts, end - start);
     sd_bump(&time->records, n + (uint64_t)failed);
   }
+  sd_charge_end(d, participant, (uint32_t)(s - d->strands), n + (uint64_t)failed, end);
   sd_account_records(c, n, (uint64_t)failed, start > s->oldest ? start - s->oldest : 0, end - start);
 }
 

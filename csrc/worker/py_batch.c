@@ -6,6 +6,7 @@
 #include "emit/writer.h"
 #include "numbering/failure.h"
 #include "sd_error.h"
+#include "worker/accounting.h"
 #include "worker/alarm.h"
 #include "worker/call.h"
 #include "worker/py_emit.h"
@@ -26,6 +27,7 @@ static void fill_batch(sd_dispatcher *d, uint32_t participant, uint32_t index, u
   batch->handler = s->handler;
   d->py_batches[participant] = batch;
   batch->start = sd_now();
+  sd_charge_begin(d, participant, batch->start, 1);
   if (s->lossy) {
     batch->n = batch->pending = sd_copy_out(d, participant, s);
     batch->records = d->scratch[participant];
@@ -109,6 +111,7 @@ int sd_worker_wake_done(sd_dispatcher *d, uint32_t participant, const sd_py_batc
   }
   sd_arm(d, key, alarm && alarm <= batch->wake_time ? batch->wake_time + 1 : alarm);
   if (code) sd_fail_symbol(d, participant, index, key, batch->wake_time, 0, code, message);
+  sd_charge_end(d, participant, index, 0, sd_now());
   sd_strand_drained_by(d, &d->strands[index], participant);
   if (sd_strand_release(&d->strands[index], 0)) sd_list_again(d, participant, index, SD_VISITED);
   return SD_OK;

@@ -2,6 +2,7 @@
 #include "worker/task.h"
 
 #include "base/clock.h"
+#include "worker/accounting.h"
 #include "worker/alarm.h"
 #include "worker/call.h"
 #include "worker/visit.h"
@@ -38,8 +39,12 @@ static int run_overdue(sd_dispatcher *d, uint32_t participant, uint32_t index, u
   if (handler->fn) {
     sd_context ctx;
     sd_context_of(d, participant, handler, &ctx);
-    ctx.until = sd_now() + d->budget_counts;
-    if (sd_timers_fire(d, handler, &ctx, index, time)) {
+    const uint64_t start = sd_now();
+    ctx.until = start + d->budget_counts;
+    sd_charge_begin(d, participant, start, 0);
+    const int left = sd_timers_fire(d, handler, &ctx, index, time);
+    sd_charge_end(d, participant, index, 0, sd_now());
+    if (left) {
       /* A timer failed, and the others fire after the strand has been let go. Or the timers took a whole budget, and the other strands
        * have their turn. */
       sd_strand_drained_by(d, s, participant);
@@ -54,7 +59,10 @@ static int run_overdue(sd_dispatcher *d, uint32_t participant, uint32_t index, u
   }
   *batch = (sd_py_batch){.strand = index, .handler = s->handler, .start = sd_now()};
   batch->wake_key = sd_timer_due(d, index, time, &batch->wake_time);
-  if (batch->wake_key != SD_NONE) return TASK_WAKES;
+  if (batch->wake_key != SD_NONE) {
+    sd_charge_begin(d, participant, batch->start, 1);
+    return TASK_WAKES;
+  }
   sd_overdue_done(d, index);
   end_task(d, participant, index);
   return TASK_GONE;
@@ -77,6 +85,7 @@ int sd_take_task(sd_dispatcher *d, uint32_t participant, uint32_t index, sd_py_b
     return run_overdue(d, participant, index, tag & ~SD_TASK_OVERDUE, batch);
   if (found == TASK_TAKEN) {
     *batch = (sd_py_batch){.strand = index, .handler = s->handler, .start = sd_now(), .task = tag};
+    sd_charge_begin(d, participant, batch->start, 1);
   } else if (found == TASK_GONE) {
     end_task(d, participant, index);
   } else if (found == TASK_LEFT) {
@@ -87,5 +96,6 @@ int sd_take_task(sd_dispatcher *d, uint32_t participant, uint32_t index, sd_py_b
 }
 
 void sd_worker_task_done(sd_dispatcher *d, uint32_t participant, const sd_py_batch *batch) {
+  sd_charge_end(d, participant, batch->strand, 0, sd_now());
   end_task(d, participant, batch->strand);
 }

@@ -78,6 +78,7 @@ static uint64_t visit_lossy(sd_dispatcher *d, uint32_t participant, uint32_t ind
   sd_context ctx;
   sd_context_of(d, participant, handler, &ctx);
   ctx.until = start + d->budget_counts;
+  sd_charge_begin(d, participant, start, 0);
   int64_t out = 0, done = 0;
   int failed = 0;
   uint64_t end;
@@ -143,6 +144,7 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64
   sd_context ctx;
   sd_context_of(d, participant, handler, &ctx);
   ctx.until = start + d->budget_counts;
+  sd_charge_begin(d, participant, start, 0);
   if (handler->wake) {
     const sd_alarm_tree t = sd_alarm_tree_of(&d->alarms, index);
     sd_alarm_ask(&t);

@@ -82,7 +82,7 @@ static uint32_t next_of_all(sd_dispatcher *d, uint32_t participant, uint64_t now
   if (got == SD_NONE) return SD_NONE;
   /* The token is this participant's, and `last` with it. A publisher that helps steals nothing. */
   if (participant == list && d->strands[got].last != list) sd_bump(&d->participants[participant].counters.stolen, 1);
-  look_behind(d, participant, list);
+  look_behind(d, participant, d->policy->one_list ? 0 : list);
   return got;
 }
 
@@ -164,13 +164,20 @@ static int anything_ready(sd_dispatcher *d) {
   return 0;
 }
 
-/* Sleeps unless there is something to do. Nonzero: a wake-up may have counted on this worker. */
-static int park(sd_dispatcher *d, uint32_t participant) {
+/* Sleeps unless there is something to do. `until`: if the policy holds back all that there is, until when; 0: it does not. Nonzero: a
+ * wake-up may have counted on this worker. */
+static int park(sd_dispatcher *d, uint32_t participant, uint64_t until) {
   sd_idle *idle = &d->arena->idle;
   uint32_t epoch = sd_idle_enter(idle);
   if (!sd_dispatcher_stopping(d) && !anything_ready(d)) {
     sd_bump(&d->participants[participant].counters.parks, 1);
     sd_idle_sleep(idle, epoch);
+  } else if (until && !sd_dispatcher_stopping(d)) {
+    const uint64_t now = sd_now();
+    if (now < until) {
+      sd_bump(&d->participants[participant].counters.parks, 1);
+      sd_idle_sleep_for(idle, epoch, sd_clock_ns(until - now) + 1);
+    }
   }
   sd_idle_leave(idle);
   return 1;
@@ -178,9 +185,11 @@ static int park(sd_dispatcher *d, uint32_t participant) {
 
 /* One turn of waiting; nonzero as park(). */
 static int be_idle(sd_dispatcher *d, uint32_t participant, uint32_t turn) {
-  const int how = d->config.idle;
+  const uint64_t due = d->policy->due ? d->policy->due(&d->ready, sd_now()) : 0;
+  if (due && due != UINT64_MAX) return park(d, participant, due);
+  const int how = due ? SD_IDLE_PARK : d->config.idle;
   if (how == SD_IDLE_PARK ? turn >= PARK_TURNS : how == SD_IDLE_BACKOFF && turn >= BACKOFF_TURNS)
-    return park(d, participant);
+    return park(d, participant, 0);
   /* A thread that reads or inflates a file, or the merger, may find no free core, or only the publisher's core, and would then keep the
    * publisher waiting. */
   if (how == SD_IDLE_BACKOFF && turn >= (d->outputs ? YIELD_TURNS : EAGER_TURNS)) {
@@ -266,4 +275,10 @@ int sd_help(sd_dispatcher *d, uint32_t participant) {
   }
   sd_visit(d, participant, index, sd_now(), ahead);
   return 1;
+}
+
+int sd_held_back(sd_dispatcher *d) {
+  if (SD_LIKELY(!d->policy->due)) return 0;
+  const uint64_t now = sd_now(), due = d->policy->due(&d->ready, now);
+  return due > now && due != UINT64_MAX;
 }

@@ -11,5 +11,7 @@ int sd_worker_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch);
 int sd_own(sd_dispatcher *d, uint32_t participant, uint32_t index);
 /* Makes one visit to one ready strand, with native handlers only. Zero: no strand was ready. */
 int sd_help(sd_dispatcher *d, uint32_t participant);
+/* Whether the policy holds back all strands for a while. A publisher that waits must not spin then. */
+int sd_held_back(sd_dispatcher *d);
 
 #endif

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,18 @@ from strand.binding.engine_words import (
 )
 from strand.binding.gate import text_of
 
-__all__ = ["Counters", "inspection"]
+__all__ = ["Counters", "GroupCounts", "inspection"]
+
+
+class GroupCounts(NamedTuple):
+    """By group the on-CPU time in ns, and how often it used up its slice; times that the cap held the pool; visits
+    beyond the slice of their group, and of some strands with such ones: the strand, how many, and the longest in ns."""
+
+    on_cpu_ns: list[int]
+    slice_ends: list[int]
+    holds: int
+    long_stretches: int
+    longest: list[tuple[int, int, int]]
 
 
 def inspection(k: Any) -> StrandInspection:
@@ -71,6 +82,24 @@ class Counters:
             picked = list(counts.picked)[: counts.n_classes][::-1]
             return {"picked": picked, "picked_by_rule": [counts.picked_low, counts.picked_late]}
         return {}
+
+    def group_counts(self, n: int) -> GroupCounts | None:
+        """What Fair has counted, of its first ``n`` groups each. None: the policy has no groups."""
+        if not self._has_groups():
+            return None
+        on_cpu_ns, slice_ends = np.zeros(n, np.uint64), np.zeros(n, np.uint64)
+        self._lib.sd_dispatcher_group_counts(
+            self._d, n, *(ffi.cast("uint64_t *", ffi.from_buffer(a)) for a in (on_cpu_ns, slice_ends))
+        )
+        counts = self._ffi.new("sd_policy_counts *")
+        self._lib.sd_dispatcher_policy_counts(self._d, counts)
+        fair = counts.fair
+        longest = [(int(s.strand), int(s.times), int(s.longest_ns)) for s in fair.longest if s.times]
+        return GroupCounts(on_cpu_ns.tolist(), slice_ends.tolist(), int(fair.holds), int(fair.long_stretches), longest)
+
+    def _has_groups(self) -> bool:
+        found = self._lib.sd_dispatcher_group_counts(self._d, 0, self._ffi.NULL, self._ffi.NULL)
+        return bool(found == lib.SD_OK)
 
     def counters(self, participant: int) -> dict[str, int]:
         """One participant's counters by name; a worker's participant is its number, publishers' participants follow."""

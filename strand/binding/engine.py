@@ -298,6 +298,14 @@ class Engine(Counters):
     def resume(self, strand: int, why: int) -> None:
         checked(self._lib.sd_dispatcher_resume(self._d, strand, why), f"strand {strand} cannot be resumed")
 
+    def set_groups(self, n: int, weights: Mapping[int, int]) -> None:
+        """Under Fair, before the start: how many groups there are, and the weights of some, in thousandths."""
+        most = self.config.n_strands + lib.SD_FAIR_MORE_GROUPS
+        if n > most:
+            raise ConfigurationError(f"groups: there are {n:,}, and at most {most:,} are possible with these strands")
+        for group, weight in weights.items():
+            checked(self._lib.sd_dispatcher_weigh(self._d, group, weight), f"group {group} cannot weigh {weight}")
+
     def prioritise(self, strand: int, priority: int, *, for_backlog: bool) -> None:
         code = self._lib.sd_dispatcher_prioritise(self._d, strand, priority, for_backlog)
         checked(code, f"strand {strand} cannot have priority {priority}")

@@ -16,6 +16,7 @@ __all__ = [
     "IDLE",
     "ON_ERROR",
     "ON_FULL",
+    "UNIT_WEIGHT",
     "EngineConfig",
     "PolicyConfig",
     "addresses",
@@ -34,11 +35,13 @@ ON_FULL: Final = {
     "shed": lib.SD_SHED,
 }
 ON_ERROR: Final = {"stop": lib.SD_ON_ERROR_STOP, "quarantine": lib.SD_ON_ERROR_QUARANTINE}
-POLICIES: Final = {"fifo": lib.SD_FIFO, "levels": lib.SD_LEVELS, "aging": lib.SD_AGING}
+POLICIES: Final = {"fifo": lib.SD_FIFO, "levels": lib.SD_LEVELS, "aging": lib.SD_AGING, "fair": lib.SD_FAIR}
 #: Under aging: the priority of class 0 and base 0, the largest base, and what stands for ``low_every="load"``.
 AGING_USUAL: Final[int] = lib.SD_AGING_USUAL
 AGING_MAXIMUM: Final[int] = lib.SD_AGING_MAX
 AGING_BY_LOAD: Final[int] = lib.SD_AGING_BY_LOAD
+#: What weighs a group of weight 1 in the core.
+UNIT_WEIGHT: Final[int] = lib.SD_FAIR_UNIT_WEIGHT
 #: Segments that can lie in one participant's cache.
 CACHED_SEGMENTS: Final[int] = 2 * lib.SD_FREE_RUN
 

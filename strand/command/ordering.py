@@ -10,13 +10,14 @@ import click
 
 from strand.command.handling import given_options
 from strand.dispatch.aging import Aging
+from strand.dispatch.fair import Fair
 from strand.dispatch.guard import Guard
 from strand.dispatch.policies import Fifo, Levels, Policy
 
 __all__ = ["POLICIES", "of_other_policies", "ordering", "policy_named", "policy_options"]
 
 #: The policies, by their names.
-POLICIES: Final = ("fifo", "levels", "aging")
+POLICIES: Final = ("fifo", "levels", "aging", "fair")
 #: The options of policies by keyword: the policies that have it, its name, and what click takes.
 _OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
     "priorities": (
@@ -92,6 +93,39 @@ _OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
         "--max-wait",
         {"metavar": "SPAN", "help": "With --policy aging: a strand that waits longer comes first."},
     ),
+    "groups": (
+        ("fair",),
+        "--group",
+        {
+            "metavar": "SYMBOL=GROUP",
+            "multiple": True,
+            "help": "With --policy fair: the group of a symbol, * for the others. [default: a group of its own]",
+        },
+    ),
+    "weights": (
+        ("fair",),
+        "--weight",
+        {
+            "metavar": "GROUP=NUMBER",
+            "multiple": True,
+            "help": "With --policy fair: what the slice of a group is multiplied by.",
+        },
+    ),
+    "slice_ms": (
+        ("fair",),
+        "--slice-ms",
+        {"type": float, "help": "With --policy fair: the slice of a group, on-CPU. [default: 20]"},
+    ),
+    "cpu_share": (
+        ("fair",),
+        "--cpu-share",
+        {"type": float, "help": "With --policy fair: how much workers may run, 0.5 for half."},
+    ),
+    "burst_ms": (
+        ("fair",),
+        "--burst-ms",
+        {"type": float, "help": "With --cpu-share: what may be taken at once. [default: 100]"},
+    ),
 }
 
 
@@ -121,7 +155,20 @@ def policy_named(name: str, given: Mapping[str, Any]) -> Policy:
         classes = {name: _number(text, float) for name, text in given_options("--class", given["classes"]).items()}
         low_every = None if given["low_every"] is None else _number(given["low_every"], int)
         return Aging(given["coefficient"], low_every, classes or None, given["max_wait"])
-    return Fifo()
+    return _fair(given) if name == "fair" else Fifo()
+
+
+def _fair(given: Mapping[str, Any]) -> Fair:
+    if given["burst_ms"] is not None and given["cpu_share"] is None:
+        raise click.UsageError("--burst-ms: give --cpu-share too")
+    weights = {}
+    for group, text in given_options("--weight", given["weights"]).items():
+        try:
+            weights[group] = float(text)
+        except ValueError:
+            raise click.UsageError(f"--weight: {group}: {text!r} is not a number") from None
+    numbers = {name: given[name] for name in ("slice_ms", "cpu_share", "burst_ms") if given[name] is not None}
+    return Fair(weights=weights, **numbers)
 
 
 def ordering(command: Callable[..., None]) -> Callable[..., None]:
@@ -139,6 +186,8 @@ def ordering(command: Callable[..., None]) -> Callable[..., None]:
 
 def _order(policy: str, given: Mapping[str, Any]) -> dict[str, Any]:
     order: dict[str, Any] = {"policy": policy_named(policy, given)}
+    if policy == "fair":
+        return order | {"groups": given_options("--group", given["groups"])}
     priorities = given_options("--priority", given["priorities"])
     order["priorities"] = (
         {symbol: _aged(text) for symbol, text in priorities.items()} if policy == "aging" else priorities

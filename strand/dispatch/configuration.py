@@ -146,7 +146,7 @@ def merging_cores(allowed: list[int], cores: Sequence[int | None] | None) -> lis
 def policy_config(policy: Policy) -> PolicyConfig:
     """A policy as the engine takes it. Raises ConfigurationError."""
     if not isinstance(policy, Policy) or policy.core_name is None:
-        raise ConfigurationError(f"policy: {policy!r} is not a policy: give Fifo(), Levels() or Aging()")
+        raise ConfigurationError(f"policy: {policy!r} is not a policy: give Fifo(), Levels(), Aging() or Fair()")
     return PolicyConfig(policy.core_name, policy.core_options())
 
 
@@ -286,7 +286,8 @@ def engine_config(
     ``emits``: there are outputs."""
     _check_limits(given | {"max_publishers": max_publishers, "budget_us": budget_us})
     total, of_levels = capacities(total_capacity_ticks, level_capacity_ticks, policy.name, given["on_full"])
-    kind_of_symbol, handler_of = kinds_of(handler_of_symbol, priorities, marks)
+    what = "groups" if policy.name == "fair" else "priorities"
+    kind_of_symbol, handler_of = kinds_of(handler_of_symbol, priorities, marks, what)
     alone = [not handlers[handler].is_native for handler in handler_of]
     n_symbols, n_strands = len(kind_of_symbol), strand_count(strands, kind_of_symbol, alone, cores.workers)
     check_memory(n_symbols, n_strands)

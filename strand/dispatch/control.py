@@ -39,6 +39,9 @@ class Control:
         index = self._table.index(symbol)
         self._priorities.change(index, priority, self._routing.by_counts(None), for_backlog=for_backlog)
 
+    def regroup(self, symbol: str | int, group: str) -> None:
+        self._priorities.regroup(self._table.index(symbol), group, self._routing.by_counts(None))
+
     def strand_of(self, symbol: str | int) -> int:
         return int(self._routing.by_counts(None)[self._table.index(symbol)])
 

@@ -23,7 +23,7 @@ from strand.dispatch.guard import Guard, marks_of
 from strand.dispatch.guarding import Guarding
 from strand.dispatch.lifecycle import Lifecycle
 from strand.dispatch.policies import Fifo, Policy
-from strand.dispatch.priorities import Priorities, priorities_of
+from strand.dispatch.priorities import Priorities, ranks_of
 from strand.dispatch.publishers import Publishers
 from strand.dispatch.records import RecordReader
 from strand.dispatch.saved_state import check_name
@@ -51,11 +51,12 @@ class Dispatcher(EngineRun):
     process may use, and goes on with a RuntimeWarning where the system refuses to pin; None pins nothing. ``idle``:
     ``"spin"``, ``"backoff"`` (spin, then sleep) or ``"park"``.
 
-    ``policy``: which ready strand is drained next, ``Fifo()``, ``Levels()`` or ``Aging()``. ``priorities``: the
-    priority of each symbol by name, with ``"*"`` for the others. Under ``Levels`` it is a level, ``"normal"`` where
+    ``policy``: which ready strand is drained next, ``Fifo()``, ``Levels()``, ``Aging()`` or ``Fair()``. ``priorities``:
+    the priority of each symbol by name, with ``"*"`` for the others. Under ``Levels`` it is a level, ``"normal"`` where
     nothing is said. Under ``Aging`` it is a whole number, a class, or both, like ``("urgent", 10)``; 0 where nothing is
     said. ``guard``: under ``Levels``, holds strands back while CPU, memory or I/O is short; ``marks``: how symbols use
-    these, by name, with ``"*"`` for the others: ``"io"``, ``"frees_memory"``, or a set of both.
+    these, by name, with ``"*"`` for the others: ``"io"``, ``"frees_memory"``, or a set of both. ``groups``: under
+    ``Fair``, the name of each symbol's group, likewise; a symbol that is not named is a group of its own.
 
     ``strands``: ``"per-symbol"``, a number, or ``"auto"``: busy symbols alone, quiet ones sharing, by ``counts``
     (what to expect of each) or else by the first array published. ``capacity_ticks`` bounds each strand,
@@ -112,6 +113,7 @@ class Dispatcher(EngineRun):
         priorities: Mapping[str, str] | None = None,
         guard: Guard | None = None,
         marks: Mapping[str, str | Iterable[str]] | None = None,
+        groups: Mapping[str, str] | None = None,
         strands: StrandsLike = "auto",
         counts: npt.ArrayLike | None = None,
         capacity_ticks: int = 65_536,
@@ -150,7 +152,7 @@ class Dispatcher(EngineRun):
             out=out,
             escape_formulas=escape_formulas,
         )
-        order, ranks = policy_config(policy), priorities_of(policy, self._table, priorities)
+        order, (ranks, grouped) = policy_config(policy), ranks_of(policy, self._table, priorities, groups)
         marked = marks_of(guard, policy, self._table, marks)
         if not isinstance(name, str):
             raise ConfigurationError(f"name: {name!r} is no text")
@@ -187,7 +189,7 @@ class Dispatcher(EngineRun):
             engine,
             engine.space,
             expected=expected,
-            priorities=Priorities(engine, policy, ranks, marked),
+            priorities=Priorities(engine, policy, ranks, marked, grouped),
             cores=placed.pinned,
             load=load,
         )
@@ -346,6 +348,13 @@ class Dispatcher(EngineRun):
         nothing. Raises ConfigurationError for a priority that the policy does not have, and UnknownSymbolError.
         """
         self._control.prioritise(symbol, priority, for_backlog=for_backlog)
+
+    def regroup(self, symbol: str | int, group: str) -> None:
+        """Under ``Fair``, moves a symbol and those that share its strand into another group at once. What was charged
+        stays with the old one. ``group``: a name in ``groups=`` or ``weights=``, or of a symbol that was a group of its
+        own at the start. Raises ConfigurationError for another name or policy, and UnknownSymbolError.
+        """
+        self._control.regroup(symbol, group)
 
     def strand_of(self, symbol: str | int) -> int:
         """The number of the strand a symbol belongs to."""

@@ -118,7 +118,7 @@ class EngineRun(RunBase):
         )
         self._control = Control(self._state, self._routing, priorities)
         self._calls = Calls(self._state, self._control, self._rows, self._books)
-        self._statistics = EngineStatistics(self._state, self._orders)
+        self._statistics = EngineStatistics(self._state, self._orders, priorities, self._routing)
         self._end = RunEnd(self._state, self._python, self._rows)
         if saved is not None:
             self._saving.take_up(saved, self._routing, self._reader, self._python)

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine import Engine
+from strand.dispatch.fair import Groups, groups_of
 from strand.dispatch.policies import Policy
 from strand.errors import ConfigurationError
 from strand.symbols import SymbolTable
 from strand.validate import yes_or_no
 
-__all__ = ["Priorities", "kinds_of", "priorities_of"]
+__all__ = ["Priorities", "kinds_of", "priorities_of", "ranks_of"]
 
 
 def priorities_of(policy: Policy, table: SymbolTable, given: Mapping[str, Any] | None) -> npt.NDArray[np.uint32]:
@@ -36,13 +37,28 @@ def priorities_of(policy: Policy, table: SymbolTable, given: Mapping[str, Any] |
     return found
 
 
+def ranks_of(
+    policy: Policy, table: SymbolTable, priorities: Mapping[str, Any] | None, groups: Mapping[str, str] | None
+) -> tuple[npt.NDArray[np.uint32], Groups | None]:
+    """The priority of each symbol, shape (n_symbols,), which under Fair is the number of its group, and the groups.
+    Raises what ``priorities_of`` and ``groups_of`` raise."""
+    found, grouped = priorities_of(policy, table, priorities), groups_of(policy, table, groups)
+    return (found, None) if grouped is None else (grouped.of_symbol, grouped)
+
+
 class Priorities:
     """``priorities``: of each symbol, shape (n_symbols,); they change here. ``marks``: of each symbol, a set
-    of bits, likewise."""
+    of bits, likewise. ``groups``: under Fair, whose numbers are the priorities then."""
 
     def __init__(
-        self, engine: Engine, policy: Policy, priorities: npt.NDArray[np.uint32], marks: npt.NDArray[np.uint8]
+        self,
+        engine: Engine,
+        policy: Policy,
+        priorities: npt.NDArray[np.uint32],
+        marks: npt.NDArray[np.uint8],
+        groups: Groups | None = None,
     ) -> None:
+        self.groups = groups
         self._engine = engine
         self._policy = policy
         self._priorities = priorities
@@ -52,13 +68,17 @@ class Priorities:
     def kinds(self, handler_of_symbol: npt.NDArray[np.uint16]) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
         """Symbols of one kind may share a strand: they have one handler, one priority and the same marks. The kind of
         each symbol, shape (n_symbols,), and the handler of each kind, shape (n_kinds,)."""
-        return kinds_of(handler_of_symbol, self._priorities, self._marks)
+        return kinds_of(
+            handler_of_symbol, self._priorities, self._marks, "priorities" if self.groups is None else "groups"
+        )
 
     def route(self, strand_of_symbol: npt.NDArray[np.uint32]) -> None:
         """Tells the engine the priority of each strand, and the marks of all its symbols, before it has ticks."""
-        usual = self._policy.usual_priority
+        usual = self._policy.usual_priority if self.groups is None else 0
         if usual is None:
             return
+        if self.groups is not None:
+            self._engine.set_groups(len(self.groups), self.groups.weights)
         order = np.argsort(strand_of_symbol, kind="stable")
         strands, first = np.unique(strand_of_symbol[order], return_index=True)
         for strand, of_symbols in zip(strands.tolist(), np.split(self._priorities[order], first[1:]), strict=True):
@@ -80,11 +100,23 @@ class Priorities:
                 number = self._policy.of_strand(self._priorities[strand_of_symbol == strand])
             self._engine.prioritise(strand, number, for_backlog=for_backlog)
 
+    def regroup(self, index: int, group: str, strand_of_symbol: npt.NDArray[np.uint32]) -> None:
+        """Moves a symbol's strand, and all symbols that share it, into another group."""
+        if self.groups is None:
+            raise ConfigurationError(f"group: {type(self._policy).__name__} has no groups; give policy=Fair()")
+        number, strand = self.groups.number(group), int(strand_of_symbol[index])
+        with self._lock:
+            self._priorities[strand_of_symbol == strand] = number
+            self._engine.prioritise(strand, number, for_backlog=False)
+
 
 def kinds_of(
-    handler_of_symbol: npt.NDArray[np.uint16], priorities: npt.NDArray[np.uint32], marks: npt.NDArray[np.uint8]
+    handler_of_symbol: npt.NDArray[np.uint16],
+    priorities: npt.NDArray[np.uint32],
+    marks: npt.NDArray[np.uint8],
+    what: str = "priorities",
 ) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
-    """See Priorities.kinds."""
+    """See Priorities.kinds. ``what``: priorities or groups."""
     if priorities.size and priorities.min() == priorities.max() and marks.min() == marks.max():
         return handler_of_symbol, np.arange(int(handler_of_symbol.max()) + 1, dtype=np.uint16)
     orders = marks.astype(np.uint64) << np.uint64(32) | priorities
@@ -93,7 +125,6 @@ def kinds_of(
     )
     if len(found) > 65_535:
         raise ConfigurationError(
-            f"priorities: handlers, priorities and marks make {len(found):,} kinds of symbols, and at most 65,535 are "
-            "possible"
+            f"{what}: handlers, {what} and marks make {len(found):,} kinds of symbols, and at most 65,535 are possible"
         )
     return kind_of_symbol.astype(np.uint16), (found >> np.uint64(40)).astype(np.uint16)

@@ -11,8 +11,19 @@ import numpy.typing as npt
 from strand.dispatch.aging import CLASSES, RULES
 from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.policies import LEVELS
+from strand.dispatch.priorities import Priorities
+from strand.dispatch.routing import Routing
 from strand.dispatch.state import RunState
-from strand.stats import FrozenDict, GuardStatistics, Latency, Statistics, WorkerStatistics
+from strand.stats import (
+    FairStatistics,
+    FrozenDict,
+    GroupStatistics,
+    GuardStatistics,
+    Latency,
+    LongStretch,
+    Statistics,
+    WorkerStatistics,
+)
 
 __all__ = ["Counted", "EngineStatistics", "statistics_of"]
 
@@ -39,8 +50,10 @@ class Counted(Protocol):
 class EngineStatistics:
     """What the engine has counted so far, and ``orders`` beside it."""
 
-    def __init__(self, state: RunState, orders: OrderWatch) -> None:
+    def __init__(self, state: RunState, orders: OrderWatch, priorities: Priorities, routing: Routing) -> None:
         self._state = state
+        self._priorities = priorities
+        self._routing = routing
         self._orders = orders
         self._engine = state.engine
 
@@ -55,7 +68,28 @@ class EngineStatistics:
             unpinned=state.unpinned,
             orders_as_plain=self._orders.count,
             guard=FrozenDict() if state.guarding is None else state.guarding.statistics(),
+            fair=self._fair(),
         )
+
+    def _fair(self) -> FairStatistics | None:
+        groups = self._priorities.groups
+        counts = None if groups is None else self._engine.group_counts(len(groups))
+        if groups is None or counts is None:
+            return None
+        total = sum(counts.on_cpu_ns)
+        by_group = {
+            name: GroupStatistics(ns, ns / total if total else 0.0, ends)
+            for name, ns, ends in zip(groups.names(), counts.on_cpu_ns, counts.slice_ends, strict=True)
+        }
+        longest = tuple(
+            LongStretch(self._symbols_of(strand), visits, longest_ns)
+            for strand, visits, longest_ns in sorted(counts.longest, key=lambda found: -found[2])
+        )
+        return FairStatistics(FrozenDict(by_group), counts.holds, counts.long_stretches, longest)
+
+    def _symbols_of(self, strand: int) -> tuple[str, ...]:
+        symbols = np.flatnonzero(self._routing.by_counts(None) == strand)
+        return tuple(self._state.table[int(index)] for index in symbols)
 
 
 def statistics_of(
@@ -67,6 +101,7 @@ def statistics_of(
     unpinned: str | None = None,
     orders_as_plain: int = 0,
     guard: Mapping[str, GuardStatistics] = FrozenDict(),
+    fair: FairStatistics | None = None,
 ) -> Statistics:
     """What an engine has counted, and what only its dispatcher knows."""
     t = engine.totals()
@@ -111,6 +146,7 @@ def statistics_of(
         picked_by_rule=FrozenDict(zip(RULES, counts.get("picked_by_rule", ()), strict=False)),
         guard=guard,
         dropped_by_level=FrozenDict(zip(LEVELS, dropped_by_level, strict=False)),
+        fair=fair,
     )
 
 

@@ -21,6 +21,7 @@ from strand.binding.serial import POSITION, PlainRows, SerialRun
 from strand.binding.space import Space
 from strand.dispatch.base import RunBase
 from strand.dispatch.configuration import RENAMED, check_timed, policy_config
+from strand.dispatch.fair import groups_of
 from strand.dispatch.guard import Guard, marks_of
 from strand.dispatch.policies import Fifo, Policy
 from strand.dispatch.priorities import priorities_of
@@ -61,7 +62,8 @@ class SerialLoop(RunBase):
     ``symbols``, ``handler``, ``handlers``, ``dtype``, ``key``, ``columns``, ``column_options`` and ``feed`` as the
     Dispatcher takes them.
     Its arguments about workers and queues are taken too, and have nothing to act on; ``policy``,
-    ``priorities``, ``guard`` and ``marks`` are checked. ``on_error`` is ``"stop"``, and ``attachable`` False.
+    ``priorities``, ``guard``, ``marks`` and ``groups`` are checked. ``on_error`` is ``"stop"``, and ``attachable``
+    False.
     Raises ConfigurationError naming the argument that cannot work.
     """
 
@@ -84,6 +86,7 @@ class SerialLoop(RunBase):
         priorities: Mapping[str, str] | None = None,
         guard: Guard | None = None,
         marks: Mapping[str, str | Iterable[str]] | None = None,
+        groups: Mapping[str, str] | None = None,
         **of_queues: Any,
     ) -> None:
         refuse_unknown(of_queues, _OF_QUEUES | options_of(SerialLoop), "a dispatcher", RENAMED)
@@ -105,6 +108,7 @@ class SerialLoop(RunBase):
         policy_config(policy)
         priorities_of(policy, self._table, priorities)
         marks_of(guard, policy, self._table, marks)
+        groups_of(policy, self._table, groups)
         self._timed = check_timed(self._handlers, self._reader)
         self._memory = PlainRows(len(self._table), max(h.state.itemsize for h in self._handlers))
         self._open(self._memory, self._memory.stride, Space())

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from strand.report.quantities import duration
 from strand.stats import Statistics
 
 __all__ = ["policy_tables"]
+
+#: The groups shown are those with the most on-CPU time.
+MAX_GROUPS: Final = 20
 
 
 def policy_tables(s: Statistics) -> list[tuple[tuple[str, ...], list[tuple[str, ...]]]]:
@@ -22,4 +28,16 @@ def policy_tables(s: Statistics) -> list[tuple[tuple[str, ...], list[tuple[str, 
     if s.picked:
         tables.append((("class", "taken"), [(name, f"{n:,}") for name, n in s.picked.items()]))
         tables.append((("taken for", "strands"), [(rule, f"{n:,}") for rule, n in s.picked_by_rule.items()]))
+    if s.fair is not None:
+        shares = sorted(s.fair.groups.items(), key=lambda found: -found[1].on_cpu_ns)[:MAX_GROUPS]
+        rows = [(name, duration(g.on_cpu_ns), f"{g.share:.1%}", f"{g.slice_ends:,}") for name, g in shares]
+        tables.append((("group", "on CPU", "share", "slices used up"), rows))
+        tables.append((("held by the cap", "times"), [("all groups", f"{s.fair.cap_holds:,}")]))
+        if s.fair.longest:
+            rows = [
+                (", ".join(found.symbols[:3]) + (", ..." if len(found.symbols) > 3 else ""), f"{found.visits:,}",
+                 duration(found.longest_ns))
+                for found in s.fair.longest
+            ]  # fmt: skip
+            tables.append((("visits longer than a slice", "visits", "longest"), rows))
     return tables

@@ -17,7 +17,7 @@ from strand.binding.space import Space
 from strand.dispatch.configuration import RENAMED, WorkerCores, engine_config, policy_config, symbol_counts
 from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.engine_run import EngineRun
-from strand.dispatch.priorities import Priorities, priorities_of
+from strand.dispatch.priorities import Priorities, ranks_of
 from strand.dispatch.records import RecordReader
 from strand.dispatch.workers import work
 from strand.errors import ConfigurationError, StoppedError
@@ -70,7 +70,8 @@ class SeededDispatcher(EngineRun):
             "total_capacity_ticks", "level_capacity_ticks",
             "budget_ticks", "batch_ticks", "idle", "output_memory",
         )  # fmt: skip
-        policy, ranks = given["policy"], priorities_of(given["policy"], self._table, given["priorities"])
+        policy = given["policy"]
+        ranks, grouped = ranks_of(policy, self._table, given["priorities"], given["groups"])
         marks = np.zeros(len(self._table), np.uint8)
         config = engine_config(
             self._reader,
@@ -91,7 +92,7 @@ class SeededDispatcher(EngineRun):
         self._started = self._closed = False
         engine = ScheduledEngine(config)
         # Handlers are the core's: what they keep is not in the space of the scheduled engine, whose lock is another's.
-        priorities = Priorities(engine, policy, ranks, marks)
+        priorities = Priorities(engine, policy, ranks, marks, grouped)
         self._put_together(engine, Space(), expected=expected, priorities=priorities, cores=None)
         self._fibers = engine
 

@@ -20,6 +20,7 @@
 #include "base/atomic.h"
 
 #include "alarms/tree.c"
+#include "base/meter.c"
 #include "emit/alarm_merge.c"
 #include "emit/writer.c"
 #include "engine/describe.c"
@@ -39,6 +40,8 @@
 #include "publish/publish.c"
 #include "schedule/aging.c"
 #include "schedule/aging_heap.c"
+#include "schedule/bucket.c"
+#include "schedule/fair.c"
 #include "schedule/fifo.c"
 #include "schedule/level_list.c"
 #include "schedule/levels.c"
@@ -402,10 +405,12 @@ void *sd_arena_get(sd_space *, uint64_t n, size_t size, uint64_t *offset) {
   return E->of_alarms[E->n_of_alarms++];
 }
 uint64_t sd_schedule_now() { return E->now++; }
+uint64_t sd_schedule_on_cpu() { return E->now; }
 sd_clock sd_the_clock = {0, 1.0};
 void sd_clock_init() {}
 /* Nobody sleeps. */
 void sd_futex_wait(sd_a32 *, uint32_t) { RL_ASSERT(false); }
+void sd_futex_wait_for(sd_a32 *, uint32_t, uint64_t) { RL_ASSERT(false); }
 void sd_futex_wake(sd_a32 *, uint32_t) {}
 
 #endif

@@ -2,7 +2,8 @@
  * handlers that publish to their own strands for as long as one strand, the quiet one, has records left. Somebody has to come for
  * it, or the run has no end.
  *
- * liveness [SEEDS] [FIRST]    or SEED=n liveness, to run one again and print it; POLICY=levels, aging: under that policy
+ * liveness [SEEDS] [FIRST]    or SEED=n liveness, to run one again and print it; POLICY=levels, aging or fair: under that
+ * policy
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -95,7 +96,8 @@ static int prepare(void) {
                 .n_segments = (R.n_workers + 1) * 2 * SD_FREE_RUN + 4 * R.n_strands},
       .policy = {.number = POLICY,
                  .levels = {.timeout_ns = {0, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX}},
-                 .aging = {.coefficient = {1e6}, .n_classes = 1}},
+                 .aging = {.coefficient = {1e6}, .n_classes = 1},
+                 .fair = {one_of(1, 400), one_of(1, 400), sd_scheduler_random(2) ? one_of(2, 10) / 10.0 : 0}},
       .time_offset = SD_NONE,
       .idle = (int32_t)sd_scheduler_random(3),
       .on_full = SD_BLOCK,
@@ -112,6 +114,8 @@ static int prepare(void) {
   for (uint32_t i = 0; i < R.n_strands; i++) map[i] = i;
   const sd_handler handler = {.fn = handle};
   if (sd_dispatcher_route(R.d, map, handler_of) || sd_dispatcher_handlers(R.d, &handler, 1)) return 0;
+  for (uint32_t i = 0; i < R.n_strands && POLICY == SD_FAIR; i++)
+    if (sd_dispatcher_prioritise(R.d, i, sd_scheduler_random(3), 0)) return 0;
   if (!publish_all()) return 0;
   for (uint32_t i = 0; i < R.n_workers; i++) sd_scheduler_add(worker, (void *)(uintptr_t)i);
   sd_scheduler_add(watcher, NULL);
@@ -145,9 +149,11 @@ static int one(uint64_t seed, int loud) {
 int main(int argc, char **argv) {
   const char *only = getenv("SEED"), *policy = getenv("POLICY");
   if (policy && *policy && strcmp(policy, "fifo")) {
-    POLICY = strcmp(policy, "levels") ? SD_AGING : SD_LEVELS;
-    if (POLICY == SD_AGING && strcmp(policy, "aging"))
-      return fprintf(stderr, "POLICY=%s: give fifo, levels or aging\n", policy), 2;
+    POLICY = !strcmp(policy, "levels")  ? SD_LEVELS
+             : !strcmp(policy, "aging") ? SD_AGING
+             : !strcmp(policy, "fair")  ? SD_FAIR
+                                        : -1;
+    if (POLICY < 0) return fprintf(stderr, "POLICY=%s: give fifo, levels, aging or fair\n", policy), 2;
   }
   if (only) return one(strtoull(only, NULL, 10), 1);
   const uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 2000,

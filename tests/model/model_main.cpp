@@ -22,6 +22,23 @@ void sd_futex_wait(sd_a32 *word, uint32_t seen) {
   rl::ctx().park_current_thread(false, false, false, $);
 }
 
+/* A time-out may come at any time. */
+void sd_futex_wait_for(sd_a32 *word, uint32_t seen, uint64_t) {
+  rl::ctx().sched();
+  if (word->debug_value() != seen) return;
+  futex_waiters &w = model_waiters;
+  const unsigned me = rl::thread_index();
+  w.thread[w.n] = me;
+  w.word[w.n++] = word;
+  if (rl::ctx().park_current_thread(true, false, false, $) != rl::unpark_reason_timeout) return;
+  for (unsigned i = 0; i < w.n; i++) {
+    if (w.thread[i] != me) continue;
+    w.thread[i] = w.thread[--w.n];
+    w.word[i] = w.word[w.n];
+    break;
+  }
+}
+
 void sd_futex_wake(sd_a32 *word, uint32_t n) {
   rl::ctx().sched();
   futex_waiters &w = model_waiters;

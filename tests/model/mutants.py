@@ -12,8 +12,8 @@ The changes are in tests/model/mutants. Each gives a name, what is wrong, its ch
     >>>>
 
 A check is one of tests/model/checks.c, or a program of scenarios: schedule and liveness, and under a policy
-schedule-levels, liveness-levels, schedule-aging and liveness-aging. It has to pass over the engine as it is, and to
-fail over the changed copy. All changes have to apply, also those that are not run.
+schedule-levels, liveness-levels and so on. It has to pass over the engine as it is, and to fail over the changed copy.
+All changes have to apply, also those that are not run.
 """
 
 from __future__ import annotations
@@ -37,14 +37,9 @@ CSRC = HERE.parent.parent / "csrc"
 ROOMS = (CSRC / "engine_rooms").read_text().split()
 CC = [*shlex.split(os.environ.get("CC", "cc")), "-std=gnu11", "-O1", "-w", "-DSD_MODEL_SCHEDULER"]
 #: Of the programs of scenarios; a check of tests/model/checks.c has its own number of them.
-SEEDS = {
-    "schedule": 30000,
-    "schedule-levels": 30000,
-    "schedule-aging": 10000,
-    "liveness": 2000,
-    "liveness-levels": 2000,
-    "liveness-aging": 1000,
-}
+SEEDS = {"schedule": 30000, "liveness": 2000}
+SEEDS |= {f"{program}-{policy}": n for program, n in SEEDS.items() for policy in ("levels", "fair")}
+SEEDS |= {"schedule-aging": 10000, "liveness-aging": 1000}
 PROGRAMS = ("schedule", "liveness", "checks")
 #: A check ends by itself, in steps of the scheduler. A change that makes the engine loop without one is no use here.
 HANG_SECONDS = 300

@@ -4,6 +4,8 @@
 static const model_program programs[] = {
     {"park_one_worker", "", model_simulate<park<right_parking, 2, 1, 2>>},
     {"park_two_workers", "", model_simulate<park<right_parking, 2, 2, 2>>},
+    {"park_held_one_worker", "", model_simulate<park<right_parking, 2, 1, 2, true>>},
+    {"park_held_two_workers", "", model_simulate<park<right_parking, 2, 2, 2, true>>},
     {"park_three_workers", "", model_simulate<park<right_parking, 1, 3, 3>>},
 };
 

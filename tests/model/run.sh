@@ -121,11 +121,13 @@ for ((first = 1; first <= seeds; first += piece)); do
   beside must schedule "$build/schedule" "$((piece < seeds - first + 1 ? piece : seeds - first + 1))" "$first"
   beside must schedule-levels env POLICY=levels "$build/schedule" "$((piece / 4 + 1))" "$first"
   beside must schedule-aging env POLICY=aging "$build/schedule" "$((piece / 4 + 1))" "$first"
+  beside must schedule-fair env POLICY=fair "$build/schedule" "$((piece / 4 + 1))" "$first"
 done
 
 beside must liveness "$build/liveness" "$((seeds / 10))"
 beside must liveness-levels env POLICY=levels "$build/liveness" "$((seeds / 20))"
 beside must liveness-aging env POLICY=aging "$build/liveness" "$((seeds / 20))"
+beside must liveness-fair env POLICY=fair "$build/liveness" "$((seeds / 20))"
 beside must checks "$build/checks"
 
 wait

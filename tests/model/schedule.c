@@ -1,7 +1,8 @@
 /* The real dispatcher under the seeded scheduler: publishers, workers (native and as Python ones behave), steals, pauses,
  * every bound, on a strand, on a level and in all, failing handlers, handlers that publish, tasks between records, stops. After each run the contract is checked.
  *
- * schedule [SEEDS] [FIRST]    or SEED=n schedule, to run one again and print it; POLICY=levels, aging: under that policy
+ * schedule [SEEDS] [FIRST]    or SEED=n schedule, to run one again and print it; POLICY=levels, aging or fair: under that
+ * policy
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -426,6 +427,7 @@ static void controller(void *unused, unsigned index) {
       sd_dispatcher_prioritise(R.d, s,
                                sd_scheduler_random(c->n_classes) << 30 | (SD_AGING_USUAL - 4 + sd_scheduler_random(9)),
                                (int)sd_scheduler_random(2));
+    if (R.config.policy.number == SD_FAIR) sd_dispatcher_prioritise(R.d, s, sd_scheduler_random(R.n_strands), 0);
     sd_dispatcher_hold(R.d, s, SD_PAUSED);
     for (uint32_t j = sd_scheduler_random(20); j; j--) sd_pause();
     sd_dispatcher_resume(R.d, s, SD_PAUSED);
@@ -531,6 +533,10 @@ static int prepare(uint64_t seed) {
     if (aging->n_classes > 1) aging->low_every = (uint32_t[]){0, 1, 3, SD_AGING_BY_LOAD}[sd_scheduler_random(4)];
     if (sd_scheduler_random(2)) aging->max_wait_ns = one_of(1, 2000);
   }
+  if (POLICY == SD_FAIR) {
+    c->policy = (sd_policy_config){.number = SD_FAIR, .fair = {one_of(1, 400), one_of(1, 400), 0}};
+    if (sd_scheduler_random(3)) c->policy.fair.cpu_share = one_of(1, 10) / 10.0;
+  }
   c->capacity = one_of(1, 7);
   if (c->on_full == SD_CONFLATE) c->capacity = one_of(R.n_symbols, R.n_symbols + 3);
   draw_bounds(c, seed);
@@ -564,6 +570,10 @@ static int prepare(uint64_t seed) {
   for (uint32_t i = 0; R.guards && i < R.n_strands; i++) {
     if (sd_dispatcher_mark(R.d, i, sd_scheduler_random(SD_ALL_MARKS + 1))) return 0;
     sd_dispatcher_prioritise(R.d, i, sd_scheduler_random(SD_LEVEL_COUNT), 0);
+  }
+  for (uint32_t i = 0; i < R.n_strands && POLICY == SD_FAIR; i++) {
+    if (sd_dispatcher_prioritise(R.d, i, sd_scheduler_random(R.n_strands), 0)) return 0;
+    if (sd_scheduler_random(2) && sd_dispatcher_weigh(R.d, i, one_of(100, 3000))) return 0;
   }
   for (uint32_t i = 0; i < R.n_workers; i++) sd_scheduler_add(worker, (void *)(uintptr_t)i);
   for (uint32_t i = 0; i < R.n_publishers; i++, R.left++) sd_scheduler_add(publisher, (void *)(uintptr_t)i);
@@ -672,9 +682,11 @@ static int one(uint64_t seed, int loud) {
 int main(int argc, char **argv) {
   const char *only = getenv("SEED"), *policy = getenv("POLICY");
   if (policy && *policy && strcmp(policy, "fifo")) {
-    POLICY = strcmp(policy, "levels") ? SD_AGING : SD_LEVELS;
-    if (POLICY == SD_AGING && strcmp(policy, "aging"))
-      return fprintf(stderr, "POLICY=%s: give fifo, levels or aging\n", policy), 2;
+    POLICY = !strcmp(policy, "levels")  ? SD_LEVELS
+             : !strcmp(policy, "aging") ? SD_AGING
+             : !strcmp(policy, "fair")  ? SD_FAIR
+                                        : -1;
+    if (POLICY < 0) return fprintf(stderr, "POLICY=%s: give fifo, levels, aging or fair\n", policy), 2;
   }
   if (only) return one(strtoull(only, NULL, 10), 1);
   uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 20000, first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1,

@@ -131,6 +131,11 @@ struct looks_before_it_pushes : right_parking {
 };
 
 /* ---- 6: a sleeper that clears the bit before it takes itself off the count ---- */
+/* What is held back is there all the same, and nobody lists it once more when its time comes. */
+struct sleeps_without_a_time_out : right_parking {
+  static void sleep_for(world *w, uint32_t epoch, sd_a32 *) { sd_idle_sleep(&w->idle, epoch); }
+};
+
 struct clears_before_it_leaves : right_parking {
   static void leave(sd_idle *idle) {
     sd_fetch_and(&idle->state, ~SD_WAKING, acq_rel, I4);
@@ -231,6 +236,7 @@ static const model_program programs[] = {
     {"owner_given_back_last", "wrong", model_simulate<owner_given_back_last>},
     {"flag_and_recheck", "wrong", model_simulate<flag_and_recheck>},
     {"looks_before_it_pushes", "wrong", model_simulate<park<looks_before_it_pushes, 2, 2, 2>>},
+    {"sleeps_without_a_time_out", "wrong", model_simulate<park<sleeps_without_a_time_out, 2, 2, 2, true>>},
     {"clears_before_it_leaves", "wrong", model_simulate<park<clears_before_it_leaves, 2, 1, 2>>},
     {"owns_without_pending", "wrong", model_simulate<owns_without_pending>},
     {"discards_before_it_links", "wrong", model_simulate<lossy<discards_first>>},

@@ -330,6 +330,8 @@ static void *controller(void *unused) {
                                draw(&random, SD_AGING_CLASSES) << 30 | (SD_AGING_USUAL - 4 + draw(&random, 9)),
                                draw(&random, 2));
     hold_back(draw(&random, 1u << SD_RESOURCE_COUNT));
+    if (S.config.policy.number == SD_FAIR)
+      sd_dispatcher_prioritise(S.d, draw(&random, S.n_strands), draw(&random, S.n_strands), 0);
     sd_dispatcher_hold(S.d, s, SD_PAUSED);
     usleep(draw(&random, 200));
     sd_dispatcher_resume(S.d, s, SD_PAUSED);
@@ -470,7 +472,11 @@ static void prepare(void) {
   c->idle = (int32_t)one_of(0, 2);
   c->on_error = one_of(0, 4) ? SD_ON_ERROR_QUARANTINE : SD_ON_ERROR_STOP;
   c->on_full = (int32_t)one_of(0, 4);
-  const uint32_t policy = one_of(0, 3);
+  const uint32_t policy = one_of(0, 5);
+  if (policy == 2)
+    c->policy = (sd_policy_config){
+        .number = SD_FAIR,
+        .fair = {one_of(1000, 1000000), one_of(10000, 10000000), one_of(0, 2) ? one_of(5, 10) / 10.0 : 0}};
   if (policy == 0) {
     c->policy = (sd_policy_config){.number = SD_LEVELS, .levels = {.since_listed = (int32_t)one_of(0, 1)}};
     for (uint32_t i = SD_HIGH; i < SD_LEVEL_COUNT; i++)

@@ -1,4 +1,4 @@
-"""Policies of csrc/schedule by themselves, and what each has to do, written down in Python."""
+"""Policies of csrc/schedule by themselves, and what each has to do, written down in Python (of Fair: fair_model.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 SUPPORT = Path(__file__).resolve().parent
 CSRC = SUPPORT.parent.parent / "csrc"
 NONE = 2**32 - 1
-FIFO, LEVELS, AGING = 0, 1, 2
+FIFO, LEVELS, AGING, FAIR = 0, 1, 2, 3
 #: Why a strand is listed.
 WAS_EMPTY, VISITED, NOT_VISITED = range(3)
 NAMES = ("immediate", "high", "retry", "normal", "low")
@@ -35,13 +35,26 @@ class AgingConfig(ctypes.Structure):
     )
 
 
+class FairConfig(ctypes.Structure):
+    _fields_ = (("slice_ns", ctypes.c_uint64), ("burst_ns", ctypes.c_uint64), ("cpu_share", ctypes.c_double))
+
+
 class Config(ctypes.Structure):
     _fields_ = (
         ("number", ctypes.c_int32),
         ("slack_ns", ctypes.c_uint64),
         ("levels", LevelsConfig),
         ("aging", AgingConfig),
+        ("fair", FairConfig),
     )
+
+
+class LongStretch(ctypes.Structure):
+    _fields_ = (("strand", ctypes.c_uint32), ("times", ctypes.c_uint32), ("longest_ns", ctypes.c_uint64))
+
+
+class FairCounts(ctypes.Structure):
+    _fields_ = (("holds", ctypes.c_uint64), ("long_stretches", ctypes.c_uint64), ("longest", LongStretch * 16))
 
 
 class Counts(ctypes.Structure):
@@ -52,11 +65,16 @@ class Counts(ctypes.Structure):
         ("picked_low", ctypes.c_uint64),
         ("picked_late", ctypes.c_uint64),
         ("n_classes", ctypes.c_uint32),
+        ("fair", FairCounts),
     )
 
 
 def levels(timeouts: Sequence[int], since_listed: bool = False, slack: int = 0) -> Config:
     return Config(LEVELS, slack, LevelsConfig((ctypes.c_uint64 * 5)(*timeouts), since_listed))
+
+
+def fair(slice_ns: int, burst_ns: int = 1, cpu_share: float = 0.0) -> Config:
+    return Config(FAIR, 0, LevelsConfig(), AgingConfig(), FairConfig(slice_ns, burst_ns, cpu_share))
 
 
 def build(folder: Path, *, changed: tuple[str, str] | None = None, file: str = "*.c", csrc: Path = CSRC) -> ctypes.CDLL:
@@ -80,6 +98,7 @@ def build(folder: Path, *, changed: tuple[str, str] | None = None, file: str = "
     built.trial_new.restype = ctypes.c_void_p
     for name in ("next", "length", "peek", "hold"):
         getattr(built, f"trial_{name}").restype = ctypes.c_uint32
+    built.trial_due.restype = ctypes.c_uint64
     return built
 
 
@@ -133,6 +152,29 @@ class Trial:
         counts = Counts()
         self._c.trial_counts(self._t, ctypes.byref(counts))
         return counts
+
+    def weigh(self, group: int, thousandths: int) -> bool:
+        return bool(self._c.trial_weigh(self._t, group, thousandths))
+
+    def charge(self, strand: int, on_cpu_ns: int) -> None:
+        self._c.trial_charge(self._t, strand, ctypes.c_uint64(on_cpu_ns))
+
+    def due(self, now: int) -> int:
+        """When to look again; 0: as the options say, 2**64 - 1: when something is listed."""
+        return int(self._c.trial_due(self._t, ctypes.c_uint64(now)))
+
+    def fair_counts(self) -> tuple[int, int, dict[int, tuple[int, int]]]:
+        """Times that the cap held the pool, long stretches, and by strand how many of them and the longest, in ns."""
+        counts = Counts()
+        self._c.trial_counts(self._t, ctypes.byref(counts))
+        found = {s.strand: (s.times, s.longest_ns) for s in counts.fair.longest if s.times}
+        return counts.fair.holds, counts.fair.long_stretches, found
+
+    def groups(self, n: int) -> tuple[list[int], list[int]]:
+        """Of each of the first n groups the on-CPU time, in ns, and how often it used up its slice."""
+        on_cpu, ends = (ctypes.c_uint64 * n)(), (ctypes.c_uint64 * n)()
+        self._c.trial_group_counts(self._t, n, on_cpu, ends)
+        return list(on_cpu), list(ends)
 
     def listed(self) -> list[int]:
         """How often each strand is listed."""

@@ -206,9 +206,10 @@ def handlers() -> dict[str, Callable[[], dict[str, Any]]]:
 
 
 def every_policy() -> list[Any]:
-    """Each policy there is, as it comes."""
+    """Each policy there is, as it comes, and one with a cap."""
     found = [getattr(strand, name) for name in strand.__all__]
-    return [c() for c in found if isinstance(c, type) and issubclass(c, Policy)]
+    policies = [c() for c in found if isinstance(c, type) and issubclass(c, Policy)]
+    return [*policies, strand.Fair(slice_ms=0.01, cpu_share=0.9, burst_ms=1)]
 
 
 @dataclass(frozen=True)
@@ -232,6 +233,8 @@ def ways(draw: st.DrawFn) -> Way:
         "publisher_drains": draw(st.booleans()),
         "cores": draw(st.sampled_from([None, "auto"])),
     }
+    if isinstance(options["policy"], strand.Fair):  # symbols of different groups share no strand
+        options["groups"] = {"*": "all"}
     return Way(draw(st.sampled_from([13, 500, 4096])), options)
 
 

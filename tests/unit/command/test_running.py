@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from strand.command.running import running
 from strand.dispatch.aging import Aging
+from strand.dispatch.fair import Fair
 from strand.dispatch.guard import Guard
 from strand.dispatch.policies import Levels
 from strand.errors import ConfigurationError
@@ -82,6 +83,11 @@ USUAL = {"cores": "auto", "strands": "auto", "idle": "backoff", "on_error": "sto
                 "priorities": {"A": "high", "B": ("urgent", 10), "*": 2},
             },
         ),
+        (["--policy", "fair"], {"policy": Fair(), "groups": {}}),
+        (
+            ["--policy", "fair", "--group", "A=x", "--weight", "x=3", "--slice-ms", "5", "--cpu-share", "0.5"],
+            {"policy": Fair(slice_ms=5.0, cpu_share=0.5, weights={"x": 3.0}), "groups": {"A": "x"}},
+        ),
         (["--strict", "--attachable", "--cores", "0"], {"strict": True, "attachable": True, "cores": [0]}),
     ],
 )
@@ -115,6 +121,10 @@ def test_skip_is_no_answer_to_a_failing_handler_and_says_where_it_is_one() -> No
         (["--low-every", "load"], "--low-every: give --policy aging too"),
         (["--class", "high=1"], "--class: give --policy aging too"),
         (["--policy", "levels", "--coefficient", "1"], "--coefficient: give --policy aging too"),
+        (["--policy", "levels", "--slice-ms", "5"], "--slice-ms: give --policy fair too"),
+        (["--policy", "fair", "--priority", "A=high"], "--priority: give --policy levels too"),
+        (["--policy", "fair", "--weight", "x=y"], "--weight: x: 'y' is not a number"),
+        (["--policy", "fair", "--burst-ms", "5"], "--burst-ms: give --cpu-share too"),
         (["--policy", "levels", "--priority", "A"], "--priority: 'A' is not OPTION=VALUE"),
         (["--policy", "levels", "--priority", "A=high", "--priority", "A=low"], "--priority: 'A' is given twice"),
     ],

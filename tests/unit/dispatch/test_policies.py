@@ -11,6 +11,7 @@ import pytest
 
 from strand.dispatch.aging import CLASSES, Aging
 from strand.dispatch.configuration import policy_config
+from strand.dispatch.fair import Fair
 from strand.dispatch.policies import LEVELS, Fifo, Levels, Policy
 from strand.errors import ConfigurationError
 
@@ -24,6 +25,7 @@ EVERY = [
     Levels({"low": "1h"}, since="created"),
     Aging(),
     Aging(low_every="load", classes=RATES, max_wait="5ms"),
+    Fair(cpu_share=0.5, weights={"a": 2}),
 ]
 
 
@@ -83,7 +85,7 @@ def test_each_policy_has_its_number_in_the_core() -> None:
     assert policy_config(Fifo()).name == "fifo"
     found = policy_config(Levels(since="created"))
     assert (found.name, found.options) == ("levels", {"since_listed": True, "timeout_ns": Levels().timeouts_ns})
-    with pytest.raises(ConfigurationError, match=r"policy: .* is not a policy: give Fifo\(\), Levels\(\) or Aging\(\)"):
+    with pytest.raises(ConfigurationError, match=r"policy: .* is not a policy: give Fifo\(\), .* or Fair\(\)"):
         policy_config(Policy())
 
 

@@ -1,0 +1,355 @@
+/* Fair: of the groups that have ready strands, the one whose slice started earliest comes next, and in a group the strand that became
+ * ready first. A cap holds all of them back while the pool has used up its on-CPU time.
+ *
+ * A group's clock runs by the on-CPU time of its strands, divided by its weight. `start` is what it showed when the group's slice began,
+ * and `used` is what was charged since. When `used` reaches a slice, the next slice starts there: at start + used, with all that the group
+ * used beyond its slice. So nothing is forgotten, and the earliest start is the least weighted share. The starts of slices are not in the
+ * order in which they are set, because groups overrun their slices by different stretches. So the groups stand in a heap.
+ *
+ * `present` is the start of the last slice from which a strand was taken. No group in the heap starts earlier: one that comes back starts
+ * at the present, or where its own clock stands if that is later. So a group that was idle has saved up nothing, and one that ran ahead
+ * does not shed its debt by being idle for a moment.
+ *
+ * A cap is a bucket (schedule/bucket.h). The order is kept: while the first group may not run, nobody runs.
+ *
+ * All of it stands on list 0, under that list's lock. */
+#include "schedule/fair.h"
+
+#include <string.h>
+
+#include "schedule/bucket.h"
+
+/* Groups besides one per strand: those that are named, and have no symbol at the start. */
+enum { MORE_GROUPS = SD_FAIR_MORE_GROUPS, UNIT_WEIGHT = SD_FAIR_UNIT_WEIGHT };
+
+/* A group's clock, in ns divided by the weight: with the smallest weight, 64 bits would last for days. */
+__extension__ typedef unsigned __int128 fair_time;
+
+typedef struct fair_group {
+  fair_time start;
+  uint64_t used;            /* since then, by the group's clock; below a slice */
+  uint64_t order;           /* of two that start together, which one came first */
+  uint32_t remainder;       /* of what was charged, what did not make a whole ns of the group's clock */
+  uint32_t weight;          /* in thousandths; 0: one */
+  sd_a32 first, last;       /* its ready strands, each one more than the index; 0: none */
+  uint32_t place;           /* in the heap, one more; 0: it has no ready strands */
+  uint32_t in_slice;        /* a strand was taken since its slice started */
+  uint64_t on_cpu_ns, ends; /* what was charged in all; how often it used up a slice */
+} fair_group;
+
+/* A strand. Memory of zeros is one of group 0 that is not listed. */
+typedef struct fair_strand {
+  uint32_t group;        /* to which it belongs */
+  uint32_t of;           /* that of its visit, to which the visit is charged; while it is listed, `group` */
+  sd_a32 next, previous; /* in its group, one more than the index */
+  uint32_t listed;
+} fair_strand;
+
+typedef struct fair_state {
+  SD_ALIGNED(2 * SD_LINE) sd_a32 hint; /* the strand that comes next, one more; 0: none is ready */
+  uint32_t capped;                     /* never changes */
+  fair_time present;
+  uint64_t slice_ns, turn;
+  uint32_t n_groups, n_ready; /* n_ready: groups in the heap */
+  sd_bucket bucket;
+  uint64_t long_stretches;
+  sd_long_stretch longest[SD_LONG_STRETCHES];
+} fair_state;
+
+static inline fair_state *fair_of(const sd_ready *ready) { return (fair_state *)(void *)ready->state; }
+
+static inline uint32_t groups_for(uint32_t n_strands) { return n_strands + MORE_GROUPS; }
+
+static inline fair_group *group_of(const sd_ready *ready, uint32_t group) {
+  return (fair_group *)(void *)(fair_of(ready) + 1) + group;
+}
+
+static inline fair_strand *fair_strand_of(const sd_ready *ready, uint32_t strand) {
+  return (fair_strand *)(void *)group_of(ready, groups_for(ready->n_strands)) + strand;
+}
+
+static inline uint32_t *heap_of(const sd_ready *ready) {
+  return (uint32_t *)(void *)fair_strand_of(ready, ready->n_strands);
+}
+
+static uint64_t fair_state_bytes(uint32_t n_lists, uint32_t n_strands) {
+  (void)n_lists;
+  return sizeof(fair_state) + groups_for(n_strands) * (sizeof(fair_group) + sizeof(uint32_t)) +
+         (uint64_t)n_strands * sizeof(fair_strand);
+}
+
+static void fair_start(const sd_ready *ready, const sd_policy_config *config) {
+  fair_state *state = fair_of(ready);
+  const sd_fair_config *fair = &config->fair;
+  state->slice_ns = fair->slice_ns ? fair->slice_ns : 1;
+  state->n_groups = groups_for(ready->n_strands);
+  state->capped = fair->cpu_share > 0;
+  sd_bucket_start(&state->bucket, fair->cpu_share * ready->n_lists, fair->burst_ns, state->slice_ns);
+}
+
+/* ---- the heap of groups that have ready strands, by the starts of their slices */
+
+static inline int starts_before(const fair_group *a, const fair_group *b) {
+  return a->start < b->start || (a->start == b->start && a->order < b->order);
+}
+
+static void put_group(const sd_ready *ready, uint32_t place, uint32_t group) {
+  heap_of(ready)[place] = group;
+  group_of(ready, group)->place = place + 1;
+}
+
+static void rise_in_heap(const sd_ready *ready, uint32_t place, uint32_t group) {
+  const uint32_t *heap = heap_of(ready);
+  for (uint32_t above; place; place = above) {
+    above = (place - 1) / 2;
+    if (!starts_before(group_of(ready, group), group_of(ready, heap[above]))) break;
+    put_group(ready, place, heap[above]);
+  }
+  put_group(ready, place, group);
+}
+
+static void sink_in_heap(const sd_ready *ready, uint32_t place, uint32_t group) {
+  const uint32_t *heap = heap_of(ready), n = fair_of(ready)->n_ready;
+  for (uint32_t below; (below = 2 * place + 1) < n; place = below) {
+    if (below + 1 < n && starts_before(group_of(ready, heap[below + 1]), group_of(ready, heap[below]))) below++;
+    if (!starts_before(group_of(ready, heap[below]), group_of(ready, group))) break;
+    put_group(ready, place, heap[below]);
+  }
+  put_group(ready, place, group);
+}
+
+static void leave_heap(const sd_ready *ready, uint32_t group) {
+  fair_state *state = fair_of(ready);
+  const uint32_t place = group_of(ready, group)->place - 1, other = heap_of(ready)[--state->n_ready];
+  group_of(ready, group)->place = 0;
+  if (other == group) return;
+  sink_in_heap(ready, place, other);
+  rise_in_heap(ready, group_of(ready, other)->place - 1, other);
+}
+
+/* The group begins its next slice, from where its clock stands. */
+static void end_slice(const sd_ready *ready, fair_group *g) {
+  g->start += g->used;
+  g->used = 0;
+  g->in_slice = 0;
+  g->order = fair_of(ready)->turn++;
+}
+
+/* ---- a group's strands */
+
+/* R1: relaxed; under the lock. Atomic so that the seeded scheduler has points between the steps of a change. */
+static inline uint32_t link_at(sd_a32 *link) { return sd_load(link, relaxed, R1); }
+static inline void set_link(sd_a32 *link, uint32_t to) { sd_store(link, to, relaxed, R1); }
+
+static void enter_group(const sd_ready *ready, uint32_t strand, int in_front) {
+  fair_state *state = fair_of(ready);
+  fair_strand *s = fair_strand_of(ready, strand);
+  const uint32_t group = s->group;
+  fair_group *g = group_of(ready, group);
+  s->of = group;
+  s->listed = 1;
+  const uint32_t next = in_front ? link_at(&g->first) : 0, previous = in_front ? 0 : link_at(&g->last);
+  set_link(&s->next, next);
+  set_link(&s->previous, previous);
+  set_link(next ? &fair_strand_of(ready, next - 1)->previous : &g->last, strand + 1);
+  set_link(previous ? &fair_strand_of(ready, previous - 1)->next : &g->first, strand + 1);
+  if (g->place) return;
+  if (g->start < state->present) {
+    end_slice(ready, g);
+    if (g->start < state->present) g->start = state->present;
+  } else if (!g->in_slice) {
+    g->order = state->turn++;
+  }
+  rise_in_heap(ready, state->n_ready++, group);
+}
+
+static void leave_group(const sd_ready *ready, uint32_t strand) {
+  fair_strand *s = fair_strand_of(ready, strand);
+  fair_group *g = group_of(ready, s->of);
+  const uint32_t next = link_at(&s->next), previous = link_at(&s->previous);
+  set_link(next ? &fair_strand_of(ready, next - 1)->previous : &g->last, previous);
+  set_link(previous ? &fair_strand_of(ready, previous - 1)->next : &g->first, next);
+  s->listed = 0;
+  if (!next && !previous) leave_heap(ready, s->of);
+}
+
+static void say_hint(const sd_ready *ready) {
+  fair_state *state = fair_of(ready);
+  sd_store(&state->hint, state->n_ready ? link_at(&group_of(ready, heap_of(ready)[0])->first) : 0, relaxed, R1);
+}
+
+/* ---- the table */
+
+static void fair_ready(const sd_ready *ready, uint32_t list, const uint32_t *strands, uint32_t n, int why,
+                       uint64_t now) {
+  (void)list;
+  (void)now;
+  sd_lock(&ready->lists[0].lock);
+  for (uint32_t i = 0; i < n; i++) enter_group(ready, strands[i], why == SD_NOT_VISITED);
+  say_hint(ready);
+  sd_list_count_listed(&ready->lists[0], n);
+  sd_unlock(&ready->lists[0].lock);
+}
+
+static uint32_t fair_next(const sd_ready *ready, uint32_t own, uint64_t now) {
+  (void)own;
+  fair_state *state = fair_of(ready);
+  uint32_t strand = SD_NONE;
+  /* R2: relaxed; a hint, so that idle workers do not take the lock from those who list strands. */
+  if (!sd_load(&state->hint, relaxed, R2)) return SD_NONE;
+  sd_lock(&ready->lists[0].lock);
+  fair_group *g = state->n_ready ? group_of(ready, heap_of(ready)[0]) : NULL;
+  if (g && !(state->capped && sd_bucket_holds(&state->bucket, g->in_slice, now))) {
+    state->present = g->start;
+    g->in_slice = 1;
+    strand = link_at(&g->first) - 1;
+    leave_group(ready, strand);
+    say_hint(ready);
+    sd_list_count_taken(&ready->lists[0], 1);
+  }
+  sd_unlock(&ready->lists[0].lock);
+  return strand;
+}
+
+static uint32_t fair_peek(const sd_ready *ready, uint32_t list, uint32_t i) {
+  if (list || i) return SD_NONE;
+  /* R2 */
+  const uint32_t first = sd_load(&fair_of(ready)->hint, relaxed, R2);
+  return first ? first - 1 : SD_NONE;
+}
+
+static int fair_count(const sd_ready *ready, uint32_t list, uint32_t *times) {
+  if (list) return sd_list_length_locked(&ready->lists[list]) == 0;
+  uint32_t n = 0, good = 1;
+  sd_lock(&ready->lists[0].lock);
+  const fair_state *state = fair_of(ready);
+  const uint32_t length = sd_list_length(&ready->lists[0]);
+  for (uint32_t i = 0; good && i < state->n_ready; i++) {
+    const uint32_t group = heap_of(ready)[i];
+    good = group < state->n_groups && group_of(ready, group)->place == i + 1;
+    if (!good) break;
+    for (uint32_t at = link_at(&group_of(ready, group)->first); at && n <= length; n++) {
+      good = good && at <= ready->n_strands;
+      if (!good) break;
+      times[at - 1]++;
+      at = link_at(&fair_strand_of(ready, at - 1)->next);
+    }
+  }
+  sd_unlock(&ready->lists[0].lock);
+  return good && n == length;
+}
+
+/* Moves a strand into another group, at once if it is listed. What is charged for a visit under way stays with the old group. */
+static int fair_prioritise(const sd_ready *ready, uint32_t strand, uint32_t group, int for_backlog, uint64_t now) {
+  (void)now;
+  if (for_backlog || group >= fair_of(ready)->n_groups) return 0;
+  fair_strand *s = fair_strand_of(ready, strand);
+  sd_lock(&ready->lists[0].lock);
+  const int moves = s->listed && s->group != group;
+  if (moves) leave_group(ready, strand);
+  s->group = group;
+  if (moves) {
+    enter_group(ready, strand, 0);
+    say_hint(ready);
+  }
+  sd_unlock(&ready->lists[0].lock);
+  return 1;
+}
+
+static int fair_weigh(const sd_ready *ready, uint32_t group, uint32_t weight) {
+  if (group >= fair_of(ready)->n_groups || !weight) return 0;
+  sd_lock(&ready->lists[0].lock);
+  group_of(ready, group)->weight = weight;
+  sd_unlock(&ready->lists[0].lock);
+  return 1;
+}
+
+/* Notes a stretch beyond its group's slice: of each strand the longest, for as many strands as there are places. */
+static void note_stretch(fair_state *state, uint32_t strand, uint64_t on_cpu_ns) {
+  sd_long_stretch *at = NULL;
+  state->long_stretches++;
+  for (uint32_t i = 0; i < SD_LONG_STRETCHES; i++) {
+    sd_long_stretch *other = &state->longest[i];
+    if (other->times && other->strand == strand) {
+      at = other;
+      break;
+    }
+    if (!at || other->longest_ns < at->longest_ns) at = other;
+  }
+  if (at->times && at->strand != strand) {
+    if (at->longest_ns >= on_cpu_ns) return;
+    at->times = 0;
+  }
+  if (!at->times) at->longest_ns = 0;
+  at->strand = strand;
+  at->times++;
+  if (at->longest_ns < on_cpu_ns) at->longest_ns = on_cpu_ns;
+}
+
+static void fair_charge(const sd_ready *ready, uint32_t strand, uint32_t list, uint64_t n, uint64_t on_cpu_ns) {
+  (void)list;
+  (void)n;
+  fair_state *state = fair_of(ready);
+  sd_lock(&ready->lists[0].lock);
+  fair_group *g = group_of(ready, fair_strand_of(ready, strand)->of);
+  const uint32_t weight = g->weight ? g->weight : UNIT_WEIGHT;
+  const fair_time charged = (fair_time)on_cpu_ns * UNIT_WEIGHT + g->remainder;
+  g->on_cpu_ns += on_cpu_ns;
+  g->remainder = (uint32_t)(charged % weight);
+  g->used += (uint64_t)(charged / weight);
+  if (state->capped) sd_bucket_take(&state->bucket, on_cpu_ns);
+  if ((fair_time)on_cpu_ns * UNIT_WEIGHT > (fair_time)state->slice_ns * weight) note_stretch(state, strand, on_cpu_ns);
+  if (g->used >= state->slice_ns) {
+    end_slice(ready, g);
+    g->ends++;
+    if (g->place) {
+      sink_in_heap(ready, g->place - 1, heap_of(ready)[g->place - 1]);
+      say_hint(ready);
+    }
+  }
+  sd_unlock(&ready->lists[0].lock);
+}
+
+static uint64_t fair_due(const sd_ready *ready, uint64_t now) {
+  fair_state *state = fair_of(ready);
+  if (!state->capped) return 0;
+  sd_lock(&ready->lists[0].lock);
+  const uint64_t due = sd_bucket_due(&state->bucket, now);
+  sd_unlock(&ready->lists[0].lock);
+  return due;
+}
+
+static void fair_counts(const sd_ready *ready, sd_policy_counts *counts) {
+  const fair_state *state = fair_of(ready);
+  sd_lock(&ready->lists[0].lock);
+  counts->fair.holds = state->bucket.holds;
+  counts->fair.long_stretches = state->long_stretches;
+  memcpy(counts->fair.longest, state->longest, sizeof state->longest);
+  sd_unlock(&ready->lists[0].lock);
+}
+
+static void fair_group_counts(const sd_ready *ready, uint32_t n, uint64_t *on_cpu_ns, uint64_t *slice_ends) {
+  sd_lock(&ready->lists[0].lock);
+  for (uint32_t i = 0; i < n && i < fair_of(ready)->n_groups; i++) {
+    on_cpu_ns[i] = group_of(ready, i)->on_cpu_ns;
+    slice_ends[i] = group_of(ready, i)->ends;
+  }
+  sd_unlock(&ready->lists[0].lock);
+}
+
+const sd_policy sd_policy_fair = {
+    .name = "fair",
+    .one_list = 1,
+    .state_bytes = fair_state_bytes,
+    .start = fair_start,
+    .ready = fair_ready,
+    .next = fair_next,
+    .peek = fair_peek,
+    .count = fair_count,
+    .prioritise = fair_prioritise,
+    .counts = fair_counts,
+    .weigh = fair_weigh,
+    .group_counts = fair_group_counts,
+    .charge = fair_charge,
+    .due = fair_due,
+};

@@ -1,0 +1,322 @@
+"""Fair: what comes next, held against a model of it in Python step by step, and what it promises over made-up time."""
+
+from __future__ import annotations
+
+import ctypes
+import heapq
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+from fair_model import FairModel
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from policies import NOT_VISITED, VISITED, WAS_EMPTY, Trial, build, fair
+
+N_STRANDS, N_GROUPS, N_LISTS = 5, 3, 2
+SLICE = 20
+NEVER = 2**64 - 1
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    return build(tmp_path_factory.mktemp("policies"))
+
+
+#: What happens, and how much later. "visit" takes a strand, charges it and lists it again; "end" does not list it;
+#: "moved" is an end, with the strand's group changed during the visit.
+#: "ready" and "again" are of strands that are not listed, by a place among them.
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["visit"] * 6 + ["end"] * 3 + ["ready"] * 3 + ["again", "back", "next", "moved", "charge", "regroup"]
+        ),
+        st.sampled_from([0, 0, 1, 5, 20, 60]),
+        st.integers(0, N_STRANDS - 1),
+        st.integers(0, N_GROUPS - 1),
+        st.integers(1, 3),
+        st.sampled_from([0, 1, 3, 7, 19, 20, 21, 45]),
+    ),
+    min_size=1,
+    max_size=60,
+)  # fmt: skip
+WEIGHTS = st.lists(st.sampled_from([300, 700, 1000, 3000]), min_size=N_GROUPS, max_size=N_GROUPS)
+CAPS = st.sampled_from([(1, 0.0), (100, 0.5), (10, 0.3), (40, 1.0)])
+Steps = list[tuple[str, int, int, int, int, int]]
+
+
+def agree(built: ctypes.CDLL, steps: Steps, weights: Sequence[int], cap: tuple[int, float]) -> None:
+    trial = Trial(built, fair(SLICE, *cap), N_LISTS, N_STRANDS)
+    model = FairModel(SLICE, *cap, cores=N_LISTS)
+    for group, weight in enumerate(weights):
+        assert trial.weigh(group, weight)
+        model.weigh(group, weight)
+    for strand in range(N_STRANDS):  # a group of one strand is idle whenever that is visited
+        trial.prioritise(strand, max(0, strand - 2), False, 0)
+        model.regroup(strand, max(0, strand - 2))
+    away, now = [], 1000
+    for other in (trial, model):
+        other.ready(0, range(N_STRANDS), WAS_EMPTY, now)
+    try:
+        for what, later, strand, group, n, took in steps:
+            now += later
+            if what in ("next", "visit", "end", "moved"):
+                expected = model.next(0, now)
+                assert trial.next(0, now) == expected
+                away += [] if expected is None else [expected]
+                if expected is not None and what == "moved":
+                    trial.prioritise(expected, group, False, now)
+                    model.regroup(expected, group)
+                for other in (trial, model) if expected is not None and what != "next" else ():
+                    other.charge(expected, took)
+                if expected is not None and what == "visit":
+                    away.pop()
+                    for other in (trial, model):
+                        other.ready(0, [expected], VISITED, now)
+            elif what == "charge":
+                if away and away[strand % len(away)] in model.taken_of:
+                    for other in (trial, model):
+                        other.charge(away[strand % len(away)], took)
+            elif what == "regroup":
+                trial.prioritise(strand, group, False, now)
+                model.regroup(strand, group)
+            else:
+                strands = [away.pop(strand % len(away)) for _ in range(min(n, len(away)))]
+                why = {"ready": WAS_EMPTY, "again": VISITED, "back": NOT_VISITED}[what]
+                for other in (trial, model):
+                    other.ready(0, strands, why, now)
+            assert trial.due(now) == model.due(now)
+            assert trial.fair_counts() == (model.holds, sum(times for times, _ in model.long.values()), model.long)
+            groups = [model.group(number) for number in range(N_GROUPS)]
+            assert trial.groups(N_GROUPS) == ([g.on_cpu_ns for g in groups], [g.ends for g in groups])
+            listed = {strand for g in groups for strand in g.waiting}
+            assert trial.listed() == [int(strand in listed) for strand in range(N_STRANDS)]
+            assert (trial.peek(0, 0) is None) == (not listed)
+    finally:
+        trial.close()
+
+
+@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS, weights=WEIGHTS, cap=CAPS)
+def test_every_step_is_the_models(built: ctypes.CDLL, steps: Steps, weights: list[int], cap: tuple[int, float]) -> None:
+    agree(built, steps, weights, cap)
+
+
+#: Known-wrong variants of fair.c and bucket.c: each breaks one promise.
+WRONG = {
+    "forgets what a slice was overrun by": ("  g->start += g->used;\n", "  g->start += fair_of(ready)->slice_ns;\n"),
+    "gives every return a new slice": (
+        "  if (g->start < state->present) {\n    end_slice",
+        "  if (1) {\n    end_slice",
+    ),
+    "lets idle groups save up": ("    if (g->start < state->present) g->start = state->present;\n", ""),
+    "charges the group that the strand belongs to now": (
+        "fair_strand_of(ready, strand)->of);\n  const uint32_t weight",
+        "fair_strand_of(ready, strand)->group);\n  const uint32_t weight",
+    ),
+    "ignores weights": ("g->weight ? g->weight : UNIT_WEIGHT", "UNIT_WEIGHT"),
+    "drops what makes no whole ns": (" * UNIT_WEIGHT + g->remainder;", " * UNIT_WEIGHT;"),
+    "ends a slice a moment late": ("if (g->used >= state->slice_ns)", "if (g->used > state->slice_ns)"),
+    "resumes a group without a slice's worth": ("bucket->held || !in_slice ?", "bucket->held ?"),
+    "lets the pool go for a drop": ("bucket->held || !in_slice ?", "!in_slice ?"),
+    "saves up more than the bucket holds": ("(more < missing ? more : missing)", "more"),
+    "charges no tokens": ("sd_bucket_take(&state->bucket, on_cpu_ns);", ";"),
+    "is due a moment early": ("  while (granted_at(bucket, due) < goal) due++;", "  due -= due > bucket->epoch;"),
+    "puts a strand that was not visited at the end": ("why == SD_NOT_VISITED)", "0)"),
+    "moves no strand that is listed": ("s->listed && s->group != group", "0"),
+    "leaves a group where it stood when its slice ends": ("if (g->place) {\n      sink", "if (0) {\n      sink"),
+    "counts no stretch": ("> (fair_time)state->slice_ns * weight)", "> (fair_time)state->slice_ns * weight * 2)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_variant_is_caught(tmp_path: Path, name: str) -> None:
+    wrong = build(tmp_path, changed=WRONG[name])
+
+    @settings(max_examples=3000, deadline=None, database=None, derandomize=True, phases=[Phase.generate])
+    @given(steps=STEPS, weights=WEIGHTS, cap=CAPS)
+    def run(steps: Steps, weights: list[int], cap: tuple[int, float]) -> None:
+        agree(wrong, steps, weights, cap)
+
+    with pytest.raises(AssertionError):
+        run()
+
+
+def test_a_group_that_comes_back_keeps_what_it_used_ahead(built: ctypes.CDLL) -> None:
+    trial = Trial(built, fair(SLICE), 1, 3)
+    for strand in range(3):
+        trial.prioritise(strand, strand, False, 0)
+    trial.ready(0, [0, 1], WAS_EMPTY, 0)
+    for strand, took in ((0, 25), (1, 27), (0, 15), (1, 1)):
+        assert trial.next(0, 0) == strand, "by the starts 0, 0, 25 and, while 0 is away, 27"
+        trial.charge(strand, took)
+        if (strand, took) != (0, 15):
+            trial.ready(0, [strand], VISITED, 0)
+    trial.ready(0, [2], WAS_EMPTY, 0)  # at the present, which is 27
+    trial.ready(0, [0], WAS_EMPTY, 0)  # where it stands, which is 40
+    order = []
+    for _ in range(3):
+        order.append(trial.next(0, 0))
+        trial.charge(order[-1], 20)
+        trial.ready(0, [order[-1]], VISITED, 0)
+    assert order == [1, 2, 0]
+    trial.close()
+
+
+# ---- over made-up time
+
+
+class Run:
+    """Workers that drain strands which never run empty, from time 0 on. ``stretch``: how long a visit takes."""
+
+    def __init__(
+        self, trial: Trial, groups: Sequence[int], workers: int, stretch: Callable[[int], int], idle: Sequence[int] = ()
+    ) -> None:
+        self.trial, self.groups, self.stretch = trial, groups, stretch
+        for strand, group in enumerate(groups):
+            trial.prioritise(strand, group, False, 0)
+        self.visits: list[tuple[int, int, int]] = []  # strand, from, to
+        self._events = [(0, worker, -1, 0) for worker in range(workers)]  # when, worker, what it drained, for how long
+        self._idle: list[int] = []
+        trial.ready(0, [strand for strand in range(len(groups)) if strand not in idle], WAS_EMPTY, 0)
+
+    def list(self, strand: int, now: int) -> None:
+        self.trial.ready(0, [strand], WAS_EMPTY, now)
+
+    def until(self, end: int, look: Callable[[int], None] = lambda now: None, stop: int = -1) -> None:
+        """``look`` is called after each visit. The end comes early if strand ``stop`` is taken."""
+        while self._events and self._events[0][0] < end:
+            now, worker, strand, took = heapq.heappop(self._events)
+            if strand >= 0:
+                self.trial.charge(strand, took)
+                self.trial.ready(0, [strand], VISITED, now)
+                look(now)
+            taken = self.trial.next(worker, now)
+            if taken is None:
+                due = self.trial.due(now)
+                again = due if 0 < due < NEVER else now + 1
+                heapq.heappush(self._events, (max(now + 1, again), worker, -1, 0))
+            else:
+                lasts = self.stretch(taken)
+                self.visits.append((taken, now, now + lasts))
+                end = now if taken == stop else end
+                heapq.heappush(self._events, (now + lasts, worker, taken, lasts))
+
+
+LONGEST = 15
+
+
+def stretches(seed: int, longest: int) -> Callable[[int], int]:
+    drawn = Random(seed)
+    return lambda strand: drawn.randint(1, longest)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    weights=st.lists(st.integers(100, 5000), min_size=2, max_size=6),
+    workers=st.integers(1, 3),
+    longest=st.sampled_from([1, 4, 15, 70]),
+    seed=st.integers(0, 2**32),
+)
+def test_backlogged_groups_differ_by_a_slice_and_the_stretches_under_way(
+    built: ctypes.CDLL, *, weights: list[int], workers: int, longest: int, seed: int
+) -> None:
+    n = len(weights)
+    trial = Trial(built, fair(SLICE), workers, n * workers)
+    for group, weight in enumerate(weights):
+        trial.weigh(group, weight)
+    # As many strands as workers, so that a group is ready whenever a worker looks.
+    run = Run(trial, [i % n for i in range(n * workers)], workers, stretches(seed, longest))
+
+    def look(now: int) -> None:
+        on_cpu, _ = trial.groups(n)
+        clocks = [used * 1000 / weight for used, weight in zip(on_cpu, weights, strict=True)]
+        for i in range(n):
+            ahead = clocks[i] - min(clocks)
+            assert ahead <= SLICE + workers * longest * 1000 / weights[i] + 1
+
+    run.until(4000, look)
+    on_cpu, _ = trial.groups(n)
+    assert sum(on_cpu) == sum(to - since for _, since, to in run.visits if to < 4000), "all is charged"
+    trial.close()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    workers=st.integers(1, 4),
+    share=st.sampled_from([0.1, 0.5, 0.8, 1.0]),
+    burst=st.sampled_from([1, 30, 100, 400]),
+    longest=st.sampled_from([1, 15, 70]),
+    seed=st.integers(0, 2**32),
+)
+def test_the_cap_is_kept_over_any_window(
+    built: ctypes.CDLL, *, workers: int, share: float, burst: int, longest: int, seed: int
+) -> None:
+    trial = Trial(built, fair(SLICE, burst, share), workers, 12)
+    run = Run(trial, [i % 3 for i in range(12)], workers, stretches(seed, longest))
+    run.until(5000)
+    rate = share * workers
+    # What ran until a moment, less what was refilled: its rises are what a window may take beyond the refill.
+    changes = sorted([(since, 1) for _, since, _ in run.visits] + [(to, -1) for _, _, to in run.visits])
+    excess = lowest = 0.0
+    running = before = 0
+    for now, change in changes:
+        excess += (running - rate) * (now - before)
+        assert excess - lowest <= max(1, burst * rate) + workers * longest + 1
+        lowest = min(lowest, excess)
+        running, before = running + change, now
+    ran = sum(to - since for _, since, to in run.visits)
+    if burst >= 2 * longest:  # else what is refilled during a visit may find the bucket full
+        assert ran >= 0.9 * rate * 5000 - burst * rate - SLICE, "and what it allows is used"
+    trial.close()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    weights=st.lists(st.integers(100, 5000), min_size=2, max_size=6),
+    workers=st.integers(1, 3),
+    cap=CAPS,
+    late=st.integers(0, 3000),
+    seed=st.integers(0, 2**32),
+)
+def test_no_group_starves_however_late_it_comes(
+    built: ctypes.CDLL, *, weights: list[int], workers: int, cap: tuple[int, float], late: int, seed: int
+) -> None:
+    n = len(weights)
+    trial = Trial(built, fair(SLICE, *cap), workers, n * workers)
+    for group, weight in enumerate(weights):
+        trial.weigh(group, weight)
+    one = (n - 1) * workers  # of the last group's strands, the only one that is ever ready
+    groups = [i // workers for i in range(n * workers)]
+    run = Run(trial, groups, workers, stretches(seed, LONGEST), idle=range(one, n * workers))
+    run.until(late)
+    run.list(one, late)
+    seen = len(run.visits)
+    run.until(late + 1_000_000, stop=one)
+    first = next(i for i, visit in enumerate(run.visits[seen:]) if visit[0] == one)
+    meanwhile = sum(to - since for _, since, to in run.visits[seen : seen + first])
+    assert meanwhile <= sum(2 * (SLICE * w / 1000 + workers * LONGEST) for w in weights)
+    trial.close()
+
+
+def test_a_million_ready_strands_in_a_hundred_thousand_groups(built: ctypes.CDLL) -> None:
+    n, groups = 1_000_000, 100_000
+    trial = Trial(built, fair(SLICE), 2, n)
+    try:
+        for strand in range(n):
+            trial.prioritise(strand, strand % groups, False, 0)
+        for first in range(0, n, 1000):
+            trial.ready(0, range(first, first + 1000), WAS_EMPTY, first)
+        seen = set()
+        for i in range(3 * groups):
+            strand = trial.next(i % 2, n)
+            assert strand is not None
+            assert strand not in seen
+            seen.add(strand)
+            trial.charge(strand, SLICE)
+        ends = trial.groups(groups)[1]
+        assert set(ends) == {3}, "each group has had three slices"
+        assert sum(trial.listed()) == n - 3 * groups
+    finally:
+        trial.close()

@@ -95,7 +95,7 @@ _OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
     ),
     "groups": (
         ("fair",),
-        "--group",
+        "--fair-group",
         {
             "metavar": "SYMBOL=GROUP",
             "multiple": True,
@@ -187,7 +187,7 @@ def ordering(command: Callable[..., None]) -> Callable[..., None]:
 def _order(policy: str, given: Mapping[str, Any]) -> dict[str, Any]:
     order: dict[str, Any] = {"policy": policy_named(policy, given)}
     if policy == "fair":
-        return order | {"groups": given_options("--group", given["groups"])}
+        return order | {"groups": given_options("--fair-group", given["groups"])}
     priorities = given_options("--priority", given["priorities"])
     order["priorities"] = (
         {symbol: _aged(text) for symbol, text in priorities.items()} if policy == "aging" else priorities

@@ -66,14 +66,29 @@ class Latency:
         if total == 0:
             return cls(0, FrozenDict(dict.fromkeys(PERCENTILES, 0.0)), 0.0, counts, floors_ns)
         running = np.cumsum(counts)
-        at = [int(np.searchsorted(running, max(1, np.ceil(total * p / 100)))) for p in PERCENTILES]
         return cls(
             total,
-            FrozenDict({p: float(edges[i]) for p, i in zip(PERCENTILES, at, strict=True)}),
+            FrozenDict({p: float(edges[_bucket(running, p)]) for p in PERCENTILES}),
             float(edges[np.flatnonzero(counts)[-1]]),
             counts,
             floors_ns,
         )
+
+    def percentile(self, p: float) -> float | None:
+        """In ns, of a latency that was made from a histogram: its bucket's upper edge. None where there is no tick.
+
+        Raises ValueError where ``p`` is not above 0 and at most 100."""
+        if not 0 < p <= 100:
+            raise ValueError(f"p: {p!r} is not above 0 and at most 100")
+        if not self.counts.any():
+            return None
+        edges = np.append(self.floors_ns[1:], self.floors_ns[-1] * 2)
+        return float(edges[_bucket(np.cumsum(self.counts), p)])
+
+
+def _bucket(running: npt.NDArray[np.uint64], p: float) -> int:
+    """The bucket in which the p-th percentile of the ticks is; ``running``: ticks up to each bucket's end."""
+    return int(np.searchsorted(running, max(1, np.ceil(int(running[-1]) * p / 100))))
 
 
 @dataclass(frozen=True, slots=True)

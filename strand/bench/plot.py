@@ -7,15 +7,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from strand.bench.policies import PolicyOutcome
 from strand.bench.report import HEADINGS
 from strand.bench.scenarios import ScenarioResult
 from strand.errors import ConfigurationError
 from strand.report.canvas import matplotlib
 from strand.report.quantities import duration
 
-__all__ = ["check_plot_path", "plot_scenarios"]
+__all__ = ["check_plot_path", "plot_policies", "plot_scenarios"]
 
 COLOURS = {"serial": "#b8b8b8", "static": "#7aa6c2", "static_lpt": "#3f6f8f", "strand": "#d9652b"}
+LEVEL_COLOURS = {
+    "immediate": "#d9652b",
+    "high": "#e8a33d",
+    "retry": "#9aa35a",
+    "normal": "#7aa6c2",
+    "low": "#3f6f8f",
+}
 SUFFIXES = (".png", ".svg", ".pdf")
 
 
@@ -75,3 +83,48 @@ def _draw_latency(axis: Any, rows: Sequence[ScenarioResult]) -> None:
     axis.xaxis.set_major_formatter(lambda ns, _: duration(ns))
     axis.xaxis.set_minor_formatter("")
     axis.set_title("Paced: 99th percentile from due to handled (less is better)", fontsize=10, loc="left")
+
+
+def plot_policies(
+    about: Mapping[str, Any], outcomes: Sequence[PolicyOutcome], machine: Mapping[str, Any], path: Path
+) -> None:
+    """By policy and level: the 99th percentile of the wait, and the ticks dropped of those that arrived."""
+    levels = [level for level in LEVEL_COLOURS if any(level in outcome.levels for outcome in outcomes)]
+    figure = matplotlib("figure").Figure(figsize=(9.5, 1.6 + 0.9 * len(outcomes)), layout="constrained")
+    waits, drops = figure.subplots(1, 2, sharey=True)
+    height = 0.8 / len(levels)
+    for i, level in enumerate(levels):
+        at = [row + (i - (len(levels) - 1) / 2) * height for row in range(len(outcomes))]
+        found = [outcome.levels[level] for outcome in outcomes]
+        p99 = [level_.p99_ns or 0.0 for level_ in found]
+        lost = [100 * level_.dropped / level_.arrived if level_.arrived else 0.0 for level_ in found]
+        bars = waits.barh(at, p99, height * 0.92, color=LEVEL_COLOURS[level], label=level)
+        waits.bar_label(bars, [duration(ns) if ns else "none handled" for ns in p99], padding=3, fontsize=7)
+        bars = drops.barh(at, lost, height * 0.92, color=LEVEL_COLOURS[level])
+        drops.bar_label(bars, [f"{share:.1f} %" for share in lost], padding=3, fontsize=7)
+    seen = [level.p99_ns for outcome in outcomes for level in outcome.levels.values() if level.p99_ns]
+    waits.set_xscale("log")
+    if seen:
+        waits.set_xlim(10 ** (math.floor(math.log10(min(seen))) - 0.3), max(seen) * 4)
+    waits.xaxis.set_major_formatter(lambda ns, _: duration(ns))
+    waits.xaxis.set_minor_formatter("")
+    waits.set_title("99th percentile from due to handled", fontsize=10, loc="left")
+    drops.set_xlim(0, 115)
+    drops.set_xticks(range(0, 101, 20))
+    drops.set_title("Dropped, % of what arrived", fontsize=10, loc="left")
+    waits.set_yticks(range(len(outcomes)), [outcome.name for outcome in outcomes])
+    waits.invert_yaxis()
+    for axis in (waits, drops):
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.legend(
+        *waits.get_legend_handles_labels(), loc="outside upper right", ncols=len(levels), frameon=False, fontsize=8
+    )
+    bound = "no bound" if about["bound_ms"] is None else f"at most {about['bound_ms']:g} ms of work pending"
+    workers = "1 worker" if about["workers"] == 1 else f"{about['workers']} workers"
+    figure.supxlabel(
+        f"arrivals at {about['load']:.0%} of what {workers} can do, {bound}; {machine['cpu']}, "
+        f"{machine['cores']} cores",
+        fontsize=8,
+        color="#666666",
+    )
+    figure.savefig(path, dpi=150)

@@ -9,11 +9,12 @@ from rich.console import Console
 from rich.table import Table
 
 from strand.bench.latency import LatencyResult
+from strand.bench.policies import LevelOutcome, PolicyOutcome
 from strand.bench.scenarios import ScenarioResult
 from strand.report.quantities import duration
 from strand.report.tables import numbers_table
 
-__all__ = ["print_latency", "print_route", "print_scenarios"]
+__all__ = ["print_latency", "print_policies", "print_route", "print_scenarios"]
 
 HEADINGS = {"serial": "one core", "static": "static", "static_lpt": "LPT", "strand": "strand"}
 
@@ -101,3 +102,38 @@ def print_latency(console: Console, results: Sequence[LatencyResult], machine: M
         table.add_row(names[r.idle], f"{r.ticks:,}", *times, duration(r.cpu_ns_a_tick), f"{r.quiet_cpu_share:.1%}")
     console.print(table)
     console.print(_machine_line(machine))
+
+
+def print_policies(
+    console: Console, about: Mapping[str, Any], outcomes: Sequence[PolicyOutcome], machine: Mapping[str, Any]
+) -> None:
+    """Waits and drops of each policy by level, and what it did in all."""
+    table = numbers_table("policy", title="From when a tick was due to when its handler was done", title_justify="left")
+    table.add_column("level", no_wrap=True)
+    for heading in ("arrived", "handled", "dropped", "p50", "p95", "p99", "share"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for outcome in outcomes:
+        names = list(outcome.levels)
+        for level in names:
+            head = outcome.name if level == names[0] else ""
+            table.add_row(head, level, *_level_cells(outcome.levels[level]), end_section=level == names[-1])
+    console.print(table)
+    totals = numbers_table("policy", "Mticks/s", "rose", "starved")
+    for outcome in outcomes:
+        rose, starved = (f"{sum(n.values()):,}" if n else "" for n in (outcome.promoted, outcome.starved))
+        totals.add_row(outcome.name, f"{outcome.mticks_s:.3f}", rose, starved)
+    console.print(totals)
+    bound = "no bound" if about["bound_ms"] is None else f"at most {about['bound_ticks']:,} ticks pending"
+    kind = "made-up" if about["source"] is None else "recorded"
+    workers = "1 worker" if about["workers"] == 1 else f"{about['workers']} workers"
+    console.print(
+        f"{about['arrivals']:,} {kind} ticks of {about['symbols']:,} symbols at {about['load']:.0%} of the "
+        f"{about['capacity_ticks_s']:,.0f} ticks/s that {workers} can do (work {about['work']}); {bound}"
+    )
+    console.print(_machine_line(machine))
+
+
+def _level_cells(found: LevelOutcome) -> list[str]:
+    times = ("" if ns is None else duration(ns) for ns in (found.p50_ns, found.p95_ns, found.p99_ns))
+    share = "" if found.share is None else f"{found.share:.1%}"
+    return [*(f"{n:,}" for n in (found.arrived, found.handled, found.dropped)), *times, share]

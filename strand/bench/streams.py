@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from strand import feeds
+from strand.errors import FeedError
 from strand.feeds.synthetic.market import route_stream, stream
 from strand.ticks import named
 
-__all__ = ["all_at_once", "market_day", "numbered", "paced", "squeezed", "with_hot_symbol"]
+__all__ = ["all_at_once", "market_day", "numbered", "paced", "recorded", "squeezed", "with_hot_symbol"]
 
 Ticks = npt.NDArray[Any]
 
@@ -26,6 +29,20 @@ def numbered(ticks: Ticks) -> Ticks:
     ticks = named(ticks)
     ticks["sequence"] = places
     return ticks
+
+
+def recorded(path: str | os.PathLike[str], most: int) -> Ticks:
+    """The first ticks of a file, at most so many. Raises FeedError, also where it has none, and ConfigurationError."""
+    found, left = [], most
+    with feeds.open(path) as feed:
+        for batch in feed.batches():
+            found.append(batch[:left].copy())
+            left -= len(found[-1])
+            if not left:
+                break
+    if left == most:
+        raise FeedError(f"{os.fspath(path)}: it has no ticks")
+    return np.concatenate(found)
 
 
 def with_hot_symbol(count: int, symbols: int, share: float, seed: int = 1) -> Ticks:

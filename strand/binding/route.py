@@ -36,31 +36,41 @@ class RunResult:
 class Probe:
     """A handler around ``inner`` that books, a tick, the time from when it was due to when its handler was done.
 
-    ``participants``: threads that may run it, publishers included. Good for one run.
+    ``participants``: threads that may run it, publishers included. ``group_of``: of each symbol, shape (symbols,);
+    ``counts`` has the ticks of each group. None: all symbols are of group 0. Good for one run.
     """
 
     inner: NativeFunction
     participants: int
+    group_of: npt.NDArray[np.uint8] | None = None
     function: NativeFunction = field(init=False)
     _probe: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         params = ffi.new("char[]", self.inner.params) if self.inner.params else ffi.NULL
+        groups = ffi.NULL if self.group_of is None else ffi.from_buffer("uint8_t[]", self.group_of)
         probe = made(
-            lib.sd_bench_probe_create(self.inner.pointer, params, self.participants),
+            lib.sd_bench_probe_create(self.inner.pointer, params, self.participants, groups, self.groups),
             f"no memory for the histograms of {self.participants} threads",
         )
         self._probe = owned(probe, lib.sd_bench_probe_destroy)
         pointer = ffi.addressof(lib, "sd_bench_handle_probed")
         address = struct.pack("P", int(ffi.cast("uintptr_t", self._probe)))
         self.function = NativeFunction(
-            pointer, address, self.inner.never_publishes, keep=(self._probe, params, self.inner)
+            pointer, address, self.inner.never_publishes, keep=(self._probe, params, groups, self.inner)
         )
 
-    def counts(self) -> npt.NDArray[np.uint64]:
-        """Ticks by bucket, as ``engine.histogram_floors_ns`` has the buckets. After the run only."""
+    @property
+    def groups(self) -> int:
+        """How many there are."""
+        return 1 if self.group_of is None else int(self.group_of.max(initial=0)) + 1
+
+    def counts(self, group: int = 0) -> npt.NDArray[np.uint64]:
+        """Ticks of a group by bucket, as ``engine.histogram_floors_ns`` has the buckets. After the run only."""
+        if not 0 <= group < self.groups:
+            raise ValueError(f"group {group} is not one of the {self.groups}")
         out = np.zeros(lib.SD_BUCKETS, np.uint64)
-        lib.sd_bench_probe_sum(self._probe, ffi.from_buffer("uint64_t[]", out, require_writable=True))
+        lib.sd_bench_probe_sum(self._probe, group, ffi.from_buffer("uint64_t[]", out, require_writable=True))
         return out
 
 

@@ -11,16 +11,18 @@ enum { PIECE = 16 };
 struct sd_bench_probe {
   sd_handler_fn fn;
   const void *params;
-  uint32_t participants;
+  uint32_t participants, groups;
+  const uint8_t *group_of; /* by symbol; NULL: all are of group 0 */
   sd_bench_pace pace;
-  sd_histogram *histograms;
+  sd_histogram *histograms; /* a participant's groups next to each other */
 };
 
-sd_bench_probe *sd_bench_probe_create(sd_handler_fn fn, const void *params, uint32_t participants) {
+sd_bench_probe *sd_bench_probe_create(sd_handler_fn fn, const void *params, uint32_t participants,
+                                      const uint8_t *group_of, uint32_t groups) {
   sd_clock_init();
   sd_bench_probe *probe = calloc(1, sizeof *probe);
   if (!probe) return NULL;
-  size_t bytes = participants * sizeof *probe->histograms;
+  size_t bytes = (size_t)participants * groups * sizeof *probe->histograms;
   probe->histograms = aligned_alloc(SD_LINE, (bytes + SD_LINE - 1) / SD_LINE * SD_LINE);
   if (!probe->histograms) {
     free(probe);
@@ -30,6 +32,8 @@ sd_bench_probe *sd_bench_probe_create(sd_handler_fn fn, const void *params, uint
   probe->fn = fn;
   probe->params = params;
   probe->participants = participants;
+  probe->group_of = group_of;
+  probe->groups = groups;
   return probe;
 }
 
@@ -39,10 +43,10 @@ void sd_bench_probe_destroy(sd_bench_probe *probe) {
   free(probe);
 }
 
-void sd_bench_probe_sum(const sd_bench_probe *probe, uint64_t *counts) {
+void sd_bench_probe_sum(const sd_bench_probe *probe, uint32_t group, uint64_t *counts) {
   memset(counts, 0, SD_BUCKETS * sizeof *counts);
   for (uint32_t i = 0; i < probe->participants; i++)
-    for (int b = 0; b < SD_BUCKETS; b++) counts[b] += sd_peek(&probe->histograms[i].bucket[b]);
+    for (int b = 0; b < SD_BUCKETS; b++) counts[b] += sd_peek(&probe->histograms[i * probe->groups + group].bucket[b]);
 }
 
 sd_bench_pace sd_bench_probe_start(sd_bench_probe *probe, const sd_tick *first) {
@@ -68,7 +72,7 @@ int64_t sd_bench_handle_probed(void *rows, const sd_tick *ticks, int64_t n, sd_c
     ctx->error_code = 1;
     return 0;
   }
-  sd_histogram *histogram = &probe->histograms[ctx->participant];
+  sd_histogram *histograms = &probe->histograms[ctx->participant * probe->groups];
   int64_t done = 0;
   ctx->params = probe->params;
   while (done < n) {
@@ -76,8 +80,9 @@ int64_t sd_bench_handle_probed(void *rows, const sd_tick *ticks, int64_t n, sd_c
     uint64_t now = sd_now();
     for (int64_t i = 0; i < ran; i++) {
       uint64_t due = sd_bench_due(&probe->pace, &ticks[done + i]);
+      const uint32_t group = probe->group_of ? probe->group_of[ticks[done + i].instrument_id] : 0;
       /* The counters of two cores may differ by a little. */
-      sd_record(histogram, (int64_t)(now - due) > 0 ? now - due : 0, 1);
+      sd_record(&histograms[group], (int64_t)(now - due) > 0 ? now - due : 0, 1);
     }
     done += ran;
     if (ran < piece) break;

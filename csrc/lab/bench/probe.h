@@ -11,11 +11,13 @@
 
 typedef struct sd_bench_probe sd_bench_probe;
 
-/* `participants`: threads that may run handlers, publishers included. NULL: no memory. `params` must outlive the probe. */
-sd_bench_probe *sd_bench_probe_create(sd_handler_fn fn, const void *params, uint32_t participants);
+/* `participants`: threads that may run handlers, publishers included. `group_of`: of each symbol, below `groups`; each group has a
+ * histogram. NULL: there is one group. `params` and `group_of` must outlive the probe. Returns NULL where there is no memory. */
+sd_bench_probe *sd_bench_probe_create(sd_handler_fn fn, const void *params, uint32_t participants,
+                                      const uint8_t *group_of, uint32_t groups);
 void sd_bench_probe_destroy(sd_bench_probe *probe);
-/* Adds up the participants' histograms, in clock counts: SD_BUCKETS values. Only while no participant runs. */
-void sd_bench_probe_sum(const sd_bench_probe *probe, uint64_t *counts);
+/* Adds up the participants' histograms of a group, in clock counts: SD_BUCKETS values. Only while no participant runs. */
+void sd_bench_probe_sum(const sd_bench_probe *probe, uint32_t group, uint64_t *counts);
 
 /* The handler; its params are the address of the probe (a pointer to it, so that they can be copied). */
 int64_t sd_bench_handle_probed(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);

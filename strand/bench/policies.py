@@ -1,0 +1,324 @@
+"""``strand bench policies``: one open loop of arrivals through several scheduling policies.
+
+A tick is due at its time, whether the workers keep up or not, and its wait counts from then until its handler is done.
+So a queue that grows shows in full. The rate is a multiple of what the workers can do, which is measured first. A bound
+on the ticks that are pending in all, in ms of the workers' work, decides what is dropped. It is the same for all
+policies.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.bench.streams import numbered, recorded, squeezed
+from strand.bench.ways import MAX_PUBLISHERS, SETTLE_S, Job, expected_rows
+from strand.binding import route
+from strand.binding.engine_words import histogram_floors_ns
+from strand.binding.gate import Code
+from strand.binding.route import MAX_WORKERS
+from strand.dispatch.dispatcher import Dispatcher
+from strand.dispatch.policies import LEVELS, Fifo, Levels, Policy, level_of
+from strand.errors import ConfigurationError, EngineError
+from strand.feeds.synthetic.market import route_stream
+from strand.handlers import spin
+from strand.machine import Cores, choose_cores, pinned
+from strand.stats import Latency
+from strand.validate import is_number, whole
+
+__all__ = ["LevelOutcome", "PoliciesOptions", "PolicyOutcome", "run_policies"]
+
+#: How long the measurement of what the workers can do may take, about.
+CAPACITY_S: Final = 0.5
+CAPACITY_ROUNDS: Final = 3
+#: What arrivals may take in memory.
+MAX_BYTES: Final = 4 << 30
+
+Ticks = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PoliciesOptions:
+    """``policies`` by the name they are shown with. ``load``: arrivals as a multiple of what the workers can do.
+
+    ``shares``: of the symbols, by level; what is left is ``low``. ``work``: steps a tick, see ``strand.handlers.spin``.
+    ``bound_ms``: ticks pending in all, as time of all workers; None: no bound. ``source``: a recorded file, whose times
+    are squeezed to the rate; None: made-up ticks that come at random times (a Poisson process).
+    """
+
+    policies: Mapping[str, Policy] = field(default_factory=lambda: {"fifo": Fifo(), "levels": Levels()})
+    seconds: float = 5.0
+    load: float = 2.0
+    shares: Mapping[str, float] = field(default_factory=lambda: {"immediate": 0.1})
+    bound_ms: float | None = 100.0
+    workers: int = 1
+    rounds: int = 1
+    symbols: int = 1_000
+    work: int = 5_000
+    batch: int = 64
+    idle: str = "backoff"
+    seed: int = 1
+    source: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.policies:
+            raise ConfigurationError("policies: give one at least")
+        for name, value, low, high in (
+            ("workers", self.workers, 1, MAX_WORKERS),
+            ("rounds", self.rounds, 1, 1000),
+            ("symbols", self.symbols, 1, 2**24),
+            ("work", self.work, 0, 2**31),
+            ("batch", self.batch, 1, 65_536),
+            ("seed", self.seed, 0, 2**63),
+        ):
+            whole(name, value, low, high)
+        bound = 1.0 if self.bound_ms is None else self.bound_ms
+        for name, given, maximum in (
+            ("seconds", self.seconds, 3600),
+            ("load", self.load, 100),
+            ("bound_ms", bound, 1e6),
+        ):
+            if not is_number(given) or not 0 < given <= maximum:
+                raise ConfigurationError(f"{name}: {given!r} is not above 0 and at most {maximum:g}")
+        for level, share in self.shares.items():
+            level_of("shares", level)
+            if not is_number(share) or not 0 <= share <= 1:
+                raise ConfigurationError(f"shares: {level}: {share!r} is not from 0 to 1")
+        if sum(self.shares.values()) > 1 + 1e-9:
+            raise ConfigurationError(f"shares: they add up to {sum(self.shares.values()):g}, more than 1")
+
+
+@dataclass(frozen=True, slots=True)
+class LevelOutcome:
+    """``arrived`` = ``handled`` + ``dropped``, in ticks. Waits in ns, from when a tick was due to when its handler was
+    done, of those that were handled; None where none was. ``share``: of all ticks handled; None where none was."""
+
+    arrived: int
+    handled: int
+    dropped: int
+    p50_ns: float | None
+    p95_ns: float | None
+    p99_ns: float | None
+    share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOutcome:
+    """One policy: the round whose throughput is the median, the lower one of an even number.
+
+    ``promoted`` and ``starved`` are empty where the policy counts neither."""
+
+    name: str
+    mticks_s: float
+    levels: Mapping[str, LevelOutcome]
+    promoted: Mapping[str, int]
+    starved: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class _Arrivals:
+    job: Job
+    level_of_symbol: npt.NDArray[np.uint8]
+    capacity: float  # ticks a second
+    bound: int | None  # ticks
+
+
+def run_policies(
+    options: PoliciesOptions, progress: Callable[[str, int, int], None] | None = None
+) -> tuple[dict[str, Any], list[PolicyOutcome]]:
+    """Runs the arrivals through each policy ``rounds`` times in turn; returns what was run, and the outcomes.
+
+    ``progress`` is called with what is to come, the runs done and those in all. Raises EngineError when a policy loses,
+    reorders or changes a tick, ConfigurationError for more arrivals than fit in memory.
+    """
+    total = options.rounds * len(options.policies)
+    if progress is not None:
+        progress("what the workers can do", 0, total)
+    arrivals = _arrivals(options)
+    found: dict[str, list[PolicyOutcome]] = {name: [] for name in options.policies}
+    for done in range(total):
+        name = list(options.policies)[done % len(options.policies)]
+        if progress is not None:
+            progress(name, done, total)
+        found[name].append(_run(name, options.policies[name], arrivals))
+    about = {
+        "seconds": options.seconds,
+        "load": options.load,
+        "workers": options.workers,
+        "symbols": arrivals.job.symbols,
+        "work": options.work,
+        "rounds": options.rounds,
+        "arrivals": len(arrivals.job.ticks),
+        "capacity_ticks_s": round(arrivals.capacity, 1),
+        "ticks_s": round(options.load * arrivals.capacity, 1),
+        "bound_ms": options.bound_ms,
+        "bound_ticks": arrivals.bound,
+        "source": None if options.source is None else os.fspath(options.source),
+    }
+    return about, [_median(outcomes) for outcomes in found.values()]
+
+
+# ---- arrivals
+
+
+def _job(options: PoliciesOptions, ticks: Ticks, symbols: int, cores: Cores) -> Job:
+    counts = np.bincount(ticks["instrument_id"], minlength=symbols)
+    return Job(ticks, symbols, counts, spin(options.work), cores, options.batch, "per-symbol", options.idle, paced=True)
+
+
+def _arrivals(options: PoliciesOptions) -> _Arrivals:
+    cores = choose_cores(options.workers)
+    capacity = _capacity(options, cores)
+    rate = options.load * capacity
+    n = max(1, round(rate * options.seconds))
+    if n > MAX_BYTES // route_stream(1, 1).itemsize:
+        raise ConfigurationError(
+            f"seconds: {n:,} ticks arrive in {options.seconds:g} s, too many for memory; raise work, or lower load or "
+            "seconds"
+        )
+    draw = np.random.default_rng(options.seed)
+    if options.source is None:
+        ticks, symbols = route_stream(n, options.symbols), options.symbols
+        ticks["ts_recv"] = np.cumsum(draw.exponential(1e9 / rate, n)).astype(np.uint64)
+    else:
+        ticks = numbered(recorded(options.source, n))
+        squeezed(ticks, ticks["ts_recv"].copy(), rate)
+        symbols = int(ticks["instrument_id"].max()) + 1
+    levels = np.full(symbols, LEVELS.index("low"), np.uint8)
+    order, at = draw.permutation(symbols), 0
+    for level, share in options.shares.items():
+        to = at + round(share * symbols)
+        levels[order[at:to]] = LEVELS.index(level)
+        at = to
+    bound = None if options.bound_ms is None else max(1, round(capacity * options.bound_ms / 1000))
+    return _Arrivals(_job(options, ticks, symbols, cores), levels, capacity, bound)
+
+
+def _capacity(options: PoliciesOptions, cores: Cores) -> float:
+    """Ticks a second that the workers handle when all are there at once: the median of some runs, first in, first
+    out."""
+    n, seconds = 2_000, 0.0
+    while True:
+        ticks = route_stream(n, options.symbols)
+        ticks["ts_recv"] = 0
+        job = _job(options, ticks, options.symbols, cores)
+        seconds = median(_flat_out(job) for _ in range(CAPACITY_ROUNDS))
+        if seconds > CAPACITY_S / CAPACITY_ROUNDS / 4 or n >= 2_000_000:
+            return n / seconds
+        n = min(2_000_000, max(2 * n, round(n * CAPACITY_S / CAPACITY_ROUNDS / max(seconds, 1e-4))))
+
+
+def _flat_out(job: Job) -> float:
+    with _dispatcher(job, job.function, {}) as dispatcher:
+        time.sleep(SETTLE_S)
+        with pinned(job.cores.publisher):
+            start = time.perf_counter_ns()
+            dispatcher.publish(job.ticks)
+            dispatcher.drain()
+            return (time.perf_counter_ns() - start) * 1e-9
+
+
+def _dispatcher(job: Job, function: Any, order: Mapping[str, Any]) -> Dispatcher:
+    # A handler that may publish is never run by a publisher, so the workers do all the work under every policy.
+    handler = dataclasses.replace(job.handler, function=dataclasses.replace(function, never_publishes=False))
+    return Dispatcher(
+        job.symbols,
+        handler,
+        workers=job.workers,
+        cores=job.cores.pinned_workers,
+        strands=job.strands,
+        idle=job.idle,
+        batch_ticks=job.batch_ticks,
+        max_publishers=MAX_PUBLISHERS,
+        publisher_drains=False,
+        **order,
+    )
+
+
+# ---- a run
+
+
+def _order(policy: Policy, arrivals: _Arrivals) -> dict[str, Any]:
+    """The dispatcher's options under a policy: each symbol's level, as the policy has it, and the bound."""
+    order: dict[str, Any] = {"policy": policy}
+    if isinstance(policy, Levels):
+        order["priorities"] = {i: LEVELS[level] for i, level in enumerate(arrivals.level_of_symbol.tolist())}
+    return order
+
+
+def _run(name: str, policy: Policy, arrivals: _Arrivals) -> PolicyOutcome:
+    job, levels = arrivals.job, arrivals.level_of_symbol
+    probe = route.Probe(job.function, job.workers + MAX_PUBLISHERS, levels)
+    with _dispatcher(job, probe.function, _order(policy, arrivals)) as dispatcher:
+        time.sleep(SETTLE_S)
+        with pinned(job.cores.publisher):
+            held = dispatcher._engine.held_participant()
+            held.take()
+            assert held.number is not None  # nobody else publishes
+            try:
+                start = time.perf_counter_ns()
+                code = route.publish_paced(dispatcher._engine, held.number, job.ticks, job.batch_ticks, probe)
+            finally:
+                held.give()
+            if code != Code.OK:
+                raise EngineError(f"{name}: publishing ended with code {code}")
+            dispatcher.drain()
+            seconds = (time.perf_counter_ns() - start) * 1e-9
+    s, rows = dispatcher.statistics(), dispatcher.rows.array
+    dropped = job.counts - rows["ticks"]
+    _check(name, job, rows, dropped, sum(s.dropped.values()))
+    handled = int(rows["ticks"].sum())
+    return PolicyOutcome(
+        name,
+        round(handled / seconds / 1e6, 4),
+        {
+            LEVELS[level]: _level(job, rows, levels == level, probe.counts(level), handled)
+            for level in np.unique(levels).tolist()
+        },
+        dict(s.promoted),
+        dict(s.starved),
+    )
+
+
+def _level(
+    job: Job, rows: npt.NDArray[Any], its: npt.NDArray[np.bool_], counts: npt.NDArray[np.uint64], handled_in_all: int
+) -> LevelOutcome:
+    arrived, handled = int(job.counts[its].sum()), int(rows["ticks"][its].sum())
+    waits = Latency.from_histogram(counts, histogram_floors_ns())
+    if waits.count != handled:
+        raise EngineError(f"{handled:,} ticks of a level were handled, and the waits of {waits.count:,} were noted")
+    p50, p95, p99 = (waits.percentile(p) for p in (50, 95, 99))
+    share = handled / handled_in_all if handled_in_all else None
+    return LevelOutcome(arrived, handled, arrived - handled, p50, p95, p99, share)
+
+
+def _check(name: str, job: Job, rows: npt.NDArray[Any], dropped: npt.NDArray[Any], counted: int) -> None:
+    """Every tick was handled once and in order, or counted as dropped. Raises EngineError."""
+    if (dropped < 0).any():
+        raise EngineError(f"{name}: symbol {int(np.argmin(dropped))} handled more ticks than it has")
+    if int(dropped.sum()) != counted:
+        raise EngineError(f"{name}: {int(dropped.sum()):,} ticks were not handled, and {counted:,} counted as dropped")
+    # A tick behind a gap counts once as broken; without gaps none does.
+    if (rows["broken"] > dropped).any():
+        raise EngineError(
+            f"{name}: ticks of symbol {int(np.argmax(rows['broken'] - dropped))} were handled out of order"
+        )
+    complete = dropped == 0
+    ticks = job.ticks[complete[job.ticks["instrument_id"]]]
+    counts = np.bincount(ticks["instrument_id"], minlength=job.symbols)
+    expected = expected_rows(dataclasses.replace(job, ticks=ticks, counts=counts))
+    if not np.array_equal(rows["value"][complete], expected["value"][complete]):
+        raise EngineError(f"{name}: rows differ from those of a plain loop")
+
+
+def _median(outcomes: Sequence[PolicyOutcome]) -> PolicyOutcome:
+    """See PolicyOutcome."""
+    return sorted(outcomes, key=lambda outcome: outcome.mticks_s)[(len(outcomes) - 1) // 2]

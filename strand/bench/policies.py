@@ -25,7 +25,9 @@ from strand.binding import route
 from strand.binding.engine_words import histogram_floors_ns
 from strand.binding.gate import Code
 from strand.binding.route import MAX_WORKERS
+from strand.dispatch.aging import Aging
 from strand.dispatch.dispatcher import Dispatcher
+from strand.dispatch.fair import Fair
 from strand.dispatch.policies import LEVELS, Fifo, Levels, Policy, level_of
 from strand.errors import ConfigurationError, EngineError
 from strand.feeds.synthetic.market import route_stream
@@ -247,11 +249,27 @@ def _dispatcher(job: Job, function: Any, order: Mapping[str, Any]) -> Dispatcher
 
 
 def _order(policy: Policy, arrivals: _Arrivals) -> dict[str, Any]:
-    """The dispatcher's options under a policy: each symbol's level, as the policy has it, and the bound."""
+    """The dispatcher's options under a policy: each symbol's level, as the policy has it, and the bound. What does not
+    fit is dropped as it comes, and under Levels the lowest level makes room."""
     order: dict[str, Any] = {"policy": policy}
+    levels = dict(enumerate(LEVELS[level] for level in arrivals.level_of_symbol.tolist()))
     if isinstance(policy, Levels):
-        order["priorities"] = {i: LEVELS[level] for i, level in enumerate(arrivals.level_of_symbol.tolist())}
+        order["priorities"] = levels
+    elif isinstance(policy, Aging):
+        order["priorities"] = {symbol: _aged(policy, level) for symbol, level in levels.items()}
+    elif isinstance(policy, Fair):
+        order["groups"] = levels
+    if arrivals.bound is not None:
+        on_full = "shed" if isinstance(policy, Levels) else "drop_newest"
+        order |= {"total_capacity_ticks": arrivals.bound, "on_full": on_full}
     return order
+
+
+def _aged(policy: Aging, level: str) -> Any:
+    """A level's class, or without classes a base: so much ahead as a wait of a second makes up for a level."""
+    if policy.classes:
+        return {"immediate": "urgent", "high": "high"}.get(level, "normal")
+    return round((len(LEVELS) - 1 - LEVELS.index(level)) * (policy.coefficient or 1.0))
 
 
 def _run(name: str, policy: Policy, arrivals: _Arrivals) -> PolicyOutcome:

@@ -14,7 +14,7 @@ from strand.dispatch.fair import Fair
 from strand.dispatch.guard import Guard
 from strand.dispatch.policies import Fifo, Levels, Policy
 
-__all__ = ["POLICIES", "of_other_policies", "ordering", "policy_named", "policy_options"]
+__all__ = ["POLICIES", "of_other_policies", "ordering", "policy_keywords", "policy_named", "policy_options"]
 
 #: The policies, by their names.
 POLICIES: Final = ("fifo", "levels", "aging", "fair")
@@ -127,6 +127,11 @@ _OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
         {"type": float, "help": "With --cpu-share: what may be taken at once. [default: 100]"},
     ),
 }
+
+
+def policy_keywords(*left_out: str) -> tuple[str, ...]:
+    """The keywords of the options of all policies, but for those ``left_out``."""
+    return tuple(keyword for keyword in _OPTIONS if keyword not in left_out)
 
 
 def policy_options(command: Callable[..., None], *left_out: str) -> Callable[..., None]:

@@ -51,21 +51,19 @@ class Dispatcher(EngineRun):
     process may use, and goes on with a RuntimeWarning where the system refuses to pin; None pins nothing. ``idle``:
     ``"spin"``, ``"backoff"`` (spin, then sleep) or ``"park"``.
 
-    ``policy``: which ready strand is drained next, ``Fifo()``, ``Levels()``, ``Aging()`` or ``Fair()``. ``priorities``:
-    the priority of each symbol by name, with ``"*"`` for the others. Under ``Levels`` it is a level, ``"normal"`` where
-    nothing is said. Under ``Aging`` it is a whole number, a class, or both, like ``("urgent", 10)``; 0 where nothing is
-    said. ``guard``: under ``Levels``, holds strands back while CPU, memory or I/O is short; ``marks``: how symbols use
-    these, by name, with ``"*"`` for the others: ``"io"``, ``"frees_memory"``, or a set of both. ``groups``: under
-    ``Fair``, the name of each symbol's group, likewise; a symbol that is not named is a group of its own.
+    ``policy``: which ready strand is drained next, ``Fifo()``, ``Levels()``, ``Aging()`` or ``Fair()``. By symbol, with
+    ``"*"`` for those not named: ``priorities``, under ``Levels`` a level (else ``"normal"``), under ``Aging`` a whole
+    number, a class, or both, like ``("urgent", 10)`` (else 0); ``groups``, under ``Fair`` the name of its group (else
+    one of its own); ``marks``, ``"io"``, ``"frees_memory"``, or a set of both, for ``guard``, which under ``Levels``
+    holds strands back while CPU, memory or I/O is short (docs/policies.md, docs/guard.md).
 
     ``strands``: ``"per-symbol"``, a number, or ``"auto"``: busy symbols alone, quiet ones sharing, by ``counts``
     (what to expect of each) or else by the first array published. ``capacity_ticks`` bounds each strand,
     ``on_full`` says what happens there: ``"block"``, ``"drop_newest"``, ``"drop_oldest"``, ``"conflate"`` (keep a
     symbol's latest) or ``"raise"``; with the lossy two (oldest, conflate) the bound counts ticks that wait, not
     those in a worker's hands. ``total_capacity_ticks`` bounds all strands together, and ``level_capacity_ticks``, under
-    ``Levels``, those of a level: ``{"low": 10_000}``. Neither is ever exceeded (docs/overload.md). There ``on_full`` is
-    ``"block"``, ``"drop_newest"``, ``"raise"`` or ``"shed"``: ticks that arrive are dropped, but at the bound in all
-    pending ticks of the lowest level make room for those of a higher one.
+    ``Levels``, those of a level: ``{"low": 10_000}``. There ``on_full`` may be ``"shed"``, by which ticks of the lowest
+    level make room for higher ones (docs/overload.md).
 
     ``on_error``: a failing handler ``"stop"``s the run or ``"quarantine"``s its strand. ``budget_ticks`` and
     ``budget_us`` end a visit. ``batch_ticks`` are grouped at one go. ``publisher_drains``: whether publishing threads
@@ -110,7 +108,7 @@ class Dispatcher(EngineRun):
         workers: int | None = None,
         cores: Sequence[int] | Literal["auto"] | None = "auto",
         policy: Policy = Fifo(),  # noqa: B008 - frozen
-        priorities: Mapping[str, str] | None = None,
+        priorities: Mapping[str, Any] | None = None,
         guard: Guard | None = None,
         marks: Mapping[str, str | Iterable[str]] | None = None,
         groups: Mapping[str, str] | None = None,
@@ -342,11 +340,9 @@ class Dispatcher(EngineRun):
 
     def prioritise(self, symbol: str | int, priority: Any, *, for_backlog: bool = False) -> None:
         """Gives a symbol another priority of the policy (see ``priorities``), and its strand the highest of its
-        symbols: at once, also where it waits. Under ``Levels`` its wait in the new level begins then.
-
-        ``for_backlog`` raises the symbol's strand until nothing of it is pending; a lower priority than its own changes
-        nothing. Raises ConfigurationError for a priority that the policy does not have, and UnknownSymbolError.
-        """
+        symbols: at once, also where it waits. Under ``Levels`` its wait in the new level begins then. ``for_backlog``
+        raises the strand until nothing of it is pending; a lower priority than its own changes nothing. Raises
+        ConfigurationError for a priority that the policy does not have, and UnknownSymbolError."""
         self._control.prioritise(symbol, priority, for_backlog=for_backlog)
 
     def regroup(self, symbol: str | int, group: str) -> None:

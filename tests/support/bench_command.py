@@ -7,7 +7,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from strand.bench.cli import bench
+from strand.command.bench import bench
 
 SMALL = ["--ticks", "20000", "--symbols", "300", "--work", "2", "--workers", "2", "--rounds", "1", "--idle", "backoff"]
 

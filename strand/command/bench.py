@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
 from typing import IO, Any, ParamSpec
@@ -14,6 +15,8 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from strand.command.handling import given_options
+from strand.command.ordering import POLICIES, of_other_policies, policy_keywords, policy_named, policy_options
 from strand.errors import ConfigurationError, MissingExtraError, StrandError
 
 __all__ = ["bench"]
@@ -77,6 +80,18 @@ _workers = click.option(
     show_default="a core each beside the publisher's, up to 3",
     help="Threads that drain; one more publishes.",
 )
+
+
+def _of_policies(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options of policies, but for those of symbols and runs, as one argument ``given``."""
+    left_out = ("priorities", "groups", "guards", "marks")
+
+    @wraps(command)
+    def with_given(**options: Any) -> None:
+        given = {name: options.pop(name) for name in policy_keywords(*left_out)}
+        command(given=given, **options)
+
+    return policy_options(with_given, *left_out)
 
 
 @click.group()
@@ -171,3 +186,83 @@ def latency(as_json: bool, spinning: int, parked: int) -> None:
         _print_json({"latency": [r.as_dict() for r in results], "machine": machine})
     else:
         print_latency(Console(), results, machine)
+
+
+@bench.command()
+@click.argument("path", required=False, type=click.Path(exists=True, dir_okay=False))
+@click.option(
+    "--policy",
+    "names",
+    type=click.Choice(POLICIES),
+    multiple=True,
+    default=("fifo", "levels"),
+    show_default=True,
+    help="A policy to compare; given several times.",
+)
+@click.option(
+    "--share",
+    "shares",
+    metavar="LEVEL=SHARE",
+    multiple=True,
+    default=("immediate=0.1",),
+    show_default=True,
+    help="Of the symbols, how many have a level; the others are low.",
+)
+@click.option("--load", default=2.0, show_default=True, help="Arrivals, as a multiple of what the workers can do.")
+@click.option("--seconds", default=5.0, show_default=True, help="How long ticks arrive.")
+@click.option(
+    "--bound-ms",
+    default=100.0,
+    show_default=True,
+    help="Ticks pending in all, as ms of all workers' work; 0: no bound.",
+)
+@click.option("--symbols", default=1_000, show_default=True, help="Symbols, where ticks are made up.")
+@click.option("--work", default=5_000, show_default=True, help="Steps the handler makes per tick.")
+@_workers
+@click.option("--rounds", default=1, show_default=True, help="Runs of each policy, in turn; the middle one is shown.")
+@click.option("--idle", type=click.Choice(["spin", "backoff", "park"]), default="backoff", show_default=True)
+@click.option("--seed", default=1, show_default=True, help="Of the times at which ticks arrive, and of the levels.")
+@_of_policies
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw a PNG, SVG or PDF file.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@_refusing
+def policies(
+    as_json: bool, plot: Path | None, path: str | None, names: tuple[str, ...], shares: tuple[str, ...],
+    bound_ms: float, given: dict[str, Any], **sizes: Any,
+) -> None:  # fmt: skip
+    """Send ticks that come whether the workers keep up or not through policies, and compare waits and drops by level.
+
+    PATH is a recorded file, whose times are squeezed to the rate; without one, ticks come at random times. Groups of
+    the policy fair are the levels.
+    """
+    from strand.bench.plot import check_plot_path, plot_policies
+    from strand.bench.policies import PoliciesOptions, run_policies
+    from strand.bench.report import print_policies
+    from strand.machine import describe
+
+    of_other_policies(names, given)
+    options = PoliciesOptions(
+        policies={name: policy_named(name, given) for name in names},
+        shares={level: _share(level, text) for level, text in given_options("--share", shares).items()},
+        bound_ms=bound_ms or None,
+        source=path,
+        **sizes,
+    )
+    if plot is not None:
+        check_plot_path(plot)
+    machine = describe()
+    with _progress(as_json) as update:
+        about, outcomes = run_policies(options, update)
+    if plot is not None:
+        plot_policies(about, outcomes, machine, plot)
+    if as_json:
+        _print_json(about | {"policies": [asdict(outcome) for outcome in outcomes], "machine": machine})
+    else:
+        print_policies(Console(), about, outcomes, machine)
+
+
+def _share(level: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigurationError(f"share: {level}: {text!r} is not a number") from None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from bench_command import SMALL, invoke
+from bench_command import SMALL, invoke, printed
 from click.testing import CliRunner
 
 from strand.command.cli import cli
@@ -56,3 +58,39 @@ def test_a_run_that_loses_ticks_ends_with_status_1(monkeypatch: pytest.MonkeyPat
     result = invoke("route", *SMALL)
     assert result.exit_code == 1
     assert result.output.startswith("strand: static: symbol 3")
+
+
+def test_policies_are_compared_and_told_as_tables_and_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("strand.bench.policies._capacity", lambda options, cores: 20_000.0)
+    args = ["policies", "--seconds", "0.1", "--load", "0.5", "--symbols", "30", "--work", "200", "--workers", "1"]
+    args += ["--policy", "fair", "--policy", "levels", "--timeout", "low=1s", "--weight", "immediate=2"]
+    picture = tmp_path / "policies.svg"
+    result = invoke(*args, "--plot", str(picture))
+    assert result.exit_code == 0, result.output
+    assert "1,000 made-up ticks of 30 symbols at 50%" in result.output
+    assert "at most 2,000 ticks pending" in result.output
+    assert picture.read_text().count("99th percentile") <= 1  # as paths, unless fonts are text
+    found = printed(*args, "--share", "high=0.5", "--bound-ms", "0")
+    assert (found["arrivals"], found["bound_ticks"], found["source"]) == (1_000, None, None)
+    assert [outcome["name"] for outcome in found["policies"]] == ["fair", "levels"]
+    for outcome in found["policies"]:
+        assert list(outcome["levels"]) == ["high", "low"]
+        assert sum(level["handled"] for level in outcome["levels"].values()) == 1_000
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("--share", "urgent=0.1"), "shares: 'urgent' is no level"),
+        (("--share", "high=much"), "share: high: 'much' is not a number"),
+        (("--load", "0"), "load: 0.0 is not above 0"),
+        (("--policy", "fifo", "--timeout", "low=1s"), "--timeout: give --policy levels too"),
+        (("--policy", "fair", "--burst-ms", "5"), "--burst-ms: give --cpu-share too"),
+        (("no-such-file",), "no-such-file"),
+        (("--plot", "figure.txt"), "plot: figure.txt does not end in"),
+    ],
+)
+def test_policies_that_cannot_be_compared_are_refused(args: tuple[str, ...], says: str) -> None:
+    result = invoke("policies", *args)
+    assert result.exit_code == 2
+    assert says in result.output

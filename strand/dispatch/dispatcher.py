@@ -348,8 +348,7 @@ class Dispatcher(EngineRun):
     def regroup(self, symbol: str | int, group: str) -> None:
         """Under ``Fair``, moves a symbol and those that share its strand into another group at once. What was charged
         stays with the old one. ``group``: a name in ``groups=`` or ``weights=``, or of a symbol that was a group of its
-        own at the start. Raises ConfigurationError for another name or policy, and UnknownSymbolError.
-        """
+        own at the start. Raises ConfigurationError for another name or policy, and UnknownSymbolError."""
         self._control.regroup(symbol, group)
 
     def strand_of(self, symbol: str | int) -> int:
@@ -365,11 +364,9 @@ class Dispatcher(EngineRun):
         self._engine.time_strands()
 
     def handler_times(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        """By symbol, shape (n_symbols,): ns that its handler took, and the ticks that this was for.
-
-        Both are 0 where that is not known: of symbols that share a strand, of ticks that a publisher handled itself,
-        and without ``time_handlers``.
-        """
+        """By symbol, shape (n_symbols,): ns that its handler took, and the ticks that this was for. Both are 0 where
+        that is not known: of symbols that share a strand, of ticks that a publisher handled itself, and without
+        ``time_handlers``."""
         return self._control.handler_times()
 
     # ---- looking on

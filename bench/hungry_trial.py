@@ -54,7 +54,7 @@ def arrivals(seconds: float, load: float) -> npt.NDArray[Any]:
     return ticks
 
 
-def run(name: str, policy: Policy, ticks: npt.NDArray[Any], cores: Cores, work: int, load: float) -> None:
+def run(name: str, policy: Policy, ticks: npt.NDArray[Any], cores: Cores, *, work: int, load: float) -> None:
     handler = spin(work, dear_every=DEAR_EVERY, dear_times=DEAR_TIMES)
     group_of = (np.arange(SYMBOLS) % DEAR_EVERY != 0).astype(np.uint8)  # 0: hungry, 1: light
     probe = route.Probe(handler.function, 1 + PUBLISHERS, group_of)  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ def main() -> None:
     work = steps_of(LIGHT_US, cores.workers[0])
     ticks = arrivals(given.seconds, given.load)
     for name, policy in (("fifo", Fifo()), ("fair", Fair()), ("fair, slice 2 ms", Fair(slice_ms=2.0))):
-        run(name, policy, ticks, cores, work, given.load)
+        run(name, policy, ticks, cores, work=work, load=given.load)
 
 
 if __name__ == "__main__":

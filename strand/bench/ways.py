@@ -6,7 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -49,6 +49,7 @@ class Job:
     ``counts_known``: whether strands are grouped by them, as static-lpt always is; else by a first look at the stream's
     start. Either way that is done before the clock runs.
     ``paced``: ticks are sent when due, by ``ts_recv`` from the first tick's, and latency is measured from then on.
+    ``order``: the dispatcher's options of its policy.
     """
 
     ticks: npt.NDArray[Any]
@@ -61,6 +62,7 @@ class Job:
     idle: str = "spin"
     counts_known: bool = True
     paced: bool = False
+    order: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def workers(self) -> int:
@@ -205,6 +207,7 @@ def _strand(job: Job, *, inline: bool) -> tuple[Outcome, Rows]:
         idle=job.idle,
         batch_ticks=job.batch_ticks,
         max_publishers=MAX_PUBLISHERS,
+        **job.order,
     )
     if not dispatcher._routing.is_known:
         dispatcher._routing.by_keys(

@@ -105,6 +105,18 @@ class WorkerStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class ActiveStatistics:
+    """``now``: workers that are active, from ``least`` to ``most``. ``more``, ``fewer``: how often one was added, and
+    one taken away."""
+
+    now: int
+    least: int
+    most: int
+    more: int
+    fewer: int
+
+
+@dataclass(frozen=True, slots=True)
 class GuardStatistics:
     """What the guard decided for one resource. ``source``: where it is measured, or why it is not.
 
@@ -171,6 +183,7 @@ class Statistics:
     taken for ``low_every`` and for ``max_wait``. Both are empty under another policy.
     ``guard``: by resource (``cpu``, ``memory``, ``io``), what a guard decided; empty without one, and where ``attach``
     read the statistics.
+    ``active``: how many workers are active, where ``min_workers`` was given; else None.
     ``fair`` is what ``Fair`` counts, and None under another policy, and where ``attach`` read the statistics.
     ``unpinned`` says why workers that were to be pinned are not; None where nothing refused it.
     """
@@ -195,6 +208,7 @@ class Statistics:
     promoted: Mapping[str, int] = field(default_factory=FrozenDict)
     starved: Mapping[str, int] = field(default_factory=FrozenDict)
     guard: Mapping[str, GuardStatistics] = field(default_factory=FrozenDict)
+    active: ActiveStatistics | None = None
     dropped_by_level: Mapping[str, int] = field(default_factory=FrozenDict)
     picked: Mapping[str, int] = field(default_factory=FrozenDict)
     picked_by_rule: Mapping[str, int] = field(default_factory=FrozenDict)
@@ -234,4 +248,5 @@ class Statistics:
             | {"picked": dict(self.picked), "picked_by_rule": dict(self.picked_by_rule)}
             | {"imbalance": self.imbalance, "latency": latency, "workers": workers}
             | ({} if self.fair is None else {"fair": asdict(self.fair)})
+            | ({} if self.active is None else {"active": asdict(self.active)})
         )  # fmt: skip

@@ -207,6 +207,14 @@ int sd_dispatcher_hold(sd_dispatcher *d, uint32_t strand, uint32_t why) {
   return SD_OK;
 }
 
+int sd_dispatcher_activate(sd_dispatcher *d, uint32_t n) {
+  if (!n || n > d->n_workers) return SD_E_ARGUMENT;
+  /* I10: relaxed; I7 and I5 carry it to workers that rest. */
+  sd_store(&d->arena->active, n, relaxed, I10);
+  sd_idle_wake_all(&d->arena->resting);
+  return SD_OK;
+}
+
 int sd_dispatcher_prioritise(sd_dispatcher *d, uint32_t strand, uint32_t priority, int for_backlog) {
   if (strand >= d->arena->n_strands || !d->policy->prioritise) return SD_E_ARGUMENT;
   if (!d->policy->prioritise(&d->ready, strand, priority, for_backlog, sd_now())) return SD_E_ARGUMENT;

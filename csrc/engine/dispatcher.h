@@ -19,6 +19,8 @@ void *sd_dispatcher_rows(sd_dispatcher *d, uint64_t *stride);
  * returns SD_AGAIN. SD_E_STOPPED: the dispatcher is stopping. */
 int sd_dispatcher_drain(sd_dispatcher *d, uint32_t participant, uint64_t slice_ns);
 int sd_dispatcher_hold(sd_dispatcher *d, uint32_t strand, uint32_t why);
+/* Only the first n workers take strands from here on; the others end their visits, and sleep. SD_E_ARGUMENT: n is not from 1 to all. */
+int sd_dispatcher_activate(sd_dispatcher *d, uint32_t n);
 /* Gives a strand another priority of the policy; `for_backlog`: until nothing of it is pending. SD_E_ARGUMENT: there is no such strand or
  * priority, or the policy has no priorities. */
 int sd_dispatcher_prioritise(sd_dispatcher *d, uint32_t strand, uint32_t priority, int for_backlog);

@@ -25,6 +25,12 @@ void sd_participant_counters(sd_dispatcher *d, uint32_t participant, uint64_t *o
   out[16] = ns_of(d, out[16]);
 }
 
+uint64_t sd_dispatcher_ready(sd_dispatcher *d) {
+  uint64_t n = 0;
+  for (uint32_t list = 0; list < d->n_workers; list++) n += sd_list_length(&d->ready.lists[list]);
+  return n;
+}
+
 void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *t) {
   memset(t, 0, sizeof *t);
   const uint64_t base = d->config.sizes.counters_start;

@@ -8,6 +8,7 @@ void sd_dispatcher_stop(sd_dispatcher *d) {
   /* T1: release; pairs with T2. The wake-up that follows (I7) reaches workers that looked before. */
   sd_store(&d->arena->stopping, 1u, release, T1);
   sd_idle_wake_all(&d->arena->idle);
+  sd_idle_wake_all(&d->arena->resting);
 }
 
 int sd_dispatcher_stopping(sd_dispatcher *d) {

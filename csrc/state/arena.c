@@ -76,6 +76,7 @@ static void start(const sd_space *space, sd_arena *a) {
   a->free_list.n_segments = z->n_segments;
   sd_init(&a->next_alarm, UINT64_MAX);
   a->task_list.n = tasks_for(z);
+  sd_init(&a->active, z->n_workers);
   sd_init(&a->next_sequence, z->counters_start);
   a->watermark.at = a->watermark.next = z->counters_start;
   for (uint32_t i = 0; i < z->n_workers; i++) {

@@ -81,8 +81,10 @@ typedef struct sd_arena {
   SD_ALIGNED(2 * SD_LINE) sd_free_list free_list;
   SD_ALIGNED(2 * SD_LINE) sd_task_list task_list;
   SD_ALIGNED(2 * SD_LINE) sd_idle idle;
+  SD_ALIGNED(2 * SD_LINE) sd_idle resting; /* where workers sleep that are not active */
   SD_ALIGNED(2 * SD_LINE) sd_a32 stopping;
-  sd_a32 timed; /* a handler has timers */
+  sd_a32 active; /* so many workers, from the first one on, take strands */
+  sd_a32 timed;  /* a handler has timers */
   sd_a32 failures_lock;
   sd_a32 failures;                              /* how many were recorded; the first SD_ERRORS are kept */
   SD_ALIGNED(2 * SD_LINE) sd_a64 next_sequence; /* number of the next record, plus counters_start */

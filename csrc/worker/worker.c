@@ -201,6 +201,22 @@ static int be_idle(sd_dispatcher *d, uint32_t participant, uint32_t turn) {
   return 0;
 }
 
+/* I10: relaxed; I7 and I5 carry it to a worker that rests, and one that does not may see it late. */
+static inline uint32_t active_workers(sd_dispatcher *d) { return sd_load(&d->arena->active, relaxed, I10); }
+
+/* Sleeps while the worker is not active. What stands on its list is left to the others, and so is a wake-up that counted on it: one of them
+ * is woken for what is ready. */
+static SD_NOINLINE void rest(sd_dispatcher *d, uint32_t participant) {
+  sd_idle *resting = &d->arena->resting;
+  if (anything_ready(d) && sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->participants[participant].counters.wakes, 1);
+  const uint32_t epoch = sd_idle_enter(resting);
+  if (!sd_dispatcher_stopping(d) && participant >= active_workers(d)) {
+    sd_bump(&d->participants[participant].counters.parks, 1);
+    sd_idle_sleep(resting, epoch);
+  }
+  sd_idle_leave(resting);
+}
+
 /* ---- draining */
 
 /* C1: relaxed; publishers read it to decide whether to wait. */
@@ -214,6 +230,14 @@ int sd_worker_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch) {
   uint64_t now = sd_now();
   for (;;) {
     if (sd_dispatcher_stopping(d)) return SD_E_STOPPED;
+    if (SD_UNLIKELY(participant >= active_workers(d))) {
+      if (turn) say_looking(d, participant, 0);
+      turn = 0;
+      woken = 0;
+      rest(d, participant);
+      now = sd_now();
+      continue;
+    }
     uint32_t index = next_strand(d, participant, now);
     if (index == SD_NONE) {
       if (turn == 0) say_looking(d, participant, 1);

@@ -63,6 +63,10 @@ class Counters:
         reasons = ("dropped_newest", "dropped_oldest", "conflated", "dropped_quarantined", "shed")
         return totals | {name: int(t.dropped[i]) for i, name in enumerate(reasons)}
 
+    def ready_strands(self) -> int:
+        """Strands that wait for a worker, and may be taken."""
+        return int(self._lib.sd_dispatcher_ready(self._d))
+
     def dropped_by_level(self) -> list[int]:
         """Ticks that a bound dropped, by level, the highest first; zeros under a policy without levels."""
         t = self._ffi.new("sd_totals *")

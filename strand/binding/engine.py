@@ -306,6 +306,10 @@ class Engine(Counters):
         for group, weight in weights.items():
             checked(self._lib.sd_dispatcher_weigh(self._d, group, weight), f"group {group} cannot weigh {weight}")
 
+    def activate(self, n: int) -> None:
+        """Only the first n workers take strands from here on."""
+        checked(self._lib.sd_dispatcher_activate(self._d, n), f"there are no {n} workers")
+
     def prioritise(self, strand: int, priority: int, *, for_backlog: bool) -> None:
         code = self._lib.sd_dispatcher_prioritise(self._d, strand, priority, for_backlog)
         checked(code, f"strand {strand} cannot have priority {priority}")

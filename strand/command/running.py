@@ -46,8 +46,9 @@ def running(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _bounding(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options of the bounds to what ``ordering`` gives."""
+    """Adds the options of overload, bounds and active workers, to what ``ordering`` gives."""
 
+    @click.option("--min-workers", type=int, help="Workers active at least; more are as the load asks. [default: all]")
     @click.option("--on-full", type=click.Choice(list(ON_FULL)), help="What happens at a bound. [default: block]")
     @click.option("--capacity-ticks", type=int, help="The bound on each strand. [default: 65536]")
     @click.option("--total-capacity-ticks", type=int, help="The bound on all strands together. [default: none]")
@@ -59,7 +60,7 @@ def _bounding(command: Callable[..., None]) -> Callable[..., None]:
     )
     @functools.wraps(command)
     def with_bounds(*, order: dict[str, Any], level_capacity_ticks: tuple[str, ...], **others: Any) -> None:
-        for name in ("on_full", "capacity_ticks", "total_capacity_ticks"):
+        for name in ("min_workers", "on_full", "capacity_ticks", "total_capacity_ticks"):
             if (value := others.pop(name)) is not None:
                 order |= {name: value}
         levels = given_options("--level-capacity-ticks", level_capacity_ticks)

@@ -14,13 +14,13 @@ from strand.binding.engine import Engine
 from strand.binding.engine_words import StrandInspection
 from strand.binding.feeder import Feeder
 from strand.binding.tick_counts import Seen
+from strand.dispatch.activating import least_of
 from strand.dispatch.calls import CallFuture
 from strand.dispatch.configuration import RENAMED, engine_config, policy_config, symbol_counts, worker_cores
 from strand.dispatch.description import ShownNames, described
 from strand.dispatch.engine_run import EngineRun
 from strand.dispatch.grouping import StrandsLike
 from strand.dispatch.guard import Guard, marks_of
-from strand.dispatch.guarding import Guarding
 from strand.dispatch.lifecycle import Lifecycle
 from strand.dispatch.policies import Fifo, Policy
 from strand.dispatch.priorities import Priorities, ranks_of
@@ -47,9 +47,10 @@ class Dispatcher(EngineRun):
     ``handlers``: by symbol, with ``"*"`` for the others.
 
     ``workers``: threads that drain; by default one fewer than the cores this process may use (at least one), as the
-    publisher drains too. ``cores``: the cores workers are pinned to, in turn; ``"auto"`` takes the last of those this
-    process may use, and goes on with a RuntimeWarning where the system refuses to pin; None pins nothing. ``idle``:
-    ``"spin"``, ``"backoff"`` (spin, then sleep) or ``"park"``.
+    publisher drains too. ``min_workers``: of them so many, and more as the load asks for, are active; by default all
+    are. ``cores``: the cores workers are pinned to, in turn; ``"auto"`` takes the last of those this process may use,
+    and goes on with a RuntimeWarning where the system refuses to pin; None pins nothing. ``idle``: ``"spin"``,
+    ``"backoff"`` (spin, then sleep) or ``"park"``.
 
     ``policy``: which ready strand is drained next, ``Fifo()``, ``Levels()``, ``Aging()`` or ``Fair()``. By symbol, with
     ``"*"`` for those not named: ``priorities``, under ``Levels`` a level (else ``"normal"``), under ``Aging`` a whole
@@ -72,9 +73,8 @@ class Dispatcher(EngineRun):
     default 64 strands at their bound, and more); when they are used up, publishing waits whatever ``on_full`` says.
 
     ``out``: files, or sinks of your own (``strand.Sink``), for outputs that handlers emit to, by name; the others are
-    collected in memory (``outputs``).
-    ``escape_formulas``: in CSV files a text cell that a spreadsheet would run (it begins with ``=``, ``+``, ``-``,
-    ``@``, a tab or a carriage return) is written behind an apostrophe.
+    collected in memory (``outputs``). ``escape_formulas``: in CSV files a text cell that a spreadsheet would run (it
+    begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return) is written behind an apostrophe.
     ``output_memory``: bytes emitted and not merged yet beyond which publishing waits. In a replay of several merged
     feeds, each tick that is not final counts 4 bytes more.
     ``attachable``: another process of the same user may look at it while it runs (``strand.attach``), and knows it by
@@ -106,6 +106,7 @@ class Dispatcher(EngineRun):
         *,
         handlers: Mapping[str, HandlerLike] | None = None,
         workers: int | None = None,
+        min_workers: int | None = None,
         cores: Sequence[int] | Literal["auto"] | None = "auto",
         policy: Policy = Fifo(),  # noqa: B008 - frozen
         priorities: Mapping[str, Any] | None = None,
@@ -192,8 +193,7 @@ class Dispatcher(EngineRun):
             load=load,
         )
         state = self._state
-        if guard is not None:
-            state.guarding = Guarding(engine, guard, allowed=placed.allowed, inside=self._inside)
+        state.look_regularly(placed.allowed, guard=guard, least=least_of(min_workers, placed.workers))
         self._publishers = Publishers(state, self._reader, self._orders, self._routing, self._python)
         self._lifecycle = Lifecycle(
             state,

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from strand.background import Background
 from strand.binding.engine import Engine
 from strand.binding.engine_words import RESOURCES
 from strand.dispatch.guard import Guard, Hold, Reading, decide
 from strand.dispatch.meters import Meters
+from strand.dispatch.regular import Regular
 from strand.stats import FrozenDict, GuardStatistics
 from strand.threads import Inside
 
@@ -27,38 +26,22 @@ _WAITS: Final = {
 }
 
 
-class Guarding:
-    """Holds the engine, and no dispatcher: one that nobody uses is found all the same.
-
-    While the thread runs, and only then, strands are held back; however it ends, it lets them go. Raises
+class Guarding(Regular):
+    """While the thread runs, and only then, strands are held back; however it ends, it lets them go. Raises
     MissingExtraError without psutil, where it is needed."""
 
     def __init__(self, engine: Engine, guard: Guard, *, allowed: Sequence[int], inside: Inside) -> None:
-        self._engine = engine
+        super().__init__(engine, guard.every_ns, "strand-guard", allowed=allowed, inside=inside)
         self._guard = guard
         meters = Meters(guard)
         self._read: Callable[[], Reading] = meters.read
         self._sources, self._lacks_io = meters.sources, meters.lacks_io
         self._holds = {resource: Hold() for resource in RESOURCES}
-        self._over = threading.Event()
-        self._background: Background[Guard] = Background(
-            self._work, self._ended, "strand-guard", allowed=allowed, inside=inside
-        )
 
     def start(self) -> None:
         if self._lacks_io:
             _log.warning("io: %s", self._sources["io"])
-        self._background.put(self._guard)  # the one item: all that the thread has to do
-        self._background.start()
-
-    def tell_to_end(self) -> None:
-        """The thread ends after the look under way, and lets go what is held back. Waits for nobody."""
-        self._over.set()
-
-    def end(self) -> None:
-        """The same, and waits for that."""
-        self.tell_to_end()
-        self._background.join()
+        super().start()
 
     def statistics(self) -> Mapping[str, GuardStatistics]:
         """By resource, what was decided so far."""
@@ -72,14 +55,9 @@ class Guarding:
             }
         )
 
-    def _work(self, guard: Guard) -> bool:
-        while not self._over.wait(guard.every_ns / 1e9) and not self._engine.stopping:
-            self._look(self._read(), time.monotonic_ns())
-        return False
-
-    def _look(self, reading: Reading, now_ns: int) -> None:
+    def _look(self, now_ns: int) -> None:
         """Lets strands rise that are due, decides, and holds back what is decided."""
-        before, strains = self._holds, self._guard.strains(reading)
+        before, strains = self._holds, self._guard.strains(self._read())
         waiting = self._engine.hold_back(_bits(before))
         holds = {
             resource: decide(

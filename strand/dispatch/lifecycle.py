@@ -80,8 +80,8 @@ class Lifecycle:
                     state.unpinned = f"workers are not pinned to cores: the system refused it ({refused.strerror})"
                     # The fourth is who called Dispatcher.start, or entered it.
                     warnings.warn(f"{state.unpinned}; cores=None asks for that", RuntimeWarning, stacklevel=4)
-            if state.guarding is not None:
-                state.guarding.start()
+            for regular in state.regular:
+                regular.start()
         except BaseException:
             # __exit__ runs only after __enter__ has returned, so the stop is done here.
             self._close(drained=False, started=False)
@@ -123,7 +123,7 @@ class Lifecycle:
     def _stop(self, drain: bool, timeout_s: float | None) -> bool:
         drained = False
         try:
-            self._end_guard()
+            self._end_regular()
             if drain and not self._state.closing:
                 drained = self._publishers.drain_inside(timeout_s)
         except StoppedError:
@@ -140,7 +140,7 @@ class Lifecycle:
     def _close(self, *, drained: bool, started: bool = True, save: Callable[[], None] | None = None) -> None:
         state = self._state
         state.closing = True
-        self._end_guard()
+        self._end_regular()
         self._engine.stop()
         # A handler may wait for an answer in ways that cannot be refused, and its worker for it.
         self._calls.end()
@@ -156,10 +156,11 @@ class Lifecycle:
                 self._end.close(drained=drained, started=started, save=save)
         self._calls.end()
 
-    def _end_guard(self) -> None:
-        """What it holds back is let go. It may have been started, and may have ended."""
-        if self._state.guarding is not None:
-            self._state.guarding.end()
+    def _end_regular(self) -> None:
+        """What a guard holds back is let go, and all workers are active. They may have been started, and may have
+        ended."""
+        for regular in self._state.regular:
+            regular.end()
 
     def forget(self) -> None:
         """In the child of a fork: threads stay behind, and a wait for one would have no end."""
@@ -173,8 +174,8 @@ def _drop(state: RunState) -> None:
     """Nothing refers to a dispatcher that was not stopped. May run anywhere: it waits for nobody."""
     state.dropped = True
     state.engine.stop()
-    if state.guarding is not None:
-        state.guarding.tell_to_end()
+    for regular in state.regular:
+        regular.tell_to_end()
     state.outputs.abandon()
     warnings.warn("a Dispatcher was dropped that had not been stopped", ResourceWarning, stacklevel=2)
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from strand.binding.engine import Engine
+from strand.dispatch.activating import Activating
+from strand.dispatch.guarding import Guarding
 from strand.errors import EngineError, HandlerError, StoppedError
 from strand.handlers.failures import describe, failures_of
 from strand.output.outputs import Outputs
@@ -14,7 +16,8 @@ from strand.symbols import SymbolTable
 from strand.threads import Inside
 
 if TYPE_CHECKING:
-    from strand.dispatch.guarding import Guarding
+    from strand.dispatch.guard import Guard
+    from strand.dispatch.regular import Regular
     from strand.handlers import Handler
 
 __all__ = ["RunState"]
@@ -30,7 +33,8 @@ class RunState:
     started. ``broken``: what ended one otherwise than a stop. ``closing``: a stop has begun; ``dropped``: it came since
     nobody held the dispatcher any more; ``forked``: this process has no workers. ``cores``: those that workers are
     pinned to; ``unpinned``: why they are not. ``abandoned``: ticks that a stop left pending. ``guarding``: what holds
-    strands back while resources are short, if something does.
+    strands back while resources are short, and ``activating``: what decides how many workers are active, if something
+    does.
     """
 
     def __init__(
@@ -57,6 +61,20 @@ class RunState:
         self.unpinned: str | None = None
         self.abandoned = 0
         self.guarding: Guarding | None = None
+        self.activating: Activating | None = None
+
+    def look_regularly(self, allowed: Sequence[int], *, guard: Guard | None, least: int | None) -> None:
+        """Makes what decides from the start to the stop: a guard, and how many workers are active, ``least`` or more.
+        None: nothing does. ``allowed``: the cores that its threads run on. Raises MissingExtraError."""
+        if guard is not None:
+            self.guarding = Guarding(self.engine, guard, allowed=allowed, inside=self.inside)
+        if least is not None:
+            self.activating = Activating(self.engine, least, allowed=allowed, inside=self.inside)
+
+    @property
+    def regular(self) -> list[Regular]:
+        """The threads that look at something again and again."""
+        return [one for one in (self.guarding, self.activating) if one is not None]
 
     @property
     def failures(self) -> list[HandlerError]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -18,7 +19,6 @@ from strand.stats import (
     FairStatistics,
     FrozenDict,
     GroupStatistics,
-    GuardStatistics,
     Latency,
     LongStretch,
     Statistics,
@@ -60,14 +60,18 @@ class EngineStatistics:
     def read(self) -> Statistics:
         """Totals since the start."""
         state = self._state
-        return statistics_of(
+        found = statistics_of(
             self._engine,
             watermark=self._engine.watermark(),  # before the totals, which then have what is below it
             abandoned=state.abandoned,
             cores=state.cores,
             unpinned=state.unpinned,
             orders_as_plain=self._orders.count,
+        )
+        return replace(
+            found,
             guard=FrozenDict() if state.guarding is None else state.guarding.statistics(),
+            active=None if state.activating is None else state.activating.statistics(),
             fair=self._fair(),
         )
 
@@ -100,8 +104,6 @@ def statistics_of(
     cores: Sequence[int | None] | None = None,
     unpinned: str | None = None,
     orders_as_plain: int = 0,
-    guard: Mapping[str, GuardStatistics] = FrozenDict(),
-    fair: FairStatistics | None = None,
 ) -> Statistics:
     """What an engine has counted, and what only its dispatcher knows."""
     t = engine.totals()
@@ -144,9 +146,7 @@ def statistics_of(
         starved=FrozenDict(zip(LEVELS, counts.get("starved", ()), strict=False)),
         picked=FrozenDict(zip(CLASSES[len(CLASSES) - len(picked) :], picked, strict=True)),
         picked_by_rule=FrozenDict(zip(RULES, counts.get("picked_by_rule", ()), strict=False)),
-        guard=guard,
         dropped_by_level=FrozenDict(zip(LEVELS, dropped_by_level, strict=False)),
-        fair=fair,
     )
 
 

@@ -40,4 +40,9 @@ def policy_tables(s: Statistics) -> list[tuple[tuple[str, ...], list[tuple[str, 
                 for found in s.fair.longest
             ]  # fmt: skip
             tables.append((("visits longer than a slice", "visits", "longest"), rows))
+    if s.active is not None:
+        a = s.active
+        tables.append((("active workers", "now", "at least", "more", "fewer"), [
+            (f"of {a.most}", f"{a.now}", f"{a.least}", f"{a.more:,}", f"{a.fewer:,}")
+        ]))  # fmt: skip
     return tables

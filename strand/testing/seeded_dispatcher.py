@@ -32,7 +32,7 @@ __all__ = ["SeededDispatcher"]
 #: How long a call waits, in steps of the scheduler times three, before Python's handlers have their turn.
 SLICE: Final = 300
 #: Options of a Dispatcher about what is not here: cores, several publishers, other processes, a busy machine.
-_NOT_HERE: Final = ("cores", "max_publishers", "attachable", "name", "guard", "marks")
+_NOT_HERE: Final = ("cores", "max_publishers", "attachable", "name", "guard", "marks", "min_workers")
 
 _under_way = threading.Lock()
 

@@ -844,6 +844,40 @@ static const char *numbers_below_a_bound_stay(void) {
   return run();
 }
 
+static void activating_script(void *unused, unsigned fiber) {
+  uint32_t participant = enter();
+  /* The first worker is in a visit that ends when all else is handled. */
+  sd_dispatcher_activate(W.d, 1);
+  publish(participant, "a");
+  until_asleep(1);
+  publish(participant, "bc");
+  for (int i = 0; i < 20; i++) sd_pause();
+  expect(W.handled == 0, "a worker that is not active takes a strand");
+  sd_dispatcher_activate(W.d, 2);
+  until_handled(3);
+  sd_dispatcher_activate(W.d, 1);
+  publish(participant, "c");
+  until_handled(4);
+  expect(sd_dispatcher_activate(W.d, 0) == SD_E_ARGUMENT, "no worker is active");
+  expect(sd_dispatcher_activate(W.d, 3) == SD_E_ARGUMENT, "more workers than there are");
+  stop();
+}
+
+static int waits_for_the_others(const record *t, int64_t i, sd_context *ctx) {
+  while (t->key == 0 && W.handled < 2) sd_pause();
+  return 0;
+}
+
+static const char *activated_workers_come(void) {
+  sd_config c = usual(3, 2, 1);
+  c.idle = (int32_t)sd_scheduler_random(3);
+  make(&c, NATIVE, 0, 0);
+  W.each = waits_for_the_others;
+  add_workers(2);
+  sd_scheduler_add(activating_script, NULL);
+  return run();
+}
+
 static int always_fails(const record *t, int64_t i, sd_context *ctx) { return 1; }
 
 static void failing_publisher(void *unused, unsigned fiber) {
@@ -1323,6 +1357,7 @@ static const struct check {
     {"watermark-holds", watermark_holds, 20000},
     {"tasks-hold-up-no-watermark", tasks_hold_up_no_watermark, 1},
     {"watermark-waits-for-no-publisher", watermark_waits_for_no_publisher, 20},
+    {"activated-workers-come", activated_workers_come, 2000},
     {"numbers-given-back-are-seen", numbers_given_back_are_seen, 4000},
     {"numbers-below-a-bound-stay", numbers_below_a_bound_stay, 1},
     {"waits-for-the-merger", waits_for_the_merger, 1},

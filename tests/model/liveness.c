@@ -54,13 +54,17 @@ static void worker(void *participant, unsigned index) {
   R.workers_left--;
 }
 
+static uint32_t one_of(uint32_t low, uint32_t high) { return low + sd_scheduler_random(high - low + 1); }
+
 static void watcher(void *unused, unsigned index) {
-  while (R.left) sd_pause();
+  while (R.left) {
+    /* One worker may be in the visit without end. */
+    sd_dispatcher_activate(R.d, one_of(2, R.n_workers));
+    for (uint32_t i = sd_scheduler_random(40); i; i--) sd_pause();
+  }
   sd_dispatcher_stop(R.d);
   while (R.workers_left) sd_pause();
 }
-
-static uint32_t one_of(uint32_t low, uint32_t high) { return low + sd_scheduler_random(high - low + 1); }
 
 static int publish(uint32_t participant, uint32_t key, int64_t n) {
   static record records[16];

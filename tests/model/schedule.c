@@ -40,8 +40,8 @@ typedef struct run {
   uint64_t clock, alarm[SYMBOLS], last_time[SYMBOLS]; /* a symbol's timer, and the time of its last record */
   uint64_t woken[SYMBOLS];                            /* and of the last timer that fired */
   uint64_t wakes;
-  uint32_t n_symbols, n_strands, n_publishers, n_workers, python, stop_early, n_batches, n_controls, helps, failing,
-      nesting;
+  uint32_t n_symbols, n_strands, n_publishers, n_workers, python, stop_early, activates, n_batches, n_controls, helps,
+      failing, nesting;
   uint32_t map[SYMBOLS], stride, emits;
   int running[STRANDS];
   uint64_t seen[SYMBOLS][SOURCES]; /* last sequence handled */
@@ -416,6 +416,8 @@ static void publisher(void *unused, unsigned index) {
   R.left--;
 }
 
+static uint32_t one_of(uint32_t low, uint32_t high) { return low + sd_scheduler_random(high - low + 1); }
+
 /* Pauses and resumes strands; at the end it resumes all that it paused. */
 static void controller(void *unused, unsigned index) {
   const sd_aging_config *c = &R.config.policy.aging;
@@ -428,6 +430,7 @@ static void controller(void *unused, unsigned index) {
                                sd_scheduler_random(c->n_classes) << 30 | (SD_AGING_USUAL - 4 + sd_scheduler_random(9)),
                                (int)sd_scheduler_random(2));
     if (R.config.policy.number == SD_FAIR) sd_dispatcher_prioritise(R.d, s, sd_scheduler_random(R.n_strands), 0);
+    if (R.activates && sd_dispatcher_activate(R.d, one_of(1, R.n_workers))) broken("workers cannot be activated");
     sd_dispatcher_hold(R.d, s, SD_PAUSED);
     for (uint32_t j = sd_scheduler_random(20); j; j--) sd_pause();
     sd_dispatcher_resume(R.d, s, SD_PAUSED);
@@ -477,8 +480,6 @@ static void closer(void *unused, unsigned index) {
   R.merging = 0;
 }
 
-static uint32_t one_of(uint32_t low, uint32_t high) { return low + sd_scheduler_random(high - low + 1); }
-
 static int prepare(uint64_t seed) {
   memset(&R, 0, sizeof R);
   R.n_workers = one_of(1, 3);
@@ -492,6 +493,7 @@ static int prepare(uint64_t seed) {
   R.n_batches = one_of(1, R.n_strands > 4 ? 12 : 4);
   R.n_controls = sd_scheduler_random(2) ? one_of(1, 4) : 0;
   R.stop_early = R.n_controls && sd_scheduler_random(6) == 0;
+  R.activates = sd_scheduler_random(2);
   R.failing = sd_scheduler_random(4) == 0;
   R.nesting = sd_scheduler_random(5) == 0;
   R.helps = sd_scheduler_random(3) == 0;

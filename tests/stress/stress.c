@@ -330,6 +330,7 @@ static void *controller(void *unused) {
                                draw(&random, SD_AGING_CLASSES) << 30 | (SD_AGING_USUAL - 4 + draw(&random, 9)),
                                draw(&random, 2));
     hold_back(draw(&random, 1u << SD_RESOURCE_COUNT));
+    sd_dispatcher_activate(S.d, 1 + draw(&random, S.n_workers));
     if (S.config.policy.number == SD_FAIR)
       sd_dispatcher_prioritise(S.d, draw(&random, S.n_strands), draw(&random, S.n_strands), 0);
     sd_dispatcher_hold(S.d, s, SD_PAUSED);

@@ -21,6 +21,7 @@ USUAL = {"cores": "auto", "strands": "auto", "idle": "backoff", "on_error": "sto
     [
         ([], {}),
         (["--strands", "3", "--idle", "park"], {"strands": 3, "idle": "park"}),
+        (["--min-workers", "2"], {"min_workers": 2}),
         (["--on-error", "quarantine"], {"on_error": "quarantine"}),
         (["--policy", "levels"], {"policy": Levels(), "priorities": {}}),
         (

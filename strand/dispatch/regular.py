@@ -1,0 +1,50 @@
+"""A thread of a dispatcher that looks at something again and again, from its start to its stop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from strand.background import Background
+from strand.binding.engine import Engine
+from strand.threads import Inside
+
+__all__ = ["Regular"]
+
+
+class Regular:
+    """Calls ``_look`` every ``every_ns`` until the engine stops, or ``end``; then ``_ended``, in any case.
+
+    It holds the engine, and no dispatcher: one that nobody uses is found all the same."""
+
+    def __init__(self, engine: Engine, every_ns: int, name: str, *, allowed: Sequence[int], inside: Inside) -> None:
+        self._engine = engine
+        self._every_ns = every_ns
+        self._over = threading.Event()
+        self._background: Background[int] = Background(self._work, self._ended, name, allowed=allowed, inside=inside)
+
+    def start(self) -> None:
+        self._background.put(self._every_ns)  # the one item: all that the thread has to do
+        self._background.start()
+
+    def tell_to_end(self) -> None:
+        """The thread ends after the look under way. Waits for nobody."""
+        self._over.set()
+
+    def end(self) -> None:
+        """The same, and waits for that."""
+        self.tell_to_end()
+        self._background.join()
+
+    def _work(self, every_ns: int) -> bool:
+        while not self._over.wait(every_ns / 1e9) and not self._engine.stopping:
+            self._look(time.monotonic_ns())
+        return False
+
+    @abstractmethod
+    def _look(self, now_ns: int) -> None: ...
+
+    @abstractmethod
+    def _ended(self, error: BaseException | None) -> None: ...

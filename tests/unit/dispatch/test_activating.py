@@ -1,0 +1,119 @@
+"""How many workers are active: decided by load, and in a running dispatcher."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_support import wait_until
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import strand
+from strand import Dispatcher, Levels, batch_handler
+from strand.dispatch.activating import BUSY, LOOKS_TO_FEWER, LOOKS_TO_MORE, Load, decide
+from strand.errors import ConfigurationError
+from strand.handlers import spin
+from strand.ticks import TICK
+
+pytestmark = pytest.mark.python
+
+
+def after(load: Load, looks: list[tuple[int, float]], least: int = 1, most: int = 4) -> list[int]:
+    found = []
+    for ready, busy in looks:
+        load = decide(load, ready, busy, least=least, most=most)
+        found.append(load.active)
+    return found
+
+
+def test_one_more_comes_when_strands_wait_for_so_many_looks_and_then_at_each() -> None:
+    assert after(Load(1), [(2, 1.0)] * 5) == [1] * (LOOKS_TO_MORE - 1) + [2, 2, 2, 2][: 6 - LOOKS_TO_MORE]
+    assert after(Load(1), [(9, 1.0)] * 6) == [1, 2, 3, 4, 4, 4]
+    assert after(Load(2), [(3, 2.0), (2, 2.0), (3, 2.0), (2, 2.0)]) == [2, 2, 2, 2]
+
+
+def test_one_fewer_is_left_after_so_many_looks_at_which_the_others_would_have_done() -> None:
+    idle = [(0, 0.0)] * (2 * LOOKS_TO_FEWER)
+    assert after(Load(3), idle) == [3] * (LOOKS_TO_FEWER - 1) + [2] * LOOKS_TO_FEWER + [1]
+    assert after(Load(3), [*idle[: LOOKS_TO_FEWER - 1], (1, 0.0), *idle[: LOOKS_TO_FEWER - 1]])[-1] == 3
+    assert after(Load(3), [(0, BUSY * 2 + 0.01)] * 50)[-1] == 3
+    assert after(Load(3), [(0, BUSY * 2 - 0.01)] * 50)[-1] == 2
+
+
+@given(
+    looks=st.lists(st.tuples(st.integers(0, 9), st.floats(0, 8))),
+    least=st.integers(1, 4),
+    more=st.integers(0, 4),
+)
+@settings(deadline=None)
+def test_it_stays_between_the_least_and_all_and_changes_by_one(
+    looks: list[tuple[int, float]], least: int, more: int
+) -> None:
+    found = [least, *after(Load(least), looks, least, least + more)]
+    assert all(least <= active <= least + more for active in found)
+    assert all(abs(a - b) <= 1 for a, b in itertools.pairwise(found))
+
+
+@settings(deadline=None)
+@given(busy=st.floats(0, 4), ready=st.integers(0, 20), start=st.integers(1, 4))
+def test_under_a_steady_load_it_comes_to_rest(busy: float, ready: int, start: int) -> None:
+    """The busy time of a load does not depend on how many are active, as long as they can do it."""
+    found = after(Load(start), [(ready, min(busy, 4.0))] * 100)
+    assert len(set(found[60:])) == 1
+
+
+def test_all_ticks_are_handled_and_workers_come_and_go() -> None:
+    """Four workers, of which one is active first: what waits brings the others, and without load they rest again."""
+    begun, let_go = threading.Semaphore(0), threading.Event()
+
+    @batch_handler(state=[("ticks", "u8")])
+    def waits(symbol: str, ticks: Any, row: Any) -> None:
+        begun.release()
+        let_go.wait(20)
+        row["ticks"] += len(ticks)
+
+    ticks = np.zeros(40, TICK)
+    ticks["instrument_id"] = np.arange(40) % 8
+    with Dispatcher(8, waits, workers=4, min_workers=1, cores=None, strands="per-symbol", publisher_drains=False) as d:
+        assert d.statistics().active is not None
+        assert d.statistics().active.now == 1
+        d.publish(ticks)
+        for _ in range(4):  # each of the workers is in a visit
+            assert begun.acquire(timeout=20)
+        assert d.statistics().active.now == 4
+        let_go.set()
+        d.drain()
+        wait_until(lambda: d.statistics().active.now == 1)
+        d.publish(ticks)
+        d.drain()
+        found = d.statistics().active
+        assert (found.least, found.most) == (1, 4)
+        assert found.more >= 3
+        assert found.fewer >= 3
+    assert d.statistics().handled == 80
+    assert d.statistics().active.now == 4  # nobody decides any more
+
+
+@pytest.mark.parametrize("policy", [strand.Fifo(), Levels(), strand.Aging(), strand.Fair()])
+@pytest.mark.parametrize("idle", ["spin", "backoff", "park"])
+def test_rows_are_the_same_however_many_are_active(policy: Any, idle: str) -> None:
+    ticks = strand.ticks.zeros(4_000)
+    ticks["instrument_id"] = np.arange(4_000) * 7 % 31
+    options: dict[str, Any] = {"policy": policy, "idle": idle, "strands": "per-symbol", "cores": None}
+    with Dispatcher(31, spin(300), workers=3, min_workers=1, **options) as adaptive:
+        for part in np.split(ticks, 20):
+            adaptive.publish(part)
+    with Dispatcher(31, spin(300), workers=3, **options) as all_of_them:
+        all_of_them.publish(ticks)
+    assert adaptive.rows.array.tobytes() == all_of_them.rows.array.tobytes()
+    assert all_of_them.statistics().active is None
+
+
+@pytest.mark.parametrize("least", [0, 3, -1, 1.0, True, "1"])
+def test_what_is_no_number_of_workers_is_refused(least: Any) -> None:
+    with pytest.raises(ConfigurationError, match="min_workers"):
+        Dispatcher(1, "count", workers=2, min_workers=least, cores=None)

@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "include": ("strand.command.include", "Print the folder of the C headers."),
     "info": ("strand.command.info", "Show what files hold: format, messages, symbols, times."),
     "listen": ("strand.command.listen", "Run a handler on a live feed."),
+    "policy": ("strand.command.policy", "Plan workers and queues for a load."),
     "replay": ("strand.command.replay", "Replay recorded files through a handler on all cores."),
     "serve": ("strand.command.serve", "Send a recorded file as a live feed."),
     "stat": ("strand.command.stat", "Look at a running dispatcher of another process."),

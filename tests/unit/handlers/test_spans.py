@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from strand.errors import ConfigurationError
-from strand.handlers.spans import span_ns
+from strand.handlers.spans import span_ns, span_text
 
 pytestmark = pytest.mark.python
 
@@ -34,3 +36,34 @@ def test_a_timedelta_and_a_whole_number_are_exact() -> None:
 def test_what_is_no_span_is_refused_by_the_options_name(value: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"every: .* is no span of time"):
         span_ns("every", value)
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("30 parsecs", "'30 parsecs' is no span of time: 'parsecs' is no unit: give a whole number"),
+        ("1.5 Min", "'Min' is no unit: give"),
+        (1.5, "1.5 is no span of time: a float could be seconds, and a whole number is ns: give"),
+        (np.float64(5), "a float could be seconds"),
+        ("1.5s", "'1.5s' is no span of time: give a whole number"),
+        ("", "'' is no span of time: give"),
+    ],
+)
+def test_the_error_says_what_is_wrong_where_one_can_tell(value: Any, says: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        span_ns("every", value)
+    assert says in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [(1, "1ns"), (1_500, "1500ns"), (250_000, "250us"), (30 * 10**9, "30s"), (90 * 10**9, "90s"), (60 * 10**9, "1m"),
+     (86_400 * 10**9, "1d"), (2**63 - 1, "9223372036854775807ns")],
+)  # fmt: skip
+def test_a_span_is_written_in_its_largest_whole_unit(ns: int, text: str) -> None:
+    assert span_text(ns) == text
+
+
+@given(st.integers(1, 10**18 - 1))
+def test_a_span_that_is_written_is_read_as_the_same(ns: int) -> None:
+    assert span_ns("every", span_text(ns)) == ns

@@ -1,0 +1,1 @@
+"""How many workers a load takes, and how long ticks wait."""

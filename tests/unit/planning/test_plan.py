@@ -1,0 +1,97 @@
+"""Plans: what they advise, and what they say of themselves."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from strand.errors import ConfigurationError
+from strand.planning.erlang import Queue, Target
+from strand.planning.plan import Burstiness, Load, plan
+
+pytestmark = pytest.mark.python
+
+
+def test_a_plan_has_the_least_workers_beside_the_rule_of_thumb() -> None:
+    found = plan(Load(100_000, 25_000), Target(50_000, 0.99), workers=3)
+    erlang, thumb, given = found.choices
+    assert [(choice.name, choice.workers) for choice in found.choices] == [
+        ("Erlang C", 5), ("rule of thumb", 7), ("as given", 3),
+    ]  # fmt: skip
+    queue = Queue(100_000, 25_000, 5)
+    assert erlang.quantile_ns == queue.wait_ns(0.99) <= 50_000 < Queue(100_000, 25_000, 4).wait_ns(0.99)
+    assert (erlang.mean_wait_ns, erlang.queue_capacity) == (queue.mean_wait_ns, queue.capacity())
+    assert thumb.queue_capacity == 13  # 100,000 x 50 us x 2.5
+    assert given.quantile_ns > 50_000
+    assert found.quantile == 0.99
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        erlang.workers = 1  # type: ignore[misc]
+
+
+def test_a_mean_is_a_target_too_and_its_quantile_is_said() -> None:
+    found = plan(Load(100_000, 25_000), Target(50_000))
+    assert found.choices[0].mean_wait_ns <= 50_000 < found.choices[0].quantile_ns
+    assert found.quantile == 0.99
+    assert found.as_dict()["target"] == {"wait_ns": 50_000, "quantile": None}
+
+
+def test_symbols_that_one_worker_cannot_serve_are_named() -> None:
+    rates = {"COLD": 10.0, "HOT": 50_000.0, "EDGE": 40_000.0, "BELOW": 39_999.0}
+    found = plan(Load(sum(rates.values()), 25_000, rates), Target(1_000_000, 0.99))
+    assert list(found.undrainable.items()) == [("HOT", 50_000.0), ("EDGE", 40_000.0)]
+    assert any("one above 40,000 ticks per second is never drained" in text for text in found.assumptions)
+    assert plan(Load(130_009, 25_000), Target(1_000_000, 0.99)).undrainable == {}
+
+
+def says(texts: Sequence[str], *words: str) -> bool:
+    return any(all(word in text for word in words) for text in texts)
+
+
+def test_what_is_assumed_is_said() -> None:
+    found = plan(Load(1000, 1000), Target(1000)).assumptions
+    for words in ("Poisson", "exponentially", "independent", "in order", "rate x service x 2.5", "1,000,000"):
+        assert says(found, words), words
+
+
+def test_where_it_is_off_is_said() -> None:
+    def doubts(load: Load) -> tuple[str, ...]:
+        return plan(load, Target(1_000_000, 0.99)).doubts
+
+    assert says(doubts(Load(1000, 1000)), "how arrivals spread is not known")
+    assert says(doubts(Load(1000, 1000, burstiness=Burstiness(None, 1000))), "undefined", "fewer than two")
+    assert doubts(Load(1000, 1000, burstiness=Burstiness(1.0, 1000))) == ()
+    assert says(doubts(Load(1000, 1000, burstiness=Burstiness(9, 1000))), "not Poisson's", "about 5 times as long")
+    assert says(doubts(Load(1000, 1000, burstiness=Burstiness(0, 1000))), "not Poisson's", "about 0.5 times as long")
+    assert says(doubts(Load(100_000, 25_000, {"A": 1.0, "B": 1.0})), "only 2 symbols have ticks")
+    assert says(doubts(Load(1000, 600_000, {"A": 990.0, "B": 10.0})), "A alone keeps one worker busy for 59%")
+    assert not says(doubts(Load(1000, 1000, {"A": 990.0, "B": 10.0})), "alone")
+    assert says(doubts(Load(1000, 1000, holds_gil=True)), "in Python", "one at a time")
+
+
+def test_the_busiest_second_has_a_plan_of_its_own() -> None:
+    found = plan(Load(10_000, 25_000, burstiness=Burstiness(1.0, 100_000)), Target(50_000, 0.99))
+    assert [choice.name for choice in found.choices] == ["Erlang C", "busiest second", "rule of thumb"]
+    assert (found.choices[1].rate_per_s, found.choices[1].workers) == (100_000, 5)
+    found = plan(Load(10_000, 25_000, burstiness=Burstiness(1.0, 1e9)), Target(50_000, 0.99))
+    assert [choice.name for choice in found.choices] == ["Erlang C", "rule of thumb"]
+    assert says(found.doubts, "no number of workers keeps the wait in the busiest second (1,000,000,000 ticks)")
+
+
+def test_workers_that_cannot_keep_up_are_refused_and_so_are_rates_that_are_none() -> None:
+    with pytest.raises(ConfigurationError, match=r"workers: 2 cannot keep up .* give at least 3"):
+        plan(Load(100_000, 25_000), Target(50_000), workers=2)
+    with pytest.raises(ConfigurationError, match="rate: -1 is not"):
+        Load(-1, 25_000)
+    with pytest.raises(ConfigurationError, match="rate: A: 0 is not"):
+        Load(1, 25_000, {"A": 0})
+
+
+def test_a_plan_is_plain_values_for_json() -> None:
+    found = plan(Load(100_000, 25_000, burstiness=Burstiness(None, 5)), Target(50_000, 0.99))
+    plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert plain["load"] == 2.5
+    assert plain["squared_variation"] is None
+    assert plain["choices"][0]["workers"] == 5

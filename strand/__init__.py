@@ -6,6 +6,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as typing has it, whose import takes longer than all else here
 if TYPE_CHECKING:
+    from strand.config.configuration import Config
     from strand.dispatch.aging import Aging
     from strand.dispatch.dispatcher import Dispatcher
     from strand.dispatch.fair import Fair
@@ -48,6 +49,7 @@ __all__ = [
     "UNDEF_PRICE",
     "Aging",
     "Attached",
+    "Config",
     "Context",
     "Dispatcher",
     "Fair",
@@ -86,6 +88,7 @@ __all__ = [
 _MODULES = {
     "Aging": "strand.dispatch.aging",
     "Attached": "strand.outside.attached",
+    "Config": "strand.config.configuration",
     "Dispatcher": "strand.dispatch.dispatcher",
     "Fair": "strand.dispatch.fair",
     "Fifo": "strand.dispatch.policies",

@@ -15,6 +15,7 @@ __all__ = ["COMMANDS", "cli", "main"]
 #: The module of each command, which has it under the command's name, and its line in the list of commands.
 COMMANDS: Final = {
     "bench": ("strand.command.bench", "Measure strand beside one core and beside static routing."),
+    "config": ("strand.command.config", "Write, check and show a file of options."),
     "convert": ("strand.command.convert", "Write ticks as Parquet, Arrow, numpy, ITCH 5.0 or DBN."),
     "demo": ("strand.command.demo", "Replay the sample, and compare with static routing."),
     "diff": ("strand.command.diff", "Find the first symbol and sequence at which two runs part."),

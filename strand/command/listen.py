@@ -121,7 +121,7 @@ def listen(
     idle_timeout_s: float | None, session: str | None, first_sequence: int | None, gap_timeout_s: float,
     jump_window: int, on_gap: Any,
     receive_bytes: int, date: str | None, symbols: str | None, on_bad_record: Any,
-    workers: int | None, run: dict[str, Any], writes: Writes, report: ReportOptions, as_json: bool,
+    run: dict[str, Any], writes: Writes, report: ReportOptions, as_json: bool,
 ) -> None:  # fmt: skip
     """Run a handler on NASDAQ ITCH 5.0 as it comes by MoldUDP64, on one line or two that carry the same messages.
 
@@ -184,7 +184,6 @@ def listen(
                 handler,
                 symbols=names(symbols),
                 allow_empty=True,  # the report says that nothing came
-                workers=workers,
                 **run,
                 out=writes.outputs,
                 escape_formulas=writes.escape_formulas,

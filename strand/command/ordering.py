@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -14,12 +13,26 @@ from strand.dispatch.fair import Fair
 from strand.dispatch.guard import Guard
 from strand.dispatch.policies import Fifo, Levels, Policy
 
-__all__ = ["POLICIES", "of_other_policies", "ordering", "policy_keywords", "policy_named", "policy_options"]
+__all__ = [
+    "OPTIONS",
+    "POLICIES",
+    "check_pair",
+    "given_by_symbol",
+    "of_other_policies",
+    "order_of",
+    "policy_arguments",
+    "policy_keywords",
+    "policy_named",
+    "policy_options",
+]
 
+_KINDS: Final[Mapping[str, type[Policy]]] = {"fifo": Fifo, "levels": Levels, "aging": Aging, "fair": Fair}
 #: The policies, by their names.
-POLICIES: Final = ("fifo", "levels", "aging", "fair")
+POLICIES: Final = tuple(_KINDS)
+#: Options that are the dispatcher's beside a policy, and no arguments of it.
+_NO_ARGUMENTS: Final = ("priorities", "groups", "guards", "marks")
 #: The options of policies by keyword: the policies that have it, its name, and what click takes.
-_OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
+OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
     "priorities": (
         ("levels", "aging"),
         "--priority",
@@ -131,12 +144,12 @@ _OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
 
 def policy_keywords(*left_out: str) -> tuple[str, ...]:
     """The keywords of the options of all policies, but for those ``left_out``."""
-    return tuple(keyword for keyword in _OPTIONS if keyword not in left_out)
+    return tuple(keyword for keyword in OPTIONS if keyword not in left_out)
 
 
 def policy_options(command: Callable[..., None], *left_out: str) -> Callable[..., None]:
     """Adds the options of all policies, but for those ``left_out``, as arguments by keyword."""
-    for keyword, (_, option, more) in reversed(list(_OPTIONS.items())):
+    for keyword, (_, option, more) in reversed(list(OPTIONS.items())):
         if keyword not in left_out:
             command = click.option(option, keyword, **more)(command)
     return command
@@ -145,7 +158,7 @@ def policy_options(command: Callable[..., None], *left_out: str) -> Callable[...
 def of_other_policies(policies: tuple[str, ...], given: Mapping[str, Any]) -> None:
     """Raises UsageError for an option that none of these policies has."""
     for keyword, value in given.items():
-        owners, option, _ = _OPTIONS[keyword]
+        owners, option, _ = OPTIONS[keyword]
         if value not in ((), None) and not set(owners) & set(policies):
             raise click.UsageError(f"{option}: give --policy {' or '.join(owners)} too")
 
@@ -153,54 +166,52 @@ def of_other_policies(policies: tuple[str, ...], given: Mapping[str, Any]) -> No
 def policy_named(name: str, given: Mapping[str, Any]) -> Policy:
     """A policy with what was given of its options; those of others are passed over. Raises ConfigurationError and
     UsageError."""
-    if name == "levels":
-        since = {} if given["since"] is None else {"since": given["since"]}
-        return Levels(given_options("--timeout", given["timeouts"]), **since)
-    if name == "aging":
-        classes = {name: _number(text, float) for name, text in given_options("--class", given["classes"]).items()}
-        low_every = None if given["low_every"] is None else _number(given["low_every"], int)
-        return Aging(given["coefficient"], low_every, classes or None, given["max_wait"])
-    return _fair(given) if name == "fair" else Fifo()
+    if name == "fair":
+        check_pair(given, "burst_ms", "--cpu-share", is_there=given["cpu_share"] is not None)
+    return _KINDS[name](**policy_arguments(name, given))
 
 
-def _fair(given: Mapping[str, Any]) -> Fair:
-    if given["burst_ms"] is not None and given["cpu_share"] is None:
-        raise click.UsageError("--burst-ms: give --cpu-share too")
-    weights = {}
-    for group, text in given_options("--weight", given["weights"]).items():
-        try:
-            weights[group] = float(text)
-        except ValueError:
-            raise click.UsageError(f"--weight: {group}: {text!r} is not a number") from None
-    numbers = {name: given[name] for name in ("slice_ms", "cpu_share", "burst_ms") if given[name] is not None}
-    return Fair(weights=weights, **numbers)
+def policy_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given of a policy's options, as its class takes them; those of others are passed over. Raises
+    UsageError."""
+    found = {}
+    for keyword, value in given.items():
+        owners, option, _ = OPTIONS[keyword]
+        if name not in owners or keyword in _NO_ARGUMENTS or value in ((), None):
+            continue
+        if isinstance(value, tuple):
+            texts = given_options(option, value)
+            is_number = keyword in ("classes", "weights")
+            found[keyword] = {key: _number(text, float) for key, text in texts.items()} if is_number else texts
+        else:
+            found[keyword] = _number(value, int) if keyword == "low_every" else value
+    return found
 
 
-def ordering(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options of the policy, as one argument ``order``: those of ``strand.replay``, by name."""
-
-    @functools.wraps(command)
-    def with_order(*, policy: str, **others: Any) -> None:
-        given = {keyword: others.pop(keyword) for keyword in _OPTIONS}
-        of_other_policies((policy,), given)
-        command(order={} if policy == "fifo" else _order(policy, given), **others)
-
-    chosen = click.option("--policy", type=click.Choice(POLICIES), default="fifo", help="Which ready strand is next.")
-    return chosen(policy_options(with_order))
+def check_pair(given: Mapping[str, Any], keyword: str, other: str, *, is_there: bool) -> None:
+    """Raises UsageError for an option that needs another one, which is not there."""
+    if given[keyword] not in ((), None) and not is_there:
+        raise click.UsageError(f"{OPTIONS[keyword][1]}: give {other} too")
 
 
-def _order(policy: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    order: dict[str, Any] = {"policy": policy_named(policy, given)}
-    if policy == "fair":
-        return order | {"groups": given_options("--fair-group", given["groups"])}
-    priorities = given_options("--priority", given["priorities"])
-    order["priorities"] = (
-        {symbol: _aged(text) for symbol, text in priorities.items()} if policy == "aging" else priorities
-    )
-    if given["guards"]:
-        order |= {"guard": Guard(), "marks": given_options("--mark", given["marks"])}
-    elif given["marks"]:
-        raise click.UsageError("--mark: give --guard too")
+def given_by_symbol(name: str, keyword: str, given: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
+    """The values of ``priorities``, ``groups`` or ``marks`` by symbol, each with its text. Raises UsageError."""
+    texts = given_options(OPTIONS[keyword][1], given[keyword])
+    is_aged = keyword == "priorities" and name == "aging"
+    return {symbol: (_aged(text) if is_aged else text, text) for symbol, text in texts.items()}
+
+
+def order_of(policy: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given, as ``strand.replay``'s arguments; empty for fifo. Raises ConfigurationError and UsageError."""
+    of_other_policies((policy,), given)
+    if policy == "fifo":
+        return {}
+    is_guarded = bool(given["guards"])
+    check_pair(given, "marks", "--guard", is_there=is_guarded)
+    order: dict[str, Any] = {"policy": policy_named(policy, given)} | ({"guard": Guard()} if is_guarded else {})
+    for keyword in ("groups" if policy == "fair" else "priorities", *(("marks",) if is_guarded else ())):
+        found = given_by_symbol(policy, keyword, given)
+        order[keyword] = {symbol: value for symbol, (value, _) in found.items()}
     return order
 
 

@@ -53,7 +53,7 @@ __all__ = ["replay"]
 @reporting
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def replay(
-    files: tuple[str, ...], handler: Handler, workers: int | None, run: dict[str, Any], reads: Reads,
+    files: tuple[str, ...], handler: Handler, run: dict[str, Any], reads: Reads,
     speed: float, writes: Writes, report: ReportOptions, as_json: bool,
     recording: dict[str, Any], per_day: bool, save: str | None, load: str | None,
 ) -> None:  # fmt: skip
@@ -80,7 +80,6 @@ def replay(
                 allow_empty=reads.allow_empty,
                 feed_options=reads.options,
                 progress=advance,
-                workers=workers,
                 speed=speed,
                 **recording,
                 **run,

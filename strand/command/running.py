@@ -9,15 +9,16 @@ from typing import Any
 import click
 
 from strand.binding.engine_config import ON_FULL
+from strand.command.configured import ordering
 from strand.command.handling import given_options
-from strand.command.ordering import ordering
 from strand.command.parameters import CoreList, ErrorChoice, StrandCount
 
 __all__ = ["running"]
 
 
 def running(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options, as one argument ``run``: those of ``strand.replay``, by name."""
+    """Adds the options, as one argument ``run``: those of ``strand.replay``, by name. A command's own ``--workers`` is
+    among them, as a file may say how many there are."""
 
     @click.option("--cores", type=CoreList(), help="Cores to pin the workers to, like 1,2-5. [default: the last ones]")
     @click.option("--strands", default="auto", type=StrandCount(), help="Which symbols share a strand.")
@@ -46,11 +47,10 @@ def running(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _bounding(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options of overload, bounds and active workers, to what ``ordering`` gives."""
+    """Adds the options of overload that no file has, bounds and active workers, to what ``ordering`` gives."""
 
     @click.option("--min-workers", type=int, help="Workers active at least; more are as the load asks. [default: all]")
     @click.option("--on-full", type=click.Choice(list(ON_FULL)), help="What happens at a bound. [default: block]")
-    @click.option("--capacity-ticks", type=int, help="The bound on each strand. [default: 65536]")
     @click.option("--total-capacity-ticks", type=int, help="The bound on all strands together. [default: none]")
     @click.option(
         "--level-capacity-ticks",
@@ -60,7 +60,7 @@ def _bounding(command: Callable[..., None]) -> Callable[..., None]:
     )
     @functools.wraps(command)
     def with_bounds(*, order: dict[str, Any], level_capacity_ticks: tuple[str, ...], **others: Any) -> None:
-        for name in ("min_workers", "on_full", "capacity_ticks", "total_capacity_ticks"):
+        for name in ("min_workers", "on_full", "total_capacity_ticks"):
             if (value := others.pop(name)) is not None:
                 order |= {name: value}
         levels = given_options("--level-capacity-ticks", level_capacity_ticks)

@@ -8,7 +8,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from strand.command.ordering import POLICIES, ordering
+from strand.command.configured import ordering
+from strand.command.ordering import POLICIES
 from strand.dispatch.aging import Aging
 from strand.dispatch.fair import Fair
 from strand.dispatch.guard import Guard
@@ -88,7 +89,6 @@ def test_what_is_given_makes_the_policy(args: list[str], order: dict[str, Any]) 
         (["--policy", "levels", "--slice-ms", "5"], "--slice-ms: give --policy fair too"),
         (["--fair-group", "A=x"], "--fair-group: give --policy fair too"),
         (["--policy", "fair", "--priority", "A=high"], "--priority: give --policy levels or aging too"),
-        (["--policy", "fair", "--weight", "x=y"], "--weight: x: 'y' is not a number"),
         (["--policy", "fair", "--burst-ms", "5"], "--burst-ms: give --cpu-share too"),
         (["--policy", "levels", "--priority", "A"], "--priority: 'A' is not OPTION=VALUE"),
         (["--policy", "levels", "--priority", "A=high", "--priority", "A=low"], "--priority: 'A' is given twice"),
@@ -105,13 +105,14 @@ def test_options_of_a_policy_are_refused_where_they_have_no_meaning(args: list[s
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (["--class", "urgent=fast", "--class", "high=2", "--class", "normal=1"], "classes: urgent: 'fast' is no coeff"),
-        (["--class", "high=2"], "classes: 'urgent' is missing"),
-        (["--low-every", "often"], "low_every: without classes"),
+        (["aging", "--class", "urgent=fast", *CLASSES[2:]], "classes: urgent: 'fast' is no coeff"),
+        (["aging", "--class", "high=2"], "classes: 'urgent' is missing"),
+        (["aging", "--low-every", "often"], "low_every: without classes"),
+        (["fair", "--weight", "x=y"], "weights: x: 'y' is not a number"),
     ],
 )
-def test_what_aging_does_not_take_is_refused_by_it(args: list[str], says: str) -> None:
-    result, _ = ordered(["--policy", "aging", *args])
+def test_what_a_policy_does_not_take_is_refused_by_it(args: list[str], says: str) -> None:
+    result, _ = ordered(["--policy", *args])
     assert isinstance(result.exception, ConfigurationError)
     assert says in str(result.exception)
 

@@ -1,0 +1,100 @@
+"""``strand config``: a file of options, written with the defaults, checked, shown."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Column, Table
+
+from strand.command.parameters import show
+from strand.command.terminal import printable
+from strand.config.configuration import Config, check_file
+from strand.config.reading import format_of
+from strand.config.tables import NOT_IN_FORCE
+from strand.config.template import template
+from strand.errors import ConfigurationError
+
+__all__ = ["config"]
+
+_WRONG = 2
+_NOT_IN_FORCE = " (not in force)"
+
+
+@click.group("config")
+def config() -> None:
+    """Write, check and show a file of options, for strand replay --config and strand.Config."""
+
+
+@config.command("init")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--yaml", "as_yaml", is_flag=True, help="Write strand.yaml where no FILE is given.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+def init(file: Path | None, as_yaml: bool, as_json: bool) -> None:
+    """Write a file with the defaults and what each means, to FILE (strand.toml), whose ending says whether it is TOML
+    or YAML.
+
+    A file that is there already is left as it is, and that is an error.
+    """
+    path = file or Path("strand.yaml" if as_yaml else "strand.toml")
+    form = format_of(path)
+    if as_yaml and form != "yaml":
+        raise click.UsageError(f"--yaml: {path} ends in {path.suffix}: leave one of the two out")
+    try:
+        with path.open("x", encoding="utf-8") as out:
+            out.write(template(form))
+    except FileExistsError:
+        raise ConfigurationError(f"{path}: is there already: give another name, or remove it") from None
+    show(as_json, {"file": str(path), "format": form}, lambda console: console.print(f"{escape(str(path))} written"))
+
+
+@config.command("check")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+def check(file: Path, as_json: bool) -> None:
+    """Check FILE, and tell all that is wrong with it. The exit status is 0, or 2 where something is."""
+    found, problems = check_file(file)
+    if as_json:
+        kept = {} if found is None else found.kept()
+        click.echo(json.dumps({"file": str(file), "problems": problems, "not_in_force": kept}))
+    for problem in () if as_json else problems:
+        click.echo(printable(f"strand: {file}: {problem}"), err=True)
+    if found is None:
+        sys.exit(_WRONG)
+    if not as_json:
+        click.echo(printable(f"{file}: all is well"))
+        for table, why in found.kept().items():
+            click.echo(f"{table}: checked and kept, but not in force: {why}")
+
+
+@config.command("show")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
+def show_(file: Path, as_json: bool) -> None:
+    """Show what is in force with FILE: each key, its value, and where the value comes from."""
+    entries = Config.load(file).entries()
+    plain: dict[str, Any] = {
+        "file": str(file),
+        "entries": [asdict(entry) | {"in_force": _table_of(entry.key) not in NOT_IN_FORCE} for entry in entries],
+    }
+
+    def human(console: Console) -> None:
+        origins = Column("from", overflow="fold", min_width=len(f"default{_NOT_IN_FORCE}"))
+        table = Table(Column("key", no_wrap=True), Column("value", overflow="fold"), origins)
+        for entry in entries:
+            value = "not set" if entry.value is None else json.dumps(entry.value, ensure_ascii=False)
+            origin = entry.origin + (_NOT_IN_FORCE if _table_of(entry.key) in NOT_IN_FORCE else "")
+            table.add_row(*map(escape, (entry.key, value, origin)))
+        console.print(table)
+
+    show(as_json, plain, human)
+
+
+def _table_of(key: str) -> str:
+    return key.partition(".")[0]

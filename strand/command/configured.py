@@ -1,0 +1,109 @@
+"""The order of a run by options, and by a file with ``--config``, where those of the command line win."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import click
+
+from strand.command.ordering import (
+    OPTIONS,
+    POLICIES,
+    check_pair,
+    given_by_symbol,
+    of_other_policies,
+    order_of,
+    policy_arguments,
+    policy_options,
+)
+from strand.command.terminal import printable
+
+__all__ = ["ordering"]
+
+#: The tables by symbol, by the keyword of the option that gives their values.
+_TABLES: Final = {"priorities": ("priorities", "symbols"), "groups": ("groups",), "marks": ("marks",)}
+_POOL: Final = {"workers": ("max_workers", "--workers"), "capacity_ticks": ("queue_capacity", "--capacity-ticks")}
+
+
+def ordering(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options of the policy, ``--config`` and ``--capacity-ticks``, as one argument ``order``: those of
+    ``strand.replay``, by name. A command's own ``--workers`` is among them, as a file may say how many there are."""
+
+    @click.option(
+        "--config",
+        type=click.Path(dir_okay=False),
+        help="A file of options, as strand config init writes it; those given here win over it.",
+    )
+    @click.option("--policy", type=click.Choice(POLICIES), help="Which ready strand is next. [default: fifo]")
+    @policy_options
+    @click.option("--capacity-ticks", type=int, help="The bound on each strand. [default: 65536]")
+    @functools.wraps(command)
+    def with_order(
+        *, config: str | None, policy: str | None, capacity_ticks: int | None, workers: int | None = None, **others: Any
+    ) -> None:
+        given = {keyword: others.pop(keyword) for keyword in OPTIONS}
+        pool = {"workers": workers, "capacity_ticks": capacity_ticks}
+        if config is None:
+            order = {name: number for name, number in pool.items() if number is not None}
+            order |= order_of(policy or "fifo", given)
+        else:
+            order = _configured(config, policy, given, pool)
+        command(order=order, **others)
+
+    return with_order
+
+
+def _configured(
+    path: str, policy: str | None, given: Mapping[str, Any], pool: Mapping[str, int | None]
+) -> dict[str, Any]:
+    """The options of ``strand.replay`` from a file, and from what the command line gives beside it. What it takes the
+    place of is said on standard error.
+
+    ``policy``: in place of all that the file says of an order; None: the file's. ``given``: options of policies by
+    keyword; ``pool``: ``workers`` and ``capacity_ticks``. Raises ConfigurationError, MissingExtraError, UsageError.
+    """
+    from strand.config.configuration import Config
+    from strand.config.limits import usual_limits
+
+    file = Config.load(path)
+    name = policy or file.policy_name
+    of_other_policies((name,), given)
+    is_guarded = bool(file.guard_options())
+    share_of_file = None if policy is not None else getattr(file.policy, "cpu_share", None)
+    check_pair(given, "burst_ms", "--cpu-share", is_there=(given["cpu_share"], share_of_file) != (None, None))
+    check_pair(given, "marks", "--guard", is_there=is_guarded or bool(given["guards"]))
+    values = dict(_values(name, given, pool))
+    if policy is not None:
+        values["policy", "name"] = (policy, f"--policy {policy}")
+    if given["guards"] and not is_guarded:
+        values |= {("resource_limits", key): (value, "--guard") for key, value in usual_limits()}
+    config, replaced = file.overridden(values)
+    for line in replaced:
+        click.echo(printable(f"config: {line}"), err=True)
+    for table, why in config.kept().items():
+        if getattr(config, table) != getattr(Config(), table):
+            click.echo(f"config: {table} is not in force: {why}", err=True)
+    return config.dispatcher_options()
+
+
+def _values(
+    name: str, given: Mapping[str, Any], pool: Mapping[str, int | None]
+) -> Iterator[tuple[tuple[str, ...], tuple[Any, str]]]:
+    """What is given beside the policy ``name``, by the keys of a file, each with its option in words."""
+    for keyword, value in policy_arguments(name, given).items():
+        option = OPTIONS[keyword][1]
+        if keyword == "timeouts":
+            for level, span in value.items():
+                yield ("priorities", f"{level}_timeout"), (span, f"{option} {level}={span}")
+        else:
+            texts = given[keyword] if isinstance(given[keyword], tuple) else (value,)
+            yield ("policy", keyword), (value, " ".join(f"{option} {text}" for text in texts))
+    for keyword, table in _TABLES.items():
+        for symbol, (value, text) in given_by_symbol(name, keyword, given).items():
+            in_file = list(value) if isinstance(value, tuple) else value
+            yield (*table, symbol), (in_file, f"{OPTIONS[keyword][1]} {symbol}={text}")
+    for keyword, (key, option) in _POOL.items():
+        if pool[keyword] is not None:
+            yield ("worker_pool", key), (pool[keyword], f"{option} {pool[keyword]}")

@@ -1,0 +1,187 @@
+"""``strand.Config``: what a configuration file says, with the defaults for all that it does not say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from strand.config.by_symbol import check_groups, check_marks, check_priorities
+from strand.config.checking import SYMBOLS, check_table, keys_of
+from strand.config.limits import guard_options
+from strand.config.ordering import (
+    POLICIES,
+    TIMEOUTS,
+    check_policy,
+    options,
+    takes_spans,
+    timeouts_of,
+    usual_timeouts,
+)
+from strand.config.reading import Key, key_text, read_file
+from strand.config.tables import NOT_IN_FORCE, TABLES, ResourceLimits, RetryPolicy, WorkerPool
+from strand.dispatch.configuration import worker_cores
+from strand.dispatch.guard import Guard
+from strand.dispatch.policies import Fifo, Policy
+from strand.errors import ConfigurationError
+from strand.handlers.spans import span_text
+
+__all__ = ["DEFAULT", "FOLLOWS", "Config", "Entry", "check_file", "plain"]
+
+#: Where a value comes from that nobody has given.
+DEFAULT: Final = "default"
+#: Where the timeout of a level comes from that has to keep between its neighbours.
+FOLLOWS: Final = "follows from the others"
+#: The tables that another policy takes the place of.
+_ORDERING: Final = ("policy", "priorities", "groups")
+_BY_SYMBOL: Final = {"priorities": check_priorities, "groups": check_groups, "marks": check_marks}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A value in force. ``key``: its path, ``origin``: a file's name, a command's option, ``DEFAULT`` or
+    ``FOLLOWS``."""
+
+    key: str
+    value: Any
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What a configuration file says (docs/configuration.md); ``Config()`` has the defaults.
+
+    ``policy``: a policy of strand; ``priorities``, ``groups`` and ``marks``: by symbol, as the dispatcher takes them;
+    ``worker_pool``, ``retry_policy`` and ``resource_limits``: the tables of these names, whose spans are text such as
+    ``"30s"``.
+    """
+
+    policy: Policy = Fifo()  # noqa: RUF009 - frozen
+    priorities: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    groups: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    marks: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    worker_pool: WorkerPool = WorkerPool()  # noqa: RUF009 - frozen
+    retry_policy: RetryPolicy = RetryPolicy()  # noqa: RUF009 - frozen
+    resource_limits: ResourceLimits = ResourceLimits()  # noqa: RUF009 - frozen
+    _given: Mapping[Key, tuple[Any, str]] = field(default_factory=dict, repr=False, compare=False)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Config:
+        """From a file in TOML or YAML.
+
+        Raises ConfigurationError, which names the first key that cannot be and how many more there are, and
+        MissingExtraError for YAML without the extra ``config``.
+        """
+        found, problems = check_file(path)
+        if found is None:
+            more = f" (and {len(problems) - 1} more: strand config check {path})" if len(problems) > 1 else ""
+            raise ConfigurationError(f"{path}: {problems[0]}{more}")
+        return found
+
+    def overridden(self, values: Mapping[Key, tuple[Any, str]]) -> tuple[Config, list[str]]:
+        """This one with other values, each with the option that gave it, and in words which values of the file these
+        take the place of. A value of ``policy.name`` takes the place of all of ``policy``, ``priorities`` and
+        ``groups``.
+
+        Raises ConfigurationError for a value that cannot be, with its option.
+        """
+        kept, lines = dict(self._given), []
+        policy = values.get(("policy", "name"))
+        for key, (old, origin) in self._given.items():
+            new = values.get(key, policy if key[0] in _ORDERING else None)
+            if new is None:
+                continue
+            del kept[key]
+            if key not in values or new[0] != old:
+                lines.append(f"{key_text(key)} = {old!r} of {origin} is not used: {new[1]} takes its place")
+        found, problems = _checked(kept | dict(values), [])
+        if found is None:
+            of = [option for key, (_, option) in values.items() if problems[0].startswith(f"{key_text(key)}: ")]
+            raise ConfigurationError(": ".join([*of, problems[0]]))
+        return found, lines
+
+    def dispatcher_options(self) -> dict[str, Any]:
+        """What the file says in the words of ``strand.Dispatcher`` and ``strand.replay``, to be given as ``**``."""
+        pool = self.worker_pool
+        found = {"policy": self.policy, "priorities": dict(self.priorities), "capacity_ticks": pool.queue_capacity}
+        if pool.max_workers is not None:
+            found["workers"] = pool.max_workers
+        if self.groups:
+            found["groups"] = dict(self.groups)
+        if options := self.guard_options():
+            found |= {"guard": Guard(**options), "marks": dict(self.marks)}
+        return found
+
+    def guard_options(self) -> dict[str, Any]:
+        """The limits that are given, in the words of ``strand.Guard``, and None for what it is not to watch. Empty:
+        there is no guard."""
+        return guard_options(self.resource_limits)
+
+    @property
+    def policy_name(self) -> str:
+        """The policy's name in a file."""
+        return next(name for name, policy in POLICIES.items() if policy is type(self.policy))
+
+    def entries(self) -> list[Entry]:
+        """All that is in force, in the order of the tables."""
+        kind = type(self.policy)
+        found = [self._entry(("policy", "name"), self.policy_name)]
+        for option in (one.name for one in options(kind)):
+            found.append(self._entry(("policy", option), plain(kind, option, getattr(self.policy, option))))
+        timeouts = timeouts_of(self.policy)
+        for key, level in ((key, level) for key, level in TIMEOUTS.items() if level in timeouts):
+            is_usual = timeouts[level] == usual_timeouts(kind)[level]
+            found.append(self._entry(("priorities", key), span_text(timeouts[level]), DEFAULT if is_usual else FOLLOWS))
+        by_symbol = ((("priorities", SYMBOLS), self.priorities), (("groups",), self.groups), (("marks",), self.marks))
+        found += [self._entry((*at, symbol), value) for at, values in by_symbol for symbol, value in values.items()]
+        for table in TABLES:
+            for key, value in msgspec.structs.asdict(getattr(self, table)).items():
+                if (table, key) == ("worker_pool", "max_workers") and value is None:
+                    value = worker_cores(None, None).workers
+                found.append(self._entry((table, key), value))
+        return found
+
+    def _entry(self, key: Key, value: Any, otherwise: str = DEFAULT) -> Entry:
+        return Entry(key_text(key), value, self._given.get(key, (None, otherwise))[1])
+
+    def kept(self) -> dict[str, str]:
+        """The tables that are given and that nothing in this version acts on, each with the reason."""
+        return {table: why for table, why in NOT_IN_FORCE.items() if any(key[0] == table for key in self._given)}
+
+
+def plain(kind: type[Policy], option: str, value: Any) -> Any:
+    """A policy's option as a file has it: spans, which policies keep in ns, as text."""
+    if isinstance(value, Mapping):
+        return {key: plain(kind, option, part) for key, part in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [plain(kind, option, part) for part in value]
+    is_span = isinstance(value, int) and not isinstance(value, bool) and value > 0 and takes_spans(kind, option)
+    return span_text(value) if is_span else value
+
+
+def check_file(path: str | os.PathLike[str]) -> tuple[Config | None, list[str]]:
+    """A file's configuration, or None and all that is wrong with its keys.
+
+    Raises ConfigurationError for a file that cannot be read or is neither TOML nor YAML, and MissingExtraError.
+    """
+    problems: list[str] = []
+    keys = keys_of(read_file(path), problems)
+    return _checked({key: (value, str(path)) for key, value in keys.items()}, problems)
+
+
+def _checked(given: Mapping[Key, tuple[Any, str]], problems: list[str]) -> tuple[Config | None, list[str]]:
+    """What the values say, or None and the problems, those before and more."""
+    values = {key: value for key, (value, _) in given.items()}
+    policy = check_policy(values, problems)
+    found: dict[str, Any] = {}
+    if policy is not None:
+        for name, check in _BY_SYMBOL.items():
+            found[name] = MappingProxyType(check(policy, values, problems))
+    found |= {name: check_table(name, kind, values, problems) for name, kind in TABLES.items()}
+    if policy is None or problems:
+        return None, problems
+    return Config(policy, **found, _given=dict(given)), []

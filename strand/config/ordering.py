@@ -1,0 +1,186 @@
+"""The tables ``policy`` and ``priorities`` of a configuration file, from what the policies themselves take.
+
+A policy's name is that which it has in the core, and its options are its class's fields: a new policy in
+``strand.dispatch`` needs nothing here. Its field ``timeouts`` stands in ``priorities``, with a key for each level.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import pkgutil
+import re
+from collections.abc import Collection, Iterator, Mapping
+from importlib import import_module
+from typing import Any, Final, get_args, get_type_hints
+
+from strand import dispatch
+from strand.binding.engine_config import POLICIES as IN_THE_CORE
+from strand.config.checking import SYMBOLS, check_span, shown, unknown
+from strand.config.reading import Key, key_text
+from strand.dispatch.policies import LEVELS, Policy
+from strand.errors import ConfigurationError
+
+__all__ = [
+    "POLICIES",
+    "TIMEOUTS",
+    "check_policy",
+    "options",
+    "takes_spans",
+    "timeouts_of",
+    "usual_timeouts",
+]
+
+
+def _policies() -> dict[str, type[Policy]]:
+    """All kinds of policies, in whatever module of ``strand.dispatch`` they are, in the core's order."""
+    found = {}
+    for name in (module.name for module in pkgutil.iter_modules(dispatch.__path__, f"{dispatch.__name__}.")):
+        for kind in vars(import_module(name)).values():
+            if isinstance(kind, type) and issubclass(kind, Policy) and kind.__module__ == name:
+                found[kind.core_name] = kind
+    return {name: found[name] for name in IN_THE_CORE}
+
+
+#: The policies by the names that a file has for them.
+POLICIES: Final[Mapping[str, type[Policy]]] = _policies()
+#: The level of each key of ``priorities`` that is a timeout.
+TIMEOUTS: Final = {f"{level}_timeout": level for level in LEVELS}
+_KEYS: Final = (*list(TIMEOUTS)[1:], SYMBOLS)  # there is no level above the first
+#: How errors of policies name a timeout: ``timeouts: low: ...`` and ``timeouts: 'low' has ...``.
+_OF_TIMEOUT: Final = re.compile(rf"timeouts: '?({'|'.join(LEVELS)})'?:? ")
+
+
+def options(kind: type[Policy]) -> list[dataclasses.Field[Any]]:
+    """The options of a policy that stand in the table ``policy``."""
+    return [field for field in dataclasses.fields(kind) if field.name != "timeouts"]
+
+
+def _has_timeouts(kind: type[Policy]) -> bool:
+    """Whether levels of the policy have timeouts."""
+    return any(field.name == "timeouts" for field in dataclasses.fields(kind))
+
+
+def usual_timeouts(kind: type[Policy]) -> Mapping[str, int]:
+    """The timeouts, in ns by level, where none are given; empty where the policy has none."""
+    return timeouts_of(kind()) if _has_timeouts(kind) else {}
+
+
+def timeouts_of(policy: Policy) -> Mapping[str, int]:
+    """The timeouts in force, in ns by level; empty where the policy has none."""
+    found: Mapping[str, int] = getattr(policy, "timeouts", {})
+    return found
+
+
+def takes_spans(kind: type[Policy], option: str) -> bool:
+    """Whether an option takes spans of time, or tables or lists of them."""
+    return _mentions(get_type_hints(kind)[option], dt.timedelta)
+
+
+def _mentions(hint: Any, kind: type) -> bool:
+    return hint is kind or any(_mentions(part, kind) for part in get_args(hint))
+
+
+def check_policy(given: Mapping[Key, Any], problems: list[str]) -> Policy | None:
+    """The policy with its options and timeouts. None where that cannot be; ``problems`` then say why."""
+    name = given.get(("policy", "name"), "fifo")
+    if not isinstance(name, str) or name not in POLICIES:
+        problems.append(f"policy.name: {shown(name)}: {unknown(name, 'policy', POLICIES)}")
+        return None
+    kind = POLICIES[name]
+    wrong: list[str] = []
+    arguments = _options(kind, name, given, wrong)
+    timeouts = _timeouts(kind, name, given, wrong)
+    needed = {field.name for field in options(kind) if _is_needed(field)}
+    wrong += [f"policy.{option}: the policy {name} needs it" for option in sorted(needed - arguments.keys())]
+    found = None
+    if needed <= arguments.keys():
+        every = arguments | ({"timeouts": timeouts} if timeouts else {})
+        found = _make(kind, every, wrong)
+        if found is None:
+            _try_each(kind, arguments, timeouts, needed, wrong)
+    problems += dict.fromkeys(wrong)
+    return None if wrong else found
+
+
+def _try_each(
+    kind: type[Policy],
+    arguments: Mapping[str, Any],
+    timeouts: Mapping[str, str],
+    needed: Collection[str],
+    problems: list[str],
+) -> None:
+    """A policy tells the first argument that is wrong, and all are to be told: so each is tried alone. What is then
+    said of another one, such as that it is missing, is not so."""
+    always = {option: arguments[option] for option in needed}
+    for option in arguments.keys() - needed:
+        alone: list[str] = []
+        _make(kind, always | {option: arguments[option]}, alone)
+        others = arguments.keys() - {option}
+        problems += [text for text in alone if not any(re.search(rf"\b{other}\b", text) for other in others)]
+    for level, span in timeouts.items():
+        _make(kind, always | {"timeouts": {level: span}}, problems)
+
+
+def _is_needed(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _options(kind: type[Policy], name: str, given: Mapping[Key, Any], problems: list[str]) -> dict[str, Any]:
+    """A policy's options, but for those that are added to ``problems``."""
+    known = [field.name for field in options(kind)]
+    found = {}
+    for key, value in given.items():
+        if key[0] != "policy" or key[1] == "name":
+            continue
+        if key[1] == "timeouts" and _has_timeouts(kind):
+            problems.append("policy.timeouts: give priorities.low_timeout and the like")
+        elif key[1] not in known:
+            problems.append(f"{key_text(key)}: {unknown(key[1], f'option of the policy {name}', ['name', *known])}")
+        elif takes_spans(kind, key[1]) and (bare := next(_numbers(value), None)) is not None:
+            problems.append(f"{key_text(key)}: {bare!r} is no text with a unit, such as '30s' or '250us'")
+        else:
+            found[key[1]] = value
+    return found
+
+
+def _numbers(value: Any) -> Iterator[int | float]:
+    """The numbers in a value, in its lists and tables too."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield value
+    elif isinstance(value, (list, Mapping)):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _numbers(part)
+
+
+def _timeouts(kind: type[Policy], name: str, given: Mapping[Key, Any], problems: list[str]) -> dict[str, str]:
+    """By level, but for those that are added to ``problems``."""
+    found = {}
+    for key, value in given.items():
+        if key[0] != "priorities" or len(key) > 2:
+            continue
+        if key[1] not in TIMEOUTS:
+            problems.append(f"{key_text(key)}: {unknown(key[1], 'key of priorities', _KEYS)}")
+            continue
+        try:
+            span = check_span(value)
+        except ConfigurationError as error:
+            problems.append(f"{key_text(key)}: {error}")
+            continue
+        if _has_timeouts(kind):
+            found[TIMEOUTS[key[1]]] = span
+        else:
+            others = " or ".join(f'"{other}"' for other, policy in POLICIES.items() if _has_timeouts(policy))
+            problems.append(f"{key_text(key)}: the policy {name} has no timeouts: give policy.name = {others}")
+    return found
+
+
+def _make(kind: type[Policy], arguments: Mapping[str, Any], problems: list[str]) -> Policy | None:
+    try:
+        return kind(**arguments)
+    except ConfigurationError as error:
+        text = str(error)
+        of_timeout = _OF_TIMEOUT.match(text)
+        where = f"priorities.{of_timeout[1]}_timeout: " if of_timeout else "policy."
+        problems.append(where + text[of_timeout.end() if of_timeout else 0 :])
+        return None

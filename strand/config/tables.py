@@ -1,0 +1,79 @@
+"""The tables of a configuration file that have keys of their own, with the range and the meaning of each key.
+
+``policy`` and ``priorities`` have the options of the policies in ``strand.dispatch``, whatever those are; ``groups``
+and ``marks`` have values by symbol.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+__all__ = ["NOT_IN_FORCE", "TABLES", "ResourceLimits", "RetryPolicy", "Span", "WorkerPool"]
+
+
+class Span(str):
+    """A span of time as text, such as ``"30s"``: a number in a file has no unit."""
+
+    __slots__ = ()
+
+
+class WorkerPool(msgspec.Struct, frozen=True, kw_only=True):
+    """The threads that drain, and the bound of each strand's queue."""
+
+    max_workers: (
+        Annotated[
+            int,
+            Meta(
+                ge=0,
+                le=1024,
+                examples=[4],
+                description="Threads that drain; one fewer than the cores unless given. "
+                "0 is a plain loop without queues, for replays alone.",
+            ),
+        ]
+        | None
+    ) = None
+    queue_capacity: Annotated[int, Meta(ge=1, le=2**31 - 1, description="Ticks that each strand holds.")] = 65_536
+
+
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """When a task that has failed is tried again."""
+
+    max_attempts: Annotated[int, Meta(ge=1, le=1000, description="With the first one.")] = 3
+    initial_backoff: Annotated[Span, Meta(description="The wait before the second attempt.")] = Span("100ms")
+    multiplier: Annotated[float, Meta(ge=1, le=1000, description="Each further wait is so many times as long.")] = 2.0
+    max_backoff: Annotated[Span, Meta(description="No wait is longer.")] = Span("30s")
+    jitter: Annotated[
+        float, Meta(ge=0, le=1, description="The share of a wait that is drawn at random, from 0 to 1.")
+    ] = 0.1
+
+
+class ResourceLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """From where on the guard holds symbols back, docs/guard.md; for the policy levels."""
+
+    cpu_threshold: (
+        Annotated[float, Meta(gt=0, le=1, examples=[0.8], description="Share of the CPU time, from 0 to 1.")] | None
+    ) = None
+    memory_threshold: (
+        Annotated[float, Meta(gt=0, le=1, examples=[0.75], description="Share of the memory, from 0 to 1.")] | None
+    ) = None
+    io_queue_threshold: (
+        Annotated[
+            int,
+            Meta(ge=1, examples=[100], description="Requests that a disk has in flight, where the system has no PSI."),
+        ]
+        | None
+    ) = None
+
+
+#: The tables by name.
+TABLES: Final[dict[str, type[msgspec.Struct]]] = {
+    "worker_pool": WorkerPool,
+    "retry_policy": RetryPolicy,
+    "resource_limits": ResourceLimits,
+}
+#: Tables that are checked and kept, and that nothing in this version acts on.
+NOT_IN_FORCE: Final = {"retry_policy": "it is for tasks, and this version has none"}

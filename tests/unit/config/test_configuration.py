@@ -1,0 +1,186 @@
+"""strand.Config: from a file to the dispatcher."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import strand
+from strand.config.configuration import DEFAULT, FOLLOWS, Config, check_file, plain
+from strand.config.tables import ResourceLimits
+from strand.dispatch.dispatcher import Dispatcher
+from strand.dispatch.policies import Policy
+from strand.errors import ConfigurationError
+from strand.feeds.sample import SAMPLE_DATE, sample_path
+
+pytestmark = pytest.mark.python
+
+FILE = """
+[policy]
+name = "levels"
+since = "created"
+[priorities]
+low_timeout = "5ms"
+symbols = {AAAHD = "immediate", "*" = "low"}
+[worker_pool]
+max_workers = 1
+queue_capacity = 1000
+[marks]
+AAAHD = "io"
+[resource_limits]
+cpu_threshold = 0.5
+io_queue_threshold = 7
+[retry_policy]
+max_attempts = 3
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "strand.toml").write_text(FILE)
+    return tmp_path / "strand.toml"
+
+
+def test_a_file_says_what_the_dispatcher_is_given(file: Path) -> None:
+    config = strand.Config.load(file)
+    assert config.dispatcher_options() == {
+        "policy": strand.Levels({"low": "5ms"}, since="created"),
+        "priorities": {"AAAHD": "immediate", "*": "low"},
+        "capacity_ticks": 1000,
+        "workers": 1,
+        "guard": strand.Guard(cpu=0.5, memory=None, io_queue=7),
+        "marks": {"AAAHD": "io"},
+    }
+    assert config.guard_options() == {"cpu": 0.5, "memory": None, "io_queue": 7}
+    assert set(config.kept()) == {"retry_policy"}
+
+
+def test_what_a_file_says_reaches_the_engine(file: Path) -> None:
+    made: list[Dispatcher] = []
+
+    def make(*args: Any, **options: Any) -> Dispatcher:
+        made.append(Dispatcher(*args, **options))
+        return made[0]
+
+    options = Config.load(file).dispatcher_options()
+    result = strand.replay(sample_path(), "count", feed_options={"date": SAMPLE_DATE}, **options, _dispatcher=make)
+    [dispatcher] = made
+    engine = dispatcher._engine.config
+    assert (engine.n_workers, engine.capacity_ticks) == (1, 1000)
+    assert engine.policy.name == "levels"
+    assert engine.policy.options == {"timeout_ns": (0, *[5_000_000] * 4), "since_listed": True}
+    levels = dispatcher._control._priorities._priorities
+    table = dispatcher.symbols
+    assert levels[table.index("AAAHD")] == 0
+    assert set(levels.tolist()) == {0, 4}
+    marks = dispatcher._control._priorities._marks
+    assert marks.nonzero()[0].tolist() == [table.index("AAAHD")]
+    assert result.statistics.guard.keys() == {"cpu", "memory", "io"}
+    plain_loop = strand.replay(sample_path(), "count", feed_options={"date": SAMPLE_DATE}, workers=0)
+    assert result.fingerprint == plain_loop.fingerprint
+
+
+def test_groups_of_a_file_reach_the_dispatcher(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text('policy = {name = "fair", weights = {x = 2}}\ngroups = {A = "x", "*" = "rest"}\n')
+    options = Config.load(tmp_path / "a.toml").dispatcher_options()
+    assert options["policy"] == strand.Fair(weights={"x": 2})
+    with Dispatcher(["A", "B"], "count", **options) as dispatcher:
+        groups = dispatcher._control._priorities.groups
+        assert groups is not None
+        assert groups.names() == ["x", "rest"]
+
+
+def test_a_config_is_frozen_and_has_the_defaults() -> None:
+    config = Config()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.policy = strand.Levels()  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        config.priorities["A"] = "low"  # type: ignore[index]
+    with pytest.raises(TypeError):
+        config.groups["A"] = "x"  # type: ignore[index]
+    assert config.dispatcher_options() == {"policy": strand.Fifo(), "priorities": {}, "capacity_ticks": 65_536}
+    assert config.guard_options() == {}
+    only = Config(resource_limits=ResourceLimits(memory_threshold=0.5))
+    assert only.guard_options() == {"cpu": None, "memory": 0.5, "io_pressure": None}
+    assert config.kept() == {}
+
+
+def test_entries_tell_where_each_value_comes_from(file: Path) -> None:
+    found = {entry.key: (entry.value, entry.origin) for entry in Config.load(file).entries()}
+    assert found["policy.name"] == ("levels", str(file))
+    assert found["priorities.low_timeout"] == ("5ms", str(file))
+    assert found["priorities.high_timeout"] == ("5ms", FOLLOWS)
+    assert found["priorities.symbols.*"] == ("low", str(file))
+    assert found["marks.AAAHD"] == ("io", str(file))
+    assert found["retry_policy.multiplier"] == (2.0, DEFAULT)
+    assert found["resource_limits.memory_threshold"] == (None, DEFAULT)
+    assert {entry.origin for entry in Config().entries()} == {DEFAULT}
+    workers = next(entry.value for entry in Config().entries() if entry.key == "worker_pool.max_workers")
+    with Dispatcher(1, "count") as dispatcher:
+        assert dispatcher.workers == workers
+
+
+def test_all_that_is_wrong_is_told_by_check_and_the_first_by_load(tmp_path: Path) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text('[polcy]\n[policy]\nname = "levels"\nsince = 1\n[worker_pool]\nmax_workers = "all"\n')
+    found, problems = check_file(file)
+    assert found is None
+    assert [problem.split(":")[0] for problem in problems] == ["polcy", "policy.since", "worker_pool.max_workers"]
+    with pytest.raises(ConfigurationError) as error:
+        Config.load(file)
+    assert str(error.value).startswith(f"{file}: polcy: did you mean policy?")
+    assert str(error.value).endswith(f"(and 2 more: strand config check {file})")
+
+
+def test_other_values_win_and_it_is_told_of_what(file: Path) -> None:
+    config = Config.load(file)
+    found, lines = config.overridden(
+        {
+            ("worker_pool", "max_workers"): (2, "--workers 2"),
+            ("priorities", "high_timeout"): ("1ms", "--timeout high=1ms"),
+            ("priorities", "low_timeout"): ("5ms", "--timeout low=5ms"),
+        }
+    )
+    assert lines == [f"worker_pool.max_workers = 1 of {file} is not used: --workers 2 takes its place"]
+    assert found.policy == strand.Levels({"low": "5ms", "high": "1ms"}, since="created")
+    assert found.dispatcher_options()["workers"] == 2
+    origins = {entry.key: entry.origin for entry in found.entries()}
+    assert origins["worker_pool.max_workers"] == "--workers 2"
+    assert origins["worker_pool.queue_capacity"] == str(file)
+    assert config.worker_pool.max_workers == 1
+    with pytest.raises(ConfigurationError, match=r"^--timeout low=5 x: priorities.low_timeout: '5 x' is no"):
+        config.overridden({("priorities", "low_timeout"): ("5 x", "--timeout low=5 x")})
+
+
+@pytest.mark.parametrize("policy", [strand.Aging(), strand.Levels()])
+def test_a_policy_takes_the_place_of_all_that_orders(tmp_path: Path, policy: Policy) -> None:
+    """Also where the file has the same one."""
+    (tmp_path / "a.toml").write_text(re.sub(r"(?s)\[marks\].*", "", FILE))
+    config, name = Config.load(tmp_path / "a.toml"), str(policy.core_name)
+    found, lines = config.overridden({("policy", "name"): (name, f"--policy {name}")})
+    assert (found.policy, found.priorities) == (policy, {})
+    keys = ["policy.since", "priorities.low_timeout", "priorities.symbols.AAAHD", "priorities.symbols.*"]
+    assert [line.split(" ")[0] for line in lines] == [*(["policy.name"] if name != "levels" else []), *keys]
+    assert found.worker_pool.queue_capacity == 1000
+
+
+def test_groups_are_set_aside_with_their_policy(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text('policy.name = "fair"\ngroups.A = "x"\n')
+    found, lines = Config.load(tmp_path / "a.toml").overridden({("policy", "name"): ("levels", "--policy levels")})
+    assert (found.policy, found.groups) == (strand.Levels(), {})
+    assert [line.split(" ")[0] for line in lines] == ["policy.name", "groups.A"]
+
+
+def test_limits_stay_and_are_refused_under_a_policy_without_levels(file: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"^resource_limits: Aging has no levels .* policy.name = \"levels\""):
+        Config.load(file).overridden({("policy", "name"): ("aging", "--policy aging")})
+
+
+def test_an_option_is_shown_as_a_file_has_it() -> None:
+    assert plain(strand.Levels, "since", "entered") == "entered"
+    assert plain(strand.Levels, "timeouts", {"low": 5_000_000}) == {"low": "5ms"}
+    assert plain(strand.Levels, "timeouts", (5_000, True)) == ["5us", True]

@@ -49,7 +49,8 @@ __all__ = ["SerialLoop"]
 _OF_QUEUES: Final = frozenset(
     (
         "workers", "min_workers", "cores", "strands", "counts",
-        "capacity_ticks", "total_capacity_ticks", "level_capacity_ticks", "on_full", "idle", "budget_ticks", "budget_us", "batch_ticks", "publisher_drains", "max_publishers",
+        "capacity_ticks", "total_capacity_ticks", "level_capacity_ticks", "on_full", "idle",
+        "budget_ticks", "budget_us", "batch_ticks", "publisher_drains", "max_publishers",
         "memory_bytes", "output_memory", "name",
     )
 )  # fmt: skip

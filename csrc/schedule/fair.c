@@ -319,21 +319,17 @@ static uint64_t fair_due(const sd_ready *ready, uint64_t now) {
   return due;
 }
 
-static void fair_counts(const sd_ready *ready, sd_policy_counts *counts) {
+static void fair_group_counts(const sd_ready *ready, uint32_t n, uint64_t *on_cpu_ns, uint64_t *slice_ends,
+                              sd_fair_counts *all) {
   const fair_state *state = fair_of(ready);
   sd_lock(&ready->lists[0].lock);
-  counts->fair.holds = state->bucket.holds;
-  counts->fair.long_stretches = state->long_stretches;
-  memcpy(counts->fair.longest, state->longest, sizeof state->longest);
-  sd_unlock(&ready->lists[0].lock);
-}
-
-static void fair_group_counts(const sd_ready *ready, uint32_t n, uint64_t *on_cpu_ns, uint64_t *slice_ends) {
-  sd_lock(&ready->lists[0].lock);
-  for (uint32_t i = 0; i < n && i < fair_of(ready)->n_groups; i++) {
+  for (uint32_t i = 0; i < n && i < state->n_groups; i++) {
     on_cpu_ns[i] = group_of(ready, i)->on_cpu_ns;
     slice_ends[i] = group_of(ready, i)->ends;
   }
+  all->holds = state->bucket.holds;
+  all->long_stretches = state->long_stretches;
+  memcpy(all->longest, state->longest, sizeof state->longest);
   sd_unlock(&ready->lists[0].lock);
 }
 
@@ -347,7 +343,6 @@ const sd_policy sd_policy_fair = {
     .peek = fair_peek,
     .count = fair_count,
     .prioritise = fair_prioritise,
-    .counts = fair_counts,
     .weigh = fair_weigh,
     .group_counts = fair_group_counts,
     .charge = fair_charge,

@@ -73,14 +73,13 @@ typedef struct sd_fair_counts {
   sd_long_stretch longest[SD_LONG_STRETCHES];
 } sd_fair_counts;
 
-/* What a policy counts: levels by level, aging by class, and fair of all groups. */
+/* What a policy counts: levels by level, and aging by class. */
 typedef struct sd_policy_counts {
   uint64_t promoted[SD_LEVEL_COUNT]; /* times that a strand rose out of the level */
   uint64_t starved[SD_LEVEL_COUNT];  /* waits that began in the level and took more than twice its timeout */
   uint64_t picked[SD_AGING_CLASSES]; /* strands taken, by class */
   uint64_t picked_low, picked_late;  /* those of them taken for low_every, and for max_wait */
   uint32_t n_classes;
-  sd_fair_counts fair;
 } sd_policy_counts;
 
 /* What a policy sees. `state`: its own memory, `state_bytes` of the policy; zeros at first. */
@@ -117,7 +116,8 @@ typedef struct sd_policy {
   uint32_t (*level)(const sd_ready *ready, uint32_t strand);
   /* Takes the strand that comes last of those on all lists, if its level is lower than `level`; else SD_NONE. NULL: there are no levels. */
   uint32_t (*take_last)(const sd_ready *ready, uint32_t level);
-  /* Adds what was counted so far. NULL: nothing is counted. */
+  /* Adds what was counted so far. It takes no lock and writes no state, because another process may look, to which the arena is
+   * read-only. NULL: nothing is counted. */
   void (*counts)(const sd_ready *ready, sd_policy_counts *counts);
   /* Marks a strand, before it is listed for the first time. NULL, as is `hold`: the policy holds no strands back. */
   void (*mark)(const sd_ready *ready, uint32_t strand, uint32_t marks);
@@ -129,8 +129,10 @@ typedef struct sd_policy {
   /* Gives a group a weight, before anything is charged to it. Zero: there is no such group or weight. NULL: there are no groups. A
    * strand's group is its priority. */
   int (*weigh)(const sd_ready *ready, uint32_t group, uint32_t weight);
-  /* What was charged to each of the first n groups, and how often it used up a slice. NULL: there are no groups. */
-  void (*group_counts)(const sd_ready *ready, uint32_t n, uint64_t *on_cpu_ns, uint64_t *slice_ends);
+  /* What was charged to each of the first n groups, how often it used up a slice, and what is counted of all, at one moment. It takes a
+   * lock: for the dispatcher's own process alone. NULL: there are no groups. */
+  void (*group_counts)(const sd_ready *ready, uint32_t n, uint64_t *on_cpu_ns, uint64_t *slice_ends,
+                       sd_fair_counts *all);
   /* Charges a visit to a strand, which handled n records in so much on-CPU time. By the strand's owner, `list` being its participant,
    * before it lets the token go. NULL: nothing is charged, and nothing measured. */
   void (*charge)(const sd_ready *ready, uint32_t strand, uint32_t list, uint64_t n, uint64_t on_cpu_ns);

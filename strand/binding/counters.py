@@ -88,22 +88,15 @@ class Counters:
         return {}
 
     def group_counts(self, n: int) -> GroupCounts | None:
-        """What Fair has counted, of its first ``n`` groups each. None: the policy has no groups."""
-        if not self._has_groups():
-            return None
+        """What Fair has counted, of its first ``n`` groups each, at one moment. It takes a lock, so it is for the
+        dispatcher's own process alone. None: the policy has no groups."""
         on_cpu_ns, slice_ends = np.zeros(n, np.uint64), np.zeros(n, np.uint64)
-        self._lib.sd_dispatcher_group_counts(
-            self._d, n, *(ffi.cast("uint64_t *", ffi.from_buffer(a)) for a in (on_cpu_ns, slice_ends))
-        )
-        counts = self._ffi.new("sd_policy_counts *")
-        self._lib.sd_dispatcher_policy_counts(self._d, counts)
-        fair = counts.fair
+        fair = self._ffi.new("sd_fair_counts *")
+        by_group = (ffi.cast("uint64_t *", ffi.from_buffer(a)) for a in (on_cpu_ns, slice_ends))
+        if self._lib.sd_dispatcher_group_counts(self._d, n, *by_group, fair) != lib.SD_OK:
+            return None
         longest = [(int(s.strand), int(s.times), int(s.longest_ns)) for s in fair.longest if s.times]
         return GroupCounts(on_cpu_ns.tolist(), slice_ends.tolist(), int(fair.holds), int(fair.long_stretches), longest)
-
-    def _has_groups(self) -> bool:
-        found = self._lib.sd_dispatcher_group_counts(self._d, 0, self._ffi.NULL, self._ffi.NULL)
-        return bool(found == lib.SD_OK)
 
     def counters(self, participant: int) -> dict[str, int]:
         """One participant's counters by name; a worker's participant is its number, publishers' participants follow."""

@@ -65,7 +65,6 @@ class Counts(ctypes.Structure):
         ("picked_low", ctypes.c_uint64),
         ("picked_late", ctypes.c_uint64),
         ("n_classes", ctypes.c_uint32),
-        ("fair", FairCounts),
     )
 
 
@@ -165,15 +164,15 @@ class Trial:
 
     def fair_counts(self) -> tuple[int, int, dict[int, tuple[int, int]]]:
         """Times that the cap held the pool, long stretches, and by strand how many of them and the longest, in ns."""
-        counts = Counts()
-        self._c.trial_counts(self._t, ctypes.byref(counts))
-        found = {s.strand: (s.times, s.longest_ns) for s in counts.fair.longest if s.times}
-        return counts.fair.holds, counts.fair.long_stretches, found
+        counts = FairCounts()
+        self._c.trial_group_counts(self._t, 0, None, None, ctypes.byref(counts))
+        found = {s.strand: (s.times, s.longest_ns) for s in counts.longest if s.times}
+        return counts.holds, counts.long_stretches, found
 
     def groups(self, n: int) -> tuple[list[int], list[int]]:
         """Of each of the first n groups the on-CPU time, in ns, and how often it used up its slice."""
         on_cpu, ends = (ctypes.c_uint64 * n)(), (ctypes.c_uint64 * n)()
-        self._c.trial_group_counts(self._t, n, on_cpu, ends)
+        self._c.trial_group_counts(self._t, n, on_cpu, ends, ctypes.byref(FairCounts()))
         return list(on_cpu), list(ends)
 
     def listed(self) -> list[int]:

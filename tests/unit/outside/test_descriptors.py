@@ -43,6 +43,21 @@ def test_a_process_that_is_sent_the_descriptor_looks_and_keeps_it() -> None:
         assert told.split() == ["3", "True"]
 
 
+POLICIES = (strand.Fifo(), strand.Levels(), strand.Aging(), strand.Fair(cpu_share=0.5))
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.core_name)
+def test_statistics_are_read_under_every_policy(policy: Any) -> None:
+    # The memory is mapped read-only there: who takes a lock in it dies.
+    with Dispatcher(4, "count", policy=policy, workers=1, cores=None, attachable=True) as dispatcher:
+        dispatcher.publish(ticks_for([0, 1, 1]))
+        dispatcher.drain()
+        fd = dispatcher.memory_fd
+        run = [sys.executable, "-c", f"import os, strand; fd = {fd}; {LOOK}"]
+        told = subprocess.run(run, capture_output=True, text=True, timeout=60, check=True, pass_fds=[fd]).stdout
+    assert told.split() == ["3", "True"]
+
+
 def test_what_is_attached_needs_the_descriptor_no_more_and_the_dispatcher_keeps_its_own() -> None:
     with Dispatcher(4, "count", workers=1, cores=None, attachable=True, name="day") as dispatcher:
         mine = os.dup(dispatcher.memory_fd)

@@ -7,7 +7,8 @@ void sd_bucket_start(sd_bucket *bucket, double cores, uint64_t burst_ns, uint64_
   bucket->capacity = (int64_t)((double)burst_ns * cores);
   if (bucket->capacity < 1) bucket->capacity = 1;
   bucket->tokens = bucket->capacity;
-  bucket->enough = (int64_t)slice_ns < bucket->capacity ? (int64_t)slice_ns : bucket->capacity;
+  const int64_t half = (bucket->capacity + 1) / 2;
+  bucket->enough = (int64_t)slice_ns < half ? (int64_t)slice_ns : half;
 }
 
 /* What is granted from the first look until `now`. */

@@ -2,7 +2,8 @@
  *
  * The bucket holds on-CPU nanoseconds. It is refilled at each look, and charged when visits end, so it may go below zero. When it is found
  * empty, or with less than a slice's worth where a group would begin its slice, the pool is held: nobody takes a strand until a slice's
- * worth is there. Otherwise workers would wake for each drop. If the bucket is smaller than a slice, it has to be full instead. */
+ * worth is there. Otherwise workers would wake for each drop. If the bucket holds less than two slices, half of it is enough: what is
+ * refilled until a worker has woken must find space. */
 #ifndef SD_SCHEDULE_BUCKET_H
 #define SD_SCHEDULE_BUCKET_H
 

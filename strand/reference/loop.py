@@ -84,7 +84,7 @@ class SerialLoop(RunBase):
         feed: TicksAre | None = None,
         attachable: bool = False,
         policy: Policy = Fifo(),  # noqa: B008 - frozen
-        priorities: Mapping[str, str] | None = None,
+        priorities: Mapping[str, Any] | None = None,
         guard: Guard | None = None,
         marks: Mapping[str, str | Iterable[str]] | None = None,
         groups: Mapping[str, str] | None = None,

@@ -52,7 +52,7 @@ class FairModel:
         self.rate = self.cpu_share * self.cores
         self.capacity = max(1, int(self.burst_ns * self.rate))
         self.tokens = self.capacity
-        self.enough = min(self.slice_ns, self.capacity)
+        self.enough = min(self.slice_ns, (self.capacity + 1) // 2)
 
     def group(self, number: int) -> Group:
         return self.groups.setdefault(number, Group())

@@ -121,6 +121,7 @@ WRONG = {
     "resumes a group without a slice's worth": ("bucket->held || !in_slice ?", "bucket->held ?"),
     "lets the pool go for a drop": ("bucket->held || !in_slice ?", "!in_slice ?"),
     "saves up more than the bucket holds": ("(more < missing ? more : missing)", "more"),
+    "waits for a full bucket": ("(bucket->capacity + 1) / 2;", "bucket->capacity;"),
     "charges no tokens": ("sd_bucket_take(&state->bucket, on_cpu_ns);", ";"),
     "is due a moment early": ("  while (granted_at(bucket, due) < goal) due++;", "  due -= due > bucket->epoch;"),
     "puts a strand that was not visited at the end": ("why == SD_NOT_VISITED)", "0)"),
@@ -168,12 +169,20 @@ def test_a_group_that_comes_back_keeps_what_it_used_ahead(built: ctypes.CDLL) ->
 
 
 class Run:
-    """Workers that drain strands which never run empty, from time 0 on. ``stretch``: how long a visit takes."""
+    """Workers that drain strands which never run empty, from time 0 on. ``stretch``: how long a visit takes; ``late``:
+    how long after its time a worker wakes that the cap held."""
 
     def __init__(
-        self, trial: Trial, groups: Sequence[int], workers: int, stretch: Callable[[int], int], idle: Sequence[int] = ()
+        self,
+        trial: Trial,
+        groups: Sequence[int],
+        workers: int,
+        stretch: Callable[[int], int],
+        *,
+        idle: Sequence[int] = (),
+        late: int = 0,
     ) -> None:
-        self.trial, self.groups, self.stretch = trial, groups, stretch
+        self.trial, self.groups, self.stretch, self.late = trial, groups, stretch, late
         for strand, group in enumerate(groups):
             trial.prioritise(strand, group, False, 0)
         self.visits: list[tuple[int, int, int]] = []  # strand, from, to
@@ -195,7 +204,7 @@ class Run:
             taken = self.trial.next(worker, now)
             if taken is None:
                 due = self.trial.due(now)
-                again = due if 0 < due < NEVER else now + 1
+                again = due + self.late if 0 < due < NEVER else now + 1
                 heapq.heappush(self._events, (max(now + 1, again), worker, -1, 0))
             else:
                 lasts = self.stretch(taken)
@@ -269,6 +278,19 @@ def test_the_cap_is_kept_over_any_window(
     ran = sum(to - since for _, since, to in run.visits)
     if burst >= 2 * longest:  # else what is refilled during a visit may find the bucket full
         assert ran >= 0.9 * rate * 5000 - burst * rate - SLICE, "and what it allows is used"
+    trial.close()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.9])
+def test_a_pool_that_wakes_late_loses_nothing(built: ctypes.CDLL, workers: int, share: float) -> None:
+    # In the smallest cases the bucket holds less than a slice.
+    burst, late, longest = 100, 30, 4
+    trial = Trial(built, fair(SLICE, burst, share), workers, 12)
+    run = Run(trial, [i % 3 for i in range(12)], workers, stretches(1, longest), late=late)
+    run.until(20_000)
+    ran, rate = sum(to - since for _, since, to in run.visits), share * workers
+    assert ran >= rate * 20_000 - burst * rate - workers * longest
     trial.close()
 
 

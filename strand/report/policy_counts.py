@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import Final
 
 from strand.report.quantities import duration
-from strand.stats import Statistics
+from strand.stats import GroupStatistics, Statistics
 
 __all__ = ["policy_tables"]
 
-#: The groups shown are those with the most on-CPU time.
+#: The groups shown by name are those with the most on-CPU time; the others have a row together.
 MAX_GROUPS: Final = 20
 
 
@@ -29,8 +30,12 @@ def policy_tables(s: Statistics) -> list[tuple[tuple[str, ...], list[tuple[str, 
         tables.append((("class", "taken"), [(name, f"{n:,}") for name, n in s.picked.items()]))
         tables.append((("taken for", "strands"), [(rule, f"{n:,}") for rule, n in s.picked_by_rule.items()]))
     if s.fair is not None:
-        shares = sorted(s.fair.groups.items(), key=lambda found: -found[1].on_cpu_ns)[:MAX_GROUPS]
-        rows = [(name, duration(g.on_cpu_ns), f"{g.share:.1%}", f"{g.slice_ends:,}") for name, g in shares]
+        groups = sorted(s.fair.groups.items(), key=lambda found: -found[1].on_cpu_ns)
+        others = [group for _, group in groups[MAX_GROUPS:]]
+        if len(others) > 1:
+            all_others = GroupStatistics(*(sum(values) for values in zip(*map(astuple, others), strict=True)))
+            groups[MAX_GROUPS:] = [(f"{len(others):,} others", all_others)]
+        rows = [(name, duration(g.on_cpu_ns), f"{g.share:.1%}", f"{g.slice_ends:,}") for name, g in groups]
         tables.append((("group", "on CPU", "share", "slices used up"), rows))
         tables.append((("held by the cap", "times"), [("all groups", f"{s.fair.cap_holds:,}")]))
         if s.fair.longest:

@@ -13,7 +13,7 @@ from rich.console import Console
 import strand
 from strand.report.policy_counts import policy_tables
 from strand.report.tables import print_policy
-from strand.stats import FrozenDict, GuardStatistics, Statistics
+from strand.stats import FairStatistics, FrozenDict, GroupStatistics, GuardStatistics, Statistics
 from strand.ticks import TICK
 
 pytestmark = pytest.mark.python
@@ -69,3 +69,15 @@ def test_what_aging_took_is_shown_by_class_and_by_rule() -> None:
         (("class", "taken"), [("normal", "1,234")]),
         (("taken for", "strands"), [("low_every", "0"), ("max_wait", "7")]),
     ]
+
+
+@pytest.mark.parametrize(("n", "last"), [(3, "g2"), (21, "g20"), (50, "30 others")])
+def test_groups_that_are_not_shown_by_name_have_a_row_together(risen: Statistics, n: int, last: str) -> None:
+    times = [1000 - i for i in range(n)]
+    groups = {f"g{i}": GroupStatistics(ns, ns / sum(times), 2) for i, ns in enumerate(times)}
+    fair = FairStatistics(FrozenDict(groups), 0, 0, ())
+    [(heads, rows)] = [table for table in policy_tables(replace(risen, fair=fair)) if table[0][0] == "group"]
+    assert heads == ("group", "on CPU", "share", "slices used up")
+    assert rows[-1][0] == last
+    assert sum(int(row[3]) for row in rows) == 2 * n
+    assert sum(float(row[2].rstrip("%")) for row in rows) == pytest.approx(100, abs=0.05 * len(rows))

@@ -3,8 +3,9 @@
 Two groups, of weights 1 and 3, are kept backlogged with compiled `spin` handlers on two workers, first without a cap
 and then with one. Each group has its own publisher: a single one would wait for the slower group, and the other one
 would run empty. The shares are those that the dispatcher counts. The cap is measured from outside: on-CPU time of the
-worker threads by /proc/self/task/*/schedstat, so that what they use while they wait counts too. Run it while the
-machine is quiet.
+worker threads by /proc/self/task/*/schedstat, so that what they use while they wait counts too. The time that workers
+waited for a core comes from there too: where it is more than a few per cent, others use the machine, and the pool got
+what they left rather than what the cap allows. Run it while the machine is quiet, or before all others: chrt -r 1.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from strand.ticks import TICK
 N_SYMBOLS, BATCH, WORKERS = 8, 2000, 2
 
 
-def on_cpu_s(threads: set[int]) -> float:
-    """On-CPU time of threads of this process so far."""
+def on_cpu_s(threads: set[int]) -> tuple[float, float]:
+    """On-CPU time of threads of this process so far, and for how long they waited for a core."""
     tasks = Path("/proc/self/task")
-    return sum(int((tasks / str(thread) / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
+    found = [(tasks / str(thread) / "schedstat").read_text().split() for thread in threads]
+    return sum(int(times[0]) for times in found) / 1e9, sum(int(times[1]) for times in found) / 1e9
 
 
 def threads_here() -> set[int]:
@@ -68,9 +70,10 @@ def run(seconds: float, share: float | None, idle: str) -> None:
             thread.start()
         time.sleep(1)  # until all are backlogged, and the first burst is used up
         found = dispatcher.statistics()
-        start, used = time.monotonic(), on_cpu_s(workers)
+        start, before_s = time.monotonic(), on_cpu_s(workers)
         time.sleep(seconds)
-        took, ran = time.monotonic() - start, on_cpu_s(workers) - used
+        took = time.monotonic() - start
+        ran, waited = (now_s - then_s for now_s, then_s in zip(on_cpu_s(workers), before_s, strict=True))
         now = dispatcher.statistics()
         stop.set()
         assert found.fair is not None
@@ -80,7 +83,7 @@ def run(seconds: float, share: float | None, idle: str) -> None:
         shares = ", ".join(f"{name} {part / total:.1%}" for name, part in sorted(ns.items()))
         print(
             f"cap {share}, idle {idle}: workers ran {ran / took / WORKERS:.1%} of {WORKERS} cores over {took:.1f} s, "
-            f"charged {total / 1e9 / took / WORKERS:.1%}; {shares}; "
+            f"charged {total / 1e9 / took / WORKERS:.1%}, waited for one {waited / took / WORKERS:.1%}; {shares}; "
             f"held {now.fair.cap_holds - found.fair.cap_holds} times, "
             f"{now.parks - found.parks} sleeps, {now.fair.long_stretches - found.fair.long_stretches} long stretches"
         )

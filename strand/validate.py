@@ -10,7 +10,7 @@ import numpy as np
 
 from strand.errors import ConfigurationError
 
-__all__ = ["MAXIMUM", "is_number", "is_whole", "one_of", "seconds", "whole", "yes_or_no"]
+__all__ = ["MAXIMUM", "is_between", "is_number", "is_whole", "one_of", "seconds", "whole", "yes_or_no"]
 
 #: The largest whole number that C takes.
 MAXIMUM: Final = 2**63 - 1
@@ -24,6 +24,12 @@ def is_whole(value: Any) -> TypeGuard[int]:
 def is_number(value: Any) -> TypeGuard[float]:
     """Whether it is a whole number or a float other than NaN, of Python or numpy."""
     return is_whole(value) or (isinstance(value, (float, np.floating)) and not math.isnan(value))
+
+
+def is_between(value: Any, lowest: float, highest: float) -> TypeGuard[float]:
+    """Whether it is a number from ``lowest`` to ``highest``. Numpy's short floats do not hold every bound."""
+    exact: Any = float(value) if isinstance(value, np.floating) else value
+    return is_number(exact) and lowest <= exact <= highest
 
 
 def whole(name: str, value: Any, minimum: int, maximum: int = MAXIMUM) -> int:

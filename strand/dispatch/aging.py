@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -17,7 +16,7 @@ from strand.binding.engine_config import AGING_BY_LOAD, AGING_MAXIMUM, AGING_USU
 from strand.dispatch.policies import LEVELS, Policy
 from strand.errors import ConfigurationError
 from strand.handlers.spans import SpanLike, span_ns
-from strand.validate import is_number, is_whole, whole
+from strand.validate import is_between, is_whole, whole
 
 __all__ = ["CLASSES", "RULES", "Aging"]
 
@@ -134,7 +133,7 @@ class Aging(Policy):
 
 
 def _coefficient(name: str, value: Any) -> float:
-    if not is_number(value) or not math.isfinite(value) or not _LEAST <= value <= _MOST:
+    if not is_between(value, _LEAST, _MOST):
         raise ConfigurationError(
             f"{name}: {value!r} is no coefficient: give points per second, from {_LEAST:g} to {_MOST:,.0f}"
         )

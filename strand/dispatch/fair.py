@@ -14,7 +14,7 @@ from strand.binding.engine_config import UNIT_WEIGHT
 from strand.dispatch.policies import Policy
 from strand.errors import ConfigurationError
 from strand.symbols import SymbolTable, check_name
-from strand.validate import is_number
+from strand.validate import is_between
 
 __all__ = ["Fair", "Groups", "groups_of"]
 
@@ -54,15 +54,17 @@ class Fair(Policy):
 
     def __post_init__(self) -> None:
         for name in ("slice_ms", "burst_ms"):
-            _in_range(name, getattr(self, name), 0.001, _LONGEST_MS, " (ms)")
+            object.__setattr__(self, name, _in_range(name, getattr(self, name), 0.001, _LONGEST_MS, " (ms)"))
         if self.cpu_share is not None:
-            _in_range("cpu_share", self.cpu_share, 0.001, 1.0, ", or None for no cap")
+            share = _in_range("cpu_share", self.cpu_share, 0.001, 1.0, ", or None for no cap")
+            object.__setattr__(self, "cpu_share", share)
         if not isinstance(self.weights, Mapping):
             raise ConfigurationError(f"weights: {type(self.weights).__name__} is not a dict of numbers by group")
-        for group, weight in self.weights.items():
-            check_name("weights", group)
-            _in_range(f"weights: {group}", weight, _LOWEST, _HIGHEST, "")
-        object.__setattr__(self, "weights", MappingProxyType(dict(self.weights)))
+        weights = {
+            _group_name("weights", group): _in_range(f"weights: {group}", weight, _LOWEST, _HIGHEST, "")
+            for group, weight in self.weights.items()
+        }
+        object.__setattr__(self, "weights", MappingProxyType(weights))
 
     def __hash__(self) -> int:  # a mapping has none
         return hash((self.slice_ms, self.cpu_share, self.burst_ms, frozenset(self.weights.items())))
@@ -85,9 +87,16 @@ class Fair(Policy):
         return int(np.bincount(priorities).argmax())  # the group of most of its symbols
 
 
-def _in_range(name: str, value: Any, lowest: float, highest: float, more: str) -> None:
-    if not is_number(value) or not lowest <= value <= highest:
+def _in_range(name: str, value: Any, lowest: float, highest: float, more: str) -> float:
+    if not is_between(value, lowest, highest):
         raise ConfigurationError(f"{name}: {value!r} is not a number from {lowest:g} to {highest:,g}{more}")
+    return float(value)
+
+
+def _group_name(option: str, name: Any) -> str:
+    if check_name(option, name) == "*":
+        raise ConfigurationError(f'{option}: no group is named "*"; groups={{"*": name}} is for the other symbols')
+    return str(name)
 
 
 class Groups:
@@ -95,7 +104,7 @@ class Groups:
     (n_symbols,). ``given``: names of groups by symbol, with ``"*"`` for the others."""
 
     def __init__(self, policy: Fair, table: SymbolTable, given: Mapping[str, str]) -> None:
-        named = {symbol: check_name(f"groups: {symbol}", group) for symbol, group in given.items()}
+        named = {symbol: _group_name(f"groups: {symbol}", group) for symbol, group in given.items()}
         others = named.pop("*", None)
         self._table = table
         names = dict.fromkeys((*named.values(), *(() if others is None else (others,)), *policy.weights))

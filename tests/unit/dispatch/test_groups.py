@@ -56,6 +56,7 @@ def test_a_group_with_a_symbols_name_has_that_symbol() -> None:
         ({"groups": {"A": "x"}}, ConfigurationError, r"groups: Fifo has no groups; give policy=Fair\(\)"),
         ({"policy": Fair(), "groups": ["A"]}, ConfigurationError, "groups: list is not a dict of groups by symbol"),
         ({"policy": Fair(), "groups": {"A": 3}}, ConfigurationError, "groups: A: 3 is not a name"),
+        ({"policy": Fair(), "groups": {"A": "*"}}, ConfigurationError, 'groups: A: no group is named "\\*"'),
         ({"policy": Fair(), "groups": {"Z": "x"}}, UnknownSymbolError, "Z"),
         ({"policy": Fair(), "priorities": {"A": "high"}}, ConfigurationError, "Fair has groups, and no priorities"),
     ],
@@ -80,11 +81,22 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], error: type[Exceptio
         ({"weights": {"x": "3"}}, "weights: x: '3'"),
         ({"weights": {3: 1}}, "weights: 3 is not a name"),
         ({"weights": ["x"]}, "weights: list is not a dict"),
+        ({"weights": {"*": 2}}, 'weights: no group is named "\\*"; groups='),
+        ({"slice_ms": 10**400}, "slice_ms: 1000"),
+        ({"cpu_share": np.float16("nan")}, "cpu_share: np.float16"),
     ],
 )
 def test_an_option_that_cannot_be_is_refused_where_it_is_given(given: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
         Fair(**given)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.longdouble])
+def test_numbers_of_numpy_are_what_they_say(kind: Any) -> None:
+    policy = Fair(slice_ms=kind(0.5), burst_ms=kind(0.25), cpu_share=kind(0.5), weights={"x": kind(2)})
+    assert policy == Fair(slice_ms=0.5, burst_ms=0.25, cpu_share=0.5, weights={"x": 2})
+    assert policy.core_options() == {"slice_ns": 500_000, "burst_ns": 250_000, "cpu_share": 0.5}
+    assert type(policy.cpu_share) is type(policy.weights["x"]) is float
 
 
 def test_what_was_charged_stays_with_the_group_that_a_symbol_leaves() -> None:

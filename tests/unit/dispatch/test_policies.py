@@ -116,6 +116,8 @@ def test_aging_is_said_to_the_core_from_the_lowest_class_on() -> None:
         ({"coefficient": float("inf")}, "coefficient: inf is no coefficient"),
         ({"coefficient": 1e7}, "coefficient: 10000000.0 is no coefficient"),
         ({"coefficient": "1"}, "coefficient: '1' is no coefficient"),
+        ({"coefficient": 10**400}, "coefficient: 1000"),
+        ({"coefficient": np.float16("inf")}, "coefficient: np.float16"),
         ({"coefficient": 1, "classes": RATES}, "coefficient: classes has one for each class; give one of the two"),
         ({"classes": [4, 2, 1]}, "classes: list is not a dict of coefficients by class"),
         ({"classes": {"urgent": 4, "high": 2}}, "classes: 'normal' is missing: give urgent, high and normal"),

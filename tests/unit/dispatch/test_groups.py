@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,28 @@ def test_a_symbol_is_regrouped_with_those_that_share_its_strand() -> None:
             other.regroup("A", "y")
         assert other.statistics().fair is None
         assert "fair" not in other.statistics().as_dict()
+
+
+def test_a_loaded_strand_is_in_the_group_of_most_of_its_symbols(tmp_path: Path) -> None:
+    options = {"policy": Fair(weights={"y": 2}), "strands": 2, "workers": 1, "cores": None}
+    with Dispatcher(NAMES, "count", groups={"*": "x"}, **options) as dispatcher:
+        dispatcher.publish(ticks("ABCDE"))
+        dispatcher.drain()
+        dispatcher.save(tmp_path / "state")
+        strands = [[name for name in NAMES if dispatcher.strand_of(name) == strand] for strand in range(2)]
+    most, fewest = max(strands, key=len), min(strands, key=len)
+    given = dict.fromkeys(most[:-1], "y") | dict.fromkeys([most[-1], *fewest], "x")
+    with Dispatcher(NAMES, "count", groups=given, load=tmp_path / "state", **options) as dispatcher:
+        dispatcher.publish(ticks("".join(most)))
+        dispatcher.drain()
+        found = dispatcher.statistics().fair
+        assert found is not None
+        assert found.groups["y"].on_cpu_ns > 0 == found.groups["x"].on_cpu_ns
+        dispatcher.publish(ticks("".join(fewest)))
+        dispatcher.drain()
+        after = dispatcher.statistics().fair
+        assert after is not None
+        assert after.groups["x"].on_cpu_ns > 0
 
 
 def test_symbols_of_different_groups_share_no_strand() -> None:

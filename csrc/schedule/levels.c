@@ -314,9 +314,9 @@ const sd_policy sd_policy_levels = {
     .peek = levels_peek,
     .count = levels_count,
     .prioritise = levels_prioritise,
+    .level = levels_level,
+    .take_last = levels_take_last,
     .counts = levels_counts,
     .mark = levels_mark,
     .hold = levels_hold,
-    .level = levels_level,
-    .take_last = levels_take_last,
 };

@@ -134,7 +134,7 @@ struct booked_first : right_merging {
         sd_pause();
         continue;
       }
-      RL_ASSERT(own(&e.d, 0, index));
+      RL_ASSERT(sd_own(&e.d, 0, index));
       sd_strand *s = &e.strands[index];
       sd_context ctx;
       sd_context_of(&e.d, 0, &e.handler, &ctx);

@@ -32,6 +32,7 @@
 #include "numbering/failure.c"
 #include "numbering/watermark.c"
 #include "overdue/overdue.c"
+#include "publish/admission.c"
 #include "publish/chunk.c"
 #include "publish/cost_model.c"
 #include "publish/listing.c"

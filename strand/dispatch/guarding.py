@@ -45,7 +45,8 @@ class Guarding(Regular):
 
     def statistics(self) -> Mapping[str, GuardStatistics]:
         """By resource, what was decided so far."""
-        now, holds = time.monotonic_ns(), self._holds
+        holds = self._holds
+        now = time.monotonic_ns()  # after that: a hold that begins meanwhile would have lasted for less than nothing
         return FrozenDict(
             {
                 resource: GuardStatistics(

@@ -18,7 +18,8 @@ from engine_support import ticks_for, wait_until
 import strand
 from strand import Dispatcher, Guard, Levels, testing
 from strand.dispatch import guarding
-from strand.dispatch.guard import Reading
+from strand.dispatch.guard import Hold, Reading
+from strand.threads import Inside
 from strand.ticks import TICK
 
 NAMES = ["now", "usual", "low", "disk", "cache"]
@@ -263,3 +264,19 @@ def test_the_guards_thread_measures_as_often_as_it_is_told(machine: Machine) -> 
     with dispatcher(guard=Guard(every="1h", max_hold="1h")):
         time.sleep(0.02)
         assert machine.looks == 0
+
+
+def test_a_hold_that_begins_as_statistics_are_read_has_not_lasted_for_less_than_nothing(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing: Any = None
+    made = guarding.Guarding(nothing, GUARD, allowed=(), inside=Inside())
+
+    def a_hold_begins() -> int:
+        made._holds = dict.fromkeys(made._holds, Hold(since_ns=1005, begun=1))
+        return 1000
+
+    monkeypatch.setattr(guarding.time, "monotonic_ns", a_hold_begins)
+    held_ns = [decided.held_ns for decided in made.statistics().values()]
+    monkeypatch.undo()
+    assert held_ns == [0, 0, 0]

@@ -103,7 +103,8 @@ void sd_strand_counts(sd_dispatcher *d, uint32_t strand, sd_inspection *out) {
   sd_strand *s = &d->strands[strand];
   out->pending = sd_load(&s->pending, acquire, A1);
   out->owner = sd_owner_in(sd_load(&s->owner, relaxed, C2));
-  const uint64_t shed = d->admissions ? sd_peek(&d->admissions[strand].shed) : 0;
+  /* M6: acquire; pairs with M7: what was shed is in `handled` as well, and is taken off there. */
+  const uint64_t shed = d->admissions ? sd_load(&d->admissions[strand].shed, acquire, M6) : 0;
   out->handled = sd_peek(&s->handled) - shed - d->config.sizes.counters_start;
   out->failed = sd_load(&s->failed, relaxed, C2);
   out->lost = sd_load(&s->lost, relaxed, C2);

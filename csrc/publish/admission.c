@@ -7,17 +7,31 @@
 #include "worker/worker.h"
 
 uint32_t sd_settle_level(sd_dispatcher *d, sd_strand *s, uint32_t asked) {
-  sd_a32 *level = &d->admissions[s - d->strands].level;
+  sd_strand_admission *its = &d->admissions[s - d->strands];
   /* P8: acquire; pairs with W4: 0 means that the last owner is done, and has counted to the old level what ended. */
-  if (sd_load(&s->pending, acquire, P8) == 0) sd_store(level, asked, relaxed, P9);
-  return sd_load(level, relaxed, P9);
+  if (sd_load(&s->pending, acquire, P8) == 0 || !sd_load(&its->settled, relaxed, P9)) {
+    sd_store(&its->level, asked, relaxed, P9);
+    sd_store(&its->settled, 1u, relaxed, P9);
+  }
+  return sd_load(&its->level, relaxed, P9);
 }
 
 /* The level to ask for. If others publish to the strand meanwhile it may count to another one, and what was granted is not used. */
 static uint32_t level_to_ask(sd_dispatcher *d, uint32_t strand) {
+  sd_strand_admission *its = &d->admissions[strand];
   /* P7, P9: relaxed; a hint. */
-  if (sd_load(&d->strands[strand].pending, relaxed, P7) == 0) return sd_level_now(d, strand);
-  return sd_load(&d->admissions[strand].level, relaxed, P9);
+  if (sd_load(&d->strands[strand].pending, relaxed, P7) == 0 || !sd_load(&its->settled, relaxed, P9))
+    return sd_level_now(d, strand);
+  return sd_load(&its->level, relaxed, P9);
+}
+
+/* How many of n records the strand itself has a place for, so that lower levels make no room for what it drops. */
+static uint32_t places_for(const sd_dispatcher *d, uint32_t strand, uint32_t n) {
+  sd_strand *s = &d->strands[strand];
+  /* P7: relaxed; a hint, as its own bound is kept under the lock. Tasks do not count against the bound: with some, it may have more. */
+  const int64_t places = (int64_t)s->capacity - sd_load(&s->pending, relaxed, P7);
+  if (sd_strand_tasks(s) || places >= n) return n;
+  return places < 0 ? 0 : (uint32_t)places;
 }
 
 /* ---- making room */
@@ -34,10 +48,11 @@ static uint64_t shed_from(sd_dispatcher *d, uint32_t participant, uint32_t index
   const uint64_t pending = (uint64_t)sd_records_pending(d, s, SD_AHEAD_UNKNOWN);
   if (n > pending) n = pending;
   sd_strand_advance(s, &d->pool, cache, (uint32_t)n);
-  sd_bump(&d->admissions[index].shed, n);
   sd_bump(&c->dropped[SD_DROPPED_SHED], n);
   sd_bump(&c->dropped_at[sd_level_now(d, index)], n);
   sd_bump_finished(&s->handled, n);
+  /* M7: a reader that sees what was shed sees it counted as finished too (M6). */
+  sd_bump_finished(&d->admissions[index].shed, n);
   sd_account_ended(d, participant, s, n);
   if (d->shed && n == pending) sd_strand_shed(s, &d->pool, cache);
   *left = sd_strand_release(s, (int64_t)n);
@@ -113,7 +128,8 @@ void sd_admit(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
   for (uint32_t i = 0; i < p->n_waiting; i++) {
     waiting_group *w = &p->waiting[i];
     w->level = level_to_ask(d, w->strand);
-    p->denied[w->level] += w->to - w->from;
+    w->asked = places_for(d, w->strand, w->to - w->from);
+    p->denied[w->level] += w->asked;
   }
   for (;;) {
     const uint32_t level = grant(d, participant, p, p->denied, &missing);

@@ -146,14 +146,17 @@ static uint32_t link_lossy(sd_dispatcher *d, uint32_t participant, sd_publisher 
   return dealt;
 }
 
-/* The same where there are bounds over strands: links no more than were granted, and drops the others if there was no room for them. */
+/* The same where there are bounds over strands: links no more than were granted, and drops the others if there was no room for them, in
+ * the strand or over it. */
 static uint32_t link_granted(sd_dispatcher *d, uint32_t participant, sd_publisher *p, sd_strand *s,
                              const sd_batch *batch, const uint16_t *pick, uint32_t n, uint32_t *linked) {
   const uint32_t level = sd_settle_level(d, s, p->level);
-  const uint32_t granted = p->granted[level] < n ? (uint32_t)p->granted[level] : n;
+  const uint32_t granted = p->granted[level] < p->asked ? (uint32_t)p->granted[level] : p->asked;
   const uint32_t dealt = link_records(d, participant, s, batch, pick, granted, linked);
   p->granted[level] -= *linked;
-  if (dealt < granted || granted == n || !p->denied[level]) return dealt;
+  if (dealt < granted || granted == n) return dealt;
+  /* There may be room, but it was asked for at another level. */
+  if (granted < p->asked && !p->denied[level]) return dealt;
   /* P4: as above. */
   const int quarantined = (sd_load(&s->control, relaxed, P4) & SD_QUARANTINED) != 0;
   if (!quarantined && !drops_newest(s)) return dealt;
@@ -208,6 +211,7 @@ void sd_enqueue_missing(sd_dispatcher *d, uint32_t participant, sd_publisher *p,
     waiting_group w = p->waiting[i];
     if (w.from == w.to) continue;
     p->level = w.level;
+    p->asked = w.asked;
     w.from += put(d, participant, p, w.strand, records, p->order + w.from, w.to - w.from, now);
     if (SD_UNLIKELY(w.from < w.to)) p->waiting[left++] = w;
   }
@@ -223,6 +227,7 @@ uint64_t sd_enqueue_waiting(sd_dispatcher *d, uint32_t participant, sd_publisher
   for (uint32_t i = 0; i < p->n_waiting; i++) {
     waiting_group w = p->waiting[i];
     p->level = w.level;
+    p->asked = w.asked;
     uint32_t n = put(d, participant, p, w.strand, records, p->order + w.from, w.to - w.from, now);
     w.from += n;
     dealt += n;

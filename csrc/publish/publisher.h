@@ -35,7 +35,8 @@ typedef struct group {
 typedef struct waiting_group {
   uint32_t strand;
   uint32_t from, to;
-  uint32_t level; /* with bounds over strands: for which it was asked whether there is room */
+  uint32_t level; /* with bounds over strands: for which it was asked whether there is room, ... */
+  uint32_t asked; /* ... and for how many of them: those that the strand itself has a place for */
 } waiting_group;
 
 typedef struct ready_chain {
@@ -81,7 +82,7 @@ struct sd_publisher {
   uint32_t n_repeat_groups; /* how many; 0 if they were not few */
   int missed;               /* a record of the chunk found no place at first */
   waiting_group *waiting;
-  uint32_t level;                   /* with bounds over strands: of the group that is put in; */
+  uint32_t level, asked;            /* with bounds over strands: of the group that is put in; */
   uint64_t granted[SD_LEVEL_COUNT]; /* records that may still go in, ... */
   uint64_t denied[SD_LEVEL_COUNT];  /* ... and how many there was no room for */
   uint32_t n_waiting;

@@ -81,10 +81,19 @@ void sd_level_put_back(const sd_ready *ready, uint32_t list, uint32_t strand) {
   sd_level_list *l = sd_level_list_of(ready, list);
   sd_level_strand *s = sd_level_strand_of(ready, strand);
   const uint32_t queue = s->queue;
-  uint32_t before = 0, behind = sd_load(&l->first[queue], relaxed, R1);
-  while (behind && sd_level_strand_of(ready, behind - 1)->entered < s->entered) {
-    before = behind;
-    behind = sd_load(&sd_level_strand_of(ready, behind - 1)->next, relaxed, R1);
+  uint32_t before = 0, behind = 0;
+  if (s->was_last) {
+    before = sd_load(&l->last[queue], relaxed, R1);
+    while (before && sd_level_strand_of(ready, before - 1)->entered > s->entered) {
+      behind = before;
+      before = sd_load(&sd_level_strand_of(ready, before - 1)->previous, relaxed, R1);
+    }
+  } else {
+    behind = sd_load(&l->first[queue], relaxed, R1);
+    while (behind && sd_level_strand_of(ready, behind - 1)->entered < s->entered) {
+      before = behind;
+      behind = sd_load(&sd_level_strand_of(ready, behind - 1)->next, relaxed, R1);
+    }
   }
   if (!behind) {
     sd_level_append(ready, list, strand, queue);

@@ -28,6 +28,7 @@ typedef struct sd_level_strand {
   sd_a32 next, previous; /* in its queue */
   uint32_t queue, began, counted; /* began: the level in which the wait began; counted: it is counted as starved */
   uint32_t marks;                 /* SD_MARK_IO and so on; set before it is listed */
+  uint32_t was_last;              /* it was taken as the last of its queue, not as the first */
   uint64_t listed, entered,
       since; /* when it was listed, entered its level, and from when its wait in the level counts */
 } sd_level_strand;
@@ -72,7 +73,7 @@ static inline uint32_t sd_highest_level(uint64_t queues) {
 uint32_t sd_level_first(const sd_ready *ready, sd_level_list *l, uint64_t queues, uint32_t level, uint64_t now);
 /* Lists a strand at a queue's end. */
 void sd_level_append(const sd_ready *ready, uint32_t list, uint32_t strand, uint32_t queue);
-/* Puts a strand back into its queue where it was: near the front, as it was taken from there. */
+/* Puts a strand back into its queue where it was: near the end that it was taken from. */
 void sd_level_put_back(const sd_ready *ready, uint32_t list, uint32_t strand);
 void sd_level_remove(const sd_ready *ready, uint32_t list, uint32_t strand);
 /* Lets strands rise that are due, and publishes the hints. */

@@ -43,10 +43,14 @@ enum { RAISED_BITS = 3 };
 /* The queue of a strand that is listed in a level. */
 static uint32_t queue_of(const sd_level_strand *s, uint32_t level) { return level * SD_QUEUES_OF_LEVEL + s->marks; }
 
-static uint32_t level_of(sd_level_strand *s) {
+static uint32_t own_level(sd_level_strand *s) {
   const uint32_t own = sd_load(&s->level, relaxed, R3);
+  return own ? own - 1 : SD_NORMAL;
+}
+
+static uint32_t level_of(sd_level_strand *s) {
+  const uint32_t level = own_level(s);
   const uint32_t raised = (uint32_t)sd_load(&s->raised, relaxed, R3) & ((1u << RAISED_BITS) - 1);
-  const uint32_t level = own ? own - 1 : SD_NORMAL;
   return raised && raised - 1 < level ? raised - 1 : level;
 }
 
@@ -120,6 +124,7 @@ static uint32_t take(const sd_ready *ready, uint32_t list, uint32_t level, uint6
     strand = sd_level_first(ready, l, queues, found, UINT64_MAX) - 1;
     sd_level_strand *s = sd_level_strand_of(ready, strand);
     sd_level_remove(ready, list, strand);
+    s->was_last = 0;
     sd_store(&s->list, 0, relaxed, R1);
     sd_level_say_hints(ready, l);
     const uint64_t timeout = sd_level_state_of(ready)->timeout[s->began];
@@ -161,28 +166,47 @@ static uint32_t last_of(const sd_ready *ready, sd_level_list *l, uint32_t level)
   return strand;
 }
 
-/* Strands that are held back are taken too. */
-static uint32_t levels_take_last(const sd_ready *ready, uint32_t level) {
-  uint32_t best = SD_NONE, lowest = level, strand = SD_NONE;
+/* The list that has the lowest level of all, if that is lower than *level, which then says it. SD_NONE: there is none. */
+static uint32_t lowest_list(const sd_ready *ready, uint32_t *level) {
+  uint32_t best = SD_NONE;
   for (uint32_t list = 0; list < ready->n_lists; list++) {
     /* R2 */
     const uint32_t found = lowest_level(sd_load(&sd_level_list_of(ready, list)->queues, relaxed, R2));
-    if (found > lowest) best = list, lowest = found;
+    if (found > *level) best = list, *level = found;
   }
-  if (best == SD_NONE) return SD_NONE;
-  sd_level_list *l = sd_level_list_of(ready, best);
-  sd_lock(&ready->lists[best].lock);
-  if (lowest_level(sd_load(&l->queues, relaxed, R1)) == lowest) {
-    strand = last_of(ready, l, lowest);
-    sd_level_remove(ready, best, strand);
-    sd_store(&sd_level_strand_of(ready, strand)->list, 0, relaxed, R1);
-    sd_level_say_hints(ready, l);
-  }
-  sd_unlock(&ready->lists[best].lock);
-  return strand == SD_NONE ? levels_take_last(ready, level) : strand;
+  return best;
 }
 
-static uint32_t levels_level(const sd_ready *ready, uint32_t i) { return level_of(sd_level_strand_of(ready, i)); }
+/* Takes the last strand of a list, if that is of this level. SD_NONE: it is not. */
+static uint32_t take_last(const sd_ready *ready, uint32_t list, uint32_t level) {
+  uint32_t strand = SD_NONE;
+  sd_level_list *l = sd_level_list_of(ready, list);
+  sd_lock(&ready->lists[list].lock);
+  if (lowest_level(sd_load(&l->queues, relaxed, R1)) == level) {
+    strand = last_of(ready, l, level);
+    sd_level_strand *s = sd_level_strand_of(ready, strand);
+    sd_level_remove(ready, list, strand);
+    s->was_last = 1;
+    sd_store(&s->list, 0, relaxed, R1);
+    sd_level_say_hints(ready, l);
+  }
+  sd_unlock(&ready->lists[list].lock);
+  return strand;
+}
+
+/* Strands that are held back are taken too. */
+static uint32_t levels_take_last(const sd_ready *ready, uint32_t level) {
+  for (;;) {
+    uint32_t lowest = level;
+    const uint32_t list = lowest_list(ready, &lowest);
+    if (list == SD_NONE) return SD_NONE;
+    const uint32_t strand = take_last(ready, list, lowest);
+    if (strand != SD_NONE) return strand;
+    /* It was taken, or has risen. Which list has the lowest level now has to be looked up again. */
+  }
+}
+
+static uint32_t levels_level(const sd_ready *ready, uint32_t i) { return own_level(sd_level_strand_of(ready, i)); }
 
 static uint32_t levels_peek(const sd_ready *ready, uint32_t list, uint32_t i) {
   sd_level_list *l = sd_level_list_of(ready, list);

@@ -112,7 +112,7 @@ typedef struct sd_policy {
   /* Gives a strand another priority; `for_backlog`: until nothing of it is pending. Zero: the policy has no such priority. NULL: it has
    * none. */
   int (*prioritise)(const sd_ready *ready, uint32_t strand, uint32_t priority, int for_backlog, uint64_t now);
-  /* The strand's level as it was set, whatever it has risen to. NULL: there are no levels. */
+  /* The strand's level as it was set, whatever it has risen to, by itself or for its backlog. NULL: there are no levels. */
   uint32_t (*level)(const sd_ready *ready, uint32_t strand);
   /* Takes the strand that comes last of those on all lists, if its level is lower than `level`; else SD_NONE. NULL: there are no levels. */
   uint32_t (*take_last)(const sd_ready *ready, uint32_t level);

@@ -67,8 +67,9 @@ typedef struct sd_admitted {
 
 /* What such a dispatcher knows of a strand. */
 typedef struct sd_strand_admission {
-  sd_a32 level; /* to which its records count. It changes under the publish lock, while nothing is pending. */
-  sd_a64 shed;  /* records that owners have shed; the owner's */
+  sd_a32 level;   /* to which its records count. It changes under the publish lock, while nothing is pending. */
+  sd_a32 settled; /* it has had records; until then its level says nothing, even if a task is pending */
+  sd_a64 shed;    /* records that owners have shed; the owner's, and counted in the strand's `handled` before */
 } sd_strand_admission;
 
 typedef struct sd_dispatcher {

@@ -1258,6 +1258,16 @@ static int waiting(const char *of) {
   return 1;
 }
 
+/* Nobody rises, and nobody but whoever helps drains. */
+static sd_config sheds(uint32_t strands, uint64_t total_capacity) {
+  sd_config c = usual(strands, 1, 2);
+  c.policy.number = SD_LEVELS;
+  for (uint32_t i = SD_HIGH; i < SD_LEVEL_COUNT; i++) c.policy.levels.timeout_ns[i] = UINT64_MAX;
+  c.total_capacity = total_capacity;
+  c.on_full = SD_SHED;
+  return c;
+}
+
 /* a and d are low, b is normal, c is high. */
 static void shed_script(void *unused, unsigned fiber) {
   static const uint32_t level[] = {SD_LOW, SD_NORMAL, SD_HIGH, SD_LOW};
@@ -1293,13 +1303,98 @@ static void shed_script(void *unused, unsigned fiber) {
 }
 
 static const char *sheds_the_lowest_first(void) {
-  sd_config c = usual(4, 1, 1);
-  c.policy.number = SD_LEVELS;
-  for (uint32_t i = SD_HIGH; i < SD_LEVEL_COUNT; i++) c.policy.levels.timeout_ns[i] = UINT64_MAX;
-  c.total_capacity = 5;
-  c.on_full = SD_SHED;
+  const sd_config c = sheds(4, 5);
   make(&c, NATIVE, 0, 0);
   sd_scheduler_add(shed_script, NULL);
+  return run();
+}
+
+/* a and b are low, and became ready together; c is high. */
+static void sheds_the_same_script(void *unused, unsigned fiber) {
+  const uint32_t participant = enter();
+  sd_dispatcher_prioritise(W.d, 0, SD_LOW, 0);
+  sd_dispatcher_prioritise(W.d, 1, SD_LOW, 0);
+  sd_dispatcher_prioritise(W.d, 2, SD_HIGH, 0);
+  publish(participant, "aabb");
+  publish(participant, "c");
+  expect(waiting("211"), "what came last is not shed");
+  publish(participant, "c");
+  expect(waiting("202"), "a strand of which something was shed has moved on its list");
+}
+
+static const char *sheds_the_same_again(void) {
+  const sd_config c = sheds(3, 4);
+  make(&c, NATIVE, 0, 0);
+  sd_scheduler_add(sheds_the_same_script, NULL);
+  return run();
+}
+
+/* a is low. b is high, and full by itself. */
+static void full_script(void *unused, unsigned fiber) {
+  const uint32_t participant = enter();
+  sd_dispatcher_prioritise(W.d, 0, SD_LOW, 0);
+  sd_dispatcher_prioritise(W.d, 1, SD_HIGH, 0);
+  publish(participant, "bbaa");
+  publish(participant, "bb");
+  expect(waiting("13"),
+         "a strand does not get what it has a place for, or low makes room for what a full strand drops");
+}
+
+static const char *sheds_for_no_full_strand(void) {
+  sd_config c = sheds(2, 4);
+  c.capacity = 3;
+  make(&c, NATIVE, 0, 0);
+  sd_scheduler_add(full_script, NULL);
+  return run();
+}
+
+/* Both are low. b was raised for a backlog that is gone; a has had a call, and no record so far. */
+static void level_script(void *unused, unsigned fiber) {
+  const uint32_t participant = enter();
+  for (uint32_t i = 0; i < 2; i++) sd_dispatcher_prioritise(W.d, i, SD_LOW, 0);
+  publish(participant, "b");
+  sd_dispatcher_prioritise(W.d, 1, SD_HIGH, 1);
+  while (sd_help(W.d, participant)) sd_pause();
+  publish(participant, "bb");
+  expect(waiting("01"), "a strand counts to the level that it was raised to for its last backlog");
+  while (sd_help(W.d, participant)) sd_pause();
+  sd_task_enqueue(W.d, 0, 1);
+  publish(participant, "aa");
+  expect(waiting("10"), "a strand whose call came before its first record counts to no level of its own");
+}
+
+static const char *counts_to_its_level(void) {
+  sd_config c = sheds(2, 0);
+  c.on_full = SD_DROP_NEWEST;
+  c.level_capacity[SD_LOW] = 1;
+  make(&c, NATIVE, 0, 0);
+  sd_scheduler_add(level_script, NULL);
+  return run();
+}
+
+static void looks_at_a(void *unused, unsigned fiber) {
+  while (W.publishing) {
+    sd_inspection k;
+    sd_strand_inspect(W.d, 0, &k);
+    expect((int64_t)k.handled >= 0, "fewer records than none are handled");
+    sd_pause();
+  }
+}
+
+static void sheds_a(void *unused, unsigned fiber) {
+  const uint32_t participant = enter();
+  sd_dispatcher_prioritise(W.d, 0, SD_LOW, 0);
+  publish(participant, "aaaa");
+  for (int i = 0; i < 4; i++) publish(participant, "b");
+  W.publishing = 0;
+}
+
+static const char *shed_is_counted_in_order(void) {
+  const sd_config c = sheds(2, 4);
+  make(&c, NATIVE, 0, 0);
+  W.publishing = 1;
+  sd_scheduler_add(sheds_a, NULL);
+  sd_scheduler_add(looks_at_a, NULL);
   return run();
 }
 
@@ -1320,11 +1415,7 @@ static void sheds_oldest(void *unused, unsigned fiber) {
 }
 
 static const char *sheds_the_oldest(void) {
-  sd_config c = usual(2, 1, 1);
-  c.policy.number = SD_LEVELS;
-  for (uint32_t i = SD_HIGH; i < SD_LEVEL_COUNT; i++) c.policy.levels.timeout_ns[i] = UINT64_MAX;
-  c.total_capacity = 4;
-  c.on_full = SD_SHED;
+  const sd_config c = sheds(2, 4);
   make(&c, NATIVE, 0, 0);
   W.each = keeps_order;
   sd_scheduler_add(sheds_oldest, NULL);
@@ -1372,6 +1463,10 @@ static const struct check {
     {"looks-wait-for-no-other", looks_wait_for_no_other, 50},
     {"sheds-the-lowest-first", sheds_the_lowest_first, 1},
     {"sheds-the-oldest", sheds_the_oldest, 1},
+    {"sheds-the-same-again", sheds_the_same_again, 1},
+    {"sheds-for-no-full-strand", sheds_for_no_full_strand, 1},
+    {"counts-to-its-level", counts_to_its_level, 1},
+    {"shed-is-counted-in-order", shed_is_counted_in_order, 500},
 };
 
 static const char *with_seed(const struct check *check, uint64_t seed) {

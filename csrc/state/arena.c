@@ -84,7 +84,6 @@ static void start(const sd_space *space, sd_arena *a) {
     sd_init(&lists[i].tail, (uint32_t)z->counters_start);
   }
   for (uint32_t i = 0; i < participants; i++) {
-    participant[i].max_per_call = a->segment_records;
     participant[i].py_batch_maximum = a->segment_records;
     sd_init(&participant[i].publishing, z->counters_start - 1);
     sd_init(&participant[i].counters.accepted, z->counters_start);
@@ -94,6 +93,7 @@ static void start(const sd_space *space, sd_arena *a) {
   sd_policy_of(a->config.policy.number)->start(&ready, &a->config.policy);
   for (uint32_t i = 0; i < z->n_strands; i++) {
     sd_init(&strands[i].head, SD_NONE);
+    strands[i].calls = 1;
     strands[i].tail = SD_NONE;
     strands[i].last = i % z->n_workers;
     sd_init(&strands[i].accepted, z->counters_start);

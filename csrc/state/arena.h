@@ -37,7 +37,6 @@ typedef struct sd_failure {
 /* What one worker or publisher writes. No other participant writes these lines. */
 typedef struct sd_participant {
   SD_ALIGNED(2 * SD_LINE) sd_segment_cache cache;
-  uint32_t max_per_call;     /* records that a handler gets per call; lowered if the handler is slow */
   uint32_t py_batch_maximum; /* records that a Python handler with timers gets; lowered if it stops before their end */
   uint32_t own_turns;    /* workers: strands taken from the own list since the last look at the others' lists, ... */
   uint64_t looked;       /* ... and the time of that look, in clock counts */

@@ -65,8 +65,10 @@ typedef struct sd_strand {
   sd_a32 lost;               /* records of a lossy strand in the owner's hands when it was quarantined; the owner's */
   /* immutable once workers run */
   uint16_t handler;
-  uint8_t on_full;
-  uint8_t lossy;
+  uint8_t on_full : 4;
+  uint8_t lossy : 4;
+  SD_PLAIN(uint8_t)
+  calls; /* the owner's: one more than the binary logarithm of how many records a call may take; 0: a segment's */
   sd_a32 tasks; /* the first task of its chain, see strand/tasks.h; under publish_lock */
 
   /* the publisher's, under publish_lock */

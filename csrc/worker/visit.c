@@ -129,6 +129,26 @@ static inline void prefetch_segment(const sd_dispatcher *d, uint32_t segment, in
     sd_prefetch(position);
 }
 
+/* ---- how many records a call takes
+ *
+ * A visit looks at the time between calls of the handler, so calls have to be shorter where it is slow. Some symbols' records may take a
+ * thousand times as long as others', so each strand learns that by itself. It begins with one record a call, and each full call that ends
+ * in time doubles that, up to as many as a segment has. */
+
+static uint32_t most_per_call(const sd_dispatcher *d, const sd_strand *s) {
+  return SD_LIKELY(!s->calls) ? d->pool.records : 1u << (s->calls - 1);
+}
+
+/* After a visit that handled n records in `took`, at most `maximum` a call at its end. */
+static inline void learn_calls(const sd_dispatcher *d, sd_strand *s, uint32_t maximum, uint64_t n, uint64_t took) {
+  if (SD_UNLIKELY(took > d->budget_counts)) {
+    const uint64_t fit = d->budget_counts * n / took;
+    s->calls = (uint8_t)(64 - __builtin_clzll(fit | 1));
+  } else if (SD_UNLIKELY(s->calls)) {
+    s->calls = (uint8_t)(maximum < d->pool.records ? 32 - __builtin_clz(maximum) : 0);
+  }
+}
+
 uint64_t sd_visit(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64_t start, uint64_t ahead) {
   sd_strand *s = &d->strands[index];
   if (s->lossy) return visit_lossy(d, participant, index, start);
@@ -138,8 +158,7 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64
   int64_t pending = sd_records_pending(d, s, ahead), n = pending, done = 0;
   int failed = 0;
   uint64_t end;
-  /* The visit looks at the time between calls, so calls have to be shorter when a handler is slow. */
-  uint32_t *maximum = &d->participants[participant].max_per_call;
+  uint32_t maximum = most_per_call(d, s);
   if (n > d->config.budget_records) n = d->config.budget_records;
   sd_context ctx;
   sd_context_of(d, participant, handler, &ctx);
@@ -152,7 +171,7 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64
   while (done < n) {
     unsigned char *records;
     uint32_t run = sd_strand_front(s, &d->pool, cache, (uint32_t)(n - done), &records);
-    if (SD_UNLIKELY(run > *maximum)) run = *maximum;
+    if (SD_UNLIKELY(run > maximum)) run = maximum;
     uint32_t head = sd_load(&s->head, relaxed, Q1), next = sd_load(&sd_segment_at(&d->pool, head)->next, relaxed, Q3);
     if (next != SD_NONE) prefetch_segment(d, next, n - done - run);
     const sd_position *positions = sd_segment_position(&d->pool, head, sd_load(&s->at, relaxed, Q2));
@@ -165,14 +184,15 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64
     sd_store(&s->at, at, relaxed, Q2);
     done += ran;
     if (failed || ctx.stopped) break;
-    if (done < n && (at == records_per_segment || run == *maximum)) {
+    const int full = run == maximum;
+    if (full || (done < n && at == records_per_segment)) {
       end = sd_now();
       if (end - start > d->budget_counts) break;
     }
+    if (SD_UNLIKELY(full && maximum < records_per_segment)) maximum *= 2;
   }
   end = sd_now();
-  if (SD_UNLIKELY(end - start > d->budget_counts)) *maximum = *maximum > 1 ? *maximum / 2 : 1;
-  else if (SD_UNLIKELY(*maximum < records_per_segment)) *maximum = 2 * *maximum;
+  learn_calls(d, s, maximum, (uint64_t)done, end - start);
   sd_account_visit(d, participant, s, (uint64_t)done, failed, start, end);
   finish(d, participant, index, done + failed, pending, start);
   return end;

@@ -225,6 +225,32 @@ static const char *visits_take_a_budget(void) {
   return run();
 }
 
+static int is_dear(const record *t, int64_t i, sd_context *ctx) {
+  for (int j = 0; t->key == 0 && j < 50; j++) sd_pause();
+  return 0;
+}
+
+/* A record of a takes longer than a visit may, and those of b take no time. */
+static void dear_script(void *unused, unsigned fiber) {
+  uint32_t participant = enter();
+  publish(participant, "aaaaaa");
+  while (W.handled_of[0] < 6) {
+    const uint64_t before = W.handled_of[0];
+    publish(participant, "bbbbbbbbbbbb");
+    expect(sd_help(W.d, participant), "there is nothing to handle");
+    expect(W.handled_of[0] <= before + 1, "a visit to a dear strand goes on after a record that took its time");
+  }
+}
+
+static const char *dear_strands_keep_to_their_time(void) {
+  sd_config c = usual(2, 1, 1);
+  c.budget_ns = 40;
+  make(&c, NATIVE, 0, 0);
+  W.each = is_dear;
+  sd_scheduler_add(dear_script, NULL);
+  return run();
+}
+
 /* The visit to b ends when d has been handled. A visit to a or c takes a budget, and leaves another record there. */
 static int takes_a_budget(const record *t, int64_t i, sd_context *ctx) {
   int64_t in;
@@ -1430,6 +1456,7 @@ static const struct check {
   uint32_t seeds;
 } all[] = {
     {"visits-take-a-budget", visits_take_a_budget, 1},
+    {"dear-strands-keep-to-their-time", dear_strands_keep_to_their_time, 20},
     {"long-visits-leave-others-their-turn", long_visits_leave_others_their_turn, 20},
     {"spreads", spreads, 5000},
     {"wakes-for-what-it-leaves", wakes_for_what_it_leaves, 1},

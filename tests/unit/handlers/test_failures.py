@@ -167,7 +167,7 @@ def test_a_handler_may_fail_on_every_tick_and_each_is_counted(c_handlers: Path) 
 
 def test_a_c_handler_that_returns_nonsense_is_a_failure_on_the_first_tick(c_handlers: Path) -> None:
     with (
-        pytest.raises(HandlerError, match="returned 10 for 3 records") as caught,
+        pytest.raises(HandlerError, match="returned 8 for 1 records") as caught,
         Dispatcher(1, native(c_handlers, "on_nonsense", state=COUNT_ROW), workers=1, cores=None) as d,
     ):
         d.publish(ticks_for([0, 0, 0]))

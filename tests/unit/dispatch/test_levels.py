@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -320,3 +321,75 @@ def test_a_million_ready_strands(built: ctypes.CDLL) -> None:
         assert trial.next(0, n) is None
     finally:
         trial.close()
+
+
+def wait_of_a_strand(
+    built: ctypes.CDLL,
+    level: int,
+    *,
+    since_listed: bool,
+    workers: int,
+    draws: list[tuple[int, int]],
+    timeouts: list[int],
+) -> tuple[int, int]:
+    """How long a strand of this level waits beside ten others, which an adversary lists again after each visit, in any
+    level; and the longest visit. ``draws``: of each visit its time, and the level that its strand is listed in
+    after it; they begin anew when they end."""
+    n, others, start = 11, range(1, 11), 1_000
+    trial = Trial(built, levels(timeouts, since_listed, SLACK), workers, n)
+    longest = max(time for time, _ in draws)
+    try:
+        trial.prioritise(0, level, False, start)
+        for strand in others:
+            trial.prioritise(strand, IMMEDIATE, False, start)
+            trial.ready(strand % workers, [strand], WAS_EMPTY, start)
+        trial.ready(0, [0], WAS_EMPTY, start)
+        # Each worker in turn, whoever's visit ends first: when it ends, its list, and the strand that it is in.
+        free = [(start, worker, 0) for worker in range(workers)]
+        for step in range(100_000):
+            now, worker, strand = min(free)
+            time, again = draws[step % len(draws)]
+            if strand:
+                trial.prioritise(strand, again, False, now)
+                trial.ready(worker, [strand], VISITED, now)
+            taken = trial.next(worker, now)
+            if taken == 0:
+                return now - start, longest
+            free.remove((now, worker, strand))
+            free.append((now + time, worker, taken or 0))
+        raise AssertionError("it waits for ever")
+    finally:
+        trial.close()
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    level=st.integers(IMMEDIATE, LOW),
+    since_listed=st.booleans(),
+    workers=st.integers(1, 3),
+    draws=st.lists(st.tuples(st.integers(1, 40), st.sampled_from([0, 0, 0, 0, 1, 2])), min_size=1, max_size=12),
+    timeouts=st.lists(st.integers(1, 300), min_size=4, max_size=4).map(lambda spans: [0, *np.cumsum(spans).tolist()]),
+)
+def test_the_bound_of_a_wait_holds_whatever_arrives(
+    built: ctypes.CDLL,
+    level: int,
+    *,
+    since_listed: bool,
+    workers: int,
+    draws: list[tuple[int, int]],
+    timeouts: list[int],
+) -> None:
+    wait, visit = wait_of_a_strand(
+        built, level, since_listed=since_listed, workers=workers, draws=draws, timeouts=timeouts
+    )
+    rising = (timeouts[level] if since_listed else sum(timeouts[1 : level + 1])) if level else 0
+    # A step up may come late by the visits that end between two looks. At the top, ten strands may have entered before,
+    # and one that is listed with another worker, and entered at most a visit's time later, may be taken first.
+    late = level * visit
+    turn = (1 + -(-10 // workers)) * visit + SLACK + visit
+    assert wait <= rising + late + turn
+
+
+def test_without_rising_a_low_strand_waits_for_ever(built: ctypes.CDLL) -> None:
+    with pytest.raises(AssertionError, match="for ever"):
+        wait_of_a_strand(built, LOW, since_listed=False, workers=1, draws=[(1, IMMEDIATE)], timeouts=[0, *[2**62] * 4])

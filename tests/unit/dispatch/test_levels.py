@@ -323,6 +323,10 @@ def test_a_million_ready_strands(built: ctypes.CDLL) -> None:
         trial.close()
 
 
+#: Times of visits, and levels.
+Draws = list[tuple[int, int]]
+
+
 def wait_of_a_strand(
     built: ctypes.CDLL,
     level: int,

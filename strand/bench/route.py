@@ -100,7 +100,7 @@ def route(options: RouteOptions, progress: Callable[[int, int], None] | None = N
 
 def _report(options: RouteOptions, job: Job, outcomes: dict[WayName, list[Outcome]]) -> dict[str, Any]:
     rate = {way: len(job.ticks) / median(o.seconds for o in found) / 1e6 for way, found in outcomes.items()}
-    handler_of_symbol = np.zeros(options.symbols, np.uint16)
+    kinds = np.zeros(options.symbols, np.uint32)
     return {
         "ticks": options.ticks,
         "symbols": options.symbols,
@@ -108,7 +108,7 @@ def _report(options: RouteOptions, job: Job, outcomes: dict[WayName, list[Outcom
         "work": options.work,
         "workers": options.workers,
         "batch": options.batch,
-        "strands": strand_count(options.strands, handler_of_symbol, [False], options.workers),
+        "strands": strand_count(options.strands, kinds, [False], options.workers),
         "hottest_share": round(int(job.counts.max()) / len(job.ticks), 4),
         "mticks_s": {way: round(rate[way], 2) for way in ("serial", "static", "static_lpt", "strand")},
         "publish_ns": round(median(o.publish_ns for o in outcomes["strand"]), 2),

@@ -248,12 +248,14 @@ def _pool_segments(
     return min(segments, 2**31)
 
 
-def _check_conflate(capacity: int, n_strands: int, handler_of: npt.NDArray[np.uint16], alone: Sequence[bool]) -> None:
+def _check_conflate(
+    capacity: int, n_strands: int, kind_of_symbol: npt.NDArray[np.uint32], alone: Sequence[bool]
+) -> None:
     """Refuses a bound that cannot hold the latest tick of every symbol on a strand."""
-    spread = strands_for(n_strands, handler_of, alone, None)
+    spread = strands_for(n_strands, kind_of_symbol, alone, None)
     most = int(np.bincount(spread.strand_of_symbol).max())
     # Busy symbols may get strands of their own later, which leaves the quiet ones closer together: half the strands.
-    if n_strands < len(handler_of) and capacity < 2 * most:
+    if n_strands < len(kind_of_symbol) and capacity < 2 * most:
         raise ConfigurationError(
             f"capacity_ticks: {capacity} cannot keep the latest tick of each of up to {2 * most} symbols that share a "
             "strand; raise it, or give strands='per-symbol'"
@@ -286,8 +288,7 @@ def engine_config(
     ``emits``: there are outputs."""
     _check_limits(given | {"max_publishers": max_publishers, "budget_us": budget_us})
     total, of_levels = capacities(total_capacity_ticks, level_capacity_ticks, policy.name, given["on_full"])
-    what = "groups" if policy.name == "fair" else "priorities"
-    kind_of_symbol, handler_of = kinds_of(handler_of_symbol, priorities, marks, what)
+    kind_of_symbol, handler_of = kinds_of(handler_of_symbol, priorities, marks)
     alone = [not handlers[handler].is_native for handler in handler_of]
     n_symbols, n_strands = len(kind_of_symbol), strand_count(strands, kind_of_symbol, alone, cores.workers)
     check_memory(n_symbols, n_strands)

@@ -29,17 +29,17 @@ MIN_STRANDS = 96
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """``strand_of_symbol`` has shape (n_symbols,), ``handler_of_strand`` shape (n_strands,)."""
+    """``strand_of_symbol`` has shape (n_symbols,), ``kind_of_strand`` shape (n_strands,)."""
 
     strand_of_symbol: npt.NDArray[np.uint32]
-    handler_of_strand: npt.NDArray[np.uint16]
+    kind_of_strand: npt.NDArray[np.uint32]
 
 
 def strand_count(
-    strands: StrandsLike, handler_of_symbol: npt.NDArray[np.uint16], alone: Sequence[bool], workers: int
+    strands: StrandsLike, kind_of_symbol: npt.NDArray[np.uint32], alone: Sequence[bool], workers: int
 ) -> int:
     """How many strands there will be, before anything is known of how busy each symbol is."""
-    symbols = len(handler_of_symbol)
+    symbols = len(kind_of_symbol)
     if strands == "per-symbol":
         return symbols
     if strands == "auto":
@@ -48,7 +48,7 @@ def strand_count(
         wanted = int(strands)
     else:
         raise ConfigurationError(f"strands: {strands!r} is not 'auto', 'per-symbol' or a number of at least 1")
-    sizes = np.bincount(handler_of_symbol, minlength=len(alone))
+    sizes = np.bincount(kind_of_symbol, minlength=len(alone))
     single = sum(int(n) for n, lonely in zip(sizes, alone, strict=True) if lonely)
     shared = [int(n) for n, lonely in zip(sizes, alone, strict=True) if n and not lonely]
     if not shared:
@@ -57,42 +57,48 @@ def strand_count(
 
 
 def strands_for(
-    n_strands: int, handler_of_symbol: npt.NDArray[np.uint16], alone: Sequence[bool], counts: npt.NDArray[Any] | None
+    n_strands: int, kind_of_symbol: npt.NDArray[np.uint32], alone: Sequence[bool], counts: npt.NDArray[Any] | None
 ) -> Grouping:
     """Spreads symbols over ``n_strands``: those whose count is over half a strand's share alone, the rest in turn.
 
     ``counts`` has shape (n_symbols,), what is known of how many ticks each symbol will have; None: nothing is.
     """
-    symbols = len(handler_of_symbol)
+    symbols = len(kind_of_symbol)
     if n_strands >= symbols:
-        return Grouping(np.arange(symbols, dtype=np.uint32), handler_of_symbol.astype(np.uint16))
+        return Grouping(np.arange(symbols, dtype=np.uint32), kind_of_symbol.astype(np.uint32))
     weight = np.ones(symbols) if counts is None else np.asarray(counts, dtype=np.float64)
-    if not any(alone) and (only := handler_of_symbol[0]) == handler_of_symbol.max() == handler_of_symbol.min():
+    if not any(alone) and (only := kind_of_symbol[0]) == kind_of_symbol.max() == kind_of_symbol.min():
         # Mostly; and what follows takes milliseconds where a feed has room for 65,536 symbols.
-        return Grouping(_spread(weight, n_strands), np.full(n_strands, only, dtype=np.uint16))
+        return Grouping(_spread(weight, n_strands), np.full(n_strands, only, dtype=np.uint32))
     strand_of = np.empty(symbols, dtype=np.uint32)
-    handler_of = np.zeros(n_strands, dtype=np.uint16)
-    lonely = np.isin(handler_of_symbol, np.flatnonzero(alone))
+    kind_of = np.zeros(n_strands, dtype=np.uint32)
+    lonely = np.isin(kind_of_symbol, np.flatnonzero(alone))
     singles = np.flatnonzero(lonely)
     strand_of[singles] = np.arange(len(singles))
-    handler_of[: len(singles)] = handler_of_symbol[singles]
+    kind_of[: len(singles)] = kind_of_symbol[singles]
     first = len(singles)
-    groups = [np.flatnonzero((handler_of_symbol == h) & ~lonely) for h in np.unique(handler_of_symbol[~lonely])]
+    together = np.flatnonzero(~lonely)
+    together = together[np.argsort(kind_of_symbol[together], kind="stable")]
+    groups = np.split(together, np.flatnonzero(np.diff(kind_of_symbol[together])) + 1)
     for group, room in zip(groups, _rooms(groups, weight, n_strands - first), strict=True):
         strand_of[group] = first + _spread(weight[group], room)
-        handler_of[first : first + room] = handler_of_symbol[group[0]]
+        kind_of[first : first + room] = kind_of_symbol[group[0]]
         first += room
-    return Grouping(strand_of, handler_of)
+    return Grouping(strand_of, kind_of)
 
 
 def _rooms(groups: list[npt.NDArray[np.int64]], weight: npt.NDArray[np.float64], n: int) -> list[int]:
     """Divides n strands over groups by weight: at least one each, never more than symbols, n in all."""
     total = sum(float(weight[g].sum()) for g in groups) or 1.0
     rooms = [min(len(g), max(1, int(n * float(weight[g].sum()) / total))) for g in groups]
-    while sum(rooms) > n:
+    left = n - sum(rooms)
+    while left < 0:
         rooms[int(np.argmax(rooms))] -= 1
+        left += 1
     for i, g in enumerate(groups):
-        rooms[i] += min(len(g) - rooms[i], n - sum(rooms))
+        more = min(len(g) - rooms[i], left)
+        rooms[i] += more
+        left -= more
     return rooms
 
 

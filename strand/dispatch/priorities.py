@@ -65,12 +65,10 @@ class Priorities:
         self._marks = marks
         self._lock = threading.Lock()
 
-    def kinds(self, handler_of_symbol: npt.NDArray[np.uint16]) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
+    def kinds(self, handler_of_symbol: npt.NDArray[np.uint16]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint16]]:
         """Symbols of one kind may share a strand: they have one handler, one priority and the same marks. The kind of
         each symbol, shape (n_symbols,), and the handler of each kind, shape (n_kinds,)."""
-        return kinds_of(
-            handler_of_symbol, self._priorities, self._marks, "priorities" if self.groups is None else "groups"
-        )
+        return kinds_of(handler_of_symbol, self._priorities, self._marks)
 
     def route(self, strand_of_symbol: npt.NDArray[np.uint32]) -> None:
         """Tells the engine the priority of each strand, and the marks of all its symbols, before it has ticks."""
@@ -114,17 +112,12 @@ def kinds_of(
     handler_of_symbol: npt.NDArray[np.uint16],
     priorities: npt.NDArray[np.uint32],
     marks: npt.NDArray[np.uint8],
-    what: str = "priorities",
-) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint16]]:
-    """See Priorities.kinds. ``what``: priorities or groups."""
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint16]]:
+    """See Priorities.kinds."""
     if priorities.size and priorities.min() == priorities.max() and marks.min() == marks.max():
-        return handler_of_symbol, np.arange(int(handler_of_symbol.max()) + 1, dtype=np.uint16)
+        return handler_of_symbol.astype(np.uint32), np.arange(int(handler_of_symbol.max()) + 1, dtype=np.uint16)
     orders = marks.astype(np.uint64) << np.uint64(32) | priorities
     found, kind_of_symbol = np.unique(
         handler_of_symbol.astype(np.uint64) << np.uint64(40) | orders, return_inverse=True
     )
-    if len(found) > 65_535:
-        raise ConfigurationError(
-            f"{what}: handlers, {what} and marks make {len(found):,} kinds of symbols, and at most 65,535 are possible"
-        )
-    return kind_of_symbol.astype(np.uint16), (found >> np.uint64(40)).astype(np.uint16)
+    return kind_of_symbol.astype(np.uint32), (found >> np.uint64(40)).astype(np.uint16)

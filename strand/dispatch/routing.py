@@ -12,7 +12,7 @@ import numpy.typing as npt
 from strand.binding.engine import Engine
 from strand.binding.engine_words import RunByPython
 from strand.binding.native import NativeFunction
-from strand.dispatch.grouping import Grouping, strands_for
+from strand.dispatch.grouping import strands_for
 from strand.dispatch.priorities import Priorities
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.errors import WouldDeadlockError
@@ -73,20 +73,22 @@ class Routing:
         kind_of_symbol, handler_of = self._priorities.kinds(self._handler_of_symbol)
         alone = [isinstance(self._functions[handler], RunByPython) for handler in handler_of]
         found = strands_for(self._engine.config.n_strands, kind_of_symbol, alone, counts)
-        return self._take(Grouping(found.strand_of_symbol, handler_of[found.handler_of_strand]))
+        return self._take(found.strand_of_symbol, handler_of[found.kind_of_strand])
 
     def restore(self, strand_of_symbol: npt.NDArray[np.uint32]) -> None:
         """The same as in another process, before anything else is asked for."""
         handler_of_strand = np.zeros(self._engine.config.n_strands, np.uint16)
         handler_of_strand[strand_of_symbol] = self._handler_of_symbol
-        self._strand_of = self._take(Grouping(strand_of_symbol, handler_of_strand))
+        self._strand_of = self._take(strand_of_symbol, handler_of_strand)
 
-    def _take(self, grouping: Grouping) -> npt.NDArray[np.uint32]:
-        self._engine.route(grouping.strand_of_symbol, grouping.handler_of_strand)
-        self._python.route(grouping.strand_of_symbol)
-        self._priorities.route(grouping.strand_of_symbol)
+    def _take(
+        self, strand_of_symbol: npt.NDArray[np.uint32], handler_of_strand: npt.NDArray[np.uint16]
+    ) -> npt.NDArray[np.uint32]:
+        self._engine.route(strand_of_symbol, handler_of_strand)
+        self._python.route(strand_of_symbol)
+        self._priorities.route(strand_of_symbol)
         self._engine.set_handlers(self._functions, self._outputs)
-        return grouping.strand_of_symbol
+        return strand_of_symbol
 
     def by_keys(self, keys: npt.NDArray[Any]) -> None:
         """The same by the first keys that are published. They are copied: another thread may change them meanwhile."""

@@ -32,10 +32,10 @@ def test_only_symbols_of_one_native_handler_share_and_every_strand_is_one_of_tho
     n = strand_count(strands, of_symbol, alone, workers)
     found = strands_for(n, of_symbol, alone, counts)
     assert found.strand_of_symbol.shape == of_symbol.shape
-    assert found.handler_of_strand.shape == (n,)
+    assert found.kind_of_strand.shape == (n,)
     assert 1 <= n <= len(of_symbol)
     assert found.strand_of_symbol.max() < n
-    assert (found.handler_of_strand[found.strand_of_symbol] == of_symbol).all()
+    assert (found.kind_of_strand[found.strand_of_symbol] == of_symbol).all()
     assert set(found.strand_of_symbol.tolist()) == set(range(n)), "a strand has no symbol"
     sharers = np.bincount(found.strand_of_symbol, minlength=n)
     for symbol, handler in enumerate(of_symbol):
@@ -72,4 +72,4 @@ def test_handlers_share_the_strands_by_the_ticks_their_symbols_have() -> None:
     of_symbol = np.repeat([0, 1], 500).astype(np.uint16)
     counts = np.repeat([9, 1], 500)
     found = strands_for(100, of_symbol, [False, False], counts)
-    assert np.bincount(found.handler_of_strand).tolist() == [90, 10]
+    assert np.bincount(found.kind_of_strand).tolist() == [90, 10]

@@ -233,3 +233,16 @@ def test_runs_of_all_seeds_are_the_plain_loops(cap: float | None) -> None:
     run = testing.seeded(stream, "vwap", seed=1, policy=policy, groups=given, workers=3)
     assert run.statistics.fair is not None
     assert sum(group.on_cpu_ns for group in run.statistics.fair.groups.values()) > 0
+
+
+@pytest.mark.parametrize("groups", [{}, {"S0": "pair", "S1": "pair"}, {"S0": "one", "*": "rest"}])
+def test_more_symbols_than_65_535_may_have_groups_of_their_own(groups: dict[str, str]) -> None:
+    names = [f"S{i}" for i in range(70_000)]
+    with Dispatcher(names, "count", policy=Fair(), groups=groups, workers=1, cores=None) as dispatcher:
+        ticks = np.zeros(3, TICK)
+        ticks["instrument_id"] = [0, 1, 69_999]
+        dispatcher.publish(ticks)
+    assert dispatcher.statistics().handled == 3
+    fair = dispatcher.statistics().fair
+    assert fair is not None
+    assert len(fair.groups) == {0: 70_000, 2: 69_999 if "*" not in groups else 2}[len(groups)]

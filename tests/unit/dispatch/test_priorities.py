@@ -171,10 +171,11 @@ def test_a_plain_loop_checks_what_it_has_no_use_for() -> None:
     assert strand.replay(stream, "count", workers=0, policy=Levels(), priorities={"A": "high"}).ticks == 2
 
 
-def test_too_many_kinds_of_symbols_are_refused() -> None:
+def test_there_may_be_as_many_kinds_as_symbols() -> None:
     handlers, ranks = np.repeat(np.arange(40_000, dtype=np.uint16), 2), np.tile(np.array([1, 2], np.uint32), 40_000)
-    with pytest.raises(ConfigurationError, match="priorities and marks make 80,000 kinds of symbols"):
-        kinds_of(handlers, ranks, np.zeros(80_000, np.uint8))
+    kinds, handler_of = kinds_of(handlers, ranks, np.zeros(80_000, np.uint8))
+    assert len(handler_of) == len(set(kinds.tolist())) == 80_000
+    assert (handler_of[kinds] == handlers).all()
 
 
 def test_no_priorities_are_none() -> None:

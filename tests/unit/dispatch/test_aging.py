@@ -15,6 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from policies import NOT_VISITED, VISITED, WAS_EMPTY, Config, Trial, build
 
+#: The C under test is built here, without the checks of make asan.
+pytestmark = pytest.mark.python
+
 N_STRANDS, N_LISTS = 12, 3
 #: Points per 4,096 ns of each class, the lowest first: exact in the core's units.
 RATES = (1, 2, 3)

@@ -14,6 +14,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from policies import NOT_VISITED, VISITED, WAS_EMPTY, Trial, build, fair
 
+#: The C under test is built here, without the checks of make asan.
+pytestmark = pytest.mark.python
+
 N_STRANDS, N_GROUPS, N_LISTS = 5, 3, 2
 SLICE = 20
 NEVER = 2**64 - 1

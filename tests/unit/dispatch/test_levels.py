@@ -30,6 +30,9 @@ from policies import (
     levels,
 )
 
+#: The C under test is built here, without the checks of make asan.
+pytestmark = pytest.mark.python
+
 N_STRANDS, N_LISTS = 12, 3
 TIMEOUTS = (0, 10, 20, 50, 100)
 #: How much longer a strand on another list has to be in a level, to come before one on the own list.

@@ -12,6 +12,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from policies import CSRC, SUPPORT
 
+#: The C under test is built here, without the checks of make asan.
+pytestmark = pytest.mark.python
+
 CORRECTED = 60  # SD_CORRECTED_NS of the build for made-up clocks
 START = 1_000_000
 

@@ -752,6 +752,29 @@ static const char *watermark_holds(void) {
   return wrong ? wrong : looks_are_right();
 }
 
+static void watermark_reader(void *unused, unsigned fiber) {
+  while (W.publishing) {
+    const uint64_t position = sd_watermark(W.d) - W.config.sizes.counters_start;
+    expect(position >= W.position, "the watermark goes back");
+    W.position = position;
+  }
+  while (!at_rest()) sd_pause();
+  stop();
+}
+
+/* Without positions a publisher reads the next number, and tells it as its bound a moment later, when others may have handled records
+ * beyond it. */
+static const char *watermark_never_falls(void) {
+  sd_config c = usual(3, 1, 2);
+  c.publisher_drains = 1;
+  make(&c, NATIVE, 0, 0);
+  add_workers(1);
+  for (int i = 0; i < 2; i++) sd_scheduler_add(numbering_publisher, NULL);
+  W.publishing = 2;
+  sd_scheduler_add(watermark_reader, NULL);
+  return run();
+}
+
 static void waiting_task_script(void *unused, unsigned fiber) {
   uint32_t participant = enter();
   sd_dispatcher_hold(W.d, 0, SD_PAUSED);
@@ -1473,6 +1496,7 @@ static const struct check {
     {"goes-on-when-the-pool-is-dry", goes_on_when_the_pool_is_dry, 1000},
     {"segments-are-handed-out-once", segments_are_handed_out_once, 20},
     {"watermark-holds", watermark_holds, 20000},
+    {"watermark-never-falls", watermark_never_falls, 30000},
     {"tasks-hold-up-no-watermark", tasks_hold_up_no_watermark, 1},
     {"watermark-waits-for-no-publisher", watermark_waits_for_no_publisher, 20},
     {"activated-workers-come", activated_workers_come, 2000},

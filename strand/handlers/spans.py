@@ -57,6 +57,6 @@ def _reason(value: Any) -> str:
 
 
 def span_text(ns: int) -> str:
-    """A span of ns, above 0, as ``span_ns`` takes it: with the largest unit of which it is a whole number."""
+    """Writes a span as text that ``span_ns`` reads, in the largest unit that gives a whole number. ``ns``: above 0."""
     unit = max((unit for unit, size in _UNITS.items() if ns % size == 0), key=lambda unit: _UNITS[unit])
     return f"{ns // _UNITS[unit]}{unit}"

@@ -96,7 +96,7 @@ class Queue:
 
     @property
     def utilisation(self) -> float:
-        """The share of its time that a worker is busy, below 1."""
+        """How much of its time each worker is busy: a share from 0 to below 1."""
         return self.load / self.workers
 
     @property

@@ -31,7 +31,7 @@ class Burstiness:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What comes in: ``rate_per_s`` ticks, each of which takes ``service_ns`` on average.
+    """A load: ``rate_per_s`` ticks arrive per second, and each takes a worker ``service_ns`` ns on average.
 
     ``by_symbol``: rates per second; empty: not known. ``burstiness``: None: not known. ``holds_gil``: the handler runs
     in Python. Raises ConfigurationError for numbers that are not above 0.

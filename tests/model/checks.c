@@ -355,8 +355,8 @@ static void hold_back(uint32_t resources) {
   expect(sd_dispatcher_hold_back(W.d, resources, &waiting) == SD_OK, "a hold was refused");
 }
 
-/* a is low and is held back, b is not. Workers sleep although a is listed, nobody takes it, and nobody is told that it is drained. Then it
- * is let go, gets a higher level, or rises: each time a worker has to come for it. */
+/* Strand a has level low and is held back; b is not. While a is held back, workers sleep although a is listed, nobody takes a, and drain does
+ * not end. Then a is let go, gets a higher level, or rises. In each case a worker has to wake and handle it. */
 static void held_back_script(void *unused, unsigned fiber) {
   const uint32_t participant = enter(), how = sd_scheduler_random(3);
   until_asleep(2);

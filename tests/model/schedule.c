@@ -113,7 +113,7 @@ static void draw_bounds(sd_config *c, uint64_t seed) {
     if (random >> (8 * level) & 1) c->level_capacity[level] = least + (random >> (8 * level + 1)) % 6;
 }
 
-/* At rest what was admitted and has not ended is what is pending. Drops by level add up to all drops. */
+/* At rest, records admitted less records ended are those pending, and the drops by level add up to all drops. */
 static const char *check_admission(const sd_totals *t, uint64_t dropped) {
   uint64_t waits = 0, at = 0;
   for (uint32_t level = 0; level < SD_LEVEL_COUNT; level++) {

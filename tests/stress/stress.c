@@ -427,7 +427,7 @@ static void draw_bounds(sd_config *c) {
     if (one_of(0, 2) == 0) c->level_capacity[level] = least + one_of(0, 100);
 }
 
-/* Drops by level add up to all drops, and what was admitted and has not ended is what is pending. */
+/* The drops by level add up to all drops, and records admitted less records ended are those pending. */
 static int admission_balances(const sd_totals *t, uint64_t dropped) {
   uint64_t waits = 0, at = 0;
   for (int level = 0; level < SD_LEVEL_COUNT; level++) {

@@ -67,7 +67,7 @@ def test_under_a_steady_load_it_comes_to_rest(busy: float, ready: int, start: in
 
 
 def test_all_ticks_are_handled_and_workers_come_and_go() -> None:
-    """Four workers, of which one is active first: what waits brings the others, and without load they rest again."""
+    """One of four workers is active at first. Waiting strands activate the others; without load three rest again."""
     begun, let_go = threading.Semaphore(0), threading.Event()
 
     @batch_handler(state=[("ticks", "u8")])

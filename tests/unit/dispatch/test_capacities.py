@@ -144,8 +144,8 @@ def test_a_bound_that_makes_publishers_wait_changes_no_result(policy: Any) -> No
     testing.check_seeds(stream, "vwap", seeds=range(20), **options)
 
 
-def test_many_publishers_stay_below_the_bounds() -> None:
-    """On threads: what each is told, and what is left, adds up."""
+def test_many_publishers_at_the_bounds_lose_nothing() -> None:
+    """Three threads publish and wait at the bounds, and each of their ticks is handled."""
     n = 200
     options: dict[str, Any] = {"total_capacity_ticks": 50, "level_capacity_ticks": {"low": 20}, "batch_ticks": 16}
     with Dispatcher(NAMES, "count", workers=2, cores=None, **BY_LEVEL, **options) as d:

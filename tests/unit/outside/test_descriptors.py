@@ -48,7 +48,7 @@ POLICIES = (strand.Fifo(), strand.Levels(), strand.Aging(), strand.Fair(cpu_shar
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.core_name)
 def test_statistics_are_read_under_every_policy(policy: Any) -> None:
-    # The memory is mapped read-only there: who takes a lock in it dies.
+    # That process maps the memory read-only, so taking a lock there would crash it.
     with Dispatcher(4, "count", policy=policy, workers=1, cores=None, attachable=True) as dispatcher:
         dispatcher.publish(ticks_for([0, 1, 1]))
         dispatcher.drain()

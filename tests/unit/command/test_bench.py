@@ -69,7 +69,7 @@ def test_policies_are_compared_and_told_as_tables_and_json(monkeypatch: pytest.M
     assert result.exit_code == 0, result.output
     assert "1,000 made-up ticks of 30 symbols at 50%" in result.output
     assert "at most 2,000 ticks pending" in result.output
-    assert picture.read_text().count("99th percentile") <= 1  # as paths, unless fonts are text
+    assert "<svg" in picture.read_text()
     found = printed(*args, "--share", "high=0.5", "--bound-ms", "0")
     assert (found["arrivals"], found["bound_ticks"], found["source"]) == (1_000, None, None)
     assert [outcome["name"] for outcome in found["policies"]] == ["fair", "levels"]

@@ -346,9 +346,9 @@ class Dispatcher(EngineRun):
         self._control.prioritise(symbol, priority, for_backlog=for_backlog)
 
     def regroup(self, symbol: str | int, group: str) -> None:
-        """Under ``Fair``, moves a symbol to another group at once, and with it the symbols that share its strand. The old
-        group keeps the on-CPU time charged before. ``group``: a name in ``groups=`` or ``weights=``, or of a symbol that
-        was a group of its own at the start. Raises ConfigurationError for no such group, and UnknownSymbolError."""
+        """Under ``Fair``, moves a symbol to another group at once, and with it the symbols that share its strand. The
+        old group keeps the on-CPU time charged before. ``group``: a name in ``groups=`` or ``weights=``, or of a symbol
+        that was a group of its own at the start. Raises ConfigurationError for no such group, UnknownSymbolError."""
         self._control.regroup(symbol, group)
 
     def strand_of(self, symbol: str | int) -> int:

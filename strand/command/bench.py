@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from strand.command.handling import given_options
-from strand.command.ordering import POLICIES, of_other_policies, policy_keywords, policy_named, policy_options
+from strand.command.ordering import of_other_policies, policy_keywords, policy_named, policy_options
+from strand.dispatch.every_policy import POLICIES
 from strand.errors import ConfigurationError, MissingExtraError, StrandError
 
 __all__ = ["bench"]
@@ -193,7 +194,7 @@ def latency(as_json: bool, spinning: int, parked: int) -> None:
 @click.option(
     "--policy",
     "names",
-    type=click.Choice(POLICIES),
+    type=click.Choice(list(POLICIES)),
     multiple=True,
     default=("fifo", "levels"),
     show_default=True,

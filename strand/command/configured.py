@@ -10,7 +10,6 @@ import click
 
 from strand.command.ordering import (
     OPTIONS,
-    POLICIES,
     check_pair,
     given_by_symbol,
     of_other_policies,
@@ -19,6 +18,7 @@ from strand.command.ordering import (
     policy_options,
 )
 from strand.command.terminal import printable
+from strand.dispatch.every_policy import POLICIES
 
 __all__ = ["ordering"]
 
@@ -36,7 +36,7 @@ def ordering(command: Callable[..., None]) -> Callable[..., None]:
         type=click.Path(dir_okay=False),
         help="A file of options, as strand config init writes it; those given here win over it.",
     )
-    @click.option("--policy", type=click.Choice(POLICIES), help="Which ready strand is next. [default: fifo]")
+    @click.option("--policy", type=click.Choice(list(POLICIES)), help="Which ready strand is next. [default: fifo]")
     @policy_options
     @click.option("--capacity-ticks", type=int, help="The bound on each strand. [default: 65536]")
     @functools.wraps(command)

@@ -8,14 +8,12 @@ from typing import Any, Final
 import click
 
 from strand.command.handling import given_options
-from strand.dispatch.aging import Aging
-from strand.dispatch.fair import Fair
+from strand.dispatch.every_policy import POLICIES
 from strand.dispatch.guard import Guard
-from strand.dispatch.policies import Fifo, Levels, Policy
+from strand.dispatch.policies import Policy
 
 __all__ = [
     "OPTIONS",
-    "POLICIES",
     "check_pair",
     "given_by_symbol",
     "of_other_policies",
@@ -26,9 +24,6 @@ __all__ = [
     "policy_options",
 ]
 
-_KINDS: Final[Mapping[str, type[Policy]]] = {"fifo": Fifo, "levels": Levels, "aging": Aging, "fair": Fair}
-#: The policies, by their names.
-POLICIES: Final = tuple(_KINDS)
 #: Options that are the dispatcher's beside a policy, and no arguments of it.
 _NO_ARGUMENTS: Final = ("priorities", "groups", "guards", "marks")
 #: The options of policies by keyword: the policies that have it, its name, and what click takes.
@@ -168,7 +163,7 @@ def policy_named(name: str, given: Mapping[str, Any]) -> Policy:
     UsageError."""
     if name == "fair":
         check_pair(given, "burst_ms", "--cpu-share", is_there=given["cpu_share"] is not None)
-    return _KINDS[name](**policy_arguments(name, given))
+    return POLICIES[name](**policy_arguments(name, given))
 
 
 def policy_arguments(name: str, given: Mapping[str, Any]) -> dict[str, Any]:

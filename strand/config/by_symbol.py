@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from strand.config.checking import SYMBOLS
-from strand.config.ordering import POLICIES
 from strand.config.reading import Key, key_text
+from strand.dispatch.every_policy import POLICIES
 from strand.dispatch.fair import groups_of
 from strand.dispatch.guard import Guard, marks_of
 from strand.dispatch.policies import Policy

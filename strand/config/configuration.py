@@ -14,7 +14,6 @@ from strand.config.by_symbol import check_groups, check_marks, check_priorities
 from strand.config.checking import SYMBOLS, check_table, keys_of
 from strand.config.limits import guard_options
 from strand.config.ordering import (
-    POLICIES,
     TIMEOUTS,
     check_policy,
     options,
@@ -25,6 +24,7 @@ from strand.config.ordering import (
 from strand.config.reading import Key, key_text, read_file
 from strand.config.tables import NOT_IN_FORCE, TABLES, ResourceLimits, RetryPolicy, WorkerPool
 from strand.dispatch.configuration import worker_cores
+from strand.dispatch.every_policy import POLICIES
 from strand.dispatch.guard import Guard
 from strand.dispatch.policies import Fifo, Policy
 from strand.errors import ConfigurationError

@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-import pkgutil
 import re
 from collections.abc import Collection, Iterator, Mapping
-from importlib import import_module
 from typing import Any, Final, get_args, get_type_hints
 
-from strand import dispatch
-from strand.binding.engine_config import POLICIES as IN_THE_CORE
 from strand.config.checking import SYMBOLS, check_span, shown, unknown
 from strand.config.reading import Key, key_text
+from strand.dispatch.every_policy import POLICIES
 from strand.dispatch.policies import LEVELS, Policy
 from strand.errors import ConfigurationError
 
 __all__ = [
-    "POLICIES",
     "TIMEOUTS",
     "check_policy",
     "options",
@@ -32,18 +28,6 @@ __all__ = [
 ]
 
 
-def _policies() -> dict[str, type[Policy]]:
-    """All kinds of policies, in whatever module of ``strand.dispatch`` they are, in the core's order."""
-    found = {}
-    for name in (module.name for module in pkgutil.iter_modules(dispatch.__path__, f"{dispatch.__name__}.")):
-        for kind in vars(import_module(name)).values():
-            if isinstance(kind, type) and issubclass(kind, Policy) and kind.__module__ == name:
-                found[kind.core_name] = kind
-    return {name: found[name] for name in IN_THE_CORE}
-
-
-#: The policies by the names that a file has for them.
-POLICIES: Final[Mapping[str, type[Policy]]] = _policies()
 #: The level of each key of ``priorities`` that is a timeout.
 TIMEOUTS: Final = {f"{level}_timeout": level for level in LEVELS}
 _KEYS: Final = (*list(TIMEOUTS)[1:], SYMBOLS)  # there is no level above the first

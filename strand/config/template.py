@@ -13,8 +13,9 @@ import msgspec
 from strand.binding.engine_words import MARKS
 from strand.config.checking import SYMBOLS
 from strand.config.configuration import plain
-from strand.config.ordering import POLICIES, TIMEOUTS, options, usual_timeouts
+from strand.config.ordering import TIMEOUTS, options, usual_timeouts
 from strand.config.tables import NOT_IN_FORCE, TABLES
+from strand.dispatch.every_policy import POLICIES
 from strand.dispatch.policies import LEVELS
 from strand.handlers.spans import span_text
 

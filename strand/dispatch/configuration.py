@@ -20,6 +20,7 @@ from strand.binding.engine_config import (
     segment_records,
 )
 from strand.dispatch.capacities import capacities
+from strand.dispatch.every_policy import POLICIES
 from strand.dispatch.grouping import StrandsLike, strand_count, strands_for
 from strand.dispatch.policies import Policy
 from strand.dispatch.priorities import kinds_of
@@ -146,7 +147,8 @@ def merging_cores(allowed: list[int], cores: Sequence[int | None] | None) -> lis
 def policy_config(policy: Policy) -> PolicyConfig:
     """A policy as the engine takes it. Raises ConfigurationError."""
     if not isinstance(policy, Policy) or policy.core_name is None:
-        raise ConfigurationError(f"policy: {policy!r} is not a policy: give Fifo(), Levels(), Aging() or Fair()")
+        *others, last = (f"{kind.__name__}()" for kind in POLICIES.values())
+        raise ConfigurationError(f"policy: {policy!r} is not a policy: give {', '.join(others)} or {last}")
     return PolicyConfig(policy.core_name, policy.core_options())
 
 

@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from strand.command.configured import ordering
-from strand.command.ordering import POLICIES
 from strand.dispatch.aging import Aging
 from strand.dispatch.fair import Fair
 from strand.dispatch.guard import Guard
@@ -115,9 +114,3 @@ def test_what_a_policy_does_not_take_is_refused_by_it(args: list[str], says: str
     result, _ = ordered(["--policy", *args])
     assert isinstance(result.exception, ConfigurationError)
     assert says in str(result.exception)
-
-
-def test_each_policy_of_the_core_can_be_named() -> None:
-    from strand.binding.engine_config import POLICIES as IN_THE_CORE
-
-    assert list(IN_THE_CORE) == list(POLICIES)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from strand.config.configuration import Config, check_file
-from strand.config.ordering import POLICIES
 from strand.config.template import template
+from strand.dispatch.every_policy import POLICIES
 from strand.dispatch.policies import Levels
 
 pytestmark = pytest.mark.python

@@ -1,0 +1,22 @@
+"""The policies that can be named are those of the core, and those that strand exports."""
+
+from __future__ import annotations
+
+import pytest
+
+import strand
+from strand.binding.engine_config import POLICIES as IN_THE_CORE
+from strand.dispatch.every_policy import POLICIES
+from strand.dispatch.policies import Policy
+
+pytestmark = pytest.mark.python
+
+
+def test_they_are_those_of_the_core_in_its_order() -> None:
+    assert list(POLICIES) == sorted(IN_THE_CORE, key=IN_THE_CORE.__getitem__)
+
+
+def test_each_is_exported_and_can_be_made_without_options() -> None:
+    exported = {found for name in strand.__all__ if isinstance(found := getattr(strand, name), type)}
+    assert {kind for kind in exported if issubclass(kind, Policy)} == set(POLICIES.values())
+    assert all(kind() == kind() for kind in POLICIES.values())

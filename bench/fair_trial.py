@@ -84,7 +84,7 @@ def run(seconds: float, share: float | None, idle: str) -> None:
         print(
             f"cap {share}, idle {idle}: workers ran {ran / took / WORKERS:.1%} of {WORKERS} cores over {took:.1f} s, "
             f"charged {total / 1e9 / took / WORKERS:.1%}, waited for one {waited / took / WORKERS:.1%}; {shares}; "
-            f"held {now.fair.cap_holds - found.fair.cap_holds} times, "
+            f"held {(now.fair.cap_holds or 0) - (found.fair.cap_holds or 0)} times, "
             f"{now.parks - found.parks} sleeps, {now.fair.long_stretches - found.fair.long_stretches} long stretches"
         )
         for thread in publishers:

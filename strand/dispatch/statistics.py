@@ -89,7 +89,8 @@ class EngineStatistics:
             LongStretch(self._symbols_of(strand), visits, longest_ns)
             for strand, visits, longest_ns in sorted(counts.longest, key=lambda found: -found[2])
         )
-        return FairStatistics(FrozenDict(by_group), counts.holds, counts.long_stretches, longest)
+        holds = counts.holds if self._engine.config.policy.options["cpu_share"] > 0 else None
+        return FairStatistics(FrozenDict(by_group), holds, counts.long_stretches, longest)
 
     def _symbols_of(self, strand: int) -> tuple[str, ...]:
         symbols = np.flatnonzero(self._routing.by_counts(None) == strand)

@@ -37,7 +37,8 @@ def policy_tables(s: Statistics) -> list[tuple[tuple[str, ...], list[tuple[str, 
             groups[MAX_GROUPS:] = [(f"{len(others):,} others", all_others)]
         rows = [(name, duration(g.on_cpu_ns), f"{g.share:.1%}", f"{g.slice_ends:,}") for name, g in groups]
         tables.append((("group", "on CPU", "share", "slices used up"), rows))
-        tables.append((("held by the cap", "times"), [("all groups", f"{s.fair.cap_holds:,}")]))
+        if s.fair.cap_holds is not None:
+            tables.append((("held by the cap", "times"), [("all groups", f"{s.fair.cap_holds:,}")]))
         if s.fair.longest:
             rows = [
                 (", ".join(found.symbols[:3]) + (", ..." if len(found.symbols) > 3 else ""), f"{found.visits:,}",

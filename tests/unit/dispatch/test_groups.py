@@ -220,6 +220,7 @@ def test_the_pool_is_held_by_the_cap_and_its_workers_sleep(idle: str) -> None:
         s = d.statistics()
     assert s.fair is not None
     assert s.handled == 40_000
+    assert s.fair.cap_holds is not None
     assert s.fair.cap_holds > 3
     assert s.parks > 0
 
@@ -245,4 +246,5 @@ def test_more_symbols_than_65_535_may_have_groups_of_their_own(groups: dict[str,
     assert dispatcher.statistics().handled == 3
     fair = dispatcher.statistics().fair
     assert fair is not None
+    assert fair.cap_holds is None
     assert len(fair.groups) == {0: 70_000, 2: 69_999 if "*" not in groups else 2}[len(groups)]

@@ -153,8 +153,8 @@ class LongStretch:
 @dataclass(frozen=True, slots=True)
 class FairStatistics:
     """What ``Fair`` counts. ``groups``: by name. ``cap_holds``: how often the pool was held because its on-CPU time was
-    used up; None without a cap. ``long_stretches``: visits that took longer than the slice of their group, and ``longest``: the strands
-    with the longest of them, 16 at most, the longest first."""
+    used up; None without a cap. ``long_stretches``: visits that took longer than the slice of their group, and
+    ``longest``: the strands with the longest of them, 16 at most, the longest first."""
 
     groups: Mapping[str, GroupStatistics]
     cap_holds: int | None

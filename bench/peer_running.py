@@ -101,6 +101,8 @@ def run_side(
     cores = len(os.sched_getaffinity(0))
     shards = side.shards or cores
     outs = [folder / f"out{i}.npy" for i in range(1 if side.threads else shards)]
+    # The programs import what lies beside them.
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
     running = [
         subprocess.Popen(
             [*command, job, folder, str(i), str(shards), out, side.way],
@@ -108,6 +110,7 @@ def run_side(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            env=env,
         )
         for i, out in enumerate(outs)
     ]

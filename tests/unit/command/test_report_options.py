@@ -52,7 +52,8 @@ def test_symbols_for_the_page_that_the_feed_has_not_are_named_when_the_run_is_ov
     done = CliRunner().invoke(cli, ["replay", SAMPLE, "--handler", "count", *asked])
     assert isinstance(done.exception, UnknownSymbolError)
     assert str(done.exception).endswith("sample.itch50.gz is named 'NOPE', 'NONE'")
-    assert "200,500 ticks" in done.output
+    # Where a line is broken depends on how long the paths in it are.
+    assert "200,500 ticks" in " ".join(done.output.split())
     assert path.exists()
     done = CliRunner().invoke(cli, ["replay", SAMPLE, "--handler", "count", "--limit", "10", *asked])
     assert done.exit_code == 0

@@ -111,7 +111,7 @@ def test_a_trade_has_the_same_layout_in_c_numpy_and_python() -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [KINDS[0], *(pytest.param(kind, marks=pytest.mark.python) for kind in KINDS[1:])])
 @pytest.mark.parametrize("chained", [False, True])
 def test_the_sums_of_an_itch_day_are_those_of_the_built_in_handlers(kind: str, workers: int, chained: bool) -> None:
     given = resolved = strand.handlers.resolve(of_kind(kind))

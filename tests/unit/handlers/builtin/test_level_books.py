@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import re
 import tomllib
 from decimal import Decimal
@@ -100,8 +101,9 @@ def level_changes(before: dict[tuple[str, int], int], after: dict[tuple[str, int
     return gone + [update(*at, size) for at, size in after.items() if before.get(at) != size]
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_updates_made_from_a_book_of_orders_give_its_levels(workers: int) -> None:
+@functools.cache
+def of_the_busiest() -> tuple[npt.NDArray[Any], list[PlainBook]]:
+    """The updates of levels that the orders of the sample's three busiest symbols make, and the books they lead to."""
     feed = feeds.open(sample_path(), date=SAMPLE_DATE)
     ticks = np.concatenate([batch.copy() for batch in feed.batches()])
     feed.close()
@@ -117,7 +119,13 @@ def test_updates_made_from_a_book_of_orders_give_its_levels(workers: int) -> Non
                 parts.append(made)
             shown = now
         wanted.append(plain)
-    d = run(np.concatenate(parts), symbols=len(busiest), batch=997, workers=workers)
+    return np.concatenate(parts), wanted
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_updates_made_from_a_book_of_orders_give_its_levels(workers: int) -> None:
+    updates, wanted = of_the_busiest()
+    d = run(updates, symbols=len(wanted), batch=997, workers=workers)
     for key, plain in enumerate(wanted):
         assert d.books[key].bids().tolist() == [level[:2] for level in plain.levels(b"B")]
         assert d.books[key].asks().tolist() == [level[:2] for level in plain.levels(b"A")]

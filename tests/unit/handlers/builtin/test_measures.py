@@ -149,7 +149,7 @@ def test_time_that_runs_backwards_counts_for_nothing() -> None:
 # ---- imbalance
 
 
-@pytest.mark.parametrize("sessions", [None, SESSIONS])
+@pytest.mark.parametrize("sessions", [pytest.param(None, marks=pytest.mark.python), SESSIONS])
 @pytest.mark.parametrize("every", [None, 7 * SECOND])
 def test_order_flow_and_queue_imbalance_equal_their_definitions(sessions: Any, every: int | None) -> None:
     ticks = market(3_000, 2)
@@ -425,7 +425,7 @@ def spans_of(step: int, sessions: Any) -> set[tuple[int, int]]:
     return {(start, min(start + step, b)) for a, b in sessions or [(0, 400 * SECOND)] for start in range(a, b, step)}
 
 
-@pytest.mark.parametrize("sessions", [None, SESSIONS])
+@pytest.mark.parametrize("sessions", [pytest.param(None, marks=pytest.mark.python), SESSIONS])
 @pytest.mark.parametrize("fill", [False, True])
 def test_an_interval_s_spreads_equal_their_definitions(sessions: Any, fill: bool) -> None:
     ticks = market(300, 1)

@@ -320,7 +320,7 @@ def test_any_stream_leaves_the_rows_and_books_of_a_plain_reading(changes: Any, m
 # ---- files
 
 
-@pytest.mark.parametrize("name", ["esh4", "orderbooks"])
+@pytest.mark.parametrize("name", ["esh4", pytest.param("orderbooks", marks=pytest.mark.python)])
 def test_recorded_futures_show_the_tops_of_a_plain_reading_of_events(shared_data: Path, name: str) -> None:
     pytest.importorskip("databento_dbn")
     (path,) = (shared_data / "dbn-es").glob(f"{name}*")

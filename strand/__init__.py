@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from strand.replaying.replay import replay
     from strand.replaying.result import ReplayResult
     from strand.stats import Statistics
+    from strand.tasks.groups import TaskGroup
+    from strand.tasks.registry import task
+    from strand.tasks.retry import RetryPolicy
     from strand.ticks import PRICE_SCALE, TICK, UNDEF_PRICE
 
 __all__ = [
@@ -58,10 +61,12 @@ __all__ = [
     "Handler",
     "Levels",
     "ReplayResult",
+    "RetryPolicy",
     "Sessions",
     "Sink",
     "Statistics",
     "StrandError",
+    "TaskGroup",
     "Tick",
     "Trade",
     "attach",
@@ -78,6 +83,7 @@ __all__ = [
     "object_handler",
     "replay",
     "spread",
+    "task",
     "trade_stats",
     "trades",
     "volatility",
@@ -96,15 +102,18 @@ _MODULES = {
     "Levels": "strand.dispatch.policies",
     "PRICE_SCALE": "strand.ticks",
     "ReplayResult": "strand.replaying.result",
+    "RetryPolicy": "strand.tasks.retry",
     "Sessions": "strand.handlers.sessions",
     "Sink": "strand.output.sink",
     "Statistics": "strand.stats",
     "StrandError": "strand.errors",
     "TICK": "strand.ticks",
+    "TaskGroup": "strand.tasks.groups",
     "UNDEF_PRICE": "strand.ticks",
     "attach": "strand.outside.attached",
     "get_include": "strand.headers",
     "replay": "strand.replaying.replay",
+    "task": "strand.tasks.registry",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,12 +153,36 @@ class WouldDeadlockError(BackpressureError):
     """A thread inside the dispatcher was about to wait for it, and so for itself; the message says what to do instead.
 
     A handler publishes into a full strand that blocks, or it waits for a drain, a stop, the answer of a call or an
-    output. So do ``on_stop`` and ``on_finish``, and a signal handler that interrupted such a wait.
+    output. So do ``on_stop`` and ``on_finish``, and a signal handler that interrupted such a wait. A task waits for a
+    result that cannot come before the task itself has ended, because of the order of their keys.
     """
 
 
-class StoppedError(StrandError):
-    """The dispatcher has been stopped: nothing more can be published or drained."""
+class QueueFull(BackpressureError, queue.Full):  # noqa: N818  # the name that queues of Python have for it
+    """As many tasks wait as ``max_queue`` allows, and none of those given was accepted.
+
+    It is a BackpressureError, so one ``except`` serves ticks and tasks, and a ``queue.Full`` for code written for
+    Python's queues.
+    """
+
+
+class TaskExpired(StrandError):  # noqa: N818  # says how a task ended, as CancelledError does
+    """A task was not started, or not tried again, because its time was over. ``reason``: ``"deadline"`` or
+    ``"expire_if"``. ``__cause__`` is the last exception of a task that had been tried before."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class TaskDropped(StrandError):  # noqa: N818  # says how a task ended, as CancelledError does
+    """A task was given up before it began: the pool that was to run it has stopped or made room. The message says
+    which."""
+
+
+class StoppedError(StrandError, RuntimeError):
+    """The dispatcher or scheduler has been stopped, or this process is a fork of the one that runs it: nothing more can
+    be published, drained or submitted."""
 
 
 class CallTimeoutError(StrandError, TimeoutError):

@@ -1,0 +1,29 @@
+"""Functions that a pool of workers runs: by priority, in the order of a key, with deadlines, retries and groups."""
+
+from __future__ import annotations
+
+from strand.tasks.dead_letters import DeadLetter, DeadLetters
+from strand.tasks.executor import TaskExecutor
+from strand.tasks.future import TaskFuture, current_task
+from strand.tasks.groups import TaskGroup
+from strand.tasks.periodic import Periodic
+from strand.tasks.pool import Pool
+from strand.tasks.ranks import Ranks
+from strand.tasks.registry import task
+from strand.tasks.retry import RetryPolicy
+from strand.tasks.tasks import Tasks
+
+__all__ = [
+    "DeadLetter",
+    "DeadLetters",
+    "Periodic",
+    "Pool",
+    "Ranks",
+    "RetryPolicy",
+    "TaskExecutor",
+    "TaskFuture",
+    "TaskGroup",
+    "Tasks",
+    "current_task",
+    "task",
+]

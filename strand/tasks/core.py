@@ -1,0 +1,131 @@
+"""A task's way in: checked, numbered, and listed in the pool or made to wait."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from concurrent.futures import CancelledError
+from typing import Any
+
+from strand.clock import Clock
+from strand.errors import StoppedError
+from strand.tasks.dead_letters import DeadLetters
+from strand.tasks.future import TaskFuture
+from strand.tasks.groups import CURRENT_GROUP, TaskGroup
+from strand.tasks.options import TaskOptions
+from strand.tasks.pool import Pool
+from strand.tasks.ranks import Ranks
+from strand.tasks.registry import task_named
+from strand.tasks.running import Running
+from strand.tasks.table import Table
+from strand.tasks.timers import Timers
+from strand.tasks.waiting import Waiting
+
+__all__ = ["Core"]
+
+
+class Core:
+    """The parts of one scheduler's tasks. A plain task, without key, hold, group or bound, takes no lock at all."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        ranks: Ranks,
+        *,
+        clock: Clock | None,
+        max_queue: int,
+        max_dead_letters: int,
+        seed: int | None,
+    ) -> None:
+        self.table = Table(max_queue)
+        self.timers = Timers(clock)
+        self.now = self.timers.now
+        self.dead_letters = DeadLetters(max_dead_letters, self.submit)
+        self.waiting = Waiting(self.table, pool, ranks, self.timers)
+        self.running = Running(self.table, self.waiting, self.dead_letters, seed)
+        self._pool = pool
+        self._tags = itertools.count(1)
+
+    def submit(self, options: TaskOptions, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TaskFuture:
+        """Takes a task, and lists it in the pool or makes it wait. See ``TaskExecutor.submit``."""
+        refusal = self.table.refusal
+        if refusal is not None:
+            raise StoppedError(refusal)
+        if not callable(fn):
+            fn = self.function_of(fn)
+        task = TaskFuture(self.waiting, options, next(self._tags), (fn, args, kwargs), self.now())
+        group = CURRENT_GROUP.get() if options.group is None else options.group
+        if group is None and options.is_plain and not self.table.max_queue:
+            if options.deadline_ns is not None:
+                task._deadline_ns = task._submitted_ns + options.deadline_ns
+            self.table.alive[task.id] = task
+            try:
+                task._entry = self._pool.submit(task.id, options.number)
+            except BaseException:
+                self.table.alive.pop(task.id, None)
+                raise
+        else:
+            self._submit_with([task], options, group)
+        # A shutdown in between may have found nothing to wait for.
+        if self.table.refusal is not None and self._take_back([task]):
+            raise StoppedError(self.table.refusal)
+        return task
+
+    def submit_many(self, options: TaskOptions, fn: Any, calls: Iterable[tuple[Any, ...]]) -> list[TaskFuture]:
+        """See ``TaskExecutor.submit_many``."""
+        refusal = self.table.refusal
+        if refusal is not None:
+            raise StoppedError(refusal)
+        if not callable(fn):
+            fn = self.function_of(fn)
+        now, tags = self.now(), self._tags
+        tasks = [TaskFuture(self.waiting, options, next(tags), (fn, args, {}), now) for args in calls]
+        if tasks:
+            group = CURRENT_GROUP.get() if options.group is None else options.group
+            self._submit_with(tasks, options, group)
+            if self.table.refusal is not None and self._take_back(tasks):
+                raise StoppedError(self.table.refusal)
+        return tasks
+
+    @staticmethod
+    def function_of(fn: Any) -> Any:
+        """A function, or the one that is registered by a name. Raises TypeError and ConfigurationError."""
+        if isinstance(fn, str):
+            return task_named(fn)
+        if callable(fn):
+            return fn
+        raise TypeError(f"fn: {fn!r} cannot be called, and is no name of a task")
+
+    def _submit_with(self, tasks: list[TaskFuture], options: TaskOptions, group: TaskGroup | None) -> None:
+        """All or none of them, with whatever is to be seen to. The room for them is taken first."""
+        self.table.take_room(len(tasks))
+        try:
+            for task in tasks:
+                if options.deadline_ns is not None:
+                    task._deadline_ns = task._submitted_ns + options.deadline_ns
+                # From here on the group may cancel it.
+                self.table.alive[task.id] = task
+                task._group = group
+                if group is not None:
+                    group.add(task)
+            if options.key is None and options.strand is None and not options.waits_ns and not options.marks:
+                entries = self._pool.submit_many([task.id for task in tasks], options.number)
+                for task, entry in zip(tasks, entries, strict=True):
+                    task._entry = entry
+                return
+            for task in tasks:
+                self.waiting.begin_wait(task)
+        except BaseException:
+            self._take_back(tasks)
+            raise
+
+    def _withdraw(self, task: TaskFuture) -> bool:
+        """Takes a task back that was not accepted; nobody has its future. False: it has begun."""
+        if not self.table.claim(task):
+            return False
+        self.waiting.end(task, "cancelled", None, CancelledError())
+        return True
+
+    def _take_back(self, tasks: list[TaskFuture]) -> bool:
+        """Whether none of them has begun; those that have not will not."""
+        return sum(map(self._withdraw, tasks)) == len(tasks)

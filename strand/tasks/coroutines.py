@@ -1,0 +1,82 @@
+"""Tasks that are coroutines: a worker starts them, and one asyncio thread runs them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from contextvars import copy_context
+from typing import Any
+
+from strand.tasks.future import TaskFuture
+from strand.threads import join
+
+__all__ = ["Coroutines"]
+
+
+class Coroutines:
+    """The asyncio thread of a scheduler. It starts with the first coroutine, and ends with ``close``."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def run(
+        self,
+        task: TaskFuture,
+        coroutine: Coroutine[Any, Any, Any],
+        ended: Callable[[TaskFuture, Any, BaseException | None], None],
+    ) -> None:
+        """Runs a coroutine in the thread, in a copy of the caller's context, and calls ``ended`` there with its value
+        or with what it raised."""
+        context = copy_context()
+
+        def begin() -> None:
+            running = loop.create_task(_guarded(coroutine), context=context)
+            running.add_done_callback(end)
+            task._interrupt = lambda: loop.call_soon_threadsafe(running.cancel)
+            if task.cancel_requested:
+                running.cancel()
+
+        def end(running: asyncio.Task[Any]) -> None:
+            task._interrupt = None
+            if running.cancelled():
+                ended(task, None, asyncio.CancelledError())
+            else:
+                ended(task, *running.result())
+
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=_run_loop, args=(self._loop,), name="strand task coroutines", daemon=True
+                )
+                self._thread.start()
+            loop = self._loop
+        loop.call_soon_threadsafe(begin)
+
+    def close(self) -> None:
+        """Ends the thread, and waits for it unless this is the thread. No coroutine runs any more."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            if thread is not threading.current_thread():
+                join(thread)
+
+
+async def _guarded(coroutine: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
+    """What came out of it, as a value: SystemExit and KeyboardInterrupt would end the loop's thread."""
+    try:
+        return await coroutine, None
+    except BaseException as error:
+        return None, error
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()

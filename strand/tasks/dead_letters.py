@@ -1,0 +1,86 @@
+"""Tasks that failed after their last retry."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from strand.errors import ConfigurationError
+from strand.tasks.future import TaskFuture
+from strand.tasks.options import TaskOptions
+
+__all__ = ["DeadLetter", "DeadLetters"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A task that failed after its last retry.
+
+    ``task_id``: the id of its future. ``function``, ``args``, ``kwargs``: what was called. ``error``: the last
+    exception. ``attempts``: how often it was called. ``died_ns``: when, in ns of the scheduler's clock
+    (``time.monotonic_ns``).
+    """
+
+    task_id: int
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    error: BaseException
+    attempts: int
+    died_ns: int
+    options: TaskOptions
+
+
+class DeadLetters:
+    """The dead letters that are kept, the oldest first: ``len``, and iteration over a copy. They live in memory only.
+
+    ``maximum``: of these, at least 0; the oldest go. ``dropped``: how many went.
+    """
+
+    def __init__(self, maximum: int, submit: Callable[[TaskOptions, Any, tuple[Any, ...], dict[str, Any]], TaskFuture]):
+        self.maximum = maximum
+        self.dropped = 0
+        self._submit = submit
+        self._lock = threading.RLock()
+        self._letters: OrderedDict[int, DeadLetter] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._letters)
+
+    def __iter__(self) -> Iterator[DeadLetter]:
+        with self._lock:
+            return iter(list(self._letters.values()))
+
+    def add(self, letter: DeadLetter) -> None:
+        """Keeps one, and lets the oldest go where there are too many."""
+        with self._lock:
+            self._letters[letter.task_id] = letter
+            while len(self._letters) > self.maximum:
+                self._letters.popitem(last=False)
+                self.dropped += 1
+
+    def put_back(self, letter: DeadLetter) -> TaskFuture:
+        """Submits a dead letter again: a new task with its options, whose deadline counts from now and whose retries
+        are all there. It belongs to the group of the caller, not to the one it had. Returns its future. Raises
+        ConfigurationError for a letter that is not kept any more, and what ``submit`` raises; the letter is kept
+        then."""
+        with self._lock:
+            if self._letters.pop(letter.task_id, None) is None:
+                raise ConfigurationError(f"letter: that of task {letter.task_id} was put back, cleared, or let go")
+        try:
+            return self._submit(letter.options, letter.function, letter.args, letter.kwargs)
+        except BaseException:
+            with self._lock:
+                self._letters[letter.task_id] = letter
+                self._letters.move_to_end(letter.task_id, last=False)
+            raise
+
+    def clear(self) -> int:
+        """Lets all of them go. Returns how many."""
+        with self._lock:
+            found = len(self._letters)
+            self._letters.clear()
+            return found

@@ -1,0 +1,100 @@
+"""The executor's side of tasks: what submits them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+from dataclasses import replace
+from typing import Any
+
+from strand.clock import Deadline
+from strand.errors import StoppedError, WouldDeadlockError
+from strand.handlers.spans import SpanLike, span_ns
+from strand.tasks.core import Core
+from strand.tasks.future import CURRENT_TASK, TaskFuture
+from strand.tasks.options import TaskOptions
+from strand.tasks.periodic import Periodic
+from strand.validate import seconds
+
+__all__ = ["TaskExecutor"]
+
+#: How long ``shutdown`` waits before it looks at its time limit.
+_SLICE_NS = 50_000_000
+
+
+class TaskExecutor(Executor):
+    """A ``concurrent.futures.Executor`` whose tasks all have the same options. ``Tasks.options`` makes one."""
+
+    def __init__(self, core: Core, options: TaskOptions, periodics: weakref.WeakSet[Periodic]) -> None:
+        self._core = core
+        self._options = options
+        self._periodics = periodics
+
+    def submit(self, fn: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> TaskFuture:
+        """Calls ``fn(*args, **kwargs)`` in a worker. Returns its future. All keywords go to ``fn``.
+
+        ``fn``: a function, or the name of one registered by ``@strand.task``. A coroutine that it returns, as an
+        ``async`` function does, is awaited in the scheduler's asyncio thread, and the task ends with it; deadline,
+        ``expire_if`` and retries go by its start, and its key waits for its end.
+
+        Raises StoppedError after a shutdown, in a fork's child, and where the task's group has ended or was cancelled,
+        QueueFull where ``max_queue`` tasks wait, ConfigurationError for a name that no function has, and TypeError for
+        what cannot be called.
+        """
+        return self._core.submit(self._options, fn, args, kwargs)
+
+    def submit_many(self, fn: Callable[..., Any] | str, /, *iterables: Iterable[Any]) -> list[TaskFuture]:
+        """Submits a call of ``fn`` for each item, or for the items of several iterables side by side, as ``map`` pairs
+        them. It costs less than as many ``submit``. Returns the futures in their order. Raises what ``submit`` raises,
+        and takes none of them then."""
+        return self._core.submit_many(self._options, fn, zip(*iterables, strict=False))
+
+    def every(self, period: SpanLike, fn: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> Periodic:
+        """Submits ``fn`` each period, ``"1s"``, a timedelta or ns: the first time after one period, or after the
+        ``delay`` of the options. Returns what counts the turns and cancels them; ``shutdown`` cancels them, too. Raises
+        what ``submit`` raises, and ConfigurationError for what is no span."""
+        period_ns = span_ns("period", period)
+        core, options = self._core, self._options
+        if core.table.refusal is not None:
+            raise StoppedError(core.table.refusal)
+        fn = core.function_of(fn)
+        each = (
+            replace(options, delay_ns=0, waits_ns=0, place="waiting", is_plain=False) if options.delay_ns else options
+        )
+        first_ns = core.now() + (options.delay_ns or period_ns)
+        found = Periodic(core.timers, lambda: core.submit(each, fn, args, kwargs), first_ns, period_ns)
+        self._periodics.add(found)
+        return found
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False, timeout: float | None = None) -> None:
+        """Ends the whole scheduler, from whichever of its executors: no task can be submitted any more.
+
+        Periodic functions have no more turns. Tasks that were submitted still run, those too that are delayed or wait
+        for a retry, unless ``cancel_futures`` cancels all that have not begun. ``wait``: returns when all tasks have
+        ended. ``timeout``: seconds to wait, None: any time.
+
+        Raises TimeoutError when they are over, and may be called again then; WouldDeadlockError from within a task that
+        it would wait for; StoppedError in a fork's child; ConfigurationError for a timeout that is no number.
+        """
+        core = self._core
+        if core.table.is_fork:
+            raise StoppedError("this process is a fork of the one that runs the scheduler: that one shuts it down")
+        deadline = Deadline(seconds("timeout", timeout))
+        me = CURRENT_TASK.get()
+        if wait and me is not None and me.id in core.table.alive and core.table.alive[me.id] is me:
+            raise WouldDeadlockError(f"shutdown: task {me.id} would wait for its own end: use wait=False")
+        core.table.refusal = core.table.refusal or "the scheduler was shut down: no task can be submitted"
+        for periodic in list(self._periodics):
+            periodic.cancel()
+        if cancel_futures:
+            core.table.cancels_all = True
+            for task in core.table.alive.copy().values():
+                task.cancel()
+        if not wait:
+            return
+        while not core.table.wait_until_idle(deadline.slice_ns(_SLICE_NS) / 1e9):
+            if deadline.has_passed():
+                raise TimeoutError(f"shutdown: {len(core.table.alive):,} tasks have not ended after {timeout} s")
+        core.timers.close()
+        core.running.coroutines.close()

@@ -1,0 +1,352 @@
+"""The future of a task: a ``concurrent.futures.Future`` that makes its condition only when somebody waits.
+
+How a waiter and the worker that ends the task meet. Both call ``setdefault`` for the same entry of the future's dict,
+a waiter with a new condition, the worker with ``_NOBODY``. One of the two is first. This is one atomic step with the
+GIL, and on a free-threaded build too, where it holds the dict's lock; so whatever was written before one call is seen
+after the other.
+
+- The waiter is first: the worker finds its condition. It writes the state and wakes everybody while it holds that, as
+  ``concurrent.futures`` does, so ``wait`` and ``as_completed`` never see a state change while they hold it.
+- The worker is first: it wrote the result and the final state before, so all of that is there for a waiter that finds
+  ``_NOBODY``. The state itself may not be written yet. The waiter writes it, too, the same word as the worker does.
+  From then on nothing changes any more, so nothing needs a lock: ``_NOBODY`` is a condition that does nothing.
+
+A simple write of the state by the worker, and a look for a condition after it, would not do: ``as_completed`` would see
+a future as finished that then tells its waiter again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, LOGGER, PENDING, RUNNING
+from contextvars import ContextVar
+from typing import Any, Final, Protocol
+
+from strand.errors import StoppedError, WouldDeadlockError
+from strand.handlers.failures import interrupts
+from strand.handlers.spans import SpanLike
+from strand.tasks.groups import TaskGroup
+from strand.tasks.options import TaskOptions
+
+__all__ = ["CURRENT_TASK", "ENDS", "TaskFuture", "current_task"]
+
+#: How a task ends, each in exactly one of these ways.
+ENDS: Final = ("done", "failed", "cancelled", "expired", "dropped", "dead")
+#: The task that runs here.
+CURRENT_TASK: Final[ContextVar[TaskFuture | None]] = ContextVar("strand_task", default=None)
+#: Held while one looks for a circle of waits, and enters a wait.
+_WAITS: Final = threading.RLock()
+_OVER: Final = (FINISHED, CANCELLED_AND_NOTIFIED)
+
+
+def current_task() -> TaskFuture | None:
+    """The task that the caller runs in; None outside of tasks."""
+    return CURRENT_TASK.get()
+
+
+class Keeper(Protocol):
+    """What a future needs of the tasks it is one of."""
+
+    @property
+    def is_fork(self) -> bool: ...
+    def now(self) -> int: ...
+    def cancel(self, task: TaskFuture) -> bool: ...
+    def reprioritise(self, task: TaskFuture, priority: Any) -> bool: ...
+    def set_deadline(self, task: TaskFuture, deadline: SpanLike | None) -> bool: ...
+    def set_group(self, task: TaskFuture, group: TaskGroup | None) -> bool: ...
+    def ahead_of(self, task: TaskFuture) -> TaskFuture | None: ...
+
+
+class _Nobody:
+    """A condition of a future that is done: there is nothing to wait for."""
+
+    def acquire(self) -> bool:
+        return True
+
+    def release(self) -> None:
+        pass
+
+    def __enter__(self) -> bool:
+        return True
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
+        del timeout
+        return predicate()
+
+
+_NOBODY: Final = _Nobody()
+
+
+class _Lazy:
+    """A list that a future gets on its first use."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, future: Any, owner: type) -> Any:
+        return future.__dict__.setdefault(self._name, [])
+
+
+class TaskFuture(Future[Any]):
+    """A task and its outcome to come. It works with ``concurrent.futures.wait`` and ``as_completed``; use
+    ``asyncio.wrap_future`` to await it.
+
+    ``result()`` returns what the function returned. It raises what the function raised where the task failed or became
+    a dead letter, CancelledError, TaskExpired or TaskDropped. ``id`` rises by submit. ``priority`` is the level or
+    number that the task has now. ``cancel_requested``: whether it was asked to end while it runs. ``attempts``: how
+    often the function was called.
+    """
+
+    # What a task has unless something sets it. The dict of a plain task holds only what __init__ and its run write.
+    _state = PENDING
+    _result = None
+    _exception: BaseException | None = None
+    _waiters: Any = _Lazy()
+    _done_callbacks: Any = _Lazy()
+    _deadline_ns: int | None = None
+    _end: str | None = None
+    _entry: int | None = None
+    _group: TaskGroup | None = None
+    _place = "waiting"
+    _begun_ns: int | None = None
+    _attempt_ns = 0
+    _ended_ns = 0
+    _ran_ns = 0
+    _timer: Any = None
+    _waits_for: TaskFuture | None = None
+    _in_order = False  # of its key
+    _interrupt: Callable[[], object] | None = None  # of a coroutine that runs
+    attempts = 0
+    cancel_requested = False
+
+    def __init__(  # it does not call that of Future, which makes a condition and two lists
+        self, keeper: Keeper, options: TaskOptions, tag: int, call: tuple[Any, Any, Any], now_ns: int
+    ) -> None:
+        self._keeper = keeper
+        self._options = options
+        self._call: tuple[Any, Any, Any] | None = call
+        self._number = options.number
+        self._submitted_ns = now_ns
+        self.id = tag
+        self.priority = options.priority
+
+    def __repr__(self) -> str:
+        return f"<TaskFuture {self.id} {self.state}>"
+
+    @property
+    def _condition(self) -> Any:  # type: ignore[override]  # which the functions of concurrent.futures ask for
+        fields = self.__dict__
+        found = fields.get("_meeting")
+        if found is None:
+            found = fields.setdefault("_meeting", threading.Condition())
+        if found is _NOBODY:
+            fields["_state"] = _state_of(self._end)
+        return found
+
+    # -- what it says
+
+    @property
+    def state(self) -> str:
+        """``"waiting"`` for a worker or its key's turn, ``"delayed"``, ``"held"``, ``"retrying"`` after its backoff,
+        ``"running"``, or how it ended: ``"done"``, ``"failed"``, ``"cancelled"``, ``"expired"``, ``"dropped"``,
+        ``"dead"``."""
+        if self.done() and self._end is not None:
+            return self._end
+        return "running" if self._state == RUNNING else self._place
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """When it has to have begun, in ns of the scheduler's clock (``time.monotonic_ns``); None: there is none."""
+        return self._deadline_ns
+
+    @property
+    def group(self) -> TaskGroup | None:
+        """The group it belongs to."""
+        return self._group
+
+    @property
+    def waited_ns(self) -> int:
+        """From submit to when the function was first called, in ns; so far, or to its end, where it was not."""
+        until = self._begun_ns or self._ended_ns or self._keeper.now()
+        return until - self._submitted_ns
+
+    @property
+    def ran_ns(self) -> int:
+        """How long the function ran in all attempts together, in ns; so far, while it runs."""
+        return self._ran_ns + (self._keeper.now() - self._attempt_ns if self._state == RUNNING else 0)
+
+    def done(self) -> bool:
+        """Whether it has ended, in whatever way."""
+        return self._state in _OVER
+
+    def cancelled(self) -> bool:
+        """Whether it was cancelled."""
+        return self._state == CANCELLED_AND_NOTIFIED
+
+    def running(self) -> bool:
+        """Whether its function runs now."""
+        return self._state == RUNNING
+
+    # -- what changes it
+
+    def cancel(self, running: bool = False) -> bool:
+        """Cancels the task unless it has begun; one that waits for its retry is cancelled, too. Returns whether it is
+        cancelled.
+
+        ``running``: a task that runs is asked to end, and True is returned for that. It is not tried again, and
+        ``cancel_requested`` of ``strand.tasks.current_task()`` tells its function. A coroutine gets CancelledError.
+        """
+        if self._keeper.cancel(self):
+            return True
+        if running and not self.done():
+            self.cancel_requested = True
+            if self._interrupt is not None:
+                self._interrupt()
+            return not self.done() or self.cancelled()
+        return self.cancelled()
+
+    def reprioritise(self, priority: Any) -> bool:
+        """Gives a task that waits another priority. Returns False where it has begun or ended, and nothing changes. A
+        task that is held is due by the hold of its new level. Raises ConfigurationError for a priority that the policy
+        does not have."""
+        return self._keeper.reprioritise(self, priority)
+
+    def set_deadline(self, deadline: SpanLike | None) -> bool:
+        """Gives a task that waits so much time from now to begin, as ``"30s"``, a timedelta or ns; None: any time.
+        Returns False where it has begun or ended, and nothing changes. Raises ConfigurationError for what is no span,
+        and where a delay, a hold or a backoff ends later."""
+        return self._keeper.set_deadline(self, deadline)
+
+    def set_group(self, group: TaskGroup | None) -> bool:
+        """Moves a task that waits into another group, or into none. Returns False where it has begun or ended, and
+        nothing changes. Raises StoppedError for a group that takes no more tasks."""
+        return self._keeper.set_group(self, group)
+
+    def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
+        """Calls ``fn`` with this future when it ends, in the thread that ends it; at once where it has. What ``fn``
+        raises is logged."""
+        with self._condition:
+            if self._state not in _OVER:
+                self._done_callbacks.append(fn)
+                return
+        self._call_back(fn)
+
+    # -- waiting for it
+
+    def result(self, timeout: float | None = None) -> Any:
+        """What the function returned, or raises how the task ended otherwise. ``timeout``: seconds; None: no limit.
+
+        Raises TimeoutError when that is over, WouldDeadlockError in a task for which this one waits, and StoppedError
+        in a fork's child.
+        """
+        if self._state not in _OVER:
+            self.wait_for_end(timeout)
+        error = self._exception
+        if error is None:
+            return self._result
+        try:
+            raise error
+        finally:
+            del error, self  # which hold this frame
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """What ``result`` would raise, None where the function returned; but CancelledError is raised. Waits as
+        ``result`` does."""
+        if self._state not in _OVER:
+            self.wait_for_end(timeout)
+        if self._state == CANCELLED_AND_NOTIFIED:
+            raise CancelledError
+        return self._exception
+
+    def wait_for_end(self, timeout: float | None = None) -> None:
+        """Waits until the task has ended, and raises only what ``result`` raises about the wait."""
+        if self._state in _OVER:
+            return
+        if self._keeper.is_fork:
+            raise StoppedError("this process is a fork of the one that runs the task: it never ends here")
+        me = CURRENT_TASK.get()
+        if me is not None and (timeout is None or timeout > 0):
+            _enter_wait(me, self)
+        try:
+            condition = self._condition
+            with condition:
+                if not condition.wait_for(self.done, timeout):
+                    raise TimeoutError
+        finally:
+            if me is not None:
+                me._waits_for = None
+
+    # -- for who ends it
+
+    def finish(self, end: str, value: Any, error: BaseException | None) -> None:
+        """By the one thread that has the right to: the task has ended."""
+        self._result = value
+        if error is not None:
+            self._exception = error
+        self._end = end
+        condition = self.__dict__.setdefault("_meeting", _NOBODY)
+        state = _state_of(end)
+        if condition is _NOBODY:
+            self._state = state
+            return
+        with condition:
+            self._state = state
+            for waiter in self._waiters:
+                if end == "cancelled":
+                    waiter.add_cancelled(self)
+                elif error is not None:
+                    waiter.add_exception(self)
+                else:
+                    waiter.add_result(self)
+            condition.notify_all()
+        for callback in self.__dict__.pop("_done_callbacks", ()):
+            self._call_back(callback)
+
+    def _call_back(self, callback: Callable[[Future[Any]], object]) -> None:
+        try:
+            callback(self)
+        except BaseException as error:  # SystemExit, too: it must not end the worker
+            LOGGER.exception("exception calling callback for %r", self)
+            if interrupts(error):
+                raise
+
+    def set_running_or_notify_cancel(self) -> bool:
+        """Not for users: the scheduler alone ends a task. Raises RuntimeError."""
+        raise RuntimeError(f"{self!r} is ended by its scheduler alone")
+
+    def set_result(self, result: Any) -> None:
+        """Not for users: the scheduler alone ends a task. Raises RuntimeError."""
+        raise RuntimeError(f"{self!r} is ended by its scheduler alone: no result {result!r} can be set")
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        """Not for users: the scheduler alone ends a task. Raises RuntimeError."""
+        raise RuntimeError(f"{self!r} is ended by its scheduler alone: no exception {exception!r} can be set")
+
+
+def _state_of(end: str | None) -> str:
+    return CANCELLED_AND_NOTIFIED if end == "cancelled" else FINISHED
+
+
+def _enter_wait(me: TaskFuture, target: TaskFuture) -> None:
+    """Notes that a task waits for another one. Raises WouldDeadlockError where that one waits for it.
+
+    A task waits for one other task: for the one whose result it asks, or for the head of its key's order. So the search
+    follows a chain, and meets every circle, since the last wait of a circle finds all others.
+    """
+    with _WAITS:
+        seen: set[TaskFuture] = set()
+        node: TaskFuture | None = target
+        while node is not None and node not in seen and not node.done():
+            if node is me:
+                raise WouldDeadlockError(
+                    f"task {me.id} would wait for task {target.id}, which waits for task {me.id}: use "
+                    "add_done_callback, or submit without a key that the two share"
+                )
+            seen.add(node)
+            node = node._waits_for or node._keeper.ahead_of(node)
+        me._waits_for = target

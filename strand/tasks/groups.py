@@ -1,0 +1,123 @@
+"""Tasks that belong together: waited for, cancelled and charged as one."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import Any, Final, Self
+
+from strand.errors import ConfigurationError, StoppedError
+
+__all__ = ["CURRENT_GROUP", "TaskGroup"]
+
+#: The group that what runs here is in.
+CURRENT_GROUP: Final[ContextVar[TaskGroup | None]] = ContextVar("strand_group", default=None)
+
+
+class TaskGroup:
+    """Tasks that belong together. ``with TaskGroup() as group:`` waits for all of them on leaving.
+
+    A task belongs to the group if it is submitted within the block, if it is submitted by a task of the group, or if it
+    is given ``group=``. Tasks that are spawned while the block waits belong to it too. A block within another one is a
+    group of its own.
+
+    Where a task fails, is dropped, or becomes a dead letter, the tasks of the group that have not begun are cancelled,
+    and those that run are asked to end (``cancel(running=True)``). Leaving the block then raises an ExceptionGroup of
+    the errors. If the block itself raises, all is cancelled likewise, and its error is one of the group; but
+    KeyboardInterrupt, SystemExit and GeneratorExit of the block come out as they are. Tasks that were cancelled or have
+    expired raise nothing there: their futures say so.
+
+    ``name``: what a policy that shares time by groups knows it by; None: no name. A group can be used for one block.
+    Raises ConfigurationError for a name that is empty or no text. Leaving raises WouldDeadlockError where a task of the
+    group waits for the task that leaves.
+    """
+
+    def __init__(self, name: str | None = None) -> None:
+        if name is not None and (not isinstance(name, str) or not name):
+            raise ConfigurationError(f"name: {name!r} is no name of a group")
+        self.name = name
+        # Reentrant: the garbage collector may run a __del__ that submits while the lock is held.
+        self._lock = threading.Condition(threading.RLock())
+        self._members: dict[int, Future[Any]] = {}
+        self._errors: list[BaseException] = []
+        self._token: Token[TaskGroup | None] | None = None
+        self._refusal: str | None = None
+        self._entered = False
+
+    def __repr__(self) -> str:
+        return f"<TaskGroup {self.name or ''}, {len(self._members)} tasks>".replace(" ,", ",")
+
+    def __len__(self) -> int:
+        """The number of its tasks that have not ended."""
+        return len(self._members)
+
+    def add(self, future: Future[Any]) -> None:
+        """Takes a task in. Raises StoppedError once the group was cancelled or its block was left."""
+        with self._lock:
+            if self._refusal is not None:
+                raise StoppedError(f"the task group {self._refusal}: it takes no more tasks")
+            self._members[id(future)] = future
+
+    def remove(self, future: Future[Any], error: BaseException | None) -> None:
+        """A task has ended, or is in another group now. ``error``: what makes the whole group fail."""
+        with self._lock:
+            known = self._members.pop(id(future), None) is not None
+            if known and error is not None:
+                self._errors.append(error)
+            self._lock.notify_all()
+        if known and error is not None:
+            self.cancel()
+
+    def cancel(self) -> None:
+        """Cancels the tasks that have not begun, asks those that run to end, and takes no more. Leaving the block
+        raises nothing for that."""
+        with self._lock:
+            self._refusal = self._refusal or "was cancelled"
+            members = list(self._members.values())
+        for member in members:
+            member.cancel(running=True)  # type: ignore[call-arg]  # a TaskFuture
+
+    def __enter__(self) -> Self:
+        with self._lock:
+            if self._entered:
+                raise StoppedError("the task group was used for a block already: make another one")
+            self._entered = True
+        self._token = CURRENT_GROUP.set(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._token is not None:
+            CURRENT_GROUP.reset(self._token)
+            self._token = None
+        if error is not None:
+            self.cancel()
+        try:
+            self._wait()
+        except BaseException:
+            self.cancel()
+            raise
+        if isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit)):
+            return
+        errors = self._errors if error is None else [error, *self._errors]
+        if errors:
+            self._errors = []
+            try:
+                raise BaseExceptionGroup("tasks of a group failed", errors)
+            finally:
+                del errors, error  # which hold this frame
+
+    def _wait(self) -> None:
+        while True:
+            with self._lock:
+                member = next(iter(self._members.values()), None)
+                if member is None:
+                    self._refusal = self._refusal or "has ended"
+                    return
+            member.wait_for_end()  # type: ignore[attr-defined]  # a TaskFuture
+            with self._lock:  # the thread that ended it takes it out next
+                while id(member) in self._members:
+                    self._lock.wait()

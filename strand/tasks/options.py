@@ -1,0 +1,121 @@
+"""What a task is submitted with, beside its function and arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from strand.binding.engine_words import MARKS
+from strand.errors import ConfigurationError
+from strand.handlers.spans import SpanLike, span_ns, span_text
+from strand.tasks.groups import TaskGroup
+from strand.tasks.ranks import Ranks
+from strand.tasks.retry import RetryPolicy
+
+__all__ = ["TaskOptions", "options_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """Options that were checked. Spans are in ns, ``None`` or 0 where there are none."""
+
+    number: int  # the priority, as the pool has it
+    priority: Any = None
+    key: Hashable | None = None
+    strand: int | None = None
+    deadline_ns: int | None = None
+    delay_ns: int = 0
+    #: The longer one of its delay and the hold of its level, and the place where it is meanwhile.
+    waits_ns: int = 0
+    place: str = "waiting"
+    retry: RetryPolicy | None = None
+    group: TaskGroup | None = None
+    expire_if: Callable[[], Any] | None = None
+    marks: int = 0
+    #: Whether such a task goes to the pool at once, with nothing else to see to.
+    is_plain: bool = True
+    #: Whether something is to be looked at before the function is called.
+    is_checked: bool = False
+
+
+def options_of(
+    ranks: Ranks,
+    strand_of: Callable[[Any], int] | None,
+    *,
+    priority: Any = None,
+    key: Hashable | None = None,
+    symbol: Any = None,
+    deadline: SpanLike | None = None,
+    delay: SpanLike | None = None,
+    retry: RetryPolicy | None = None,
+    group: TaskGroup | None = None,
+    expire_if: Callable[[], Any] | None = None,
+    marks: Any = None,
+) -> TaskOptions:
+    """The options of ``Tasks.options``, which says what they are. Raises ConfigurationError, and for an unknown symbol
+    what ``strand_of`` raises."""
+    number = ranks.usual if priority is None else ranks.number_of("priority", priority)
+    deadline_ns = None if deadline is None else span_ns("deadline", deadline)
+    delay_ns = 0 if delay is None else span_ns("delay", delay)
+    _check_kinds(retry, group, expire_if)
+    try:
+        hash(key)
+    except TypeError:
+        raise ConfigurationError(f"key: {key!r} cannot be hashed; give text, a number, or a tuple of them") from None
+    strand = None
+    if symbol is not None:
+        if key is not None:
+            raise ConfigurationError("symbol: a task is in order with a symbol's ticks or with a key's tasks, not both")
+        if priority is not None:
+            raise ConfigurationError("priority: a symbol's strand has one priority; change that of the symbol")
+        if strand_of is None:
+            raise ConfigurationError("symbol: this scheduler has no ticks; give key= for an order among tasks")
+        strand = strand_of(symbol)
+    hold_ns = 0 if strand is not None else ranks.hold_ns(number)
+    waits_ns = max(delay_ns, hold_ns)
+    if deadline_ns is not None and waits_ns >= deadline_ns:
+        what = "delay" if delay_ns >= hold_ns else "hold"
+        raise ConfigurationError(
+            f"{what}: after {span_text(waits_ns)} the deadline of {span_text(deadline_ns)} is over"
+        )
+    bits = _bits(marks)
+    return TaskOptions(
+        number=number,
+        priority=ranks.name_of(number, priority),
+        key=key,
+        strand=strand,
+        deadline_ns=deadline_ns,
+        delay_ns=delay_ns,
+        waits_ns=waits_ns,
+        place="waiting" if not waits_ns else "delayed" if delay_ns >= hold_ns else "held",
+        retry=retry,
+        group=group,
+        expire_if=expire_if,
+        marks=bits,
+        is_plain=key is None and strand is None and not waits_ns and group is None and not bits,
+        is_checked=deadline_ns is not None or expire_if is not None,
+    )
+
+
+def _check_kinds(retry: Any, group: Any, expire_if: Any) -> None:
+    if retry is not None and not isinstance(retry, RetryPolicy):
+        raise ConfigurationError(f"retry: {retry!r} is no strand.RetryPolicy")
+    if group is not None and not isinstance(group, TaskGroup):
+        raise ConfigurationError(f"group: {group!r} is no strand.TaskGroup")
+    if expire_if is not None and not callable(expire_if):
+        raise ConfigurationError(f"expire_if: {expire_if!r} cannot be called")
+
+
+def _bits(marks: Any) -> int:
+    bits = 0
+    if marks is None:
+        return bits
+    for mark in [marks] if isinstance(marks, str) or not isinstance(marks, Iterable) else marks:
+        if not isinstance(mark, str) or mark not in MARKS:
+            near = get_close_matches(mark, MARKS, n=1) if isinstance(mark, str) else []
+            cure = f"did you mean {near[0]!r}? " if near else ""
+            raise ConfigurationError(f"marks: {mark!r} is no mark: {cure}give {' or '.join(MARKS)}, or a set of both")
+        bits |= MARKS[mark]
+    return bits

@@ -1,0 +1,92 @@
+"""Functions that are called again and again, at fixed times."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from strand.errors import StrandError
+from strand.tasks.future import TaskFuture
+from strand.tasks.timers import Timer, Timers
+
+__all__ = ["Periodic"]
+
+_log = logging.getLogger(__package__)
+
+
+class Periodic:
+    """A function that is due at ``first + n * period``, whatever the earlier turns took: it does not drift.
+
+    Each turn is a task. A turn is skipped where the one before has not ended when it is due, and where the scheduler
+    refuses it; of turns that were missed, as on a machine that slept, only the latest one runs. So turns never pile up.
+    An error of a turn is logged (``strand.tasks``), and the next turn comes as usual.
+
+    ``turns``: how many were submitted, ``skipped``: how many were not, ``failed``: how many ended otherwise than by a
+    value. ``last``: the future of the latest turn, or None. ``next_due_ns``: when the next turn is due, in ns of the
+    scheduler's clock (``time.monotonic_ns``); None: it was cancelled.
+    """
+
+    def __init__(self, timers: Timers, submit: Callable[[], TaskFuture], first_ns: int, period_ns: int) -> None:
+        self.period_ns = period_ns
+        self.turns = 0
+        self.skipped = 0
+        self.failed = 0
+        self.last: TaskFuture | None = None
+        self.next_due_ns: int | None = first_ns
+        self._timers = timers
+        self._submit = submit
+        self._lock = threading.RLock()
+        self._timer: Timer | None = timers.add(first_ns, self._turn)
+
+    def __repr__(self) -> str:
+        return f"<Periodic, {self.turns} turns, {self.skipped} skipped{', cancelled' if self.cancelled() else ''}>"
+
+    def cancel(self, running: bool = False) -> bool:
+        """Ends the turns. A turn that has not begun is cancelled; ``running``: one that runs is asked to end. Returns
+        whether there would have been another turn."""
+        with self._lock:
+            found, self._timer = self._timer, None
+            self.next_due_ns = None
+            last = self.last
+        if found is not None:
+            self._timers.cancel(found)
+        if last is not None:
+            last.cancel(running=running)
+        return found is not None
+
+    def cancelled(self) -> bool:
+        """Whether there are no more turns."""
+        return self._timer is None
+
+    def _turn(self) -> None:
+        with self._lock:
+            due = self.next_due_ns
+            if due is None:
+                return
+            missed = (self._timers.now() - due) // self.period_ns
+            self.skipped += missed
+            self.next_due_ns = due + (missed + 1) * self.period_ns
+            self._timer = self._timers.add(self.next_due_ns, self._turn)
+            if self.last is not None and not self.last.done():
+                self.skipped += 1
+                return
+            try:
+                future = self.last = self._submit()
+            except StrandError as error:
+                self.skipped += 1
+                _log.warning("a periodic turn was refused: %s", error)
+                return
+            self.turns += 1
+        future.add_done_callback(self._ended)
+
+    def _ended(self, future: Future[Any]) -> None:
+        if future.cancelled():
+            return
+        error = future.exception()
+        if error is not None:
+            with self._lock:
+                self.failed += 1
+            _log.error("a periodic turn failed: %r", error, exc_info=error)

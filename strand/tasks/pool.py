@@ -1,0 +1,38 @@
+"""What tasks need of the threads that run them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+__all__ = ["Pool"]
+
+
+class Pool(Protocol):
+    """Lists tasks by priority, and calls ``Tasks.run(tag)`` once for each of them in one of its threads.
+
+    A tag is a whole number above 0 that names a task. A priority is a number of the policy (``Ranks.number_of``). No
+    method calls ``run`` itself. Each may be called from any thread, also from within ``run``, and raises StoppedError
+    once the pool has stopped. A pool that gives a listed task up calls ``Tasks.drop(tag, reason)`` in place of ``run``.
+    """
+
+    def submit(self, tag: int, priority: int) -> int:
+        """Lists a task. Returns its entry, by which it is known until ``run`` is called. No other task that is listed
+        later has the same entry, so an old one names nothing."""
+        ...
+
+    def submit_many(self, tags: Sequence[int], priority: int) -> Sequence[int]:
+        """Lists tasks in their order, all or none. Returns their entries."""
+        ...
+
+    def submit_on(self, strand: int, tag: int) -> None:
+        """Queues a task on a symbol's strand, behind the ticks that are there."""
+        ...
+
+    def submit_marked(self, tag: int, priority: int, marks: int) -> int:
+        """``submit`` for a task that the guard may hold back by its marks, a set of bits."""
+        ...
+
+    def prioritise(self, entry: int, priority: int) -> None:
+        """Gives a task that waits another priority. Does nothing where it has begun, or the entry is old."""
+        ...

@@ -1,0 +1,72 @@
+"""What a policy makes of the priorities of tasks: numbers for the pool, the level of a retry, holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from strand.dispatch.policies import LEVELS, Levels, Policy, level_of
+from strand.errors import ConfigurationError
+from strand.handlers.spans import SpanLike, span_ns
+
+__all__ = ["Ranks"]
+
+
+class Ranks:
+    """The priorities of tasks under one policy.
+
+    ``hold``: by level, how long a task waits before it may start, even on an idle worker, as ``"30s"``, a timedelta or
+    ns. It may resolve itself meanwhile (``expire_if``). Levels that are not named hold nothing.
+
+    Raises ConfigurationError for a hold under a policy without levels, for an unknown level, and for a bad span.
+    """
+
+    def __init__(self, policy: Policy, hold: Mapping[str, SpanLike] | None = None) -> None:
+        if not isinstance(policy, Policy):
+            raise ConfigurationError(f"policy: {policy!r} is no policy; give one of strand, like strand.Levels()")
+        if hold is not None and not isinstance(hold, Mapping):
+            raise ConfigurationError(f"hold: {type(hold).__name__} is not a dict of spans by level")
+        if hold and not isinstance(policy, Levels):
+            raise ConfigurationError(f"hold: {type(policy).__name__} has no levels to hold; give policy=Levels()")
+        self.policy = policy
+        self._levels = isinstance(policy, Levels)
+        self._hold_ns = {
+            level_of("hold", level): span_ns(f"hold: {level}", span) for level, span in (hold or {}).items()
+        }
+        #: The number of a task to which no priority was given.
+        self.usual: int = policy.usual_priority or 0
+
+    def number_of(self, name: str, priority: Any) -> int:
+        """A priority that the option ``name`` was given, as the pool has it. Raises ConfigurationError."""
+        return self.policy.priority_of(name, priority)
+
+    def name_of(self, number: int, given: Any) -> Any:
+        """What people call a number: the level, or what was given."""
+        return LEVELS[number] if self._levels else given
+
+    def hold_ns(self, number: int) -> int:
+        """How long a task of this priority is held, ns; 0: not at all."""
+        return self._hold_ns.get(number, 0)
+
+    def highest(self, numbers: Iterable[int]) -> int:
+        """The highest of some priorities, of which there is at least one."""
+        found = list(numbers)
+        if len(found) == 1 or self.policy.usual_priority is None:
+            return found[0]
+        return self.policy.of_strand(np.array(found, np.uint32))
+
+    def for_retry(self, number: int) -> int:
+        """The priority of a task that failed for a transient reason: level ``retry``; without levels its own."""
+        return LEVELS.index("retry") if self._levels else number
+
+    def raised(self, number: int) -> int:
+        """The priority of a task that the system failed: one level up; without levels its own."""
+        return max(number - 1, 0) if self._levels else number
+
+    def count(self, priorities: Iterable[Hashable]) -> dict[Any, int]:
+        """How many there are of each; under Levels of every level, the highest first."""
+        found = Counter(priorities)
+        return {level: found[level] for level in LEVELS} if self._levels else dict(found)

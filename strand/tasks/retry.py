@@ -1,0 +1,135 @@
+"""When a task that failed is tried again, and after how long."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from strand.errors import ConfigurationError
+from strand.handlers.spans import SpanLike, span_ns
+from strand.validate import is_between, whole
+
+__all__ = ["BUSINESS", "SYSTEM", "TRANSIENT", "RetryPolicy"]
+
+TRANSIENT: Final = "transient"
+BUSINESS: Final = "business"
+SYSTEM: Final = "system"
+_USUAL: Final[dict[str, tuple[type[BaseException], ...]]] = {
+    TRANSIENT: (Exception, ConnectionError, TimeoutError),
+    BUSINESS: (),
+    SYSTEM: (MemoryError, OSError),
+}
+
+ErrorTypes = type[BaseException] | tuple[type[BaseException], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """Tries a task again that raised, by the kind of its error.
+
+    A *transient* error may be over soon: the task goes to level ``retry`` after its backoff. A *system* error is one of
+    the surroundings: an alert goes out at once, and the task goes one level up after its backoff. A *business* error
+    would come again: the task fails. A task that raised after its last retry becomes a dead letter. What is no
+    ``Exception``, like SystemExit, is never tried again.
+
+    ``max_retries``: 0 to 1,000,000. ``base_delay``, ``max_delay``: spans as ``"1s"``, a timedelta or ns. Retry *n*,
+    from 1, waits ``d = min(max_delay, base_delay * multiplier ** (n - 1))`` less a random part: between ``(1 - jitter)
+    * d`` and ``d``, both included. ``multiplier``: 1 to 1,000. ``jitter``: 0 to 1.
+
+    ``transient``, ``business``, ``system``: an exception type, or a tuple of them; kept as tuples. Of all types listed,
+    the nearest one among an error's classes decides. Where nothing is said, MemoryError and OSError are of the system,
+    and all other Exceptions are transient, ConnectionError and TimeoutError too. ``classify``: called with the error in
+    their place, and returns one of the three words; a task whose ``classify`` raises fails with what that raised.
+    ``on_alert``: called with the future and the error in the worker; None: a line at level ERROR of the logger
+    ``strand.tasks``.
+
+    Raises ConfigurationError for what is outside these bounds, for a ``max_delay`` below ``base_delay``, and for what
+    is no exception type or is listed twice.
+    """
+
+    max_retries: int = 3
+    base_delay: SpanLike = "1s"  # kept in ns
+    max_delay: SpanLike = "60s"  # kept in ns
+    multiplier: float = 2.0
+    jitter: float = 0.5
+    transient: ErrorTypes | None = None
+    business: ErrorTypes | None = None
+    system: ErrorTypes | None = None
+    classify: Callable[[BaseException], str] | None = None
+    on_alert: Callable[[Any, BaseException], object] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "max_retries", whole("max_retries", self.max_retries, 0, 1_000_000))
+        for name in ("base_delay", "max_delay"):
+            object.__setattr__(self, name, span_ns(name, getattr(self, name)))
+        if self.max_delay_ns < self.base_delay_ns:
+            raise ConfigurationError(f"max_delay: {self.max_delay_ns:,} ns is less than base_delay")
+        for name, least, most in (("multiplier", 1, 1000), ("jitter", 0, 1)):
+            value = getattr(self, name)
+            if not is_between(value, least, most):
+                raise ConfigurationError(f"{name}: {value!r} is not a number from {least} to {most:,}")
+            object.__setattr__(self, name, float(value))
+        self._list_types()
+        for name in ("classify", "on_alert"):
+            if getattr(self, name) is not None and not callable(getattr(self, name)):
+                raise ConfigurationError(f"{name}: {getattr(self, name)!r} cannot be called")
+
+    def _list_types(self) -> None:
+        """What is listed for one kind is not what another kind has where nothing is said."""
+        given = {name: _types(name, getattr(self, name)) for name in _USUAL if getattr(self, name) is not None}
+        listed = [kind for types in given.values() for kind in types]
+        if again := [kind for kind in listed if listed.count(kind) > 1]:
+            raise ConfigurationError(f"RetryPolicy: {again[0].__name__} is listed twice")
+        for name, usual in _USUAL.items():
+            kept = tuple(kind for kind in usual if kind not in listed)
+            object.__setattr__(self, name, given.get(name, kept))
+
+    @property
+    def base_delay_ns(self) -> int:
+        """In ns."""
+        return span_ns("base_delay", self.base_delay)
+
+    @property
+    def max_delay_ns(self) -> int:
+        """In ns."""
+        return span_ns("max_delay", self.max_delay)
+
+    def kind_of(self, error: BaseException) -> str:
+        """``"transient"``, ``"business"`` or ``"system"``. Raises what ``classify`` raises, and ConfigurationError
+        where it returns another word."""
+        if not isinstance(error, Exception):
+            return BUSINESS
+        if self.classify is not None:
+            found = self.classify(error)
+            if found not in _USUAL:
+                raise ConfigurationError(f"classify: it returned {found!r}, which is not one of {', '.join(_USUAL)}")
+            return found
+        for kind in type(error).__mro__:
+            for name in _USUAL:
+                if kind in getattr(self, name):
+                    return name
+        return BUSINESS
+
+    def delay_ns(self, retry: int, generator: random.Random) -> int:
+        """How long retry number ``retry`` waits, from 1, in ns."""
+        base, longest = self.base_delay_ns, self.max_delay_ns
+        # By logarithms first: a power of a float overflows, and one of integers takes for ever.
+        if (retry - 1) * math.log(self.multiplier) >= math.log(longest / base):
+            delay = longest
+        else:
+            delay = min(longest, int(base * self.multiplier ** (retry - 1)))
+        least = delay - int(delay * self.jitter)
+        return generator.randint(least, delay)
+
+
+def _types(name: str, given: Any) -> tuple[type[BaseException], ...]:
+    types = (given,) if isinstance(given, type) else given
+    if not isinstance(types, tuple):
+        raise ConfigurationError(f"{name}: {given!r} is not a tuple of exception types")
+    for kind in types:
+        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+            raise ConfigurationError(f"{name}: {kind!r} is no exception type")
+    return types

@@ -1,0 +1,134 @@
+"""What a worker does with a task: looks whether it may start, calls it, and sees what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import CancelledError
+from concurrent.futures._base import RUNNING
+from dataclasses import replace
+from types import CoroutineType
+from typing import Any
+
+from strand.errors import TaskExpired
+from strand.tasks.coroutines import Coroutines
+from strand.tasks.dead_letters import DeadLetter, DeadLetters
+from strand.tasks.future import CURRENT_TASK, TaskFuture
+from strand.tasks.groups import CURRENT_GROUP, TaskGroup
+from strand.tasks.retrying import Retrying
+from strand.tasks.table import Table
+from strand.tasks.waiting import Waiting
+
+__all__ = ["Running"]
+
+
+class Running:
+    """``seed``: of the random part of backoffs."""
+
+    def __init__(self, table: Table, waiting: Waiting, dead_letters: DeadLetters, seed: int | None) -> None:
+        self.coroutines = Coroutines()
+        self._table = table
+        self._alive = table.alive
+        self._waiting = waiting
+        self._now = waiting.now
+        self._end = waiting.end
+        self._dead_letters = dead_letters
+        self._retrying = Retrying(waiting, seed)
+
+    def run(self, tag: int) -> None:
+        """See ``Tasks.run``."""
+        task = self._alive.get(tag)
+        mine = object()
+        if task is None or task.__dict__.setdefault("_claim", mine) is not mine:
+            return
+        if self._table.max_queue:
+            self._table.count(-1)
+        begun = self._now()
+        if (task._options.is_checked or task._deadline_ns is not None) and not self._may_start(task, begun):
+            return
+        if task._begun_ns is None:
+            task._begun_ns = begun
+        task._attempt_ns = begun
+        task.attempts += 1
+        task._state = RUNNING
+        group = task._group
+        CURRENT_TASK.set(task)
+        if group is not None:
+            CURRENT_GROUP.set(group)
+        call = task._call
+        assert call is not None
+        try:
+            value = call[0](*call[1], **call[2])
+        except BaseException as error:
+            self._leave(task, group)
+            self._failed(task, error)
+        else:
+            if type(value) is CoroutineType:
+                self.coroutines.run(task, value, self._coroutine_ended)
+                self._leave(None, group)
+            else:
+                self._leave(task, group)
+                self._end(task, "done", value, None)
+        finally:
+            task = call = value = None  # the traceback of an error holds this frame
+
+    def _leave(self, task: TaskFuture | None, group: TaskGroup | None) -> None:
+        """What runs next in this thread is no part of the task."""
+        CURRENT_TASK.set(None)
+        if group is not None:
+            CURRENT_GROUP.set(None)
+        if task is not None:
+            task._ran_ns += self._now() - task._attempt_ns
+
+    def _coroutine_ended(self, task: TaskFuture, value: Any, error: BaseException | None) -> None:
+        task._ran_ns += self._now() - task._attempt_ns
+        if error is None:
+            self._end(task, "done", value, None)
+        else:
+            self._failed(task, error)
+
+    def _may_start(self, task: TaskFuture, now: int) -> bool:
+        """Looks at the deadline and asks ``expire_if``; ends or lists the task otherwise."""
+        if task._deadline_ns is not None and now >= task._deadline_ns:
+            self._end(task, "expired", None, TaskExpired(f"the deadline of task {task.id} is over", "deadline"))
+            return False
+        expire_if = task._options.expire_if
+        if expire_if is None:
+            return True
+        try:
+            answer = expire_if()
+            if answer is None or answer is False:
+                return True
+            if answer is True:
+                error = TaskExpired(f"expire_if of task {task.id} says that it need not run", "expire_if")
+                self._end(task, "expired", None, error)
+                return False
+            number = self._waiting.ranks.number_of("expire_if", answer)
+        except BaseException as error:
+            self._end(task, "failed", None, error)
+            return False
+        if number == task._number:
+            return True
+        self._waiting.wait_again(task, "waiting", number, answer, 0)
+        return False
+
+    def _failed(self, task: TaskFuture, error: BaseException) -> None:
+        if task.cancel_requested and isinstance(error, (CancelledError, asyncio.CancelledError)):
+            self._end(task, "cancelled", None, CancelledError())
+            return
+        try:
+            end = self._retrying.decide(task, error)
+        except BaseException as raised:  # by classify
+            raised.__context__ = error
+            self._end(task, "failed", None, raised)
+            return
+        if end is None:
+            return
+        if end == "expired":
+            expired = TaskExpired(f"the deadline of task {task.id} is over before its retry", "deadline")
+            expired.__cause__ = error
+            self._end(task, end, None, expired)
+            return
+        if end == "dead" and task._call is not None:
+            options = replace(task._options, group=None)
+            self._dead_letters.add(DeadLetter(task.id, *task._call, error, task.attempts, self._now(), options))
+        self._end(task, end, None, error)

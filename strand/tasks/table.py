@@ -1,0 +1,90 @@
+"""The tasks of one scheduler that have not ended, who may do what with them, and how many may wait.
+
+A task is in ``alive`` from submit to its end. The right to begin or end it is the entry ``_claim`` in its dict: who
+sets it by ``setdefault``, which is one atomic step, has it. That is the worker that begins it, or whoever cancels or
+drops it. A worker gives the claim up before a retry, and then anybody may take it again.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+
+import numpy as np
+
+from strand.errors import QueueFull
+from strand.tasks.future import TaskFuture
+
+__all__ = ["Table"]
+
+_FORKED = "this process is a fork of the one that runs the scheduler: make a scheduler of its own here"
+#: All of this process, which a fork's child has to stop.
+_all: weakref.WeakSet[Table] = weakref.WeakSet()
+
+
+class Table:
+    """``lock`` guards the orders of keys, and changes of tasks that wait: priority, timer, group. It is reentrant, as
+    the garbage collector may run a ``__del__`` that submits or cancels while it is held."""
+
+    def __init__(self, max_queue: int) -> None:
+        self.max_queue = max_queue
+        self.alive: dict[int, TaskFuture] = {}
+        #: Why nothing can be submitted; None: it can.
+        self.refusal: str | None = None
+        self.is_fork = False
+        #: Whether what does not run is to be cancelled.
+        self.cancels_all = False
+        self.lock = threading.RLock()
+        self._changed = threading.Condition(self.lock)
+        self._queued = 0
+        _all.add(self)
+
+    def take_room(self, n: int) -> None:
+        """Makes room for tasks that will wait. Raises QueueFull."""
+        if self.max_queue:
+            with self.lock:
+                if self._queued + n > self.max_queue:
+                    raise QueueFull(
+                        f"max_queue: {self._queued:,} of {self.max_queue:,} tasks wait, and {n:,} more were submitted: "
+                        "submit later, or fewer at once",
+                        np.arange(n),
+                    )
+                self._queued += n
+
+    def count(self, change: int) -> None:
+        """A task begins, ends before it began, or waits for a retry, which no bound refuses."""
+        if self.max_queue:
+            with self.lock:
+                self._queued += change
+
+    def claim(self, task: TaskFuture) -> bool:
+        """Whether the caller may begin or end the task, which nobody else may then."""
+        mine = object()
+        if task.__dict__.setdefault("_claim", mine) is not mine:
+            return False
+        self.count(-1)
+        return True
+
+    def remove(self, task: TaskFuture) -> None:
+        """A task has ended."""
+        self.alive.pop(task.id, None)
+        if self.refusal is not None:
+            with self._changed:
+                self._changed.notify_all()
+
+    def wait_until_idle(self, wait_s: float) -> bool:
+        """Waits so many seconds at most; whether no task is left."""
+        with self._changed:
+            if self.alive:
+                self._changed.wait(wait_s)
+            return not self.alive
+
+
+def _stop_in_child() -> None:
+    for table in list(_all):
+        table.is_fork = True
+        table.refusal = _FORKED
+
+
+os.register_at_fork(after_in_child=_stop_in_child)

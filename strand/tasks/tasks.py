@@ -1,0 +1,135 @@
+"""Tasks: what a scheduler is made of, over whatever pool of threads runs it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+from strand.clock import Clock
+from strand.handlers.spans import SpanLike
+from strand.tasks.core import Core
+from strand.tasks.dead_letters import DeadLetters
+from strand.tasks.executor import TaskExecutor
+from strand.tasks.groups import TaskGroup
+from strand.tasks.options import options_of
+from strand.tasks.pool import Pool
+from strand.tasks.ranks import Ranks
+from strand.tasks.retry import RetryPolicy
+from strand.validate import whole
+
+__all__ = ["Tasks"]
+
+
+class Tasks(TaskExecutor):
+    """The tasks of one scheduler, and an executor of tasks without options.
+
+    Tasks and dead letters live in memory only: this is no durable queue. Every task ends in exactly one way: done,
+    failed, cancelled, expired, dropped or dead (``TaskFuture.state``).
+
+    ``pool``: lists tasks and calls ``run`` in its threads. ``ranks``: what the pool's policy makes of priorities.
+    ``clock``: of delays, deadlines and times; None: the system's, with a thread for what is due later. With another
+    clock ``fire`` does what is due. ``max_queue``: how many tasks may wait that have not begun; 0: any number. A task
+    that waits for a retry counts, and is never refused. ``max_dead_letters``: how many are kept. ``seed``: of the
+    random part of backoffs; None: another one each time. ``strand_of``: the strand of a symbol, for ``symbol=``; None:
+    there are no symbols.
+
+    Raises ConfigurationError for numbers that are none or are below 0.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        ranks: Ranks,
+        *,
+        clock: Clock | None = None,
+        max_queue: int = 0,
+        max_dead_letters: int = 1000,
+        seed: int | None = None,
+        strand_of: Callable[[Any], int] | None = None,
+    ) -> None:
+        core = Core(
+            pool,
+            ranks,
+            clock=clock,
+            max_queue=whole("max_queue", max_queue, 0),
+            max_dead_letters=whole("max_dead_letters", max_dead_letters, 0),
+            seed=None if seed is None else whole("seed", seed, 0),
+        )
+        self._ranks = ranks
+        self._strand_of = strand_of
+        super().__init__(core, options_of(ranks, strand_of), weakref.WeakSet())
+
+    def options(
+        self,
+        *,
+        priority: Any = None,
+        key: Hashable | None = None,
+        symbol: str | int | None = None,
+        deadline: SpanLike | None = None,
+        delay: SpanLike | None = None,
+        retry: RetryPolicy | None = None,
+        group: TaskGroup | None = None,
+        expire_if: Callable[[], Any] | None = None,
+        marks: str | Iterable[str] | None = None,
+    ) -> TaskExecutor:
+        """An executor of this scheduler whose tasks have these options; it does not change. Spans are texts with a unit
+        like ``"30s"``, timedeltas, or ns.
+
+        ``priority``: of the policy; None: the usual one. ``key``: tasks of one key run in the order in which they join
+        it, one at a time; a task joins when its delay or hold is over, and keeps its place while it waits for a retry.
+        The one that is next has the highest priority of all that wait behind it. ``symbol``: the task runs in order
+        with that symbol's ticks; a retry comes behind the ticks that are there then. ``deadline``: a task that has not
+        begun so long after its submit is not started, nor tried again. ``delay``: it waits at least so long. ``retry``:
+        when it is tried again. ``group``: the one it belongs to; None: that of the block or task that submits it.
+        ``expire_if``: called without arguments in the worker before each start: True: the task expires; a priority: it
+        waits anew with that one, if it is another one; False or None: it starts. Raising fails the task. ``marks``:
+        ``"io"``, ``"frees_memory"`` or both, for the guard.
+
+        Raises ConfigurationError for values that cannot work: a priority that the policy does not have, a delay or hold
+        that ends after the deadline, a symbol beside a key or priority; and UnknownSymbolError.
+        """
+        found = options_of(
+            self._ranks,
+            self._strand_of,
+            priority=priority,
+            key=key,
+            symbol=symbol,
+            deadline=deadline,
+            delay=delay,
+            retry=retry,
+            group=group,
+            expire_if=expire_if,
+            marks=marks,
+        )
+        return TaskExecutor(self._core, found, self._periodics)
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """Tasks that failed after their last retry."""
+        return self._core.dead_letters
+
+    def pending_count(self) -> dict[Any, int]:
+        """How many tasks wait by priority, under Levels for every level: those that have not begun, and those that wait
+        for a retry. It looks at each of them."""
+        tasks = self._core.table.alive.copy().values()
+        return self._ranks.count(task.priority for task in tasks if "_claim" not in task.__dict__)
+
+    # -- for the pool
+
+    def run(self, tag: int) -> None:
+        """By a thread of the pool: runs the task of that tag, unless it has ended. Raises nothing: whatever a task
+        raises ends the task."""
+        self._core.running.run(tag)
+
+    def drop(self, tag: int, reason: str) -> bool:
+        """By the pool, in place of ``run``: a task is given up, and its future raises TaskDropped with the reason.
+        False: it has begun or ended."""
+        task = self._core.table.alive.get(tag)
+        return task is not None and self._core.waiting.drop(task, reason)
+
+    def fire(self) -> int | None:
+        """With a clock that is not the system's: does what is due. Returns when something is due next, in ns of the
+        clock; None: nothing is."""
+        self._core.timers.fire()
+        return self._core.timers.next_due_ns()

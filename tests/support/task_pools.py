@@ -1,0 +1,181 @@
+"""Pools for tests of tasks: one that a test steps, whose picks a seed decides, and one of plain threads."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from strand.dispatch.policies import Levels
+from strand.errors import StoppedError
+from strand.tasks import Ranks, Tasks
+from strand.testing import Clock
+
+
+class SteppedPool:
+    """Runs a task when the test says so: of the highest level that waits, one that the seed picks."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.tasks: Tasks | None = None
+        self.listed: dict[int, tuple[int, int]] = {}  # by entry: the tag and the priority
+        self.on_strands: list[tuple[int, int]] = []
+        self.marks: dict[int, int] = {}
+        self.stopped = False
+        self._entries = 0
+        self._generator = random.Random(seed)
+
+    def submit(self, tag: int, priority: int) -> int:
+        if self.stopped:
+            raise StoppedError("the pool has stopped")
+        self._entries += 1
+        self.listed[self._entries] = (tag, priority)
+        return self._entries
+
+    def submit_many(self, tags: Sequence[int], priority: int) -> Sequence[int]:
+        return [self.submit(tag, priority) for tag in tags]
+
+    def submit_on(self, strand: int, tag: int) -> None:
+        self.on_strands.append((strand, tag))
+
+    def submit_marked(self, tag: int, priority: int, marks: int) -> int:
+        self.marks[tag] = marks
+        return self.submit(tag, priority)
+
+    def prioritise(self, entry: int, priority: int) -> None:
+        if entry in self.listed:
+            self.listed[entry] = (self.listed[entry][0], priority)
+
+    def priority_of(self, tag: int) -> int | None:
+        """With which priority a task is listed; None: it is not."""
+        return next((priority for listed, priority in self.listed.values() if listed == tag), None)
+
+    def step(self) -> bool:
+        """Runs one task. False: there is none."""
+        if not self.listed:
+            return False
+        highest = min(priority for _, priority in self.listed.values())
+        entry = self._generator.choice([entry for entry, (_, own) in self.listed.items() if own == highest])
+        tag, _ = self.listed.pop(entry)
+        assert self.tasks is not None
+        self.tasks.run(tag)
+        return True
+
+    def run_all(self) -> int:
+        """Runs what is listed, and what that lists. Returns how many calls of ``run``."""
+        steps = 0
+        while self.step():
+            steps += 1
+        return steps
+
+
+class Stepped:
+    """Tasks over a stepped pool and a clock that stands still."""
+
+    def __init__(
+        self, *, seed: int = 0, hold: dict[str, Any] | None = None, policy: Any = None, **options: Any
+    ) -> None:
+        self.pool = SteppedPool(seed)
+        self.clock = Clock()
+        self.tasks = Tasks(self.pool, Ranks(policy or Levels(), hold), clock=self.clock, seed=seed, **options)
+        self.pool.tasks = self.tasks
+
+    def advance(self, seconds: float) -> None:
+        """Moves the clock on, stopping at everything that is due, and runs what is listed."""
+        until = self.clock.now_ns() + round(seconds * 1e9)
+        while True:
+            due = self.tasks.fire()
+            self.pool.run_all()
+            if due is None or due > until:
+                due = self.tasks.fire()
+                if due is None or due > until:
+                    break
+            self.clock.wait_until(due)
+        self.clock.wait_until(until)
+
+
+class ThreadPool:
+    """Plain threads that run tasks, the highest level first. ``close`` ends them."""
+
+    def __init__(self, threads: int = 2) -> None:
+        self.tasks: Tasks | None = None
+        self._condition = threading.Condition()
+        self._lists: list[list[int]] = [[] for _ in range(5)]
+        self._closed = False
+        self.raised: list[BaseException] = []
+        self.threads = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
+        for thread in self.threads:
+            thread.start()
+
+    def submit(self, tag: int, priority: int) -> int:
+        with self._condition:
+            if self._closed:
+                raise StoppedError("the pool has stopped")
+            self._lists[priority].append(tag)
+            self._condition.notify()
+        return tag
+
+    def submit_many(self, tags: Sequence[int], priority: int) -> Sequence[int]:
+        return [self.submit(tag, priority) for tag in tags]
+
+    def submit_on(self, strand: int, tag: int) -> None:
+        raise NotImplementedError
+
+    def submit_marked(self, tag: int, priority: int, marks: int) -> int:
+        return self.submit(tag, priority)
+
+    def prioritise(self, entry: int, priority: int) -> None:
+        with self._condition:
+            for tags in self._lists:
+                if entry in tags:
+                    tags.remove(entry)
+                    self._lists[priority].append(entry)
+                    return
+
+    def close(self) -> None:
+        with self._condition:
+            self._closed = True
+            self._condition.notify_all()
+        for thread in self.threads:
+            thread.join(60)
+
+    def _work(self) -> None:
+        while True:
+            with self._condition:
+                while not any(self._lists):
+                    if self._closed:
+                        return
+                    self._condition.wait()
+                tag = next(tags for tags in self._lists if tags).pop(0)
+            assert self.tasks is not None
+            try:
+                self.tasks.run(tag)
+            except BaseException as error:
+                self.raised.append(error)
+
+
+class Threaded:
+    """``with Threaded() as tasks:``: tasks over plain threads and the system's clock."""
+
+    def __init__(self, threads: int = 2, **options: Any) -> None:
+        self.pool = ThreadPool(threads)
+        self.tasks = Tasks(self.pool, Ranks(Levels()), **options)
+        self.pool.tasks = self.tasks
+
+    def __enter__(self) -> Tasks:
+        return self.tasks
+
+    def __exit__(self, *_: object) -> None:
+        self.tasks.shutdown(timeout=120)
+        self.pool.close()
+        assert not any(thread.is_alive() for thread in self.pool.threads)
+        assert self.pool.raised == []
+
+
+def raises(error: BaseException) -> Callable[[], None]:
+    """A function that raises."""
+
+    def raising() -> None:
+        raise error
+
+    return raising

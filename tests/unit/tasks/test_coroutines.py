@@ -1,0 +1,105 @@
+"""A task may be a coroutine: one asyncio thread runs it, and everything else holds as for functions."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+from task_pools import Threaded
+
+from strand.tasks import RetryPolicy, TaskGroup, current_task
+
+pytestmark = pytest.mark.python
+
+
+async def double(x: int) -> int:
+    await asyncio.sleep(0)
+    return 2 * x
+
+
+def test_coroutines_run_on_one_thread_at_once_and_end_with_the_scheduler() -> None:
+    with Threaded(1) as tasks:
+        names: set[str] = set()
+
+        async def meets(barrier: list[asyncio.Event]) -> int:
+            names.add(threading.current_thread().name)
+            if not barrier:
+                barrier.append(asyncio.Event())
+                await barrier[0].wait()
+            else:
+                barrier[0].set()
+            task = current_task()
+            assert task is not None
+            return task.id
+
+        both: list[asyncio.Event] = []
+        futures = [tasks.submit(meets, both) for _ in range(2)]
+        assert [future.result(60) for future in futures] == [future.id for future in futures]
+        assert list(tasks.map(double, range(5))) == [0, 2, 4, 6, 8]
+        assert names == {"strand task coroutines"}
+    assert "strand task coroutines" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_key_is_held_until_a_coroutine_has_ended() -> None:
+    with Threaded(2) as tasks:
+        running = [0, 0]
+
+        async def one_at_a_time() -> None:
+            running[0] += 1
+            running[1] = max(running)
+            await asyncio.sleep(0.001)
+            running[0] -= 1
+
+        for future in [tasks.options(key="k").submit(one_at_a_time) for _ in range(20)]:
+            future.result(60)
+        assert running[1] == 1
+
+
+def test_a_coroutine_is_tried_again_and_its_exit_ends_neither_loop_nor_worker() -> None:
+    with Threaded(1) as tasks:
+        tries = []
+
+        async def fails_once() -> str:
+            tries.append(1)
+            await asyncio.sleep(0)
+            if len(tries) == 1:
+                raise ValueError
+            return "done"
+
+        async def exits() -> None:
+            raise SystemExit(1)
+
+        leaving = tasks.submit(exits)
+        assert isinstance(leaving.exception(60), SystemExit)
+        assert tasks.options(retry=RetryPolicy(base_delay="1ms")).submit(fails_once).result(60) == "done"
+        assert tasks.submit(double, 4).result(60) == 8
+
+
+def test_a_coroutine_that_is_asked_to_end_is_cancelled() -> None:
+    with Threaded(1) as tasks:
+        begun = threading.Event()
+
+        async def waits() -> None:
+            begun.set()
+            await asyncio.sleep(3600)
+
+        future = tasks.submit(waits)
+        assert begun.wait(60)
+        assert not future.cancel()
+        assert future.cancel(running=True)
+        tasks.shutdown(timeout=60)
+        assert future.state == "cancelled"
+
+
+def test_a_group_waits_for_coroutines_and_what_they_spawn() -> None:
+    with Threaded(1) as tasks:
+        ran = []
+
+        async def spawns() -> None:
+            await asyncio.sleep(0.001)
+            tasks.submit(ran.append, 1)
+
+        with TaskGroup():
+            tasks.submit(spawns)
+        assert ran == [1]

@@ -1,0 +1,307 @@
+"""Whatever is done to tasks, in whatever order: each ends in one way, in its key's order, and none is lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
+from task_pools import Stepped
+
+from strand.dispatch.policies import LEVELS
+from strand.errors import ConfigurationError, QueueFull, TaskDropped, TaskExpired
+from strand.tasks import RetryPolicy, TaskFuture, TaskGroup
+from strand.tasks.future import ENDS
+
+pytestmark = pytest.mark.python
+
+HOLD = {"low": "5s"}
+RETRY = RetryPolicy(
+    max_retries=2,
+    base_delay="1s",
+    max_delay="1500ms",
+    multiplier=2.0,
+    jitter=0.5,
+    business=(LookupError,),
+    on_alert=lambda task, error: None,
+)
+#: What attempt n, from 1, of a task does, by the name of what it is.
+ERRORS: dict[str, tuple[Any, ...]] = {
+    "value": (),
+    "fails": (ValueError,) * 9,
+    "recovers": (ValueError, OSError),
+    "system": (OSError,) * 9,
+    "business": (LookupError,) * 9,
+    "exits": (SystemExit,) * 9,
+}
+MAX_QUEUE = 25
+
+
+class Seen:
+    """What a test knows of a task."""
+
+    def __init__(self, behaviour: str, options: dict[str, Any], now: int) -> None:
+        self.errors = ERRORS[behaviour]
+        self.options = options
+        self.due = now + 10**9 * max(options["delay_s"], options["hold_s"])
+        self.starts: list[int] = []
+        self.called_back = 0
+        self.end: str | None = None
+        self.retry_due: int | None = None
+
+
+class Machine(RuleBasedStateMachine):
+    tasks = Bundle("tasks")
+
+    @initialize(seed=st.integers(0, 2**32))
+    def begin(self, seed: int) -> None:
+        self.here = Stepped(seed=seed, hold=HOLD, max_queue=MAX_QUEUE)
+        self.wrong: list[tuple[int, str]] = []
+        self.seen: dict[int, Seen] = {}
+        self.futures: dict[int, TaskFuture] = {}
+        self.joined: dict[str, list[int]] = {}  # by key, in the order of joining
+        keys = self.here.tasks._core.waiting.keys
+        join = keys.join
+
+        def joining(task: TaskFuture) -> None:
+            options = self.seen_options(task)
+            self.joined.setdefault(options["key"], []).append(task.id)
+            assert self.now() >= task._submitted_ns + options["delay_s"] * 10**9
+            join(task)
+
+        keys.join = joining  # type: ignore[method-assign]
+        self.pending_options: dict[str, Any] | None = None
+
+    def seen_options(self, task: TaskFuture) -> dict[str, Any]:
+        found = self.seen[task.id].options if task.id in self.seen else self.pending_options
+        assert found is not None
+        return found
+
+    def now(self) -> int:
+        return self.here.clock.now_ns()
+
+    @rule(
+        target=tasks,
+        level=st.sampled_from(LEVELS),
+        key=st.sampled_from([None, None, "a", "b"]),
+        behaviour=st.sampled_from(sorted(ERRORS)),
+        retries=st.booleans(),
+        delay_s=st.sampled_from([0, 0, 0, 2, 4]),
+        deadline_s=st.sampled_from([None, None, 6, 9]),
+        answer=st.sampled_from(["none", "none", None, False, True, "high", "low", "wrong", KeyError]),
+        grouped=st.booleans(),
+    )
+    def submit(
+        self,
+        *,
+        level: str,
+        key: str | None,
+        behaviour: str,
+        retries: bool,
+        delay_s: int,
+        deadline_s: int | None,
+        answer: Any,
+        grouped: bool,
+    ) -> TaskFuture | None:
+        shown = {
+            "key": key,
+            "delay_s": delay_s,
+            "deadline_s": deadline_s,
+            "hold_s": 5 * (level == "low"),
+            "retries": retries,
+        }
+        seen = Seen(behaviour, shown, self.now())
+        box: list[TaskFuture] = []
+
+        def expire_if() -> Any:
+            self.starting(box[0])
+            if answer is KeyError:
+                raise KeyError("expire_if")
+            return answer
+
+        executor = self.here.tasks.options(
+            priority=level,
+            key=key,
+            retry=RETRY if retries else None,
+            delay=f"{delay_s}s" if delay_s else None,
+            deadline=None if deadline_s is None else f"{deadline_s}s",
+            expire_if=None if answer == "none" else expire_if,
+            group=TaskGroup() if grouped else None,
+        )
+        waiting = sum(self.here.tasks.pending_count().values())
+        self.pending_options = shown
+        try:
+            future = executor.submit(self.work, box)
+        except QueueFull:
+            assert waiting >= MAX_QUEUE
+            return None
+        assert waiting < MAX_QUEUE
+        box.append(future)
+        self.seen[future.id], self.futures[future.id] = seen, future
+        future.add_done_callback(self.ended)
+        return future
+
+    def ended(self, future: Any) -> None:
+        self.seen[future.id].called_back += 1
+
+    def starting(self, future: TaskFuture) -> None:
+        """No task is looked at after its end or deadline, nor beside or before another one of its key. What is wrong is
+        noted: an error raised here would be the task's own."""
+        seen = self.seen[future.id]
+        before = self.joined.get(seen.options["key"], [])
+        before = before[: before.index(future.id)] if future.id in before else []
+        wrong = {
+            "ended": future.done(),
+            "late": future.deadline_ns is not None and self.now() >= future.deadline_ns,
+            "early": self.now() < seen.due,
+            "early retry": seen.retry_due is not None and self.now() < seen.retry_due,
+            "out of order": [tag for tag in before if not self.futures[tag].done()],
+            "without order": seen.options["key"] is not None and future.id not in self.joined[seen.options["key"]],
+            "too often": future.attempts > 3,
+        }
+        self.wrong += [(future.id, name) for name, is_so in wrong.items() if is_so]
+
+    def work(self, box: list[TaskFuture]) -> int:
+        (future,) = box
+        seen = self.seen[future.id]
+        self.starting(future)
+        seen.starts.append(self.now())
+        attempt = len(seen.starts)
+        if attempt <= len(seen.errors):
+            raise seen.errors[attempt - 1](attempt)
+        return attempt
+
+    @rule()
+    def step(self) -> None:
+        self.here.pool.step()
+        for tag, future in self.futures.items():
+            seen = self.seen[tag]
+            if future.state == "retrying" and future._timer.due_ns != seen.retry_due:
+                seen.retry_due = future._timer.due_ns
+                longest = min(15 * 10**8, 10**9 * 2 ** (future.attempts - 1))
+                assert longest // 2 <= seen.retry_due - seen.starts[-1] <= longest
+
+    @rule(seconds=st.sampled_from([0.5, 1, 2, 5]))
+    def advance(self, seconds: float) -> None:
+        self.here.clock.advance(seconds)
+        self.here.tasks.fire()
+
+    @rule(future=tasks, running=st.booleans())
+    def cancel(self, future: TaskFuture | None, running: bool) -> None:
+        if future is not None:
+            over = future.done()
+            assert future.cancel(running=running) == (not over or future.cancelled())
+
+    @rule(future=tasks, level=st.sampled_from(LEVELS))
+    def reprioritise(self, future: TaskFuture | None, level: str) -> None:
+        if future is None:
+            return
+        held = future.state in ("held", "delayed")
+        try:
+            changed = future.reprioritise(level)
+        except ValueError:
+            assert level == "low"
+            assert held
+            return
+        if held:
+            seen = self.seen[future.id]
+            seen.due = future._submitted_ns + 10**9 * max(seen.options["delay_s"], 5 * (level == "low"))
+        assert changed != future.done()
+        assert future.done() or future.priority == level
+
+    @rule(future=tasks, span=st.sampled_from([None, "1s", "3s"]))
+    def set_deadline(self, future: TaskFuture | None, span: str | None) -> None:
+        if future is None:
+            return
+        try:
+            assert future.set_deadline(span) != future.done()
+        except ValueError:
+            assert future.state in ("held", "delayed", "retrying")
+
+    @rule(future=tasks)
+    def drop(self, future: TaskFuture | None) -> None:
+        if future is not None:
+            over = future.done()
+            assert self.here.tasks.drop(future.id, "made room") != over
+
+    @rule()
+    def dead_letters_are_those_of_dead_tasks(self) -> None:
+        for letter in list(self.here.tasks.dead_letters):
+            assert self.futures[letter.task_id].state == "dead"
+        assert len(self.here.tasks.dead_letters) == sum(f.state == "dead" for f in self.futures.values())
+
+    @invariant()
+    def each_has_one_end_and_none_is_lost(self) -> None:
+        assert self.wrong == []
+        counts: Counter[str] = Counter()
+        for tag, future in self.futures.items():
+            seen = self.seen[tag]
+            if future.done():
+                assert future.state in ENDS
+                assert seen.end in (None, future.state)
+                seen.end = future.state
+                assert seen.called_back == 1
+                self.check_end(seen, future)
+            else:
+                assert seen.end is None
+                assert seen.called_back == 0
+                counts[future.priority] += 1
+        assert self.here.tasks.pending_count() == {level: counts[level] for level in LEVELS}
+        assert self.here.tasks._core.table._queued == sum(counts.values())
+
+    def check_end(self, seen: Seen, future: TaskFuture) -> None:
+        if future.cancelled():
+            return
+        error = future.exception()
+        expected = {"done": type(None), "expired": TaskExpired, "dropped": TaskDropped}.get(future.state)
+        if expected is not None:
+            assert type(error) is expected
+        else:
+            assert error is not None
+        if future.state == "dead":
+            assert seen.options["retries"]
+            assert len(seen.starts) == 3
+        if future.state == "failed" and seen.starts:
+            by_expire_if = (KeyError, ConfigurationError)
+            assert isinstance(error, (*seen.errors[len(seen.starts) - 1 : len(seen.starts)], *by_expire_if))
+            if seen.options["retries"] and isinstance(error, (ValueError, OSError)):
+                assert future.cancel_requested or isinstance(error, ConfigurationError)
+        if seen.errors == (LookupError,) * 9 or not seen.options["retries"]:
+            assert len(seen.starts) <= 1
+        assert (future.state == "done") <= (len(seen.starts) == len(seen.errors) + 1)
+
+    @invariant()
+    def what_waits_has_the_priority_it_was_given_last(self) -> None:
+        orders = self.here.tasks._core.waiting.keys._orders
+        for tag, future in self.futures.items():
+            listed = self.here.pool.priority_of(tag)
+            if future.state != "waiting":
+                assert listed is None or future.done()
+                continue
+            key = self.seen[tag].options["key"]
+            if key is None:
+                assert listed == LEVELS.index(future.priority)
+                continue
+            order = orders[key]
+            everyone = [order.head, *order.rest.values()]
+            assert future in everyone
+            highest = min(LEVELS.index(other.priority) for other in everyone)
+            assert listed == (highest if future is order.head else None)
+
+    def teardown(self) -> None:
+        if not hasattr(self, "here"):
+            return
+        self.here.advance(60)
+        self.here.tasks.shutdown(timeout=0)
+        self.each_has_one_end_and_none_is_lost()
+        assert all(future.done() for future in self.futures.values())
+        assert len(self.here.tasks._core.waiting.keys) == 0
+        assert len(self.here.tasks._core.timers) == 0
+        assert self.here.tasks._core.table.alive == {}
+
+
+TestMachine = Machine.TestCase
+TestMachine.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)

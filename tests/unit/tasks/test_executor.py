@@ -1,0 +1,181 @@
+"""An executor of tasks is one of concurrent.futures, and its shutdown always ends."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Executor, wait
+from typing import Any
+
+import pytest
+from task_pools import Stepped, Threaded, raises
+
+from strand.errors import ConfigurationError, QueueFull, StoppedError, WouldDeadlockError
+from strand.tasks import RetryPolicy
+
+pytestmark = pytest.mark.python
+
+
+def test_all_keywords_go_to_the_function() -> None:
+    here = Stepped()
+    high = here.tasks.options(priority="high")
+    assert isinstance(high, Executor)
+    found = high.submit(lambda *args, **kwargs: (args, kwargs), 1, fn=2, priority=3, self=4)
+    here.pool.run_all()
+    assert found.result() == ((1,), {"fn": 2, "priority": 3, "self": 4})
+    with pytest.raises(TypeError, match="5 cannot be called"):
+        high.submit(5)  # type: ignore[arg-type]
+
+
+def test_map_gives_results_in_order_and_an_error_in_its_place() -> None:
+    with Threaded() as tasks:
+        assert list(tasks.options(priority="low").map(pow, [2, 3], [5, 2])) == [32, 9]
+        results = tasks.map(lambda x: 1 // x, [1, 0, 1])
+        assert next(results) == 1
+        with pytest.raises(ZeroDivisionError):
+            next(results)
+
+
+def test_many_are_submitted_at_once_with_all_options() -> None:
+    here = Stepped()
+    retry = RetryPolicy(max_retries=0)
+    for options in ({}, {"key": "k", "retry": retry}, {"delay": "1s"}, {"deadline": "9s", "marks": "io"}):
+        futures = here.tasks.options(**options).submit_many(pow, [2, 3, 4], [2, 2, 2])  # type: ignore[arg-type]
+        here.advance(2)
+        assert [future.result() for future in futures] == [4, 9, 16]
+    assert here.tasks.submit_many(int, []) == []
+
+
+def test_a_full_queue_refuses_and_takes_none_of_many() -> None:
+    here = Stepped(max_queue=3)
+    first = here.tasks.submit(int)
+    with pytest.raises(QueueFull, match="1 of 3 tasks wait, and 3 more") as caught:
+        here.tasks.submit_many(int, *[["1", "2", "3"]])
+    assert caught.value.rejected.tolist() == [0, 1, 2]
+    assert here.tasks.pending_count()["normal"] == 1
+    here.tasks.submit_many(int, ["1", "2"])
+    with pytest.raises(QueueFull):
+        here.tasks.submit(int)
+    assert first.cancel()
+    here.tasks.submit(int)
+    here.pool.run_all()
+    here.tasks.options(retry=RetryPolicy()).submit(raises(ValueError()))
+    here.pool.run_all()
+    here.tasks.submit_many(int, ["1", "2"])  # the one that waits for its retry counts
+    with pytest.raises(QueueFull):
+        here.tasks.submit(int)
+
+
+def test_a_pool_that_refuses_leaves_nothing_behind() -> None:
+    here = Stepped(max_queue=5)
+    here.pool.stopped = True
+    for options in ({}, {"key": "k"}, {"marks": "io"}):
+        executor = here.tasks.options(**options)  # type: ignore[arg-type]
+        for submit in (lambda: executor.submit(int), lambda: executor.submit_many(int, ["1", "2"])):  # noqa: B023
+            with pytest.raises(StoppedError, match="the pool has stopped"):
+                submit()
+    assert (here.tasks._core.table.alive, here.tasks._core.table._queued) == ({}, 0)
+    assert len(here.tasks._core.waiting.keys) == 0
+    plain = Stepped()
+    plain.pool.stopped = True
+    with pytest.raises(StoppedError):
+        plain.tasks.submit(int)
+    assert plain.tasks._core.table.alive == {}
+
+
+def test_a_delayed_task_that_the_pool_refuses_is_dropped() -> None:
+    here = Stepped()
+    future = here.tasks.options(delay="1s").submit(int)
+    here.pool.stopped = True
+    here.advance(1)
+    assert future.state == "dropped"
+
+
+def test_submit_after_a_shutdown_is_a_runtime_error() -> None:
+    here = Stepped()
+    with here.tasks:
+        pass
+    for refused in (lambda: here.tasks.submit(int), lambda: here.tasks.submit_many(int, ["1"])):
+        with pytest.raises(RuntimeError, match="shut down") as caught:
+            refused()
+        assert isinstance(caught.value, StoppedError)
+    here.tasks.shutdown()
+
+
+def test_shutdown_waits_for_delayed_tasks_and_retries() -> None:
+    ran: list[Any] = []
+    with Threaded() as tasks:
+
+        def fails_once() -> None:
+            ran.append("try")
+            if len(ran) == 1:
+                raise ValueError
+
+        first = tasks.options(retry=RetryPolicy(base_delay="10ms")).submit(fails_once)
+        later = tasks.options(delay="50ms").submit(ran.append, "later")
+        tasks.shutdown()
+        assert (first.state, later.state) == ("done", "done")
+        assert tasks._core.timers._thread is not None
+        assert not tasks._core.timers._thread.is_alive()
+
+
+def test_shutdown_may_cancel_what_has_not_begun_and_tasks_that_fail_then() -> None:
+    with Threaded(1) as tasks:
+        begun, gate = threading.Event(), threading.Event()
+
+        def fails() -> None:
+            begun.set()
+            gate.wait(60)
+            raise ValueError
+
+        running = tasks.options(retry=RetryPolicy()).submit(fails)
+        begun.wait(60)
+        futures = [tasks.submit(int), tasks.options(delay="1h").submit(int), tasks.options(key="k").submit(int)]
+        tasks.shutdown(wait=False, cancel_futures=True)
+        assert {future.state for future in futures} == {"cancelled"}
+        gate.set()
+        tasks.shutdown()
+        assert (running.state, running.attempts) == ("cancelled", 1)
+
+
+def test_a_shutdown_that_takes_too_long_raises_and_can_be_called_again() -> None:
+    with Threaded(1) as tasks:
+        gate = threading.Event()
+        tasks.submit(gate.wait, 60)
+        for timeout in (0, 0.05):
+            with pytest.raises(TimeoutError, match="1 tasks have not ended"):
+                tasks.shutdown(timeout=timeout)
+        with pytest.raises(ConfigurationError):
+            tasks.shutdown(timeout="soon")  # type: ignore[arg-type]
+        gate.set()
+
+
+def test_a_task_cannot_wait_for_its_own_schedulers_end() -> None:
+    here, other = Stepped(), Stepped()
+    future = here.tasks.submit(here.tasks.shutdown)
+    fine = here.tasks.submit(other.tasks.shutdown)
+    only_asks = here.tasks.submit(here.tasks.shutdown, wait=False)
+    here.pool.run_all()
+    assert isinstance(future.exception(), WouldDeadlockError)
+    assert (fine.state, only_asks.state) == ("done", "done")
+
+
+def test_shutdowns_and_submits_that_meet_lose_no_task() -> None:
+    for _ in range(30):
+        with Threaded(2) as tasks:
+            accepted: list[Any] = []
+
+            def submits(tasks: Any = tasks, accepted: Any = accepted) -> None:
+                try:
+                    while True:
+                        accepted.append(tasks.submit(int))
+                except StoppedError:
+                    pass
+
+            threads = [threading.Thread(target=submits) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            tasks.shutdown()
+            for thread in threads:
+                thread.join(60)
+            assert not wait(accepted, timeout=60).not_done
+            assert {future.state for future in accepted} <= {"done"}

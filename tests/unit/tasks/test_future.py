@@ -1,0 +1,332 @@
+"""A task's future is one of concurrent.futures, whoever waits for it and whenever."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+from concurrent.futures import CancelledError, Future, as_completed, wait
+from concurrent.futures import TimeoutError as FuturesTimeoutError
+from typing import Any
+
+import pytest
+from task_pools import Stepped, Threaded, raises
+
+from strand.errors import ConfigurationError, StoppedError, WouldDeadlockError
+from strand.tasks import TaskFuture, TaskGroup, current_task
+from strand.tasks.future import ENDS, _Nobody
+
+pytestmark = pytest.mark.python
+
+
+def has_condition(future: TaskFuture) -> bool:
+    return isinstance(future.__dict__.get("_meeting"), threading.Condition)
+
+
+def test_a_plain_task_makes_no_condition() -> None:
+    here = Stepped()
+    future = here.tasks.submit(pow, 2, 3)
+    assert not has_condition(future)
+    here.pool.run_all()
+    assert future.result() == 8
+    assert future.done()
+    assert future.exception() is None
+    assert not has_condition(future)
+
+
+def test_ids_rise_and_states_and_times_say_what_happened() -> None:
+    here = Stepped()
+    states = []
+
+    def work() -> None:
+        states.append((first.state, first.running(), first.waited_ns, first.ran_ns))
+        here.clock.advance(2)
+        states.append((first.state, first.running(), first.waited_ns, first.ran_ns))
+
+    first, second = here.tasks.submit(work), here.tasks.submit(raises(KeyError("no")))
+    assert first.id < second.id
+    assert (first.state, first.priority, first.deadline_ns, first.attempts) == ("waiting", "normal", None, 0)
+    here.clock.advance(1)
+    assert (first.waited_ns, first.ran_ns) == (10**9, 0)
+    here.pool.run_all()
+    assert first.state == "done"
+    assert states[0][:2] == ("running", True)
+    assert states[1][3] - states[0][3] == 2 * 10**9
+    assert first.ran_ns == 2 * 10**9
+    assert second.state == "failed"
+    assert first.attempts == second.attempts == 1
+    assert isinstance(second.exception(), KeyError)
+    with pytest.raises(KeyError, match="no"):
+        second.result()
+
+
+def test_a_cancelled_task_is_not_started_and_its_future_says_so() -> None:
+    here = Stepped()
+    ran: list[int] = []
+    future = here.tasks.submit(ran.append, 1)
+    assert future.cancel()
+    assert future.cancel()
+    assert (future.cancelled(), future.done(), future.state, future.running()) == (True, True, "cancelled", False)
+    here.pool.run_all()
+    assert ran == []
+    with pytest.raises(CancelledError):
+        future.result()
+    with pytest.raises(CancelledError):
+        future.exception()
+    assert future.waited_ns == 0
+
+
+def test_a_task_that_has_begun_or_ended_cannot_be_cancelled() -> None:
+    here = Stepped()
+    future = here.tasks.submit(lambda: (future.cancel(), future.cancel_requested))
+    here.pool.run_all()
+    assert future.result() == (False, False)
+    assert not future.cancel()
+    assert not future.cancel(running=True)
+
+
+def test_a_task_that_runs_can_be_asked_to_end() -> None:
+    here = Stepped()
+
+    def work() -> bool:
+        me = current_task()
+        assert me is future
+        assert me.cancel(running=True)
+        return me.cancel_requested
+
+    future = here.tasks.submit(work)
+    here.pool.run_all()
+    assert future.result() is True
+    assert current_task() is None
+
+
+def test_a_result_that_is_not_there_in_time_is_a_timeout() -> None:
+    here = Stepped()
+    future = here.tasks.submit(int)
+    for timeout in (0, 0.01):
+        with pytest.raises(FuturesTimeoutError):
+            future.result(timeout)
+        with pytest.raises(TimeoutError):
+            future.exception(timeout)
+    here.pool.run_all()
+    assert future.result(0) == 0
+
+
+def test_callbacks_are_called_once_in_their_order_before_or_after_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    here = Stepped()
+    future = here.tasks.submit(int)
+    called: list[Any] = []
+    future.add_done_callback(lambda f: called.append(("first", f.result())))
+    for error in (ValueError("callback"), SystemExit(3)):
+        future.add_done_callback(lambda _, error=error: raises(error)())  # type: ignore[misc]
+    future.add_done_callback(lambda f: called.append(("last", f.done())))
+    assert has_condition(future)
+    assert called == []
+    with caplog.at_level(logging.ERROR, "concurrent.futures"):
+        here.pool.run_all()
+    assert called == [("first", 0), ("last", True)]
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ValueError, SystemExit]
+    future.add_done_callback(lambda f: called.append("after"))
+    assert called[-1] == "after"
+
+
+def test_a_cancelled_task_calls_back_too() -> None:
+    here = Stepped()
+    called: list[Future[Any]] = []
+    future = here.tasks.submit(int)
+    future.add_done_callback(called.append)
+    future.cancel()
+    assert called == [future]
+
+
+@pytest.mark.parametrize("ends", ["before", "after", "both"])
+def test_wait_and_as_completed_see_each_future_once(ends: str) -> None:
+    with Threaded() as tasks:
+        gate = threading.Event()
+        if ends == "before":
+            gate.set()
+        blocked = [tasks.submit(gate.wait, 60) for _ in range(2)]
+        others = [tasks.options(priority="low").submit(pow, 2, n) for n in range(50)]
+        cancelled = tasks.options(delay="1h").submit(int)
+        every = [*blocked, *others, cancelled]
+        if ends == "before":
+            wait(others)
+            cancelled.cancel()
+        else:
+            threading.Timer(0.05, lambda: (gate.set(), cancelled.cancel())).start()
+        if ends == "both":
+            every = [*every, *every]
+        assert len(list(as_completed(every, timeout=60))) == 53
+        done, not_done = wait(every, timeout=60)
+        assert (len(done), len(not_done)) == (53, 0)
+
+
+def test_wait_for_the_first_exception_returns_before_the_rest() -> None:
+    with Threaded() as tasks:
+        gate = threading.Event()
+        blocked = tasks.submit(gate.wait, 60)
+        failing = tasks.submit(raises(ValueError("x")))
+        done, not_done = wait([blocked, failing], timeout=60, return_when="FIRST_EXCEPTION")
+        assert (done, not_done) == ({failing}, {blocked})
+        gate.set()
+
+
+def test_asyncio_awaits_a_task() -> None:
+    async def main() -> list[Any]:
+        with Threaded() as tasks:
+            loop = asyncio.get_running_loop()
+            futures = [asyncio.wrap_future(tasks.submit(pow, 2, n)) for n in range(20)]
+            futures.append(loop.run_in_executor(tasks, pow, 3, 3))
+            failing = asyncio.wrap_future(tasks.submit(raises(KeyError("k"))))
+            found = await asyncio.gather(*futures)
+            with pytest.raises(KeyError):
+                await failing
+            later = tasks.options(delay="1h").submit(int)
+            wrapped = asyncio.wrap_future(later)
+            wrapped.cancel()
+            await asyncio.sleep(0)
+            assert later.cancelled()
+            return found
+
+    assert asyncio.run(main()) == [2**n for n in range(20)] + [27]
+
+
+def test_a_waiter_that_comes_between_the_two_writes_of_the_end_writes_the_state_itself() -> None:
+    """The worker has said that nobody waits, and has not written the state yet."""
+    here = Stepped()
+    for end, over in (("done", "FINISHED"), ("cancelled", "CANCELLED_AND_NOTIFIED")):
+        future = here.tasks.submit(int)
+        future._result, future._end = 7, end
+        future.__dict__["_meeting"] = nobody = __import__("strand.tasks.future", fromlist=["_NOBODY"])._NOBODY
+        assert isinstance(nobody, _Nobody)
+        assert future._state == "PENDING"
+        assert wait([future], timeout=1).done == {future}
+        assert future._state == over
+        future._state = "PENDING"
+        called: list[Any] = []
+        future.add_done_callback(called.append)
+        assert called == [future]
+        future._state = "PENDING"
+        future.wait_for_end(1)
+
+
+def test_waiters_and_workers_that_meet_miss_nothing() -> None:
+    """Many short tasks, and waiters that come at any moment of their end."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with Threaded(3) as tasks:
+            called: list[int] = []
+            for n in range(300):
+                futures = [tasks.submit(pow, 2, n) for _ in range(3)]
+                futures[1].add_done_callback(lambda _, n=n: called.append(n))  # type: ignore[misc]
+                assert len(list(as_completed(futures, timeout=60))) == 3
+                assert [future.result(60) for future in futures] == [2**n] * 3
+        assert sorted(called) == list(range(300))
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_the_outcome_of_a_task_is_its_schedulers_alone() -> None:
+    future = Stepped().tasks.submit(int)
+    for end in (lambda: future.set_result(1), lambda: future.set_exception(None), future.set_running_or_notify_cancel):
+        with pytest.raises(RuntimeError, match="by its scheduler alone"):
+            end()
+    assert future.state == "waiting"
+
+
+def test_a_task_that_ended_holds_neither_its_function_nor_a_circle_with_its_error() -> None:
+    import gc
+    import weakref
+
+    class Big:
+        pass
+
+    here = Stepped()
+    gc.collect()
+    gc.disable()
+    try:
+        big, failing = Big(), Big()
+        kept = [weakref.ref(big), weakref.ref(failing)]
+        future, bad = here.tasks.submit(id, big), here.tasks.submit(lambda _: 1 / 0, failing)
+        del big, failing
+        here.pool.run_all()
+        assert future.result()
+        assert kept[0]() is None
+        gone = weakref.ref(bad)
+        del bad
+        assert gone() is None
+        assert kept[1]() is None
+    finally:
+        gc.enable()
+
+
+def test_what_waits_can_be_changed_until_it_starts() -> None:
+    here = Stepped()
+    future = here.tasks.submit(int)
+    group = TaskGroup("g")
+    assert future.reprioritise("high")
+    assert here.pool.priority_of(future.id) == 1
+    assert future.set_deadline("5s")
+    assert future.set_group(group)
+    assert (future.priority, future.deadline_ns, future.group, len(group)) == ("high", 5 * 10**9, group, 1)
+    for bad in (lambda: future.reprioritise("hgih"), lambda: future.set_deadline("soon"), lambda: future.set_group(1)):  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError):
+            bad()
+    here.pool.run_all()
+    assert len(group) == 0
+    assert not any((future.reprioritise("low"), future.set_deadline(None), future.set_group(None)))
+    assert future.priority == "high"
+
+
+def test_a_task_that_waits_for_itself_is_refused() -> None:
+    here = Stepped()
+    future = here.tasks.submit(lambda: future.result())  # noqa: PLW0108  # it is not there yet
+    here.pool.run_all()
+    with pytest.raises(WouldDeadlockError, match="use add_done_callback"):
+        future.result()
+
+
+def test_waits_in_a_circle_are_refused_for_one_and_the_others_go_on() -> None:
+    with Threaded(3) as tasks:
+        ready = threading.Barrier(3)
+
+        def work(n: int) -> str:
+            ready.wait(60)
+            return futures[(n + 1) % 3].result(60) or ""
+
+        ready_to_wait = threading.Event()
+        futures: list[TaskFuture] = []
+
+        def begin(n: int) -> str:
+            ready_to_wait.wait(60)
+            return work(n)
+
+        futures += [tasks.submit(begin, n) for n in range(3)]
+        ready_to_wait.set()
+        errors = [future.exception(60) for future in futures]
+        assert all(isinstance(error, WouldDeadlockError) for error in errors)  # one refused, which the others get
+
+
+def test_a_child_of_a_fork_refuses_to_wait() -> None:
+    here = Stepped()
+    done = here.tasks.submit(int)
+    here.pool.run_all()
+    pending = here.tasks.submit(int)
+    pid = os.fork()
+    if not pid:
+        told = 0
+        for refused in (pending.result, lambda: here.tasks.submit(int), here.tasks.shutdown, pending.exception):
+            try:
+                refused()
+            except StoppedError:
+                told += 1
+        os._exit(told if done.result() == 0 and not pending.cancel() else 99)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 4
+    assert here.tasks.submit(int).state == "waiting"
+
+
+def test_there_are_six_ends() -> None:
+    assert len(set(ENDS)) == 6

@@ -1,0 +1,146 @@
+"""Tasks of one key run in order, one at a time, and a high one is not held up by low ones before it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from task_pools import Stepped, Threaded, raises
+
+from strand.errors import TaskDropped, WouldDeadlockError
+from strand.tasks import RetryPolicy, TaskFuture
+
+pytestmark = pytest.mark.python
+
+
+def test_tasks_of_a_key_run_one_after_the_other_whatever_their_priority() -> None:
+    here = Stepped(seed=3)
+    ran: list[Any] = []
+    for n, level in enumerate(("low", "normal", "immediate", "high")):
+        here.tasks.options(key="k", priority=level).submit(ran.append, n)
+    assert len(here.pool.listed) == 1
+    here.pool.run_all()
+    assert ran == [0, 1, 2, 3]
+    assert len(here.tasks._core.waiting.keys) == 0
+
+
+def test_the_head_has_the_highest_priority_of_its_order_as_long_as_that_waits() -> None:
+    here = Stepped()
+    keyed = [here.tasks.options(key="k", priority=level).submit(int) for level in ("low", "normal", "high")]
+    assert here.pool.priority_of(keyed[0].id) == 1
+    keyed[2].reprioritise("immediate")
+    assert here.pool.priority_of(keyed[0].id) == 0
+    keyed[2].cancel()
+    assert here.pool.priority_of(keyed[0].id) == 3
+    here.pool.step()
+    assert here.pool.priority_of(keyed[1].id) == 3
+    assert keyed[0].priority == "low"
+
+
+def test_many_tasks_behind_a_key_are_cancelled_in_any_order() -> None:
+    here = Stepped()
+    keyed = [here.tasks.options(key="k").submit(int) for _ in range(100)]
+    for future in [*keyed[50:], *keyed[:20]]:
+        assert future.cancel()
+    here.pool.run_all()
+    assert [future.state for future in keyed] == ["cancelled"] * 20 + ["done"] * 30 + ["cancelled"] * 50
+
+
+def test_a_key_waits_for_the_retry_of_its_head() -> None:
+    here = Stepped()
+    ran: list[str] = []
+
+    def fails_once() -> None:
+        ran.append("first")
+        if ran.count("first") == 1:
+            raise ValueError
+
+    retry = RetryPolicy(base_delay="2s", jitter=0)
+    first = here.tasks.options(key="k", retry=retry).submit(fails_once)
+    here.tasks.options(key="k").submit(ran.append, "second")
+    here.tasks.submit(ran.append, "other")
+    here.pool.run_all()
+    assert (sorted(ran), first.state) == (["first", "other"], "retrying")
+    here.advance(3)
+    assert ran[2:] == ["first", "second"]
+
+
+def test_a_head_that_is_tried_again_has_the_priority_of_those_that_came_meanwhile() -> None:
+    here = Stepped()
+    head = here.tasks.options(key="k", retry=RetryPolicy(max_retries=1)).submit(raises(ValueError()))
+    here.pool.run_all()
+    behind = here.tasks.options(key="k", priority="immediate").submit(int)
+    here.clock.advance(1)
+    here.tasks.fire()
+    assert (head.state, head.priority) == ("waiting", "retry")
+    assert here.pool.priority_of(head.id) == 0
+    here.pool.run_all()
+    assert (head.state, behind.state) == ("dead", "done")
+
+
+def test_a_delayed_task_joins_its_key_when_its_delay_ends() -> None:
+    here = Stepped()
+    ran: list[int] = []
+    here.tasks.options(key="k", delay="1s").submit(ran.append, 1)
+    here.tasks.options(key="k").submit(ran.append, 2)
+    here.pool.run_all()
+    here.advance(1)
+    assert ran == [2, 1]
+
+
+def test_when_the_pool_stops_the_tasks_behind_are_dropped_however_many() -> None:
+    here = Stepped()
+    futures = [here.tasks.options(key="k").submit(int) for _ in range(5000)]
+    here.pool.stopped = True
+    here.pool.step()
+    assert futures[0].state == "done"
+    assert {future.state for future in futures[1:]} == {"dropped"}
+    with pytest.raises(TaskDropped, match="could not be listed: the pool has stopped"):
+        futures[-1].result()
+    assert len(here.tasks._core.waiting.keys) == 0
+
+
+def test_a_task_that_waits_for_one_behind_it_is_refused() -> None:
+    here = Stepped()
+    behind: list[TaskFuture] = []
+    first = here.tasks.options(key="k").submit(lambda: behind[0].result())  # noqa: PLW0108  # it is not there yet
+    behind.append(here.tasks.options(key="k").submit(int))
+    here.pool.run_all()
+    assert isinstance(first.exception(), WouldDeadlockError)
+    assert behind[0].result() == 0
+
+
+def test_a_task_that_waits_for_a_delayed_one_of_its_key_is_refused() -> None:
+    here = Stepped()
+    behind = here.tasks.options(key="k", delay="1s").submit(int)
+    first = here.tasks.options(key="k").submit(behind.result)
+    here.pool.run_all()
+    assert isinstance(first.exception(), WouldDeadlockError)
+
+
+def test_a_circle_over_keys_and_results_is_found() -> None:
+    """A waits for b2, which is behind b1 of its key, which waits for A."""
+    with Threaded(2) as tasks:
+        go, waits = threading.Event(), threading.Event()
+        found: dict[str, TaskFuture] = {}
+
+        def wait_for(name: str) -> Any:
+            go.wait(60)
+            return found[name].result(60)
+
+        found["a"] = tasks.options(key="a").submit(wait_for, "b2")
+        found["b1"] = tasks.options(key="b").submit(wait_for, "a")
+        found["b2"] = tasks.options(key="b").submit(int)
+        go.set()
+        errors = [found[name].exception(60) for name in ("a", "b1")]
+        assert any(isinstance(error, WouldDeadlockError) for error in errors)
+        assert found["b2"].result(60) == 0
+        waits.set()
+
+
+def test_an_error_lets_the_next_one_go_on() -> None:
+    here = Stepped()
+    futures = [here.tasks.options(key=("k", 1)).submit(raises(SystemExit(1))) for _ in range(3)]
+    here.pool.run_all()
+    assert [future.state for future in futures] == ["failed"] * 3

@@ -1,0 +1,63 @@
+"""A policy's priorities, as tasks and their pool have them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from task_pools import Stepped
+
+from strand.dispatch.aging import Aging
+from strand.dispatch.fair import Fair
+from strand.dispatch.policies import Fifo, Levels
+from strand.errors import ConfigurationError
+from strand.tasks import Ranks
+
+pytestmark = pytest.mark.python
+
+
+def test_levels_have_names_and_the_smaller_number_is_higher() -> None:
+    ranks = Ranks(Levels(), {"low": "30s"})
+    assert [ranks.number_of("priority", level) for level in ("immediate", "low")] == [0, 4]
+    assert (ranks.name_of(1, None), ranks.usual) == ("high", 3)
+    assert (ranks.highest([3, 1, 4]), ranks.highest([2])) == (1, 2)
+    assert (ranks.for_retry(0), ranks.for_retry(4)) == (2, 2)
+    assert (ranks.raised(4), ranks.raised(0)) == (3, 0)
+    assert (ranks.hold_ns(4), ranks.hold_ns(3)) == (30 * 10**9, 0)
+    assert list(ranks.count(["low", "low"]).items())[-1] == ("low", 2)
+    assert len(ranks.count([])) == 5
+
+
+def test_aging_has_numbers_and_the_bigger_one_is_higher() -> None:
+    ranks = Ranks(Aging())
+    small, big = (ranks.number_of("priority", base) for base in (-5, 5))
+    assert ranks.highest([small, big]) == big
+    assert ranks.for_retry(big) == ranks.raised(big) == big
+    assert ranks.name_of(big, 5) == 5
+    assert ranks.count([5, 5, None]) == {5: 2, None: 1}
+
+
+@pytest.mark.parametrize("policy", [Fifo(), Fair()])
+def test_policies_without_priorities_refuse_them_and_run_tasks(policy: Any) -> None:
+    here = Stepped(policy=policy)
+    with pytest.raises(ConfigurationError, match="priority"):
+        here.tasks.options(priority="high")
+    futures = [here.tasks.options(key="k").submit(pow, 2, n) for n in range(3)]
+    here.pool.run_all()
+    assert [future.result() for future in futures] == [1, 2, 4]
+    assert here.tasks.pending_count() == {}
+
+
+@pytest.mark.parametrize(
+    ("policy", "hold", "match"),
+    [
+        (Aging(), {"low": "1s"}, "has no levels to hold"),
+        (Levels(), {"lo": "1s"}, "hold: 'lo' is no level"),
+        (Levels(), {"low": 1.5}, "hold: low"),
+        (Levels(), ["low"], "hold: list is not a dict"),
+        ("levels", None, "no policy"),
+    ],
+)
+def test_what_cannot_work_is_refused(policy: Any, hold: Any, match: str) -> None:
+    with pytest.raises(ConfigurationError, match=match):
+        Ranks(policy, hold)

@@ -44,6 +44,9 @@ class Core:
         self.waiting = Waiting(self.table, pool, ranks, self.timers)
         self.running = Running(self.table, self.waiting, self.dead_letters, seed)
         self._pool = pool
+        self._ranks = ranks
+        #: Whether a task without group and key has nothing to be seen to.
+        self._takes_plain = not max_queue and ranks.group_number is None
         self._tags = itertools.count(1)
 
     def submit(self, options: TaskOptions, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TaskFuture:
@@ -55,7 +58,7 @@ class Core:
             fn = self.function_of(fn)
         task = TaskFuture(self.waiting, options, next(self._tags), (fn, args, kwargs), self.now())
         group = CURRENT_GROUP.get() if options.group is None else options.group
-        if group is None and options.is_plain and not self.table.max_queue:
+        if group is None and options.is_plain and self._takes_plain:
             if options.deadline_ns is not None:
                 task._deadline_ns = task._submitted_ns + options.deadline_ns
             self.table.alive[task.id] = task
@@ -98,9 +101,11 @@ class Core:
 
     def _submit_with(self, tasks: list[TaskFuture], options: TaskOptions, group: TaskGroup | None) -> None:
         """All or none of them, with whatever is to be seen to. The room for them is taken first."""
+        number = self._ranks.number_in(group, options.number)
         self.table.take_room(len(tasks))
         try:
             for task in tasks:
+                task._number = number
                 if options.deadline_ns is not None:
                     task._deadline_ns = task._submitted_ns + options.deadline_ns
                 # From here on the group may cancel it.
@@ -109,7 +114,7 @@ class Core:
                 if group is not None:
                     group.add(task)
             if options.key is None and options.strand is None and not options.waits_ns and not options.marks:
-                entries = self._pool.submit_many([task.id for task in tasks], options.number)
+                entries = self._pool.submit_many([task.id for task in tasks], number)
                 for task, entry in zip(tasks, entries, strict=True):
                     task._entry = entry
                 return

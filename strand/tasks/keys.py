@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable
 
 from strand.tasks.future import TaskFuture
 
@@ -34,7 +34,7 @@ class Keys:
         self,
         give: Callable[[TaskFuture, int], None],
         raise_: Callable[[TaskFuture, int], None],
-        highest: Callable[[Iterable[int]], int],
+        highest: Callable[[int, Collection[int]], int],
     ) -> None:
         self._give = give
         self._raise = raise_
@@ -55,7 +55,7 @@ class Keys:
             order.numbers[task._number] += 1
             self._give(task, task._number)
             return
-        before = self._highest(order.numbers)
+        before = self._highest(order.head._number, order.numbers)
         order.rest[task.id] = task
         order.numbers[task._number] += 1
         self._raise_head(order, before)
@@ -66,7 +66,7 @@ class Keys:
         if order is None or not task._in_order:
             return None
         task._in_order = False
-        before = self._highest(order.numbers)
+        before = self._highest(order.head._number, order.numbers)
         self._count_out(order, task._number)
         if order.head is not task:
             del order.rest[task.id]
@@ -80,12 +80,12 @@ class Keys:
 
     def give(self, task: TaskFuture) -> None:
         """Puts the head of an order into the pool, with the priority of the whole order."""
-        self._give(task, self._highest(self._orders[task._options.key].numbers))
+        self._give(task, self._highest(task._number, self._orders[task._options.key].numbers))
 
     def change(self, task: TaskFuture, number: int) -> None:
         """Gives a task of an order another priority, and so perhaps its head."""
         order = self._orders[task._options.key]
-        before = self._highest(order.numbers)
+        before = self._highest(order.head._number, order.numbers)
         self._count_out(order, task._number)
         task._number = number
         order.numbers[number] += 1
@@ -97,7 +97,7 @@ class Keys:
         return None if order is None else order.head
 
     def _raise_head(self, order: _Order, before: int) -> None:
-        now = self._highest(order.numbers)
+        now = self._highest(order.head._number, order.numbers)
         if now != before:
             self._raise(order.head, now)
 

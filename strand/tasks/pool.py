@@ -13,7 +13,8 @@ class Pool(Protocol):
 
     A tag is a whole number above 0 that names a task. A priority is a number of the policy (``Ranks.number_of``). No
     method calls ``run`` itself. Each may be called from any thread, also from within ``run``, and raises StoppedError
-    once the pool has stopped. A pool that gives a listed task up calls ``Tasks.drop(tag, reason)`` in place of ``run``.
+    once the pool has stopped. Tasks hold a lock while they call the pool, so it holds none of its own while it calls
+    them. A pool that gives a listed task up calls ``Tasks.drop(tag, reason)`` in place of ``run``.
     """
 
     def submit(self, tag: int, priority: int) -> int:

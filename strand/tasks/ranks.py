@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from strand.dispatch.policies import LEVELS, Levels, Policy, level_of
 from strand.errors import ConfigurationError
 from strand.handlers.spans import SpanLike, span_ns
+from strand.tasks.groups import TaskGroup
 
 __all__ = ["Ranks"]
 
@@ -19,12 +20,20 @@ class Ranks:
     """The priorities of tasks under one policy.
 
     ``hold``: by level, how long a task waits before it may start, even on an idle worker, as ``"30s"``, a timedelta or
-    ns. It may resolve itself meanwhile (``expire_if``). Levels that are not named hold nothing.
+    ns. It may resolve itself meanwhile (``expire_if``). Levels that are not named hold nothing. ``group_number``: under
+    a policy that shares time among groups, the number of a group by its name, which is the priority of its tasks; None:
+    groups make no difference to the pool. It is asked for None, too, where a task is in no group, or in one without a
+    name.
 
     Raises ConfigurationError for a hold under a policy without levels, for an unknown level, and for a bad span.
     """
 
-    def __init__(self, policy: Policy, hold: Mapping[str, SpanLike] | None = None) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        hold: Mapping[str, SpanLike] | None = None,
+        group_number: Callable[[str | None], int] | None = None,
+    ) -> None:
         if not isinstance(policy, Policy):
             raise ConfigurationError(f"policy: {policy!r} is no policy; give one of strand, like strand.Levels()")
         if hold is not None and not isinstance(hold, Mapping):
@@ -32,6 +41,7 @@ class Ranks:
         if hold and not isinstance(policy, Levels):
             raise ConfigurationError(f"hold: {type(policy).__name__} has no levels to hold; give policy=Levels()")
         self.policy = policy
+        self.group_number = group_number
         self._levels = isinstance(policy, Levels)
         self._hold_ns = {
             level_of("hold", level): span_ns(f"hold: {level}", span) for level, span in (hold or {}).items()
@@ -51,12 +61,18 @@ class Ranks:
         """How long a task of this priority is held, ns; 0: not at all."""
         return self._hold_ns.get(number, 0)
 
-    def highest(self, numbers: Iterable[int]) -> int:
-        """The highest of some priorities, of which there is at least one."""
-        found = list(numbers)
-        if len(found) == 1 or self.policy.usual_priority is None:
-            return found[0]
-        return self.policy.of_strand(np.array(found, np.uint32))
+    def highest(self, own: int, numbers: Collection[int]) -> int:
+        """The highest of some priorities, with that of the task that is to run; under a policy without priorities its
+        own number."""
+        if len(numbers) == 1 or self.policy.usual_priority is None:
+            return own
+        return self.policy.of_strand(np.fromiter(numbers, np.uint32, len(numbers)))
+
+    def number_in(self, group: TaskGroup | None, number: int) -> int:
+        """The number of a task in a group: the group's, where the policy has groups; else its own."""
+        if self.group_number is None:
+            return number
+        return self.group_number(None if group is None else group.name)
 
     def for_retry(self, number: int) -> int:
         """The priority of a task that failed for a transient reason: level ``retry``; without levels its own."""

@@ -51,31 +51,33 @@ class Running:
         task.attempts += 1
         task._state = RUNNING
         group = task._group
+        outer = (CURRENT_TASK.get(), CURRENT_GROUP.get())
         CURRENT_TASK.set(task)
-        if group is not None:
+        if group is not outer[1]:
             CURRENT_GROUP.set(group)
         call = task._call
         assert call is not None
         try:
             value = call[0](*call[1], **call[2])
         except BaseException as error:
-            self._leave(task, group)
+            self._leave(task, outer)
             self._failed(task, error)
         else:
             if type(value) is CoroutineType:
                 self.coroutines.run(task, value, self._coroutine_ended)
-                self._leave(None, group)
+                self._leave(None, outer)
             else:
-                self._leave(task, group)
+                self._leave(task, outer)
                 self._end(task, "done", value, None)
         finally:
             task = call = value = None  # the traceback of an error holds this frame
 
-    def _leave(self, task: TaskFuture | None, group: TaskGroup | None) -> None:
-        """What runs next in this thread is no part of the task."""
-        CURRENT_TASK.set(None)
-        if group is not None:
-            CURRENT_GROUP.set(None)
+    def _leave(self, task: TaskFuture | None, outer: tuple[TaskFuture | None, TaskGroup | None]) -> None:
+        """What runs next in this thread is no part of the task. ``outer``: what this thread was in before: it may have
+        run the task from within a task or block."""
+        CURRENT_TASK.set(outer[0])
+        if CURRENT_GROUP.get() is not outer[1]:
+            CURRENT_GROUP.set(outer[1])
         if task is not None:
             task._ran_ns += self._now() - task._attempt_ns
 

@@ -61,14 +61,14 @@ class Timers:
     def add(self, due_ns: int, action: Callable[[], None]) -> Timer:
         """Calls an action at a time, ns of the clock. What it raises is logged."""
         with self._changed:
+            if self._has_thread and self._thread is None and not self._closed:
+                thread = threading.Thread(target=self._run, name="strand task timers", daemon=True)
+                thread.start()
+                self._thread = thread
             timer = Timer(due_ns, next(self._turns), action)
             heapq.heappush(self._heap, timer)
             if self._heap[0] is timer:
                 self._changed.notify()
-            if self._has_thread and self._thread is None and not self._closed:
-                thread = threading.Thread(target=self._run, name="strand task timers", daemon=True)
-                self._thread = thread
-                thread.start()
         return timer
 
     def cancel(self, timer: Timer) -> None:

@@ -53,13 +53,13 @@ class Waiting:
         if task._timer is not None:
             self.timers.cancel(task._timer)
         task._place = place
-        task._timer = self.timers.add(due_ns, lambda: self._come_due(task))
+        task._timer = self.timers.add(due_ns, lambda: self._come_due(task, due_ns))
 
-    def _come_due(self, task: TaskFuture) -> None:
+    def _come_due(self, task: TaskFuture, due_ns: int) -> None:
         """By a timer: the delay, hold or backoff of a task is over."""
         with self.lock:
-            if task._timer is None:
-                return  # this timer was replaced while it was about to come, and the new one was first
+            if task._timer is None or task._timer.due_ns != due_ns:
+                return  # another timer took the place of this one while it was about to come
             self.timers.cancel(task._timer)
             task._timer = None
         self._list(task)
@@ -179,12 +179,16 @@ class Waiting:
             if task._place in ("delayed", "held"):
                 self._hold_by(task, number)
             task.priority = self.ranks.name_of(number, priority)
-            if task._in_order:
-                self.keys.change(task, number)
-            else:
-                task._number = number
-                self._raise(task, number)
+            self._renumber(task, number)
         return True
+
+    def _renumber(self, task: TaskFuture, number: int) -> None:
+        """Gives a task that waits another number, and tells the pool. ``lock`` is held."""
+        if task._in_order:
+            self.keys.change(task, number)
+        else:
+            task._number = number
+            self._raise(task, number)
 
     def _hold_by(self, task: TaskFuture, number: int) -> None:
         """A task that waits for its time waits as long as its new level says."""
@@ -216,6 +220,7 @@ class Waiting:
             if group is not None:
                 group.add(task)
             task._group = group
+            self._renumber(task, self.ranks.number_in(group, task._number))
         if before is not None:
             before.remove(task, None)
         if task.done() and group is not None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from task_pools import Stepped
+from task_pools import Stepped, SteppedPool
 
 from strand.dispatch.aging import Aging
 from strand.dispatch.fair import Fair
 from strand.dispatch.policies import Fifo, Levels
 from strand.errors import ConfigurationError
-from strand.tasks import Ranks
+from strand.tasks import Ranks, TaskGroup, Tasks
+from strand.testing import Clock
 
 pytestmark = pytest.mark.python
 
@@ -20,7 +21,7 @@ def test_levels_have_names_and_the_smaller_number_is_higher() -> None:
     ranks = Ranks(Levels(), {"low": "30s"})
     assert [ranks.number_of("priority", level) for level in ("immediate", "low")] == [0, 4]
     assert (ranks.name_of(1, None), ranks.usual) == ("high", 3)
-    assert (ranks.highest([3, 1, 4]), ranks.highest([2])) == (1, 2)
+    assert (ranks.highest(3, [3, 1, 4]), ranks.highest(2, [2])) == (1, 2)
     assert (ranks.for_retry(0), ranks.for_retry(4)) == (2, 2)
     assert (ranks.raised(4), ranks.raised(0)) == (3, 0)
     assert (ranks.hold_ns(4), ranks.hold_ns(3)) == (30 * 10**9, 0)
@@ -31,7 +32,7 @@ def test_levels_have_names_and_the_smaller_number_is_higher() -> None:
 def test_aging_has_numbers_and_the_bigger_one_is_higher() -> None:
     ranks = Ranks(Aging())
     small, big = (ranks.number_of("priority", base) for base in (-5, 5))
-    assert ranks.highest([small, big]) == big
+    assert ranks.highest(small, [small, big]) == big
     assert ranks.for_retry(big) == ranks.raised(big) == big
     assert ranks.name_of(big, 5) == 5
     assert ranks.count([5, 5, None]) == {5: 2, None: 1}
@@ -46,6 +47,23 @@ def test_policies_without_priorities_refuse_them_and_run_tasks(policy: Any) -> N
     here.pool.run_all()
     assert [future.result() for future in futures] == [1, 2, 4]
     assert here.tasks.pending_count() == {}
+
+
+def test_under_a_policy_of_groups_a_tasks_number_is_its_groups() -> None:
+    pool, numbers = SteppedPool(), {None: 0, "mail": 1, "web": 2}
+    tasks = Tasks(pool, Ranks(Fair(), group_number=lambda name: numbers[name]), clock=Clock())
+    mail, web = TaskGroup("mail"), TaskGroup("web")
+    alone = tasks.submit(int)
+    keyed = [tasks.options(group=group, key="k").submit(int) for group in (mail, web)]
+    moved = tasks.options(group=web).submit(int)
+    moved.set_group(mail)
+    with mail:
+        inside = tasks.submit_many(int, ["1", "2"])
+        listed = [pool.priority_of(task.id) for task in (alone, keyed[0], moved, *inside)]
+        assert listed == [0, 1, 1, 1, 1]
+        tasks.run(keyed[0].id)
+        assert pool.priority_of(keyed[1].id) == 2
+        mail.cancel()
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ class Coroutines:
         ended: Callable[[TaskFuture, Any, BaseException | None], None],
     ) -> None:
         """Runs a coroutine in the thread, in a copy of the caller's context, and calls ``ended`` there with its value
-        or with what it raised."""
+        or with what it raised. Raises RuntimeError where no thread can be started."""
         context = copy_context()
 
         def begin() -> None:
@@ -47,14 +47,24 @@ class Coroutines:
                 ended(task, *running.result())
 
         with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
-                    target=_run_loop, args=(self._loop,), name="strand task coroutines", daemon=True
-                )
-                self._thread.start()
-            loop = self._loop
+            try:
+                loop = self._loop = self._loop or self._started()
+            except BaseException:
+                coroutine.close()
+                raise
         loop.call_soon_threadsafe(begin)
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        """A loop in a thread of its own. Raises RuntimeError where the system has no thread left."""
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=_run_loop, args=(loop,), name="strand task coroutines", daemon=True)
+        try:
+            thread.start()
+        except BaseException:
+            loop.close()
+            raise
+        self._thread = thread
+        return loop
 
     def close(self) -> None:
         """Ends the thread, and waits for it unless this is the thread. No coroutine runs any more."""

@@ -59,12 +59,13 @@ class Running:
         assert call is not None
         try:
             value = call[0](*call[1], **call[2])
+            if type(value) is CoroutineType:
+                self.coroutines.run(task, value, self._coroutine_ended)
         except BaseException as error:
             self._leave(task, outer)
             self._failed(task, error)
         else:
             if type(value) is CoroutineType:
-                self.coroutines.run(task, value, self._coroutine_ended)
                 self._leave(None, outer)
             else:
                 self._leave(task, outer)

@@ -109,10 +109,10 @@ class Waiting:
                 task._entry = None
                 self.keys.change(task, number)
             task._number = number
-            task._state = PENDING
-            self._table.count(1)
             if due_ns:
                 self._set_timer(task, place, due_ns)
+            task._state = PENDING
+            self._table.count(1)
             del task.__dict__["_claim"]
         if not due_ns:
             self._list(task)
@@ -123,8 +123,15 @@ class Waiting:
 
     def end(self, task: TaskFuture, end: str, value: Any, error: BaseException | None) -> None:
         """By who has the claim: the task has ended, and the next one of its key goes to the pool."""
-        self._conclude(task, end, value, error)
-        while task._options.key is not None:
+        try:
+            self._conclude(task, end, value, error)
+        finally:
+            if task._options.key is not None:
+                self._advance(task)
+
+    def _advance(self, task: TaskFuture) -> None:
+        """A loop: where the pool has stopped, all tasks behind are dropped, however many."""
+        while True:
             with self.lock:
                 following = self.keys.leave(task)
                 if following is None:
@@ -148,11 +155,13 @@ class Waiting:
                 if task._timer is not None:
                     self.timers.cancel(task._timer)
                     task._timer = None
-        task.finish(end, value, error)
-        group = task._group
-        if group is not None:
-            group.remove(task, error if end in ("failed", "dropped", "dead") else None)
-        self._table.remove(task)
+        try:
+            task.finish(end, value, error)
+        finally:  # a callback in the main thread may let Ctrl-C out
+            group = task._group
+            if group is not None:
+                group.remove(task, error if end in ("failed", "dropped", "dead") else None)
+            self._table.remove(task)
 
     def drop(self, task: TaskFuture, reason: str, cause: BaseException | None = None) -> bool:
         """Ends a task that the pool gives up. False: it has begun or ended."""

@@ -172,10 +172,10 @@ class Threaded:
         assert self.pool.raised == []
 
 
-def raises(error: BaseException) -> Callable[[], None]:
-    """A function that raises."""
+def raises(error: BaseException) -> Callable[..., None]:
+    """A function that raises, whatever it is called with."""
 
-    def raising() -> None:
+    def raising(*_: object) -> None:
         raise error
 
     return raising

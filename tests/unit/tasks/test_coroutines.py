@@ -6,7 +6,7 @@ import asyncio
 import threading
 
 import pytest
-from task_pools import Threaded
+from task_pools import Stepped, Threaded
 
 from strand.tasks import RetryPolicy, TaskGroup, current_task
 
@@ -90,6 +90,22 @@ def test_a_coroutine_that_is_asked_to_end_is_cancelled() -> None:
         assert future.cancel(running=True)
         tasks.shutdown(timeout=60)
         assert future.state == "cancelled"
+
+
+def test_a_coroutine_for_which_there_is_no_thread_fails_and_its_worker_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    here = Stepped()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        future = here.tasks.submit(double, 1)
+        here.pool.run_all()
+    assert isinstance(future.exception(), RuntimeError)
+    later = here.tasks.submit(double, 2)
+    here.pool.run_all()
+    assert later.result(60) == 4
+    here.tasks.shutdown()
 
 
 def test_a_group_waits_for_coroutines_and_what_they_spawn() -> None:

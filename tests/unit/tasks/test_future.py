@@ -212,6 +212,38 @@ def test_a_waiter_that_comes_between_the_two_writes_of_the_end_writes_the_state_
         future.wait_for_end(1)
 
 
+@pytest.mark.parametrize("how", ["result", "callback", "wait"])
+def test_a_waiter_that_comes_while_the_worker_writes_the_end_misses_nothing(how: str) -> None:
+    """It comes after the worker has looked for waiters, and before the worker has written the state."""
+    here = Stepped()
+    future = here.tasks.submit(pow, 2, 3)
+    found: list[Any] = []
+
+    def wait_for_it() -> None:
+        if how == "result":
+            found.append(future.result(2))
+        elif how == "callback":
+            future.add_done_callback(lambda ended: found.append(ended.result(0)))
+        else:
+            found.extend(ended.result(0) for ended in as_completed([future], timeout=2))
+
+    class Meets(TaskFuture):
+        __slots__ = ()
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name == "_state" and value == "FINISHED" and "met" not in self.__dict__:
+                self.__dict__["met"] = True
+                waiter = threading.Thread(target=wait_for_it)
+                waiter.start()
+                waiter.join(60)
+            super().__setattr__(name, value)
+
+    future.__class__ = Meets
+    here.pool.run_all()
+    assert found == [8]
+    assert future.result() == 8
+
+
 def test_waiters_and_workers_that_meet_miss_nothing() -> None:
     """Many short tasks, and waiters that come at any moment of their end."""
     interval = sys.getswitchinterval()

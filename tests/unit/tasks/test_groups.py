@@ -164,6 +164,23 @@ def test_leaving_in_a_task_for_which_its_group_waits_is_refused() -> None:
     assert here.tasks._core.table.alive == {}
 
 
+def test_leaving_waits_for_the_callbacks_of_the_last_task() -> None:
+    with Threaded(1) as tasks:
+        gate, called = threading.Event(), []
+
+        def slow(future: Any) -> None:
+            gate.wait(60)
+            called.append(len(group))
+
+        with TaskGroup() as group:
+            future = tasks.submit(int)
+            future.add_done_callback(slow)
+            timer = threading.Timer(0.05, gate.set)
+            timer.start()
+        assert called == [1]
+        timer.join(60)
+
+
 def test_a_group_serves_one_block_and_has_a_name_or_none() -> None:
     group = TaskGroup("mail")
     assert "mail, 0 tasks" in repr(group)

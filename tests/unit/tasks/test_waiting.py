@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from task_pools import Stepped
+from task_pools import Stepped, raises
 
 from strand.errors import ConfigurationError, TaskDropped, UnknownSymbolError
 
@@ -28,6 +28,7 @@ def test_a_held_task_that_gets_another_level_is_due_by_that_ones_hold() -> None:
     futures[0].reprioritise("high")
     futures[1].reprioritise("normal")
     delayed.reprioritise("low")
+    assert len(here.tasks._core.timers) == 4  # each task has one
     here.advance(0)
     assert [future.state for future in futures] == ["done", "held", "held"]
     here.advance(5)
@@ -59,6 +60,16 @@ def test_a_deadline_may_be_set_and_taken_away() -> None:
     here.clock.advance(1)
     here.pool.run_all()
     assert (first.state, second.state) == ("expired", "done")
+
+
+def test_ctrl_c_in_a_callback_in_the_main_thread_comes_out_and_the_key_goes_on() -> None:
+    here = Stepped()
+    first, second = (here.tasks.options(key="k").submit(int) for _ in range(2))
+    first.add_done_callback(raises(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        first.cancel()
+    here.pool.run_all()
+    assert (first.state, second.state, here.tasks._core.table.alive) == ("cancelled", "done", {})
 
 
 def test_a_delayed_task_can_be_cancelled_or_dropped_and_leaves_the_heap() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from strand.errors import ConfigurationError
 
@@ -15,7 +15,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _functions: dict[str, Callable[..., Any]] = {}
 
 
-def task(function: Function | None = None, /, *, name: str | None = None) -> Any:
+@overload
+def task(function: Function, /, *, name: str | None = None) -> Function: ...
+@overload
+def task(*, name: str | None = None) -> Callable[[Function], Function]: ...
+def task(function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
     """Registers a function, so that ``submit("name", ...)`` finds it: ``@strand.task``, ``@strand.task(name="mail")``.
 
     ``name``: None: the function's own name. Returns the function as it is. Raises ConfigurationError for a name that is

@@ -41,6 +41,14 @@ def test_turns_during_a_long_run_and_a_sleep_are_skipped_and_counted() -> None:
     assert (every.turns, every.skipped) == (4, 2)
 
 
+def test_a_turn_that_comes_late_does_not_move_the_next_one() -> None:
+    here = Stepped()
+    every = here.tasks.every("1s", int)
+    here.clock.advance(1.25)
+    here.tasks.fire()
+    assert (every.turns, every.next_due_ns) == (1, 2 * 10**9)
+
+
 def test_a_turn_is_skipped_while_the_one_before_waits() -> None:
     here = Stepped()
     every = here.tasks.every("1s", int)

@@ -41,7 +41,8 @@ class Coroutines:
 
         def end(running: asyncio.Task[Any]) -> None:
             task._interrupt = None
-            if running.cancelled():
+            if running.cancelled():  # before its first step: later ones hand CancelledError over as a value
+                coroutine.close()
                 ended(task, None, asyncio.CancelledError())
             else:
                 ended(task, *running.result())

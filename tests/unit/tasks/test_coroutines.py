@@ -108,6 +108,24 @@ def test_a_coroutine_for_which_there_is_no_thread_fails_and_its_worker_goes_on(m
     here.tasks.shutdown()
 
 
+def test_a_coroutine_that_is_asked_to_end_before_the_loop_takes_it_is_cancelled_too() -> None:
+    here, gate = Stepped(), threading.Event()
+
+    async def blocks() -> None:
+        gate.wait(60)
+
+    async def waits() -> None:
+        await asyncio.sleep(3600)
+
+    futures = [here.tasks.submit(work) for work in (blocks, waits)]
+    here.tasks.run(futures[0].id)
+    here.tasks.run(futures[1].id)
+    assert futures[1].cancel(running=True)
+    gate.set()
+    here.tasks.shutdown()
+    assert [future.state for future in futures] == ["done", "cancelled"]
+
+
 def test_a_group_waits_for_coroutines_and_what_they_spawn() -> None:
     with Threaded(1) as tasks:
         ran = []

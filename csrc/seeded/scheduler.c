@@ -23,11 +23,14 @@ typedef struct fiber {
   sd_a32 *word;      /* the futex word on which it sleeps */
   uint64_t until;    /* and until when, by the clock; 0: for ever */
   uint64_t steps;    /* that it made itself */
+  uint64_t busy_ns;  /* that it was busy beside them */
   const char *label; /* the point at which it stands */
 } fiber;
 
 static fiber fibers[SD_FIBERS];
 static unsigned n_fibers, current;
+static unsigned caller;   /* of sd_scheduler_enter; SD_FIBERS: there is none */
+static unsigned acts_for; /* the fiber for which the caller runs now, or itself */
 static int running, result;
 static ucontext_t outside;
 static uint64_t state, steps, max_steps;
@@ -51,6 +54,7 @@ uint32_t sd_scheduler_random(uint32_t n) { return (uint32_t)((draw() >> 32) * n 
 void sd_scheduler_start(uint64_t seed) {
   state = seed * UINT64_C(0xd1342543de82ef95) + 1;
   n_fibers = 0;
+  caller = acts_for = SD_FIBERS;
   steps = 0;
   skipped = 0;
   running = 0;
@@ -68,7 +72,7 @@ void sd_scheduler_add(sd_fiber_fn fn, void *argument) {
   f->argument = argument;
   f->state = RUNS;
   f->word = NULL;
-  f->until = f->steps = 0;
+  f->until = f->steps = f->busy_ns = 0;
   f->label = "start";
 }
 
@@ -78,13 +82,13 @@ static void leave(int why) {
   swapcontext(&fibers[current].context, &outside);
 }
 
-/* Wakes the sleepers whose time has come. Nobody runs: lets the time of the first one come. */
-static void time_out(int nobody_runs) {
+/* Wakes the sleepers whose time has come. `may_skip`: lets the time of the first one come. */
+static void time_out(int may_skip) {
   uint64_t now = sd_schedule_now(), first = UINT64_MAX;
   for (unsigned i = 0; i < n_fibers; i++)
     if (fibers[i].state == SLEEPS && fibers[i].until && fibers[i].until < first) first = fibers[i].until;
   if (first == UINT64_MAX) return;
-  if (nobody_runs && first > now) {
+  if (may_skip && first > now) {
     skipped += first - now;
     now = first;
   }
@@ -95,11 +99,20 @@ static void time_out(int nobody_runs) {
   }
 }
 
+/* Whether time may go on to the first time-out: all sleep; or the caller, which `pauses`, waits for one that sleeps until then. */
+static int nobody_runs(int pauses) {
+  unsigned run = 0, wait_for_caller = 0;
+  for (unsigned i = 0; i < n_fibers; i++) {
+    run += fibers[i].state == RUNS;
+    wait_for_caller += fibers[i].state == SLEEPS && !fibers[i].word && !fibers[i].until;
+  }
+  return run == 0 || (pauses && current == caller && run == 1 && !wait_for_caller);
+}
+
 /* Lets another fiber run, which is drawn. */
-static void change(void) {
-  unsigned can[SD_FIBERS], n = 0, run = 0;
-  for (unsigned i = 0; i < n_fibers; i++) run += fibers[i].state == RUNS;
-  time_out(run == 0);
+static void change(int pauses) {
+  unsigned can[SD_FIBERS], n = 0;
+  time_out(nobody_runs(pauses));
   for (unsigned i = 0; i < n_fibers; i++)
     if (fibers[i].state == RUNS && (i != kept || steps >= kept_until)) can[n++] = i;
   if (n == 0 && kept < n_fibers && fibers[kept].state == RUNS) can[n++] = kept;
@@ -123,10 +136,10 @@ void sd_schedule_point(const char *label) {
   if (keeps && steps >= kept_until && sd_scheduler_random(OFTEN) == 0) {
     kept = current;
     kept_until = steps + sd_scheduler_random(LONG);
-    change();
+    change(label[0] == 'p');
     return;
   }
-  if (label[0] == 'p' || stay == 1 || sd_scheduler_random(stay) == 0) change();
+  if (label[0] == 'p' || stay == 1 || sd_scheduler_random(stay) == 0) change(label[0] == 'p');
 }
 
 void sd_futex_wait(sd_a32 *word, uint32_t seen) {
@@ -134,7 +147,7 @@ void sd_futex_wait(sd_a32 *word, uint32_t seen) {
   if (atomic_load(word) != seen) return;
   fibers[current].word = word;
   fibers[current].state = SLEEPS;
-  change();
+  change(0);
 }
 
 void sd_futex_wait_for(sd_a32 *word, uint32_t seen, uint64_t ns) {
@@ -178,7 +191,7 @@ static void body(void) {
   fibers[me].fn(fibers[me].argument, me);
   fibers[me].state = ENDED;
   fibers[me].label = "end";
-  change();
+  change(0);
   abort();
 }
 
@@ -216,7 +229,7 @@ int sd_scheduler_run(uint64_t maximum) {
 void sd_scheduler_enter(void) {
   max_steps = UINT64_MAX;
   make_contexts();
-  current = n_fibers;
+  caller = acts_for = current = n_fibers;
   sd_scheduler_add(NULL, NULL);
   running = 1;
 }
@@ -227,14 +240,28 @@ void sd_scheduler_wait(const char *label) {
   fibers[current].label = label;
   fibers[current].word = NULL;
   fibers[current].state = SLEEPS;
-  change();
+  change(0);
 }
 
 void sd_scheduler_wake(unsigned index) { fibers[index].state = RUNS; }
+
+void sd_scheduler_wake_at(unsigned index, uint64_t time) { fibers[index].until = time; }
+
+void sd_scheduler_sleep(uint64_t until) {
+  fibers[current].until = until;
+  sd_scheduler_wait("sleep");
+  fibers[current].until = 0;
+}
+
+void sd_scheduler_act_for(unsigned index) { acts_for = index; }
+void sd_scheduler_act(uint64_t ns) { fibers[acts_for].busy_ns += ns; }
 
 /* The clock counts three per step, so that budgets and slices end at drawn places too. */
 sd_clock sd_the_clock = {0, 1.0};
 void sd_clock_init(void) {}
 uint64_t sd_schedule_now(void) { return 1000 + steps * 3 + skipped; }
-/* A fiber runs while it makes steps. */
-uint64_t sd_schedule_on_cpu(void) { return fibers[current].steps * 3; }
+/* A fiber runs while it makes steps, and while it is busy. */
+uint64_t sd_schedule_on_cpu(void) {
+  const fiber *f = &fibers[current == caller ? acts_for : current];
+  return f->steps * 3 + f->busy_ns;
+}

@@ -1,7 +1,7 @@
 /* A deterministic scheduler: it runs the core's real code on one thread, with fibers for threads, and draws every switch from a seed.
  *
  * Each atomic operation of a SD_MODEL_SCHEDULER build is a point at which another fiber may run. A futex wakes any sleeper, and the clock
- * counts steps, and goes on to the first time-out when all sleep. It cannot show weak memory; Relacy does that (relacy_atomic.hpp). */
+ * counts steps, and goes on to the first time-out when all sleep, or all but a caller that pauses. It cannot show weak memory; Relacy does that (relacy_atomic.hpp). */
 #ifndef SD_SEEDED_SCHEDULER_H
 #define SD_SEEDED_SCHEDULER_H
 
@@ -22,9 +22,16 @@ int sd_scheduler_run(uint64_t maximum);
  * sd_scheduler_leave, which it calls when all others have ended. */
 void sd_scheduler_enter(void);
 void sd_scheduler_leave(void);
-/* From a fiber: the others run until one of them calls sd_scheduler_wake for it. The caller of sd_scheduler_enter cannot wait. */
+/* From a fiber: the others run until one of them calls sd_scheduler_wake for it, or until the time of sd_scheduler_wake_at comes. */
 void sd_scheduler_wait(const char *label);
 void sd_scheduler_wake(unsigned index);
+void sd_scheduler_wake_at(unsigned index, uint64_t time);
+/* From a fiber: the others run until that time, or until one of them calls sd_scheduler_wake for it. */
+void sd_scheduler_sleep(uint64_t until);
+/* From the caller of sd_scheduler_enter: it runs for that fiber from now on, and its on-CPU time is read. */
+void sd_scheduler_act_for(unsigned index);
+/* From the caller: the fiber for which it runs was on its core for so long, beside its steps. */
+void sd_scheduler_act(uint64_t ns);
 /* From a fiber: ends the run. After a run: only records what failed. */
 void sd_scheduler_fail(const char *what);
 const char *sd_scheduler_failure(void);

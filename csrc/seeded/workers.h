@@ -18,10 +18,17 @@ uint32_t sd_seeded_pause(void);
 int64_t sd_seeded_waiting(void);
 /* Python has run the batch of that worker. `ended`: the worker ends, and what Python has not finished stays pending. */
 void sd_seeded_go_on(uint32_t participant, int ended);
+/* The time, in ns; for a handler in Python, as if its worker had been busy for as long as it took. */
+uint64_t sd_seeded_now(void);
+/* From a handler in Python: its worker is busy for so much longer before the batch is done, and the others go on. 0: no handler runs. */
+int sd_seeded_take(uint64_t ns);
+/* From no handler: workers go on until that time, or until one has something for Python. */
+void sd_seeded_pass(uint64_t until);
 /* To be called when all workers have ended, which sd_seeded_pause tells. */
 void sd_seeded_stop(void);
 
-/* As sd_py_worker_next and sd_py_worker_go_on, for one piece of work: gives what the waiting worker has, and then SD_E_STOPPED. */
+/* As sd_py_worker_next and sd_py_worker_go_on, for one piece of work: gives what the waiting worker has, and then SD_E_STOPPED. The
+ * worker's own fiber ends the batch, when it is no longer busy. */
 int64_t sd_seeded_next(sd_py_worker *hand);
 int64_t sd_seeded_done(sd_py_worker *hand);
 

@@ -40,6 +40,18 @@ class ScheduledEngine(Engine):
         """Python has run the batch of that worker. ``ended``: the worker ends, and what is left stays pending."""
         lib.sd_seeded_go_on(worker, ended)
 
+    def now_ns(self) -> int:
+        """The time, in ns: three for each step, and what was waited for."""
+        return int(lib.sd_seeded_now())
+
+    def take(self, ns: int) -> bool:
+        """The handler that runs now takes so long: its worker is busy, and the others go on. False: none runs."""
+        return bool(lib.sd_seeded_take(ns))
+
+    def pass_until(self, time_ns: int) -> None:
+        """Lets the workers go on until that time, or until one has something for Python."""
+        lib.sd_seeded_pass(time_ns)
+
     def end_workers(self) -> None:
         """When all have ended."""
         lib.sd_seeded_stop()

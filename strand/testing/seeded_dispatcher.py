@@ -14,6 +14,7 @@ import numpy.typing as npt
 from strand.binding.gate import Code, publish_error
 from strand.binding.scheduled import MAX_WORKERS, ScheduledEngine
 from strand.binding.space import Space
+from strand.clock import installed
 from strand.dispatch.configuration import RENAMED, WorkerCores, engine_config, policy_config, symbol_counts
 from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.engine_run import EngineRun
@@ -25,6 +26,7 @@ from strand.handlers import HandlerLike
 from strand.handlers.traded import warn_of_unpriced
 from strand.options import options_of, refuse_unknown
 from strand.output.sink import Destination
+from strand.testing.virtual_clock import Clock
 from strand.validate import whole
 
 __all__ = ["SeededDispatcher"]
@@ -90,6 +92,7 @@ class SeededDispatcher(EngineRun):
         expected = symbol_counts(given["counts"], config.n_symbols)
         self._seed = seed
         self._started = self._closed = False
+        self._clock: Clock | None = None
         engine = ScheduledEngine(config)
         # Handlers are the core's: what they keep is not in the space of the scheduled engine, whose lock is another's.
         priorities = Priorities(engine, policy, ranks, marks, grouped)
@@ -108,6 +111,10 @@ class SeededDispatcher(EngineRun):
             raise ConfigurationError("seeded: another seeded run is under way: this one can begin when that has ended")
         self._started = True
         self._fibers.start_workers(self._seed)
+        clock = installed()
+        if isinstance(clock, Clock):
+            self._clock = clock
+            clock.follow(self)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._closed:
@@ -131,6 +138,8 @@ class SeededDispatcher(EngineRun):
                 while self._fibers.pause():
                     self._serve()
             finally:
+                if self._clock is not None:
+                    self._clock.follow(None)
                 self._fibers.end_workers()
                 _under_way.release()
         self._end.close(drained=drained)
@@ -184,6 +193,21 @@ class SeededDispatcher(EngineRun):
         finally:
             held.give()
         return True
+
+    # ---- the clock that follows it
+
+    def now_ns(self) -> int:
+        """The run's time."""
+        return self._fibers.now_ns()
+
+    def take(self, ns: int) -> None:
+        """In a handler its worker is busy for so long; elsewhere the workers go on for so long."""
+        if self._fibers.take(ns):
+            return
+        until = self._fibers.now_ns() + ns
+        while self._fibers.now_ns() < until:
+            self._fibers.pass_until(until)
+            self._serve()
 
     def _serve(self) -> None:
         """Runs what workers have for Python, and hands out what is final of the outputs."""

@@ -32,7 +32,8 @@ def seeded(
     It runs the engine's real code on the calling thread. Publisher and workers take turns, and may change places at
     each atomic operation of the engine; pauses, steals, timers, bounds and drops come about as they do on cores, only
     far oftener. A call of a handler runs whole. Rows, outputs and statistics are the same each time; its times are
-    counts of steps.
+    counts of steps. Within the block of a ``strand.testing.Clock`` handlers in Python can take time on it, and
+    ``speed=`` goes by it.
 
     ``options`` as ``strand.replay`` has them, with those of a Dispatcher: ``workers`` (2 by default, 16 at most),
     ``strands``, ``capacity_ticks``, ``on_full``, ``on_error``, ``out``, ... Handlers of all kinds run. Small numbers

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import threading
-from typing import Self
+from typing import Protocol, Self
 
 from strand.clock import install, installed
 from strand.errors import ConfigurationError
 from strand.validate import seconds, whole
 
 __all__ = ["Clock"]
+
+
+class Run(Protocol):
+    """A seeded run, whose time goes on by its own steps."""
+
+    def now_ns(self) -> int: ...
+
+    def take(self, ns: int) -> None:
+        """In a handler its worker is busy for so long; elsewhere the workers go on for so long."""
+        ...
 
 
 class Clock:
@@ -23,29 +33,48 @@ class Clock:
     It does not move what is measured (``wall_s``, latencies, a timeline), nor the silences and reconnections of live
     feeds. The timers of handlers go by the feed's time, and so by no clock. It may be used from any thread.
 
+    A seeded run (``strand.testing.seeded``) within the block goes by it from its first ticks on: each step of the run
+    moves the clock by 3 ns, and a paced run publishes ticks when they are due. ``advance`` in a handler in Python makes
+    its worker busy for so long, in which the other workers go on. While such a run is under way, only its own thread
+    may use the clock.
+
     ``start_ns``: where it begins, ns. Raises ConfigurationError where another one stands in already.
     """
 
     def __init__(self, start_ns: int = 0) -> None:
         self._now_ns = whole("start_ns", start_ns, 0)
         self._lock = threading.Lock()
+        self._run: Run | None = None
+        self._before_run_ns = 0
 
     def now_ns(self) -> int:
         """The time, ns."""
-        return self._now_ns
+        return self._now_ns if self._run is None else self._before_run_ns + self._run.now_ns()
 
     def advance(self, seconds_: float) -> None:
         """Moves it on by so many seconds. Raises ConfigurationError for a number below 0."""
         by = seconds("seconds", seconds_)
         if by is None or not 0 <= by < 1e9:
             raise ConfigurationError(f"advance: {seconds_!r} is not a number of seconds from 0 up")
+        if self._run is not None:
+            self._run.take(round(by * 1e9))
+            return
         with self._lock:
             self._now_ns += round(by * 1e9)
 
     def wait_until(self, time_ns: int) -> None:
         """Moves it on to a time, unless it is past that."""
+        if self._run is not None:
+            self._run.take(max(0, time_ns - self.now_ns()))
+            return
         with self._lock:
             self._now_ns = max(self._now_ns, time_ns)
+
+    def follow(self, run: Run | None) -> None:
+        """Goes by a seeded run from now on; None: by itself again."""
+        self._now_ns = self.now_ns()
+        self._run = run
+        self._before_run_ns = 0 if run is None else self._now_ns - run.now_ns()
 
     def __enter__(self) -> Self:
         if installed() is not None:

@@ -21,6 +21,6 @@ def test_the_examples_of_its_page_run() -> None:
     names: dict[str, Any] = {}
     exec("\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.S)), names)
     tests = [value for name, value in names.items() if name.startswith("test_")]
-    assert len(tests) == 4
+    assert len(tests) == 5
     for test in tests:
         test()

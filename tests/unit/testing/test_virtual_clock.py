@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 from seeded_cases import SECOND, trades
@@ -62,3 +63,47 @@ def test_one_clock_at_a_time_stands_in_and_it_only_goes_on() -> None:
             clock.advance(wrong)  # type: ignore[arg-type]
     with testing.Clock():
         pass
+
+
+def run_of_two(workers: int, seed: int = 3) -> tuple[list[tuple[str, int, int]], int, strand.Statistics]:
+    """Two symbols at 0 and 5 s, whose handlers take 2 s: when each call began and ended, and when all was over."""
+    calls = []
+    with testing.Clock(7) as clock:
+
+        @strand.batch_handler(state=[])
+        def slow(symbol: str, ticks: Any, row: Any) -> None:
+            begun = clock.now_ns()
+            clock.advance(2)
+            calls.append((symbol, begun, clock.now_ns()))
+
+        ticks = [(symbol, time * SECOND, 1, 1) for time in (0, 5) for symbol in "AB"]
+        run = testing.seeded(
+            testing.feed(ticks),
+            slow,
+            seed=seed,
+            workers=workers,
+            strands="per-symbol",
+            speed=1,
+            idle="park",
+            policy=strand.Fair(),
+        )
+        return calls, clock.now_ns(), run.statistics
+
+
+@pytest.mark.parametrize(("workers", "ends"), [(1, [2, 4, 7, 9]), (2, [2, 2, 7, 7])])
+def test_a_handler_of_a_seeded_run_takes_time_while_the_other_workers_go_on(workers: int, ends: list[int]) -> None:
+    calls, over, statistics = run_of_two(workers)
+    assert sorted(round(end / SECOND, 3) for _, _, end in calls) == ends
+    assert all(end - begun == 2 * SECOND for _, begun, end in calls)
+    assert round(over / SECOND, 3) == max(ends)
+    assert {round(group.on_cpu_ns / SECOND, 3) for group in statistics.fair.groups.values()} == {4}
+    assert run_of_two(workers) == (calls, over, statistics), "the same seed is the same run"
+
+
+def test_a_clock_goes_by_itself_again_after_a_seeded_run() -> None:
+    with testing.Clock() as clock:
+        testing.seeded(testing.feed(trades(3)), "count", seed=0, speed=1)
+        at = clock.now_ns()
+        assert at >= 2 * SECOND
+        clock.advance(1)
+        assert clock.now_ns() == at + SECOND

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import click
 
+from strand.binding.engine_config import ON_FULL
+from strand.command.handling import given_options
 from strand.command.ordering import (
     OPTIONS,
     check_pair,
@@ -24,12 +26,20 @@ __all__ = ["ordering"]
 
 #: The tables by symbol, by the keyword of the option that gives their values.
 _TABLES: Final = {"priorities": ("priorities", "symbols"), "groups": ("groups",), "marks": ("marks",)}
-_POOL: Final = {"workers": ("max_workers", "--workers"), "capacity_ticks": ("queue_capacity", "--capacity-ticks")}
+#: The keys of ``worker_pool``, by the keyword of the option that gives their values.
+_POOL: Final = {
+    "workers": "max_workers",
+    "min_workers": "min_workers",
+    "capacity_ticks": "queue_capacity",
+    "total_capacity_ticks": "total_capacity_ticks",
+    "level_capacity_ticks": "level_capacity_ticks",
+    "on_full": "on_full",
+}
 
 
 def ordering(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options of the policy, ``--config`` and ``--capacity-ticks``, as one argument ``order``: those of
-    ``strand.replay``, by name. A command's own ``--workers`` is among them, as a file may say how many there are."""
+    """Adds the options of the policy, the bounds, ``--min-workers`` and ``--config``, as one argument ``order``: those
+    of ``strand.replay``, by name. A command's own ``--workers`` is among them, as a file may say how many there are."""
 
     @click.option(
         "--config",
@@ -38,16 +48,12 @@ def ordering(command: Callable[..., None]) -> Callable[..., None]:
     )
     @click.option("--policy", type=click.Choice(list(POLICIES)), help="Which ready strand is next. [default: fifo]")
     @policy_options
-    @click.option("--capacity-ticks", type=int, help="The bound on each strand. [default: 65536]")
+    @_bounding
     @functools.wraps(command)
-    def with_order(
-        *, config: str | None, policy: str | None, capacity_ticks: int | None, workers: int | None = None, **others: Any
-    ) -> None:
+    def with_order(*, config: str | None, policy: str | None, pool: dict[str, Any], **others: Any) -> None:
         given = {keyword: others.pop(keyword) for keyword in OPTIONS}
-        pool = {"workers": workers, "capacity_ticks": capacity_ticks}
         if config is None:
-            order = {name: number for name, number in pool.items() if number is not None}
-            order |= order_of(policy or "fifo", given)
+            order = pool | order_of(policy or "fifo", given)
         else:
             order = _configured(config, policy, given, pool)
         command(order=order, **others)
@@ -55,14 +61,40 @@ def ordering(command: Callable[..., None]) -> Callable[..., None]:
     return with_order
 
 
-def _configured(
-    path: str, policy: str | None, given: Mapping[str, Any], pool: Mapping[str, int | None]
-) -> dict[str, Any]:
+def _bounding(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the bounds and ``--min-workers``: what is given of them, and of the workers, is one argument ``pool``."""
+
+    @click.option("--min-workers", type=int, help="Workers active at least; more are as the load asks. [default: all]")
+    @click.option("--capacity-ticks", type=int, help="The bound on each strand. [default: 65536]")
+    @click.option("--total-capacity-ticks", type=int, help="The bound on all strands together. [default: none]")
+    @click.option(
+        "--level-capacity-ticks",
+        metavar="LEVEL=TICKS",
+        multiple=True,
+        help="With --policy levels: the bound on the strands of a level, like low=10000. [default: none]",
+    )
+    @click.option("--on-full", type=click.Choice(list(ON_FULL)), help="What happens at a bound. [default: block]")
+    @functools.wraps(command)
+    def with_bounds(*, level_capacity_ticks: tuple[str, ...], workers: int | None = None, **others: Any) -> None:
+        levels = given_options("--level-capacity-ticks", level_capacity_ticks)
+        pool = {name: others.pop(name) for name in _POOL if name in others} | {"workers": workers}
+        pool["level_capacity_ticks"] = {level: _number(ticks) for level, ticks in levels.items()} or None
+        command(pool={name: value for name, value in pool.items() if value is not None}, **others)
+
+    return with_bounds
+
+
+def _number(text: str) -> int | str:
+    """What is no number is refused where it is used, by its option."""
+    return int(text) if text.isdecimal() else text
+
+
+def _configured(path: str, policy: str | None, given: Mapping[str, Any], pool: Mapping[str, Any]) -> dict[str, Any]:
     """The options of ``strand.replay`` from a file, and from what the command line gives beside it. What it takes the
     place of is said on standard error.
 
     ``policy``: in place of all that the file says of an order; None: the file's. ``given``: options of policies by
-    keyword; ``pool``: ``workers`` and ``capacity_ticks``. Raises ConfigurationError, MissingExtraError, UsageError.
+    keyword; ``pool``: those of ``_POOL``. Raises ConfigurationError, MissingExtraError, UsageError.
     """
     from strand.config.configuration import Config
     from strand.config.limits import usual_limits
@@ -89,7 +121,7 @@ def _configured(
 
 
 def _values(
-    name: str, given: Mapping[str, Any], pool: Mapping[str, int | None]
+    name: str, given: Mapping[str, Any], pool: Mapping[str, Any]
 ) -> Iterator[tuple[tuple[str, ...], tuple[Any, str]]]:
     """What is given beside the policy ``name``, by the keys of a file, each with its option in words."""
     for keyword, value in policy_arguments(name, given).items():
@@ -104,6 +136,7 @@ def _values(
         for symbol, (value, text) in given_by_symbol(name, keyword, given).items():
             in_file = list(value) if isinstance(value, tuple) else value
             yield (*table, symbol), (in_file, f"{OPTIONS[keyword][1]} {symbol}={text}")
-    for keyword, (key, option) in _POOL.items():
-        if pool[keyword] is not None:
-            yield ("worker_pool", key), (pool[keyword], f"{option} {pool[keyword]}")
+    for keyword, value in pool.items():
+        option = f"--{keyword.replace('_', '-')}"
+        texts = [f"{level}={ticks}" for level, ticks in value.items()] if isinstance(value, Mapping) else [value]
+        yield ("worker_pool", _POOL[keyword]), (value, " ".join(f"{option} {text}" for text in texts))

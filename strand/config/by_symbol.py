@@ -19,7 +19,7 @@ from strand.dispatch.priorities import priorities_of
 from strand.errors import ConfigurationError
 from strand.symbols import SymbolTable, check_name
 
-__all__ = ["check_groups", "check_marks", "check_priorities"]
+__all__ = ["check_groups", "check_marks", "check_priorities", "in_a_file"]
 
 _NAMES: Final = {kind.__name__: name for name, kind in POLICIES.items()}
 _MADE: Final = re.compile(rf"\b({'|'.join(_NAMES)})\(\)")
@@ -50,7 +50,7 @@ def check_marks(policy: Policy, given: Mapping[Key, Any], problems: list[str]) -
     try:
         marks_of(guard, policy, SymbolTable(1), None)
     except ConfigurationError as error:
-        problems.append(_in_a_file(str(error)).replace("guard:", "resource_limits:", 1))
+        problems.append(in_a_file(str(error)).replace("guard:", "resource_limits:", 1))
         return {}
     return _check(("marks",), given, lambda table, named: marks_of(guard, policy, table, named), problems)
 
@@ -73,7 +73,7 @@ def _check(
             check(SymbolTable([symbol]), {symbol: as_given})
             found[symbol] = as_given
         except ConfigurationError as error:
-            text = _in_a_file(str(error))
+            text = in_a_file(str(error))
             for name, path in ((f"{at[0]}: {symbol}: ", f"{key_text(key)}: "), (f"{at[0]}: ", f"{key_text(at)}: ")):
                 if text.startswith(name):
                     text = path + text.removeprefix(name)
@@ -83,7 +83,7 @@ def _check(
     return found
 
 
-def _in_a_file(error: str) -> str:
+def in_a_file(error: str) -> str:
     """An error of the dispatcher, with what to give in a file."""
     error = _MADE.sub(lambda made: f'"{_NAMES[made[1]]}"', error)
     for words, others in _IN_A_FILE.items():

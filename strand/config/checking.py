@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from reprlib import Repr
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 
@@ -89,7 +89,7 @@ def check_table(name: str, kind: type[S], given: Mapping[Key, Any], problems: li
         try:
             values[key] = msgspec.convert(value, types[key], dec_hook=lambda _, raw: Span(check_span(raw)))
         except msgspec.ValidationError as error:
-            problems.append(f"{where}: {_told(str(error), value)}")
+            problems.append(f"{where}: {_told(str(error), value, types[key])}")
     table = kind(**values)
     if len(problems) == before and isinstance(table, RetryPolicy):
         first, last = table.initial_backoff, table.max_backoff
@@ -98,8 +98,10 @@ def check_table(name: str, kind: type[S], given: Mapping[Key, Any], problems: li
     return table
 
 
-def _told(error: str, value: Any) -> str:
-    """msgspec's error, or that of a span, in this project's words."""
+def _told(error: str, value: Any, kind: Any) -> str:
+    """msgspec's error, or that of a span, in this project's words. ``kind``: what the value has to be."""
+    if error.startswith("Invalid enum value"):
+        return f"{shown(value)}: {unknown(value, 'choice', get_args(get_args(kind)[0]))}"
     if not error.startswith("Expected "):
         return error
     wanted = error.removeprefix("Expected ").partition(", got")[0].replace(" | null", "").replace("`", "")

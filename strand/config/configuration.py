@@ -21,6 +21,7 @@ from strand.config.ordering import (
     timeouts_of,
     usual_timeouts,
 )
+from strand.config.pool import check_pool, pool_options
 from strand.config.reading import Key, key_text, read_file
 from strand.config.tables import NOT_IN_FORCE, TABLES, ResourceLimits, RetryPolicy, WorkerPool
 from strand.dispatch.configuration import worker_cores
@@ -106,10 +107,7 @@ class Config:
 
     def dispatcher_options(self) -> dict[str, Any]:
         """What the file says in the words of ``strand.Dispatcher`` and ``strand.replay``, to be given as ``**``."""
-        pool = self.worker_pool
-        found = {"policy": self.policy, "priorities": dict(self.priorities), "capacity_ticks": pool.queue_capacity}
-        if pool.max_workers is not None:
-            found["workers"] = pool.max_workers
+        found = {"policy": self.policy, "priorities": dict(self.priorities), **pool_options(self.worker_pool)}
         if self.groups:
             found["groups"] = dict(self.groups)
         if options := self.guard_options():
@@ -177,11 +175,11 @@ def _checked(given: Mapping[Key, tuple[Any, str]], problems: list[str]) -> tuple
     """What the values say, or None and the problems, those before and more."""
     values = {key: value for key, (value, _) in given.items()}
     policy = check_policy(values, problems)
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {name: check_table(name, kind, values, problems) for name, kind in TABLES.items()}
     if policy is not None:
         for name, check in _BY_SYMBOL.items():
             found[name] = MappingProxyType(check(policy, values, problems))
-    found |= {name: check_table(name, kind, values, problems) for name, kind in TABLES.items()}
+        check_pool(found["worker_pool"], policy, problems)
     if policy is None or problems:
         return None, problems
     return Config(policy, **found, _given=dict(given)), []

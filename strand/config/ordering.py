@@ -31,6 +31,7 @@ __all__ = [
 #: The level of each key of ``priorities`` that is a timeout.
 TIMEOUTS: Final = {f"{level}_timeout": level for level in LEVELS}
 _KEYS: Final = (*list(TIMEOUTS)[1:], SYMBOLS)  # there is no level above the first
+_NO_TIMEOUT: Final = next(iter(TIMEOUTS))
 #: How errors of policies name a timeout: ``timeouts: low: ...`` and ``timeouts: 'low' has ...``.
 _OF_TIMEOUT: Final = re.compile(rf"timeouts: '?({'|'.join(LEVELS)})'?:? ")
 
@@ -66,7 +67,8 @@ def _mentions(hint: Any, kind: type) -> bool:
 
 
 def check_policy(given: Mapping[Key, Any], problems: list[str]) -> Policy | None:
-    """The policy with its options and timeouts. None where that cannot be; ``problems`` then say why."""
+    """The policy with its options and timeouts. What cannot be is added to ``problems``, and left out of the policy, so
+    that more can be checked against it. None where too little of it is left for that."""
     name = given.get(("policy", "name"), "fifo")
     if not isinstance(name, str) or name not in POLICIES:
         problems.append(f"policy.name: {shown(name)}: {unknown(name, 'policy', POLICIES)}")
@@ -82,9 +84,11 @@ def check_policy(given: Mapping[Key, Any], problems: list[str]) -> Policy | None
         every = arguments | ({"timeouts": timeouts} if timeouts else {})
         found = _make(kind, every, wrong)
         if found is None:
-            _try_each(kind, arguments, timeouts, needed, wrong)
+            right = _try_each(kind, arguments, timeouts, needed, wrong)
+            # What priorities there are depends on the classes.
+            found = None if "classes" in arguments.keys() - right.keys() else _make(kind, right, [])
     problems += dict.fromkeys(wrong)
-    return None if wrong else found
+    return found
 
 
 def _try_each(
@@ -93,17 +97,20 @@ def _try_each(
     timeouts: Mapping[str, str],
     needed: Collection[str],
     problems: list[str],
-) -> None:
+) -> dict[str, Any]:
     """A policy tells the first argument that is wrong, and all are to be told: so each is tried alone. What is then
-    said of another one, such as that it is missing, is not so."""
+    said of another one, such as that it is missing, is not so. Returns the arguments that are right alone."""
     always = {option: arguments[option] for option in needed}
+    right = dict(always)
     for option in arguments.keys() - needed:
         alone: list[str] = []
-        _make(kind, always | {option: arguments[option]}, alone)
+        if _make(kind, always | {option: arguments[option]}, alone) is not None:
+            right[option] = arguments[option]
         others = arguments.keys() - {option}
         problems += [text for text in alone if not any(re.search(rf"\b{other}\b", text) for other in others)]
     for level, span in timeouts.items():
         _make(kind, always | {"timeouts": {level: span}}, problems)
+    return right
 
 
 def _is_needed(field: dataclasses.Field[Any]) -> bool:
@@ -120,7 +127,10 @@ def _options(kind: type[Policy], name: str, given: Mapping[Key, Any], problems: 
         if key[1] == "timeouts" and _has_timeouts(kind):
             problems.append("policy.timeouts: give priorities.low_timeout and the like")
         elif key[1] not in known:
-            problems.append(f"{key_text(key)}: {unknown(key[1], f'option of the policy {name}', ['name', *known])}")
+            owners = [other for other, policy in POLICIES.items() if key[1] in (f.name for f in options(policy))]
+            what = f"option of the policy {name}"
+            of_others = f"it is no {what}, but of {' and '.join(owners)}"
+            problems.append(f"{key_text(key)}: {of_others if owners else unknown(key[1], what, ['name', *known])}")
         elif takes_spans(kind, key[1]) and (bare := next(_numbers(value), None)) is not None:
             problems.append(f"{key_text(key)}: {bare!r} is no text with a unit, such as '30s' or '250us'")
         else:
@@ -142,6 +152,12 @@ def _timeouts(kind: type[Policy], name: str, given: Mapping[Key, Any], problems:
     found = {}
     for key, value in given.items():
         if key[0] != "priorities" or len(key) > 2:
+            continue
+        if key[1] == _NO_TIMEOUT and _has_timeouts(kind):
+            if value != "0s":
+                problems.append(
+                    f'{key_text(key)}: has none, as there is no higher level: give "0s", or leave the key out'
+                )
             continue
         if key[1] not in TIMEOUTS:
             problems.append(f"{key_text(key)}: {unknown(key[1], 'key of priorities', _KEYS)}")

@@ -6,7 +6,7 @@ and ``marks`` have values by symbol.
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -21,7 +21,7 @@ class Span(str):
 
 
 class WorkerPool(msgspec.Struct, frozen=True, kw_only=True):
-    """The threads that drain, and the bound of each strand's queue."""
+    """The threads that drain, and the bounds of the queues: docs/overload.md."""
 
     max_workers: (
         Annotated[
@@ -36,7 +36,26 @@ class WorkerPool(msgspec.Struct, frozen=True, kw_only=True):
         ]
         | None
     ) = None
+    min_workers: (
+        Annotated[int, Meta(ge=1, le=1024, examples=[1], description="Threads active at least; all unless given.")]
+        | None
+    ) = None
     queue_capacity: Annotated[int, Meta(ge=1, le=2**31 - 1, description="Ticks that each strand holds.")] = 65_536
+    total_capacity_ticks: (
+        Annotated[int, Meta(ge=1, le=2**31 - 1, examples=[1_000_000], description="Ticks that all strands hold.")]
+        | None
+    ) = None
+    level_capacity_ticks: (
+        Annotated[
+            dict[str, int],
+            Meta(examples=[{"low": 500_000}], description="Ticks that all strands of a level hold; for levels."),
+        ]
+        | None
+    ) = None
+    on_full: Annotated[
+        Literal["block", "drop_newest", "drop_oldest", "conflate", "raise", "shed"],
+        Meta(description="What happens at a bound."),
+    ] = "block"
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):

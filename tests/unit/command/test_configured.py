@@ -29,6 +29,10 @@ priorities:
   symbols: {A: high}
 worker_pool: {max_workers: 1, queue_capacity: 99}
 """
+BOUNDED = """
+policy: {name: levels}
+worker_pool: {total_capacity_ticks: 50, level_capacity_ticks: {low: 20}, on_full: shed}
+"""
 AGING = """
 policy: {name: aging, classes: {urgent: 4, high: 2, normal: 1}, low_every: 8}
 priorities: {symbols: {A: [urgent, 10]}}
@@ -36,6 +40,10 @@ priorities: {symbols: {A: [urgent, 10]}}
 FAIR = "{policy: {name: fair, cpu_share: 0.5, weights: {x: 2}}, groups: {A: x}}"
 GUARDED = "{policy: {name: levels}, marks: {A: io}, resource_limits: {cpu_threshold: 0.5}}"
 OF_LEVELS = {"policy": Levels({"low": "5ms"}), "priorities": {"A": "high"}, "capacity_ticks": 99, "workers": 1}
+OF_BOUNDED = {
+    "policy": Levels(), "priorities": {}, "capacity_ticks": 65_536, "total_capacity_ticks": 50,
+    "level_capacity_ticks": {"low": 20}, "on_full": "shed",
+}  # fmt: skip
 CLASSES = {"urgent": 4, "high": 2, "normal": 1}
 OF_AGING = {
     "policy": Aging(classes=CLASSES, low_every=8), "priorities": {"A": ("urgent", 10)}, "capacity_ticks": 65_536,
@@ -76,6 +84,17 @@ def run_with(file: str, args: list[str]) -> tuple[Result, list[dict[str, Any]]]:
         (
             LEVELS, "--workers 3", OF_LEVELS | {"workers": 3},
             ["worker_pool.max_workers = 1 of a.yaml is not used: --workers 3 takes its place"],
+        ),
+        (
+            BOUNDED, "", OF_BOUNDED, [],
+        ),
+        (
+            BOUNDED, "--min-workers 2 --on-full drop_newest --level-capacity-ticks low=5 --level-capacity-ticks high=6",
+            OF_BOUNDED | {"min_workers": 2, "on_full": "drop_newest", "level_capacity_ticks": {"low": 5, "high": 6}},
+            [
+                "worker_pool.level_capacity_ticks = {'low': 20} of a.yaml is not used: --level-capacity-ticks low=5 --le",
+                "worker_pool.on_full = 'shed' of a.yaml is not used: --on-full drop_newest takes its place",
+            ],
         ),
         (LEVELS, "--workers 0", OF_LEVELS | {"workers": 0}, ["worker_pool.max_workers = 1 of a.yaml"]),
         (LEVELS, "--workers 1 --timeout low=5ms --priority A=high", OF_LEVELS, []),

@@ -57,7 +57,7 @@ def test_a_policy_is_made_of_its_options_and_timeouts(values: dict[str, Any], po
     [
         ({"policy.name": "level"}, ["policy.name: 'level': did you mean levels? It is no policy; there are fifo, "]),
         ({"policy.name": 3}, ["policy.name: 3: it is no policy"]),
-        ({"policy.since": "created"}, ["policy.since: it is no option of the policy fifo; there is name"]),
+        ({"policy.since": "created"}, ["policy.since: it is no option of the policy fifo, but of levels"]),
         ({"policy.name": "levels", "policy.sinse": "x"}, ["policy.sinse: did you mean since? It is no option of "]),
         ({"policy.name": "levels", "policy.since": "x"}, ["policy.since: 'x' is not one of entered, created"]),
         (
@@ -79,10 +79,10 @@ def test_a_policy_is_made_of_its_options_and_timeouts(values: dict[str, Any], po
                 "priorities.low_timeout": "30 parsecs",
             },
             [
+                "priorities.immediate_timeout: has none, as there is no higher level",
                 "priorities.high_timeout: 30 is no text with a unit",
                 "priorities.low_timeout: '30 parsecs' is no span of time: 'parsecs' is no unit",
                 "policy.since: 'never' is not one of",
-                "priorities.immediate_timeout: has none, as there is no higher level",
             ],
         ),
         (
@@ -93,10 +93,24 @@ def test_a_policy_is_made_of_its_options_and_timeouts(values: dict[str, Any], po
 )
 def test_all_that_is_wrong_is_told_by_its_path(values: dict[str, Any], says: list[str]) -> None:
     problems: list[str] = []
-    assert check_policy(given(values), problems) is None
+    check_policy(given(values), problems)
     assert len(problems) == len(says)
     for problem, start in zip(problems, says, strict=True):
         assert problem.startswith(start)
+
+
+def test_the_first_level_may_be_given_the_timeout_that_it_has() -> None:
+    problems: list[str] = []
+    values = {"policy.name": "levels", "priorities.immediate_timeout": "0s", "priorities.low_timeout": "1h"}
+    assert check_policy(given(values), problems) == Levels({"low": "1h"})
+    assert problems == []
+
+
+def test_where_classes_are_wrong_priorities_cannot_be_checked() -> None:
+    problems: list[str] = []
+    classes = {"urgent": 0, "high": 2, "normal": 1}
+    assert check_policy(given({"policy.name": "aging", "policy.classes": classes}), problems) is None
+    assert len(problems) == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +155,13 @@ def test_a_new_policy_needs_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
         ("slice", "5 x", "policy.slice: '5 x' is no span of time"),
         ("weights", {"a": 0}, "policy.weights: give some"),
     ):
-        assert check_policy(given(values | {f"policy.{option}": value}), problems) is None
+        check_policy(given(values | {f"policy.{option}": value}), problems)
         assert problems.pop().startswith(says)
         assert problems == []
     both = {"policy.bounds": {"a": "1s"}, "policy.every": 5}
     assert check_policy(given(values | both), problems) == Shares({"a": 1}, "2ms", bounds={"a": "1s"}, every=5)
-    assert check_policy(given(values | both | {"policy.slice": "5 x", "policy.mode": "odd"}), problems) is None
+    found = check_policy(given(values | both | {"policy.slice": "5 x", "policy.mode": "odd"}), problems)
+    assert found == Shares({"a": 1}, bounds={"a": "1s"}), "what is right by itself is left to check the rest by"
     assert sorted(problem.split(":")[0] for problem in problems) == ["policy.mode", "policy.slice"]
     problems.clear()
     assert check_priorities(Shares({"a": 1}), given({"priorities.symbols.A": ["x", 3]}), problems) == {"A": ("x", 3)}

@@ -31,7 +31,9 @@ def set_by(text: str, policy: str) -> str:
     """The text with all keys set that a policy has options for, and those of tables that all have."""
     lines, is_of_another = [], False
     for line in text.replace('"fifo"', f'"{policy}"').splitlines():
-        if found := re.match(r" *# (?:An option of the policy (\w+)\.|The policy (\w+) has|For (fair) a name)", line):
+        if found := re.match(
+            r" *# (?:An option of the policy (\w+)\.|The policy (\w+) has|For (fair) a name|.*; for (levels)\.)", line
+        ):
             is_of_another = policy not in found.groups()
         elif line.strip().startswith("# ") or not line.strip():
             is_of_another = False
@@ -49,6 +51,7 @@ def test_what_is_not_set_can_be(tmp_path: Path, form: str) -> None:
     assert dict(found.priorities) == {"*": "normal"}
     assert dict(found.marks) == {"*": "io"}
     assert found.worker_pool.max_workers == 4
+    assert found.worker_pool.level_capacity_ticks == {"low": 500_000}
     assert found.guard_options() == {"cpu": 0.8, "memory": 0.75, "io_queue": 100}
 
 

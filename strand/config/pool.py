@@ -1,0 +1,41 @@
+"""``worker_pool`` of a configuration file, by the checks of the dispatcher and in its words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strand.config.by_symbol import in_a_file
+from strand.config.tables import WorkerPool
+from strand.dispatch.activating import least_of
+from strand.dispatch.capacities import capacities
+from strand.dispatch.policies import Policy
+from strand.errors import ConfigurationError
+
+__all__ = ["check_pool", "pool_options"]
+
+
+def check_pool(pool: WorkerPool, policy: Policy, problems: list[str]) -> None:
+    """What does not go with each other, and with the policy, is added to ``problems``."""
+    try:
+        capacities(pool.total_capacity_ticks, pool.level_capacity_ticks, policy.core_name, pool.on_full)
+    except ConfigurationError as error:
+        problems.append(f"worker_pool.{in_a_file(str(error))}")
+    try:
+        if pool.max_workers:  # a plain loop has none, and asks for none
+            least_of(pool.min_workers, pool.max_workers)
+    except ConfigurationError as error:
+        problems.append(f"worker_pool.{error}")
+
+
+def pool_options(pool: WorkerPool) -> dict[str, Any]:
+    """The words of ``strand.Dispatcher``; what is as it is there by default is left out, but for the bound of a
+    strand."""
+    found: dict[str, Any] = {"capacity_ticks": pool.queue_capacity}
+    given = {
+        "workers": pool.max_workers,
+        "min_workers": pool.min_workers,
+        "total_capacity_ticks": pool.total_capacity_ticks,
+        "level_capacity_ticks": pool.level_capacity_ticks,
+        "on_full": None if pool.on_full == "block" else pool.on_full,
+    }
+    return found | {name: value for name, value in given.items() if value is not None}

@@ -56,4 +56,10 @@ static inline uint64_t sd_now(void) {
 static inline uint64_t sd_clock_ns(uint64_t counts) { return (uint64_t)((double)counts * sd_the_clock.ns_per_count); }
 static inline uint64_t sd_clock_counts(uint64_t ns) { return (uint64_t)((double)ns / sd_the_clock.ns_per_count); }
 
+/* A span in clock counts; of a very long one as many as can be added to a time and doubled, or multiplied by a rate. */
+static inline uint64_t sd_clock_span(uint64_t ns) {
+  const uint64_t longest = UINT64_C(1) << 61;
+  return (double)ns / sd_the_clock.ns_per_count < (double)longest ? sd_clock_counts(ns) : longest;
+}
+
 #endif

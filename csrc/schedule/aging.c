@@ -72,12 +72,6 @@ static inline int by_age(const aging_state *state) { return state->low_every || 
 
 /* ---- priorities */
 
-/* A span in clock counts; of a very long one as many as can be multiplied by a rate. */
-static uint64_t span_counts(uint64_t ns) {
-  const uint64_t longest = UINT64_C(1) << 61;
-  return (double)ns / sd_the_clock.ns_per_count < (double)longest ? sd_clock_counts(ns) : longest;
-}
-
 /* Points per second as units per clock count, to the nearest one. */
 static uint64_t rate_of(double coefficient) {
   const double units = coefficient / 1e9 * sd_the_clock.ns_per_count * 0x1p64;
@@ -88,8 +82,8 @@ static void aging_start(const sd_ready *ready, const sd_policy_config *config) {
   aging_state *state = aging_of(ready);
   for (uint32_t number = 0; number < SD_AGING_CLASSES; number++)
     state->rate[number] = rate_of(config->aging.coefficient[number]);
-  state->slack = span_counts(config->slack_ns);
-  state->max_wait = config->aging.max_wait_ns ? (int64_t)span_counts(config->aging.max_wait_ns) : INT64_MAX;
+  state->slack = sd_clock_span(config->slack_ns);
+  state->max_wait = config->aging.max_wait_ns ? (int64_t)sd_clock_span(config->aging.max_wait_ns) : INT64_MAX;
   state->n_classes = config->aging.n_classes;
   state->low_every = config->aging.low_every;
 }

@@ -286,9 +286,7 @@ static void note_stretch(fair_state *state, uint32_t strand, uint64_t on_cpu_ns)
   if (at->longest_ns < on_cpu_ns) at->longest_ns = on_cpu_ns;
 }
 
-static void fair_charge(const sd_ready *ready, uint32_t strand, uint32_t list, uint64_t n, uint64_t on_cpu_ns) {
-  (void)list;
-  (void)n;
+static void fair_charge(const sd_ready *ready, uint32_t strand, uint64_t on_cpu_ns) {
   fair_state *state = fair_of(ready);
   sd_lock(&ready->lists[0].lock);
   fair_group *g = group_of(ready, fair_strand_of(ready, strand)->of);

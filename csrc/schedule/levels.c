@@ -21,17 +21,11 @@ static uint64_t levels_state_bytes(uint32_t n_lists, uint32_t n_strands) {
          (uint64_t)n_strands * sizeof(sd_level_strand);
 }
 
-/* A span in clock counts; of a very long one as many as can be added to a time and doubled. */
-static uint64_t counts_of(uint64_t ns) {
-  const uint64_t longest = UINT64_C(1) << 61;
-  return (double)ns / sd_the_clock.ns_per_count < (double)longest ? sd_clock_counts(ns) : longest;
-}
-
 static void levels_start(const sd_ready *ready, const sd_policy_config *config) {
   sd_level_state *state = sd_level_state_of(ready);
   for (uint32_t level = 0; level < SD_LEVEL_COUNT; level++)
-    state->timeout[level] = counts_of(config->levels.timeout_ns[level]);
-  state->slack = counts_of(config->slack_ns);
+    state->timeout[level] = sd_clock_span(config->levels.timeout_ns[level]);
+  state->slack = sd_clock_span(config->slack_ns);
   state->since_listed = config->levels.since_listed;
   for (uint32_t list = 0; list < ready->n_lists; list++) sd_init(&sd_level_list_of(ready, list)->due, UINT64_MAX);
 }

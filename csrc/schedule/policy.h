@@ -133,9 +133,9 @@ typedef struct sd_policy {
    * lock: for the dispatcher's own process alone. NULL: there are no groups. */
   void (*group_counts)(const sd_ready *ready, uint32_t n, uint64_t *on_cpu_ns, uint64_t *slice_ends,
                        sd_fair_counts *all);
-  /* Charges a visit to a strand, which handled n records in so much on-CPU time. By the strand's owner, `list` being its participant,
-   * before it lets the token go. NULL: nothing is charged, and nothing measured. */
-  void (*charge)(const sd_ready *ready, uint32_t strand, uint32_t list, uint64_t n, uint64_t on_cpu_ns);
+  /* Charges the on-CPU time of a visit to a strand. By the strand's owner, before it lets the token go. NULL: nothing is charged, and
+   * nothing measured. */
+  void (*charge)(const sd_ready *ready, uint32_t strand, uint64_t on_cpu_ns);
   /* For a worker to which `next` gave nothing: when to look again although nothing is listed meanwhile, a clock reading. UINT64_MAX:
    * nothing is held back, and the worker has to sleep, as its looking counts against a cap too. 0: it does as the options say. NULL:
    * likewise. */

@@ -44,11 +44,10 @@ static inline void sd_charge_begin(sd_dispatcher *d, uint32_t participant, uint6
   if (SD_UNLIKELY(d->policy->charge != NULL)) sd_meter_begin(&d->participants[participant].meter, now, exact);
 }
 
-/* It is done with n records of it, or with a timer or task, and still owns it. */
-static inline void sd_charge_end(sd_dispatcher *d, uint32_t participant, uint32_t strand, uint64_t n, uint64_t now) {
+/* It is done with records of it, or with a timer or task, and still owns it. */
+static inline void sd_charge_end(sd_dispatcher *d, uint32_t participant, uint32_t strand, uint64_t now) {
   if (SD_LIKELY(d->policy->charge == NULL)) return;
-  const uint64_t on_cpu_ns = sd_meter_end(&d->participants[participant].meter, now);
-  d->policy->charge(&d->ready, strand, participant, n, on_cpu_ns);
+  d->policy->charge(&d->ready, strand, sd_meter_end(&d->participants[participant].meter, now));
 }
 
 /* A visit to the strand handled n records, and failed on one more if `failed`. */
@@ -63,7 +62,7 @@ static inline void sd_account_visit(sd_dispatcher *d, uint32_t participant, sd_s
     sd_bump(&time->counts, end - start);
     sd_bump(&time->records, n + (uint64_t)failed);
   }
-  sd_charge_end(d, participant, (uint32_t)(s - d->strands), n + (uint64_t)failed, end);
+  sd_charge_end(d, participant, (uint32_t)(s - d->strands), end);
   sd_account_records(c, n, (uint64_t)failed, start > s->oldest ? start - s->oldest : 0, end - start);
 }
 

@@ -111,7 +111,7 @@ int sd_worker_wake_done(sd_dispatcher *d, uint32_t participant, const sd_py_batc
   }
   sd_arm(d, key, alarm && alarm <= batch->wake_time ? batch->wake_time + 1 : alarm);
   if (code) sd_fail_symbol(d, participant, index, key, batch->wake_time, 0, code, message);
-  sd_charge_end(d, participant, index, 0, sd_now());
+  sd_charge_end(d, participant, index, sd_now());
   sd_strand_drained_by(d, &d->strands[index], participant);
   if (sd_strand_release(&d->strands[index], 0)) sd_list_again(d, participant, index, SD_VISITED);
   return SD_OK;

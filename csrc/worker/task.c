@@ -43,7 +43,7 @@ static int run_overdue(sd_dispatcher *d, uint32_t participant, uint32_t index, u
     ctx.until = start + d->budget_counts;
     sd_charge_begin(d, participant, start, 0);
     const int left = sd_timers_fire(d, handler, &ctx, index, time);
-    sd_charge_end(d, participant, index, 0, sd_now());
+    sd_charge_end(d, participant, index, sd_now());
     if (left) {
       /* A timer failed, and the others fire after the strand has been let go. Or the timers took a whole budget, and the other strands
        * have their turn. */
@@ -96,6 +96,6 @@ int sd_take_task(sd_dispatcher *d, uint32_t participant, uint32_t index, sd_py_b
 }
 
 void sd_worker_task_done(sd_dispatcher *d, uint32_t participant, const sd_py_batch *batch) {
-  sd_charge_end(d, participant, batch->strand, 0, sd_now());
+  sd_charge_end(d, participant, batch->strand, sd_now());
   end_task(d, participant, batch->strand);
 }

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "sd_error.h"
+#include "worker/worker.h"
 
 /* Converts with the clock of the process that created the arena. */
 static uint64_t ns_of(const sd_dispatcher *d, uint64_t counts) {
@@ -26,6 +27,7 @@ void sd_participant_counters(sd_dispatcher *d, uint32_t participant, uint64_t *o
 }
 
 uint64_t sd_dispatcher_ready(sd_dispatcher *d) {
+  if (sd_held_back(d)) return 0;
   uint64_t n = 0;
   for (uint32_t list = 0; list < d->n_workers; list++) n += sd_list_length(&d->ready.lists[list]);
   return n;

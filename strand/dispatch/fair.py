@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -99,9 +100,18 @@ def _group_name(option: str, name: Any) -> str:
     return str(name)
 
 
+def _misspelt(weights: Mapping[str, float], number: Mapping[str, int], used: Collection[int]) -> dict[str, str]:
+    """Groups with a weight and no symbol, each with the group of a like name that has symbols and no weight."""
+    lacking = [name for name in number if name not in weights and number[name] in used]
+    empty = [name for name in weights if number[name] not in used]
+    near = ((name, get_close_matches(name, lacking, n=1)) for name in empty)
+    return {name: found[0] for name, found in near if found}
+
+
 class Groups:
     """The groups of a dispatcher's symbols. ``of_symbol``: the group of each, as the core numbers them, shape
-    (n_symbols,). ``given``: names of groups by symbol, with ``"*"`` for the others."""
+    (n_symbols,). ``given``: names of groups by symbol, with ``"*"`` for the others. ``misspelt``: names in ``weights``
+    that seem to mean another group, by which."""
 
     def __init__(self, policy: Fair, table: SymbolTable, given: Mapping[str, str]) -> None:
         named = {symbol: _group_name(f"groups: {symbol}", group) for symbol, group in given.items()}
@@ -120,6 +130,7 @@ class Groups:
                 self.of_symbol[index], alone[index] = number, False
         self._own = np.flatnonzero(alone)
         self.of_symbol[self._own] = len(self._number) + np.arange(len(self._own), dtype=np.uint32)
+        self.misspelt = _misspelt(policy.weights, self._number, set(self.of_symbol.tolist()))
         self.weights = {self._number[name]: round(weight * UNIT_WEIGHT) for name, weight in policy.weights.items()}
 
     def __len__(self) -> int:

@@ -112,11 +112,12 @@ def memory_meter(root: Path = ROOT, machine_bytes: int | None = None) -> Meter:
 
 
 def io_meter(root: Path = ROOT) -> Meter | None:
-    """How long some task waited for I/O, of the cgroup where it limits CPU or memory, else of the machine; without that
-    the requests in flight at the busiest disk. None: there is neither."""
-    files = [root / "proc/pressure/io"]
-    if _cpu_limits(root) or any(_memory_limits(root, memory_there())):
-        files = [folder / "io.pressure" for folder in _folders(root, "")[:1]] + files
+    """How long some task waited for I/O, of the innermost cgroup with a limit of CPU or memory, else of the machine;
+    without that the requests in flight at the busiest disk. None: there is neither."""
+    limits = [*(limit[0] for limit in _cpu_limits(root)), *(limit[0] for limit in _memory_limits(root, memory_there()))]
+    # The innermost of those with a limit; one of version 1 has no such file.
+    files = [folder / "io.pressure" for folder in _folders(root, "") if folder in limits][:1]
+    files.append(root / "proc/pressure/io")
     for file in files:
         # The file is there and cannot be read where the kernel was started without PSI.
         if _can_read(file):

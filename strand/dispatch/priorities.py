@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,9 +42,15 @@ def ranks_of(
     policy: Policy, table: SymbolTable, priorities: Mapping[str, Any] | None, groups: Mapping[str, str] | None
 ) -> tuple[npt.NDArray[np.uint32], Groups | None]:
     """The priority of each symbol, shape (n_symbols,), which under Fair is the number of its group, and the groups.
-    Raises what ``priorities_of`` and ``groups_of`` raise."""
+    Warns of weights that seem to be misspelt. Raises what ``priorities_of`` and ``groups_of`` raise."""
     found, grouped = priorities_of(policy, table, priorities), groups_of(policy, table, groups)
-    return (found, None) if grouped is None else (grouped.of_symbol, grouped)
+    if grouped is None:
+        return found, None
+    for name, near in grouped.misspelt.items():
+        warnings.warn(
+            f"weights: no symbol is in the group {name!r}: did you mean {near!r}?", RuntimeWarning, stacklevel=3
+        )
+    return grouped.of_symbol, grouped
 
 
 class Priorities:

@@ -92,7 +92,7 @@ def run_with(file: str, args: list[str]) -> tuple[Result, list[dict[str, Any]]]:
             BOUNDED, "--min-workers 2 --on-full drop_newest --level-capacity-ticks low=5 --level-capacity-ticks high=6",
             OF_BOUNDED | {"min_workers": 2, "on_full": "drop_newest", "level_capacity_ticks": {"low": 5, "high": 6}},
             [
-                "worker_pool.level_capacity_ticks = {'low': 20} of a.yaml is not used: --level-capacity-ticks low=5 --l",
+                "worker_pool.level_capacity_ticks = {'low': 20} of a.yaml is not used: --level-capacity-ticks low=5",
                 "worker_pool.on_full = 'shed' of a.yaml is not used: --on-full drop_newest takes its place",
             ],
         ),

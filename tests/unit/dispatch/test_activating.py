@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strand
-from strand import Dispatcher, Levels, batch_handler
+from strand import Dispatcher, Levels, batch_handler, testing
 from strand.dispatch.activating import BUSY, LOOKS_TO_FEWER, LOOKS_TO_MORE, Load, decide
 from strand.errors import ConfigurationError
 from strand.handlers import spin
+from strand.testing.seeded_dispatcher import SeededDispatcher
 from strand.ticks import TICK
 
 pytestmark = pytest.mark.python
@@ -117,3 +118,21 @@ def test_rows_are_the_same_however_many_are_active(policy: Any, idle: str) -> No
 def test_what_is_no_number_of_workers_is_refused(least: Any) -> None:
     with pytest.raises(ConfigurationError, match="min_workers"):
         Dispatcher(1, "count", workers=2, min_workers=least, cores=None)
+
+
+def test_while_the_cap_holds_the_pool_no_strand_counts_as_waiting() -> None:
+    @strand.batch_handler(state=[])
+    def slow(symbol: str, ticks: Any, row: Any) -> None:
+        clock.advance(1)
+
+    feed = testing.feed([(symbol, 1, 1, 1) for symbol in "ABCD"])
+    policy = strand.Fair(cpu_share=0.01)
+    with testing.Clock() as clock, SeededDispatcher(feed.names, slow, seed=1, workers=1, policy=policy) as dispatcher:
+        dispatcher.publish(feed.ticks)
+        clock.advance(0.5)
+        assert dispatcher.statistics().fair.cap_holds == 0
+        assert dispatcher._engine.ready_strands() > 0, "all but the one in hand"
+        clock.advance(1)
+        assert dispatcher.statistics().fair.cap_holds == 1
+        assert dispatcher._engine.ready_strands() == 0
+        clock.advance(1000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -255,3 +256,25 @@ def test_more_symbols_than_65_535_may_have_groups_of_their_own(groups: dict[str,
     assert fair is not None
     assert fair.cap_holds is None
     assert len(fair.groups) == {0: 70_000, 2: 69_999 if "*" not in groups else 2}[len(groups)]
+
+
+@pytest.mark.parametrize(
+    ("weights", "groups", "near"),
+    [
+        ({"hugry": 3}, {"AAPL": "hungry"}, "hungry"),
+        ({"AALP": 3}, {}, None),  # names of symbols are like each other, and others may be heard of later
+        ({"rset": 3}, {"*": "rest"}, "rest"),
+        ({"hungry": 3, "hungrier": 2}, {"AAPL": "hungry"}, None),
+        ({"later": 3}, {"AAPL": "hungry"}, None),
+        ({"hungry": 3}, {"AAPL": "hungry"}, None),
+    ],
+)
+def test_a_weight_of_no_group_warns_where_its_name_is_like_that_of_one_without(
+    weights: dict[str, float], groups: dict[str, str], near: str | None
+) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        strand.Dispatcher(["AAPL", "MSFT"], "count", policy=strand.Fair(weights=weights), groups=groups)
+    told = [str(warning.message) for warning in caught if "weights" in str(warning.message)]
+    name = next(iter(weights))
+    assert told == ([] if near is None else [f"weights: no symbol is in the group {name!r}: did you mean {near!r}?"])

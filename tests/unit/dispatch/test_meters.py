@@ -178,6 +178,20 @@ def test_pressure_is_the_groups_where_it_limits_and_else_the_machines(system: Sy
     assert meter.read() == 0.125
 
 
+def test_pressure_is_that_of_the_innermost_group_with_a_limit(system: System) -> None:
+    system.version_2("/a/b/c").write(
+        sys__fs__cgroup__a__cpu___max="100000 100000\n",
+        sys__fs__cgroup__a__cpu___stat="usage_usec 0\n",
+        sys__fs__cgroup__a__io___pressure=PSI.format(some="10.00"),
+        sys__fs__cgroup__a__b__memory___max="1000\n",
+        sys__fs__cgroup__a__b__io___pressure=PSI.format(some="20.00"),
+        sys__fs__cgroup__a__b__c__io___pressure=PSI.format(some="30.00"),
+    )
+    meter = io_meter(system.root)
+    assert meter is not None
+    assert meter.read() == 0.2
+
+
 def test_without_pressure_it_is_the_longest_queue_of_a_disk(system: System) -> None:
     disks = [("sda", 120), ("sda1", 70), ("sda2", 50), ("sdb", 3)]
     text = "".join(DISK.format(n=i, name=name, in_flight=n) for i, (name, n) in enumerate(disks))

@@ -8,6 +8,7 @@ from strand.config.by_symbol import in_a_file
 from strand.config.tables import WorkerPool
 from strand.dispatch.activating import least_of
 from strand.dispatch.capacities import capacities
+from strand.dispatch.configuration import policy_config
 from strand.dispatch.policies import Policy
 from strand.errors import ConfigurationError
 
@@ -17,7 +18,7 @@ __all__ = ["check_pool", "pool_options"]
 def check_pool(pool: WorkerPool, policy: Policy, problems: list[str]) -> None:
     """What does not go with each other, and with the policy, is added to ``problems``."""
     try:
-        capacities(pool.total_capacity_ticks, pool.level_capacity_ticks, policy.core_name, pool.on_full)
+        capacities(pool.total_capacity_ticks, pool.level_capacity_ticks, policy_config(policy).name, pool.on_full)
     except ConfigurationError as error:
         problems.append(f"worker_pool.{in_a_file(str(error))}")
     try:

@@ -6,11 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sd_task.h"
 #include "sd_tick.h"
 
 /* The layout of ticks and contexts that an object is built for. Each shared object of handlers exports it, so that loading an object that
  * was built for another layout is refused. */
-#define SD_HANDLER_LAYOUT 3
+#define SD_HANDLER_LAYOUT 4
 #if !defined(SD_HANDLER_IN_CORE)
 #if defined(__cplusplus)
 extern "C"
@@ -136,6 +137,9 @@ typedef struct sd_context {
   uint32_t stopped;
   uint64_t call_start, call_end, alarm;
   uint64_t until; /* the clock's count after which no more timers are fired in a row */
+  /* Submits tasks, as sd_task_context has it. A handler that is registered as one that never publishes submits free tasks alone: it gets
+   * SD_E_WOULD_DEADLOCK for others. */
+  int64_t (*submit)(struct sd_context *ctx, sd_task_spec *specs, uint32_t n);
 } sd_context;
 
 /* Runs over n records in publish order. The row of a record's symbol is at rows + key * row_stride, and no other thread touches it

@@ -16,11 +16,12 @@
 #include "publish/publish.h"
 #include "worker/alarm.h"
 #include "worker/call.h"
+#include "worker/free_task.h"
 #include "worker/py_batch.h"
 #include "worker/py_emit.h"
 #include "worker/py_worker.h"
+#include "worker/submit.h"
 #include "worker/task.h"
-#include "worker/task_queue.h"
 #include "worker/visit.h"
 #include "worker/worker.h"
 

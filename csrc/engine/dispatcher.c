@@ -17,6 +17,7 @@
 #include "schedule/policies.h"
 #include "sd_error.h"
 #include "worker/alarm.h"
+#include "worker/free_task.h"
 #include "worker/worker.h"
 
 /* Whether there is a bound over strands: in all, or for a level. */
@@ -82,7 +83,16 @@ void sd_dispatcher_view(sd_dispatcher *d) {
                               .records = a->segment_records,
                               .positions_at = a->positions_at,
                               .space = space};
-  d->tasks = (sd_task_pool){&a->task_list, sd_space_at(space, a->tasks)};
+  const sd_policy *policy = d->policy;
+  const uint32_t n = a->task_list.n;
+  /* What the policy keeps of tasks lies at the end of its state. */
+  const uint64_t policy_bytes = policy ? policy->state_bytes(a->n_workers, a->n_strands, a->n_strands + n) : 0;
+  d->tasks = (sd_task_pool){.list = &a->task_list,
+                            .stack = sd_space_at(space, a->task_stack),
+                            .tasks = sd_space_at(space, a->tasks),
+                            .space = space,
+                            .policy_at = policy ? a->policy + policy_bytes - (uint64_t)n * policy->entry_bytes : 0,
+                            .policy_bytes = policy ? policy->entry_bytes : 0};
   d->last_number = sd_space_at(space, a->last_numbers);
   d->watermark_target = sd_space_at(space, a->watermark_targets);
   d->watermark_strand = sd_space_at(space, a->watermark_strands);
@@ -272,12 +282,13 @@ static int only_held(sd_dispatcher *d, uint64_t *seen) {
 }
 
 /* If handlers or tasks publish, one look at each strand in turn is not enough. A handler may publish to a strand that has been looked at,
- * and may have finished when its own strand is looked at. Two consecutive looks that find nothing, with nothing accepted between them,
- * show that there was nothing left at the end of the first one. */
+ * and may have finished when its own strand is looked at. Two consecutive looks that find nothing, with nothing accepted or submitted
+ * between them, show that there was nothing left at the end of the first one. */
 static int drained(sd_dispatcher *d) {
-  uint64_t first, second;
-  if (!only_held(d, &first)) return 0;
-  return (d->may_run_inline && !sd_tasks_used(&d->tasks)) || (only_held(d, &second) && first == second);
+  uint64_t first, second, submitted, again;
+  if (!sd_free_tasks_over(d, &submitted) || !only_held(d, &first)) return 0;
+  if (d->may_run_inline && !submitted) return 1;
+  return only_held(d, &second) && first == second && sd_free_tasks_over(d, &again) && again == submitted;
 }
 
 int sd_dispatcher_drain(sd_dispatcher *d, uint32_t participant, uint64_t slice_ns) {

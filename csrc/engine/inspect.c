@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "sd_error.h"
+#include "worker/free_task.h"
 #include "worker/worker.h"
 
 /* Converts with the clock of the process that created the arena. */
@@ -124,7 +125,7 @@ int sd_strand_inspect(sd_dispatcher *d, uint32_t strand, sd_inspection *out) {
   sd_strand_counts(d, strand, out);
   if (sd_strand_tasks(s)) {
     sd_lock(&s->publish_lock);
-    out->tasks = sd_task_count(&d->tasks, s);
+    out->tasks = sd_task_count(d->tasks.tasks, s);
     /* A1 */
     out->pending = sd_load(&s->pending, acquire, A1) - out->tasks;
     sd_unlock(&s->publish_lock);
@@ -157,8 +158,25 @@ static const char *wrong_with(const sd_inspection *k, uint32_t listed) {
   return NULL;
 }
 
+/* Tasks of each kind are where they should be: free ones listed once each, and those on strands as many as were found there. */
+static const char *wrong_with_tasks(sd_dispatcher *d, const uint32_t *listed, uint64_t on_strands) {
+  sd_task_totals free_tasks, others;
+  uint64_t there = 0;
+  for (uint32_t i = 0; i < d->tasks.list->unused; i++) {
+    if (listed[i] > 1) return "a task is listed twice";
+    if (listed[i] && sd_task_state(sd_task_word(&d->tasks.tasks[i])) == SD_TASK_FREE)
+      return "a task is listed that is over";
+    there += listed[i];
+  }
+  sd_tasks_total(d, 0, &free_tasks);
+  sd_tasks_total(d, 1, &others);
+  if (free_tasks.submitted - free_tasks.ended != there) return "free tasks that have not ended are not those listed";
+  return others.submitted - others.ended == on_strands ? NULL : "tasks that have not ended are not those on strands";
+}
+
 int sd_dispatcher_verify(sd_dispatcher *d, uint32_t *strand, char *what) {
-  uint32_t *listed = calloc(d->arena->n_strands, sizeof *listed);
+  uint32_t *listed = calloc(d->ready.n_entries, sizeof *listed);
+  uint64_t tasks = 0;
   if (!listed) return SD_E_NO_MEMORY;
   *strand = SD_NONE;
   int code = SD_OK;
@@ -168,10 +186,18 @@ int sd_dispatcher_verify(sd_dispatcher *d, uint32_t *strand, char *what) {
   for (uint32_t i = 0; !code && i < d->arena->n_strands; i++) {
     sd_inspection look;
     sd_strand_inspect(d, i, &look);
+    tasks += look.tasks;
     const char *wrong = wrong_with(&look, listed[i]);
     if (!wrong) continue;
     snprintf(what, 128, "%s", wrong);
     *strand = i;
+    code = SD_E_CORRUPT;
+  }
+  /* A stop ends tasks where they stand. */
+  const int stopped = d->tasks.list->closed != 0;
+  const char *wrong = code || stopped ? NULL : wrong_with_tasks(d, listed + d->arena->n_strands, tasks);
+  if (wrong) {
+    snprintf(what, 128, "%s", wrong);
     code = SD_E_CORRUPT;
   }
   free(listed);

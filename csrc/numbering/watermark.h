@@ -12,7 +12,7 @@ uint64_t sd_watermark(sd_dispatcher *d);
 uint64_t sd_watermark_time(sd_dispatcher *d, uint64_t *time);
 /* Every number below the result has been taken, and its record enqueued or handled. *time: the feed's time there. */
 uint64_t sd_lowest_unpublished(sd_dispatcher *d, uint64_t *time);
-/* *left: the records that are pending on a strand, without its tasks (and one more while a task is ending). SD_AGAIN: the strand has
+/* *left: the records that are pending on a strand, without its tasks. SD_AGAIN: the strand has
  * tasks, and a publisher holds its lock. */
 int sd_records_left(sd_dispatcher *d, sd_strand *s, int64_t *left);
 /* How many records a strand's handlers have finished. The caller may read what they emitted for them. */

@@ -50,12 +50,15 @@ static int good_arena(const sd_space *space, const sd_arena *a) {
   return within(space, a->strands, a->n_strands, sizeof(sd_strand), SD_LINE) &&
          within(space, a->lists, a->n_workers, sizeof(sd_list), SD_LINE) &&
          within(space, a->participants, participants, sizeof(sd_participant), 2 * SD_LINE) &&
-         within(space, a->policy, policy->state_bytes(a->n_workers, a->n_strands), 1, SD_LINE) &&
+         within(space, a->policy, policy->state_bytes(a->n_workers, a->n_strands, a->n_strands + a->task_list.n), 1,
+                SD_LINE) &&
          within(space, a->map, a->n_symbols, sizeof(uint32_t), SD_LINE) &&
          within(space, a->rows, a->n_symbols, a->row_stride ? a->row_stride : 1, SD_LINE) &&
          within(space, a->stack, a->n_segments, sizeof(uint32_t), SD_LINE) &&
          within(space, a->segments, a->n_segments, a->segment_bytes ? a->segment_bytes : 1, SD_LINE) &&
+         a->task_list.n <= UINT32_MAX - a->n_strands &&
          within(space, a->tasks, a->task_list.n, sizeof(sd_task), SD_LINE) &&
+         within(space, a->task_stack, a->task_list.n, sizeof(uint32_t), SD_LINE) &&
          within(space, a->description, a->description_bytes, 1, 1) &&
          within(space, a->names, a->n_symbols, sizeof(sd_a64), SD_LINE) &&
          within(space, a->last_numbers, a->n_strands, sizeof(uint64_t), SD_LINE) &&
@@ -154,8 +157,12 @@ int sd_patience_ends(sd_patience *p) {
 static uint32_t count_tasks(sd_outside *o, sd_strand *s) {
   const uint32_t maximum = o->d.arena->task_list.n;
   uint32_t n = 0;
-  for (uint32_t task = sd_strand_tasks(s); task && task <= maximum && n < maximum; n++)
+  const uint32_t last = sd_strand_tasks(s);
+  for (uint32_t task = last; task && task <= maximum && n < maximum;) {
+    n++;
     task = o->d.tasks.tasks[task - 1].next;
+    if (task == last) break;
+  }
   return n;
 }
 

@@ -3,7 +3,7 @@
 
 #include "numbering/watermark.h"
 #include "sd_error.h"
-#include "worker/task_queue.h"
+#include "worker/submit.h"
 
 /* Enqueues an overdue alarm for `time` on a strand that has none: nonzero. Otherwise *until says up to when another sweep's overdue alarm
  * fires, or 0: there are too many tasks. */
@@ -11,7 +11,7 @@ static int enqueue_overdue(sd_dispatcher *d, uint32_t strand, uint64_t time, uin
   /* K6: relaxed; only one of two sweeps finds 0, and the strand's owner sees it by P2. */
   if (!sd_cas(&d->overdue_until[strand], until, time, relaxed, K6)) return 0;
   /* This waits for publishers that hold the strand's lock, so the caller may hold no lock here. */
-  if (sd_task_enqueue(d, strand, SD_TASK_OVERDUE | time) == SD_OK) return 1;
+  if (sd_enqueue_overdue(d, strand, time) == SD_OK) return 1;
   sd_store(&d->overdue_until[strand], 0, relaxed, K6);
   return 0;
 }

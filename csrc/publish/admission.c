@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "worker/accounting.h"
+#include "worker/free_task.h"
 #include "worker/visit.h"
 #include "worker/worker.h"
 
@@ -36,7 +37,7 @@ static uint32_t places_for(const sd_dispatcher *d, uint32_t strand, uint32_t n) 
 
 /* ---- making room */
 
-/* How many strands that have a task first are passed over. */
+/* How many free tasks, and strands that have a task first, are passed over. */
 enum { MAX_PASSED = 16 };
 
 /* Drops the oldest records of a strand that the caller owns, at most n, and lets the strand go. Returns how many; *left: something is left,
@@ -59,9 +60,10 @@ static uint64_t shed_from(sd_dispatcher *d, uint32_t participant, uint32_t index
   return n;
 }
 
-/* Lists a strand that was not visited. A worker that was woken for it may have looked while it was not listed. */
+/* Lists a strand, or a task, that was not visited. A worker that was woken for it may have looked while it was not listed. */
 static void list_back(sd_dispatcher *d, uint32_t participant, uint32_t index) {
-  sd_make_ready(d, d->strands[index].last, &index, 1, SD_NOT_VISITED, sd_now());
+  const uint32_t list = sd_is_task(d, index) ? participant % d->n_workers : d->strands[index].last;
+  sd_make_ready(d, list, &index, 1, SD_NOT_VISITED, sd_now());
   if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->participants[participant].counters.wakes, 1);
 }
 
@@ -72,6 +74,10 @@ static uint64_t shed(sd_dispatcher *d, uint32_t participant, uint32_t level, uin
   while (all < n && n_passed < MAX_PASSED) {
     const uint32_t index = d->policy->take_last(&d->ready, level);
     if (index == SD_NONE) break;
+    if (sd_is_task(d, index)) {
+      passed[n_passed++] = index;
+      continue;
+    }
     if (!sd_own(d, participant, index)) continue;
     int left;
     const uint64_t some = shed_from(d, participant, index, n - all, &left);

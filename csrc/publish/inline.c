@@ -51,10 +51,17 @@ enum {
 /* How many records, and strands, ahead of their turn a prefetch asks for. */
 enum { RECORDS_AHEAD = 32, STRANDS_AHEAD = 8, OWNED_AHEAD = 16 };
 
-/* Helps, and waits, until the strands that workers still have are idle again. */
+/* Whether a strand is busy with a task. One that is held would stay so. P7: relaxed; a hint. */
+static int has_task(sd_dispatcher *d, uint32_t strand) {
+  sd_strand *s = &d->strands[strand];
+  return sd_strand_tasks(s) && sd_load(&s->pending, relaxed, P7) && !sd_load(&s->control, relaxed, P4);
+}
+
+/* Helps, and waits, until the strands that workers still have are idle again: those with records, and the one that the publisher found
+ * busy, if that has a task. */
 static void settle(sd_dispatcher *d, uint32_t participant, const sd_publisher *p) {
   uint64_t start = sd_now(), maximum = sd_clock_counts(SETTLE_NS);
-  while (sd_help(d, participant) || sd_in_flight(d) || sd_tasks_live(&d->tasks)) {
+  while (sd_help(d, participant) || sd_in_flight(d) || has_task(d, p->busy)) {
     if (sd_now() - start > maximum) break;
     if (p->one_core) sd_yield();
     sd_pause();
@@ -73,6 +80,7 @@ static int own_groups(sd_dispatcher *d, uint32_t participant, sd_publisher *p, u
   for (uint32_t i = from + 1; i <= n_groups; i++) {
     if (i + STRANDS_AHEAD <= n_groups) prefetch_strand(d, p->groups[i + STRANDS_AHEAD].strand);
     if (SD_LIKELY(sd_strand_own_idle(&d->strands[p->groups[i].strand], participant))) continue;
+    p->busy = p->groups[i].strand;
     for (uint32_t j = from + 1; j < i; j++) sd_strand_disown(&d->strands[p->groups[j].strand]);
     return 0;
   }

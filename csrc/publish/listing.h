@@ -24,7 +24,7 @@ static inline uint32_t free_for(const sd_dispatcher *d, sd_strand *s, uint32_t n
     /* P7: relaxed; only the bound depends on it, and pending can only shrink while we hold the lock. */
     int64_t pending = sd_load(&s->pending, relaxed, P7), free_records = (int64_t)s->capacity - pending;
     /* Tasks do not count against the bound. */
-    if (SD_UNLIKELY(sd_strand_tasks(s))) free_records += sd_task_count(&d->tasks, s);
+    if (SD_UNLIKELY(sd_strand_tasks(s))) free_records = (int64_t)s->capacity - (int64_t)sd_records_there(s);
     s->free_records = free_records <= 0 ? 0 : (uint32_t)free_records;
   }
   return s->free_records < n ? s->free_records : n;

@@ -80,7 +80,7 @@ static uint32_t conflate(sd_dispatcher *d, sd_strand *s, sd_segment_cache *cache
   const sd_batch rest = {copy + kept * size, NULL, 0, batch->positions ? position + kept : NULL};
   uint32_t left = all - kept, linked = sd_strand_link_batch(s, &d->pool, cache, &rest, NULL, left);
   *dealt = linked == left ? n : origin[kept + linked] - queued;
-  sd_task_keep(&d->tasks, s, origin + kept, linked);
+  sd_task_keep(d->tasks.tasks, s, origin + kept, linked);
   return linked;
 }
 
@@ -133,7 +133,7 @@ static uint32_t link_lossy(sd_dispatcher *d, uint32_t participant, sd_publisher 
     }
     uint32_t over = all > s->capacity ? all - s->capacity : 0;
     sd_strand_advance(s, &d->pool, cache, over);
-    sd_task_pass(&d->tasks, s, old + over);
+    sd_task_pass(d->tasks.tasks, s, old + over);
     drop(d, participant, s, SD_DROPPED_OLDEST, old + over + skip);
     s->queued = all - over;
     dealt = skip + linked;

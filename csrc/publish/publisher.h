@@ -100,6 +100,7 @@ struct sd_publisher {
   uint64_t since_look;
   uint64_t number, end_time; /* of the records numbered last: the first number, and the feed's time after them */
   uint64_t numbered;         /* how many of them, if they were handled inline */
+  uint32_t busy;             /* the strand that was not idle when strands were last to be owned */
   /* which way, see publish/cost_model.h */
   int better;                   /* the way that costs less, as far as is known */
   int on_trial;                 /* the other way is being tried */

@@ -64,8 +64,9 @@ static inline sd_aging_strand *strands_of(const sd_ready *ready) {
   return (sd_aging_strand *)(void *)aging_list_of(ready, ready->n_lists);
 }
 
-static uint64_t aging_state_bytes(uint32_t n_lists, uint32_t n_strands) {
-  return sizeof(aging_state) + (uint64_t)n_lists * sizeof(aging_list) + (uint64_t)n_strands * sizeof(sd_aging_strand);
+static uint64_t aging_state_bytes(uint32_t n_lists, uint32_t n_strands, uint32_t n_entries) {
+  (void)n_strands;
+  return sizeof(aging_state) + (uint64_t)n_lists * sizeof(aging_list) + (uint64_t)n_entries * sizeof(sd_aging_strand);
 }
 
 static inline int by_age(const aging_state *state) { return state->low_every || state->max_wait != INT64_MAX; }
@@ -278,18 +279,29 @@ static int aging_count(const sd_ready *ready, uint32_t list, uint32_t *times) {
     const uint32_t n = sd_load(&c->n, relaxed, R1);
     all += n;
     for (int heap = 0; heap <= by_age(state) && good; heap++)
-      good = sd_heap_count(strands_of(ready), ready->n_strands, &c->first[heap], n, heap ? NULL : times, heap) != 0;
+      good = sd_heap_count(strands_of(ready), ready->n_entries, &c->first[heap], n, heap ? NULL : times, heap) != 0;
   }
   good = good && all == sd_list_length(&ready->lists[list]);
   sd_unlock(&ready->lists[list].lock);
   return (int)good;
 }
 
-static int aging_prioritise(const sd_ready *ready, uint32_t strand, uint32_t priority, int for_backlog, uint64_t now) {
+static int aging_accepts(const sd_ready *ready, uint32_t priority) {
   const uint32_t base = priority & ((1u << CLASS_SHIFT) - 1);
-  if (class_of(priority) >= aging_of(ready)->n_classes || base < SD_AGING_USUAL - SD_AGING_MAX ||
-      base > SD_AGING_USUAL + SD_AGING_MAX)
-    return 0;
+  return class_of(priority) < aging_of(ready)->n_classes && base >= SD_AGING_USUAL - SD_AGING_MAX &&
+         base <= SD_AGING_USUAL + SD_AGING_MAX;
+}
+
+static void aging_renew(const sd_ready *ready, uint32_t task, uint32_t priority, uint32_t marks) {
+  (void)marks;
+  sd_aging_strand *s = &strands_of(ready)[task];
+  s->own = priority == UINT32_MAX ? 0 : priority ^ SD_AGING_USUAL;
+  s->raised = 0;
+  s->raised_at = 0;
+}
+
+static int aging_prioritise(const sd_ready *ready, uint32_t strand, uint32_t priority, int for_backlog, uint64_t now) {
+  if (!aging_accepts(ready, priority)) return 0;
   sd_aging_strand *s = &strands_of(ready)[strand];
   sd_lock(&s->lock);
   if (for_backlog) {
@@ -329,11 +341,14 @@ static void aging_counts(const sd_ready *ready, sd_policy_counts *counts) {
 const sd_policy sd_policy_aging = {
     .name = "aging",
     .state_bytes = aging_state_bytes,
+    .entry_bytes = sizeof(sd_aging_strand),
     .start = aging_start,
     .ready = aging_ready,
     .next = aging_next,
     .peek = aging_peek,
     .count = aging_count,
     .prioritise = aging_prioritise,
+    .accepts = aging_accepts,
+    .renew = aging_renew,
     .counts = aging_counts,
 };

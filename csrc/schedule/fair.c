@@ -64,18 +64,18 @@ static inline fair_group *group_of(const sd_ready *ready, uint32_t group) {
   return (fair_group *)(void *)(fair_of(ready) + 1) + group;
 }
 
-static inline fair_strand *fair_strand_of(const sd_ready *ready, uint32_t strand) {
-  return (fair_strand *)(void *)group_of(ready, groups_for(ready->n_strands)) + strand;
-}
-
 static inline uint32_t *heap_of(const sd_ready *ready) {
-  return (uint32_t *)(void *)fair_strand_of(ready, ready->n_strands);
+  return (uint32_t *)(void *)group_of(ready, groups_for(ready->n_strands));
 }
 
-static uint64_t fair_state_bytes(uint32_t n_lists, uint32_t n_strands) {
+static inline fair_strand *fair_strand_of(const sd_ready *ready, uint32_t strand) {
+  return (fair_strand *)(void *)(heap_of(ready) + groups_for(ready->n_strands)) + strand;
+}
+
+static uint64_t fair_state_bytes(uint32_t n_lists, uint32_t n_strands, uint32_t n_entries) {
   (void)n_lists;
   return sizeof(fair_state) + groups_for(n_strands) * (sizeof(fair_group) + sizeof(uint32_t)) +
-         (uint64_t)n_strands * sizeof(fair_strand);
+         (uint64_t)n_entries * sizeof(fair_strand);
 }
 
 static void fair_start(const sd_ready *ready, const sd_policy_config *config) {
@@ -229,7 +229,7 @@ static int fair_count(const sd_ready *ready, uint32_t list, uint32_t *times) {
     good = group < state->n_groups && group_of(ready, group)->place == i + 1;
     if (!good) break;
     for (uint32_t at = link_at(&group_of(ready, group)->first); at && n <= length; n++) {
-      good = good && at <= ready->n_strands;
+      good = good && at <= ready->n_entries;
       if (!good) break;
       times[at - 1]++;
       at = link_at(&fair_strand_of(ready, at - 1)->next);
@@ -239,10 +239,18 @@ static int fair_count(const sd_ready *ready, uint32_t list, uint32_t *times) {
   return good && n == length;
 }
 
+static int fair_accepts(const sd_ready *ready, uint32_t group) { return group < fair_of(ready)->n_groups; }
+
+static void fair_renew(const sd_ready *ready, uint32_t task, uint32_t group, uint32_t marks) {
+  (void)marks;
+  fair_strand *s = fair_strand_of(ready, task);
+  s->group = group == UINT32_MAX ? 0 : group;
+}
+
 /* Moves a strand into another group, at once if it is listed. What is charged for a visit under way stays with the old group. */
 static int fair_prioritise(const sd_ready *ready, uint32_t strand, uint32_t group, int for_backlog, uint64_t now) {
   (void)now;
-  if (for_backlog || group >= fair_of(ready)->n_groups) return 0;
+  if (for_backlog || !fair_accepts(ready, group)) return 0;
   fair_strand *s = fair_strand_of(ready, strand);
   sd_lock(&ready->lists[0].lock);
   const int moves = s->listed && s->group != group;
@@ -264,10 +272,10 @@ static int fair_weigh(const sd_ready *ready, uint32_t group, uint32_t weight) {
   return 1;
 }
 
-/* Notes a stretch beyond its group's slice: of each strand the longest, for as many strands as there are places. */
+/* Notes a stretch beyond its group's slice: of each strand the longest, for as many strands as there are places. Those of tasks are
+ * counted and not named, as a task runs once. */
 static void note_stretch(fair_state *state, uint32_t strand, uint64_t on_cpu_ns) {
   sd_long_stretch *at = NULL;
-  state->long_stretches++;
   for (uint32_t i = 0; i < SD_LONG_STRETCHES; i++) {
     sd_long_stretch *other = &state->longest[i];
     if (other->times && other->strand == strand) {
@@ -296,7 +304,10 @@ static void fair_charge(const sd_ready *ready, uint32_t strand, uint64_t on_cpu_
   g->remainder = (uint32_t)(charged % weight);
   g->used += (uint64_t)(charged / weight);
   if (state->capped) sd_bucket_take(&state->bucket, on_cpu_ns);
-  if ((fair_time)on_cpu_ns * UNIT_WEIGHT > (fair_time)state->slice_ns * weight) note_stretch(state, strand, on_cpu_ns);
+  if ((fair_time)on_cpu_ns * UNIT_WEIGHT > (fair_time)state->slice_ns * weight) {
+    state->long_stretches++;
+    if (strand < ready->n_strands) note_stretch(state, strand, on_cpu_ns);
+  }
   if (g->used >= state->slice_ns) {
     end_slice(ready, g);
     g->ends++;
@@ -335,12 +346,15 @@ const sd_policy sd_policy_fair = {
     .name = "fair",
     .one_list = 1,
     .state_bytes = fair_state_bytes,
+    .entry_bytes = sizeof(fair_strand),
     .start = fair_start,
     .ready = fair_ready,
     .next = fair_next,
     .peek = fair_peek,
     .count = fair_count,
     .prioritise = fair_prioritise,
+    .accepts = fair_accepts,
+    .renew = fair_renew,
     .weigh = fair_weigh,
     .group_counts = fair_group_counts,
     .charge = fair_charge,

@@ -1,20 +1,21 @@
 /* First in, first out: strands are drained in the order in which they became ready. A list is a ring of strand indices; a strand stands
- * on at most one list, so a ring with as many places as there are strands is never full. */
+ * on at most one list, so a ring with as many places as there are entries is never full. */
 #include "schedule/fifo.h"
 
-static uint32_t fifo_places(uint32_t n_strands) {
+static uint32_t fifo_places(uint32_t n_entries) {
   uint32_t n = 1;
-  while (n < n_strands) n <<= 1;
+  while (n < n_entries) n <<= 1;
   return n;
 }
 
-static uint64_t fifo_state_bytes(uint32_t n_lists, uint32_t n_strands) {
-  return (uint64_t)n_lists * fifo_places(n_strands) * sizeof(sd_a32);
+static uint64_t fifo_state_bytes(uint32_t n_lists, uint32_t n_strands, uint32_t n_entries) {
+  (void)n_strands;
+  return (uint64_t)n_lists * fifo_places(n_entries) * sizeof(sd_a32);
 }
 
 static void fifo_start(const sd_ready *ready, const sd_policy_config *config) {
   (void)config;
-  for (uint32_t i = 0; i < ready->n_lists; i++) ready->lists[i].mask = fifo_places(ready->n_strands) - 1;
+  for (uint32_t i = 0; i < ready->n_lists; i++) ready->lists[i].mask = fifo_places(ready->n_entries) - 1;
 }
 
 static inline sd_a32 *ring_of(const sd_ready *ready, uint32_t list) {
@@ -42,7 +43,7 @@ static int fifo_count(const sd_ready *ready, uint32_t list, uint32_t *times) {
   sd_lock(&l->lock);
   for (uint32_t i = 0, n = sd_list_length(l); i < n && good; i++) {
     const uint32_t strand = fifo_peek(ready, list, i);
-    good = strand < ready->n_strands;
+    good = strand < ready->n_entries;
     if (good) times[strand]++;
   }
   sd_unlock(&l->lock);

@@ -16,9 +16,10 @@
 #include "base/clock.h"
 #include "schedule/level_list.h"
 
-static uint64_t levels_state_bytes(uint32_t n_lists, uint32_t n_strands) {
+static uint64_t levels_state_bytes(uint32_t n_lists, uint32_t n_strands, uint32_t n_entries) {
+  (void)n_strands;
   return sizeof(sd_level_state) + (uint64_t)n_lists * sizeof(sd_level_list) +
-         (uint64_t)n_strands * sizeof(sd_level_strand);
+         (uint64_t)n_entries * sizeof(sd_level_strand);
 }
 
 static void levels_start(const sd_ready *ready, const sd_policy_config *config) {
@@ -219,7 +220,7 @@ static int levels_count(const sd_ready *ready, uint32_t list, uint32_t *times) {
   for (uint32_t queue = 0; queue < SD_QUEUES && good; queue++) {
     uint32_t place = sd_load(&l->first[queue], relaxed, R1), n = 0;
     for (; place && n <= l->strands[queue]; n++) {
-      good = good && place <= ready->n_strands;
+      good = good && place <= ready->n_entries;
       if (!good) break;
       times[place - 1]++;
       place = sd_load(&sd_level_strand_of(ready, place - 1)->next, relaxed, R1);
@@ -232,8 +233,21 @@ static int levels_count(const sd_ready *ready, uint32_t list, uint32_t *times) {
   return (int)good;
 }
 
+static int levels_accepts(const sd_ready *ready, uint32_t level) {
+  (void)ready;
+  return level < SD_LEVEL_COUNT;
+}
+
+static void levels_renew(const sd_ready *ready, uint32_t task, uint32_t level, uint32_t marks) {
+  sd_level_strand *s = sd_level_strand_of(ready, task);
+  /* R3 */
+  sd_store(&s->level, level == UINT32_MAX ? 0 : level + 1, relaxed, R3);
+  sd_store(&s->raised, 0, relaxed, R3);
+  s->marks = marks;
+}
+
 static int levels_prioritise(const sd_ready *ready, uint32_t strand, uint32_t level, int for_backlog, uint64_t now) {
-  if (level >= SD_LEVEL_COUNT) return 0;
+  if (!levels_accepts(ready, level)) return 0;
   sd_level_strand *s = sd_level_strand_of(ready, strand);
   const uint32_t before = level_of(s);
   /* R3: relaxed; a list that is locked after this sees it, whoever lists the strand there. */
@@ -326,12 +340,15 @@ static uint32_t levels_hold(const sd_ready *ready, uint32_t resources, uint64_t 
 const sd_policy sd_policy_levels = {
     .name = "levels",
     .state_bytes = levels_state_bytes,
+    .entry_bytes = sizeof(sd_level_strand),
     .start = levels_start,
     .ready = levels_ready,
     .next = levels_next,
     .peek = levels_peek,
     .count = levels_count,
     .prioritise = levels_prioritise,
+    .accepts = levels_accepts,
+    .renew = levels_renew,
     .level = levels_level,
     .take_last = levels_take_last,
     .counts = levels_counts,

@@ -1,5 +1,8 @@
 /* What a scheduling policy is: which of the ready strands comes next. It sees strand indices and lists, never queues or handlers.
  *
+ * Free tasks stand in the lists too: entry n_strands + i is the task of index i. To a policy it is a strand like any other, that is listed
+ * once for each of its uses. Where this header says strand it means an entry; only groups are counted by strands.
+ *
  * Each participant has a list. All lists have the header that list.h describes, so that a worker can read a length without a call. What
  * else a policy keeps lies in its state, which is memory in the arena. Any participant may call any of the functions at any time. A
  * policy changes a list, and what it keeps of the strands listed there, with the list's lock held.
@@ -85,7 +88,7 @@ typedef struct sd_policy_counts {
 /* What a policy sees. `state`: its own memory, `state_bytes` of the policy; zeros at first. */
 typedef struct sd_ready {
   sd_list *lists;
-  uint32_t n_lists, n_strands;
+  uint32_t n_lists, n_strands, n_entries; /* entries: strands, and then tasks */
   unsigned char *state;
 } sd_ready;
 
@@ -94,7 +97,9 @@ typedef struct sd_policy {
   /* Whether a publisher may run the handlers of idle strands itself. Such strands are never listed, so no policy orders them. */
   int runs_inline;
   int one_list; /* all strands stand on list 0, with whomever they are listed */
-  uint64_t (*state_bytes)(uint32_t n_lists, uint32_t n_strands);
+  uint64_t (*state_bytes)(uint32_t n_lists, uint32_t n_strands, uint32_t n_entries);
+  /* What the policy keeps of each entry, if that lies at the end of its state: memory for tasks then comes when they are first used. */
+  uint32_t entry_bytes;
   /* Prepares state and lists, once. */
   void (*start)(const sd_ready *ready, const sd_policy_config *config);
   /* Lists n strands, whose tokens the caller holds, with participant `list`. `why`: SD_WAS_EMPTY and so on. */
@@ -112,6 +117,11 @@ typedef struct sd_policy {
   /* Gives a strand another priority; `for_backlog`: until nothing of it is pending. Zero: the policy has no such priority. NULL: it has
    * none. */
   int (*prioritise)(const sd_ready *ready, uint32_t strand, uint32_t priority, int for_backlog, uint64_t now);
+  /* Whether there is such a priority. NULL: there are none. */
+  int (*accepts)(const sd_ready *ready, uint32_t priority);
+  /* Makes a task that is not listed as new: of this priority, or of the usual one if it is UINT32_MAX, and with these marks. By the one
+   * thread that has the task. NULL: the policy keeps nothing of an entry. */
+  void (*renew)(const sd_ready *ready, uint32_t task, uint32_t priority, uint32_t marks);
   /* The strand's level as it was set, whatever it has risen to, by itself or for its backlog. NULL: there are no levels. */
   uint32_t (*level)(const sd_ready *ready, uint32_t strand);
   /* Takes the strand that comes last of those on all lists, if its level is lower than `level`; else SD_NONE. NULL: there are no levels. */

@@ -12,12 +12,14 @@ static uint64_t lay(uint64_t *end, uint64_t bytes, uint64_t align) {
   return at;
 }
 
-/* A task that was given up may stay on each strand that is paused or quarantined. The others are for calls under way. */
-enum { SD_TASKS_UNDER_WAY = 1024 };
-static uint32_t tasks_for(const sd_sizes *z) { return z->n_strands + SD_TASKS_UNDER_WAY; }
+/* Besides those asked for: a strand may have a turn for overdue alarms, and participants' caches may be full of entries. */
+static uint32_t tasks_for(const sd_sizes *z) {
+  return z->n_tasks + z->n_strands + (z->n_workers + z->n_publishers) * 2 * SD_TASK_RUN_OF;
+}
 
-/* Fills in the offsets of all parts, from 0 on, with the segments last. Returns how many bytes the parts before the segments take. */
-static uint64_t lay_out(sd_arena *a, const sd_config *config) {
+/* Fills in the offsets of all parts, from 0 on: those that have memory from the start, those that get it with the tasks, and the segments.
+ * Returns how many bytes the first ones take, and in *all all that come before the segments. */
+static uint64_t lay_out(sd_arena *a, const sd_config *config, uint64_t *all) {
   const uint64_t line = 2 * SD_LINE, page = SD_SPACE_PAGE;
   const sd_sizes *z = &config->sizes;
   const uint64_t participants = z->n_workers + z->n_publishers, strands = z->n_strands;
@@ -45,25 +47,28 @@ static uint64_t lay_out(sd_arena *a, const sd_config *config) {
   }
   a->lists = lay(&end, (uint64_t)z->n_workers * sizeof(sd_list), line);
   a->participants = lay(&end, participants * sizeof(sd_participant), line);
-  const sd_policy *policy = sd_policy_of(config->policy.number);
-  a->policy = lay(&end, policy->state_bytes(z->n_workers, z->n_strands), line);
   a->map = lay(&end, (uint64_t)z->n_symbols * sizeof(uint32_t), line);
   a->stack = lay(&end, ((uint64_t)z->n_segments + SD_FREE_RUN) * sizeof(uint32_t), line);
   a->last_numbers = lay(&end, strands * sizeof(uint64_t), line);
   a->watermark_targets = lay(&end, strands * sizeof(uint64_t), line);
   a->watermark_strands = lay(&end, strands * sizeof(uint32_t), line);
   a->strands = lay(&end, strands * sizeof(sd_strand), page);
-  a->tasks = lay(&end, (uint64_t)tasks_for(z) * sizeof(sd_task), line);
   a->rows = lay(&end, (uint64_t)z->n_symbols * a->row_stride, page);
-  a->segments = end = (end + page - 1) / page * page;
-  return end;
+  const sd_policy *policy = sd_policy_of(config->policy.number);
+  const uint64_t tasks = tasks_for(z), entries = z->n_strands + tasks;
+  a->policy = lay(&end, policy->state_bytes(z->n_workers, z->n_strands, (uint32_t)entries), line);
+  const uint64_t first = end - tasks * policy->entry_bytes;
+  a->task_stack = lay(&end, tasks * sizeof(uint32_t), page);
+  a->tasks = lay(&end, tasks * sizeof(sd_task), page);
+  a->segments = *all = (end + page - 1) / page * page;
+  return first;
 }
 
 /* Turns offsets from the arena into offsets from the start of the space; the arena lies at `at`. */
 static void move_to(sd_arena *a, uint64_t at) {
-  uint64_t *offsets[] = {&a->strands,           &a->lists, &a->policy, &a->participants, &a->stack,
-                         &a->segments,          &a->map,   &a->rows,   &a->last_numbers, &a->watermark_targets,
-                         &a->watermark_strands, &a->tasks};
+  uint64_t *offsets[] = {&a->strands,           &a->lists, &a->policy,    &a->participants, &a->stack,
+                         &a->segments,          &a->map,   &a->rows,      &a->last_numbers, &a->watermark_targets,
+                         &a->watermark_strands, &a->tasks, &a->task_stack};
   for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) *offsets[i] += at;
 }
 
@@ -76,6 +81,7 @@ static void start(const sd_space *space, sd_arena *a) {
   a->free_list.n_segments = z->n_segments;
   sd_init(&a->next_alarm, UINT64_MAX);
   a->task_list.n = tasks_for(z);
+  a->task_list.filled = sd_space_is_attachable(space) ? 0 : a->task_list.n;
   sd_init(&a->active, z->n_workers);
   sd_init(&a->next_sequence, z->counters_start);
   a->watermark.at = a->watermark.next = z->counters_start;
@@ -131,12 +137,13 @@ void *sd_arena_get(sd_space *space, uint64_t n, size_t size, uint64_t *offset) {
 }
 
 sd_ready sd_arena_ready(const sd_space *space, const sd_arena *a) {
-  return (sd_ready){sd_space_at(space, a->lists), a->n_workers, a->n_strands, sd_space_at(space, a->policy)};
+  return (sd_ready){sd_space_at(space, a->lists), a->n_workers, a->n_strands, a->n_strands + a->task_list.n,
+                    sd_space_at(space, a->policy)};
 }
 
 static int good_sizes(const sd_sizes *z) {
   if (!z->n_symbols || !z->n_strands || !z->n_workers || !z->n_publishers || !z->n_segments) return 0;
-  if (z->n_strands > 1u << 30 || z->n_symbols > 1u << 31) return 0;
+  if (z->n_strands > 1u << 29 || z->n_symbols > 1u << 31 || z->n_tasks > 1u << 29) return 0;
   if (z->record_size < 4 || z->record_size > SD_SEGMENT_BYTES - SD_SEGMENT_HEADER) return 0;
   return z->key_offset <= z->record_size - 4;
 }
@@ -146,9 +153,11 @@ int sd_arena_create(sd_space *space, const sd_config *config, sd_arena **arena) 
   if (!good_sizes(&config->sizes) || !sd_policy_of(config->policy.number)) return SD_E_ARGUMENT;
   sd_arena plan;
   memset(&plan, 0, sizeof plan);
-  const uint64_t bytes = lay_out(&plan, config);
-  const uint64_t at = sd_space_take(space, bytes + (uint64_t)plan.n_segments * plan.segment_bytes, SD_SPACE_PAGE);
-  if (!at || sd_space_fill(space, at, bytes)) return SD_E_NO_MEMORY;
+  uint64_t all;
+  const uint64_t first = lay_out(&plan, config, &all);
+  const uint64_t at = sd_space_take(space, all + (uint64_t)plan.n_segments * plan.segment_bytes, SD_SPACE_PAGE);
+  /* In a private space, pages use memory only once they are touched. */
+  if (!at || sd_space_fill(space, at, sd_space_is_attachable(space) ? first : all)) return SD_E_NO_MEMORY;
   move_to(&plan, at);
   *arena = memcpy(sd_space_at(space, at), &plan, sizeof plan);
   start(space, *arena);

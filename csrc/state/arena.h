@@ -18,7 +18,7 @@
 #include "sd_handler.h"
 #include "state/config.h"
 #include "strand/strand.h"
-#include "strand/tasks.h"
+#include "strand/task_pool.h"
 
 enum { SD_ERRORS = 64, SD_MESSAGE_BYTES = 256 };
 
@@ -45,6 +45,9 @@ typedef struct sd_participant {
   sd_a64 publishing;     /* publishers: a lower bound on the numbers being linked, or sd_not_publishing() */
   sd_a64 published_time; /* and the feed's time there, if records have positions */
   sd_cpu_meter meter;    /* if the policy charges on-CPU time */
+  SD_ALIGNED(2 * SD_LINE) sd_task_counts tasks;
+  uint32_t kept; /* workers: what was taken and not visited yet, as index + 1; 0: nothing */
+  sd_task_cache task_cache;
   SD_ALIGNED(2 * SD_LINE) sd_counters counters;
 } sd_participant;
 
@@ -66,7 +69,7 @@ typedef struct sd_arena {
   sd_sequence_at sequence;
   uint64_t row_bytes;
   /* Offsets from the start of the space. */
-  uint64_t strands, lists, policy, participants, stack, segments, map, rows, tasks;
+  uint64_t strands, lists, policy, participants, stack, segments, map, rows, tasks, task_stack;
   uint64_t last_numbers;                         /* per strand, see sd_dispatcher */
   uint64_t watermark_targets, watermark_strands; /* per strand */
   /* Offsets of parts that not every dispatcher has; 0: this one has no such part. */

@@ -16,6 +16,7 @@ typedef struct sd_sizes {
   uint32_t row_bytes;
   uint32_t n_segments;
   uint32_t has_positions;  /* records have positions */
+  uint32_t n_tasks;        /* tasks that may wait or run at once */
   uint64_t counters_start; /* where free-running counters start; tests choose a value just below wrap-around */
 } sd_sizes;
 

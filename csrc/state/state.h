@@ -29,9 +29,9 @@ typedef struct sd_publisher sd_publisher;
 typedef struct sd_outputs sd_outputs;
 
 /* What a Python worker gets to do. */
-enum { SD_PY_RECORDS = 1, SD_PY_TASK = 2, SD_PY_WAKE = 3 };
+enum { SD_PY_RECORDS = 1, SD_PY_TASK = 2, SD_PY_WAKE = 3, SD_PY_OTHER = 4 };
 
-/* A strand that a Python worker owns. */
+/* A strand that a Python worker owns, or a free task: then `strand` is n_strands plus the task's index. */
 typedef struct sd_py_batch {
   uint32_t strand;
   uint32_t handler;
@@ -40,7 +40,7 @@ typedef struct sd_py_batch {
   int64_t pending; /* records that were pending when the strand was taken */
   uint64_t start;
   const sd_position *positions; /* the records' positions, if they have any */
-  uint64_t task;                /* the tag of the task to run; such a batch has no records */
+  uint64_t task;                /* the tag of the task to run; such a batch has no records. 0: none */
   uint32_t wake_key;            /* of a timer: its symbol, ... */
   uint64_t wake_time;           /* ... and its time */
 } sd_py_batch;

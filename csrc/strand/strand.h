@@ -69,7 +69,7 @@ typedef struct sd_strand {
   uint8_t lossy : 4;
   SD_PLAIN(uint8_t)
   calls; /* the owner's: one more than the binary logarithm of how many records a call may take; 0: a segment's */
-  sd_a32 tasks; /* the first task of its chain, see strand/tasks.h; under publish_lock */
+  sd_a32 tasks; /* the last task of its chain, see strand/tasks.h; under publish_lock */
 
   /* the publisher's, under publish_lock */
   SD_ALIGNED(SD_LINE) sd_a32 publish_lock;

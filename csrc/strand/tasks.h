@@ -1,80 +1,140 @@
-/* Tasks: what the owner of a strand has to run between two of its records.
+/* Tasks: an entry of the table, the states that it passes through, and the chain of a strand's tasks.
  *
- * A task waits in a chain of its strand, beside the queue, and knows how many records come before it. So a bound that drops or conflates
- * records never drops a task, and records lie in their segments as if there were no tasks.
+ * A free task stands in the policy's lists by itself: it belongs to whoever takes it off its list. A task of a strand waits in a chain
+ * beside the queue, and knows how many records come before it. So a bound that drops or conflates records never drops a task, and records
+ * lie in their segments as if there were no tasks.
  *
- * `pending` counts tasks too: a task alone makes its strand ready, and whoever waits until pending is 0 waits for tasks too. The chain
- * grows under the publish lock, before the add (P2). Only the owner shortens it, under the lock, before the subtraction (W4). So an owner
- * that has read pending (W2) and then finds no chain (K2) knows that it counted only records, all of them published before any task. A
- * strand without tasks therefore costs its owner one load, of a line that it already has. A task that is given up stays in the chain and
- * does nothing, until it is reached or the next task of the same strand uses it again. */
+ * An entry's word holds its state, its flags, and how often it was used. A handle names both entry and use, so a handle that is too old
+ * matches nothing. Only a task that waits can be cancelled or changed, and only once at a time:
+ *
+ *   free -- sd_task_fill --> waits -- sd_task_start --> runs -- sd_task_end --> free, one use later
+ *                            waits -- sd_task_cancel --> given up -- sd_task_start --> runs, to be told
+ *                            waits -- sd_task_seize --> changes -- sd_task_let_go --> waits
+ *
+ * `pending` counts a strand's tasks too: a task alone makes its strand ready, and whoever waits until pending is 0 waits for tasks too. The
+ * chain grows under the publish lock, before the add (P2). Only the owner shortens it, under the lock, before the subtraction (W4). So an
+ * owner that has read pending (W2) and then finds no chain (K2) knows that it counted only records, all of them published before any task.
+ * A strand without tasks therefore costs its owner one load, of a line that it already has. */
 #ifndef SD_STRAND_TASKS_H
 #define SD_STRAND_TASKS_H
 
 #include "strand/strand.h"
 
-enum { SD_TASK_WAITS = 0, SD_TASK_RUNS = 1, SD_TASK_CANCELLED = 2 };
+enum {
+  SD_TASK_FREE = 0,
+  SD_TASK_WAITS = 1,
+  SD_TASK_CHANGES = 2,
+  SD_TASK_GIVEN_UP = 3,
+  SD_TASK_RUNS = 4,
+  SD_TASK_STATES = 7,    /* the bits of the state */
+  SD_TASK_IN_C = 8,      /* `call` is a function; else a tag */
+  SD_TASK_COPIED = 16,   /* `argument` is what was copied, and not a pointer */
+  SD_TASK_OVERDUE = 32,  /* a turn for overdue alarms; its tag is the time up to which they fire */
+  SD_TASK_ON_STRAND = 64 /* it is in the chain of a strand */
+};
+#define SD_TASK_USE (UINT64_C(1) << 32) /* one use, in a word and in a handle */
 
-/* Under the publish lock of its strand; while it is free, under the table's lock. */
 typedef struct sd_task {
-  SD_PLAIN(uint64_t) tag; /* the caller's name for it */
-  SD_PLAIN(uint64_t)
-  at; /* records before it: how many had come in when it came; on lossy strands how many still wait */
-  SD_PLAIN(uint32_t) next; /* the one behind it, as index + 1; 0: none */
-  SD_PLAIN(uint32_t) state;
+  sd_a64 word;
+  SD_PLAIN(uint64_t) call;     /* the function, or the tag */
+  SD_PLAIN(uint64_t) deadline; /* a reading of the clock; UINT64_MAX: none */
+  /* Of a strand's chain, under its publish lock. */
+  SD_PLAIN(uint32_t)
+  at; /* records before it, modulo 2^32: how many had come in; on lossy strands how many still wait */
+  SD_PLAIN(uint32_t) next; /* the one behind it, as index + 1; behind the last one stands the first one */
+  unsigned char argument[32];
 } sd_task;
 
-/* Shared; in the arena. */
-typedef struct sd_task_list {
-  sd_a32 lock;
-  SD_PLAIN(uint32_t) free; /* a chain of tasks, as index + 1 */
-  sd_a32 unused;           /* tasks from here to n were never used */
-  sd_a32 live;             /* tasks on strands */
-  uint32_t n;
-} sd_task_list;
+#if !defined(SD_MODEL_RELACY)
+_Static_assert(sizeof(sd_task) == SD_LINE, "a task is a line");
+#endif
 
-/* One process's way to the tasks. */
-typedef struct sd_task_pool {
-  sd_task_list *list;
-  sd_task *tasks;
-} sd_task_pool;
+/* ---- the word -------------------------------------------------------------------------------------------------- */
 
-/* A task as index + 1; 0: all are in use. */
-static inline uint32_t sd_task_new(const sd_task_pool *pool) {
-  sd_task_list *list = pool->list;
-  sd_lock(&list->lock);
-  uint32_t task = list->free;
-  /* K3: relaxed; under the lock. */
-  uint32_t unused = sd_load(&list->unused, relaxed, K3);
-  if (task) {
-    list->free = pool->tasks[task - 1].next;
-  } else if (unused < list->n) {
-    task = unused + 1;
-    sd_store(&list->unused, task, relaxed, K3);
+static inline uint32_t sd_task_state(uint64_t word) { return (uint32_t)word & SD_TASK_STATES; }
+static inline uint64_t sd_task_handle(uint64_t word, uint32_t index) {
+  return (word & ~(SD_TASK_USE - 1)) | (index + 1);
+}
+static inline int sd_task_is_named(uint64_t word, uint64_t handle) { return (word ^ handle) < SD_TASK_USE; }
+
+/* J1: relaxed; whoever acts on it has the entry by other means, or compares and swaps. */
+static inline uint64_t sd_task_word(sd_task *t) { return sd_load(&t->word, relaxed, J1); }
+
+/* By whoever took the entry from the pool: its fields are filled in, and what the policy keeps of it. */
+static inline uint64_t sd_task_fill(sd_task *t, uint32_t flags) {
+  const uint64_t word = sd_task_word(t) | SD_TASK_WAITS | flags;
+  /* J3: release; pairs with J2 and J3: whoever starts or changes the task sees what was filled in, however it came by the handle. */
+  sd_store(&t->word, word, release, J3);
+  return word;
+}
+
+static inline int sd_task_may_start(uint32_t state) { return state == SD_TASK_WAITS || state == SD_TASK_GIVEN_UP; }
+
+/* By whoever took the task. Returns the state that it was in: it waited, or was given up. Any other one: a stop has ended it, and the caller
+ * has nothing more to do with it. */
+static inline uint32_t sd_task_start(sd_task *t) {
+  uint64_t word = sd_task_word(t);
+  for (;;) {
+    const uint32_t state = sd_task_state(word);
+    if (SD_UNLIKELY(state == SD_TASK_CHANGES)) {
+      sd_pause();
+      word = sd_task_word(t);
+      continue;
+    }
+    if (SD_UNLIKELY(!sd_task_may_start(state))) return state;
+    /* J2: acquire; pairs with J3: what was changed while it waited is over, and the entry may be used again. */
+    if (sd_cas(&t->word, &word, (word & ~(uint64_t)SD_TASK_STATES) | SD_TASK_RUNS, acquire, J2)) return state;
   }
-  if (task) sd_store(&list->live, sd_load(&list->live, relaxed, K3) + 1, relaxed, K3);
-  sd_unlock(&list->lock);
-  return task;
 }
 
-static inline void sd_task_free(const sd_task_pool *pool, uint32_t task) {
-  sd_task_list *list = pool->list;
-  sd_lock(&list->lock);
-  pool->tasks[task - 1].next = list->free;
-  list->free = task;
-  sd_store(&list->live, sd_load(&list->live, relaxed, K3) - 1, relaxed, K3);
-  sd_unlock(&list->lock);
+/* The task is over, and its handle names nothing any more. The entry goes back to the pool. */
+static inline void sd_task_end(sd_task *t) {
+  sd_store(&t->word, (sd_task_word(t) + SD_TASK_USE) & ~(SD_TASK_USE - 1), relaxed, J1);
 }
 
-/* Tasks on strands, and whether there ever was one: a hint for callers that only ask. */
-static inline uint32_t sd_tasks_live(const sd_task_pool *pool) { return sd_load(&pool->list->live, relaxed, K3); }
-static inline int sd_tasks_used(const sd_task_pool *pool) { return sd_load(&pool->list->unused, relaxed, K3) != 0; }
+/* From `waits` to another state. Zero: it runs, is over, or was given up. Waits for a change that is under way, which takes list locks. */
+static inline int sd_task_leave_waiting(sd_task *t, uint64_t handle, uint32_t to) {
+  uint64_t word = sd_task_word(t);
+  for (;;) {
+    if (!sd_task_is_named(word, handle)) return 0;
+    const uint32_t state = sd_task_state(word);
+    if (state == SD_TASK_CHANGES) {
+      sd_pause();
+      word = sd_task_word(t);
+      continue;
+    }
+    if (state != SD_TASK_WAITS) return 0;
+    /* J3: acq_rel. Release pairs with J2: a function that is told sees what its canceller wrote. Acquire pairs with the releases of
+     * sd_task_fill and sd_task_let_go. */
+    if (sd_cas(&t->word, &word, (word & ~(uint64_t)SD_TASK_STATES) | to, acq_rel, J3)) return 1;
+  }
+}
 
-/* Whether the strand has tasks. If the owner finds 0 after sd_strand_pending(), it knows that it counted only records. */
+/* Gives a task up. It keeps its place, and ends as cancelled when it is reached. From any thread. */
+static inline int sd_task_cancel(sd_task *t, uint64_t handle) {
+  return sd_task_leave_waiting(t, handle, SD_TASK_GIVEN_UP);
+}
+
+/* Keeps a waiting task from being started and cancelled, for as long as a change takes. sd_task_let_go has to follow. */
+static inline int sd_task_seize(sd_task *t, uint64_t handle) {
+  return sd_task_leave_waiting(t, handle, SD_TASK_CHANGES);
+}
+
+static inline void sd_task_let_go(sd_task *t) {
+  /* J3: release; pairs with J2. */
+  sd_store(&t->word, (sd_task_word(t) & ~(uint64_t)SD_TASK_STATES) | SD_TASK_WAITS, release, J3);
+}
+
+/* ---- the chain of a strand ------------------------------------------------------------------------------------- */
+
+/* The last task of the chain, as index + 1. If the owner finds 0 after sd_strand_pending(), it knows that it counted only records. */
 static inline uint32_t sd_strand_tasks(sd_strand *s) {
   /* K2: relaxed; what pending counts was linked before (P2, W2), and only the owner takes it out again. */
   return sd_load(&s->tasks, relaxed, K2);
 }
+
+/* The strand's first task; it must have one. Under the publish lock, or by the owner. */
+static inline uint32_t sd_first_task(const sd_task *tasks, sd_strand *s) { return tasks[sd_strand_tasks(s) - 1].next; }
 
 /* How many records came in, and how many of them the owners have finished. */
 static inline uint64_t sd_strand_in(sd_strand *s) {
@@ -85,84 +145,80 @@ static inline uint64_t sd_strand_out(sd_strand *s) {
   return sd_load(&s->handled, relaxed, C2) + sd_load(&s->failed, relaxed, C2);
 }
 
+/* Records that are not finished, of a strand that is not lossy. Under the publish lock; never too few. */
+static inline uint64_t sd_records_there(sd_strand *s) { return sd_strand_in(s) - sd_strand_out(s); }
+
 /* Records before the next task to be linked. Under the publish lock. */
-static inline uint64_t sd_task_place(sd_strand *s) { return s->lossy ? (uint64_t)s->queued : sd_strand_in(s); }
+static inline uint32_t sd_task_place(sd_strand *s) {
+  return s->lossy ? (uint32_t)s->queued : (uint32_t)sd_strand_in(s);
+}
 
 /* Puts a task behind everything that the strand holds. Under the publish lock; sd_strand_add(s, 1) has to follow. */
-static inline void sd_task_link(const sd_task_pool *pool, sd_strand *s, uint32_t task, uint64_t tag) {
-  sd_task *t = &pool->tasks[task - 1];
-  t->tag = tag;
+static inline void sd_task_link(sd_task *tasks, sd_strand *s, uint32_t task) {
+  const uint32_t last = sd_strand_tasks(s);
+  sd_task *t = &tasks[task - 1];
   t->at = sd_task_place(s);
-  t->next = 0;
-  t->state = SD_TASK_WAITS;
-  uint32_t first = sd_strand_tasks(s);
-  if (!first) {
-    /* K1: relaxed; published by the add that follows (P2). */
-    sd_store(&s->tasks, task, relaxed, K1);
-    return;
-  }
-  while (pool->tasks[first - 1].next) first = pool->tasks[first - 1].next;
-  pool->tasks[first - 1].next = task;
+  t->next = last ? (uint32_t)tasks[last - 1].next : task;
+  if (last) tasks[last - 1].next = task;
+  /* K1: relaxed; published by the add that follows (P2). */
+  sd_store(&s->tasks, task, relaxed, K1);
 }
 
-/* Uses the strand's last task again if it was given up. So calls that time out on a paused strand do not pile up tasks. Under the publish
- * lock. Nonzero: done, and pending counts the task already. */
-static inline int sd_task_revive(const sd_task_pool *pool, sd_strand *s, uint64_t tag) {
-  uint32_t task = sd_strand_tasks(s);
-  if (!task) return 0;
-  while (pool->tasks[task - 1].next) task = pool->tasks[task - 1].next;
-  sd_task *t = &pool->tasks[task - 1];
-  if (t->state != SD_TASK_CANCELLED) return 0;
-  t->tag = tag;
+/* Uses the strand's last task again if it is Python's and was given up. So calls that time out on a paused strand do not pile up tasks.
+ * Under the publish lock. Returns its handle, and pending counts the task already; 0: there is no such task. */
+static inline uint64_t sd_task_revive(sd_task *tasks, sd_strand *s, uint64_t tag) {
+  const uint32_t last = sd_strand_tasks(s);
+  if (!last) return 0;
+  sd_task *t = &tasks[last - 1];
+  const uint64_t word = sd_task_word(t);
+  if (sd_task_state(word) != SD_TASK_GIVEN_UP || (word & SD_TASK_IN_C)) return 0;
+  t->call = tag;
   t->at = sd_task_place(s);
-  t->state = SD_TASK_WAITS;
-  return 1;
+  const uint64_t again = (word & ~(uint64_t)SD_TASK_STATES) + SD_TASK_USE + SD_TASK_WAITS;
+  sd_store(&t->word, again, relaxed, J1);
+  return sd_task_handle(again, last - 1);
 }
 
-/* Gives a task up. Under the publish lock. Zero: it runs, has run, or was never there. */
-static inline int sd_task_cancel(const sd_task_pool *pool, sd_strand *s, uint64_t tag) {
-  for (uint32_t task = sd_strand_tasks(s); task; task = pool->tasks[task - 1].next) {
-    sd_task *t = &pool->tasks[task - 1];
-    if (t->tag != tag || t->state != SD_TASK_WAITS) continue;
-    t->state = SD_TASK_CANCELLED;
-    return 1;
-  }
-  return 0;
-}
-
-static inline uint32_t sd_task_count(const sd_task_pool *pool, sd_strand *s) {
+static inline uint32_t sd_task_count(const sd_task *tasks, sd_strand *s) {
+  const uint32_t last = sd_strand_tasks(s);
   uint32_t n = 0;
-  for (uint32_t task = sd_strand_tasks(s); task; task = pool->tasks[task - 1].next) n++;
-  return n;
+  if (!last) return 0;
+  for (uint32_t task = tasks[last - 1].next;; task = tasks[task - 1].next) {
+    n++;
+    if (task == last) return n;
+  }
 }
 
 /* How many records come before the strand's first task; the strand must have one. By the owner, with the publish lock. */
-static inline uint64_t sd_task_ahead(const sd_task_pool *pool, sd_strand *s) {
-  const sd_task *t = &pool->tasks[sd_strand_tasks(s) - 1];
-  return s->lossy ? (uint64_t)t->at : t->at - sd_strand_out(s);
+static inline uint64_t sd_task_ahead(const sd_task *tasks, sd_strand *s) {
+  const uint32_t at = tasks[sd_first_task(tasks, s) - 1].at;
+  return s->lossy ? at : at - (uint32_t)sd_strand_out(s);
 }
 
-/* Takes the first task out, after it has run or was given up. By the owner, with the publish lock; sd_strand_release(s, 1) and
- * sd_task_free() have to follow. */
-static inline uint32_t sd_task_unlink(const sd_task_pool *pool, sd_strand *s) {
-  uint32_t task = sd_strand_tasks(s);
-  sd_store(&s->tasks, pool->tasks[task - 1].next, relaxed, K1);
-  return task;
+/* Takes the first task out, after it has run. By the owner, with the publish lock; sd_strand_release(s, 1) has to follow. Returns it, as
+ * index + 1. */
+static inline uint32_t sd_task_unlink(sd_task *tasks, sd_strand *s) {
+  const uint32_t last = sd_strand_tasks(s), first = tasks[last - 1].next;
+  if (first == last) sd_store(&s->tasks, 0u, relaxed, K1);
+  else tasks[last - 1].next = tasks[first - 1].next;
+  return first;
 }
 
 /* The queue of a lossy strand lost its first n records. Under the publish lock. */
-static inline void sd_task_pass(const sd_task_pool *pool, sd_strand *s, uint32_t n) {
-  for (uint32_t task = sd_strand_tasks(s); SD_UNLIKELY(task); task = pool->tasks[task - 1].next) {
-    sd_task *t = &pool->tasks[task - 1];
+static inline void sd_task_pass(sd_task *tasks, sd_strand *s, uint32_t n) {
+  const uint32_t last = sd_strand_tasks(s);
+  for (uint32_t task = last; SD_UNLIKELY(task); task = tasks[task - 1].next == last ? 0 : tasks[task - 1].next) {
+    sd_task *t = &tasks[task - 1];
     t->at = t->at > n ? t->at - n : 0;
   }
 }
 
 /* Of the records of a lossy strand that waited or were linked behind those, n are kept: their places were kept[0] < kept[1] < ... Under
  * the publish lock. */
-static inline void sd_task_keep(const sd_task_pool *pool, sd_strand *s, const uint32_t *kept, uint32_t n) {
-  for (uint32_t task = sd_strand_tasks(s); SD_UNLIKELY(task); task = pool->tasks[task - 1].next) {
-    sd_task *t = &pool->tasks[task - 1];
+static inline void sd_task_keep(sd_task *tasks, sd_strand *s, const uint32_t *kept, uint32_t n) {
+  const uint32_t last = sd_strand_tasks(s);
+  for (uint32_t task = last; SD_UNLIKELY(task); task = tasks[task - 1].next == last ? 0 : tasks[task - 1].next) {
+    sd_task *t = &tasks[task - 1];
     uint32_t before = 0;
     while (before < n && kept[before] < t->at) before++;
     t->at = before;

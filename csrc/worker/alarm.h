@@ -21,9 +21,6 @@
 
 #include "state/state.h"
 
-/* Tags of overdue alarms have this bit; their other bits are the time up to which alarms are fired. */
-#define SD_TASK_OVERDUE (UINT64_C(1) << 63)
-
 /* For handlers: sets the alarm of the symbol whose record or timer runs. */
 void sd_wake_at(sd_context *ctx, uint32_t key, int64_t ns);
 

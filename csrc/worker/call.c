@@ -7,6 +7,7 @@
 #include "emit/writer.h"
 #include "numbering/failure.h"
 #include "worker/alarm.h"
+#include "worker/submit.h"
 
 /* How many timers' rows are fetched together, and how many lines of each row. */
 enum { AT_A_GO = 8, MAX_LINES = 6 };
@@ -31,6 +32,7 @@ void sd_context_of(sd_dispatcher *d, uint32_t participant, const sd_handler *han
   ctx->wake_number = SD_TIMER;
   ctx->sequence = d->arena->sequence;
   ctx->yield = ctx->stopped = 0;
+  ctx->submit = sd_submit_from_handler;
 }
 
 void sd_note_seen(sd_dispatcher *d, const unsigned char *records, int64_t n) {

@@ -25,6 +25,7 @@ static void fill_batch(sd_dispatcher *d, uint32_t participant, uint32_t index, u
   sd_strand *s = &d->strands[index];
   batch->strand = index;
   batch->handler = s->handler;
+  batch->task = 0;
   d->py_batches[participant] = batch;
   batch->start = sd_now();
   sd_charge_begin(d, participant, batch->start, 1);

@@ -5,14 +5,15 @@
 #include "worker/accounting.h"
 #include "worker/alarm.h"
 #include "worker/call.h"
+#include "worker/free_task.h"
 #include "worker/visit.h"
 
 /* Ends the first task of an owned strand, and the visit with it. The caller holds the publish lock; this releases it. */
 static void end_locked(sd_dispatcher *d, uint32_t participant, uint32_t index) {
   sd_strand *s = &d->strands[index];
-  uint32_t task = sd_task_unlink(&d->tasks, s);
+  const uint32_t task = sd_task_unlink(d->tasks.tasks, s);
   sd_unlock(&s->publish_lock);
-  sd_task_free(&d->tasks, task);
+  sd_task_over(d, participant, task - 1, SD_STRAND_TASKS);
   sd_strand_drained_by(d, s, participant);
   if (sd_strand_release(s, 1)) sd_list_again(d, participant, index, SD_VISITED);
 }
@@ -68,34 +69,51 @@ static int run_overdue(sd_dispatcher *d, uint32_t participant, uint32_t index, u
   return TASK_GONE;
 }
 
+/* The first task of an owned strand, whose turn it is. */
+static int take_turn(sd_dispatcher *d, uint32_t participant, uint32_t index, sd_task *t, sd_py_batch *batch) {
+  sd_strand *s = &d->strands[index];
+  const uint64_t word = sd_task_word(t);
+  const int pythons = word & SD_TASK_OVERDUE ? !d->handlers[s->handler].fn : !(word & SD_TASK_IN_C);
+  if (pythons && !batch && sd_task_state(word) != SD_TASK_GIVEN_UP) {
+    sd_unlock(&s->publish_lock);
+    /* Only a publisher leaves a task to a worker, and sd_list_again wakes one. */
+    if (sd_strand_release(s, 0)) sd_list_again(d, participant, index, SD_NOT_VISITED);
+    return TASK_LEFT;
+  }
+  /* From here on nobody can give the task up or use it again. An overdue alarm whose timers take turns has been started before. */
+  const uint32_t state = sd_task_start(t);
+  const uint64_t call = t->call;
+  sd_unlock(&s->publish_lock);
+  if (word & SD_TASK_OVERDUE) return run_overdue(d, participant, index, call, batch);
+  if (SD_UNLIKELY(!sd_task_may_start(state))) {
+    if (sd_strand_release(s, 0)) sd_list_again(d, participant, index, SD_NOT_VISITED);
+    return TASK_LEFT;
+  }
+  const uint64_t now = sd_now();
+  const int why = sd_task_why(d, participant, t, state, now);
+  if (word & SD_TASK_IN_C) {
+    sd_call_task(d, participant, t, index, why);
+  } else if (why == SD_TASK_RUN) {
+    *batch = (sd_py_batch){.strand = index, .handler = s->handler, .start = now, .task = call};
+    sd_charge_begin(d, participant, now, 1);
+    return TASK_TAKEN;
+  }
+  end_task(d, participant, index);
+  return TASK_GONE;
+}
+
 int sd_take_task(sd_dispatcher *d, uint32_t participant, uint32_t index, sd_py_batch *batch, uint64_t *ahead) {
   sd_strand *s = &d->strands[index];
   if (!sd_try_lock(&s->publish_lock)) return come_back(d, participant, index);
-  sd_task *t = &d->tasks.tasks[sd_strand_tasks(s) - 1];
-  int found = TASK_LATER;
-  uint64_t tag = t->tag;
-  *ahead = sd_task_ahead(&d->tasks, s);
-  if (*ahead == 0) {
-    found = t->state == SD_TASK_CANCELLED ? TASK_GONE : batch ? TASK_TAKEN : TASK_LEFT;
-    /* From here on nobody can give the task up or use it again. */
-    if (found == TASK_TAKEN || found == TASK_GONE) t->state = SD_TASK_RUNS;
-  }
+  *ahead = sd_task_ahead(d->tasks.tasks, s);
+  if (*ahead == 0)
+    return take_turn(d, participant, index, &d->tasks.tasks[sd_first_task(d->tasks.tasks, s) - 1], batch);
   sd_unlock(&s->publish_lock);
-  if ((tag & SD_TASK_OVERDUE) && (found == TASK_TAKEN || (found == TASK_LEFT && d->handlers[s->handler].fn)))
-    return run_overdue(d, participant, index, tag & ~SD_TASK_OVERDUE, batch);
-  if (found == TASK_TAKEN) {
-    *batch = (sd_py_batch){.strand = index, .handler = s->handler, .start = sd_now(), .task = tag};
-    sd_charge_begin(d, participant, batch->start, 1);
-  } else if (found == TASK_GONE) {
-    end_task(d, participant, index);
-  } else if (found == TASK_LEFT) {
-    /* Only a publisher leaves a task to a worker, and sd_list_again wakes one. */
-    if (sd_strand_release(s, 0)) sd_list_again(d, participant, index, SD_NOT_VISITED);
-  }
-  return found;
+  return TASK_LATER;
 }
 
 void sd_worker_task_done(sd_dispatcher *d, uint32_t participant, const sd_py_batch *batch) {
   sd_charge_end(d, participant, batch->strand, sd_now());
-  end_task(d, participant, batch->strand);
+  if (sd_is_task(d, batch->strand)) sd_end_free_task(d, participant, batch->strand);
+  else end_task(d, participant, batch->strand);
 }

@@ -31,8 +31,8 @@ int64_t sd_copy_out(sd_dispatcher *d, uint32_t participant, sd_strand *s) {
   sd_lock(&s->publish_lock);
   int64_t n = sd_strand_pending(s);
   if (n > s->queued) n = s->queued;
-  if (SD_UNLIKELY(sd_strand_tasks(s)) && (uint64_t)n > sd_task_ahead(&d->tasks, s))
-    n = (int64_t)sd_task_ahead(&d->tasks, s);
+  if (SD_UNLIKELY(sd_strand_tasks(s)) && (uint64_t)n > sd_task_ahead(d->tasks.tasks, s))
+    n = (int64_t)sd_task_ahead(d->tasks.tasks, s);
   if (n > d->config.budget_records) n = d->config.budget_records;
   /* With timers a batch may end early, and records that were copied out cannot be put back. */
   const int timed = d->handlers[s->handler].wakes || d->handlers[s->handler].wake;
@@ -41,7 +41,7 @@ int64_t sd_copy_out(sd_dispatcher *d, uint32_t participant, sd_strand *s) {
   sd_strand_gather_positions(s, &d->pool, (uint32_t)n, d->scratch_positions[participant]);
   if (timed) n = sd_timer_cut(d, (uint32_t)(s - d->strands), d->scratch_positions[participant], n);
   sd_strand_advance(s, &d->pool, &d->participants[participant].cache, (uint32_t)n);
-  sd_task_pass(&d->tasks, s, (uint32_t)n);
+  sd_task_pass(d->tasks.tasks, s, (uint32_t)n);
   s->queued = s->queued - (uint32_t)n;
   sd_unlock(&s->publish_lock);
   return n;
@@ -50,8 +50,8 @@ int64_t sd_copy_out(sd_dispatcher *d, uint32_t participant, sd_strand *s) {
 int sd_first_position(sd_dispatcher *d, uint32_t index, sd_position *position) {
   sd_strand *s = &d->strands[index];
   sd_lock(&s->publish_lock);
-  int64_t n = s->lossy ? (int64_t)s->queued : sd_strand_pending(s) - sd_task_count(&d->tasks, s);
-  if (n > 0 && sd_strand_tasks(s) && sd_task_ahead(&d->tasks, s) == 0) n = 0;
+  int64_t n = s->lossy ? (int64_t)s->queued : sd_strand_pending(s);
+  if (sd_strand_tasks(s) && sd_task_ahead(d->tasks.tasks, s) == 0) n = 0;
   if (n > 0) sd_strand_gather_positions(s, &d->pool, 1, position);
   sd_unlock(&s->publish_lock);
   return n > 0;

@@ -15,7 +15,7 @@ static inline int64_t sd_records_pending(sd_dispatcher *d, sd_strand *s, uint64_
   /* The first task stays the first one until its owner takes it out. */
   if (ahead != SD_AHEAD_UNKNOWN) return (int64_t)ahead;
   sd_lock(&s->publish_lock);
-  pending = (int64_t)sd_task_ahead(&d->tasks, s);
+  pending = (int64_t)sd_task_ahead(d->tasks.tasks, s);
   sd_unlock(&s->publish_lock);
   return pending;
 }

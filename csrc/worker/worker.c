@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "numbering/failure.h"
 #include "sd_error.h"
+#include "worker/free_task.h"
 #include "worker/py_batch.h"
 #include "worker/task.h"
 #include "worker/visit.h"
@@ -48,6 +49,10 @@ enum { BUSY_TURNS = 64 };
 static inline void prefetch_next(sd_dispatcher *d, uint32_t list, uint32_t length) {
   const uint32_t first = d->policy->peek(&d->ready, list, 0);
   if (SD_UNLIKELY(first == SD_NONE)) return;
+  if (SD_UNLIKELY(sd_is_task(d, first))) {
+    sd_prefetch_write(sd_task_of(d, first));
+    return;
+  }
   sd_strand *next = &d->strands[first];
   uint32_t head = sd_load(&next->head, relaxed, Q1), at = sd_load(&next->at, relaxed, Q2);
   if (head != SD_NONE) {
@@ -56,7 +61,7 @@ static inline void prefetch_next(sd_dispatcher *d, uint32_t list, uint32_t lengt
     if (d->pool.positions_at) sd_prefetch(sd_segment_position(&d->pool, head, at));
   }
   const uint32_t second = length > 1 ? d->policy->peek(&d->ready, list, 1) : SD_NONE;
-  if (second != SD_NONE) sd_prefetch_write(&d->strands[second]);
+  if (second != SD_NONE && !sd_is_task(d, second)) sd_prefetch_write(&d->strands[second]);
 }
 
 /* The participant took a strand; others may be left on a list, for a policy that orders over all lists on its own one. */
@@ -81,7 +86,8 @@ static uint32_t next_of_all(sd_dispatcher *d, uint32_t participant, uint64_t now
   const uint32_t list = participant % d->n_workers, got = d->policy->next(&d->ready, list, now);
   if (got == SD_NONE) return SD_NONE;
   /* The token is this participant's, and `last` with it. A publisher that helps steals nothing. */
-  if (participant == list && d->strands[got].last != list) sd_bump(&d->participants[participant].counters.stolen, 1);
+  if (participant == list && !sd_is_task(d, got) && d->strands[got].last != list)
+    sd_bump(&d->participants[participant].counters.stolen, 1);
   look_behind(d, participant, d->policy->one_list ? 0 : list);
   return got;
 }
@@ -128,11 +134,15 @@ static uint32_t next_stolen(sd_dispatcher *d, uint32_t participant, sd_watch *wa
   return SD_NONE;
 }
 
-/* The next strand for a worker. Its own list may never become empty, so it looks at the other lists after every LOOK_ROUND strands, and
+/* The next strand for a worker: what sd_worker_task_next kept for it, or else one from a list. Its own list may never become empty, so it looks at the other lists after every LOOK_ROUND strands, and
  * after a budget, because visits may be long. */
 static uint32_t next_strand(sd_dispatcher *d, uint32_t participant, uint64_t now) {
   sd_participant *me = &d->participants[participant];
-  uint32_t index;
+  uint32_t index = me->kept;
+  if (SD_UNLIKELY(index)) {
+    me->kept = 0;
+    return index - 1;
+  }
   if (d->policy->next) return next_of_all(d, participant, now);
   if (SD_UNLIKELY(me->own_turns == LOOK_ROUND || now - me->looked >= d->budget_counts)) {
     me->own_turns = 0;
@@ -224,13 +234,54 @@ static void say_looking(sd_dispatcher *d, uint32_t participant, uint32_t yes) {
   sd_store(&d->participants[participant].looking, yes, relaxed, C1);
 }
 
+/* Visits a strand that was taken off a list at *now. Nonzero: it has something for Python, which is in *batch. *busy counts the strands whose
+ * lock was in use. */
+static int visit_taken(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64_t *now, uint32_t *busy,
+                       sd_py_batch *batch) {
+  if (!sd_own(d, participant, index)) return 0;
+  uint64_t ahead = SD_AHEAD_UNKNOWN;
+  if (SD_UNLIKELY(sd_strand_tasks(&d->strands[index]))) {
+    int turn_of = sd_take_task(d, participant, index, batch, &ahead);
+    if (turn_of == TASK_TAKEN) return SD_PY_TASK;
+    if (turn_of == TASK_WAKES) return SD_PY_WAKE;
+    if (turn_of == TASK_GONE) {
+      /* Firing timers, or a task in C, may have taken a while. */
+      *now = sd_now();
+      return 0;
+    }
+    if (turn_of == TASK_BUSY || turn_of == TASK_LEFT) {
+      /* There may be nothing else to do, and the publisher that holds the lock may have lost its core. */
+      if (++*busy % BUSY_TURNS) sd_pause();
+      else sd_yield();
+      if (d->policy->next) *now = sd_now();
+      return 0;
+    }
+  }
+  if (!d->handlers[d->strands[index].handler].fn) return sd_to_python(d, participant, index, ahead, batch);
+  *now = sd_visit(d, participant, index, *now, ahead);
+  return 0;
+}
+
+/* Lists again what sd_worker_task_next kept, for other workers. */
+static SD_NOINLINE void list_kept(sd_dispatcher *d, uint32_t participant) {
+  sd_participant *me = &d->participants[participant];
+  if (!me->kept) return;
+  const uint32_t index = me->kept - 1;
+  me->kept = 0;
+  sd_make_ready(d, participant, &index, 1, SD_NOT_VISITED, sd_now());
+}
+
 int sd_worker_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch) {
   uint32_t turn = 0, busy = 0;
   int woken = 0;
   uint64_t now = sd_now();
   for (;;) {
-    if (sd_dispatcher_stopping(d)) return SD_E_STOPPED;
+    if (sd_dispatcher_stopping(d)) {
+      list_kept(d, participant);
+      return SD_E_STOPPED;
+    }
     if (SD_UNLIKELY(participant >= active_workers(d))) {
+      list_kept(d, participant);
       if (turn) say_looking(d, participant, 0);
       turn = 0;
       woken = 0;
@@ -257,39 +308,59 @@ int sd_worker_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch) {
       now = sd_now();
     }
     turn = 0;
-    if (!sd_own(d, participant, index)) continue;
-    uint64_t ahead = SD_AHEAD_UNKNOWN;
-    if (SD_UNLIKELY(sd_strand_tasks(&d->strands[index]))) {
-      int turn_of = sd_take_task(d, participant, index, batch, &ahead);
-      if (turn_of == TASK_TAKEN) return SD_PY_TASK;
-      if (turn_of == TASK_WAKES) return SD_PY_WAKE;
-      if (turn_of == TASK_GONE) {
-        /* Firing timers may have taken a while. */
-        now = sd_now();
-        continue;
-      }
-      if (turn_of == TASK_BUSY) {
-        /* There may be nothing else to do, and the publisher that holds the lock may have lost its core. */
-        if (++busy % BUSY_TURNS) sd_pause();
-        else sd_yield();
-        if (d->policy->next) now = sd_now();
-        continue;
-      }
+    if (sd_is_task(d, index)) {
+      if (sd_run_free_task(d, participant, index, batch)) return SD_PY_TASK;
+      now = sd_now();
+      continue;
     }
-    if (d->handlers[d->strands[index].handler].fn) {
-      now = sd_visit(d, participant, index, now, ahead);
-    } else {
-      int given = sd_to_python(d, participant, index, ahead, batch);
-      if (given) return given;
-    }
+    const int given = visit_taken(d, participant, index, &now, &busy, batch);
+    if (given) return given;
   }
+}
+
+int sd_worker_task_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch) {
+  if (batch->task) sd_worker_task_done(d, participant, batch);
+  batch->task = 0;
+  for (;;) {
+    if (sd_dispatcher_stopping(d) || participant >= active_workers(d)) return 0;
+    const uint32_t index = next_strand(d, participant, sd_now());
+    if (index == SD_NONE) return 0;
+    if (!sd_is_task(d, index) || !sd_is_pythons(sd_task_of(d, index))) {
+      d->participants[participant].kept = index + 1;
+      return SD_PY_OTHER;
+    }
+    if (sd_run_free_task(d, participant, index, batch)) return SD_PY_TASK;
+  }
+}
+
+/* A publisher took a free task. One of Python's goes back to where it was, and a worker is woken, as the one that was woken for it may have
+ * looked meanwhile. Zero: it did. */
+static int help_with_task(sd_dispatcher *d, uint32_t participant, uint32_t index) {
+  sd_task *t = sd_task_of(d, index);
+  if (!sd_is_pythons(t)) {
+    sd_run_free_task(d, participant, index, NULL);
+    return 1;
+  }
+  sd_make_ready(d, participant % d->n_workers, &index, 1, SD_NOT_VISITED, sd_now());
+  if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->participants[participant].counters.wakes, 1);
+  return 0;
+}
+
+/* Whether a list begins with a task of Python's, as far as can be seen. A publisher leaves it: it could only put it back. */
+static int begins_with_pythons(sd_dispatcher *d, uint32_t list) {
+  if (!sd_list_length(&d->ready.lists[list])) return 0;
+  const uint32_t first = d->policy->peek(&d->ready, list, 0);
+  return first != SD_NONE && sd_is_task(d, first) && sd_is_pythons(sd_task_of(d, first));
 }
 
 int sd_help(sd_dispatcher *d, uint32_t participant) {
   uint32_t index = d->policy->next ? next_of_all(d, participant, sd_now()) : SD_NONE;
-  for (uint32_t i = 0; !d->policy->next && index == SD_NONE && i < d->n_workers; i++)
-    index = first_of(d, participant, (participant + i) % d->n_workers);
+  for (uint32_t i = 0; !d->policy->next && index == SD_NONE && i < d->n_workers; i++) {
+    const uint32_t list = (participant + i) % d->n_workers;
+    if (!begins_with_pythons(d, list)) index = first_of(d, participant, list);
+  }
   if (index == SD_NONE) return 0;
+  if (sd_is_task(d, index)) return help_with_task(d, participant, index);
   if (!sd_own(d, participant, index)) return 1;
   uint64_t ahead = SD_AHEAD_UNKNOWN;
   if (SD_UNLIKELY(sd_strand_tasks(&d->strands[index]))) {

@@ -25,6 +25,7 @@ from strand.binding.memory import Memory, bytes_of, owned
 from strand.binding.native import NativeFunction
 from strand.binding.py_batches import EndBatch, PyBatches
 from strand.binding.space import Space
+from strand.binding.tasks import Tasks
 from strand.errors import ConfigurationError
 
 __all__ = ["Engine", "HeldParticipant"]
@@ -68,6 +69,7 @@ class Engine(Counters):
         participants = config.n_workers + config.n_publishers
         d = owned(out[0], core.lib.sd_dispatcher_destroy)
         super().__init__(d, config.n_workers, participants, config.counters_start, core)
+        self.tasks = Tasks(d, core)
         self._keep: list[Any] = []
         self._tracked: dict[int, Any] = {}
 
@@ -213,14 +215,6 @@ class Engine(Counters):
             self._fill(handler, function)
             handler.wake, handler.finish = ffi.NULL, ffi.NULL
         return handler
-
-    def enqueue_task(self, strand: int, tag: int) -> int:
-        """Puts a task behind all that is published to a strand; AGAIN: too many wait. ``tag`` is not 0."""
-        return int(self._lib.sd_task_enqueue(self._d, strand, tag))
-
-    def give_up_task(self, strand: int, tag: int) -> bool:
-        """Whether a task will not run any more."""
-        return bool(self._lib.sd_task_give_up(self._d, strand, tag) == lib.SD_OK)
 
     # ---- outputs
 

@@ -40,6 +40,8 @@ POLICIES: Final = {"fifo": lib.SD_FIFO, "levels": lib.SD_LEVELS, "aging": lib.SD
 AGING_USUAL: Final[int] = lib.SD_AGING_USUAL
 AGING_MAXIMUM: Final[int] = lib.SD_AGING_MAX
 AGING_BY_LOAD: Final[int] = lib.SD_AGING_BY_LOAD
+#: Addresses that a task takes at most, with what a policy keeps of it on all lists.
+TASK_ADDRESSES: Final = 1024
 #: What weighs a group of weight 1 in the core.
 UNIT_WEIGHT: Final[int] = lib.SD_FAIR_UNIT_WEIGHT
 #: Segments that can lie in one participant's cache.
@@ -87,6 +89,8 @@ class EngineConfig:
     #: Bounds over strands: in all, and by level, the highest first. 0: none.
     total_capacity_ticks: int = 0
     level_capacity_ticks: tuple[int, ...] = (0, 0, 0, 0, 0)
+    #: Tasks that may wait or run at once. Those never used take addresses and no memory.
+    n_tasks: int = 65_536
 
     @property
     def is_bounded(self) -> bool:
@@ -112,14 +116,14 @@ def addresses(config: EngineConfig) -> int:
     """Bytes of addresses that segments, rows, and what handlers emit can take."""
     segments = int(config.n_segments) * segment_bytes(config.record_size, config.has_positions)
     emitted = min(int(lib.SD_OUTPUT_SLACK) * int(config.output_memory), 1 << 36)  # more than references can name
-    return segments + config.n_symbols * (config.row_bytes + 64) + emitted
+    return segments + config.n_symbols * (config.row_bytes + 64) + emitted + config.n_tasks * TASK_ADDRESSES
 
 
 def config_struct(config: EngineConfig, core: Core) -> Any:
     """An sd_config."""
     c = core.ffi.new("sd_config *")
     for name in ("n_symbols", "n_strands", "n_workers", "n_publishers", "record_size", "key_offset", "row_bytes",
-                 "n_segments", "counters_start"):  # fmt: skip
+                 "n_segments", "n_tasks", "counters_start"):  # fmt: skip
         setattr(c.sizes, name, getattr(config, name))
     c.sizes.sequence_offset = lib.SD_NONE if config.sequence_offset is None else config.sequence_offset
     c.sizes.sequence_high = config.sequence_high

@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any
 
-from strand.binding.gate import NOT_STARTED, Code
+from strand.binding.gate import NOT_STARTED
 from strand.clock import Deadline
 from strand.dispatch.control import Control
 from strand.dispatch.state import RunState
@@ -77,18 +76,19 @@ class CallFuture(Future[Any]):
     look for ``done()`` at a later tick.
     """
 
-    def __init__(self, calls: Calls, strand: int, tag: int, symbol: str) -> None:
+    def __init__(self, calls: Calls, tag: int, symbol: str) -> None:
         super().__init__()
         self.symbol = symbol
+        #: What the engine knows it by, once it is enqueued.
+        self.handle = 0
         self._calls = calls
-        self._strand = strand
         self._tag = tag
 
     def cancel(self) -> bool:
         """Gives the call up. False: it runs already, or is done."""
         if not super().cancel():
             return False
-        self._calls.forget(self._strand, self._tag)
+        self._calls.forget(self._tag)
         return True
 
     def result(self, timeout: float | None = None) -> Any:
@@ -119,9 +119,8 @@ class Calls:
         symbol: str | int,
         function: Callable[..., Any],
         arguments: tuple[Any, ...],
-        deadline: Deadline | None = None,
     ) -> CallFuture:
-        """Queues a call. ``deadline``: until when to wait for a place among those that wait; None: not at all."""
+        """Queues a call. Raises BackpressureError where too many calls wait."""
         if not callable(function):
             raise TypeError(f"fn: {function!r} cannot be called")
         index = self._state.table.index(symbol)
@@ -132,13 +131,17 @@ class Calls:
             raise StoppedError(NOT_STARTED)
         self._refuse_quarantined(index)
         tag = next(self._tags)
-        future = CallFuture(self, strand, tag, self._state.table.name(index))
+        future = CallFuture(self, tag, self._state.table.name(index))
         self._waiting[tag] = (future, index, function, arguments)
-        while self._engine.enqueue_task(strand, tag) == Code.AGAIN:
-            if deadline is None or deadline.has_passed() or self._engine.stopping:
-                self._waiting.pop(tag, None)
-                raise BackpressureError("too many calls wait for their strands: 1,024 at least")
-            time.sleep(0.001)
+        try:
+            handle = self._engine.tasks.enqueue(strand, tag)
+        except StoppedError:
+            self._waiting.pop(tag, None)
+            raise self._state.stopped_error() from None
+        if handle is None:
+            self._waiting.pop(tag, None)
+            raise BackpressureError(f"too many calls wait for their strands: {self._engine.config.n_tasks:,} at least")
+        future.handle = handle
         # A stop in between may have found nothing to tell.
         if self._engine.stopping and self._waiting.pop(tag, None) is not None:
             raise self._state.stopped_error()
@@ -151,7 +154,7 @@ class Calls:
         if self._inside.here:
             raise WouldDeadlockError(f"call: {WAITS_FOR_ITSELF}: use submit_call")
         deadline = Deadline(seconds("timeout_s", timeout_s))
-        future = self.submit(symbol, function, arguments, deadline)
+        future = self.submit(symbol, function, arguments)
         me = threading.get_ident()
         try:
             # It holds locks of the future, which a worker needs to answer.
@@ -202,10 +205,10 @@ class Calls:
         else:
             _answer(future.set_result, answer)
 
-    def forget(self, strand: int, tag: int) -> None:
+    def forget(self, tag: int) -> None:
         """A call that was cancelled."""
-        if self._waiting.pop(tag, None) is not None:
-            self._engine.give_up_task(strand, tag)
+        if found := self._waiting.pop(tag, None):
+            self._engine.tasks.give_up(found[0].handle)
 
     def end(self) -> None:
         """Nothing runs any more: those that wait are told."""

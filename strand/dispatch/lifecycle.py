@@ -147,6 +147,7 @@ class Lifecycle:
         self._workers.join()
         # Publishers notice too, but one may be running a handler: rows and books are final when they are out.
         self._publishers.wait_for_others()
+        self._engine.tasks.stop()
         with self._close_lock:
             if not self._closed:
                 self._closed = True

@@ -95,7 +95,8 @@ class Workers:
                 self._running -= 1
                 last = self._running == 0
             if last:
-                # Who waits for an answer has to hear that there will be none.
+                # Whoever waits for an answer has to hear that there will be none.
+                self._state.engine.tasks.stop()
                 self._calls.end()
             self._inside.threads.remove(me)
 

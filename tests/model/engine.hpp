@@ -49,11 +49,12 @@
 #include "schedule/policies.c"
 #include "worker/alarm.c"
 #include "worker/call.c"
+#include "worker/free_task.c"
 #include "worker/py_batch.c"
 #include "worker/py_emit.c"
 #include "worker/py_worker.c"
+#include "worker/submit.c"
 #include "worker/task.c"
-#include "worker/task_queue.c"
 #include "worker/visit.c"
 /* Files that have a name in common with one before. */
 #define RECORDS_AHEAD RECORDS_AHEAD_INLINE
@@ -76,7 +77,8 @@ enum {
   SYMBOLS = 2,
   SEGMENTS = 24,
   SEGMENT_RECORDS = 2,
-  TASKS = 8,
+  TASKS = 16,
+  RING = 16, /* entries: strands, and tasks */
   CHUNKS = 12,
   NODES = 2 * SYMBOLS + 8 * STRANDS,
   MOST = 16, /* records, and timers, in all */
@@ -118,9 +120,10 @@ struct engine {
   sd_dispatcher d;
   sd_strand strands[STRANDS];
   sd_list lists[PARTICIPANTS];
-  sd_a32 rings[PARTICIPANTS][STRANDS];
+  sd_a32 rings[PARTICIPANTS][RING];
   sd_participant participants[PARTICIPANTS];
   sd_task tasks[TASKS];
+  SD_PLAIN(uint32_t) task_stack[TASKS];
   SD_PLAIN(uint32_t) stack[SEGMENTS];
   segment segments[SEGMENTS];
   uint32_t map[SYMBOLS];
@@ -177,8 +180,8 @@ struct engine {
 
     sd_arena *a = &arena;
     memset(&d.config, 0, sizeof d.config);
-    d.config.sizes = (sd_sizes){SYMBOLS, STRANDS, WORKERS, PUBLISHERS, sizeof(record), 0,
-                                SD_NONE, 0,       SD_LINE, SEGMENTS,   has_positions,  0};
+    d.config.sizes = (sd_sizes){SYMBOLS,  STRANDS,       WORKERS, PUBLISHERS, sizeof(record), 0, SD_NONE, 0, SD_LINE,
+                                SEGMENTS, has_positions, 0,       0};
     a->config = d.config;
     a->names = 0;
     sd_init(&head.root, 0u);
@@ -193,7 +196,7 @@ struct engine {
     a->policy = sd_space_offset(&space, rings), a->participants = sd_space_offset(&space, participants);
     start(&space, a);
     a->free_list.filled = SEGMENTS;
-    a->task_list.n = TASKS;
+    RL_ASSERT(a->task_list.n <= TASKS && a->n_strands + a->task_list.n <= RING);
 
     d.arena = a, d.strands = strands, d.participants = participants, d.map = map, d.rows = rows[0];
     d.ready = sd_arena_ready(&space, a);
@@ -201,7 +204,7 @@ struct engine {
     d.pool.list = &a->free_list, d.pool.stack = stack, d.pool.segments = (unsigned char *)segments;
     d.pool.segment_bytes = sizeof(segment), d.pool.record_size = sizeof(record), d.pool.records = SEGMENT_RECORDS;
     d.pool.positions_at = a->positions_at;
-    d.tasks.list = &a->task_list, d.tasks.tasks = tasks;
+    d.tasks.list = &a->task_list, d.tasks.tasks = tasks, d.tasks.stack = task_stack, d.tasks.space = &space;
     declared = 0;
     memset(&handler, 0, sizeof handler);
     handler.fn = handle, handler.never_publishes = 1;

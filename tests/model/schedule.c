@@ -14,7 +14,7 @@
 #include "sd_error.h"
 #include "seeded/scheduler.h"
 
-enum { TASKS = 64 };
+enum { TASKS = 64, FREES = 48, FREE_TAG = 1000 };
 enum { RECORD = 1984, SYMBOLS = 40, STRANDS = 40, SOURCES = 4, MAX_STEPS = 2000000 };
 
 typedef struct record {
@@ -29,7 +29,15 @@ typedef struct task {
   uint32_t strand, source;
   uint64_t before[SYMBOLS];
   int queued, ran, given_up, kept; /* kept: it could not be given up, so a worker has it */
+  int in_c, told;                  /* told: its function was called, with whatever */
 } task;
+
+/* A free task: it runs once, or is told once how it ended otherwise. */
+typedef struct free_task {
+  uint64_t handle;
+  uint32_t priority;
+  int submitted, in_c, ran, told, given_up, changed, expires;
+} free_task;
 
 typedef struct run {
   sd_config config;
@@ -37,6 +45,9 @@ typedef struct run {
   sd_dispatcher *d;
   task tasks[TASKS];
   uint32_t n_tasks, tasking, timed, yields;
+  free_task frees[FREES];
+  uint32_t n_frees, free_tasking;
+  uint64_t copied[FREES];
   uint64_t clock, alarm[SYMBOLS], last_time[SYMBOLS]; /* a symbol's timer, and the time of its last record */
   uint64_t woken[SYMBOLS];                            /* and of the last timer that fired */
   uint64_t wakes;
@@ -172,6 +183,124 @@ static int wake(void *rows, uint32_t key, int64_t at, sd_context *ctx) {
   return 0;
 }
 
+/* ---- free tasks */
+
+static uint32_t some_priority(void) {
+  const uint32_t class = sd_scheduler_random(POLICY == SD_AGING ? R.config.policy.aging.n_classes : 1);
+  if (POLICY == SD_LEVELS) return sd_scheduler_random(SD_LEVEL_COUNT);
+  if (POLICY == SD_AGING) return class << 30 | (SD_AGING_USUAL - 4 + sd_scheduler_random(9));
+  return POLICY == SD_FAIR ? sd_scheduler_random(R.n_strands) : SD_USUAL_PRIORITY;
+}
+
+static void free_task_ends(sd_task_context *ctx, void *argument, int why);
+
+/* Draws up to n free tasks and submits them in one call, through a context or as a guest. */
+static void submit_free(uint32_t n, sd_context *handler, sd_task_context *from) {
+  sd_task_spec specs[4];
+  uint32_t first = R.n_frees;
+  if (!R.free_tasking || !n || first + n > FREES) return;
+  R.n_frees += n;
+  for (uint32_t i = 0; i < n; i++) {
+    const uint64_t number = first + i;
+    free_task *t = &R.frees[number];
+    t->in_c = (int)sd_scheduler_random(2);
+    t->expires = t->in_c && sd_scheduler_random(4) == 0;
+    t->priority = sd_scheduler_random(4) ? some_priority() : SD_USUAL_PRIORITY;
+    specs[i] = (sd_task_spec){
+        .key = SD_NO_KEY, .priority = t->priority, .within_ns = t->expires ? 1 + sd_scheduler_random(300) : 0};
+    specs[i].marks = sd_scheduler_random(SD_ALL_MARKS + 1);
+    if (!t->in_c) {
+      specs[i].tag = FREE_TAG + number;
+      continue;
+    }
+    specs[i].fn = free_task_ends;
+    specs[i].argument = &t->submitted;
+    if (sd_scheduler_random(2)) continue;
+    uint64_t *copied = &R.copied[number];
+    *copied = number;
+    specs[i].argument = copied;
+    specs[i].argument_bytes = sizeof *copied;
+    t->in_c = 2;
+  }
+  for (uint32_t i = 0; i < n; i++) R.frees[first + i].submitted = 1;
+  const int64_t done = handler ? handler->submit(handler, specs, n)
+                       : from  ? from->submit(from, specs, n)
+                               : sd_tasks_submit(R.d, specs, n);
+  if (done < 0 && done != SD_E_STOPPED) broken("free tasks were refused");
+  for (uint32_t i = 0; i < n; i++) {
+    free_task *t = &R.frees[first + i];
+    if ((int64_t)i < done) t->handle = specs[i].handle;
+    else if (t->told || t->ran) broken("a task that was refused ran");
+    else t->submitted = 0;
+  }
+}
+
+static void run_free(free_task *t, uint64_t number) {
+  if (!t->submitted || t->ran) broken("a free task that nobody submitted, or twice");
+  t->ran = 1;
+  if (POLICY == SD_LEVELS && t->handle && !t->changed) {
+    const uint32_t level = sd_level_now(R.d, R.d->ready.n_strands + (uint32_t)t->handle - 1);
+    if (level != (t->priority == SD_USUAL_PRIORITY ? (uint32_t)SD_NORMAL : t->priority))
+      broken("a task of another level");
+  }
+  sd_schedule_point("free task");
+}
+
+static void free_task_ends(sd_task_context *ctx, void *argument, int why) {
+  free_task *t = (free_task *)((char *)argument - offsetof(free_task, submitted));
+  uint64_t number = 0;
+  const char *first = (const char *)R.frees, *behind = (const char *)(R.frees + FREES);
+  if ((char *)argument < first || (char *)argument >= behind) {
+    memcpy(&number, argument, sizeof number);
+    if (number >= R.n_frees || R.frees[number].in_c != 2) broken("what a task copied is gone");
+    t = &R.frees[number];
+  }
+  if (t->told++) broken("a free task is told twice how it ended");
+  if (why == SD_TASK_RUN && t->given_up) broken("a task that was given up runs");
+  if (why == SD_TASK_CANCELLED && t->handle && !t->given_up && !t->changed) broken("nobody gave this task up");
+  if (why == SD_TASK_EXPIRED && !t->expires) broken("a task without a deadline expired");
+  if (why == SD_TASK_STOPPED) {
+    sd_task_spec more = {.tag = 1, .key = SD_NO_KEY, .priority = SD_USUAL_PRIORITY};
+    if (ctx->submit(ctx, &more, 1) != SD_E_STOPPED) broken("a task was submitted after the end");
+  }
+  if (why != SD_TASK_RUN) return;
+  run_free(t, number);
+  submit_free(sd_scheduler_random(3), NULL, ctx);
+  /* What it copied stays its own until it has run. */
+  if (t->in_c == 2 && memcmp(argument, &R.copied[number], sizeof number))
+    broken("an entry was used again before its task had ended");
+}
+
+/* Changes a free task, or gives it up, whatever has become of it. */
+static void change_free(void) {
+  if (!R.n_frees) return;
+  free_task *t = &R.frees[sd_scheduler_random(R.n_frees)];
+  if (!t->handle) return;
+  if (sd_scheduler_random(2)) {
+    if (POLICY == SD_FIFO) return;
+    t->changed = 1;
+    const int code = sd_task_prioritise(R.d, t->handle, some_priority());
+    if (code != SD_OK && code != SD_AGAIN) broken("a task cannot be changed");
+    return;
+  }
+  t->changed = 1;
+  const int had_run = t->ran || t->told;
+  if (sd_task_give_up(R.d, t->handle) != SD_OK) return;
+  if (had_run || t->ran) broken("a free task that has run was given up");
+  t->given_up = 1;
+}
+
+/* At the end each has run, been told, or been given up; or else waits until it is stopped. */
+static const char *check_free(int over) {
+  for (uint32_t i = 0; i < R.n_frees; i++) {
+    const free_task *t = &R.frees[i];
+    if (!t->submitted) continue;
+    if (over && t->in_c && t->told != 1) return "a function was not told how its free task ended";
+    if (over && !t->in_c && t->ran + t->given_up != 1) return "a free task of Python's is lost";
+  }
+  return NULL;
+}
+
 /* Rule 1: publish order, and never two at a time. */
 static int emit_one(const record *t, int64_t i, sd_context *ctx, const sd_py_batch *batch, uint32_t participant);
 
@@ -208,6 +337,7 @@ static int64_t handle(const void *records, int64_t n, sd_context *ctx, const sd_
       ctx->publish(ctx, &more, 1, &in);
       R.accepted += (uint64_t)in;
     }
+    if (ctx && sd_scheduler_random(4) == 0) submit_free(sd_scheduler_random(3), ctx, NULL);
     if (emit_one(t, first + i, ctx, batch, participant)) broken("no room for what is emitted");
     if (t->fails) {
       R.failed++;
@@ -293,10 +423,7 @@ static int64_t pure(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx
 }
 
 /* After all that its publisher published before, before anything after, and never beside the strand's handler. */
-static void run_task(const sd_py_batch *batch) {
-  if (batch->task == 0 || batch->task > R.n_tasks) broken("a task that nobody queued");
-  task *t = &R.tasks[batch->task - 1];
-  if (t->strand != batch->strand) broken("a task on another's strand");
+static void run_task_of_strand(task *t) {
   if (t->ran || t->given_up) broken("a task twice, or although it was given up");
   if (R.running[t->strand]) broken("a task beside a handler");
   R.running[t->strand] = 1;
@@ -311,6 +438,26 @@ static void run_task(const sd_py_batch *batch) {
   R.running[t->strand] = 0;
 }
 
+static void run_task(const sd_py_batch *batch) {
+  if (batch->task >= FREE_TAG && batch->task < FREE_TAG + R.n_frees) {
+    free_task *t = &R.frees[batch->task - FREE_TAG];
+    if (t->given_up) broken("a free task of Python's runs although it was given up");
+    run_free(t, batch->task - FREE_TAG);
+    return;
+  }
+  if (batch->task == 0 || batch->task > R.n_tasks) broken("a task that nobody queued");
+  task *t = &R.tasks[batch->task - 1];
+  if (t->strand != batch->strand) broken("a task on another's strand");
+  run_task_of_strand(t);
+}
+
+static void task_ends(sd_task_context *ctx, void *argument, int why) {
+  task *t = argument;
+  if (t->told++) broken("a task is told twice how it ended");
+  if (why == SD_TASK_RUN) run_task_of_strand(t);
+  submit_free(why == SD_TASK_RUN ? sd_scheduler_random(3) : 0, NULL, ctx);
+}
+
 static void worker(void *unused, unsigned index) {
   uint32_t participant = (uint32_t)(uintptr_t)unused;
   sd_py_batch batch;
@@ -319,7 +466,12 @@ static void worker(void *unused, unsigned index) {
          code == SD_PY_WAKE) {
     if (code == SD_PY_TASK) {
       run_task(&batch);
-      sd_worker_task_done(R.d, participant, &batch);
+      if (sd_scheduler_random(2)) {
+        while ((code = sd_worker_task_next(R.d, participant, &batch)) == SD_PY_TASK) run_task(&batch);
+        if (code && code != SD_PY_OTHER) broken("what is next after a task?");
+      } else {
+        sd_worker_task_done(R.d, participant, &batch);
+      }
       continue;
     }
     if (batch.n == 0 && code != SD_PY_WAKE) {
@@ -364,11 +516,22 @@ static void enqueue_task(uint32_t source) {
   t->strand = sd_scheduler_random(R.n_strands);
   t->source = source;
   for (uint32_t key = 0; key < R.n_symbols; key++) t->before[key] = R.next[key][source] - 1;
-  if (sd_task_enqueue(R.d, t->strand, number + 1)) broken("no place for a task");
+  uint64_t handle;
+  t->in_c = (int)sd_scheduler_random(2);
+  if (t->in_c) {
+    uint32_t key = sd_scheduler_random(R.n_symbols);
+    t->strand = R.map[key];
+    sd_task_spec spec = {.fn = task_ends, .argument = t, .key = key};
+    if (sd_tasks_submit(R.d, &spec, 1) != 1) t->given_up = 1, t->told = 1;
+    handle = spec.handle;
+  } else if (sd_task_enqueue(R.d, t->strand, number + 1, &handle)) {
+    t->given_up = 1;
+  }
+  if (t->given_up) return;
   t->queued = 1;
   if (sd_scheduler_random(3)) return;
   for (uint32_t i = sd_scheduler_random(6); i; i--) sd_pause();
-  int code = sd_task_give_up(R.d, t->strand, number + 1);
+  int code = sd_task_give_up(R.d, handle);
   if (code == SD_OK && t->ran) broken("a task that has run was given up");
   t->given_up = code == SD_OK;
   t->kept = code == SD_AGAIN;
@@ -385,6 +548,8 @@ static void publisher(void *unused, unsigned index) {
       continue;
     }
     for (uint32_t i = R.tasking ? sd_scheduler_random(3) : 0; i; i--) enqueue_task(source);
+    submit_free(sd_scheduler_random(5), NULL, NULL);
+    change_free();
     memset(batch, 0, sizeof batches[source]);
     for (int64_t i = 0; i < n; i++) {
       record *r = at(batch, i);
@@ -430,6 +595,7 @@ static void controller(void *unused, unsigned index) {
                                sd_scheduler_random(c->n_classes) << 30 | (SD_AGING_USUAL - 4 + sd_scheduler_random(9)),
                                (int)sd_scheduler_random(2));
     if (R.config.policy.number == SD_FAIR) sd_dispatcher_prioritise(R.d, s, sd_scheduler_random(R.n_strands), 0);
+    change_free();
     if (R.activates && sd_dispatcher_activate(R.d, one_of(1, R.n_workers))) broken("workers cannot be activated");
     sd_dispatcher_hold(R.d, s, SD_PAUSED);
     for (uint32_t j = sd_scheduler_random(20); j; j--) sd_pause();
@@ -470,6 +636,7 @@ static void closer(void *unused, unsigned index) {
     if (R.alarm[i] && R.alarm[i] <= sd_feed_time(R.d)) broken("drained, but a timer is due");
   for (uint32_t i = 0; i < R.n_tasks && code == SD_OK && !R.failing; i++)
     if (!R.tasks[i].ran && !R.tasks[i].given_up) broken("drained, but not all tasks have run");
+  if (code == SD_OK && check_free(1)) broken("drained, but not all free tasks have ended");
   if (code == SD_OK && !R.failing && R.handled != R.accepted && R.config.on_full != SD_DROP_NEWEST && lossless())
     broken("drained, but not all was handled");
   if (participant >= 0) sd_publisher_leave(R.d, (uint32_t)participant);
@@ -500,6 +667,7 @@ static int prepare(uint64_t seed) {
   R.python = sd_scheduler_random(4) == 0;
   R.emits = R.merging = sd_scheduler_random(2) == 0;
   R.tasking = sd_scheduler_random(3) == 0;
+  R.free_tasking = sd_scheduler_random(2);
   R.timed = sd_scheduler_random(3) == 0;
   R.yields = sd_scheduler_random(2);
   R.clock = 100; /* after the time of R.last, which is 0 */
@@ -516,6 +684,7 @@ static int prepare(uint64_t seed) {
                         .row_bytes = 8,
                         .n_segments = participants * 2 * SD_FREE_RUN + one_of(1, 12),
                         .has_positions = R.emits || R.timed,
+                        .n_tasks = one_of(0, 12),
                         .counters_start = UINT64_MAX - one_of(0, 20)};
   c->idle = (int32_t)sd_scheduler_random(3);
   c->on_error = sd_scheduler_random(4) ? SD_ON_ERROR_QUARANTINE : SD_ON_ERROR_STOP;
@@ -599,10 +768,16 @@ static const char *check(void) {
              (unsigned long long)R.accepted, (unsigned long long)t.accepted);
     return what;
   }
+  sd_tasks_stop(R.d);
+  if (check_free(1) && R.drained) return check_free(1);
+  for (uint32_t i = 0; i < R.n_frees; i++)
+    if (R.frees[i].submitted && R.frees[i].in_c && R.frees[i].told != 1) return "a stop told not all free tasks";
+  for (uint32_t i = 0; i < R.n_tasks; i++)
+    if (R.tasks[i].in_c && R.tasks[i].told != 1) return "a stop told not all tasks";
   uint32_t waiting = 0, there = 0;
   for (uint32_t i = 0; i < R.n_tasks; i++) {
     waiting += !R.tasks[i].ran && !R.tasks[i].given_up;
-    if (R.tasks[i].kept && !R.tasks[i].ran) return "a task that waits could not be given up";
+    if (R.tasks[i].kept && !R.tasks[i].ran && !R.tasks[i].told) return "a task that waits could not be given up";
   }
   for (uint32_t i = 0; i < R.n_strands; i++) {
     sd_inspection k;
@@ -610,7 +785,6 @@ static const char *check(void) {
     there += k.tasks;
   }
   if (waiting > there) return "a task is lost";
-  if (there != sd_tasks_live(&R.d->tasks)) return "the table of tasks does not balance";
   if (t.handled != R.handled) return "handled is not what handlers ran over";
   if (t.failed != R.failed) return "failed is not what handlers failed on";
   if (t.accepted != t.handled + t.failed + t.lost + dropped + t.pending) return "the totals do not balance";

@@ -1,8 +1,10 @@
-/* Tasks keep their place among records, and those given up do nothing. */
+/* Tasks keep their place among records, and those given up do nothing. Free tasks run once, or are told once how they ended. */
 #include "tasks.hpp"
+#include "free_tasks.hpp"
 
 static const model_program programs[] = {
     {"tasks", "", model_simulate<tasks<right_tasks, false>>},
+    {"free_tasks", "", model_simulate<free_tasks>},
     {"tasks_inline", "", model_simulate<tasks<right_tasks, true>>},
 };
 

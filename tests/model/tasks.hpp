@@ -1,20 +1,22 @@
 /* Tasks between records: what tasks.cpp and the wrong variants of it share. */
 #include "model.hpp"
-#include "strand/tasks.h"
+#include "strand/task_pool.h"
 
-enum { MODEL_TASKS = 3 };
+enum { MODEL_TASKS = 4 };
 
 struct right_tasks {
   /* How many records the owner may handle. */
-  static int64_t count(const sd_task_pool *pool, sd_strand *q) {
+  static int64_t count(sd_task *tasks, sd_strand *q) {
     int64_t pending = sd_strand_pending(q);
     if (!sd_strand_tasks(q)) return pending;
     sd_lock(&q->publish_lock);
-    int64_t ahead = (int64_t)sd_task_ahead(pool, q);
+    int64_t ahead = (int64_t)sd_task_ahead(tasks, q);
     sd_unlock(&q->publish_lock);
     return ahead;
   }
-  static int give_up(const sd_task_pool *pool, sd_strand *q, uint64_t tag) { return sd_task_cancel(pool, q, tag); }
+  static int give_up(sd_task *tasks, sd_strand *q, uint64_t handle) {
+    return sd_task_cancel(&tasks[(uint32_t)handle - 1], handle);
+  }
 };
 
 /* A publisher that queues tasks between its batches and gives one up, another one beside it, and workers. */
@@ -22,18 +24,22 @@ template <typename rules, bool inlined> struct tasks : rl::test_suite<tasks<rule
   world w;
   sd_task_list list;
   sd_task table[MODEL_TASKS];
+  SD_PLAIN(uint32_t) stack[MODEL_TASKS];
   sd_task_pool pool;
   uint32_t place[MODEL_TASKS + 1]; /* what the first publisher had published when it queued each; of tag 1, 2 ... */
   int queued, ran, given_up;
   void before() {
     w.begin();
     sd_init(&list.lock, 0u);
-    list.free = 0u;
-    sd_init(&list.unused, 0u);
-    sd_init(&list.live, 0u);
-    list.n = MODEL_TASKS;
+    list.free = list.unused = list.closed = 0u;
+    list.filled = list.n = MODEL_TASKS;
+    sd_init(&list.guests, 0u);
+    for (int kind = 0; kind < SD_TASK_KINDS; kind++)
+      sd_init(&list.counts.submitted[kind], 0u), sd_init(&list.counts.ended[kind], 0u);
     pool.list = &list;
+    pool.stack = stack;
     pool.tasks = table;
+    for (auto &t : table) sd_init(&t.word, 0u);
     queued = ran = given_up = 0;
     for (auto &s : w.strand) {
       sd_init(&s.tasks, 0u);
@@ -67,44 +73,44 @@ template <typename rules, bool inlined> struct tasks : rl::test_suite<tasks<rule
     sd_unlock(&q->publish_lock);
     if (mine) w.put_on_list(0);
   }
-  void enqueue_task(uint32_t tag, uint32_t published) {
+  uint64_t enqueue_task(uint32_t tag, uint32_t published) {
     sd_strand *q = &w.strand[0];
-    uint32_t task = sd_task_new(&pool);
-    RL_ASSERT(task);
+    uint32_t index;
+    RL_ASSERT(sd_guest_takes(&pool, &index, 1, SD_STRAND_TASKS) == 1);
     place[tag] = published;
+    table[index].call = tag;
+    uint64_t handle = sd_task_handle(sd_task_fill(&table[index], SD_TASK_ON_STRAND), index);
     sd_lock(&q->publish_lock);
     queued++;
-    int mine = 0, revived = sd_task_revive(&pool, q, tag);
+    int mine = 0;
+    uint64_t revived = sd_task_revive(table, q, tag);
     if (!revived) {
-      sd_task_link(&pool, q, task, tag);
+      sd_task_link(table, q, index + 1);
       mine = sd_strand_add(q, 1);
       if (mine) w.got(0);
     }
     sd_unlock(&q->publish_lock);
-    if (revived) sd_task_free(&pool, task);
+    if (revived) {
+      sd_task_end(&table[index]);
+      sd_guest_gives(&pool, index, SD_STRAND_TASKS);
+    }
     if (mine) w.put_on_list(0);
+    sd_guest_leaves(&pool);
+    return revived ? revived : handle;
   }
-  void give_up(uint32_t tag) {
-    sd_strand *q = &w.strand[0];
-    sd_lock(&q->publish_lock);
-    int done = rules::give_up(&pool, q, tag);
-    given_up += done;
-    sd_unlock(&q->publish_lock);
-  }
+  void give_up(uint64_t handle) { given_up += rules::give_up(table, &w.strand[0], handle); }
 
   /* The first task's turn, when no record is before it. */
   bool take_task() {
     sd_strand *q = &w.strand[0];
     sd_lock(&q->publish_lock);
-    uint32_t task = sd_strand_tasks(q);
-    if (!task || sd_task_ahead(&pool, q)) {
+    if (!sd_strand_tasks(q) || sd_task_ahead(table, q)) {
       sd_unlock(&q->publish_lock);
       return false;
     }
-    sd_task *t = &table[task - 1];
-    uint64_t tag = t->tag;
-    bool runs = (uint32_t)t->state == SD_TASK_WAITS;
-    t->state = SD_TASK_RUNS;
+    sd_task *t = &table[sd_first_task(table, q) - 1];
+    bool runs = sd_task_start(t) == SD_TASK_WAITS;
+    uint64_t tag = t->call;
     sd_unlock(&q->publish_lock);
     if (runs) {
       RL_ASSERT(w.o.running[0] == 0);
@@ -115,9 +121,10 @@ template <typename rules, bool inlined> struct tasks : rl::test_suite<tasks<rule
       w.o.running[0] = 0;
     }
     sd_lock(&q->publish_lock);
-    sd_task_unlink(&pool, q);
+    uint32_t task = sd_task_unlink(table, q);
     sd_unlock(&q->publish_lock);
-    sd_task_free(&pool, task);
+    sd_task_end(&table[task - 1]);
+    sd_guest_gives(&pool, task - 1, SD_STRAND_TASKS);
     return true;
   }
   bool duty(uint32_t me) {
@@ -129,7 +136,7 @@ template <typename rules, bool inlined> struct tasks : rl::test_suite<tasks<rule
     if (sd_strand_tasks(q) && take_task()) {
       n = 1;
     } else {
-      n = rules::count(&pool, q);
+      n = rules::count(table, q);
       if (n > 2) n = 2;
       RL_ASSERT(w.o.running[0] == 0);
       w.o.running[0] = 1;
@@ -153,8 +160,7 @@ template <typename rules, bool inlined> struct tasks : rl::test_suite<tasks<rule
       publish(2, 0, 1, 1);
       enqueue_task(1, 1);
       publish(2, 0, 2, 2);
-      enqueue_task(2, 3);
-      give_up(2);
+      give_up(enqueue_task(2, 3));
       enqueue_task(3, 3);
       publish(2, 0, 4, 1);
       w.o.published++;
@@ -172,6 +178,9 @@ template <typename rules, bool inlined> struct tasks : rl::test_suite<tasks<rule
     while (duty(0)) {
     }
     w.end();
-    RL_ASSERT(ran + given_up == queued && sd_tasks_live(&pool) == 0);
+    RL_ASSERT(ran + given_up == queued);
+    RL_ASSERT(sd_load(&list.counts.submitted[SD_STRAND_TASKS], relaxed, X) ==
+              sd_load(&list.counts.ended[SD_STRAND_TASKS], relaxed, X));
+    sd_tasks_close(&pool);
   }
 };

@@ -200,31 +200,37 @@ struct looks_without_locks : rl::test_suite<looks_without_locks, 2> {
 
 /* ---- 10: an owner that looks for tasks before it counts what is pending: one may be among what it counts */
 struct looks_before_it_counts : right_tasks {
-  static int64_t count(const sd_task_pool *pool, sd_strand *q) {
+  static int64_t count(sd_task *table, sd_strand *q) {
     uint32_t tasks = sd_strand_tasks(q);
     int64_t pending = sd_strand_pending(q);
-    return tasks ? right_tasks::count(pool, q) : pending;
+    return tasks ? right_tasks::count(table, q) : pending;
   }
 };
 
 /* ---- 11: who gives a task up takes it out and subtracts it: the owner may have counted it as a record */
 struct takes_it_out_at_once : right_tasks {
-  static int64_t count(const sd_task_pool *pool, sd_strand *q) {
+  static int64_t count(sd_task *tasks, sd_strand *q) {
     int64_t pending = sd_strand_pending(q);
     if (!sd_strand_tasks(q)) return pending;
     sd_lock(&q->publish_lock);
-    int64_t ahead = sd_strand_tasks(q) ? (int64_t)sd_task_ahead(pool, q) : sd_strand_pending(q);
+    int64_t ahead = sd_strand_tasks(q) ? (int64_t)sd_task_ahead(tasks, q) : sd_strand_pending(q);
     sd_unlock(&q->publish_lock);
     return ahead;
   }
-  static int give_up(const sd_task_pool *pool, sd_strand *q, uint64_t tag) {
+  static int give_up(sd_task *tasks, sd_strand *q, uint64_t handle) {
+    sd_lock(&q->publish_lock);
+    int done = out(tasks, q, handle);
+    sd_unlock(&q->publish_lock);
+    return done;
+  }
+  static int out(sd_task *tasks, sd_strand *q, uint64_t handle) {
     uint32_t task = sd_strand_tasks(q);
-    if (!task || pool->tasks[task - 1].next || !sd_task_cancel(pool, q, tag)) return 0;
+    if (!task || (uint32_t)tasks[task - 1].next != task || !sd_task_cancel(&tasks[task - 1], handle)) return 0;
     int64_t pending = sd_load(&q->pending, relaxed, V);
     /* Never the last one: somebody else has the token. */
     while (pending > 1)
       if (sd_cas(&q->pending, &pending, pending - 1, acq_rel, V)) {
-        sd_task_free(pool, sd_task_unlink(pool, q));
+        sd_task_unlink(tasks, q);
         break;
       }
     return 1;

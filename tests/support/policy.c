@@ -14,10 +14,11 @@ typedef struct trial {
 trial *trial_new(const sd_policy_config *config, uint32_t n_lists, uint32_t n_strands) {
   trial *t = calloc(1, sizeof *t);
   t->policy = sd_policy_of(config->number);
-  const uint64_t bytes = t->policy->state_bytes(n_lists, n_strands);
+  const uint64_t bytes = t->policy->state_bytes(n_lists, n_strands, n_strands);
   t->ready = (sd_ready){.lists = aligned_alloc(2 * SD_LINE, n_lists * sizeof(sd_list)),
                         .n_lists = n_lists,
                         .n_strands = n_strands,
+                        .n_entries = n_strands,
                         .state = aligned_alloc(2 * SD_LINE, (bytes + 2 * SD_LINE - 1) / (2 * SD_LINE) * (2 * SD_LINE))};
   for (uint64_t i = 0; i < bytes; i++) t->ready.state[i] = 0;
   for (uint32_t i = 0; i < n_lists; i++) t->ready.lists[i] = (sd_list){0};

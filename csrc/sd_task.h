@@ -1,0 +1,48 @@
+/* Tasks in C: functions that the dispatcher's workers run once each. A free task stands among the ready strands of the policy; a task of a
+ * symbol runs on its strand, behind all ticks that were published there before. This header stands alone; sd_handler.h includes it. */
+#ifndef SD_TASK_H
+#define SD_TASK_H
+
+#include <stdint.h>
+
+struct sd_task_context;
+
+/* How a task ended. Its function is called exactly once, with one of these. */
+enum {
+  SD_TASK_RUN = 0,   /* it is its turn: do the work */
+  SD_TASK_CANCELLED, /* somebody cancelled it while it waited */
+  SD_TASK_EXPIRED,   /* its turn came too late */
+  SD_TASK_STOPPED    /* the dispatcher stopped before its turn */
+};
+
+/* `argument`: the task's own copy, which is valid during the call, or the pointer that was submitted. */
+typedef void (*sd_task_fn)(struct sd_task_context *ctx, void *argument, int why);
+
+enum { SD_TASK_BYTES = 32 };         /* the most bytes that a task copies */
+#define SD_NO_KEY UINT32_MAX         /* no symbol: a free task */
+#define SD_USUAL_PRIORITY UINT32_MAX /* the priority of a strand that was given none */
+
+/* A task to submit. */
+typedef struct sd_task_spec {
+  sd_task_fn fn;           /* NULL: a task of Python's, which a worker hands out by its tag */
+  uint64_t tag;            /* of a task of Python's: its name, not 0 */
+  const void *argument;    /* for fn */
+  uint32_t argument_bytes; /* so many bytes are copied, at most SD_TASK_BYTES; 0: fn gets the pointer itself */
+  uint32_t key;            /* the symbol on whose strand it runs; SD_NO_KEY: a free task */
+  uint32_t priority;       /* of a free task: a priority, level or group of the policy, or SD_USUAL_PRIORITY */
+  uint32_t marks;          /* of a free task: SD_MARK_IO and so on, for a policy that holds strands back */
+  uint64_t within_ns;      /* of a task in C: it has to begin within so many ns; 0: at any time */
+  uint64_t handle;         /* filled in: names the task to sd_task_cancel and sd_task_prioritise; never 0 */
+} sd_task_spec;
+
+/* What a task's function is called with. */
+typedef struct sd_task_context {
+  void *engine; /* the dispatcher's own */
+  void *rows;   /* for a task of a symbol: its row is at rows + key * row_stride; other rows are other threads' */
+  uint64_t row_stride;  /* bytes from one symbol's row to the next */
+  uint32_t participant; /* the worker, or publisher, that calls */
+  /* Submits n tasks, as sd_tasks_submit. Never waits. A worker's free tasks go onto its own list. */
+  int64_t (*submit)(struct sd_task_context *ctx, sd_task_spec *specs, uint32_t n);
+} sd_task_context;
+
+#endif

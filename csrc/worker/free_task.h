@@ -1,0 +1,45 @@
+/* Running tasks: free ones, which stand in the policy's lists by themselves, and functions in C of either kind. */
+#ifndef SD_WORKER_FREE_TASK_H
+#define SD_WORKER_FREE_TASK_H
+
+#include "state/state.h"
+
+/* Whether what a policy gave out is a free task, and not a strand. */
+static inline int sd_is_task(const sd_dispatcher *d, uint32_t entry) { return entry >= d->ready.n_strands; }
+
+/* The task of an entry for which sd_is_task() says so. */
+static inline sd_task *sd_task_of(const sd_dispatcher *d, uint32_t entry) {
+  return &d->tasks.tasks[entry - d->ready.n_strands];
+}
+
+/* Whether a task is Python's. By whoever took it, or as a hint. */
+static inline int sd_is_pythons(sd_task *t) { return !(sd_task_word(t) & SD_TASK_IN_C); }
+
+/* Calls the function of a task in C, which was started, with how it ends. Returns the clock at its end. */
+uint64_t sd_call_task(sd_dispatcher *d, uint32_t participant, sd_task *t, uint32_t entry, int why);
+/* Counts a task that was started as ended, `state` being what sd_task_start said, and gives its entry back. */
+void sd_task_over(sd_dispatcher *d, uint32_t participant, uint32_t index, int kind);
+/* How a task in C ends whose turn it is. */
+int sd_task_why(sd_dispatcher *d, uint32_t participant, const sd_task *t, uint32_t state, uint64_t now);
+
+/* By a participant that took a free task off its list. Runs it, if it is in C. Nonzero: it is Python's, and *batch has it; end it with
+ * sd_worker_task_done. `batch` may be NULL if it is not Python's. */
+int sd_run_free_task(sd_dispatcher *d, uint32_t participant, uint32_t entry, sd_py_batch *batch);
+/* Ends a free task of Python's. */
+void sd_end_free_task(sd_dispatcher *d, uint32_t participant, uint32_t entry);
+
+/* Whether at some moment during the call every free task had ended. *submitted: how many tasks of both kinds there had been since the start;
+ * it is greater the next time if one was submitted meanwhile. What those that ended did is seen. */
+int sd_free_tasks_over(sd_dispatcher *d, uint64_t *submitted);
+
+typedef struct sd_task_totals {
+  uint64_t submitted, ended, cancelled, expired; /* waiting or running: submitted - ended */
+} sd_task_totals;
+/* Sums over all participants: of free tasks, or of those on strands. */
+void sd_tasks_total(sd_dispatcher *d, int on_strands, sd_task_totals *out);
+
+/* When no worker runs any more: tells every function in C whose task still waits how it ended, and counts Python's
+ * tasks as ended. Nobody can submit afterwards. Does nothing the second time. */
+void sd_tasks_stop(sd_dispatcher *d);
+
+#endif

@@ -1,0 +1,126 @@
+/* Free tasks: a guest submits, two threads change or cancel what waits, a worker runs it, and a stop ends what is left. */
+#include "model.hpp"
+#include "schedule/list.h"
+#include "strand/task_pool.h"
+
+struct free_tasks : rl::test_suite<free_tasks, 4> {
+  enum { N = 2 };
+  sd_task_list pool_list;
+  sd_task table[N];
+  SD_PLAIN(uint32_t) stack[N];
+  sd_task_pool pool;
+  sd_task_cache cache;
+  sd_task_counts worker;
+  sd_list list;
+  sd_a32 ring[4];
+  SD_PLAIN(uint32_t) level[N];  /* what a policy keeps of an entry */
+  SD_PLAIN(uint32_t) effect[N]; /* what a task did */
+  SD_PLAIN(uint32_t) note;      /* a canceller's, to the function that is told */
+  /* the oracle: ordinary variables */
+  uint64_t handle;
+  uint32_t submitted, told, cancelled, told_cancelled;
+  bool submits;
+
+  static void begin_counts(sd_task_counts *c) {
+    for (int kind = 0; kind < SD_TASK_KINDS; kind++) sd_init(&c->submitted[kind], 0u), sd_init(&c->ended[kind], 0u);
+  }
+  void before() {
+    sd_init(&pool_list.lock, 0u), sd_init(&pool_list.guests, 0u);
+    pool_list.free = pool_list.unused = pool_list.closed = 0u;
+    pool_list.filled = pool_list.n = N;
+    begin_counts(&pool_list.counts), begin_counts(&worker);
+    pool.list = &pool_list, pool.stack = stack, pool.tasks = table;
+    cache.count = 0u;
+    for (auto &t : table) sd_init(&t.word, 0u);
+    for (auto &e : effect) e = 0u;
+    sd_init(&list.lock, 0u), sd_init(&list.head, 0u), sd_init(&list.tail, 0u);
+    list.mask = 3;
+    for (auto &place : ring) sd_init(&place, 0u);
+    note = 0u;
+    handle = submitted = told = cancelled = told_cancelled = 0;
+    submits = true;
+  }
+
+  void submit() {
+    uint32_t index;
+    if (sd_guest_takes(&pool, &index, 1, SD_FREE_TASKS) != 1) return;
+    table[index].call = 7u;
+    level[index] = 1u;
+    submitted++;
+    handle = sd_task_handle(sd_task_fill(&table[index], 0), index);
+    sd_list_push(&list, ring, &index, 1);
+    sd_guest_leaves(&pool);
+  }
+  void change(uint64_t its, uint32_t to) {
+    sd_task *t = &table[(uint32_t)its - 1];
+    if (!sd_task_seize(t, its)) return;
+    level[(uint32_t)its - 1] = to;
+    sd_task_let_go(t);
+  }
+  /* By whoever took a task, or stops it. */
+  bool tell(uint32_t index) {
+    const uint32_t state = sd_task_start(&table[index]);
+    if (!sd_task_may_start(state)) return false;
+    RL_ASSERT((uint64_t)table[index].call == 7u);
+    if (state == SD_TASK_GIVEN_UP) {
+      RL_ASSERT((uint32_t)note == 1u);
+      told_cancelled++;
+    }
+    level[index] = 9u;
+    effect[index] = 1u;
+    told++;
+    return true;
+  }
+  void work() {
+    uint32_t index;
+    if (!sd_list_pop(&list, ring, &index, 1, 4)) {
+      sd_pause();
+      return;
+    }
+    if (!tell(index)) return;
+    sd_task_end(&table[index]);
+    sd_tasks_count_ended(&worker, SD_FREE_TASKS);
+    cache.index[cache.count] = index;
+    cache.count = cache.count + 1;
+  }
+  void stop() {
+    const uint32_t used = sd_tasks_close(&pool);
+    for (uint32_t i = 0; i < used; i++) {
+      if (!tell(i)) continue;
+      sd_task_end(&table[i]);
+      sd_lock(&pool_list.lock);
+      sd_tasks_count_ended(&pool_list.counts, SD_FREE_TASKS);
+      sd_unlock(&pool_list.lock);
+    }
+  }
+  bool over() {
+    uint64_t ended = sd_load(&worker.ended[SD_FREE_TASKS], acquire, J5);
+    ended += sd_load(&pool_list.counts.ended[SD_FREE_TASKS], acquire, J5);
+    return sd_load(&pool_list.counts.submitted[SD_FREE_TASKS], relaxed, J4) == ended;
+  }
+  void thread(unsigned index) {
+    if (index == 0) {
+      submit();
+      if (handle) change(handle, 2);
+      submit();
+      submits = false;
+    } else if (index == 1) {
+      while (!handle && submits) sd_pause();
+      const uint64_t its = handle;
+      if (!its) return;
+      change(its, 3);
+      note = 1u;
+      cancelled += (uint32_t)sd_task_cancel(&table[(uint32_t)its - 1], its);
+    } else if (index == 2) {
+      while (submits || told < submitted) work();
+    } else {
+      for (unsigned i = rl::rand(24); i; i--) sd_pause();
+      stop();
+      while (!over()) sd_pause();
+      uint32_t effects = 0;
+      for (auto &e : effect) effects += (uint32_t)e;
+      RL_ASSERT(effects <= submitted);
+    }
+  }
+  void after() { RL_ASSERT(told == submitted && told_cancelled == cancelled); }
+};

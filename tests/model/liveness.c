@@ -1,6 +1,6 @@
 /* Whether a strand that is ready is handled while others never run out: the real dispatcher under the seeded scheduler, with
- * handlers that publish to their own strands for as long as one strand, the quiet one, has records left. Somebody has to come for
- * it, or the run has no end.
+ * handlers that publish to their own strands, and free tasks that submit themselves, for as long as one strand, the quiet one, has
+ * records left. Somebody has to come for it, or the run has no end.
  *
  * liveness [SEEDS] [FIRST]    or SEED=n liveness, to run one again and print it; POLICY=levels, aging or fair: under that
  * policy
@@ -45,6 +45,13 @@ static int64_t handle(void *rows, const sd_tick *ticks, int64_t n, sd_context *c
     ctx->publish(ctx, &records[i], 1, &in);
   }
   return n;
+}
+
+/* A free task that submits itself again for as long as the quiet strand has records. */
+static void again(sd_task_context *ctx, void *argument, int why) {
+  sd_task_spec spec = {.fn = again, .key = SD_NO_KEY, .priority = SD_USUAL_PRIORITY};
+  sd_schedule_point("free task");
+  if (why == SD_TASK_RUN && R.left) ctx->submit(ctx, &spec, 1);
 }
 
 static void worker(void *participant, unsigned index) {
@@ -97,6 +104,7 @@ static int prepare(void) {
                 .key_offset = offsetof(record, key),
                 .sequence_offset = SD_NONE,
                 .row_bytes = 8,
+                .n_tasks = 8,
                 .n_segments = (R.n_workers + 1) * 2 * SD_FREE_RUN + 4 * R.n_strands},
       .policy = {.number = POLICY,
                  .levels = {.timeout_ns = {0, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX}},
@@ -121,6 +129,9 @@ static int prepare(void) {
   for (uint32_t i = 0; i < R.n_strands && POLICY == SD_FAIR; i++)
     if (sd_dispatcher_prioritise(R.d, i, sd_scheduler_random(3), 0)) return 0;
   if (!publish_all()) return 0;
+  sd_task_spec specs[2] = {{.fn = again, .key = SD_NO_KEY, .priority = SD_USUAL_PRIORITY}};
+  specs[1] = specs[0];
+  if (sd_tasks_submit(R.d, specs, sd_scheduler_random(3)) < 0) return 0;
   for (uint32_t i = 0; i < R.n_workers; i++) sd_scheduler_add(worker, (void *)(uintptr_t)i);
   sd_scheduler_add(watcher, NULL);
   return 1;

@@ -1,4 +1,4 @@
-"""Free tasks, as the binding submits them. The workers of a dispatcher end those of Python whose tags they do not know."""
+"""Free tasks, as the binding submits them. A dispatcher's workers end those of Python whose tags they do not know."""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ import numpy.typing as npt
 from strand.binding import route
 from strand.binding.engine_words import histogram_floors_ns
 from strand.dispatch.dispatcher import Dispatcher
-from strand.dispatch.fair import Fair
-from strand.dispatch.policies import Fifo, Policy
 from strand.feeds.synthetic.market import route_stream
 from strand.handlers import spin
 from strand.machine import Cores, choose_cores, pinned
+from strand.policies.fair import Fair
+from strand.policies.policy import Fifo, Policy
 from strand.stats import Latency
 
 SYMBOLS, DEAR_EVERY, DEAR_TIMES, LIGHT_US = 200, 4, 200, 50.0

@@ -7,11 +7,8 @@ from importlib import import_module
 TYPE_CHECKING = False  # as typing has it, whose import takes longer than all else here
 if TYPE_CHECKING:
     from strand.config.configuration import Config
-    from strand.dispatch.aging import Aging
     from strand.dispatch.dispatcher import Dispatcher
-    from strand.dispatch.fair import Fair
     from strand.dispatch.guard import Guard
-    from strand.dispatch.policies import Fifo, Levels
     from strand.errors import StrandError
     from strand.handlers import (
         Context,
@@ -38,6 +35,9 @@ if TYPE_CHECKING:
     from strand.headers import get_include
     from strand.output.sink import Sink
     from strand.outside.attached import Attached, attach
+    from strand.policies.aging import Aging
+    from strand.policies.fair import Fair
+    from strand.policies.policy import Fifo, Levels
     from strand.replaying.replay import replay
     from strand.replaying.result import ReplayResult
     from strand.stats import Statistics
@@ -92,14 +92,14 @@ __all__ = [
 
 # Where a name comes from when it is first asked for; all others are of strand.handlers.
 _MODULES = {
-    "Aging": "strand.dispatch.aging",
+    "Aging": "strand.policies.aging",
     "Attached": "strand.outside.attached",
     "Config": "strand.config.configuration",
     "Dispatcher": "strand.dispatch.dispatcher",
-    "Fair": "strand.dispatch.fair",
-    "Fifo": "strand.dispatch.policies",
+    "Fair": "strand.policies.fair",
+    "Fifo": "strand.policies.policy",
     "Guard": "strand.dispatch.guard",
-    "Levels": "strand.dispatch.policies",
+    "Levels": "strand.policies.policy",
     "PRICE_SCALE": "strand.ticks",
     "ReplayResult": "strand.replaying.result",
     "RetryPolicy": "strand.tasks.retry",

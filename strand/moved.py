@@ -15,7 +15,6 @@ MOVED: Final = {
     "cli": "command.cli",
     "outputs": "output",
     "pacing": "replaying.pacing",
-    "policies": "dispatch.policies",
     "serving": "command.serving",
     "sessions": "handlers.sessions",
     "feeds.closeness": "feeds.synthetic.calibration_check",

@@ -25,14 +25,14 @@ from strand.binding import route
 from strand.binding.engine_words import histogram_floors_ns
 from strand.binding.gate import Code
 from strand.binding.route import MAX_WORKERS
-from strand.dispatch.aging import Aging
 from strand.dispatch.dispatcher import Dispatcher
-from strand.dispatch.fair import Fair
-from strand.dispatch.policies import LEVELS, Fifo, Levels, Policy, level_of
 from strand.errors import ConfigurationError, EngineError
 from strand.feeds.synthetic.market import route_stream
 from strand.handlers import spin
 from strand.machine import Cores, choose_cores, pinned
+from strand.policies.aging import Aging
+from strand.policies.fair import Fair
+from strand.policies.policy import LEVELS, Fifo, Levels, Policy, level_of
 from strand.stats import Latency
 from strand.validate import is_number, whole
 

@@ -17,8 +17,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from strand.command.handling import given_options
 from strand.command.ordering import of_other_policies, policy_keywords, policy_named, policy_options
-from strand.dispatch.every_policy import POLICIES
 from strand.errors import ConfigurationError, MissingExtraError, StrandError
+from strand.policies.every_policy import POLICIES
 
 __all__ = ["bench"]
 

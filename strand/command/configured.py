@@ -20,7 +20,7 @@ from strand.command.ordering import (
     policy_options,
 )
 from strand.command.terminal import printable
-from strand.dispatch.every_policy import POLICIES
+from strand.policies.every_policy import POLICIES
 
 __all__ = ["ordering"]
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 import click
 
 from strand.command.handling import given_options
-from strand.dispatch.every_policy import POLICIES
 from strand.dispatch.guard import Guard
-from strand.dispatch.policies import Policy
+from strand.policies.every_policy import POLICIES
+from strand.policies.policy import Policy
 
 __all__ = [
     "OPTIONS",

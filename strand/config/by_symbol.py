@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from strand.config.checking import SYMBOLS
 from strand.config.reading import Key, key_text
-from strand.dispatch.every_policy import POLICIES
-from strand.dispatch.fair import groups_of
 from strand.dispatch.guard import Guard, marks_of
-from strand.dispatch.policies import Policy
 from strand.dispatch.priorities import priorities_of
 from strand.errors import ConfigurationError
+from strand.policies.every_policy import POLICIES
+from strand.policies.fair import groups_of
+from strand.policies.policy import Policy
 from strand.symbols import SymbolTable, check_name
 
 __all__ = ["check_groups", "check_marks", "check_priorities", "in_a_file"]

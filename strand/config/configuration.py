@@ -25,11 +25,11 @@ from strand.config.pool import check_pool, pool_options
 from strand.config.reading import Key, key_text, read_file
 from strand.config.tables import NOT_IN_FORCE, TABLES, ResourceLimits, RetryPolicy, WorkerPool
 from strand.dispatch.configuration import worker_cores
-from strand.dispatch.every_policy import POLICIES
 from strand.dispatch.guard import Guard
-from strand.dispatch.policies import Fifo, Policy
 from strand.errors import ConfigurationError
 from strand.handlers.spans import span_text
+from strand.policies.every_policy import POLICIES
+from strand.policies.policy import Fifo, Policy
 
 __all__ = ["DEFAULT", "FOLLOWS", "Config", "Entry", "check_file", "plain"]
 

@@ -1,7 +1,7 @@
 """The tables ``policy`` and ``priorities`` of a configuration file, from what the policies themselves take.
 
 A policy's name is that which it has in the core, and its options are its class's fields: a new policy in
-``strand.dispatch`` needs nothing here. Its field ``timeouts`` stands in ``priorities``, with a key for each level.
+``strand.policies`` needs nothing here. Its field ``timeouts`` stands in ``priorities``, with a key for each level.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, Final, get_args, get_type_hints
 
 from strand.config.checking import SYMBOLS, check_span, shown, unknown
 from strand.config.reading import Key, key_text
-from strand.dispatch.every_policy import POLICIES
-from strand.dispatch.policies import LEVELS, Policy
 from strand.errors import ConfigurationError
+from strand.policies.every_policy import POLICIES
+from strand.policies.policy import LEVELS, Policy
 
 __all__ = [
     "TIMEOUTS",

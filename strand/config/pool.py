@@ -9,8 +9,8 @@ from strand.config.tables import WorkerPool
 from strand.dispatch.activating import least_of
 from strand.dispatch.capacities import capacities
 from strand.dispatch.configuration import policy_config
-from strand.dispatch.policies import Policy
 from strand.errors import ConfigurationError
+from strand.policies.policy import Policy
 
 __all__ = ["check_pool", "pool_options"]
 

@@ -1,6 +1,6 @@
 """The tables of a configuration file that have keys of their own, with the range and the meaning of each key.
 
-``policy`` and ``priorities`` have the options of the policies in ``strand.dispatch``, whatever those are; ``groups``
+``policy`` and ``priorities`` have the options of the policies in ``strand.policies``, whatever those are; ``groups``
 and ``marks`` have values by symbol.
 """
 

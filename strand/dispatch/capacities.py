@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from strand.dispatch.policies import LEVELS, level_of
 from strand.errors import ConfigurationError
+from strand.policies.policy import LEVELS, level_of
 from strand.validate import whole
 
 __all__ = ["capacities"]

@@ -20,13 +20,13 @@ from strand.binding.engine_config import (
     segment_records,
 )
 from strand.dispatch.capacities import capacities
-from strand.dispatch.every_policy import POLICIES
 from strand.dispatch.grouping import StrandsLike, strand_count, strands_for
-from strand.dispatch.policies import Policy
 from strand.dispatch.priorities import kinds_of
 from strand.dispatch.records import RecordReader
 from strand.errors import ConfigurationError
 from strand.handlers import Handler, HandlerLike, resolve
+from strand.policies.every_policy import POLICIES
+from strand.policies.policy import Policy
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
 from strand.validate import is_number, is_whole, one_of, whole, yes_or_no

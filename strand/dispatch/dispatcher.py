@@ -22,7 +22,6 @@ from strand.dispatch.engine_run import EngineRun
 from strand.dispatch.grouping import StrandsLike
 from strand.dispatch.guard import Guard, marks_of
 from strand.dispatch.lifecycle import Lifecycle
-from strand.dispatch.policies import Fifo, Policy
 from strand.dispatch.priorities import Priorities, ranks_of
 from strand.dispatch.publishers import Publishers
 from strand.dispatch.records import RecordReader
@@ -32,6 +31,7 @@ from strand.errors import ConfigurationError
 from strand.handlers import HandlerLike
 from strand.options import options_of, refuse_unknown
 from strand.output.sink import Destination
+from strand.policies.policy import Fifo, Policy
 from strand.ticks import TICK
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine_words import MARKS
-from strand.dispatch.policies import Levels, Policy
 from strand.errors import ConfigurationError
 from strand.handlers.spans import SpanLike, span_ns
+from strand.policies.policy import Levels, Policy
 from strand.symbols import SymbolTable
 from strand.validate import is_number, whole
 

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine import Engine
-from strand.dispatch.fair import Groups, groups_of
-from strand.dispatch.policies import Policy
 from strand.errors import ConfigurationError
+from strand.policies.fair import Groups, groups_of
+from strand.policies.policy import Policy
 from strand.symbols import SymbolTable
 from strand.validate import yes_or_no
 

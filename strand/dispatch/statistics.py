@@ -9,12 +9,12 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand.dispatch.aging import CLASSES, RULES
 from strand.dispatch.order_watch import OrderWatch
-from strand.dispatch.policies import LEVELS
 from strand.dispatch.priorities import Priorities
 from strand.dispatch.routing import Routing
 from strand.dispatch.state import RunState
+from strand.policies.aging import CLASSES, RULES
+from strand.policies.policy import LEVELS
 from strand.stats import (
     FairStatistics,
     FrozenDict,

@@ -21,9 +21,7 @@ from strand.binding.serial import POSITION, PlainRows, SerialRun
 from strand.binding.space import Space
 from strand.dispatch.base import RunBase
 from strand.dispatch.configuration import RENAMED, check_timed, policy_config
-from strand.dispatch.fair import groups_of
 from strand.dispatch.guard import Guard, marks_of
-from strand.dispatch.policies import Fifo, Policy
 from strand.dispatch.priorities import priorities_of
 from strand.dispatch.python_handlers import stop_objects
 from strand.dispatch.records import RecordReader
@@ -34,6 +32,8 @@ from strand.handlers.failures import error_of
 from strand.handlers.traded import warn_of_unpriced
 from strand.options import options_of, refuse_unknown
 from strand.output.sink import Destination
+from strand.policies.fair import groups_of
+from strand.policies.policy import Fifo, Policy
 from strand.reference.emitted import AT_END, TIMER, SerialEmitted
 from strand.reference.python_handlers import SerialPython
 from strand.stats import FrozenDict, Latency, Statistics, WorkerStatistics

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from strand.dispatch.policies import LEVELS, Levels, Policy, level_of
 from strand.errors import ConfigurationError
 from strand.handlers.spans import SpanLike, span_ns
+from strand.policies.policy import LEVELS, Levels, Policy, level_of
 from strand.tasks.groups import TaskGroup
 
 __all__ = ["Ranks"]

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from strand.dispatch.policies import Levels
 from strand.errors import StoppedError
+from strand.policies.policy import Levels
 from strand.tasks import Ranks, Tasks
 from strand.testing import Clock
 

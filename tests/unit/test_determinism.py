@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strand
-from strand.dispatch.policies import Policy
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import BAR_PARTIAL, Handler, object_handler
+from strand.policies.policy import Policy
 
 pytestmark = pytest.mark.python
 

@@ -10,9 +10,9 @@ import pytest
 
 from strand.bench import policies
 from strand.bench.policies import LevelOutcome, PoliciesOptions, PolicyOutcome, run_policies
-from strand.dispatch.policies import LEVELS, Fifo, Levels
 from strand.errors import ConfigurationError, EngineError, FeedError
 from strand.feeds.sample import sample_path
+from strand.policies.policy import LEVELS, Fifo, Levels
 
 pytestmark = pytest.mark.python
 

@@ -12,12 +12,12 @@ from click.testing import CliRunner, Result
 from command_here import run_here
 
 from strand.command.running import running
-from strand.dispatch.aging import Aging
-from strand.dispatch.fair import Fair
 from strand.dispatch.guard import Guard
-from strand.dispatch.policies import Fifo, Levels
 from strand.errors import ConfigurationError
 from strand.feeds.sample import sample_path
+from strand.policies.aging import Aging
+from strand.policies.fair import Fair
+from strand.policies.policy import Fifo, Levels
 
 pytestmark = pytest.mark.python
 

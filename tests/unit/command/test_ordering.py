@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from strand.command.configured import ordering
-from strand.dispatch.aging import Aging
-from strand.dispatch.fair import Fair
 from strand.dispatch.guard import Guard
-from strand.dispatch.policies import Levels
 from strand.errors import ConfigurationError
+from strand.policies.aging import Aging
+from strand.policies.fair import Fair
+from strand.policies.policy import Levels
 
 pytestmark = pytest.mark.python
 

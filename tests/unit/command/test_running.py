@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from strand.command.running import running
-from strand.dispatch.policies import Levels
+from strand.policies.policy import Levels
 
 pytestmark = pytest.mark.python
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from strand.config.by_symbol import check_groups, check_marks, check_priorities
-from strand.dispatch.aging import Aging
-from strand.dispatch.fair import Fair
-from strand.dispatch.policies import Fifo, Levels, Policy
+from strand.policies.aging import Aging
+from strand.policies.fair import Fair
+from strand.policies.policy import Fifo, Levels, Policy
 
 pytestmark = pytest.mark.python
 

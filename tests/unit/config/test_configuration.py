@@ -13,9 +13,9 @@ import strand
 from strand.config.configuration import DEFAULT, FOLLOWS, Config, check_file, plain
 from strand.config.tables import ResourceLimits
 from strand.dispatch.dispatcher import Dispatcher
-from strand.dispatch.policies import Policy
 from strand.errors import ConfigurationError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.policies.policy import Policy
 
 pytestmark = pytest.mark.python
 

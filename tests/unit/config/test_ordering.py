@@ -12,10 +12,10 @@ import strand
 from strand.config import ordering
 from strand.config.by_symbol import check_priorities
 from strand.config.ordering import check_policy, options, takes_spans
-from strand.dispatch.every_policy import POLICIES
-from strand.dispatch.policies import Fifo, Levels, Policy
 from strand.errors import ConfigurationError
 from strand.handlers.spans import SpanLike, span_ns
+from strand.policies.every_policy import POLICIES
+from strand.policies.policy import Fifo, Levels, Policy
 
 pytestmark = pytest.mark.python
 

@@ -11,8 +11,8 @@ import strand
 from strand.config.configuration import Config, check_file
 from strand.config.pool import check_pool, pool_options
 from strand.config.tables import WorkerPool
-from strand.dispatch.policies import Fifo, Levels
 from strand.errors import ConfigurationError
+from strand.policies.policy import Fifo, Levels
 
 pytestmark = pytest.mark.python
 

@@ -9,8 +9,8 @@ import pytest
 
 from strand.config.configuration import Config, check_file
 from strand.config.template import template
-from strand.dispatch.every_policy import POLICIES
-from strand.dispatch.policies import Levels
+from strand.policies.every_policy import POLICIES
+from strand.policies.policy import Levels
 
 pytestmark = pytest.mark.python
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import strand
 from strand import Dispatcher, batch_handler, testing
-from strand.dispatch.policies import LEVELS, Levels
 from strand.errors import BackpressureError, ConfigurationError, SavedStateError
+from strand.policies.policy import LEVELS, Levels
 from strand.testing.seeded_dispatcher import SeededDispatcher
 from strand.ticks import TICK
 

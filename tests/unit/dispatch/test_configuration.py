@@ -11,8 +11,8 @@ from engine_support import worker_threads
 
 from strand import Dispatcher
 from strand.dispatch.configuration import merging_cores
-from strand.dispatch.policies import Policy
 from strand.errors import ConfigurationError
+from strand.policies.policy import Policy
 from strand.ticks import zeros
 
 pytestmark = pytest.mark.python

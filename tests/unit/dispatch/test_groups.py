@@ -13,9 +13,9 @@ import pytest
 
 import strand
 from strand import Dispatcher, Fair, batch_handler, testing
-from strand.dispatch.fair import Groups
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.handlers.builtin.counting import spin
+from strand.policies.fair import Groups
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
 

@@ -13,7 +13,7 @@ from timed_runs import MS, STEPS_NS, Arrival, TimedRun, timed_run
 
 import strand
 from strand import testing
-from strand.dispatch.policies import LEVELS
+from strand.policies.policy import LEVELS
 
 #: Symbols by level; two of each.
 SYMBOLS = {f"{level}{i}": level for level in LEVELS for i in range(2)}

@@ -14,11 +14,11 @@ import pytest
 
 import strand
 from strand import Dispatcher, batch_handler, testing
-from strand.dispatch.aging import Aging
-from strand.dispatch.policies import Fifo, Levels
 from strand.dispatch.priorities import kinds_of
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.handlers import spin
+from strand.policies.aging import Aging
+from strand.policies.policy import Fifo, Levels
 from strand.ticks import TICK
 
 NAMES = ["A", "B", "C", "D", "E"]

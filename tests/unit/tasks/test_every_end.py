@@ -11,8 +11,8 @@ from hypothesis import settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 from task_pools import Stepped
 
-from strand.dispatch.policies import LEVELS
 from strand.errors import ConfigurationError, QueueFull, TaskDropped, TaskExpired
+from strand.policies.policy import LEVELS
 from strand.tasks import RetryPolicy, TaskFuture, TaskGroup
 from strand.tasks.future import ENDS
 

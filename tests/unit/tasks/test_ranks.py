@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from task_pools import Stepped, SteppedPool
 
-from strand.dispatch.aging import Aging
-from strand.dispatch.fair import Fair
-from strand.dispatch.policies import Fifo, Levels
 from strand.errors import ConfigurationError
+from strand.policies.aging import Aging
+from strand.policies.fair import Fair
+from strand.policies.policy import Fifo, Levels
 from strand.tasks import Ranks, TaskGroup, Tasks
 from strand.testing import Clock
 

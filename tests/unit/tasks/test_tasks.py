@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from task_pools import Threaded
 
-from strand.dispatch.policies import LEVELS
 from strand.errors import ConfigurationError
+from strand.policies.policy import LEVELS
 from strand.tasks import Ranks, RetryPolicy, TaskFuture, Tasks
 from strand.tasks.future import ENDS
 
@@ -119,7 +119,7 @@ def test_the_pending_are_counted_by_level() -> None:
 
 @pytest.mark.parametrize("options", [{"max_queue": -1}, {"max_dead_letters": 1.5}, {"seed": "x"}, {"max_queue": True}])
 def test_what_cannot_work_is_refused(options: dict[str, Any]) -> None:
-    from strand.dispatch.policies import Levels
+    from strand.policies.policy import Levels
 
     with pytest.raises(ConfigurationError, match=next(iter(options))):
         Tasks(None, Ranks(Levels()), **options)  # type: ignore[arg-type]

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from strand.dispatch.aging import CLASSES, Aging
 from strand.dispatch.configuration import policy_config
-from strand.dispatch.fair import Fair
-from strand.dispatch.policies import LEVELS, Fifo, Levels, Policy
 from strand.errors import ConfigurationError
+from strand.policies.aging import CLASSES, Aging
+from strand.policies.fair import Fair
+from strand.policies.policy import LEVELS, Fifo, Levels, Policy
 
 pytestmark = pytest.mark.python
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from strand.dispatch.aging import Aging
-from strand.dispatch.fair import Fair
-from strand.dispatch.policies import Fifo, Levels, Policy
+from strand.policies.aging import Aging
+from strand.policies.fair import Fair
+from strand.policies.policy import Fifo, Levels, Policy
 
 __all__ = ["POLICIES"]
 

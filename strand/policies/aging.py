@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine_config import AGING_BY_LOAD, AGING_MAXIMUM, AGING_USUAL
-from strand.dispatch.policies import LEVELS, Policy
 from strand.errors import ConfigurationError
 from strand.handlers.spans import SpanLike, span_ns
+from strand.policies.policy import LEVELS, Policy
 from strand.validate import is_between, is_whole, whole
 
 __all__ = ["CLASSES", "RULES", "Aging"]

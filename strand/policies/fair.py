@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine_config import UNIT_WEIGHT
-from strand.dispatch.policies import Policy
 from strand.errors import ConfigurationError
+from strand.policies.policy import Policy
 from strand.symbols import SymbolTable, check_name
 from strand.validate import is_between
 

@@ -6,8 +6,8 @@ import pytest
 
 import strand
 from strand.binding.engine_config import POLICIES as IN_THE_CORE
-from strand.dispatch.every_policy import POLICIES
-from strand.dispatch.policies import Policy
+from strand.policies.every_policy import POLICIES
+from strand.policies.policy import Policy
 
 pytestmark = pytest.mark.python
 

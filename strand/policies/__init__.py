@@ -1,0 +1,1 @@
+"""The policies that order ready strands, and their options."""

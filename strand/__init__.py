@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from strand.tasks.groups import TaskGroup
     from strand.tasks.registry import task
     from strand.tasks.retry import RetryPolicy
+    from strand.tasks.scheduler import Scheduler
     from strand.ticks import PRICE_SCALE, TICK, UNDEF_PRICE
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "Levels",
     "ReplayResult",
     "RetryPolicy",
+    "Scheduler",
     "Sessions",
     "Sink",
     "Statistics",
@@ -103,6 +105,7 @@ _MODULES = {
     "PRICE_SCALE": "strand.ticks",
     "ReplayResult": "strand.replaying.result",
     "RetryPolicy": "strand.tasks.retry",
+    "Scheduler": "strand.tasks.scheduler",
     "Sessions": "strand.handlers.sessions",
     "Sink": "strand.output.sink",
     "Statistics": "strand.stats",

@@ -2,6 +2,7 @@
 
 #include "sd_error.h"
 #include "worker/py_batch.h"
+#include "worker/submit.h"
 #include "worker/worker.h"
 
 int64_t sd_py_worker_next(sd_py_worker *hand) {
@@ -22,4 +23,33 @@ int64_t sd_py_worker_go_on(sd_py_worker *hand) {
   if (SD_LIKELY(code == SD_OK)) return sd_py_worker_next(hand);
   hand->what = code;
   return -1;
+}
+
+/* ---- free tasks */
+
+uint64_t sd_py_task_next(sd_py_worker *hand) {
+  hand->what = sd_worker_task_next(hand->d, hand->participant, &hand->batch);
+  return hand->what == SD_PY_TASK ? hand->batch.task : 0;
+}
+
+uint64_t sd_py_task_submit(sd_dispatcher *d, uint64_t tag, uint32_t priority, uint32_t marks) {
+  sd_task_spec spec = {.tag = tag, .key = SD_NO_KEY, .priority = priority, .marks = marks};
+  return sd_tasks_submit(d, &spec, 1) == 1 ? spec.handle : 0;
+}
+
+enum { AT_ONCE = 64 };
+
+uint32_t sd_py_tasks_submit(sd_dispatcher *d, uint64_t *tags, uint32_t n, uint32_t priority) {
+  sd_task_spec specs[AT_ONCE];
+  for (uint32_t i = 0; i < AT_ONCE; i++) specs[i] = (sd_task_spec){.key = SD_NO_KEY, .priority = priority};
+  uint32_t done = 0;
+  while (done < n) {
+    const uint32_t some = n - done < AT_ONCE ? n - done : AT_ONCE;
+    for (uint32_t i = 0; i < some; i++) specs[i].tag = tags[done + i];
+    const int64_t got = sd_tasks_submit(d, specs, some);
+    for (int64_t i = 0; i < got; i++) tags[done + i] = specs[i].handle;
+    if (got > 0) done += (uint32_t)got;
+    if (got < (int64_t)some) break;
+  }
+  return done;
 }

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
-from strand.binding import Core, ffi, lib
+from strand.binding import Core, lib
 from strand.binding.gate import Code, checked
 from strand.errors import ConfigurationError, StoppedError
 
-__all__ = ["NO_KEY", "PY_OTHER", "PY_TASK", "TASK_SPEC", "USUAL_PRIORITY", "TaskTotals", "Tasks"]
+__all__ = ["NO_KEY", "USUAL_PRIORITY", "TaskTotals", "Tasks"]
 
 #: Of a task to submit: no symbol, and the priority of a strand that was given none.
 NO_KEY: Final[int] = lib.SD_NO_KEY
 USUAL_PRIORITY: Final[int] = lib.SD_USUAL_PRIORITY
-#: What ``Tasks.next_address`` returns: a task is in hand; something else comes next. 0: nothing is ready.
-PY_TASK: Final[int] = lib.SD_PY_TASK
-PY_OTHER: Final[int] = lib.SD_PY_OTHER
-#: Bytes of an sd_task_spec.
-TASK_SPEC: Final[int] = ffi.sizeof("sd_task_spec")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +33,41 @@ class TaskTotals:
 class Tasks:
     """The tasks of one engine. From any thread; nothing here waits.
 
-    ``submit_address`` and ``next_address`` are sd_tasks_submit and sd_worker_task_next, for a caller that keeps the GIL
-    through the call, as ctypes.PYFUNCTYPE does. ``pointer`` is their first argument.
+    cffi gives up the GIL for each call, and with several threads at tasks each would wait for it again. So what a task
+    needs goes through ctypes, which keeps it. ``submit_one(tag, priority, marks)`` submits a free task of Python's and
+    returns its handle; 0: the table is full, the engine stops, or the policy has no such priority.
     """
 
     def __init__(self, d: Any, core: Core) -> None:
         self._d = d
         self._lib = core.lib
         self._ffi = core.ffi
-        address = core.ffi.addressof
-        self.submit_address = int(core.ffi.cast("uintptr_t", address(core.lib, "sd_tasks_submit")))
-        self.next_address = int(core.ffi.cast("uintptr_t", address(core.lib, "sd_worker_task_next")))
-        self.pointer = int(core.ffi.cast("uintptr_t", d))
+        one, word = ctypes.c_uint32, ctypes.c_uint64
+        pointer = int(core.ffi.cast("uintptr_t", d))
+        self.submit_one: Callable[[int, int, int], int] = partial(
+            self._keeping_gil("sd_py_task_submit", word, ctypes.c_void_p, word, one, one), pointer
+        )
+        self._submit_all = partial(
+            self._keeping_gil("sd_py_tasks_submit", one, ctypes.c_void_p, ctypes.c_void_p, one, one), pointer
+        )
+
+    def _keeping_gil(self, name: str, *types: Any) -> Callable[..., int]:
+        """A function of the core, called without giving up the GIL. ``types``: of its result and its arguments."""
+        address = self._ffi.addressof(self._lib, name)
+        return ctypes.PYFUNCTYPE(*types)(int(self._ffi.cast("uintptr_t", address)))
+
+    def next_of(self, hand: Any) -> Callable[[], int]:
+        """By the worker whose ``PyBatches.hand`` it is: a call that ends the task in hand and takes the next free one
+        of Python's. It returns the tag; 0: there is none, or something else comes next: ask ``PyBatches.more``."""
+        call = self._keeping_gil("sd_py_task_next", ctypes.c_uint64, ctypes.c_void_p)
+        return partial(call, int(self._ffi.cast("uintptr_t", hand)))
+
+    def submit_all(self, tags: Sequence[int], priority: int) -> list[int]:
+        """Submits free tasks of Python's in their order. Returns their handles, fewer than there are tags where there
+        was no more room for some, or the engine stops."""
+        words = (ctypes.c_uint64 * len(tags))(*tags)
+        done = self._submit_all(ctypes.addressof(words), len(tags), priority)
+        return words[:done]
 
     def enqueue(self, strand: int, tag: int) -> int | None:
         """Puts a task of Python's behind all that is published to a strand. Returns its handle; None: no room.

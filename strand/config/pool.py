@@ -8,8 +8,8 @@ from strand.config.by_symbol import in_a_file
 from strand.config.tables import WorkerPool
 from strand.dispatch.activating import least_of
 from strand.dispatch.capacities import capacities
-from strand.dispatch.configuration import policy_config
 from strand.errors import ConfigurationError
+from strand.policies.every_policy import policy_config
 from strand.policies.policy import Policy
 
 __all__ = ["check_pool", "pool_options"]

@@ -25,8 +25,6 @@ from strand.dispatch.priorities import kinds_of
 from strand.dispatch.records import RecordReader
 from strand.errors import ConfigurationError
 from strand.handlers import Handler, HandlerLike, resolve
-from strand.policies.every_policy import POLICIES
-from strand.policies.policy import Policy
 from strand.symbols import SymbolTable
 from strand.ticks import TICK
 from strand.validate import is_number, is_whole, one_of, whole, yes_or_no
@@ -44,7 +42,6 @@ __all__ = [
     "engine_config",
     "memory_there",
     "merging_cores",
-    "policy_config",
     "symbol_counts",
     "worker_cores",
 ]
@@ -142,14 +139,6 @@ def merging_cores(allowed: list[int], cores: Sequence[int | None] | None) -> lis
     """
     taken = sorted({core for core in cores or () if core is not None})
     return taken if len(taken) >= _WORKERS_ENOUGH and len(allowed) - len(taken) == 1 else allowed
-
-
-def policy_config(policy: Policy) -> PolicyConfig:
-    """A policy as the engine takes it. Raises ConfigurationError."""
-    if not isinstance(policy, Policy) or policy.core_name is None:
-        *others, last = (f"{kind.__name__}()" for kind in POLICIES.values())
-        raise ConfigurationError(f"policy: {policy!r} is not a policy: give {', '.join(others)} or {last}")
-    return PolicyConfig(policy.core_name, policy.core_options())
 
 
 def symbol_counts(counts: npt.ArrayLike | None, symbols: int) -> npt.NDArray[Any] | None:

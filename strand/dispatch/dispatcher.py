@@ -16,7 +16,7 @@ from strand.binding.feeder import Feeder
 from strand.binding.tick_counts import Seen
 from strand.dispatch.activating import least_of
 from strand.dispatch.calls import CallFuture
-from strand.dispatch.configuration import RENAMED, engine_config, policy_config, symbol_counts, worker_cores
+from strand.dispatch.configuration import RENAMED, engine_config, symbol_counts, worker_cores
 from strand.dispatch.description import ShownNames, described
 from strand.dispatch.engine_run import EngineRun
 from strand.dispatch.grouping import StrandsLike
@@ -31,6 +31,7 @@ from strand.errors import ConfigurationError
 from strand.handlers import HandlerLike
 from strand.options import options_of, refuse_unknown
 from strand.output.sink import Destination
+from strand.policies.every_policy import policy_config
 from strand.policies.policy import Fifo, Policy
 from strand.ticks import TICK
 
@@ -390,8 +391,7 @@ class Dispatcher(EngineRun):
 
     def counters_reader(self) -> Callable[[], npt.NDArray[np.uint64]]:
         """What reads every participant's counters, much cheaper than ``statistics()``, into one array of shape
-        (participants, fields): workers in their order, then publishers. ``COUNTERS`` of strand.binding.engine_words
-        names the fields."""
+        (participants, fields), workers first. ``COUNTERS`` of strand.binding.engine_words names the fields."""
         return self._engine.counters_reader()
 
     def verify(self) -> None:

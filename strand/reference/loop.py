@@ -20,7 +20,7 @@ from strand.binding.gate import key_error
 from strand.binding.serial import POSITION, PlainRows, SerialRun
 from strand.binding.space import Space
 from strand.dispatch.base import RunBase
-from strand.dispatch.configuration import RENAMED, check_timed, policy_config
+from strand.dispatch.configuration import RENAMED, check_timed
 from strand.dispatch.guard import Guard, marks_of
 from strand.dispatch.priorities import priorities_of
 from strand.dispatch.python_handlers import stop_objects
@@ -32,6 +32,7 @@ from strand.handlers.failures import error_of
 from strand.handlers.traded import warn_of_unpriced
 from strand.options import options_of, refuse_unknown
 from strand.output.sink import Destination
+from strand.policies.every_policy import policy_config
 from strand.policies.fair import groups_of
 from strand.policies.policy import Fifo, Policy
 from strand.reference.emitted import AT_END, TIMER, SerialEmitted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from concurrent.futures import CancelledError
-from typing import Any
+from typing import Any, Protocol
 
 from strand.clock import Clock
 from strand.errors import StoppedError
@@ -21,7 +21,17 @@ from strand.tasks.table import Table
 from strand.tasks.timers import Timers
 from strand.tasks.waiting import Waiting
 
-__all__ = ["Core"]
+__all__ = ["Core", "Workers"]
+
+
+class Workers(Protocol):
+    """Threads that end with the last task."""
+
+    def end(self) -> None:
+        """Tells them to end. From any thread."""
+
+    def join(self) -> None:
+        """Waits for their end, but for the caller's own."""
 
 
 class Core:
@@ -43,6 +53,8 @@ class Core:
         self.dead_letters = DeadLetters(max_dead_letters, self.submit)
         self.waiting = Waiting(self.table, pool, ranks, self.timers)
         self.running = Running(self.table, self.waiting, self.dead_letters, seed)
+        #: The threads of a pool that has some of its own.
+        self.workers: Workers | None = None
         self._pool = pool
         self._ranks = ranks
         #: Whether a task without group and key has nothing to be seen to.
@@ -134,3 +146,40 @@ class Core:
     def _take_back(self, tasks: list[TaskFuture]) -> bool:
         """Whether none of them has begun; those that have not will not."""
         return sum(map(self._withdraw, tasks)) == len(tasks)
+
+    # -- the end
+
+    def refuse(self, reason: str) -> None:
+        """No task can be submitted from here on, and when the last one has ended, the threads end."""
+        self.table.refuse(reason, self.end_threads)
+
+    def end_threads(self) -> None:
+        """Tells the threads to end. No task is left, and none will come."""
+        self.timers.end()
+        self.running.coroutines.end()
+        if self.workers is not None:
+            self.workers.end()
+
+    def join_threads(self) -> None:
+        """Waits for their end, but for the caller's own."""
+        self.timers.join()
+        self.running.coroutines.join()
+        if self.workers is not None:
+            self.workers.join()
+
+    def retire(self) -> None:
+        """Nobody can submit any more."""
+        if not self.table.is_fork:
+            self.refuse("nobody refers to the scheduler any more")
+
+    def end_at_exit(self) -> None:
+        """The program ends: what waits for a worker is run, and what waits for a time is cancelled."""
+        if self.table.is_fork:
+            return
+        self.refuse("the program ends")
+        for task in self.table.alive.copy().values():
+            if task.state in ("delayed", "held", "retrying"):
+                task.cancel()
+        while not self.table.wait_until_idle(None):
+            pass
+        self.join_threads()

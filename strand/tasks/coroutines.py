@@ -15,7 +15,7 @@ __all__ = ["Coroutines"]
 
 
 class Coroutines:
-    """The asyncio thread of a scheduler. It starts with the first coroutine, and ends with ``close``."""
+    """The asyncio thread of a scheduler. It starts with the first coroutine, and ends with ``end``."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -67,15 +67,18 @@ class Coroutines:
         self._thread = thread
         return loop
 
-    def close(self) -> None:
-        """Ends the thread, and waits for it unless this is the thread. No coroutine runs any more."""
+    def end(self) -> None:
+        """Tells the thread to end. No coroutine runs any more."""
         with self._lock:
-            loop, thread = self._loop, self._thread
-            self._loop = self._thread = None
-        if loop is not None and thread is not None:
+            loop, self._loop = self._loop, None
+        if loop is not None:
             loop.call_soon_threadsafe(loop.stop)
-            if thread is not threading.current_thread():
-                join(thread)
+
+    def join(self) -> None:
+        """Waits for the thread's end, unless this is the thread."""
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            join(thread)
 
 
 async def _guarded(coroutine: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:

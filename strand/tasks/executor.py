@@ -84,7 +84,7 @@ class TaskExecutor(Executor):
         me = CURRENT_TASK.get()
         if wait and me is not None and me.id in core.table.alive and core.table.alive[me.id] is me:
             raise WouldDeadlockError(f"shutdown: task {me.id} would wait for its own end: use wait=False")
-        core.table.refusal = core.table.refusal or "the scheduler was shut down: no task can be submitted"
+        core.refuse("the scheduler was shut down: no task can be submitted")
         for periodic in list(self._periodics):
             periodic.cancel()
         if cancel_futures:
@@ -96,5 +96,4 @@ class TaskExecutor(Executor):
         while not core.table.wait_until_idle(deadline.slice_ns(_SLICE_NS) / 1e9):
             if deadline.has_passed():
                 raise TimeoutError(f"shutdown: {len(core.table.alive):,} tasks have not ended after {timeout} s")
-        core.timers.close()
-        core.running.coroutines.close()
+        core.join_threads()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 
@@ -38,6 +39,7 @@ class Table:
         self.lock = threading.RLock()
         self._changed = threading.Condition(self.lock)
         self._queued = 0
+        self._when_over: Callable[[], None] | None = None
         _all.add(self)
 
     def take_room(self, n: int) -> None:
@@ -70,11 +72,25 @@ class Table:
         """A task has ended."""
         self.alive.pop(task.id, None)
         if self.refusal is not None:
-            with self._changed:
-                self._changed.notify_all()
+            self._look()
 
-    def wait_until_idle(self, wait_s: float) -> bool:
-        """Waits so many seconds at most; whether no task is left."""
+    def refuse(self, reason: str, when_over: Callable[[], None]) -> None:
+        """From here on nothing can be submitted. ``when_over``: what is called when no task is left, here or where the
+        last one ends."""
+        with self.lock:
+            self.refusal = self.refusal or reason
+            self._when_over = when_over
+        self._look()
+
+    def _look(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+            when_over = None if self.alive else self._when_over
+        if when_over is not None:
+            when_over()
+
+    def wait_until_idle(self, wait_s: float | None) -> bool:
+        """Waits so many seconds at most, None: without a limit; whether no task is left."""
         with self._changed:
             if self.alive:
                 self._changed.wait(wait_s)

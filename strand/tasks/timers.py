@@ -41,7 +41,7 @@ class Timers:
     """Calls actions when they are due.
 
     ``clock``: None: the system's, and a thread calls the actions. Another clock has no thread: ``fire`` calls them.
-    The thread starts with the first action. It holds this object, until ``close``.
+    The thread starts with the first action. It holds this object, until ``end``.
     """
 
     def __init__(self, clock: Clock | None) -> None:
@@ -108,13 +108,16 @@ class Timers:
                     _log.exception("a timer of tasks failed")
                 called += 1
 
-    def close(self) -> None:
-        """Ends the thread, and waits for it. No action is called any more."""
+    def end(self) -> None:
+        """Tells the thread to end. No action is called any more, but for one that is under way."""
         with self._changed:
             self._closed = True
             self._heap.clear()
             self._cancelled = 0
             self._changed.notify()
+
+    def join(self) -> None:
+        """Waits for the thread's end, unless this is the thread."""
         if self._thread is not None and self._thread is not threading.current_thread():
             join(self._thread)
 

@@ -15,7 +15,7 @@ from strand.binding.gate import Code, publish_error
 from strand.binding.scheduled import MAX_WORKERS, ScheduledEngine
 from strand.binding.space import Space
 from strand.clock import installed
-from strand.dispatch.configuration import RENAMED, WorkerCores, engine_config, policy_config, symbol_counts
+from strand.dispatch.configuration import RENAMED, WorkerCores, engine_config, symbol_counts
 from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.engine_run import EngineRun
 from strand.dispatch.priorities import Priorities, ranks_of
@@ -26,6 +26,7 @@ from strand.handlers import HandlerLike
 from strand.handlers.traded import warn_of_unpriced
 from strand.options import options_of, refuse_unknown
 from strand.output.sink import Destination
+from strand.policies.every_policy import policy_config
 from strand.testing.virtual_clock import Clock
 from strand.validate import whole
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from strand.dispatch.configuration import policy_config
 from strand.errors import ConfigurationError
 from strand.policies.aging import CLASSES, Aging
+from strand.policies.every_policy import policy_config
 from strand.policies.fair import Fair
 from strand.policies.policy import LEVELS, Fifo, Levels, Policy
 

@@ -67,6 +67,7 @@ def test_one_thread_serves_the_systems_clock_and_ends() -> None:
     assert called == [1, 2]
     thread = timers._thread
     assert thread is not None
-    timers.close()
+    timers.end()
+    timers.join()
     assert not thread.is_alive()
     assert len(timers) == 0

@@ -1,0 +1,54 @@
+"""The engine as the pool of tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from strand.binding.engine import Engine
+from strand.binding.tasks import USUAL_PRIORITY
+from strand.errors import QueueFull, StoppedError
+from strand.policies.policy import Fifo, Policy
+
+__all__ = ["EnginePool"]
+
+
+class EnginePool:
+    """Lists tasks in an engine, whose workers call ``Tasks.run``. See ``Pool`` for the methods."""
+
+    def __init__(self, engine: Engine, policy: Policy) -> None:
+        self._engine = engine
+        self._tasks = engine.tasks
+        self._submit = engine.tasks.submit_one
+        #: Under a policy without priorities all are the usual one.
+        self._only = USUAL_PRIORITY if isinstance(policy, Fifo) else None
+
+    def submit(self, tag: int, priority: int) -> int:
+        return self._submit(tag, priority if self._only is None else self._only, 0) or self._refuse(1)
+
+    def submit_marked(self, tag: int, priority: int, marks: int) -> int:
+        return self._submit(tag, priority if self._only is None else self._only, marks) or self._refuse(1)
+
+    def submit_many(self, tags: Sequence[int], priority: int) -> Sequence[int]:
+        handles = self._tasks.submit_all(tags, priority if self._only is None else self._only)
+        if len(handles) == len(tags):
+            return handles
+        for handle in handles:
+            self._tasks.give_up(handle)
+        self._refuse(len(tags))
+        return handles
+
+    def submit_on(self, strand: int, tag: int) -> None:
+        if self._tasks.enqueue(strand, tag) is None:
+            self._refuse(1)
+
+    def prioritise(self, entry: int, priority: int) -> None:
+        if self._only is None:
+            self._tasks.prioritise(entry, priority)
+
+    def _refuse(self, n: int) -> int:
+        if self._engine.stopping:
+            raise StoppedError("the workers have stopped: no task can be submitted")
+        tasks = "task" if n == 1 else "tasks"
+        raise QueueFull(f"there is no room for {n:,} more {tasks} beside those that wait", np.arange(n))

@@ -1,0 +1,143 @@
+"""A scheduler of tasks: an executor whose threads take tasks in the order of a policy."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self
+
+from strand.binding.engine import Engine
+from strand.binding.engine_config import CACHED_SEGMENTS, UNIT_WEIGHT, EngineConfig
+from strand.binding.engine_words import RunByPython
+from strand.errors import ConfigurationError
+from strand.policies.every_policy import policy_config
+from strand.policies.fair import Fair
+from strand.policies.policy import Levels, Policy
+from strand.tasks.core import Core
+from strand.tasks.engine_pool import EnginePool
+from strand.tasks.ranks import Ranks
+from strand.tasks.task_workers import TaskWorkers
+from strand.tasks.tasks import Tasks
+from strand.ticks import TICK
+from strand.validate import whole
+
+__all__ = ["Scheduler"]
+
+#: Tasks that may be there at once. Places that were never used take addresses and no memory.
+_MOST_TASKS: Final = 1 << 24
+#: Strands of an engine without ticks, each of which allows for a group.
+_GROUPS: Final = 4096
+
+_live: weakref.WeakSet[Core] = weakref.WeakSet()
+
+
+class Scheduler(Tasks):
+    """Runs functions on threads of its own, in the order of a policy: a ``concurrent.futures.Executor``.
+
+    ``workers``: how many tasks run at a time; None or 0: as many as this process may use cores. ``max_queue``: how many
+    tasks may wait that have not begun, beyond which ``submit`` raises QueueFull; 0: any number, as far as memory goes,
+    up to 16,777,216. ``policy``: ``Levels()``, ``Fifo()``, ``Aging()`` or ``Fair()``. ``max_dead_letters`` and
+    ``seed``: see ``Tasks``.
+
+    Leaving its block shuts it down and waits for all tasks. Without that it ends when nobody refers to it and all tasks
+    have ended. At the end of the program those that wait for a worker are run, and those that are delayed, held, or
+    wait for a retry are cancelled.
+
+    Raises ConfigurationError naming the argument that cannot work.
+    """
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        max_queue: int = 0,
+        *,
+        policy: Policy = Levels(),  # noqa: B008 - frozen
+        max_dead_letters: int = 1000,
+        seed: int | None = None,
+    ) -> None:
+        engine = Engine(_config(whole("workers", workers or len(os.sched_getaffinity(0)), 1, 1024), policy))
+        engine.set_handlers([RunByPython()], [()])
+        ranks = Ranks(policy, group_number=_groups(engine, policy) if isinstance(policy, Fair) else None)
+        pool = EnginePool(engine, policy)
+        super().__init__(pool, ranks, max_queue=max_queue, max_dead_letters=max_dead_letters, seed=seed)
+        core = self._core
+        self._engine = engine
+        self._workers = core.workers = TaskWorkers(engine, core.running.run)
+        _live.add(core)
+        # All executors of this scheduler hold this set, and nothing of its threads does.
+        weakref.finalize(self._periodics, core.retire).atexit = False
+        self._workers.start()
+
+    @property
+    def workers(self) -> int:
+        """How many tasks run at a time."""
+        return self._engine.n_workers
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shutdown(cancel_futures=kind is not None)
+
+
+def _config(workers: int, policy: Policy) -> EngineConfig:
+    """Of an engine that has tasks, and no ticks."""
+    return EngineConfig(
+        n_symbols=1,
+        n_strands=_GROUPS if isinstance(policy, Fair) else 1,
+        n_workers=workers,
+        n_publishers=1,
+        record_size=TICK.itemsize,
+        key_offset=int(TICK.fields["instrument_id"][1]),  # type: ignore[index]
+        sequence_offset=None,
+        sequence_high=0,
+        row_bytes=8,
+        n_segments=(workers + 2) * CACHED_SEGMENTS,
+        idle="park",
+        on_error="stop",
+        on_full="block",
+        capacity_ticks=1,
+        budget_ticks=1,
+        budget_ns=1_000_000,
+        batch_ticks=1,
+        ahead_ticks=1,
+        publisher_drains=False,
+        one_core=len(os.sched_getaffinity(0)) == 1,
+        policy=policy_config(policy),
+        n_tasks=_MOST_TASKS,
+    )
+
+
+def _groups(engine: Engine, policy: Fair) -> Callable[[str | None], int]:
+    """The number of each group by its name: first those that have a weight, then others as they come. 0: that of tasks
+    in no group."""
+    numbers: dict[str | None, int] = {None: 0}
+    for name in policy.weights:
+        numbers[name] = len(numbers)
+    engine.set_groups(len(numbers), {numbers[name]: round(w * UNIT_WEIGHT) for name, w in policy.weights.items()})
+    lock = threading.Lock()
+
+    def number_of(name: str | None) -> int:
+        found = numbers.get(name)
+        if found is None:
+            with lock:
+                if len(numbers) == _GROUPS and name not in numbers:
+                    raise ConfigurationError(f"group: {name!r} is one more than the {_GROUPS:,} that can be")
+                found = numbers.setdefault(name, len(numbers))
+        return found
+
+    return number_of
+
+
+def _end_all() -> None:
+    for core in list(_live):
+        core.end_at_exit()
+
+
+atexit.register(_end_all)

@@ -66,3 +66,7 @@ class Deadline:
             return max_ns
         max_ns = max_ns if self._clock is None else REAL_STEP_NS
         return max(0, min(max_ns, self._at_ns - self._now_ns()))
+
+    def left_s(self) -> float | None:
+        """The seconds until it is over; None: it never is."""
+        return None if self._at_ns is None else max(0, self._at_ns - self._now_ns()) / 1e9

@@ -1,4 +1,4 @@
-"""Checks of what options take: numbers, Python's or numpy's, within bounds; words of a few; truth values."""
+"""Checks of what options take: numbers, Python's or numpy's, within bounds; words of a few; texts; truth values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from strand.errors import ConfigurationError
 
-__all__ = ["MAXIMUM", "is_between", "is_number", "is_whole", "one_of", "seconds", "whole", "yes_or_no"]
+__all__ = ["MAXIMUM", "is_between", "is_number", "is_whole", "one_of", "seconds", "text", "whole", "yes_or_no"]
 
 #: The largest whole number that C takes.
 MAXIMUM: Final = 2**63 - 1
@@ -64,3 +64,10 @@ def yes_or_no(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise ConfigurationError(f"{name}: {value!r} is neither True nor False")
     return bool(value)
+
+
+def text(name: str, value: object) -> str:
+    """Text. Raises ConfigurationError, naming the argument."""
+    if not isinstance(value, str):
+        raise ConfigurationError(f"{name}: {value!r} is no text")
+    return value

@@ -7,11 +7,12 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from strand.binding.gate import NOT_STARTED
 from strand.clock import Deadline
 from strand.dispatch.control import Control
+from strand.dispatch.run_tasks import RunTasks
 from strand.dispatch.state import RunState
 from strand.errors import (
     BackpressureError,
@@ -34,6 +35,8 @@ __all__ = ["CallFuture", "Calls", "SymbolView"]
 
 #: How long a caller waits before it looks whether the run still goes on.
 SLICE_NS = 20_000_000
+#: The first tag of a call. Tasks have those below.
+_FIRST: Final = 1 << 62
 #: Where Future says what an Exception of a callback was.
 _log = logging.getLogger("concurrent.futures")
 
@@ -102,16 +105,17 @@ class CallFuture(Future[Any]):
 
 
 class Calls:
-    """The calls of one dispatcher that are under way, by the tag the engine knows each by."""
+    """The calls of one dispatcher that are under way, by the tag the engine knows each by, and its ``tasks``."""
 
-    def __init__(self, state: RunState, control: Control, rows: Rows, books: Books) -> None:
+    def __init__(self, state: RunState, control: Control, rows: Rows, books: Books, tasks: RunTasks) -> None:
+        self.tasks = tasks
         self._state = state
         self._control = control
         self._rows = rows
         self._books = books
         self._engine = state.engine
         self._inside = state.inside
-        self._tags = itertools.count(1)
+        self._tags = itertools.count(_FIRST)
         self._waiting: dict[int, tuple[CallFuture, int, Callable[..., Any], tuple[Any, ...]]] = {}
 
     def submit(
@@ -188,7 +192,11 @@ class Calls:
             self._inside.threads.remove(me)
 
     def run(self, tag: int) -> None:
-        """By the worker that holds the strand: runs a call, unless it was given up, or nobody holds the dispatcher."""
+        """By a worker: runs a task, or a call of the strand that it holds, unless it was given up, or nobody holds the
+        dispatcher."""
+        if tag < _FIRST:
+            self.tasks.run(tag)
+            return
         found = self._waiting.pop(tag, None)
         if found is None:
             return
@@ -211,7 +219,8 @@ class Calls:
             self._engine.tasks.give_up(found[0].handle)
 
     def end(self) -> None:
-        """Nothing runs any more: those that wait are told."""
+        """Nothing runs any more: those that wait are told, and tasks too."""
+        self.tasks.end()
         for tag in list(self._waiting):
             found = self._waiting.pop(tag, None)
             if found is None:

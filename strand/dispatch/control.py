@@ -12,6 +12,7 @@ from strand.binding.engine_words import PAUSED, QUARANTINED, StrandInspection
 from strand.dispatch.priorities import Priorities
 from strand.dispatch.routing import Routing
 from strand.dispatch.state import RunState
+from strand.errors import ConfigurationError
 
 __all__ = ["Control"]
 
@@ -55,6 +56,11 @@ class Control:
         ns, ticks = self._engine.strand_times()
         alone = np.bincount(strand_of, minlength=len(ns)) == 1
         return np.where(alone, ns, 0)[strand_of], np.where(alone, ticks, 0)[strand_of]
+
+    def memory_fd(self) -> int:
+        if not self._engine.config.attachable:
+            raise ConfigurationError("memory_fd: the dispatcher's memory is private; make it with attachable=True")
+        return self._engine.space.fd
 
     def read_if_quiescent(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> list[Any] | None:
         # Pending is counted down after the handler's last write, which reading it as 0 makes visible here, and what

@@ -27,13 +27,14 @@ from strand.dispatch.publishers import Publishers
 from strand.dispatch.records import RecordReader
 from strand.dispatch.saved_state import check_name
 from strand.dispatch.workers import Workers
-from strand.errors import ConfigurationError
 from strand.handlers import HandlerLike
 from strand.options import options_of, refuse_unknown
 from strand.output.sink import Destination
 from strand.policies.every_policy import policy_config
 from strand.policies.policy import Fifo, Policy
+from strand.tasks.tasks import Tasks
 from strand.ticks import TICK
+from strand.validate import text
 
 if TYPE_CHECKING:
     from strand.feeds.base import TicksAre
@@ -93,7 +94,6 @@ class Dispatcher(EngineRun):
     the statistics.
 
     ``load``: a file of ``save``, to go on from; the other arguments have to be those of the dispatcher that was saved.
-
     Use it as a context manager: leaving it drains and stops; leaving it by an exception stops at once. A
     process that is forked has no workers: there it raises StoppedError.
     Raises ConfigurationError naming the argument that cannot work, SavedStateError for a file that does not fit,
@@ -153,9 +153,7 @@ class Dispatcher(EngineRun):
             escape_formulas=escape_formulas,
         )
         order, (ranks, grouped) = policy_config(policy), ranks_of(policy, self._table, priorities, groups)
-        marked = marks_of(guard, policy, self._table, marks)
-        if not isinstance(name, str):
-            raise ConfigurationError(f"name: {name!r} is no text")
+        marked, name = marks_of(guard, policy, self._table, marks), text("name", name)
         placed = worker_cores(cores, workers)
         config = engine_config(
             self._reader,
@@ -251,10 +249,9 @@ class Dispatcher(EngineRun):
         failure has stopped the run; it is stopped all the same. May be called again. A guard ends first, and lets
         go what it holds back.
 
-        A thread that is inside the dispatcher cannot wait for it: in a handler, ``on_stop`` and ``on_finish``, and in a
-        signal handler (or ``__del__``) that interrupts a call of the dispatcher. There ``stop()`` raises
-        WouldDeadlockError. ``stop(drain=False)`` asks for the stop, ends what waits, and returns False; leaving the
-        block, or the next ``stop``, does the rest.
+        A thread inside the dispatcher cannot wait for it: in a handler, task, ``on_stop``, ``on_finish``, or a signal
+        handler (or ``__del__``) that interrupts a call: there ``stop()`` raises WouldDeadlockError. Without ``drain``
+        it asks for the stop, ends what waits, and returns False; leaving the block, or the next ``stop``, does more.
         """
         return self._lifecycle.stop(drain=drain, timeout_s=timeout_s)
 
@@ -278,10 +275,10 @@ class Dispatcher(EngineRun):
         ``records``: shape (n,) of the dispatcher's dtype, or a single record. The array may be reused at return. From
         inside a handler it never waits.
 
-        Raises RecordTypeError for another dtype; UnknownSymbolError for a key outside the table, with what comes
-        before it published; BackpressureError when a strand is full and ``on_full="raise"``, or after ``timeout_s``
-        of waiting with ``"block"``; WouldDeadlockError for that inside a handler; HandlerError when a handler's
-        failure has stopped the run; StoppedError after a stop.
+        Raises RecordTypeError for another dtype; UnknownSymbolError for a key outside the table, with what comes before
+        it published; BackpressureError when a strand is full and ``on_full="raise"``, or after ``timeout_s`` of waiting
+        with ``"block"``; WouldDeadlockError for that inside a handler; HandlerError when a handler's failure stopped
+        the run; StoppedError after a stop.
         """
         return self._publishers.publish(records, timeout_s)
 
@@ -290,7 +287,7 @@ class Dispatcher(EngineRun):
 
     def drain(self, timeout_s: float | None = None) -> bool:
         """Waits until everything published has been handled, but for paused and quarantined strands, and helps with it.
-        What a guard holds back is waited for.
+        What a guard holds back is waited for, and so are tasks that wait for a worker or run.
 
         Returns False when ``timeout_s`` passed first; 0 only looks. Raises HandlerError when a handler's failure has
         stopped the run, StoppedError after a stop and where no worker was ever started, WouldDeadlockError inside a
@@ -303,10 +300,10 @@ class Dispatcher(EngineRun):
     def call(self, symbol: str | int, fn: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:
         """Runs ``fn(view, *args)`` on the symbol's strand, in order with its ticks, and returns what it returns.
 
-        It runs after every tick published before the call and before any published after it, while nothing else of the
+        It runs after all ticks published before the call and before any published after it, while nothing else of the
         strand runs: ``dispatcher.call("AAPL", lambda view: view.book.bids(5))``. ``view`` is a ``SymbolView``: ``row``,
         ``book``, ``symbol``, ``index``. A worker runs it, so it should be short; it may publish, as a handler may. From
-        any thread, whatever the symbol's handler; a paused strand answers when it is resumed.
+        any thread; a paused strand answers when it is resumed.
 
         Raises what ``fn`` raises; CallTimeoutError after ``timeout_s``; QuarantinedError for a strand that is set aside
         since a handler failed; WouldDeadlockError inside a handler; HandlerError when a handler's failure has stopped
@@ -319,10 +316,16 @@ class Dispatcher(EngineRun):
         """``call`` without waiting: a ``concurrent.futures.Future`` of the answer, to be had inside handlers too. Its
         ``result()`` does not wait there, but raises WouldDeadlockError: give the future an ``add_done_callback``.
 
-        Its ``cancel()`` gives the call up unless it has begun. A stop ends it with StoppedError, and with HandlerError
-        where a handler's failure has stopped the run; on a strand that is paused, or quarantined meanwhile, it waits.
+        Its ``cancel()`` gives the call up unless it has begun. A stop ends it with StoppedError, or with HandlerError
+        where a handler's failure stopped the run; on a strand that is paused, or quarantined meanwhile, it waits.
         """
         return self._calls.submit(symbol, fn, args)
+
+    @property
+    def tasks(self) -> Tasks:
+        """An executor (as ``strand.Scheduler``) whose tasks the workers run beside the ticks, by the policy; with
+        ``options(symbol=...)`` in order with its ticks. ``stop`` waits for those that can run, and cancels others."""
+        return self._calls.tasks.get()
 
     # ---- strands
 
@@ -340,16 +343,16 @@ class Dispatcher(EngineRun):
         self._control.release(symbol)
 
     def prioritise(self, symbol: str | int, priority: Any, *, for_backlog: bool = False) -> None:
-        """Gives a symbol another priority of the policy (see ``priorities``), and its strand the highest of its
-        symbols: at once, also where it waits. Under ``Levels`` its wait in the new level begins then. ``for_backlog``
-        raises the strand until nothing of it is pending; a lower priority than its own changes nothing. Raises
-        ConfigurationError for a priority that the policy does not have, and UnknownSymbolError."""
+        """Gives a symbol another priority of the policy, and its strand the highest of its symbols, at once. Under
+        ``Levels`` its wait in the new level begins then. ``for_backlog`` raises the strand until nothing of it is
+        pending; a priority below its own changes nothing. Raises ConfigurationError for a priority that the policy does
+        not have, and UnknownSymbolError."""
         self._control.prioritise(symbol, priority, for_backlog=for_backlog)
 
     def regroup(self, symbol: str | int, group: str) -> None:
-        """Under ``Fair``, moves a symbol to another group at once, and with it the symbols that share its strand. The
-        old group keeps the on-CPU time charged before. ``group``: a name in ``groups=`` or ``weights=``, or of a symbol
-        that was a group of its own at the start. Raises ConfigurationError for no such group, UnknownSymbolError."""
+        """Under ``Fair``, moves a symbol to another group, and with it the symbols that share its strand. The old group
+        keeps the on-CPU time charged before. ``group``: a name in ``groups=`` or ``weights=``, or of a symbol that was
+        a group of its own at the start. Raises ConfigurationError for no such group, UnknownSymbolError."""
         self._control.regroup(symbol, group)
 
     def strand_of(self, symbol: str | int) -> int:
@@ -361,13 +364,12 @@ class Dispatcher(EngineRun):
         return self._control.inspect(symbol)
 
     def time_handlers(self) -> None:
-        """To be called before the start: keeps the time that handlers take, for ``handler_times``."""
+        """Before the start: keeps the time that handlers take, for ``handler_times``."""
         self._engine.time_strands()
 
     def handler_times(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        """By symbol, shape (n_symbols,): ns that its handler took, and the ticks that this was for. Both are 0 where
-        that is not known: of symbols that share a strand, of ticks that a publisher handled itself, and without
-        ``time_handlers``."""
+        """By symbol, shape (n_symbols,): ns that its handler took, and for how many ticks. Both are 0 where that is not
+        known: of symbols that share a strand, of ticks that a publisher handled, and without ``time_handlers``."""
         return self._control.handler_times()
 
     # ---- looking on
@@ -376,17 +378,15 @@ class Dispatcher(EngineRun):
     def memory_fd(self) -> int:
         """The descriptor of the file that its memory lies over, for ``strand.attach(fd=...)`` in a process that it is
         handed to. It stays the dispatcher's, which closes it. Raises ConfigurationError without ``attachable=True``."""
-        if not self._engine.config.attachable:
-            raise ConfigurationError("memory_fd: the dispatcher's memory is private; make it with attachable=True")
-        return self._engine.space.fd
+        return self._control.memory_fd()
 
     def watermark(self) -> int:
         """Every record whose place in the order of publishing is below this has been handled or dropped."""
         return self._engine.watermark()
 
     def read_if_quiescent(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> list[Any] | None:
-        """The values of a symbol in columns of ``rows`` after all ticks published, while it runs: they belong together.
-        None where ticks of its strand are pending. For the only thread that publishes."""
+        """A symbol's values in columns of ``rows`` after all ticks published: they belong together. None where ticks of
+        its strand are pending. For the only thread that publishes."""
         return self._control.read_if_quiescent(index, columns)
 
     def counters_reader(self) -> Callable[[], npt.NDArray[np.uint64]]:

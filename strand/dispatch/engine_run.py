@@ -16,6 +16,7 @@ from strand.dispatch.control import Control
 from strand.dispatch.priorities import Priorities
 from strand.dispatch.python_handlers import PythonHandlers, stop_objects
 from strand.dispatch.routing import Routing
+from strand.dispatch.run_tasks import RunTasks
 from strand.dispatch.saved_symbols import check_objects
 from strand.dispatch.saving import Saving
 from strand.dispatch.state import RunState
@@ -117,7 +118,8 @@ class EngineRun(RunBase):
             engine, self._table, self._handlers, self._outputs, self._inside, causes=self._python.causes, cores=cores
         )
         self._control = Control(self._state, self._routing, priorities)
-        self._calls = Calls(self._state, self._control, self._rows, self._books)
+        tasks = RunTasks(self._state, self._control, priorities)
+        self._calls = Calls(self._state, self._control, self._rows, self._books, tasks)
         self._statistics = EngineStatistics(self._state, self._orders, priorities, self._routing)
         self._end = RunEnd(self._state, self._python, self._rows)
         if saved is not None:

@@ -10,13 +10,14 @@ import weakref
 from collections.abc import Callable
 
 from strand.binding.trades import TradeMaker
+from strand.clock import Deadline
 from strand.dispatch.calls import Calls
 from strand.dispatch.configuration import WorkerCores, merging_cores
 from strand.dispatch.engine_run import RunEnd
 from strand.dispatch.publishers import Publishers
 from strand.dispatch.state import RunState
 from strand.dispatch.workers import Workers
-from strand.errors import StoppedError, WouldDeadlockError
+from strand.errors import SavedStateError, StoppedError, WouldDeadlockError
 from strand.handlers.traded import warn_of_unpriced
 from strand.threads import WAITS_FOR_ITSELF
 
@@ -113,6 +114,8 @@ class Lifecycle:
         try:
             self._inside.threads.append(me)
             self._publishers.drain_inside(None)
+            if waiting := self._calls.tasks.waiting:
+                raise SavedStateError(f"{waiting:,} tasks have not ended, and tasks are not saved: wait for them first")
             self._end.check_saved()
             self._close(drained=True, save=write)
         finally:
@@ -124,8 +127,9 @@ class Lifecycle:
         drained = False
         try:
             self._end_regular()
-            if drain and not self._state.closing:
-                drained = self._publishers.drain_inside(timeout_s)
+            deadline = Deadline(timeout_s)
+            if not self._state.closing and self._calls.tasks.begin_end(drain=drain, timeout_s=timeout_s) and drain:
+                drained = self._publishers.drain_inside(deadline.left_s())
         except StoppedError:
             pass  # by a handler, or by another thread
         finally:

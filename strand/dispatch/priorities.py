@@ -66,8 +66,8 @@ class Priorities:
         groups: Groups | None = None,
     ) -> None:
         self.groups = groups
+        self.policy = policy
         self._engine = engine
-        self._policy = policy
         self._priorities = priorities
         self._marks = marks
         self._lock = threading.Lock()
@@ -79,7 +79,7 @@ class Priorities:
 
     def route(self, strand_of_symbol: npt.NDArray[np.uint32]) -> None:
         """Tells the engine the priority of each strand, and the marks of all its symbols, before it has ticks."""
-        usual = self._policy.usual_priority if self.groups is None else 0
+        usual = self.policy.usual_priority if self.groups is None else 0
         if usual is None:
             return
         if self.groups is not None:
@@ -87,7 +87,7 @@ class Priorities:
         order = np.argsort(strand_of_symbol, kind="stable")
         strands, first = np.unique(strand_of_symbol[order], return_index=True)
         for strand, of_symbols in zip(strands.tolist(), np.split(self._priorities[order], first[1:]), strict=True):
-            priority = self._policy.of_strand(of_symbols)
+            priority = self.policy.of_strand(of_symbols)
             if priority != usual:
                 self._engine.prioritise(strand, priority, for_backlog=False)
         marks = np.zeros(self._engine.config.n_strands, np.uint8)
@@ -97,18 +97,18 @@ class Priorities:
 
     def change(self, index: int, priority: Any, strand_of_symbol: npt.NDArray[np.uint32], *, for_backlog: bool) -> None:
         """Gives a symbol another priority, and its strand the one that its symbols have now; or raises its strand."""
-        number, strand = self._policy.priority_of("priority", priority), int(strand_of_symbol[index])
+        number, strand = self.policy.priority_of("priority", priority), int(strand_of_symbol[index])
         for_backlog = yes_or_no("for_backlog", for_backlog)
         with self._lock:
             if not for_backlog:
                 self._priorities[index] = number
-                number = self._policy.of_strand(self._priorities[strand_of_symbol == strand])
+                number = self.policy.of_strand(self._priorities[strand_of_symbol == strand])
             self._engine.prioritise(strand, number, for_backlog=for_backlog)
 
     def regroup(self, index: int, group: str, strand_of_symbol: npt.NDArray[np.uint32]) -> None:
         """Moves a symbol's strand, and all symbols that share it, into another group."""
         if self.groups is None:
-            raise ConfigurationError(f"group: {type(self._policy).__name__} has no groups; give policy=Fair()")
+            raise ConfigurationError(f"group: {type(self.policy).__name__} has no groups; give policy=Fair()")
         number, strand = self.groups.number(group), int(strand_of_symbol[index])
         with self._lock:
             self._priorities[strand_of_symbol == strand] = number

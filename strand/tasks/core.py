@@ -177,9 +177,15 @@ class Core:
         if self.table.is_fork:
             return
         self.refuse("the program ends")
-        for task in self.table.alive.copy().values():
-            if task.state in ("delayed", "held", "retrying"):
-                task.cancel()
+        self.cancel_waiting(everything=False)
         while not self.table.wait_until_idle(None):
             pass
         self.join_threads()
+
+    def cancel_waiting(self, *, everything: bool) -> None:
+        """Cancels tasks that are delayed, held, or wait for a retry, and those that come to that from here on.
+        ``everything``: all that have not begun."""
+        self.table.cancels_all = True
+        for task in self.table.alive.copy().values():
+            if everything or task.state in ("delayed", "held", "retrying"):
+                task.cancel()

@@ -1,0 +1,104 @@
+"""The part of a dispatcher for tasks: functions that its workers run beside the ticks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from strand.binding.gate import NOT_STARTED
+from strand.clock import Deadline
+from strand.dispatch.control import Control
+from strand.dispatch.priorities import Priorities
+from strand.dispatch.state import RunState
+from strand.tasks.engine_pool import EnginePool
+from strand.tasks.ranks import Ranks
+from strand.tasks.tasks import Tasks
+
+__all__ = ["RunTasks"]
+
+#: Under Fair, the group of tasks that are in none, or in one without a name.
+_IN_NO_GROUP = "(tasks)"
+#: How long a stop waits at one go for tasks to end.
+_SLICE_NS = 20_000_000
+
+
+class RunTasks:
+    """The tasks of one dispatcher. They are made when somebody first asks for them."""
+
+    def __init__(self, state: RunState, control: Control, priorities: Priorities) -> None:
+        self._state = state
+        self._control = control
+        self._priorities = priorities
+        self._lock = threading.Lock()
+        self._tasks: Tasks | None = None
+
+    def get(self) -> Tasks:
+        """See ``Dispatcher.tasks``."""
+        with self._lock:
+            if self._tasks is None:
+                engine, policy = self._state.engine, self._priorities.policy
+                ranks = Ranks(policy, group_number=self._numbers())
+                self._tasks = Tasks(EnginePool(engine, policy), ranks, strand_of=self._control.strand_of)
+            table = self._tasks._core.table
+            if not self._state.threads:
+                table.refusal = NOT_STARTED
+            elif table.refusal == NOT_STARTED:
+                table.refusal = None
+            if self._state.closing:
+                self._refuse(self._tasks)
+            return self._tasks
+
+    def _numbers(self) -> Callable[[str | None], int] | None:
+        """What gives the number of a group of tasks, which may be a group of symbols too."""
+        groups, engine = self._priorities.groups, self._state.engine
+        if groups is None:
+            return None
+        lock = threading.Lock()
+
+        def number_of(name: str | None) -> int:
+            with lock:
+                found = groups.number_of_tasks(_IN_NO_GROUP if name is None else name)
+                engine.set_groups(len(groups), {})
+                return found
+
+        return number_of
+
+    def run(self, tag: int) -> None:
+        """By a worker."""
+        assert self._tasks is not None
+        self._tasks.run(tag)
+
+    @property
+    def waiting(self) -> int:
+        """How many have not ended."""
+        return 0 if self._tasks is None else len(self._tasks._core.table.alive)
+
+    def begin_end(self, *, drain: bool, timeout_s: float | None) -> bool:
+        """A stop begins: no task can be submitted any more, and those that are delayed, held, or wait for a retry are
+        cancelled. ``drain``: waits until the others have ended; else they are cancelled too. False: ``timeout_s`` was
+        over before."""
+        tasks = self._tasks
+        if tasks is None:
+            return True
+        self._refuse(tasks)
+        core = tasks._core
+        core.cancel_waiting(everything=not drain)
+        deadline = Deadline(timeout_s)
+        while drain and not self._state.engine.stopping:
+            if core.table.wait_until_idle(deadline.slice_ns(_SLICE_NS) / 1e9):
+                return True
+            if deadline.has_passed():
+                return False
+        return not drain
+
+    @staticmethod
+    def _refuse(tasks: Tasks) -> None:
+        tasks._core.refuse("the dispatcher was stopped: no task can be submitted")
+
+    def end(self) -> None:
+        """No worker runs any more: tasks that have not begun are told."""
+        if self._tasks is None:
+            return
+        self._refuse(self._tasks)
+        for tag in list(self._tasks._core.table.alive):
+            self._tasks.drop(tag, "the dispatcher was stopped")

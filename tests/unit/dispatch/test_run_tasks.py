@@ -1,0 +1,123 @@
+"""Tasks on the workers that drain ticks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import CancelledError
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from strand import TICK, Dispatcher, Fair, Fifo, Levels, TaskGroup, object_handler
+from strand.errors import SavedStateError, StoppedError, TaskDropped, WouldDeadlockError
+
+
+def ticks_of(key: int, n: int) -> Any:
+    ticks = np.zeros(n, TICK)
+    ticks["instrument_id"] = key
+    return ticks
+
+
+@pytest.mark.parametrize("policy", [Fifo(), Levels(), Fair()], ids=lambda policy: type(policy).__name__)
+@pytest.mark.parametrize("handler", ["count", "python"])
+def test_a_task_of_a_symbol_runs_in_order_with_its_ticks(handler: str, policy: Any) -> None:
+    seen: list[int] = []
+
+    class Counts:
+        def __init__(self) -> None:
+            self.n = 0
+
+        def on_tick(self, tick: Any) -> None:
+            self.n += 1
+
+    handling: Any = "count" if handler == "count" else object_handler(Counts)
+    with Dispatcher(3, handling, workers=2, cores=None, policy=policy) as d:
+        on_strand = d.tasks.options(symbol=1)
+        for i in range(200):
+            d.publish(ticks_of(1, 7))
+            d.publish(ticks_of(i % 3, 2))
+            on_strand.submit(seen.append, i)
+        futures = d.tasks.submit_many(abs, range(-100, 0))
+        assert d.drain(timeout_s=60)
+        assert seen == list(range(200))
+        assert [future.result(60) for future in futures] == list(range(100, 0, -1))
+        answer = d.call(1, lambda view: view.index)
+        assert answer == 1
+    d.verify()
+
+
+def test_a_stop_waits_for_what_can_run_and_cancels_what_is_delayed() -> None:
+    with Dispatcher(1, "count", workers=1, cores=None) as d:
+        keyed = [d.tasks.options(key="k").submit(time.sleep, 0.002) for _ in range(20)]
+        late = d.tasks.options(delay="1h").submit(int)
+    assert [future.state for future in keyed] == ["done"] * 20
+    assert late.cancelled()
+    with pytest.raises(StoppedError):
+        d.tasks.submit(int)
+
+
+def test_a_stop_without_drain_cancels_what_has_not_begun() -> None:
+    begun, gate = threading.Event(), threading.Event()
+    with Dispatcher(1, "count", workers=1, cores=None) as d:
+        first = d.tasks.submit(lambda: (begun.set(), gate.wait(60)))
+        assert begun.wait(60)
+        others = d.tasks.submit_many(int, "12345")
+        threading.Timer(0.05, gate.set).start()
+        assert not d.stop(drain=False)
+    assert first.result(60)
+    for future in others:
+        with pytest.raises((CancelledError, TaskDropped)):
+            future.result(60)
+
+
+def test_before_the_start_and_after_a_handlers_failure_nothing_is_left_waiting() -> None:
+    class Fails:
+        def on_tick(self, tick: Any) -> None:
+            raise ValueError("no")
+
+    d = Dispatcher(1, object_handler(Fails), workers=1, cores=None)
+    with pytest.raises(StoppedError, match="start"):
+        d.tasks.submit(int)
+    d.start()
+    on_strand = d.tasks.options(symbol=0)
+    d.pause(0)
+    d.publish(ticks_of(0, 1))
+    future = on_strand.submit(int)
+    d.resume(0)
+    with pytest.raises(Exception, match="no"):
+        d.stop()
+    with pytest.raises(TaskDropped, match="stopped"):
+        future.result(60)
+
+
+def test_a_task_cannot_wait_for_its_dispatcher() -> None:
+    with Dispatcher(1, "count", workers=2, cores=None) as d:
+        for ask in (d.drain, d.stop):
+            with pytest.raises(WouldDeadlockError):
+                d.tasks.submit(ask).result(60)
+        assert d.tasks.submit(lambda: d.tasks.submit(pow, 2, 3)).result(60).result(60) == 8
+
+
+def test_groups_of_tasks_stand_beside_those_of_symbols() -> None:
+    with Dispatcher(["A", "B"], "count", workers=1, cores=None, policy=Fair(), groups={"A": "mail"}) as d:
+        d.publish(ticks_of(0, 10))
+        d.tasks.options(group=TaskGroup("mail")).submit(int)
+        d.tasks.options(group=TaskGroup("report")).submit(lambda: [i * i for i in range(200_000)])
+        d.tasks.submit(int)
+        assert d.drain(timeout_s=60)
+        fair = d.statistics().fair
+    assert fair is not None
+    assert list(fair.groups) == ["mail", "B", "report", "(tasks)"]
+    assert fair.groups["report"].on_cpu_ns > 1_000_000
+
+
+def test_tasks_are_not_saved(tmp_path: Path) -> None:
+    with Dispatcher(1, "count", workers=1, cores=None) as d:
+        d.tasks.options(delay="1h").submit(int)
+        with pytest.raises(SavedStateError, match="1 tasks have not ended"):
+            d.save(tmp_path / "state")
+        d.publish(ticks_of(0, 3))
+    assert d.statistics().handled == 3

@@ -81,7 +81,8 @@ def main() -> None:
         if "-cp311-abi3-linux" not in wheel.name:
             raise SystemExit(f"{wheel.name} is not an abi3 wheel for CPython 3.11 and newer")
         names = set(zipfile.ZipFile(wheel).namelist())
-        headers = {f"strand/include/{name}" for name in ("sd_handler.h", "sd_tick.h", "sd_error.h", "handlers/book.h")}
+        installed = ("sd_handler.h", "sd_task.h", "sd_tick.h", "sd_error.h", "handlers/book.h")
+        headers = {f"strand/include/{name}" for name in installed}
         require(names, source_files("strand", "strand") | source_files("feeds", "strand/feeds") | headers, wheel)
 
         venv.create(scratch / "venv", with_pip=True)

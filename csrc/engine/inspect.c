@@ -158,16 +158,31 @@ static const char *wrong_with(const sd_inspection *k, uint32_t listed) {
   return NULL;
 }
 
+/* A stop ends tasks where they stand: all of them. */
+static const char *wrong_after_stop(sd_dispatcher *d) {
+  for (uint32_t i = 0; i < d->tasks.list->unused; i++)
+    if (sd_task_state(sd_task_word(&d->tasks.tasks[i])) != SD_TASK_FREE) return "a task is not over after the stop";
+  for (int on_strands = 0; on_strands < SD_TASK_KINDS; on_strands++) {
+    sd_task_totals all;
+    sd_tasks_total(d, on_strands, &all);
+    if (all.submitted != all.ended) return "not all tasks are counted as ended after the stop";
+  }
+  return NULL;
+}
+
 /* Tasks of each kind are where they should be: free ones listed once each, and those on strands as many as were found there. */
 static const char *wrong_with_tasks(sd_dispatcher *d, const uint32_t *listed, uint64_t on_strands) {
   sd_task_totals free_tasks, others;
   uint64_t there = 0;
+  int64_t overdue = 0;
   for (uint32_t i = 0; i < d->tasks.list->unused; i++) {
     if (listed[i] > 1) return "a task is listed twice";
     if (listed[i] && sd_task_state(sd_task_word(&d->tasks.tasks[i])) == SD_TASK_FREE)
       return "a task is listed that is over";
     there += listed[i];
+    overdue += (sd_task_word(&d->tasks.tasks[i]) & SD_TASK_OVERDUE) != 0;
   }
+  if (d->tasks.list->kept + overdue != d->arena->n_strands) return "not each strand has an entry for its overdue alarm";
   sd_tasks_total(d, 0, &free_tasks);
   sd_tasks_total(d, 1, &others);
   if (free_tasks.submitted - free_tasks.ended != there) return "free tasks that have not ended are not those listed";
@@ -193,9 +208,9 @@ int sd_dispatcher_verify(sd_dispatcher *d, uint32_t *strand, char *what) {
     *strand = i;
     code = SD_E_CORRUPT;
   }
-  /* A stop ends tasks where they stand. */
-  const int stopped = d->tasks.list->closed != 0;
-  const char *wrong = code || stopped ? NULL : wrong_with_tasks(d, listed + d->arena->n_strands, tasks);
+  const char *wrong = code                    ? NULL
+                      : d->tasks.list->closed ? wrong_after_stop(d)
+                                              : wrong_with_tasks(d, listed + d->arena->n_strands, tasks);
   if (wrong) {
     snprintf(what, 128, "%s", wrong);
     code = SD_E_CORRUPT;

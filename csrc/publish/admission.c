@@ -129,7 +129,7 @@ static uint32_t grant(sd_dispatcher *d, uint32_t participant, sd_publisher *p, u
 }
 
 void sd_admit(sd_dispatcher *d, uint32_t participant, sd_publisher *p) {
-  uint64_t missing;
+  uint64_t missing = 0;
   for (uint32_t level = 0; level < SD_LEVEL_COUNT; level++) p->granted[level] = p->denied[level] = 0;
   for (uint32_t i = 0; i < p->n_waiting; i++) {
     waiting_group *w = &p->waiting[i];

@@ -1,8 +1,9 @@
-/* A list of strands that are ready: a ring of strand indices under a short lock.
+/* A list of strands that are ready: a ring of strand indices under a short lock, and a chain of those that the ring has no place for.
  *
- * An entry is a token: a push gives the token away, and a pop takes it. A strand stands on at most one list, so a ring with as many
- * places as there are strands can never be full. A worker may read the length without the lock, to see whether a look is worthwhile. It
- * may also peek at the next entries, to prefetch the strands that they name. */
+ * An entry is a token: a push gives the token away, and a pop takes it. A strand stands on at most one list, so all lists have one array
+ * of links for their chains. Each pop fills the place that it empties from the chain, and so the ring always has the entries at the front.
+ * A worker may read the length without the lock, to see whether a look is worthwhile. It may also peek at the next entries, to prefetch
+ * the strands that they name. */
 #ifndef SD_SCHEDULE_LIST_H
 #define SD_SCHEDULE_LIST_H
 
@@ -10,17 +11,29 @@
 
 typedef struct sd_list {
   sd_a32 lock;
-  sd_a32 head;   /* free-running: next to pop */
-  sd_a32 tail;   /* free-running: next place to push */
-  uint32_t mask; /* first in, first out: the places of its ring, less one */
-  uint32_t unused[(2 * SD_LINE - 16) / 4];
+  sd_a32 head;              /* free-running: next to pop */
+  sd_a32 tail;              /* free-running: next place to push */
+  uint32_t mask;            /* first in, first out: the places of its ring, less one */
+  SD_PLAIN(uint32_t) first; /* of its chain, as index + 1; 0: the ring has all */
+  SD_PLAIN(uint32_t) last;
+  uint32_t unused[(2 * SD_LINE - 24) / 4];
 } sd_list;
 
+/* Puts an entry behind the chain's last one. `next`: the links of all entries. Under the lock. */
+static inline void sd_list_append(sd_list *list, uint32_t *next, uint32_t entry) {
+  if (list->first) next[list->last - 1] = entry + 1;
+  else list->first = entry + 1;
+  list->last = entry + 1;
+}
+
 /* R1: the lock's L3 and L1 carry the token from pusher to popper; entries and bounds are atomic for threads that only peek. */
-static inline void sd_list_push(sd_list *list, sd_a32 *ring, const uint32_t *strands, uint32_t n) {
+static inline void sd_list_push(sd_list *list, sd_a32 *ring, uint32_t *next, const uint32_t *strands, uint32_t n) {
   sd_lock(&list->lock);
-  uint32_t tail = sd_load(&list->tail, relaxed, R1);
-  for (uint32_t i = 0; i < n; i++) sd_store(&ring[(tail + i) & list->mask], strands[i], relaxed, R1);
+  const uint32_t head = sd_load(&list->head, relaxed, R1), tail = sd_load(&list->tail, relaxed, R1);
+  for (uint32_t i = 0; i < n; i++) {
+    if (SD_UNLIKELY(tail + i - head > list->mask)) sd_list_append(list, next, strands[i]);
+    else sd_store(&ring[(tail + i) & list->mask], strands[i], relaxed, R1);
+  }
   sd_store(&list->tail, tail + n, relaxed, R1);
   sd_unlock(&list->lock);
 }
@@ -50,13 +63,21 @@ static inline void sd_list_count_taken(sd_list *list, uint32_t n) {
 }
 
 /* Takes up to `maximum` entries, and of a list of n at most `share` quarters (at least one entry). */
-static inline uint32_t sd_list_pop(sd_list *list, sd_a32 *ring, uint32_t *strands, uint32_t maximum, uint32_t share) {
+static inline uint32_t sd_list_pop(sd_list *list, sd_a32 *ring, const uint32_t *next, uint32_t *strands,
+                                   uint32_t maximum, uint32_t share) {
   if (sd_list_length(list) == 0) return 0;
   sd_lock(&list->lock);
   uint32_t head = sd_load(&list->head, relaxed, R1), n = sd_load(&list->tail, relaxed, R1) - head;
   uint32_t take = (uint32_t)(((uint64_t)n * share + 3) / 4);
   if (take > maximum) take = maximum;
-  for (uint32_t i = 0; i < take; i++) strands[i] = sd_load(&ring[(head + i) & list->mask], relaxed, R1);
+  for (uint32_t i = 0; i < take; i++) {
+    sd_a32 *place = &ring[(head + i) & list->mask];
+    strands[i] = sd_load(place, relaxed, R1);
+    if (SD_LIKELY(!list->first)) continue;
+    const uint32_t entry = list->first - 1;
+    list->first = list->first == list->last ? 0 : next[entry];
+    sd_store(place, entry, relaxed, R1);
+  }
   sd_store(&list->head, head + take, relaxed, R1);
   sd_unlock(&list->lock);
   return take;

@@ -81,6 +81,7 @@ static void start(const sd_space *space, sd_arena *a) {
   a->free_list.n_segments = z->n_segments;
   sd_init(&a->next_alarm, UINT64_MAX);
   a->task_list.n = tasks_for(z);
+  a->task_list.kept = (int32_t)z->n_strands;
   a->task_list.filled = sd_space_is_attachable(space) ? 0 : a->task_list.n;
   sd_init(&a->active, z->n_workers);
   sd_init(&a->next_sequence, z->counters_start);

@@ -36,6 +36,7 @@ typedef struct sd_task_list {
   SD_PLAIN(uint32_t) filled; /* entries below this have memory */
   uint32_t n;
   SD_PLAIN(uint32_t) closed; /* nobody gets entries any more */
+  SD_PLAIN(int32_t) kept;    /* entries that only turns for overdue alarms get: one for each strand that has no turn */
   sd_a32 guests;             /* guests that submit */
   sd_a32 turn;               /* which list gets what guests submit next */
   sd_task_counts counts;     /* the guests' */
@@ -69,6 +70,13 @@ static inline void sd_tasks_grow(sd_task_pool *pool) {
 }
 #endif
 
+/* How many of n entries there are for other tasks than turns for overdue alarms. So tasks on strands that are held cannot keep timers of
+ * other strands from firing. Under the lock. */
+static inline uint32_t sd_tasks_allowed(sd_task_list *list, uint32_t n) {
+  const int64_t there = (int64_t)(uint32_t)list->free + list->n - (uint32_t)list->unused - (int32_t)list->kept;
+  return there <= 0 ? 0 : there < n ? (uint32_t)there : n;
+}
+
 /* Takes up to n entries; returns how many. Under the lock. */
 static inline uint32_t sd_tasks_pop(sd_task_pool *pool, uint32_t *to, uint32_t n) {
   sd_task_list *list = pool->list;
@@ -92,7 +100,7 @@ static inline uint32_t sd_tasks_take(sd_task_pool *pool, sd_task_cache *cache, u
   while (got < n) {
     if (cache->count == 0) {
       sd_lock(&pool->list->lock);
-      const uint32_t more = sd_tasks_pop(pool, run, SD_TASK_RUN_OF);
+      const uint32_t more = sd_tasks_pop(pool, run, sd_tasks_allowed(pool->list, SD_TASK_RUN_OF));
       sd_unlock(&pool->list->lock);
       if (!more) break;
       for (uint32_t i = 0; i < more; i++) cache->index[i] = run[i];
@@ -136,13 +144,14 @@ static inline void sd_tasks_count_ended(sd_task_counts *c, int kind) {
 /* ---- guests ---------------------------------------------------------------------------------------------------- */
 
 /* Takes up to n entries and counts them as submitted; returns how many. SD_NONE: the pool is closed. sd_guest_leaves has to follow, once
- * the tasks are listed. */
-static inline uint32_t sd_guest_takes(sd_task_pool *pool, uint32_t *to, uint32_t n, int kind) {
+ * the tasks are listed. `overdue`: they are turns for overdue alarms, as for sd_guest_gives. */
+static inline uint32_t sd_guest_takes(sd_task_pool *pool, uint32_t *to, uint32_t n, int kind, int overdue) {
   sd_task_list *list = pool->list;
   uint32_t got = SD_NONE;
   sd_lock(&list->lock);
   if (!list->closed) {
-    got = sd_tasks_pop(pool, to, n);
+    got = sd_tasks_pop(pool, to, overdue ? n : sd_tasks_allowed(list, n));
+    if (overdue) list->kept = list->kept - (int32_t)got;
     sd_tasks_count_submitted(&list->counts, kind, got);
     /* J6: relaxed; under the lock. */
     sd_fetch_add(&list->guests, 1u, relaxed, J6);
@@ -156,12 +165,13 @@ static inline void sd_guest_leaves(sd_task_pool *pool) {
   sd_fetch_sub(&pool->list->guests, 1u, release, J6);
 }
 
-/* A guest gives an entry back that was not used, or that was used again. */
-static inline void sd_guest_gives(sd_task_pool *pool, uint32_t index, int kind) {
+/* A guest gives an entry back that was not used, or that was used again; any thread that of a turn for overdue alarms. */
+static inline void sd_guest_gives(sd_task_pool *pool, uint32_t index, int kind, int overdue) {
   sd_task_list *list = pool->list;
   sd_lock(&list->lock);
   pool->stack[list->free] = index;
   list->free = list->free + 1;
+  if (overdue) list->kept = list->kept + 1;
   sd_tasks_count_ended(&list->counts, kind);
   sd_unlock(&list->lock);
 }

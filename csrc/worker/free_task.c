@@ -42,7 +42,12 @@ uint64_t sd_call_task(sd_dispatcher *d, uint32_t participant, sd_task *t, uint32
 }
 
 void sd_task_over(sd_dispatcher *d, uint32_t participant, uint32_t index, int kind) {
+  const int overdue = (sd_task_word(&d->tasks.tasks[index]) & SD_TASK_OVERDUE) != 0;
   sd_task_end(&d->tasks.tasks[index]);
+  if (SD_UNLIKELY(overdue)) {
+    sd_guest_gives(&d->tasks, index, kind, 1);
+    return;
+  }
   sd_tasks_count_ended(counts_of(d, participant), kind);
   sd_tasks_put(&d->tasks, &d->participants[participant].task_cache, index);
 }
@@ -108,8 +113,9 @@ void sd_tasks_stop(sd_dispatcher *d) {
   for (uint32_t i = 0; i < used; i++) {
     sd_task *t = &d->tasks.tasks[i];
     const uint32_t state = sd_task_start(t);
-    if (!sd_task_may_start(state)) continue;
     const uint64_t word = sd_task_word(t);
+    /* An overdue alarm whose timers took turns has been started before. */
+    if (!sd_task_may_start(state) && !(word & SD_TASK_OVERDUE)) continue;
     if (word & SD_TASK_IN_C) call_function(d, 0, t, state == SD_TASK_GIVEN_UP ? SD_TASK_CANCELLED : SD_TASK_STOPPED);
     sd_task_end(t);
     sd_lock(&d->tasks.list->lock);

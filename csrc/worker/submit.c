@@ -43,7 +43,7 @@ static int good_spec(const sd_dispatcher *d, const sd_task_spec *spec) {
 /* ---- taking entries: from a worker's cache, or as a guest if `participant` is SD_NONE or a publisher */
 
 static uint32_t take_entries(sd_dispatcher *d, uint32_t participant, uint32_t *index, uint32_t n, int kind) {
-  if (participant >= d->n_workers) return sd_guest_takes(&d->tasks, index, n, kind);
+  if (participant >= d->n_workers) return sd_guest_takes(&d->tasks, index, n, kind, 0);
   sd_participant *me = &d->participants[participant];
   n = sd_tasks_take(&d->tasks, &me->task_cache, index, n);
   sd_tasks_count_submitted(&me->tasks, kind, n);
@@ -121,10 +121,10 @@ static void put_on_strand(sd_dispatcher *d, uint32_t strand, uint32_t index, uin
   }
 }
 
-/* By a guest. A task of Python's may use the strand's last one again. */
+/* By a guest. A task of Python's may use the strand's last one again. `flags`: SD_TASK_OVERDUE or 0. */
 static int enqueue_one(sd_dispatcher *d, uint32_t strand, const sd_task_spec *spec, uint32_t flags, uint64_t *handle) {
   uint32_t index;
-  const uint32_t got = sd_guest_takes(&d->tasks, &index, 1, SD_STRAND_TASKS);
+  const uint32_t got = sd_guest_takes(&d->tasks, &index, 1, SD_STRAND_TASKS, flags != 0);
   if (got == SD_NONE) return SD_E_STOPPED;
   if (got) {
     uint64_t revived;
@@ -133,7 +133,7 @@ static int enqueue_one(sd_dispatcher *d, uint32_t strand, const sd_task_spec *sp
     if (revived) {
       *handle = revived;
       sd_task_end(&d->tasks.tasks[index]);
-      sd_guest_gives(&d->tasks, index, SD_STRAND_TASKS);
+      sd_guest_gives(&d->tasks, index, SD_STRAND_TASKS, 0);
     }
   }
   sd_guest_leaves(&d->tasks);

@@ -134,8 +134,8 @@ static uint32_t next_stolen(sd_dispatcher *d, uint32_t participant, sd_watch *wa
   return SD_NONE;
 }
 
-/* The next strand for a worker: what sd_worker_task_next kept for it, or else one from a list. Its own list may never become empty, so it looks at the other lists after every LOOK_ROUND strands, and
- * after a budget, because visits may be long. */
+/* The next strand for a worker: what sd_worker_task_next kept for it, or else one from a list. Its own list may never become empty, so it
+ * looks at the other lists after every LOOK_ROUND strands, and after a budget, because visits may be long. */
 static uint32_t next_strand(sd_dispatcher *d, uint32_t participant, uint64_t now) {
   sd_participant *me = &d->participants[participant];
   uint32_t index = me->kept;

@@ -8,7 +8,8 @@
  * SD_PY_WAKE (a timer of a Python handler), or SD_E_STOPPED (the end). */
 int sd_worker_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch);
 /* Ends the task in *batch, if there is one, and takes what comes next if that is a free task of Python's: SD_PY_TASK. 0: nothing is ready.
- * SD_PY_OTHER: something else comes next, and the next sd_worker_next begins with it. Never waits but for short locks, whose holders never wait for the GIL. */
+ * SD_PY_OTHER: something else comes next, and the next sd_worker_next begins with it. Never waits but for short locks, whose holders never
+ * wait for the GIL. */
 int sd_worker_task_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch);
 /* Makes the caller the owner of a strand that it took off a list. Zero: the strand is paused or quarantined, or the protocol is broken. */
 int sd_own(sd_dispatcher *d, uint32_t participant, uint32_t index);

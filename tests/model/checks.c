@@ -12,12 +12,13 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "crashes.h"
 #include "engine/api.h"
 #include "sd_error.h"
 #include "seeded/scheduler.h"
 
 enum { SYMBOLS = 8, PARTICIPANTS = 6, MAX_RECORDS = 64, LONG_RECORD = 1984, MAX_STEPS = 100000, SLICE_NS = 60 };
-enum { MAX_LOOKS = 2000, MAX_NUMBERS = 100, BLOCKS_OF_B = 5 };
+enum { MAX_LOOKS = 2000, MAX_NUMBERS = 100, BLOCKS_OF_B = 5, MAX_NOTES = 64 };
 enum { NATIVE, PURE, PYTHON };
 
 typedef struct record {
@@ -25,6 +26,13 @@ typedef struct record {
   uint64_t time, nth; /* nth: of all that this dispatcher is given */
   unsigned char more[40];
 } record;
+
+/* A task in C: when it was told how it ended, from 1 on, and how. */
+typedef struct note {
+  uint64_t handle;
+  uint32_t told;
+  int why, refused;
+} note;
 
 typedef struct world {
   sd_config config;
@@ -41,6 +49,8 @@ typedef struct world {
   uint64_t position, last_number[SYMBOLS];
   uint64_t looks[MAX_LOOKS][2], n_looks; /* a lowest unpublished number, or the watermark, and the time there */
   uint64_t time_of[MAX_NUMBERS];         /* of the record with that number */
+  note notes[MAX_NOTES];
+  uint32_t n_notes, n_told;
 } world;
 
 static world W;
@@ -1478,6 +1488,307 @@ static const char *sheds_the_oldest(void) {
   return run();
 }
 
+/* The sleeper has registered, and looked at the lists while a, which is low, was not listed. b is listed already. */
+static void shed_wakes_script(void *unused, unsigned fiber) {
+  const uint32_t participant = enter();
+  sd_dispatcher_prioritise(W.d, 0, SD_LOW, 0);
+  sd_dispatcher_prioritise(W.d, 1, SD_HIGH, 0);
+  publish(participant, "aab");
+  const uint32_t epoch = sd_idle_enter(&W.d->arena->idle);
+  publish(participant, "b");
+  expect(waiting("12"), "the lowest level does not make room: nothing is tried");
+  expect(sd_load(&W.d->arena->idle.epoch, relaxed, X1) != epoch, "nobody is woken for what is left of what was shed");
+}
+
+static const char *wakes_for_what_is_not_shed(void) {
+  const sd_config c = sheds(2, 3);
+  make(&c, NATIVE, 0, 0);
+  sd_scheduler_add(shed_wakes_script, NULL);
+  return run();
+}
+
+/* ---- tasks */
+
+/* A task whose function is told, once, how it ended. */
+static void is_told(sd_task_context *ctx, void *argument, int why) {
+  note *n = argument;
+  expect(!n->refused && !n->told, "a task is told twice how it ended, or although it was refused");
+  n->told = ++W.n_told;
+  n->why = why;
+  sd_schedule_point("task");
+}
+
+/* Submits it as a guest, or through the context of a task or worker. NULL: it was refused. */
+static note *submit_note(sd_task_context *from, sd_task_spec spec) {
+  note *n = &W.notes[W.n_notes++];
+  expect(W.n_notes <= MAX_NOTES, "too many notes");
+  spec.fn = is_told;
+  spec.argument = n;
+  const int64_t done = from ? from->submit(from, &spec, 1) : sd_tasks_submit(W.d, &spec, 1);
+  expect(done == 0 || done == 1 || done == SD_E_STOPPED, "a task is refused for no reason");
+  n->handle = spec.handle;
+  n->refused = done != 1;
+  expect(!n->refused || !n->told, "a task was refused, and told nevertheless");
+  return n->refused ? NULL : n;
+}
+
+static uint32_t taken_from_a_list(void) {
+  uint32_t entry = SD_NONE;
+  const sd_policy *policy = W.d->policy;
+  if (policy->next) return policy->next(&W.d->ready, 0, sd_now());
+  for (uint32_t i = 0; i < W.d->n_workers && entry == SD_NONE; i++) policy->pick(&W.d->ready, i, &entry, 1, 4);
+  return entry;
+}
+
+static void expect_verified(void) {
+  static char what[128];
+  uint32_t strand;
+  if (sd_dispatcher_verify(W.d, &strand, what)) sd_scheduler_fail(what);
+}
+
+static sd_config usual_of(int32_t policy, uint32_t strands, uint32_t workers) {
+  sd_config c = usual(strands, workers, 1);
+  c.policy = (sd_policy_config){.number = policy,
+                                .levels = {.timeout_ns = {0, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX}},
+                                .aging = {.coefficient = {1}, .n_classes = 1},
+                                .fair = {1000000, 1000000, 0}};
+  c.sizes.n_tasks = 8;
+  return c;
+}
+
+static void elsewhere_script(void *unused, unsigned fiber) {
+  const uint32_t participant = enter();
+  sd_task_spec free_task = {.tag = 7, .key = SD_NO_KEY, .priority = SD_USUAL_PRIORITY};
+  expect(sd_task_enqueue(W.d, 1, 1, &W.handle) == SD_OK && sd_tasks_submit(W.d, &free_task, 1) == 1, "no place");
+  for (uint64_t n = 4; n <= 20; n += 4) {
+    publish(participant, "aaaa");
+    expect(W.handled == n, "a task on another strand, or a free one, keeps a strand from being run in place");
+  }
+  expect(sd_peek(&W.d->participants[participant].counters.waited) == 0, "a publisher waits for a task elsewhere");
+}
+
+static const char *inline_beside_tasks_elsewhere(void) {
+  sd_config c = usual(2, 1, 1);
+  c.publisher_drains = c.one_core = 1;
+  make(&c, PURE, 0, 0);
+  sd_scheduler_add(elsewhere_script, NULL);
+  return run();
+}
+
+/* An entry is used with a priority, group and marks of its own, and then again with the usual ones. It has to come before or behind another
+ * one as a task that is usual does, is not held back, and is charged to its own group. */
+static void recycled_script(void *unused, unsigned fiber) {
+  static const uint32_t best[] = {0, SD_IMMEDIATE, SD_AGING_USUAL + 1000, 1},
+                        good[] = {0, SD_HIGH, SD_AGING_USUAL + 500, 0}, worst[] = {0, SD_LOW, SD_AGING_USUAL - 1000, 1};
+  const int32_t policy = W.config.policy.number;
+  sd_task_context self = {.engine = W.d, .participant = 0, .submit = sd_submit_from_task};
+  uint64_t on_cpu[2][2], ends[2];
+  sd_fair_counts all;
+  for (int how = 0; how < 6; how++) {
+    const int is_best = how & 1;
+    sd_task_spec spec = {.key = SD_NO_KEY, .marks = SD_MARK_IO, .within_ns = how / 2 == 2};
+    spec.priority = policy == SD_FIFO ? SD_USUAL_PRIORITY : is_best ? best[policy] : worst[policy];
+    const note *first = submit_note(&self, spec);
+    if (how / 2 == 1) expect(sd_task_give_up(W.d, first->handle) == SD_OK, "a task that waits cannot be given up");
+    for (int i = 0; i < 3; i++) sd_pause();
+    while (sd_help(W.d, 0)) sd_pause();
+    expect(first->why == how / 2, "a task ended otherwise than it should");
+    const note *second = submit_note(&self, (sd_task_spec){.key = SD_NO_KEY, .priority = SD_USUAL_PRIORITY});
+    expect((uint32_t)second->handle == (uint32_t)first->handle, "another entry is used: nothing is tried");
+    const uint32_t other = policy == SD_FIFO || !is_best ? SD_USUAL_PRIORITY : good[policy];
+    const note *third = submit_note(&self, (sd_task_spec){.key = SD_NO_KEY, .priority = other});
+    if (policy == SD_LEVELS) hold_back(1u << SD_IO);
+    if (policy == SD_FAIR) sd_dispatcher_group_counts(W.d, 2, on_cpu[0], ends, &all);
+    while (sd_help(W.d, 0)) sd_pause();
+    expect(second->told && third->told, "a task is held back by marks that its entry had before");
+    expect(second->why == SD_TASK_RUN, "a task ends as its entry's last one did");
+    const int other_first = is_best && (policy == SD_LEVELS || policy == SD_AGING);
+    expect((third->told < second->told) == other_first, "a task has the priority that its entry had before");
+    if (policy == SD_LEVELS) hold_back(0);
+    if (policy != SD_FAIR) continue;
+    sd_dispatcher_group_counts(W.d, 2, on_cpu[1], ends, &all);
+    expect(on_cpu[1][0] > on_cpu[0][0] && on_cpu[1][1] == on_cpu[0][1], "a task is charged to its entry's last group");
+  }
+}
+
+static const char *recycled_entries_keep_nothing(void) {
+  const sd_config c = usual_of((int32_t)sd_scheduler_random(4), 2, 1);
+  make(&c, NATIVE, 0, 0);
+  sd_scheduler_add(recycled_script, NULL);
+  return run();
+}
+
+/* A task is given up, or changed, when a worker has it and has not begun. */
+static void taken_script(void *unused, unsigned fiber) {
+  const sd_task_spec free_task = {.key = SD_NO_KEY, .priority = SD_USUAL_PRIORITY};
+  const uint32_t priority = W.config.policy.number == SD_AGING ? SD_AGING_USUAL + 5 : 1;
+  sd_py_batch batch;
+  sd_task_totals t;
+  uint64_t ahead;
+  for (int how = 0; how < 3; how++) {
+    const note *n = submit_note(NULL, free_task);
+    const uint32_t entry = taken_from_a_list();
+    expect(entry != SD_NONE && sd_is_task(W.d, entry), "a task is not listed");
+    if (how == 2 && W.config.policy.number != SD_FIFO)
+      expect(sd_task_prioritise(W.d, n->handle, priority) == SD_OK, "a task that was taken cannot be changed");
+    if (how) expect(sd_task_give_up(W.d, n->handle) == SD_OK, "a task that was taken cannot be given up");
+    sd_run_free_task(W.d, 0, entry, &batch);
+    expect(n->told && n->why == (how ? SD_TASK_CANCELLED : SD_TASK_RUN), "it is not told how it ended");
+    expect(sd_task_give_up(W.d, n->handle) == SD_AGAIN, "a task that is over is given up");
+  }
+  sd_task_spec pythons = {.tag = 7, .key = SD_NO_KEY, .priority = SD_USUAL_PRIORITY};
+  expect(sd_tasks_submit(W.d, &pythons, 1) == 1, "no place for a task");
+  const uint32_t entry = taken_from_a_list();
+  expect(sd_task_give_up(W.d, pythons.handle) == SD_OK, "a task of Python's that was taken cannot be given up");
+  expect(!sd_run_free_task(W.d, 0, entry, &batch), "a task of Python's that was given up runs");
+  const note *n = submit_note(NULL, (sd_task_spec){.key = 0});
+  const uint32_t strand = taken_from_a_list();
+  expect(sd_own(W.d, 0, strand) && sd_task_give_up(W.d, n->handle) == SD_OK, "a strand's task cannot be given up");
+  expect(sd_take_task(W.d, 0, strand, &batch, &ahead) == TASK_GONE && n->why == SD_TASK_CANCELLED, "it is not told");
+  sd_tasks_total(W.d, 0, &t);
+  expect(t.submitted == 4 && t.ended == 4 && t.cancelled == 4, "a task that was given up is not counted");
+  expect_verified();
+}
+
+static const char *given_up_when_taken(void) {
+  const sd_config c = usual_of((int32_t)sd_scheduler_random(4), 2, 1);
+  make(&c, NATIVE, 0, 0);
+  sd_scheduler_add(taken_script, NULL);
+  return run();
+}
+
+static void submits_until_stopped(void *unused, unsigned fiber) {
+  for (int i = 0; i < 12; i++) {
+    sd_task_spec spec = {.key = sd_scheduler_random(2) ? SD_NO_KEY : sd_scheduler_random(2)};
+    spec.priority = SD_USUAL_PRIORITY;
+    const note *n = submit_note(NULL, spec);
+    if (n && sd_scheduler_random(4) == 0) sd_task_give_up(W.d, n->handle);
+  }
+  W.publishing--;
+}
+
+/* It stops the tasks while others submit. */
+static void stopper(void *unused, unsigned fiber) {
+  for (uint32_t i = sd_scheduler_random(40); i; i--) sd_pause();
+  stop();
+  sd_tasks_stop(W.d);
+  sd_tasks_stop(W.d);
+  const uint64_t told = W.n_told;
+  while (W.publishing) sd_pause();
+  expect(W.n_told == told, "a function is told after the end");
+  for (uint32_t i = 0; i < W.n_notes; i++)
+    expect(W.notes[i].refused || W.notes[i].told, "a function is not told how its task ended");
+  expect(submit_note(NULL, (sd_task_spec){.key = SD_NO_KEY, .priority = SD_USUAL_PRIORITY}) == NULL,
+         "a task is submitted after the end");
+  expect_verified();
+}
+
+static const char *stops_while_others_submit(void) {
+  const sd_config c = usual_of((int32_t)sd_scheduler_random(4), 2, one_of(1, 2));
+  make(&c, NATIVE, 0, 0);
+  add_workers(c.sizes.n_workers);
+  W.publishing = one_of(1, 3);
+  for (uint32_t i = 0; i < W.publishing; i++) sd_scheduler_add(submits_until_stopped, NULL);
+  sd_scheduler_add(stopper, NULL);
+  return run();
+}
+
+/* The table is full, free again, and full again, with entries that threads of all kinds took. */
+static void full_table_script(void *unused, unsigned fiber) {
+  sd_task_context self = {.engine = W.d, .participant = 0, .submit = sd_submit_from_task};
+  const uint32_t participant = enter();
+  for (int round = 0; round < 4; round++) {
+    uint32_t n = 0;
+    W.n_notes = W.n_told = 0;
+    memset(W.notes, 0, sizeof W.notes);
+    for (int full = 0; !full;) {
+      sd_task_spec spec = {.key = sd_scheduler_random(3) ? SD_NO_KEY : sd_scheduler_random(2)};
+      spec.priority = SD_USUAL_PRIORITY;
+      full = !submit_note(round % 2 ? &self : NULL, spec);
+      n += !full;
+    }
+    expect(n >= W.config.sizes.n_tasks, "the table has fewer places than there should be, or loses some");
+    expect(n <= W.d->tasks.list->n, "the table has more places than entries");
+    expect(sd_task_enqueue(W.d, 0, 1, &W.handle) == SD_AGAIN || round % 2, "a full table takes a task");
+    while (sd_help(W.d, sd_scheduler_random(2) ? participant : 0)) sd_pause();
+    for (uint32_t i = 0; i < W.n_notes; i++) expect(W.notes[i].refused || W.notes[i].told, "a task has not run");
+    expect_verified();
+  }
+}
+
+static const char *full_tables_become_free(void) {
+  const sd_config c = usual_of((int32_t)sd_scheduler_random(4), 2, 1);
+  make(&c, NATIVE, 0, 0);
+  sd_scheduler_add(full_table_script, NULL);
+  return run();
+}
+
+/* A task that submits others, so many levels deep, free or on a strand. */
+static void goes_on(sd_task_context *ctx, void *argument, int why) {
+  uint32_t depth;
+  memcpy(&depth, argument, sizeof depth);
+  sd_schedule_point("task");
+  W.tasks++;
+  for (uint32_t i = depth ? one_of(1, 2) : 0; i; i--) {
+    const uint32_t left = depth - 1;
+    sd_task_spec spec = {.fn = goes_on, .argument = &left, .argument_bytes = sizeof left};
+    spec.key = sd_scheduler_random(3) ? SD_NO_KEY : sd_scheduler_random(2);
+    spec.priority = SD_USUAL_PRIORITY;
+    const int64_t done = ctx->submit(ctx, &spec, 1);
+    expect(done == 1 || done == 0, "a task cannot submit another one");
+    W.given += (uint64_t)done;
+  }
+}
+
+static void drains_tasks_script(void *unused, unsigned fiber) {
+  for (int i = 0; i < 4; i++) {
+    const uint32_t depth = one_of(1, 3);
+    sd_task_spec spec = {.fn = goes_on, .argument = &depth, .argument_bytes = sizeof depth, .key = SD_NO_KEY};
+    spec.priority = SD_USUAL_PRIORITY;
+    W.given++;
+    expect(sd_tasks_submit(W.d, &spec, 1) == 1, "no place for a task");
+    while (sd_dispatcher_drain(W.d, SD_NONE, SLICE_NS)) sd_pause();
+    expect(W.tasks == W.given, "drained, but a task that a task submitted has not run");
+  }
+  stop();
+  expect_verified();
+}
+
+static const char *drains_what_tasks_submit(void) {
+  sd_config c = usual_of((int32_t)sd_scheduler_random(4), 2, one_of(1, 3));
+  c.sizes.n_tasks = 64;
+  make(&c, NATIVE, 0, 0);
+  add_workers(c.sizes.n_workers);
+  sd_scheduler_add(drains_tasks_script, NULL);
+  return run();
+}
+
+/* Tasks fill the table and wait on a, which is held for good. The timer of b fires nevertheless. */
+static void held_tasks_script(void *unused, unsigned fiber) {
+  uint32_t participant = enter(), n = 0;
+  W.time = 10;
+  publish(participant, "b");
+  until_handled(1);
+  sd_dispatcher_hold(W.d, 0, sd_scheduler_random(2) ? SD_PAUSED : SD_QUARANTINED);
+  while (sd_task_enqueue(W.d, 0, 1, &W.handle) == SD_OK) n++;
+  expect(n >= W.config.sizes.n_tasks, "the table has fewer places than there should be");
+  sd_store(&W.d->arena->feed_time, 20, relaxed, X1);
+  while (sd_dispatcher_drain(W.d, SD_NONE, SLICE_NS)) sd_pause();
+  expect(W.wakes, "drained, but a timer is due");
+  stop();
+}
+
+static const char *timers_beside_a_full_table(void) {
+  sd_config c = usual(2, 1, 1);
+  c.sizes.n_tasks = 8;
+  c.sizes.has_positions = 1;
+  make(&c, NATIVE, 1, 0);
+  W.each = asks_for_15;
+  add_workers(1);
+  sd_scheduler_add(held_tasks_script, NULL);
+  return run();
+}
+
 /* ---- all of them */
 
 static const struct check {
@@ -1525,10 +1836,19 @@ static const struct check {
     {"sheds-for-no-full-strand", sheds_for_no_full_strand, 1},
     {"counts-to-its-level", counts_to_its_level, 1},
     {"shed-is-counted-in-order", shed_is_counted_in_order, 500},
+    {"wakes-for-what-is-not-shed", wakes_for_what_is_not_shed, 1},
+    {"inline-beside-tasks-elsewhere", inline_beside_tasks_elsewhere, 1},
+    {"recycled-entries-keep-nothing", recycled_entries_keep_nothing, 40},
+    {"given-up-when-taken", given_up_when_taken, 40},
+    {"stops-while-others-submit", stops_while_others_submit, 4000},
+    {"full-tables-become-free", full_tables_become_free, 200},
+    {"timers-beside-a-full-table", timers_beside_a_full_table, 100},
+    {"drains-what-tasks-submit", drains_what_tasks_submit, 2000},
 };
 
 static const char *with_seed(const struct check *check, uint64_t seed) {
   memset(&W, 0, sizeof W);
+  seed_at_work = seed;
   sd_scheduler_start(seed);
   const char *wrong = check->fn();
   sd_dispatcher_destroy(W.d);
@@ -1550,6 +1870,7 @@ static int try_check(const struct check *check, uint64_t first, uint64_t last) {
 }
 
 int main(int argc, char **argv) {
+  tell_crashes();
   const char *only = getenv("SEED");
   const uint64_t seed = only ? strtoull(only, NULL, 10) : 0;
   int tried = 0, failed = 0;

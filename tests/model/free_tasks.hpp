@@ -27,6 +27,7 @@ struct free_tasks : rl::test_suite<free_tasks, 4> {
   void before() {
     sd_init(&pool_list.lock, 0u), sd_init(&pool_list.guests, 0u);
     pool_list.free = pool_list.unused = pool_list.closed = 0u;
+    pool_list.kept = 0;
     pool_list.filled = pool_list.n = N;
     begin_counts(&pool_list.counts), begin_counts(&worker);
     pool.list = &pool_list, pool.stack = stack, pool.tasks = table;
@@ -35,6 +36,7 @@ struct free_tasks : rl::test_suite<free_tasks, 4> {
     for (auto &e : effect) e = 0u;
     sd_init(&list.lock, 0u), sd_init(&list.head, 0u), sd_init(&list.tail, 0u);
     list.mask = 3;
+    list.first = list.last = 0u;
     for (auto &place : ring) sd_init(&place, 0u);
     note = 0u;
     handle = submitted = told = cancelled = told_cancelled = 0;
@@ -43,12 +45,12 @@ struct free_tasks : rl::test_suite<free_tasks, 4> {
 
   void submit() {
     uint32_t index;
-    if (sd_guest_takes(&pool, &index, 1, SD_FREE_TASKS) != 1) return;
+    if (sd_guest_takes(&pool, &index, 1, SD_FREE_TASKS, 0) != 1) return;
     table[index].call = 7u;
     level[index] = 1u;
     submitted++;
     handle = sd_task_handle(sd_task_fill(&table[index], 0), index);
-    sd_list_push(&list, ring, &index, 1);
+    sd_list_push(&list, ring, NULL, &index, 1);
     sd_guest_leaves(&pool);
   }
   void change(uint64_t its, uint32_t to) {
@@ -73,7 +75,7 @@ struct free_tasks : rl::test_suite<free_tasks, 4> {
   }
   void work() {
     uint32_t index;
-    if (!sd_list_pop(&list, ring, &index, 1, 4)) {
+    if (!sd_list_pop(&list, ring, NULL, &index, 1, 4)) {
       sd_pause();
       return;
     }

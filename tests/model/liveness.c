@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crashes.h"
 #include "engine/api.h"
 #include "sd_error.h"
 #include "seeded/scheduler.h"
@@ -138,6 +139,7 @@ static int prepare(void) {
 }
 
 static int one(uint64_t seed, int loud) {
+  seed_at_work = seed;
   sd_scheduler_start(seed);
   if (!prepare()) {
     printf("seed %llu: not as it was to be prepared\n", (unsigned long long)seed);
@@ -162,6 +164,7 @@ static int one(uint64_t seed, int loud) {
 }
 
 int main(int argc, char **argv) {
+  tell_crashes();
   const char *only = getenv("SEED"), *policy = getenv("POLICY");
   if (policy && *policy && strcmp(policy, "fifo")) {
     POLICY = !strcmp(policy, "levels")  ? SD_LEVELS

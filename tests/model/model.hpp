@@ -86,6 +86,7 @@ struct world {
       sd_init(&list[i].head, UINT32_MAX);
       sd_init(&list[i].tail, UINT32_MAX);
       list[i].mask = MODEL_PLACES - 1;
+      list[i].first = list[i].last = 0u;
       for (auto &r : ring[i]) sd_init(&r, 0u);
     }
     sd_init(&idle.state, 0u);
@@ -106,12 +107,12 @@ struct world {
     RL_ASSERT(o.listed[s] == 0);
     o.listed[s] = 1;
     sd_list *l = &list[strand[s].last];
-    sd_list_push(l, ring[l - list], &s, 1);
+    sd_list_push(l, ring[l - list], NULL, &s, 1);
   }
   bool take_off_list(uint32_t me, uint32_t *s) {
     for (uint32_t i = 0; i < MODEL_LISTS; i++) {
       uint32_t from = (me + i) % MODEL_LISTS;
-      if (sd_list_pop(&list[from], ring[from], s, 1, 4)) {
+      if (sd_list_pop(&list[from], ring[from], NULL, s, 1, 4)) {
         RL_ASSERT(*s < MODEL_STRANDS && o.listed[*s] == 1);
         if (*s >= MODEL_STRANDS) return false;
         o.listed[*s] = 0;

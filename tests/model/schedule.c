@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "crashes.h"
 #include "engine/api.h"
 #include "sd_error.h"
 #include "seeded/scheduler.h"
@@ -769,6 +770,7 @@ static const char *check(void) {
     return what;
   }
   sd_tasks_stop(R.d);
+  if (sd_dispatcher_verify(R.d, &strand, what)) return what;
   if (check_free(1) && R.drained) return check_free(1);
   for (uint32_t i = 0; i < R.n_frees; i++)
     if (R.frees[i].submitted && R.frees[i].in_c && R.frees[i].told != 1) return "a stop told not all free tasks";
@@ -813,6 +815,7 @@ static const char *check(void) {
 }
 
 static int one(uint64_t seed, int loud) {
+  seed_at_work = seed;
   sd_scheduler_start(seed);
   if (!prepare(seed)) {
     printf("seed %llu: the dispatcher refused its configuration\n", (unsigned long long)seed);
@@ -856,6 +859,7 @@ static int one(uint64_t seed, int loud) {
 }
 
 int main(int argc, char **argv) {
+  tell_crashes();
   const char *only = getenv("SEED"), *policy = getenv("POLICY");
   if (policy && *policy && strcmp(policy, "fifo")) {
     POLICY = !strcmp(policy, "levels")  ? SD_LEVELS

@@ -32,6 +32,7 @@ template <typename rules, bool inlined> struct tasks : rl::test_suite<tasks<rule
     w.begin();
     sd_init(&list.lock, 0u);
     list.free = list.unused = list.closed = 0u;
+    list.kept = 0;
     list.filled = list.n = MODEL_TASKS;
     sd_init(&list.guests, 0u);
     for (int kind = 0; kind < SD_TASK_KINDS; kind++)
@@ -76,7 +77,7 @@ template <typename rules, bool inlined> struct tasks : rl::test_suite<tasks<rule
   uint64_t enqueue_task(uint32_t tag, uint32_t published) {
     sd_strand *q = &w.strand[0];
     uint32_t index;
-    RL_ASSERT(sd_guest_takes(&pool, &index, 1, SD_STRAND_TASKS) == 1);
+    RL_ASSERT(sd_guest_takes(&pool, &index, 1, SD_STRAND_TASKS, 0) == 1);
     place[tag] = published;
     table[index].call = tag;
     uint64_t handle = sd_task_handle(sd_task_fill(&table[index], SD_TASK_ON_STRAND), index);
@@ -92,7 +93,7 @@ template <typename rules, bool inlined> struct tasks : rl::test_suite<tasks<rule
     sd_unlock(&q->publish_lock);
     if (revived) {
       sd_task_end(&table[index]);
-      sd_guest_gives(&pool, index, SD_STRAND_TASKS);
+      sd_guest_gives(&pool, index, SD_STRAND_TASKS, 0);
     }
     if (mine) w.put_on_list(0);
     sd_guest_leaves(&pool);
@@ -124,7 +125,7 @@ template <typename rules, bool inlined> struct tasks : rl::test_suite<tasks<rule
     uint32_t task = sd_task_unlink(table, q);
     sd_unlock(&q->publish_lock);
     sd_task_end(&table[task - 1]);
-    sd_guest_gives(&pool, task - 1, SD_STRAND_TASKS);
+    sd_guest_gives(&pool, task - 1, SD_STRAND_TASKS, 0);
     return true;
   }
   bool duty(uint32_t me) {

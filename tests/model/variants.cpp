@@ -186,11 +186,11 @@ struct looks_without_locks : rl::test_suite<looks_without_locks, 2> {
   void thread(unsigned index) {
     uint32_t s = 0, none;
     if (index == 0) {
-      sd_list_push(&w.list[0], w.ring[0], &s, 1);
+      sd_list_push(&w.list[0], w.ring[0], NULL, &s, 1);
       sd_idle_wake_one(&w.idle);
       return;
     }
-    while (!sd_list_pop(&w.list[0], w.ring[0], &none, 1, 4)) {
+    while (!sd_list_pop(&w.list[0], w.ring[0], NULL, &none, 1, 4)) {
       uint32_t epoch = sd_idle_enter(&w.idle);
       if (!sd_list_length(&w.list[0])) sd_idle_sleep(&w.idle, epoch);
       sd_idle_leave(&w.idle);

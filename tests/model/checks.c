@@ -1805,7 +1805,7 @@ static const struct check {
     {"held-back-waits", held_back_waits, 500},
     {"task-is-run", task_is_run, 50},
     {"drains-what-handlers-publish", drains_what_handlers_publish, 1000},
-    {"stands-where-it-was-drained", stands_where_it_was_drained, 4000},
+    {"stands-where-it-was-drained", stands_where_it_was_drained, 20000},
     {"names-what-did-not-go-in", names_what_did_not_go_in, 1},
     {"leaves-nothing-behind", leaves_nothing_behind, 1},
     {"paused-is-not-handled-inline", paused_is_not_handled_inline, 1},

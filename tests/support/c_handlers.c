@@ -273,3 +273,9 @@ int finish_bomb(void *rows, uint32_t key, sd_context *ctx) {
   snprintf(ctx->message, sizeof ctx->message, "no end of %u", key);
   return 9;
 }
+
+/* A task that counts how often it was told to run. */
+void count_task(sd_task_context *ctx, void *argument, int why) {
+  (void)ctx;
+  if (why == SD_TASK_RUN) atomic_fetch_add((_Atomic uint64_t *)argument, 1);
+}

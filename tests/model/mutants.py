@@ -12,8 +12,8 @@ The changes are in tests/model/mutants. Each gives a name, what is wrong, its ch
     >>>>
 
 A check is one of tests/model/checks.c, or a program of scenarios: schedule and liveness, and under a policy
-schedule-levels, liveness-levels and so on. It tries seeds over the changed copy until it fails, and has to pass with that
-same seed over the engine as it is. All changes have to apply, also those that are not run.
+schedule-levels, liveness-levels and so on. It tries seeds over the changed copy until it fails, and has to pass with
+that same seed over the engine as it is. All changes have to apply, also those that are not run.
 """
 
 from __future__ import annotations

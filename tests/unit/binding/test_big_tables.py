@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -35,14 +34,14 @@ def resident_bytes() -> int:
 
 def shared_bytes() -> int:
     """What all attachable spaces of this process take."""
-    files = {os.stat(fd).st_ino: os.stat(fd) for fd in Path("/proc/self/fd").iterdir() if is_space(fd)}
+    files = {fd.stat().st_ino: fd.stat() for fd in Path("/proc/self/fd").iterdir() if is_space(fd)}
     return sum(512 * file.st_blocks for file in files.values())
 
 
 def is_space(fd: Path) -> bool:
     """Whether a descriptor is that of a space."""
     try:
-        return os.readlink(fd).startswith("/memfd:strand")
+        return str(fd.readlink()).startswith("/memfd:strand")
     except FileNotFoundError:
         return False
 

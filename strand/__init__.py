@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from strand.replaying.result import ReplayResult
     from strand.stats import Statistics
     from strand.tasks.groups import TaskGroup
+    from strand.tasks.preset import napoleon
     from strand.tasks.registry import task
     from strand.tasks.retry import RetryPolicy
     from strand.tasks.scheduler import Scheduler
@@ -81,6 +82,7 @@ __all__ = [
     "get_include",
     "handler",
     "imbalance",
+    "napoleon",
     "native",
     "object_handler",
     "replay",
@@ -115,6 +117,7 @@ _MODULES = {
     "UNDEF_PRICE": "strand.ticks",
     "attach": "strand.outside.attached",
     "get_include": "strand.headers",
+    "napoleon": "strand.tasks.preset",
     "replay": "strand.replaying.replay",
     "task": "strand.tasks.registry",
 }

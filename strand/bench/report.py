@@ -9,12 +9,13 @@ from rich.console import Console
 from rich.table import Table
 
 from strand.bench.latency import LatencyResult
+from strand.bench.letters import LetterLevel, LettersOutcome
 from strand.bench.policies import LevelOutcome, PolicyOutcome
 from strand.bench.scenarios import ScenarioResult
 from strand.report.quantities import duration
 from strand.report.tables import numbers_table
 
-__all__ = ["print_latency", "print_policies", "print_route", "print_scenarios"]
+__all__ = ["print_latency", "print_letters", "print_policies", "print_route", "print_scenarios"]
 
 HEADINGS = {"serial": "one core", "static": "static", "static_lpt": "LPT", "strand": "strand"}
 
@@ -131,6 +132,44 @@ def print_policies(
         f"{about['capacity_ticks_s']:,.0f} ticks/s that {workers} can do (work {about['work']}); {bound}"
     )
     console.print(_machine_line(machine))
+
+
+def print_letters(
+    console: Console, about: Mapping[str, Any], outcomes: Sequence[LettersOutcome], machine: Mapping[str, Any]
+) -> None:
+    """What each scheduler opened by level, how long it took, and its peak load."""
+    title = "From when a letter was due to when it had been opened"
+    table = numbers_table("scheduler", no_wrap=True, title=title, title_justify="left")
+    table.add_column("level", no_wrap=True)
+    for heading in ("arrived", "opened", "in vain", "resolved", "p50", "p99"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for outcome in outcomes:
+        names = list(outcome.levels)
+        for level in names:
+            head = outcome.name if level == names[0] else ""
+            table.add_row(head, level, *_letter_cells(outcome.levels[level]), end_section=level == names[-1])
+    console.print(table)
+    totals = numbers_table("scheduler", "needed", "lost", "peak load")
+    for outcome in outcomes:
+        totals.add_row(outcome.name, f"{outcome.needed:,}", "0", f"{outcome.peak_load:.1%}")
+    console.print(totals)
+    ratio = about["low_opened_of_fifo"]
+    console.print(
+        f"Napoleon opened {'none' if ratio is None else f'{ratio:.3f}'} of what Fifo opened of level low, and its peak "
+        f"load is {about['peak_load_lower']:.1%} lower"
+    )
+    console.print(
+        f"{about['arrivals']:,} letters in {about['seconds']:g} s, {about['load']:.0%} of the time of "
+        f"{about['workers']} workers; a letter takes one for {about['work_ms']:g} ms; low is held for "
+        f"{about['hold_ms']:,} ms"
+    )
+    console.print("Peak load: the largest share of the workers' time that letters took in any second")
+    console.print(_machine_line(machine))
+
+
+def _letter_cells(found: LetterLevel) -> list[str]:
+    times = ("" if ns is None else duration(ns) for ns in (found.p50_ns, found.p99_ns))
+    return [*(f"{n:,}" for n in (found.arrived, found.opened, found.in_vain, found.resolved)), *times]
 
 
 def _level_cells(found: LevelOutcome) -> list[str]:

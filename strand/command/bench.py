@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
-from typing import IO, Any, ParamSpec
+from typing import IO, Any, Final, ParamSpec
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -189,8 +190,20 @@ def latency(as_json: bool, spinning: int, parked: int) -> None:
         print_latency(Console(), results, machine)
 
 
+#: What ``--scenario letters`` takes.
+_OF_LETTERS: Final = ("seconds", "load", "workers", "seed")
+
+
 @bench.command()
 @click.argument("path", required=False, type=click.Path(exists=True, dir_okay=False))
+@click.option(
+    "--scenario",
+    type=click.Choice(["ticks", "letters"]),
+    default="ticks",
+    show_default=True,
+    help="letters: tasks of which most resolve themselves, under fifo and under the preset napoleon; it takes "
+    "--seconds (10), --load (0.8), --workers (2) and --seed.",
+)
 @click.option(
     "--policy",
     "names",
@@ -226,9 +239,11 @@ def latency(as_json: bool, spinning: int, parked: int) -> None:
 @_of_policies
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw a PNG, SVG or PDF file.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@click.pass_context
 @_refusing
 def policies(
-    as_json: bool, plot: Path | None, path: str | None, names: tuple[str, ...], shares: tuple[str, ...],
+    context: click.Context, scenario: str, as_json: bool, plot: Path | None, path: str | None,
+    names: tuple[str, ...], shares: tuple[str, ...],
     bound_ms: float, given: dict[str, Any], **sizes: Any,
 ) -> None:  # fmt: skip
     """Send ticks that come whether the workers keep up or not through policies, and compare waits and drops by level.
@@ -241,6 +256,9 @@ def policies(
     from strand.bench.report import print_policies
     from strand.machine import describe
 
+    if scenario == "letters":
+        _letters(context, as_json)
+        return
     of_other_policies(names, given)
     options = PoliciesOptions(
         policies={name: policy_named(name, given) for name in names},
@@ -260,6 +278,30 @@ def policies(
         _print_json(about | {"policies": [asdict(outcome) for outcome in outcomes], "machine": machine})
     else:
         print_policies(Console(), about, outcomes, machine)
+
+
+def _letters(context: click.Context, as_json: bool) -> None:
+    """With what is given on the command line; the defaults are those of the scenario."""
+    from strand.bench.letters import LettersOptions, run_letters
+    from strand.bench.report import print_letters
+    from strand.machine import describe
+
+    given = [
+        option
+        for option in context.command.params
+        if option.name is not None and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
+    ]
+    for option in given:
+        if option.name not in ("scenario", "as_json", *_OF_LETTERS):
+            raise click.UsageError(f"{option.opts[0]}: the scenario letters does not take it")
+    options = LettersOptions(**{n: context.params[n] for n in _OF_LETTERS if n in {option.name for option in given}})
+    machine = describe()
+    with _progress(as_json) as update:
+        about, outcomes = run_letters(options, update)
+    if as_json:
+        _print_json(about | {"policies": [asdict(outcome) for outcome in outcomes], "machine": machine})
+    else:
+        print_letters(Console(), about, outcomes, machine)
 
 
 def _share(level: str, text: str) -> float:

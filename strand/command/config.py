@@ -17,14 +17,12 @@ from strand.command.parameters import show
 from strand.command.terminal import printable
 from strand.config.configuration import Config, check_file
 from strand.config.reading import format_of
-from strand.config.tables import NOT_IN_FORCE
 from strand.config.template import template
 from strand.errors import ConfigurationError
 
 __all__ = ["config"]
 
 _WRONG = 2
-_NOT_IN_FORCE = " (not in force)"
 
 
 @click.group("config")
@@ -61,16 +59,13 @@ def check(file: Path, as_json: bool) -> None:
     """Check FILE, and tell all that is wrong with it. The exit status is 0, or 2 where something is."""
     found, problems = check_file(file)
     if as_json:
-        kept = {} if found is None else found.kept()
-        click.echo(json.dumps({"file": str(file), "problems": problems, "not_in_force": kept}))
+        click.echo(json.dumps({"file": str(file), "problems": problems}))
     for problem in () if as_json else problems:
         click.echo(printable(f"strand: {file}: {problem}"), err=True)
     if found is None:
         sys.exit(_WRONG)
     if not as_json:
         click.echo(printable(f"{file}: all is well"))
-        for table, why in found.kept().items():
-            click.echo(f"{table}: checked and kept, but not in force: {why}")
 
 
 @config.command("show")
@@ -79,22 +74,14 @@ def check(file: Path, as_json: bool) -> None:
 def show_(file: Path, as_json: bool) -> None:
     """Show what is in force with FILE: each key, its value, and where the value comes from."""
     entries = Config.load(file).entries()
-    plain: dict[str, Any] = {
-        "file": str(file),
-        "entries": [asdict(entry) | {"in_force": _table_of(entry.key) not in NOT_IN_FORCE} for entry in entries],
-    }
+    plain: dict[str, Any] = {"file": str(file), "entries": [asdict(entry) for entry in entries]}
 
     def human(console: Console) -> None:
-        origins = Column("from", overflow="fold", min_width=len(f"default{_NOT_IN_FORCE}"))
+        origins = Column("from", overflow="fold")
         table = Table(Column("key", no_wrap=True), Column("value", overflow="fold"), origins)
         for entry in entries:
             value = "not set" if entry.value is None else json.dumps(entry.value, ensure_ascii=False)
-            origin = entry.origin + (_NOT_IN_FORCE if _table_of(entry.key) in NOT_IN_FORCE else "")
-            table.add_row(*map(escape, (entry.key, value, origin)))
+            table.add_row(*map(escape, (entry.key, value, entry.origin)))
         console.print(table)
 
     show(as_json, plain, human)
-
-
-def _table_of(key: str) -> str:
-    return key.partition(".")[0]

@@ -114,9 +114,8 @@ def _configured(path: str, policy: str | None, given: Mapping[str, Any], pool: M
     config, replaced = file.overridden(values)
     for line in replaced:
         click.echo(printable(f"config: {line}"), err=True)
-    for table, why in config.kept().items():
-        if getattr(config, table) != getattr(Config(), table):
-            click.echo(f"config: {table} is not in force: {why}", err=True)
+    if config.retry_policy != Config().retry_policy:
+        click.echo("config: retry_policy is for tasks of strand.Scheduler: nothing here is tried again", err=True)
     return config.dispatcher_options()
 
 

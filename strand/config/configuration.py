@@ -23,7 +23,8 @@ from strand.config.ordering import (
 )
 from strand.config.pool import check_pool, pool_options
 from strand.config.reading import Key, key_text, read_file
-from strand.config.tables import NOT_IN_FORCE, TABLES, ResourceLimits, RetryPolicy, WorkerPool
+from strand.config.retries import retry_of
+from strand.config.tables import TABLES, ResourceLimits, RetryPolicy, WorkerPool
 from strand.dispatch.configuration import worker_cores
 from strand.dispatch.guard import Guard
 from strand.errors import ConfigurationError
@@ -114,6 +115,18 @@ class Config:
             found |= {"guard": Guard(**options), "marks": dict(self.marks)}
         return found
 
+    def scheduler_options(self) -> dict[str, Any]:
+        """What the file says in the words of ``strand.Scheduler``, which takes a configuration as ``config=`` as well:
+        the policy, the workers and the guard where they are given, ``total_capacity_ticks`` as ``max_queue``, and
+        ``retry_policy``. What is by symbol is for dispatchers alone, and so are the other keys of ``worker_pool``."""
+        pool = self.worker_pool
+        found = {"policy": self.policy, "retry": retry_of(self.retry_policy)}
+        given = {"workers": pool.max_workers, "max_queue": pool.total_capacity_ticks}
+        found |= {name: value for name, value in given.items() if value is not None}
+        if options := self.guard_options():
+            found["guard"] = Guard(**options)
+        return found
+
     def guard_options(self) -> dict[str, Any]:
         """The limits that are given, in the words of ``strand.Guard``, and None for what it is not to watch. Empty:
         there is no guard."""
@@ -145,10 +158,6 @@ class Config:
 
     def _entry(self, key: Key, value: Any, otherwise: str = DEFAULT) -> Entry:
         return Entry(key_text(key), value, self._given.get(key, (None, otherwise))[1])
-
-    def kept(self) -> dict[str, str]:
-        """The tables that are given and that nothing in this version acts on, each with the reason."""
-        return {table: why for table, why in NOT_IN_FORCE.items() if any(key[0] == table for key in self._given)}
 
 
 def plain(kind: type[Policy], option: str, value: Any) -> Any:

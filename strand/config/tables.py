@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-__all__ = ["NOT_IN_FORCE", "TABLES", "ResourceLimits", "RetryPolicy", "Span", "WorkerPool"]
+__all__ = ["TABLES", "ResourceLimits", "RetryPolicy", "Span", "WorkerPool"]
 
 
 class Span(str):
@@ -31,7 +31,7 @@ class WorkerPool(msgspec.Struct, frozen=True, kw_only=True):
                 le=1024,
                 examples=[4],
                 description="Threads that drain; one fewer than the cores unless given. "
-                "0 is a plain loop without queues, for replays alone.",
+                "0: for replays a plain loop, for a scheduler all cores.",
             ),
         ]
         | None
@@ -42,7 +42,15 @@ class WorkerPool(msgspec.Struct, frozen=True, kw_only=True):
     ) = None
     queue_capacity: Annotated[int, Meta(ge=1, le=2**31 - 1, description="Ticks that each strand holds.")] = 65_536
     total_capacity_ticks: (
-        Annotated[int, Meta(ge=1, le=2**31 - 1, examples=[1_000_000], description="Ticks that all strands hold.")]
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                le=2**31 - 1,
+                examples=[1_000_000],
+                description="Ticks that all strands hold; for a scheduler, tasks that wait.",
+            ),
+        ]
         | None
     ) = None
     level_capacity_ticks: (
@@ -59,7 +67,7 @@ class WorkerPool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """When a task that has failed is tried again."""
+    """When a task that has failed is tried again, docs/tasks.md; for a scheduler."""
 
     max_attempts: Annotated[int, Meta(ge=1, le=1000, description="With the first one.")] = 3
     initial_backoff: Annotated[Span, Meta(description="The wait before the second attempt.")] = Span("100ms")
@@ -94,5 +102,3 @@ TABLES: Final[dict[str, type[msgspec.Struct]]] = {
     "retry_policy": RetryPolicy,
     "resource_limits": ResourceLimits,
 }
-#: Tables that are checked and kept, and that nothing in this version acts on.
-NOT_IN_FORCE: Final = {"retry_policy": "it is for tasks, and this version has none"}

@@ -14,7 +14,7 @@ from strand.binding.engine_words import MARKS
 from strand.config.checking import SYMBOLS
 from strand.config.configuration import plain
 from strand.config.ordering import TIMEOUTS, options, usual_timeouts
-from strand.config.tables import NOT_IN_FORCE, TABLES
+from strand.config.tables import TABLES
 from strand.handlers.spans import span_text
 from strand.policies.every_policy import POLICIES
 from strand.policies.policy import LEVELS
@@ -22,8 +22,9 @@ from strand.policies.policy import LEVELS
 __all__ = ["template"]
 
 _HEAD: Final = """\
-# Options of a dispatcher, with their defaults: docs/configuration.md of strand.
-# They are for  strand replay --config THIS  and  strand.Config.load("THIS").dispatcher_options().
+# Options of a dispatcher or scheduler, with their defaults: docs/configuration.md of strand.
+# They are for  strand replay --config THIS,  strand.Config.load("THIS").dispatcher_options()
+# and  strand.Scheduler(config="THIS").
 # A key behind a # without a space is not set: take the # away to set it. Spans of time are text: "250us", "30s", "5m".
 """
 _OTHERS: Final = "* stands for all that are not named"
@@ -85,8 +86,7 @@ def _tables() -> Iterator[tuple[tuple[str, ...], str, list[_Line]]]:
     lines = [_Line(f"For the guard {', '.join(MARKS)}, or a list of both; {_OTHERS}.", '"*"', "io")]
     yield ("marks",), "What symbols use or free; it needs resource_limits.", lines
     for name, table in TABLES.items():
-        lines = [_Line(f"Not in force: {NOT_IN_FORCE[name]}.")] if name in NOT_IN_FORCE else []
-        lines += [_of_table(field) for field in msgspec.inspect.type_info(table).fields]  # type: ignore[attr-defined]
+        lines = [_of_table(field) for field in msgspec.inspect.type_info(table).fields]  # type: ignore[attr-defined]
         yield (name,), str(table.__doc__), lines
 
 

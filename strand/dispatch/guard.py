@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.engine_words import MARKS
 from strand.errors import ConfigurationError
 from strand.handlers.spans import SpanLike, span_ns
+from strand.policies.marks import mark_bits
 from strand.policies.policy import Levels, Policy
 from strand.symbols import SymbolTable
 from strand.validate import is_number, whole
 
-__all__ = ["Guard", "Hold", "Reading", "decide", "marks_of"]
+__all__ = ["Guard", "Hold", "Reading", "check_guard", "decide", "marks_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +135,22 @@ def decide(guard: Guard, hold: Hold, strain: float | None, *, waits: bool, now_n
     return replace(hold, in_round=False) if hold.in_round else hold
 
 
-def marks_of(
-    guard: Guard | None, policy: Policy, table: SymbolTable, marks: Mapping[str, Any] | None
-) -> npt.NDArray[np.uint8]:
-    """The marks of each symbol as a set of bits, shape (n_symbols,). Raises ConfigurationError for a guard that is
-    none, a guard under a policy without levels, marks without a guard, and unknown ones; and UnknownSymbolError."""
+def check_guard(guard: Any, policy: Policy) -> None:
+    """Raises ConfigurationError for a guard that is none, and for a guard under a policy without levels."""
     if guard is not None and not isinstance(guard, Guard):
         raise ConfigurationError(f"guard: {guard!r} is not a strand.Guard")
     if guard is not None and not isinstance(policy, Levels):
         raise ConfigurationError(
             f"guard: {type(policy).__name__} has no levels that could be held back; give policy=Levels()"
         )
+
+
+def marks_of(
+    guard: Guard | None, policy: Policy, table: SymbolTable, marks: Mapping[str, Any] | None
+) -> npt.NDArray[np.uint8]:
+    """The marks of each symbol as a set of bits, shape (n_symbols,). Raises what ``check_guard`` does,
+    ConfigurationError for marks without a guard, and unknown ones; and UnknownSymbolError."""
+    check_guard(guard, policy)
     found = np.zeros(len(table), np.uint8)
     if marks is None or marks == {}:
         return found
@@ -156,18 +160,7 @@ def marks_of(
         raise ConfigurationError("marks: they are for a guard; give guard=strand.Guard() or leave them out")
     named = dict(marks)
     if "*" in named:
-        found[:] = _bits("marks: *", named.pop("*"))
+        found[:] = mark_bits("marks: *", named.pop("*"))
     for symbol, given in named.items():
-        found[table.index(symbol)] = _bits(f"marks: {symbol}", given)
+        found[table.index(symbol)] = mark_bits(f"marks: {symbol}", given)
     return found
-
-
-def _bits(name: str, given: Any) -> int:
-    bits = 0
-    for mark in [given] if isinstance(given, str) or not isinstance(given, Iterable) else given:
-        if not isinstance(mark, str) or mark not in MARKS:
-            near = get_close_matches(mark, MARKS, n=1) if isinstance(mark, str) else []
-            cure = f"did you mean {near[0]!r}? " if near else ""
-            raise ConfigurationError(f"{name}: {mark!r} is no mark: {cure}give {' or '.join(MARKS)}, or a set of both")
-        bits |= MARKS[mark]
-    return bits

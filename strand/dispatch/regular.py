@@ -1,8 +1,8 @@
-"""A thread of a dispatcher that looks at something again and again, from its start to its stop."""
+"""A thread that looks at something of an engine again and again, from its start to its stop."""
 
 from __future__ import annotations
 
-import threading
+import queue
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -17,12 +17,13 @@ __all__ = ["Regular"]
 class Regular:
     """Calls ``_look`` every ``every_ns`` until the engine stops, or ``end``; then ``_ended``, in any case.
 
-    It holds the engine, and no dispatcher: one that nobody uses is found all the same."""
+    It holds the engine, and no dispatcher or scheduler: one that nobody uses is found all the same."""
 
     def __init__(self, engine: Engine, every_ns: int, name: str, *, allowed: Sequence[int], inside: Inside) -> None:
         self._engine = engine
         self._every_ns = every_ns
-        self._over = threading.Event()
+        # No event: the garbage collector may tell the thread to end while this holds the lock of one.
+        self._over: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._background: Background[int] = Background(self._work, self._ended, name, allowed=allowed, inside=inside)
 
     def start(self) -> None:
@@ -31,7 +32,7 @@ class Regular:
 
     def tell_to_end(self) -> None:
         """The thread ends after the look under way. Waits for nobody."""
-        self._over.set()
+        self._over.put(None)
 
     def end(self) -> None:
         """The same, and waits for that."""
@@ -39,9 +40,16 @@ class Regular:
         self._background.join()
 
     def _work(self, every_ns: int) -> bool:
-        while not self._over.wait(every_ns / 1e9) and not self._engine.stopping:
+        while not self._is_over_within(every_ns / 1e9) and not self._engine.stopping:
             self._look(time.monotonic_ns())
         return False
+
+    def _is_over_within(self, seconds: float) -> bool:
+        try:
+            self._over.get(timeout=seconds)
+        except queue.Empty:
+            return False
+        return True
 
     @abstractmethod
     def _look(self, now_ns: int) -> None: ...

@@ -70,11 +70,14 @@ class Levels(Policy):
     at whenever a worker takes a strand. A visit ends the wait: a strand that is left with something pending waits anew,
     in its own level.
 
+    ``hold``: by level, how long a task waits before it may start, even on an idle worker, as ``"30s"``, a timedelta or
+    ns; it may resolve itself meanwhile (``expire_if``). Levels that are left out hold nothing. Ticks are never held.
+
     docs/policies.md has the bound of a wait.
 
     Publishers never handle ticks themselves as they do under Fifo, where that is cheaper.
-    Raises ConfigurationError for an unknown level, a timeout of ``immediate``, one that is not above 0, and one below
-    that of a higher level.
+    Raises ConfigurationError for an unknown level, a timeout of ``immediate``, one that is below that of a higher
+    level, and for a span that is not above 0.
     """
 
     core_name = "levels"
@@ -82,10 +85,12 @@ class Levels(Policy):
 
     timeouts: Mapping[str, SpanLike] = field(default_factory=dict)  # kept in ns
     since: Literal["entered", "created"] = "entered"
+    hold: Mapping[str, SpanLike] = field(default_factory=dict)  # likewise
 
     def __post_init__(self) -> None:
-        if not isinstance(self.timeouts, Mapping):
-            raise ConfigurationError(f"timeouts: {type(self.timeouts).__name__} is not a dict of spans by level")
+        for name in ("timeouts", "hold"):
+            if not isinstance(given := getattr(self, name), Mapping):
+                raise ConfigurationError(f"{name}: {type(given).__name__} is not a dict of spans by level")
         one_of("since", self.since, ("entered", "created"))
         for level in self.timeouts:
             if level_of("timeouts", level) == 0:
@@ -104,12 +109,14 @@ class Levels(Policy):
             maximum = min((given[name] for name in LEVELS[at + 1 :] if name in given), default=2**63 - 1)
             filled[level] = given.get(level, min(max(_TIMEOUTS[level], minimum), maximum))
         object.__setattr__(self, "timeouts", MappingProxyType(filled))
+        held = {LEVELS[level_of("hold", level)]: span_ns(f"hold: {level}", span) for level, span in self.hold.items()}
+        object.__setattr__(self, "hold", MappingProxyType(held))
 
     def __hash__(self) -> int:  # a mapping has none
-        return hash((self.timeouts_ns, self.since))
+        return hash((self.timeouts_ns, self.since, self.holds_ns))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (dict(self.timeouts), self.since)
+        return type(self), (dict(self.timeouts), self.since, dict(self.hold))
 
     def core_options(self) -> dict[str, Any]:
         return {"timeout_ns": self.timeouts_ns, "since_listed": self.since == "created"}
@@ -124,6 +131,11 @@ class Levels(Policy):
     def timeouts_ns(self) -> tuple[int, ...]:
         """In ns, the highest level first; 0 for ``immediate``."""
         return (0, *(span_ns(level, self.timeouts[level]) for level in LEVELS[1:]))
+
+    @property
+    def holds_ns(self) -> tuple[int, ...]:
+        """How long tasks of each level are held, in ns, the highest level first; 0: not at all."""
+        return tuple(span_ns(level, self.hold[level]) if level in self.hold else 0 for level in LEVELS)
 
 
 def level_of(name: str, level: Any) -> int:

@@ -27,6 +27,9 @@ __all__ = ["Core", "Workers"]
 class Workers(Protocol):
     """Threads that end with the last task."""
 
+    def let_go(self) -> None:
+        """No task will come: nothing is held back any more. From any thread, and again and again; waits for nobody."""
+
     def end(self) -> None:
         """Tells them to end. From any thread."""
 
@@ -150,7 +153,9 @@ class Core:
     # -- the end
 
     def refuse(self, reason: str) -> None:
-        """No task can be submitted from here on, and when the last one has ended, the threads end."""
+        """No task can be submitted from here on, none is held back, and when the last has ended, the threads end."""
+        if self.workers is not None:
+            self.workers.let_go()
         self.table.refuse(reason, self.end_threads)
 
     def end_threads(self) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
-from strand.binding.engine_words import MARKS
 from strand.errors import ConfigurationError
 from strand.handlers.spans import SpanLike, span_ns, span_text
+from strand.policies.marks import mark_bits
 from strand.tasks.groups import TaskGroup
 from strand.tasks.ranks import Ranks
 from strand.tasks.retry import RetryPolicy
@@ -80,7 +79,7 @@ def options_of(
         raise ConfigurationError(
             f"{what}: after {span_text(waits_ns)} the deadline of {span_text(deadline_ns)} is over"
         )
-    bits = _bits(marks)
+    bits = 0 if marks is None else mark_bits("marks", marks)
     return TaskOptions(
         number=number,
         priority=ranks.name_of(number, priority),
@@ -106,16 +105,3 @@ def _check_kinds(retry: Any, group: Any, expire_if: Any) -> None:
         raise ConfigurationError(f"group: {group!r} is no strand.TaskGroup")
     if expire_if is not None and not callable(expire_if):
         raise ConfigurationError(f"expire_if: {expire_if!r} cannot be called")
-
-
-def _bits(marks: Any) -> int:
-    bits = 0
-    if marks is None:
-        return bits
-    for mark in [marks] if isinstance(marks, str) or not isinstance(marks, Iterable) else marks:
-        if not isinstance(mark, str) or mark not in MARKS:
-            near = get_close_matches(mark, MARKS, n=1) if isinstance(mark, str) else []
-            cure = f"did you mean {near[0]!r}? " if near else ""
-            raise ConfigurationError(f"marks: {mark!r} is no mark: {cure}give {' or '.join(MARKS)}, or a set of both")
-        bits |= MARKS[mark]
-    return bits

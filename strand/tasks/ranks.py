@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Any
 
 import numpy as np
 
 from strand.errors import ConfigurationError
-from strand.handlers.spans import SpanLike, span_ns
-from strand.policies.policy import LEVELS, Levels, Policy, level_of
+from strand.policies.policy import LEVELS, Levels, Policy
 from strand.tasks.groups import TaskGroup
 
 __all__ = ["Ranks"]
@@ -19,33 +18,18 @@ __all__ = ["Ranks"]
 class Ranks:
     """The priorities of tasks under one policy.
 
-    ``hold``: by level, how long a task waits before it may start, even on an idle worker, as ``"30s"``, a timedelta or
-    ns. It may resolve itself meanwhile (``expire_if``). Levels that are not named hold nothing. ``group_number``: under
-    a policy that shares time among groups, the number of a group by its name, which is the priority of its tasks; None:
-    groups make no difference to the pool. It is asked for None, too, where a task is in no group, or in one without a
-    name.
-
-    Raises ConfigurationError for a hold under a policy without levels, for an unknown level, and for a bad span.
+    ``group_number``: under a policy that shares time among groups, the number of a group by its name, which is the
+    priority of its tasks; None: groups make no difference to the pool. It is asked for None, too, where a task is in no
+    group, or in one without a name. Raises ConfigurationError for what is no policy.
     """
 
-    def __init__(
-        self,
-        policy: Policy,
-        hold: Mapping[str, SpanLike] | None = None,
-        group_number: Callable[[str | None], int] | None = None,
-    ) -> None:
+    def __init__(self, policy: Policy, group_number: Callable[[str | None], int] | None = None) -> None:
         if not isinstance(policy, Policy):
             raise ConfigurationError(f"policy: {policy!r} is no policy; give one of strand, like strand.Levels()")
-        if hold is not None and not isinstance(hold, Mapping):
-            raise ConfigurationError(f"hold: {type(hold).__name__} is not a dict of spans by level")
-        if hold and not isinstance(policy, Levels):
-            raise ConfigurationError(f"hold: {type(policy).__name__} has no levels to hold; give policy=Levels()")
         self.policy = policy
         self.group_number = group_number
         self._levels = isinstance(policy, Levels)
-        self._hold_ns = {
-            level_of("hold", level): span_ns(f"hold: {level}", span) for level, span in (hold or {}).items()
-        }
+        self._holds_ns = policy.holds_ns if isinstance(policy, Levels) else ()
         #: The number of a task to which no priority was given.
         self.usual: int = policy.usual_priority or 0
 
@@ -59,7 +43,7 @@ class Ranks:
 
     def hold_ns(self, number: int) -> int:
         """How long a task of this priority is held, ns; 0: not at all."""
-        return self._hold_ns.get(number, 0)
+        return self._holds_ns[number] if self._holds_ns else 0
 
     def highest(self, own: int, numbers: Collection[int]) -> int:
         """The highest of some priorities, with that of the task that is to run; under a policy without priorities its

@@ -6,26 +6,32 @@ import atexit
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from strand.binding.engine import Engine
 from strand.binding.engine_config import CACHED_SEGMENTS, UNIT_WEIGHT, EngineConfig
 from strand.binding.engine_words import RunByPython
+from strand.config.configuration import Config
+from strand.dispatch.guard import Guard, check_guard
+from strand.dispatch.guarding import Guarding
 from strand.errors import ConfigurationError
 from strand.policies.every_policy import policy_config
 from strand.policies.fair import Fair
 from strand.policies.policy import Levels, Policy
+from strand.stats import GuardStatistics
 from strand.tasks.core import Core
 from strand.tasks.engine_pool import EnginePool
 from strand.tasks.ranks import Ranks
+from strand.tasks.retry import RetryPolicy
 from strand.tasks.task_workers import TaskWorkers
 from strand.tasks.tasks import Tasks
+from strand.threads import Inside
 from strand.ticks import TICK
 from strand.validate import whole
 
-__all__ = ["Scheduler"]
+__all__ = ["Scheduler", "config_of"]
 
 #: Tasks that may be there at once. Places that were never used take addresses and no memory.
 _MOST_TASKS: Final = 1 << 24
@@ -38,35 +44,57 @@ _live: weakref.WeakSet[Core] = weakref.WeakSet()
 class Scheduler(Tasks):
     """Runs functions on threads of its own, in the order of a policy: a ``concurrent.futures.Executor``.
 
-    ``workers``: how many tasks run at a time; None or 0: as many as this process may use cores. ``max_queue``: how many
-    tasks may wait that have not begun, beyond which ``submit`` raises QueueFull; 0: any number, as far as memory goes,
-    up to 16,777,216. ``policy``: ``Levels()``, ``Fifo()``, ``Aging()`` or ``Fair()``. ``max_dead_letters`` and
-    ``seed``: see ``Tasks``.
+    ``workers``: how many tasks run at a time; None or 0: as many as this process may use cores. (In ``strand.replay`` 0
+    is the plain loop.) ``max_queue``: how many tasks may wait that have not begun, beyond which ``submit`` raises
+    QueueFull; None or 0: any number, as far as memory goes, up to 16,777,216. ``policy``: ``Levels()``, ``Fifo()``,
+    ``Aging()`` or ``Fair()``; None: ``Levels()``. ``retry``: of tasks that are given none of their own; None: they fail
+    at once. ``guard``: holds tasks back while CPU, memory or I/O is short, as docs/guard.md says of strands, by their
+    levels and ``marks``; for ``Levels()``; None: there is none. ``max_dead_letters`` and ``seed``: see ``Tasks``.
 
-    Leaving its block shuts it down and waits for all tasks. Without that it ends when nobody refers to it and all tasks
-    have ended. At the end of the program those that wait for a worker are run, and those that are delayed, held, or
-    wait for a retry are cancelled.
+    ``config``: a ``strand.Config``, or the path of its file, which gives ``workers``, ``max_queue``, ``policy``,
+    ``retry`` and ``guard`` (``Config.scheduler_options``). What is given beside it wins.
 
-    Raises ConfigurationError naming the argument that cannot work.
+    Leaving its block shuts it down and waits for all tasks; from then on the guard holds nothing back. Without that it
+    ends when nobody refers to it and all tasks have ended. At the end of the program those that wait for a worker are
+    run, and those that are delayed, held, or wait for a retry are cancelled.
+
+    Raises ConfigurationError naming the argument that cannot work, and MissingExtraError for a guard of the machine
+    without the extra ``guard``.
     """
 
     def __init__(
         self,
         workers: int | None = None,
-        max_queue: int = 0,
+        max_queue: int | None = None,
         *,
-        policy: Policy = Levels(),  # noqa: B008 - frozen
+        policy: Policy | None = None,
+        retry: RetryPolicy | None = None,
+        guard: Guard | None = None,
+        config: Config | str | os.PathLike[str] | None = None,
         max_dead_letters: int = 1000,
         seed: int | None = None,
     ) -> None:
-        engine = Engine(_config(whole("workers", workers or len(os.sched_getaffinity(0)), 1, 1024), policy))
+        said = {} if config is None else config_of(config).scheduler_options()
+        workers = _chosen(said, "workers", workers)
+        policy = _chosen(said, "policy", policy) or Levels()
+        guard = _chosen(said, "guard", guard)
+        check_guard(guard, policy)
+        allowed = sorted(os.sched_getaffinity(0))
+        engine = Engine(_config(whole("workers", workers or len(allowed), 1, 1024), policy))
         engine.set_handlers([RunByPython()], [()])
         ranks = Ranks(policy, group_number=_groups(engine, policy) if isinstance(policy, Fair) else None)
-        pool = EnginePool(engine, policy)
-        super().__init__(pool, ranks, max_queue=max_queue, max_dead_letters=max_dead_letters, seed=seed)
+        super().__init__(
+            EnginePool(engine, policy),
+            ranks,
+            max_queue=_chosen(said, "max_queue", max_queue) or 0,
+            max_dead_letters=max_dead_letters,
+            seed=seed,
+            retry=_chosen(said, "retry", retry),
+        )
         core = self._core
         self._engine = engine
-        self._workers = core.workers = TaskWorkers(engine, core.running.run)
+        self._guarding = None if guard is None else Guarding(engine, guard, allowed=allowed, inside=Inside())
+        self._workers = core.workers = TaskWorkers(engine, core.running.run, self._guarding)
         _live.add(core)
         # All executors of this scheduler hold this set, and nothing of its threads does.
         weakref.finalize(self._periodics, core.retire).atexit = False
@@ -77,6 +105,10 @@ class Scheduler(Tasks):
         """How many tasks run at a time."""
         return self._engine.n_workers
 
+    def guard_statistics(self) -> Mapping[str, GuardStatistics] | None:
+        """What the guard decided so far, by resource: ``"cpu"``, ``"memory"``, ``"io"``. None: there is no guard."""
+        return None if self._guarding is None else self._guarding.statistics()
+
     def __enter__(self) -> Self:
         return self
 
@@ -84,6 +116,20 @@ class Scheduler(Tasks):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.shutdown(cancel_futures=kind is not None)
+
+
+def config_of(config: Config | str | os.PathLike[str]) -> Config:
+    """A configuration, or the one that a file has. Raises ConfigurationError and MissingExtraError."""
+    if isinstance(config, Config):
+        return config
+    if not isinstance(config, (str, os.PathLike)):
+        raise ConfigurationError(f"config: {config!r} is neither a strand.Config nor the path of a file")
+    return Config.load(config)
+
+
+def _chosen(said: Mapping[str, Any], name: str, given: Any) -> Any:
+    """An argument, or where it is not given what a configuration says."""
+    return said.get(name) if given is None else given
 
 
 def _config(workers: int, policy: Policy) -> EngineConfig:

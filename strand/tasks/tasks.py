@@ -31,8 +31,8 @@ class Tasks(TaskExecutor):
     ``clock``: of delays, deadlines and times; None: the system's, with a thread for what is due later. With another
     clock ``fire`` does what is due. ``max_queue``: how many tasks may wait that have not begun; 0: any number. A task
     that waits for a retry counts, and is never refused. ``max_dead_letters``: how many are kept. ``seed``: of the
-    random part of backoffs; None: another one each time. ``strand_of``: the strand of a symbol, for ``symbol=``; None:
-    there are no symbols.
+    random part of backoffs; None: another one each time. ``retry``: of tasks that are given none; None: they fail at
+    once. ``strand_of``: the strand of a symbol, for ``symbol=``; None: there are no symbols.
 
     Raises ConfigurationError for numbers that are none or are below 0.
     """
@@ -46,6 +46,7 @@ class Tasks(TaskExecutor):
         max_queue: int = 0,
         max_dead_letters: int = 1000,
         seed: int | None = None,
+        retry: RetryPolicy | None = None,
         strand_of: Callable[[Any], int] | None = None,
     ) -> None:
         core = Core(
@@ -57,8 +58,9 @@ class Tasks(TaskExecutor):
             seed=None if seed is None else whole("seed", seed, 0),
         )
         self._ranks = ranks
+        self._retry = retry
         self._strand_of = strand_of
-        super().__init__(core, options_of(ranks, strand_of), weakref.WeakSet())
+        super().__init__(core, options_of(ranks, strand_of, retry=retry), weakref.WeakSet())
 
     def options(
         self,
@@ -81,10 +83,10 @@ class Tasks(TaskExecutor):
         The one that is next has the highest priority of all that wait behind it. ``symbol``: the task runs in order
         with that symbol's ticks; a retry comes behind the ticks that are there then. ``deadline``: a task that has not
         begun so long after its submit is not started, nor tried again. ``delay``: it waits at least so long. ``retry``:
-        when it is tried again. ``group``: the one it belongs to; None: that of the block or task that submits it.
-        ``expire_if``: called without arguments in the worker before each start: True: the task expires; a priority: it
-        waits anew with that one, if it is another one; False or None: it starts. Raising fails the task. ``marks``:
-        ``"io"``, ``"frees_memory"`` or both, for the guard.
+        when it is tried again; None: as the scheduler says. ``group``: the one it belongs to; None: that of the block
+        or task that submits it. ``expire_if``: called without arguments in the worker before each start: True: the task
+        expires; a priority: it waits anew with that one, if it is another one; False or None: it starts. Raising fails
+        the task. ``marks``: ``"io"``, ``"frees_memory"`` or both, for the guard.
 
         Raises ConfigurationError for values that cannot work: a priority that the policy does not have, a delay or hold
         that ends after the deadline, a symbol beside a key or priority; and UnknownSymbolError.
@@ -97,7 +99,7 @@ class Tasks(TaskExecutor):
             symbol=symbol,
             deadline=deadline,
             delay=delay,
-            retry=retry,
+            retry=self._retry if retry is None else retry,
             group=group,
             expire_if=expire_if,
             marks=marks,

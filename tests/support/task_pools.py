@@ -77,7 +77,7 @@ class Stepped:
     ) -> None:
         self.pool = SteppedPool(seed)
         self.clock = Clock()
-        self.tasks = Tasks(self.pool, Ranks(policy or Levels(), hold), clock=self.clock, seed=seed, **options)
+        self.tasks = Tasks(self.pool, Ranks(policy or Levels(hold=hold or {})), clock=self.clock, seed=seed, **options)
         self.pool.tasks = self.tasks
 
     def advance(self, seconds: float) -> None:

@@ -78,6 +78,27 @@ def test_policies_are_compared_and_told_as_tables_and_json(monkeypatch: pytest.M
         assert sum(level["handled"] for level in outcome["levels"].values()) == 1_000
 
 
+def test_letters_are_told_as_a_table_and_as_json() -> None:
+    args = ["policies", "--scenario", "letters", "--seconds", "0.2", "--load", "0.3", "--workers", "2", "--seed", "3"]
+    result = invoke(*args)
+    assert result.exit_code == 0, result.output
+    assert "12 letters in 0.2 s, 30% of the time of 2 workers" in " ".join(result.output.split())
+    assert "Peak load: the largest share" in result.output
+    found = printed(*args)
+    assert (found["scenario"], found["arrivals"], found["hold_ms"]) == ("letters", 12, 2_000)
+    assert [outcome["name"] for outcome in found["policies"]] == ["fifo", "napoleon"]
+    assert found["policies"][1]["levels"]["low"]["in_vain"] == 0
+
+
+@pytest.mark.parametrize(
+    "given", [("--symbols", "3"), ("--policy", "fifo"), ("--timeout", "low=1s"), ("--plot", "a.png")]
+)
+def test_letters_take_no_options_of_ticks(given: tuple[str, str]) -> None:
+    result = invoke("policies", "--scenario", "letters", *given)
+    assert result.exit_code == 2
+    assert f"{given[0]}: the scenario letters does not take it" in result.output
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [

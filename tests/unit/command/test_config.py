@@ -20,12 +20,11 @@ def test_from_init_by_check_and_load_to_show_all_are_the_defaults(
     assert run_here("config", "init", *words, cwd=tmp_path).stdout == f"{name} written\n"
     done = run_here("config", "check", name, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"{name}: all is well\nretry_policy: checked and kept, but not in force: ")
+    assert done.stdout == f"{name}: all is well\n"
     assert Config.load(tmp_path / name) == Config()
     shown = json.loads(run_here("config", "show", name, "--json", cwd=tmp_path).stdout)
     assert {one["key"]: one["value"] for one in shown["entries"]} == {one.key: one.value for one in Config().entries()}
     assert {one["origin"] for one in shown["entries"]} == {name, "default"}
-    assert {one["key"].split(".")[0] for one in shown["entries"] if not one["in_force"]} == {"retry_policy"}
 
 
 def test_init_overwrites_nothing_and_knows_two_formats(tmp_path: Path) -> None:
@@ -61,7 +60,7 @@ def test_show_tells_people_where_values_come_from(tmp_path: Path) -> None:
         ("policy.name", '"levels"', "a.toml"),
         ("priorities.high_timeout", '"5ms"', "follows from the others"),
         ("worker_pool.queue_capacity", "65536", "default"),
-        ("retry_policy.jitter", "0.1", "default (not in force)"),
+        ("retry_policy.jitter", "0.1", "default"),
         ("resource_limits.cpu_threshold", "not set", "default"),
     ):
         assert any(all(word in line for word in words) for line in shown.splitlines()), words

@@ -11,7 +11,7 @@ import pytest
 
 import strand
 from strand.config.configuration import DEFAULT, FOLLOWS, Config, check_file, plain
-from strand.config.tables import ResourceLimits
+from strand.config.tables import ResourceLimits, WorkerPool
 from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
@@ -56,7 +56,12 @@ def test_a_file_says_what_the_dispatcher_is_given(file: Path) -> None:
         "marks": {"AAAHD": "io"},
     }
     assert config.guard_options() == {"cpu": 0.5, "memory": None, "io_queue": 7}
-    assert set(config.kept()) == {"retry_policy"}
+    assert config.scheduler_options() == {
+        "policy": strand.Levels({"low": "5ms"}, since="created"),
+        "retry": strand.RetryPolicy(max_retries=2, base_delay="100ms", max_delay="30s", jitter=0.1),
+        "workers": 1,
+        "guard": strand.Guard(cpu=0.5, memory=None, io_queue=7),
+    }
 
 
 def test_what_a_file_says_reaches_the_engine(file: Path) -> None:
@@ -106,7 +111,8 @@ def test_a_config_is_frozen_and_has_the_defaults() -> None:
     assert config.guard_options() == {}
     only = Config(resource_limits=ResourceLimits(memory_threshold=0.5))
     assert only.guard_options() == {"cpu": None, "memory": 0.5, "io_pressure": None}
-    assert config.kept() == {}
+    assert set(config.scheduler_options()) == {"policy", "retry"}
+    assert Config(worker_pool=WorkerPool(total_capacity_ticks=7)).scheduler_options()["max_queue"] == 7
 
 
 def test_entries_tell_where_each_value_comes_from(file: Path) -> None:

@@ -40,6 +40,7 @@ def test_every_public_policy_has_a_name() -> None:
         ({"policy.name": "fifo"}, Fifo()),
         ({"policy.name": "levels"}, Levels()),
         ({"policy.name": "levels", "policy.since": "created"}, Levels(since="created")),
+        ({"policy.name": "levels", "policy.hold": {"low": "30s"}}, Levels(hold={"low": "30s"})),
         (
             {"policy.name": "levels", "priorities.low_timeout": "5ms", "priorities.high_timeout": "250us"},
             Levels({"low": "5ms", "high": "250us"}),
@@ -57,6 +58,8 @@ def test_a_policy_is_made_of_its_options_and_timeouts(values: dict[str, Any], po
     [
         ({"policy.name": "level"}, ["policy.name: 'level': did you mean levels? It is no policy; there are fifo, "]),
         ({"policy.name": 3}, ["policy.name: 3: it is no policy"]),
+        ({"policy.name": "levels", "policy.hold": {"low": 30}}, ["policy.hold: 30 is no text with a unit"]),
+        ({"policy.name": "levels", "policy.hold": {"lo": "30s"}}, ["policy.hold: 'lo' is no level: did you mean"]),
         ({"policy.since": "created"}, ["policy.since: it is no option of the policy fifo, but of levels"]),
         ({"policy.name": "levels", "policy.sinse": "x"}, ["policy.sinse: did you mean since? It is no option of "]),
         ({"policy.name": "levels", "policy.since": "x"}, ["policy.since: 'x' is not one of entered, created"]),

@@ -8,10 +8,9 @@ import msgspec
 import pytest
 
 import strand
-from strand.config.tables import NOT_IN_FORCE, TABLES, ResourceLimits, RetryPolicy, WorkerPool
+from strand.config.tables import TABLES, ResourceLimits, RetryPolicy, WorkerPool
 from strand.dispatch.configuration import _MAXIMA
 from strand.handlers.spans import span_ns
-from strand.options import options_of
 
 pytestmark = pytest.mark.python
 
@@ -34,8 +33,5 @@ def test_tables_are_frozen_and_their_spans_are_spans() -> None:
     assert span_ns("", RetryPolicy().initial_backoff) < span_ns("", RetryPolicy().max_backoff)
 
 
-def test_what_is_said_to_be_out_of_force_is() -> None:
-    """Whoever gives the dispatcher retries has to hand it what the file says."""
-    assert set(NOT_IN_FORCE) == {"retry_policy"}
-    assert not any("retr" in option for option in options_of(strand.Dispatcher))
+def test_there_are_no_limits_unless_given() -> None:
     assert ResourceLimits() == ResourceLimits(cpu_threshold=None, memory_threshold=None, io_queue_threshold=None)

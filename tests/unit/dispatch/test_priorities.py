@@ -82,6 +82,12 @@ def test_the_highest_level_comes_first_and_in_a_level_the_first() -> None:
         assert statistics.as_dict()["starved"] == dict.fromkeys(("immediate", "high", "retry", "normal", "low"), 0)
 
 
+def test_ticks_are_never_held() -> None:
+    with held(policy=Levels(hold={"low": "1h"}), priorities={"*": "low"}) as one:
+        one.dispatcher.publish(ticks("BC"))
+        assert one.go() == "BC"
+
+
 def test_all_others_have_the_level_of_the_star() -> None:
     with held(policy=Levels(), priorities={"A": "immediate", "D": "normal", "*": "low"}) as run:
         for symbol in "CDEB":

@@ -22,7 +22,7 @@ RATES = {"urgent": 4.0, "high": 2.0, "normal": 1.0}
 EVERY = [
     Fifo(),
     Levels(),
-    Levels({"low": "1h"}, since="created"),
+    Levels({"low": "1h"}, since="created", hold={"low": "30s"}),
     Aging(),
     Aging(low_every="load", classes=RATES, max_wait="5ms"),
     Fair(cpu_share=0.5, weights={"a": 2}),
@@ -46,6 +46,16 @@ def test_timeouts_are_those_of_the_page_unless_given() -> None:
         given.timeouts["high"] = "1s"  # type: ignore[index]
 
 
+def test_levels_hold_nothing_unless_given() -> None:
+    assert Levels().holds_ns == (0, 0, 0, 0, 0)
+    given = Levels(hold={"low": "30s", "normal": dt.timedelta(seconds=1)})
+    assert given.holds_ns == (0, 0, 0, 10**9, 30 * 10**9)
+    assert given == Levels(hold={"normal": 10**9, "low": "30000ms"})
+    assert given.core_options() == Levels().core_options()
+    with pytest.raises(TypeError):
+        given.hold["low"] = "1s"  # type: ignore[index]
+
+
 def test_a_level_that_is_left_out_keeps_between_its_neighbours() -> None:
     assert Levels({"low": "5ms"}).timeouts_ns == (0, *[5_000_000] * 4)
     assert Levels({"high": "1h"}).timeouts_ns == tuple(s * 10**9 for s in (0, 3600, 3600, 3600, 3600))
@@ -55,7 +65,7 @@ def test_a_level_that_is_left_out_keeps_between_its_neighbours() -> None:
 def test_equal_are_policies_that_were_given_the_same() -> None:
     assert Levels({"low": "30m"}) == Levels({"low": "1800s"}) == Levels()
     assert hash(Levels({"low": "30m"})) == hash(Levels())
-    assert Levels(since="created") != Levels()
+    assert Levels(since="created") != Levels() != Levels(hold={"low": "30s"})
     assert Levels() != Fifo()
 
 
@@ -74,6 +84,9 @@ def test_equal_are_policies_that_were_given_the_same() -> None:
         ),
         ({"timeouts": ["1s"]}, "timeouts: list is not a dict of spans by level"),
         ({"since": "listed"}, "since: 'listed'"),
+        ({"hold": {"lo": "1s"}}, r"hold: 'lo' is no level: did you mean 'low'\?"),
+        ({"hold": {"low": 1.5}}, "hold: low: 1.5 is no span of time"),
+        ({"hold": ["low"]}, "hold: list is not a dict of spans by level"),
     ],
 )
 def test_what_cannot_be_is_refused_where_it_is_given(given: dict[str, Any], says: str) -> None:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.python
 
 
 def test_levels_have_names_and_the_smaller_number_is_higher() -> None:
-    ranks = Ranks(Levels(), {"low": "30s"})
+    ranks = Ranks(Levels(hold={"low": "30s"}))
     assert [ranks.number_of("priority", level) for level in ("immediate", "low")] == [0, 4]
     assert (ranks.name_of(1, None), ranks.usual) == ("high", 3)
     assert (ranks.highest(3, [3, 1, 4]), ranks.highest(2, [2])) == (1, 2)
@@ -66,16 +66,12 @@ def test_under_a_policy_of_groups_a_tasks_number_is_its_groups() -> None:
         mail.cancel()
 
 
-@pytest.mark.parametrize(
-    ("policy", "hold", "match"),
-    [
-        (Aging(), {"low": "1s"}, "has no levels to hold"),
-        (Levels(), {"lo": "1s"}, "hold: 'lo' is no level"),
-        (Levels(), {"low": 1.5}, "hold: low"),
-        (Levels(), ["low"], "hold: list is not a dict"),
-        ("levels", None, "no policy"),
-    ],
-)
-def test_what_cannot_work_is_refused(policy: Any, hold: Any, match: str) -> None:
-    with pytest.raises(ConfigurationError, match=match):
-        Ranks(policy, hold)
+def test_what_is_no_policy_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="no policy"):
+        Ranks("levels")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("policy", [Fifo(), Aging(), Fair(), Levels()])
+def test_without_a_hold_nothing_is_held(policy: Any) -> None:
+    ranks = Ranks(policy)
+    assert {ranks.hold_ns(ranks.usual), ranks.hold_ns(4)} == {0}

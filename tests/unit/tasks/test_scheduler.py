@@ -10,12 +10,16 @@ import sys
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import strand
 from strand import Aging, Fair, Fifo, Levels, Scheduler, TaskGroup
+from strand.dispatch import guarding
+from strand.dispatch.guard import Reading
 from strand.errors import ConfigurationError, QueueFull, StoppedError
 
 POLICIES = [Fifo(), Levels(), Aging(coefficient=1.0), Fair()]
@@ -48,6 +52,149 @@ def test_none_and_0_workers_are_all_cores_and_others_are_refused() -> None:
             Scheduler(wrong)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="policy"):
         Scheduler(1, policy="levels")  # type: ignore[arg-type]
+
+
+def test_a_file_gives_what_is_not_given_beside_it(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text(
+        '[policy]\nname = "levels"\nhold = {low = "20ms"}\n[worker_pool]\nmax_workers = 3\ntotal_capacity_ticks = 2\n'
+        '[retry_policy]\nmax_attempts = 2\ninitial_backoff = "1ms"\n'
+    )
+    for config in (file, str(file), strand.Config.load(file)):
+        with Scheduler(config=config) as scheduler:
+            assert scheduler.workers == 3
+            failed = scheduler.submit(divmod, 1, 0)
+            with pytest.raises(ZeroDivisionError):
+                failed.result(60)
+            assert (failed.state, failed.attempts) == ("dead", 2)
+            once = scheduler.options(retry=strand.RetryPolicy(max_retries=0)).submit(divmod, 1, 0)
+            assert once.exception(60)
+            assert once.attempts == 1
+            low = scheduler.options(priority="low").submit(int)
+            assert low.result(60) == 0
+            assert low.waited_ns >= 20_000_000
+            with pytest.raises(QueueFull):
+                scheduler.options(delay="1h").submit_many(int, "123")
+    never = strand.RetryPolicy(max_retries=0)
+    with Scheduler(0, 0, policy=Fifo(), retry=never, config=file) as scheduler:
+        assert scheduler.workers == len(os.sched_getaffinity(0))
+        assert len(scheduler.options(key="k").submit_many(int, "12345")) == 5
+        failed = scheduler.submit(divmod, 1, 0)
+        assert failed.exception(60)
+        assert failed.attempts == 1
+        with pytest.raises(ConfigurationError, match="priority"):
+            scheduler.options(priority="low")
+
+
+def test_without_a_file_a_task_that_fails_is_not_tried_again() -> None:
+    with Scheduler(1) as scheduler:
+        failed = scheduler.submit(divmod, 1, 0)
+        assert failed.exception(60)
+        assert (failed.state, failed.attempts) == ("failed", 1)
+        assert scheduler.guard_statistics() is None
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"config": 3}, "config: 3 is neither a strand.Config nor the path of a file"),
+        ({"config": "none.toml"}, "none.toml"),
+        ({"guard": 0.8}, "guard: 0.8 is not a strand.Guard"),
+        ({"guard": strand.Guard(), "policy": Fifo()}, "guard: Fifo has no levels"),
+        ({"retry": 3}, "retry: 3 is no strand.RetryPolicy"),
+        ({"max_queue": -1}, "max_queue"),
+    ],
+)
+def test_what_cannot_work_is_refused_and_leaves_no_thread(given: dict[str, Any], says: str) -> None:
+    threads = threading.active_count()
+    with pytest.raises(ConfigurationError, match=says):
+        Scheduler(1, **given)
+    assert threading.active_count() == threads
+
+
+class Machine:
+    """``cpu``, ``memory``, ``io``: what a guard measures."""
+
+    def __init__(self) -> None:
+        self.cpu = self.memory = self.io = 0.0
+        self.sources = {"cpu": "a test", "memory": "a test", "io": "a test"}
+        self.lacks_io = False
+
+    def read(self) -> Reading:
+        return Reading(self.cpu, self.memory, self.io)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    made = Machine()
+    monkeypatch.setattr(guarding, "Meters", lambda guard: made)
+    return made
+
+
+GUARD = strand.Guard(every="1ms", max_hold="1h")
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.001)
+
+
+def holds(scheduler: Scheduler, *resources: str) -> Callable[[], bool]:
+    def is_so() -> bool:
+        found = scheduler.guard_statistics()
+        assert found is not None
+        return {name for name, decided in found.items() if decided.holding} == {*resources}
+
+    return is_so
+
+
+def test_the_guard_holds_tasks_back_by_level_and_mark_and_lets_them_go(machine: Machine) -> None:
+    with Scheduler(2, guard=GUARD) as scheduler:
+        machine.cpu = machine.memory = machine.io = 0.9
+        wait_until(holds(scheduler, "cpu", "memory", "io"))
+        held = [
+            scheduler.options(priority="low").submit(int),
+            scheduler.submit(int),
+            scheduler.options(priority="immediate", marks="io").submit(int),
+        ]
+        freeing = scheduler.options(priority="low", marks="frees_memory").submit(int)
+        assert scheduler.options(priority="high").submit(int).result(60) == 0
+        assert freeing.result(60) == 0
+        assert [future.state for future in held] == ["waiting"] * 3
+        machine.memory = 0.0
+        assert held[1].result(60) == 0
+        machine.io = 0.0
+        assert held[2].result(60) == 0
+        assert held[0].state == "waiting"
+        machine.cpu = 0.0
+        assert held[0].result(60) == 0
+
+
+def test_a_shutdown_ends_the_guard_and_runs_what_it_held_back(machine: Machine) -> None:
+    threads = threading.active_count()
+    machine.cpu = 1.0
+    with Scheduler(1, guard=GUARD) as scheduler:
+        wait_until(holds(scheduler, "cpu"))
+        low = scheduler.options(priority="low").submit(int)
+        scheduler.submit(int).result(60)
+        assert low.state == "waiting"
+    assert low.result(0) == 0
+    assert holds(scheduler)()
+    assert threading.active_count() == threads
+
+
+def test_a_guarded_scheduler_that_nobody_refers_to_ends_and_runs_what_was_held_back(machine: Machine) -> None:
+    threads = threading.active_count()
+    machine.cpu = 1.0
+    scheduler = Scheduler(1, guard=GUARD)
+    wait_until(holds(scheduler, "cpu"))
+    low = scheduler.options(priority="low").submit(int)
+    del scheduler
+    gc.collect()
+    assert low.result(60) == 0
+    wait_until(lambda: threading.active_count() == threads)
 
 
 def test_a_higher_level_is_taken_first_and_a_level_in_order() -> None:

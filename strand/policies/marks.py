@@ -1,0 +1,25 @@
+"""Marks of symbols and tasks, for the guard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+from strand.binding.engine_words import MARKS
+from strand.errors import ConfigurationError
+
+__all__ = ["mark_bits"]
+
+
+def mark_bits(name: str, given: Any) -> int:
+    """One mark, or several, that the argument ``name`` was given, as a set of bits. Raises ConfigurationError for an
+    unknown one."""
+    bits = 0
+    for mark in [given] if isinstance(given, str) or not isinstance(given, Iterable) else given:
+        if not isinstance(mark, str) or mark not in MARKS:
+            near = get_close_matches(mark, MARKS, n=1) if isinstance(mark, str) else []
+            cure = f"did you mean {near[0]!r}? " if near else ""
+            raise ConfigurationError(f"{name}: {mark!r} is no mark: {cure}give {' or '.join(MARKS)}, or a set of both")
+        bits |= MARKS[mark]
+    return bits

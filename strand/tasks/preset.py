@@ -1,0 +1,47 @@
+"""``strand.napoleon``: a scheduler that lets unimportant tasks wait until most of them have answered themselves."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any, Final
+
+from strand.config.configuration import Config
+from strand.dispatch.guard import Guard
+from strand.errors import ConfigurationError
+from strand.policies.policy import Fifo, Levels, Policy
+from strand.tasks.retry import RetryPolicy
+from strand.tasks.scheduler import Scheduler, config_of
+
+__all__ = ["napoleon"]
+
+_HOLD: Final = {"low": "30s"}
+
+
+def napoleon(config: Config | str | os.PathLike[str] | None = None, **more: Any) -> Scheduler:
+    """A ``strand.Scheduler`` that leaves letters of level ``low`` unopened for a while (docs/napoleon.md).
+
+    It has ``Levels(hold={"low": "30s"})``: a task rises from ``high`` after 30 s, from ``retry`` after 60 s, from
+    ``normal`` after 5 min and from ``low`` after 30 min, and one of level ``low`` does not start in its first 30 s.
+    Give such a task ``expire_if``, so that it is dropped where it has resolved itself meanwhile. ``retry`` is
+    ``RetryPolicy()`` (three retries, after 1 s, 2 s and 4 s, less a random part), ``guard`` is ``Guard()``, and 1,000
+    dead letters are kept.
+
+    ``config``: a ``strand.Config``, or the path of its file, which gives what ``Scheduler(config=)`` takes from it. Its
+    policy has to be ``levels``, with the hold above where it says none; ``fifo``, which a file has that names no
+    policy, counts as none. ``more``: arguments of ``Scheduler``, which win; ``guard=None`` leaves the guard out.
+
+    Raises ConfigurationError for a file with another policy, and what ``Scheduler`` raises: MissingExtraError for a
+    guard of the machine without the extra ``guard``, and TypeError for an argument that it does not have.
+    """
+    said = {} if config is None else config_of(config).scheduler_options()
+    said["policy"] = _with_hold(said.get("policy", Fifo()))
+    return Scheduler(**({"retry": RetryPolicy(), "guard": Guard()} | said | more))
+
+
+def _with_hold(policy: Policy) -> Levels:
+    if isinstance(policy, Fifo):
+        return Levels(hold=_HOLD)
+    if not isinstance(policy, Levels):
+        raise ConfigurationError(f"policy: {type(policy).__name__} has no levels to hold; use strand.Scheduler with it")
+    return replace(policy, hold=policy.hold or _HOLD)

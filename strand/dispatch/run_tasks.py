@@ -64,9 +64,9 @@ class RunTasks:
         return number_of
 
     def run(self, tag: int) -> None:
-        """By a worker."""
-        assert self._tasks is not None
-        self._tasks.run(tag)
+        """By a worker. A tag that nobody knows is let go, as that of a cancelled task is."""
+        if self._tasks is not None:
+            self._tasks.run(tag)
 
     @property
     def waiting(self) -> int:

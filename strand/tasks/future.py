@@ -29,6 +29,7 @@ from strand.handlers.failures import interrupts
 from strand.handlers.spans import SpanLike
 from strand.tasks.groups import TaskGroup
 from strand.tasks.options import TaskOptions
+from strand.tasks.places import Seat, seat_here
 
 __all__ = ["CURRENT_TASK", "ENDS", "TaskFuture", "current_task"]
 
@@ -38,6 +39,8 @@ ENDS: Final = ("done", "failed", "cancelled", "expired", "dropped", "dead")
 CURRENT_TASK: Final[ContextVar[TaskFuture | None]] = ContextVar("strand_task", default=None)
 #: Held while one looks for a circle of waits, and enters a wait.
 _WAITS: Final = threading.RLock()
+#: Tasks that a thread runs one within another: their frames lie on its stack.
+_MOST_WITHIN: Final = 16
 _OVER: Final = (FINISHED, CANCELLED_AND_NOTIFIED)
 
 
@@ -57,6 +60,7 @@ class Keeper(Protocol):
     def set_deadline(self, task: TaskFuture, deadline: SpanLike | None) -> bool: ...
     def set_group(self, task: TaskFuture, group: TaskGroup | None) -> bool: ...
     def ahead_of(self, task: TaskFuture) -> TaskFuture | None: ...
+    def run(self, tag: int) -> None: ...
 
 
 class _Nobody:
@@ -257,8 +261,11 @@ class TaskFuture(Future[Any]):
     def result(self, timeout: float | None = None) -> Any:
         """What the function returned, or raises how the task ended otherwise. ``timeout``: seconds; None: no limit.
 
-        Raises TimeoutError when that is over, WouldDeadlockError in a task for which this one waits, and StoppedError
-        in a fork's child.
+        In a task it waits as within ``strand.blocking()``, or runs this task at once if it has not begun, and has
+        neither key nor symbol.
+
+        Raises TimeoutError when the time is over; WouldDeadlockError in a task for which this one waits, and where
+        ``max_threads`` threads wait; StoppedError in a fork's child, and in a task whose workers have stopped.
         """
         if self._state not in _OVER:
             self.wait_for_end(timeout)
@@ -286,16 +293,49 @@ class TaskFuture(Future[Any]):
         if self._keeper.is_fork:
             raise StoppedError("this process is a fork of the one that runs the task: it never ends here")
         me = CURRENT_TASK.get()
-        if me is not None and (timeout is None or timeout > 0):
-            _enter_wait(me, self)
+        if me is None or (timeout is not None and timeout <= 0):
+            self._wait(timeout)
+            return
+        _enter_wait(me, self)
         try:
-            condition = self._condition
-            with condition:
-                if not condition.wait_for(self.done, timeout):
-                    raise TimeoutError
+            seat = seat_here()
+            if seat is None:
+                self._wait(timeout)
+            elif timeout is not None or not self._runs_within(me, seat):
+                seat.enter_block()
+                try:
+                    self._wait(timeout)
+                finally:
+                    seat.leave_block()
         finally:
-            if me is not None:
-                me._waits_for = None
+            me._waits_for = None
+
+    def _wait(self, timeout: float | None) -> None:
+        condition = self._condition
+        with condition:
+            if not condition.wait_for(self.done, timeout):
+                raise TimeoutError
+
+    def _runs_within(self, me: TaskFuture, seat: Seat) -> bool:
+        """Runs the task in this thread, within the task that waits for it, if it has not begun and needs no order of
+        its own. False: it has not ended so."""
+        options = self._options
+        if (
+            self._place != "waiting"
+            or options.key is not None
+            or options.strand is not None
+            or self._group is not me._group
+            or self._keeper is not me._keeper
+            or seat.depth
+            or seat.inline == _MOST_WITHIN
+        ):
+            return False
+        seat.inline += 1
+        try:
+            self._keeper.run(self.id)
+        finally:
+            seat.inline -= 1
+        return self.done()
 
     # -- for who ends it
 

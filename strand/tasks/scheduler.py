@@ -19,8 +19,8 @@ from strand.policies.fair import Fair
 from strand.policies.policy import Levels, Policy
 from strand.tasks.core import Core
 from strand.tasks.engine_pool import EnginePool
+from strand.tasks.places import Places, ThreadCounts
 from strand.tasks.ranks import Ranks
-from strand.tasks.task_workers import TaskWorkers
 from strand.tasks.tasks import Tasks
 from strand.ticks import TICK
 from strand.validate import whole
@@ -41,7 +41,8 @@ class Scheduler(Tasks):
     ``workers``: how many tasks run at a time; None or 0: as many as this process may use cores. ``max_queue``: how many
     tasks may wait that have not begun, beyond which ``submit`` raises QueueFull; 0: any number, as far as memory goes,
     up to 16,777,216. ``policy``: ``Levels()``, ``Fifo()``, ``Aging()`` or ``Fair()``. ``max_dead_letters`` and
-    ``seed``: see ``Tasks``.
+    ``seed``: see ``Tasks``. ``max_threads``: how many threads there may be, ``workers`` at least. A task that waits in
+    its middle (``strand.checkpoint``, ``strand.blocking``, ``result`` of another task) keeps its thread.
 
     Leaving its block shuts it down and waits for all tasks. Without that it ends when nobody refers to it and all tasks
     have ended. At the end of the program those that wait for a worker are run, and those that are delayed, held, or
@@ -58,7 +59,9 @@ class Scheduler(Tasks):
         policy: Policy = Levels(),  # noqa: B008 - frozen
         max_dead_letters: int = 1000,
         seed: int | None = None,
+        max_threads: int = 256,
     ) -> None:
+        most = whole("max_threads", max_threads, 1)
         engine = Engine(_config(whole("workers", workers or len(os.sched_getaffinity(0)), 1, 1024), policy))
         engine.set_handlers([RunByPython()], [()])
         ranks = Ranks(policy, group_number=_groups(engine, policy) if isinstance(policy, Fair) else None)
@@ -66,7 +69,7 @@ class Scheduler(Tasks):
         super().__init__(pool, ranks, max_queue=max_queue, max_dead_letters=max_dead_letters, seed=seed)
         core = self._core
         self._engine = engine
-        self._workers = core.workers = TaskWorkers(engine, core.running.run)
+        self._workers = core.workers = Places(engine, core.running.run, most)
         _live.add(core)
         # All executors of this scheduler hold this set, and nothing of its threads does.
         weakref.finalize(self._periodics, core.retire).atexit = False
@@ -76,6 +79,10 @@ class Scheduler(Tasks):
     def workers(self) -> int:
         """How many tasks run at a time."""
         return self._engine.n_workers
+
+    def thread_counts(self) -> ThreadCounts:
+        """What the threads do at this moment, and how often tasks were suspended."""
+        return self._workers.counts()
 
     def __enter__(self) -> Self:
         return self

@@ -1,15 +1,15 @@
 """The future of a task: a ``concurrent.futures.Future`` that makes its condition only when somebody waits.
 
 How a waiter and the worker that ends the task meet. Both call ``setdefault`` for the same entry of the future's dict,
-a waiter with a new condition, the worker with ``_NOBODY``. One of the two is first. This is one atomic step with the
+a waiter with a new condition, the worker with ``NOBODY``. One of the two is first. This is one atomic step with the
 GIL, and on a free-threaded build too, where it holds the dict's lock; so whatever was written before one call is seen
 after the other.
 
 - The waiter is first: the worker finds its condition. It writes the state and wakes everybody while it holds that, as
   ``concurrent.futures`` does, so ``wait`` and ``as_completed`` never see a state change while they hold it.
 - The worker is first: it wrote the result and the final state before, so all of that is there for a waiter that finds
-  ``_NOBODY``. The state itself may not be written yet. The waiter writes it, too, the same word as the worker does.
-  From then on nothing changes any more, so nothing needs a lock: ``_NOBODY`` is a condition that does nothing.
+  ``NOBODY``. The state itself may not be written yet. The waiter writes it, too, the same word as the worker does.
+  From then on nothing changes any more, so nothing needs a lock: ``NOBODY`` is a condition that does nothing.
 
 A simple write of the state by the worker, and a look for a condition after it, would not do: ``as_completed`` would see
 a future as finished that then tells its waiter again.
@@ -28,6 +28,7 @@ from strand.errors import StoppedError, WouldDeadlockError
 from strand.handlers.failures import interrupts
 from strand.handlers.spans import SpanLike
 from strand.tasks.groups import TaskGroup
+from strand.tasks.lazy import NOBODY, Lazy
 from strand.tasks.options import TaskOptions
 from strand.tasks.places import Seat, seat_here
 
@@ -63,39 +64,6 @@ class Keeper(Protocol):
     def run(self, tag: int) -> None: ...
 
 
-class _Nobody:
-    """A condition of a future that is done: there is nothing to wait for."""
-
-    def acquire(self) -> bool:
-        return True
-
-    def release(self) -> None:
-        pass
-
-    def __enter__(self) -> bool:
-        return True
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
-        del timeout
-        return predicate()
-
-
-_NOBODY: Final = _Nobody()
-
-
-class _Lazy:
-    """A list that a future gets on its first use."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, future: Any, owner: type) -> Any:
-        return future.__dict__.setdefault(self._name, [])
-
-
 class TaskFuture(Future[Any]):
     """A task and its outcome to come. It works with ``concurrent.futures.wait`` and ``as_completed``; use
     ``asyncio.wrap_future`` to await it.
@@ -126,8 +94,8 @@ class TaskFuture(Future[Any]):
         "priority",
     )
     _exception: BaseException | None = None
-    _waiters: Any = _Lazy()
-    _done_callbacks: Any = _Lazy()
+    _waiters: Any = Lazy()
+    _done_callbacks: Any = Lazy()
     _deadline_ns: int | None = None
     _ended_ns = 0  # where it did not begin
     _group: TaskGroup | None = None
@@ -164,7 +132,7 @@ class TaskFuture(Future[Any]):
         found = fields.get("_meeting")
         if found is None:
             found = fields.setdefault("_meeting", threading.Condition())
-        if found is _NOBODY:
+        if found is NOBODY:
             self._state = _state_of(self._end)
         return found
 
@@ -345,9 +313,9 @@ class TaskFuture(Future[Any]):
         if error is not None:
             self._exception = error
         self._end = end
-        condition = self.__dict__.setdefault("_meeting", _NOBODY)
+        condition = self.__dict__.setdefault("_meeting", NOBODY)
         state = _state_of(end)
-        if condition is _NOBODY:
+        if condition is NOBODY:
             self._state = state
             return
         with condition:

@@ -26,7 +26,7 @@ from strand.errors import StoppedError, WouldDeadlockError
 from strand.threads import join
 from strand.ticks import TICK
 
-__all__ = ["Place", "Places", "Seat", "ThreadCounts", "seat_here"]
+__all__ = ["Place", "Places", "Seat", "ThreadCounts", "drains_here", "say_drains", "seat_here"]
 
 _STOPPED: Final = "the workers have stopped, and the task cannot go on"
 #: How often a thread asks whether it should let others go, and how often it gives up the GIL.
@@ -123,6 +123,16 @@ def seat_here() -> Seat | None:
     """That of this thread, if it is one that runs tasks."""
     found: Seat | None = getattr(_here, "seat", None)
     return found
+
+
+def say_drains() -> None:
+    """This thread drains ticks, and keeps its worker: what it has in hand may lie in the worker's memory."""
+    _here.drains = True
+
+
+def drains_here() -> bool:
+    """Whether this thread drains ticks."""
+    return getattr(_here, "drains", False)
 
 
 class Places:

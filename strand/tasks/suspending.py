@@ -5,8 +5,9 @@ from __future__ import annotations
 from concurrent.futures import CancelledError
 from types import TracebackType
 
+from strand.errors import WouldDeadlockError
 from strand.tasks.future import CURRENT_TASK
-from strand.tasks.places import seat_here
+from strand.tasks.places import drains_here, seat_here
 
 __all__ = ["blocking", "checkpoint"]
 
@@ -20,7 +21,8 @@ def checkpoint() -> None:
     taken again in the policy's order. Its key, and its symbol's ticks, wait with it.
 
     It costs less than a microsecond where there is nothing to do, so a loop may call it each time. It gives up the GIL
-    about once per millisecond. Outside of a task it does nothing; a coroutine awaits instead.
+    about once per millisecond. Outside of a task it does nothing; a coroutine awaits instead. A task of
+    ``dispatcher.tasks`` keeps its worker, and is only told where it was asked to end.
 
     Raises CancelledError where ``cancel(running=True)`` asked for it, and StoppedError where the workers have stopped.
     """
@@ -47,8 +49,8 @@ class blocking:  # noqa: N801 - users see a function
     for a worker in the policy's order. Outside of a task it does nothing. ``future.result()`` of a task enters such a
     block by itself.
 
-    Raises WouldDeadlockError at its start where ``max_threads`` threads wait already, and StoppedError where the
-    workers have stopped.
+    Raises WouldDeadlockError at its start where ``max_threads`` threads wait already, and on a dispatcher's workers: in
+    a handler, a call, or a task of ``dispatcher.tasks``. Raises StoppedError where the workers have stopped.
     """
 
     __slots__ = ("_seat",)
@@ -57,6 +59,11 @@ class blocking:  # noqa: N801 - users see a function
         self._seat = seat_here()
         if self._seat is not None:
             self._seat.enter_block()
+        elif drains_here():
+            raise WouldDeadlockError(
+                "blocking: a worker that drains ticks cannot be given away, since what it has in hand may lie in its "
+                "memory: submit the work to a strand.Scheduler"
+            )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -7,11 +7,12 @@
 
 struct sd_task_context;
 
-/* How a task ended. Its function is called exactly once, with one of these. */
+/* Why a task's function is called. Each task has exactly one last call: with SD_TASK_RUN, without asking for another turn, or with one of
+ * the others. */
 enum {
   SD_TASK_RUN = 0,   /* it is its turn: do the work */
-  SD_TASK_CANCELLED, /* somebody cancelled it while it waited */
-  SD_TASK_EXPIRED,   /* its turn came too late */
+  SD_TASK_CANCELLED, /* somebody cancelled it while it waited, for its first turn or another one */
+  SD_TASK_EXPIRED,   /* its first turn came too late */
   SD_TASK_STOPPED    /* the dispatcher stopped before its turn */
 };
 
@@ -41,8 +42,15 @@ typedef struct sd_task_context {
   void *rows;   /* for a task of a symbol: its row is at rows + key * row_stride; other rows are other threads' */
   uint64_t row_stride;  /* bytes from one symbol's row to the next */
   uint32_t participant; /* the worker, or publisher, that calls */
+  uint32_t entry;       /* the dispatcher's own */
+  /* Set by a function that was called with SD_TASK_RUN: it is called once more, when the policy comes to it again. Whatever it needs then
+   * it keeps in its argument. A task of a symbol keeps its place: later ticks wait for its last turn. */
+  int32_t again;
   /* Submits n tasks, as sd_tasks_submit. Never waits. A worker's free tasks go onto its own list. */
   int64_t (*submit)(struct sd_task_context *ctx, sd_task_spec *specs, uint32_t n);
+  /* Nonzero: others wait that the policy would take first now, so the function should set `again` and return. Cheap enough to ask every few
+   * microseconds. What the task used so far is charged to its group. */
+  int (*should_yield)(struct sd_task_context *ctx);
 } sd_task_context;
 
 #endif

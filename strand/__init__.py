@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from strand.tasks.registry import task
     from strand.tasks.retry import RetryPolicy
     from strand.tasks.scheduler import Scheduler
+    from strand.tasks.suspending import blocking, checkpoint
     from strand.ticks import PRICE_SCALE, TICK, UNDEF_PRICE
 
 __all__ = [
@@ -76,8 +77,10 @@ __all__ = [
     "bars",
     "batch_handler",
     "bbo",
+    "blocking",
     "book",
     "chain",
+    "checkpoint",
     "depth",
     "get_include",
     "handler",
@@ -116,6 +119,8 @@ _MODULES = {
     "TaskGroup": "strand.tasks.groups",
     "UNDEF_PRICE": "strand.ticks",
     "attach": "strand.outside.attached",
+    "blocking": "strand.tasks.suspending",
+    "checkpoint": "strand.tasks.suspending",
     "get_include": "strand.headers",
     "napoleon": "strand.tasks.preset",
     "replay": "strand.replaying.replay",

@@ -21,8 +21,10 @@
 #include "worker/py_emit.h"
 #include "worker/py_worker.h"
 #include "worker/submit.h"
+#include "worker/suspend.h"
 #include "worker/task.h"
 #include "worker/visit.h"
 #include "worker/worker.h"
+#include "worker/yield.h"
 
 #endif

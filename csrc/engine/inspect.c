@@ -146,13 +146,30 @@ void sd_strand_times(sd_dispatcher *d, uint64_t *ns, uint64_t *records) {
   }
 }
 
-static const char *wrong_with(const sd_inspection *k, uint32_t listed) {
+/* Whether the strand's token is with a task that is away, or was when a stop ended it. */
+static int is_with_task(sd_dispatcher *d, uint32_t strand, uint32_t listed) {
+  sd_strand *s = &d->strands[strand];
+  int away = 0;
+  sd_lock(&s->publish_lock);
+  if (sd_strand_tasks(s)) {
+    sd_task *first = &d->tasks.tasks[sd_first_task(d->tasks.tasks, s) - 1];
+    const uint32_t state = sd_task_state(sd_task_word(first));
+    /* S2: relaxed; nothing runs. */
+    const int elsewhere = listed || (sd_load(&s->control, relaxed, S2) & SD_SET_ASIDE);
+    away = state == SD_TASK_AWAY || (state == SD_TASK_FREE && !elsewhere);
+  }
+  sd_unlock(&s->publish_lock);
+  return away;
+}
+
+/* `elsewhere`: in how many other places its token is. */
+static const char *wrong_with(const sd_inspection *k, uint32_t elsewhere) {
   uint64_t dropped = k->dropped[0] + k->dropped[1] + k->dropped[2] + k->dropped[3] + k->dropped[4];
   if (k->owner) return "owned although nothing runs";
   if (k->pending < 0) return "pending is negative";
   if (k->accepted != k->handled + k->failed + k->lost + dropped + (uint64_t)k->pending)
     return "accepted is not handled + failed + lost + dropped + pending";
-  uint32_t places = listed + ((k->control & SD_SET_ASIDE) != 0);
+  uint32_t places = elsewhere + ((k->control & SD_SET_ASIDE) != 0);
   if (k->pending + k->tasks && places != 1) return places ? "its token is in more than one place" : "its token is lost";
   if (!(k->pending + k->tasks) && places) return "listed although nothing is pending";
   return NULL;
@@ -179,13 +196,17 @@ static const char *wrong_with_tasks(sd_dispatcher *d, const uint32_t *listed, ui
     if (listed[i] > 1) return "a task is listed twice";
     if (listed[i] && sd_task_state(sd_task_word(&d->tasks.tasks[i])) == SD_TASK_FREE)
       return "a task is listed that is over";
-    there += listed[i];
-    overdue += (sd_task_word(&d->tasks.tasks[i]) & SD_TASK_OVERDUE) != 0;
+    const uint64_t word = sd_task_word(&d->tasks.tasks[i]);
+    const int away = !(word & SD_TASK_ON_STRAND) && sd_task_state(word) == SD_TASK_AWAY;
+    if (listed[i] && away) return "a task is listed that is away";
+    there += listed[i] + (uint32_t)away;
+    overdue += (word & SD_TASK_OVERDUE) != 0;
   }
   if (d->tasks.list->kept + overdue != d->arena->n_strands) return "not each strand has an entry for its overdue alarm";
   sd_tasks_total(d, 0, &free_tasks);
   sd_tasks_total(d, 1, &others);
-  if (free_tasks.submitted - free_tasks.ended != there) return "free tasks that have not ended are not those listed";
+  if (free_tasks.submitted - free_tasks.ended != there)
+    return "free tasks that have not ended are neither listed nor away";
   return others.submitted - others.ended == on_strands ? NULL : "tasks that have not ended are not those on strands";
 }
 
@@ -202,7 +223,7 @@ int sd_dispatcher_verify(sd_dispatcher *d, uint32_t *strand, char *what) {
     sd_inspection look;
     sd_strand_inspect(d, i, &look);
     tasks += look.tasks;
-    const char *wrong = wrong_with(&look, listed[i]);
+    const char *wrong = wrong_with(&look, listed[i] + (uint32_t)is_with_task(d, i, listed[i]));
     if (!wrong) continue;
     snprintf(what, 128, "%s", wrong);
     *strand = i;

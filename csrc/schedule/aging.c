@@ -259,6 +259,17 @@ static uint32_t aging_next(const sd_ready *ready, uint32_t own, uint64_t now) {
   }
 }
 
+static int aging_gives_way(const sd_ready *ready, uint32_t own, uint32_t strand, uint64_t now) {
+  const aging_state *state = aging_of(ready);
+  const sd_aging_strand *s = &strands_of(ready)[strand];
+  turn first;
+  if (first_list(ready, own, 0, now, &first) == SD_NONE) return 0;
+  const int64_t wait = wait_of(s->listed, now);
+  const int late = wait > state->max_wait;
+  if (first.why == LATE || late) return first.why == LATE && (!late || first.value > wait);
+  return first.value > base_of(s->priority) + (sd_points)wait * (sd_points)state->rate[class_of(s->priority)];
+}
+
 static uint32_t aging_peek(const sd_ready *ready, uint32_t list, uint32_t i) {
   for (uint32_t number = aging_of(ready)->n_classes; number-- > 0;) {
     /* R2 */
@@ -345,6 +356,7 @@ const sd_policy sd_policy_aging = {
     .start = aging_start,
     .ready = aging_ready,
     .next = aging_next,
+    .gives_way = aging_gives_way,
     .peek = aging_peek,
     .count = aging_count,
     .prioritise = aging_prioritise,

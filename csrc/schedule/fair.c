@@ -211,6 +211,23 @@ static uint32_t fair_next(const sd_ready *ready, uint32_t own, uint64_t now) {
   return strand;
 }
 
+/* While the cap holds the pool, a participant gives way although nobody else may run either. */
+static int fair_gives_way(const sd_ready *ready, uint32_t own, uint32_t strand, uint64_t now) {
+  (void)own;
+  fair_state *state = fair_of(ready);
+  /* R2 */
+  if (!state->capped && !sd_load(&state->hint, relaxed, R2)) return 0;
+  sd_lock(&ready->lists[0].lock);
+  const uint32_t group = fair_strand_of(ready, strand)->of;
+  int yes = state->capped && sd_bucket_holds(&state->bucket, 1, now);
+  if (!yes && state->n_ready) {
+    const uint32_t first = heap_of(ready)[0];
+    yes = first != group && starts_before(group_of(ready, first), group_of(ready, group));
+  }
+  sd_unlock(&ready->lists[0].lock);
+  return yes;
+}
+
 static uint32_t fair_peek(const sd_ready *ready, uint32_t list, uint32_t i) {
   if (list || i) return SD_NONE;
   /* R2 */
@@ -350,6 +367,7 @@ const sd_policy sd_policy_fair = {
     .start = fair_start,
     .ready = fair_ready,
     .next = fair_next,
+    .gives_way = fair_gives_way,
     .peek = fair_peek,
     .count = fair_count,
     .prioritise = fair_prioritise,

@@ -143,6 +143,12 @@ static uint32_t levels_next(const sd_ready *ready, uint32_t own, uint64_t now) {
   }
 }
 
+static int levels_gives_way(const sd_ready *ready, uint32_t own, uint32_t strand, uint64_t now) {
+  uint32_t level;
+  choose(ready, own, now, &level);
+  return level < sd_level_strand_of(ready, strand)->queue / SD_QUEUES_OF_LEVEL;
+}
+
 /* The lowest level in a set of queues; SD_IMMEDIATE: it is empty, or there is no lower one. */
 static inline uint32_t lowest_level(uint64_t queues) {
   return (63u - (uint32_t)__builtin_clzll(queues | 1)) / SD_QUEUES_OF_LEVEL;
@@ -344,6 +350,7 @@ const sd_policy sd_policy_levels = {
     .start = levels_start,
     .ready = levels_ready,
     .next = levels_next,
+    .gives_way = levels_gives_way,
     .peek = levels_peek,
     .count = levels_count,
     .prioritise = levels_prioritise,

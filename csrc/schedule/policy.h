@@ -110,6 +110,9 @@ typedef struct sd_policy {
   /* Takes the strand that comes first of those on all lists, and on a tie that of list `own`. SD_NONE: none is ready. NULL: the order
    * between lists does not matter. A worker then keeps to its own list as long as there is something on it, and steals after that. */
   uint32_t (*next)(const sd_ready *ready, uint32_t own, uint64_t now);
+  /* Whether another strand would be taken before this one, which a participant with list `own` has taken and still has, if it stood on a
+   * list as it did. A hint, for a participant that may let its strand go and list it again. NULL: never. */
+  int (*gives_way)(const sd_ready *ready, uint32_t own, uint32_t strand, uint64_t now);
   /* The strand that is picked after i others of a list that is not empty, for prefetching: a hint, read without the lock. */
   uint32_t (*peek)(const sd_ready *ready, uint32_t list, uint32_t i);
   /* Adds one to times[strand] for each strand listed with participant `list`. Zero: the list is damaged. */

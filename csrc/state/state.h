@@ -29,7 +29,7 @@ typedef struct sd_publisher sd_publisher;
 typedef struct sd_outputs sd_outputs;
 
 /* What a Python worker gets to do. */
-enum { SD_PY_RECORDS = 1, SD_PY_TASK = 2, SD_PY_WAKE = 3, SD_PY_OTHER = 4 };
+enum { SD_PY_RECORDS = 1, SD_PY_TASK = 2, SD_PY_WAKE = 3, SD_PY_OTHER = 4, SD_PY_RESUME = 5 };
 
 /* A strand that a Python worker owns, or a free task: then `strand` is n_strands plus the task's index. */
 typedef struct sd_py_batch {

@@ -21,6 +21,7 @@ enum { SD_FREE_TASKS = 0, SD_STRAND_TASKS, SD_TASK_KINDS };
 typedef struct sd_task_counts {
   sd_a64 submitted[SD_TASK_KINDS], ended[SD_TASK_KINDS];
   sd_a64 cancelled, expired; /* of those that ended */
+  sd_a64 suspended;          /* times that a task of Python's gave its participant back */
 } sd_task_counts;
 
 typedef struct sd_task_cache {

@@ -11,6 +11,16 @@
  *                            waits -- sd_task_cancel --> given up -- sd_task_start --> runs, to be told
  *                            waits -- sd_task_seize --> changes -- sd_task_let_go --> waits
  *
+ * A task that has begun may give its participant back before it is over. A function in C asks for another turn. A task of Python's keeps
+ * its thread, which sleeps: it is suspended, and listed at once, or is away in a block, and listed when that ends. A task of a strand stays
+ * the first one of its chain meanwhile, so no record passes it.
+ *
+ *   runs -- sd_task_pause --> waits, suspended, or away
+ *                             suspended -- sd_task_start --> runs
+ *                             away -- sd_task_come_back --> suspended
+ *
+ * A stop ends what is in none of a participant's hands, and marks what runs (sd_task_stop), which is then not paused any more.
+ *
  * `pending` counts a strand's tasks too: a task alone makes its strand ready, and whoever waits until pending is 0 waits for tasks too. The
  * chain grows under the publish lock, before the add (P2). Only the owner shortens it, under the lock, before the subtraction (W4). So an
  * owner that has read pending (W2) and then finds no chain (K2) knows that it counted only records, all of them published before any task.
@@ -26,11 +36,14 @@ enum {
   SD_TASK_CHANGES = 2,
   SD_TASK_GIVEN_UP = 3,
   SD_TASK_RUNS = 4,
-  SD_TASK_STATES = 7,    /* the bits of the state */
-  SD_TASK_IN_C = 8,      /* `call` is a function; else a tag */
-  SD_TASK_COPIED = 16,   /* `argument` is what was copied, and not a pointer */
-  SD_TASK_OVERDUE = 32,  /* a turn for overdue alarms; its tag is the time up to which they fire */
-  SD_TASK_ON_STRAND = 64 /* it is in the chain of a strand */
+  SD_TASK_SUSPENDED = 5,  /* its thread sleeps, and the task is listed */
+  SD_TASK_AWAY = 6,       /* its thread is in a block, and the task is not listed: it keeps the token of its strand */
+  SD_TASK_STATES = 7,     /* the bits of the state */
+  SD_TASK_IN_C = 8,       /* `call` is a function; else a tag */
+  SD_TASK_COPIED = 16,    /* `argument` is what was copied, and not a pointer */
+  SD_TASK_OVERDUE = 32,   /* a turn for overdue alarms; its tag is the time up to which they fire */
+  SD_TASK_ON_STRAND = 64, /* it is in the chain of a strand */
+  SD_TASK_LAST_TURN = 128 /* a stop came while it ran */
 };
 #define SD_TASK_USE (UINT64_C(1) << 32) /* one use, in a word and in a handle */
 
@@ -68,10 +81,12 @@ static inline uint64_t sd_task_fill(sd_task *t, uint32_t flags) {
   return word;
 }
 
-static inline int sd_task_may_start(uint32_t state) { return state == SD_TASK_WAITS || state == SD_TASK_GIVEN_UP; }
+static inline int sd_task_may_start(uint32_t state) {
+  return state == SD_TASK_WAITS || state == SD_TASK_GIVEN_UP || state == SD_TASK_SUSPENDED;
+}
 
-/* By whoever took the task. Returns the state that it was in: it waited, or was given up. Any other one: a stop has ended it, and the caller
- * has nothing more to do with it. */
+/* By whoever took the task. Returns the state that it was in: it waited, was given up, or was suspended. Any other one: a stop has ended it,
+ * and the caller has nothing more to do with it. */
 static inline uint32_t sd_task_start(sd_task *t) {
   uint64_t word = sd_task_word(t);
   for (;;) {
@@ -84,6 +99,46 @@ static inline uint32_t sd_task_start(sd_task *t) {
     if (SD_UNLIKELY(!sd_task_may_start(state))) return state;
     /* J2: acquire; pairs with J3: what was changed while it waited is over, and the entry may be used again. */
     if (sd_cas(&t->word, &word, (word & ~(uint64_t)SD_TASK_STATES) | SD_TASK_RUNS, acquire, J2)) return state;
+  }
+}
+
+/* By the participant that runs a task, before it lists the task or lets its strand go: the task waits for another turn, is suspended, or
+ * is away. Zero: the dispatcher has stopped, and the caller keeps the task and ends it. */
+static inline int sd_task_pause(sd_task *t, uint32_t to) {
+  uint64_t word = sd_task_word(t);
+  while (!(word & SD_TASK_LAST_TURN)) {
+    /* J3: acq_rel. Release pairs with J2 and J3: whoever runs the task next sees what it did so far. Acquire as in sd_task_leave_waiting. */
+    if (sd_cas(&t->word, &word, (word & ~(uint64_t)SD_TASK_STATES) | to, acq_rel, J3)) return 1;
+  }
+  return 0;
+}
+
+/* By the thread of a task that is away, before it lists the task. Zero: a stop has ended the task. */
+static inline int sd_task_come_back(sd_task *t) {
+  uint64_t word = sd_task_word(t);
+  while (sd_task_state(word) == SD_TASK_AWAY) {
+    /* J3: acq_rel; as in sd_task_pause. */
+    if (sd_cas(&t->word, &word, (word & ~(uint64_t)SD_TASK_STATES) | SD_TASK_SUSPENDED, acq_rel, J3)) return 1;
+  }
+  return 0;
+}
+
+/* By a stop. Returns the state that the task was in: one that runs is marked, and its participant ends it. One that is free is left alone.
+ * Any other one is the caller's, which ends it. */
+static inline uint32_t sd_task_stop(sd_task *t) {
+  uint64_t word = sd_task_word(t);
+  for (;;) {
+    const uint32_t state = sd_task_state(word);
+    if (state == SD_TASK_FREE) return state;
+    if (state == SD_TASK_CHANGES) {
+      sd_pause();
+      word = sd_task_word(t);
+      continue;
+    }
+    const uint64_t to =
+        state == SD_TASK_RUNS ? word | SD_TASK_LAST_TURN : (word & ~(uint64_t)SD_TASK_STATES) | SD_TASK_RUNS;
+    /* J3: acq_rel. Acquire pairs with the release of whoever let go of the task last; one that runs goes on alone. */
+    if (sd_cas(&t->word, &word, to, acq_rel, J3)) return state;
   }
 }
 

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "worker/accounting.h"
 #include "worker/submit.h"
+#include "worker/yield.h"
 
 static sd_task_counts *counts_of(sd_dispatcher *d, uint32_t participant) { return &d->participants[participant].tasks; }
 
@@ -20,25 +21,34 @@ int sd_task_why(sd_dispatcher *d, uint32_t participant, const sd_task *t, uint32
   return SD_TASK_RUN;
 }
 
-static void call_function(sd_dispatcher *d, uint32_t participant, sd_task *t, int why) {
+/* Nonzero: it asks for another turn. */
+static int call_function(sd_dispatcher *d, uint32_t participant, sd_task *t, uint32_t entry, int why) {
   sd_task_context ctx = {.engine = d,
                          .rows = d->rows,
                          .row_stride = d->arena->row_stride,
                          .participant = participant,
-                         .submit = sd_submit_from_task};
+                         .entry = entry,
+                         .submit = sd_submit_from_task,
+                         .should_yield = sd_should_yield_in_task};
   void *argument = t->argument;
   if (!(sd_task_word(t) & SD_TASK_COPIED)) memcpy(&argument, t->argument, sizeof argument);
   ((sd_task_fn)(uintptr_t)t->call)(&ctx, argument, why);
+  return why == SD_TASK_RUN && ctx.again;
 }
 
-uint64_t sd_call_task(sd_dispatcher *d, uint32_t participant, sd_task *t, uint32_t entry, int why) {
+int sd_call_task(sd_dispatcher *d, uint32_t participant, sd_task *t, uint32_t entry, int why) {
   const uint64_t start = sd_now();
   sd_charge_begin(d, participant, start, 0);
-  call_function(d, participant, t, why);
+  const int again = call_function(d, participant, t, entry, why);
   const uint64_t end = sd_now();
   sd_charge_end(d, participant, entry, end);
   sd_bump(&d->participants[participant].counters.busy, end - start);
-  return end;
+  if (SD_LIKELY(!again)) return 0;
+  /* It has begun, so it does not expire any more. */
+  t->deadline = UINT64_MAX;
+  if (sd_task_pause(t, SD_TASK_WAITS)) return 1;
+  call_function(d, participant, t, entry, SD_TASK_STOPPED);
+  return 0;
 }
 
 void sd_task_over(sd_dispatcher *d, uint32_t participant, uint32_t index, int kind) {
@@ -56,6 +66,13 @@ void sd_end_free_task(sd_dispatcher *d, uint32_t participant, uint32_t entry) {
   sd_task_over(d, participant, entry - d->ready.n_strands, SD_FREE_TASKS);
 }
 
+void sd_list_task_again(sd_dispatcher *d, uint32_t participant, uint32_t entry) {
+  sd_make_ready(d, participant % d->n_workers, &entry, 1, SD_VISITED, sd_now());
+  /* A worker comes back to its own list by itself. */
+  if (participant >= d->n_workers && sd_idle_wake_one(&d->arena->idle))
+    sd_bump(&d->participants[participant].counters.wakes, 1);
+}
+
 int sd_run_free_task(sd_dispatcher *d, uint32_t participant, uint32_t entry, sd_py_batch *batch) {
   sd_task *t = sd_task_of(d, entry);
   const uint64_t now = sd_now();
@@ -63,11 +80,15 @@ int sd_run_free_task(sd_dispatcher *d, uint32_t participant, uint32_t entry, sd_
   if (SD_UNLIKELY(!sd_task_may_start(state))) return 0;
   const int why = sd_task_why(d, participant, t, state, now);
   if (!sd_is_pythons(t)) {
-    sd_call_task(d, participant, t, entry, why);
+    if (sd_call_task(d, participant, t, entry, why)) {
+      sd_list_task_again(d, participant, entry);
+      return 0;
+    }
   } else if (why == SD_TASK_RUN) {
     *batch = (sd_py_batch){.strand = entry, .start = now, .task = t->call};
+    if (state == SD_TASK_SUSPENDED) return SD_PY_RESUME;
     sd_charge_begin(d, participant, now, 1);
-    return 1;
+    return SD_PY_TASK;
   }
   sd_end_free_task(d, participant, entry);
   return 0;
@@ -101,6 +122,7 @@ void sd_tasks_total(sd_dispatcher *d, int on_strands, sd_task_totals *out) {
     out->ended += sd_load(&c->ended[on_strands], acquire, J5);
     out->cancelled += sd_peek(&c->cancelled);
     out->expired += sd_peek(&c->expired);
+    out->suspended += sd_peek(&c->suspended);
   }
   for (uint32_t i = 0; i <= d->n_participants; i++)
     out->submitted += sd_load(&counts_at(d, i)->submitted[on_strands], relaxed, J4);
@@ -112,11 +134,12 @@ void sd_tasks_stop(sd_dispatcher *d) {
   const uint32_t used = sd_tasks_close(&d->tasks);
   for (uint32_t i = 0; i < used; i++) {
     sd_task *t = &d->tasks.tasks[i];
-    const uint32_t state = sd_task_start(t);
+    const uint32_t state = sd_task_stop(t);
     const uint64_t word = sd_task_word(t);
-    /* An overdue alarm whose timers took turns has been started before. */
-    if (!sd_task_may_start(state) && !(word & SD_TASK_OVERDUE)) continue;
-    if (word & SD_TASK_IN_C) call_function(d, 0, t, state == SD_TASK_GIVEN_UP ? SD_TASK_CANCELLED : SD_TASK_STOPPED);
+    /* What runs is its participant's; but an overdue alarm whose timers took turns has begun, and is in nobody's hands. */
+    if (state == SD_TASK_FREE || (state == SD_TASK_RUNS && !(word & SD_TASK_OVERDUE))) continue;
+    if (word & SD_TASK_IN_C)
+      call_function(d, 0, t, d->ready.n_strands + i, state == SD_TASK_GIVEN_UP ? SD_TASK_CANCELLED : SD_TASK_STOPPED);
     sd_task_end(t);
     sd_lock(&d->tasks.list->lock);
     sd_tasks_count_ended(&d->tasks.list->counts, word & SD_TASK_ON_STRAND ? SD_STRAND_TASKS : SD_FREE_TASKS);

@@ -4,6 +4,7 @@
 #include "worker/py_batch.h"
 #include "worker/submit.h"
 #include "worker/worker.h"
+#include "worker/yield.h"
 
 int64_t sd_py_worker_next(sd_py_worker *hand) {
   const sd_py_batch *batch = &hand->batch;
@@ -30,6 +31,10 @@ int64_t sd_py_worker_go_on(sd_py_worker *hand) {
 uint64_t sd_py_task_next(sd_py_worker *hand) {
   hand->what = sd_worker_task_next(hand->d, hand->participant, &hand->batch);
   return hand->what == SD_PY_TASK ? hand->batch.task : 0;
+}
+
+int sd_py_should_yield(const sd_py_worker *hand) {
+  return sd_should_yield(hand->d, hand->participant, hand->batch.strand);
 }
 
 uint64_t sd_py_task_submit(sd_dispatcher *d, uint64_t tag, uint32_t priority, uint32_t marks) {

@@ -92,9 +92,14 @@ static int take_turn(sd_dispatcher *d, uint32_t participant, uint32_t index, sd_
   const uint64_t now = sd_now();
   const int why = sd_task_why(d, participant, t, state, now);
   if (word & SD_TASK_IN_C) {
-    sd_call_task(d, participant, t, index, why);
+    if (sd_call_task(d, participant, t, index, why)) {
+      sd_strand_drained_by(d, s, participant);
+      if (sd_strand_release(s, 0)) sd_list_again(d, participant, index, SD_VISITED);
+      return TASK_GONE;
+    }
   } else if (why == SD_TASK_RUN) {
     *batch = (sd_py_batch){.strand = index, .handler = s->handler, .start = now, .task = call};
+    if (state == SD_TASK_SUSPENDED) return TASK_RESUMES;
     sd_charge_begin(d, participant, now, 1);
     return TASK_TAKEN;
   }

@@ -243,6 +243,7 @@ static int visit_taken(sd_dispatcher *d, uint32_t participant, uint32_t index, u
   if (SD_UNLIKELY(sd_strand_tasks(&d->strands[index]))) {
     int turn_of = sd_take_task(d, participant, index, batch, &ahead);
     if (turn_of == TASK_TAKEN) return SD_PY_TASK;
+    if (turn_of == TASK_RESUMES) return SD_PY_RESUME;
     if (turn_of == TASK_WAKES) return SD_PY_WAKE;
     if (turn_of == TASK_GONE) {
       /* Firing timers, or a task in C, may have taken a while. */
@@ -309,7 +310,8 @@ int sd_worker_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch) {
     }
     turn = 0;
     if (sd_is_task(d, index)) {
-      if (sd_run_free_task(d, participant, index, batch)) return SD_PY_TASK;
+      const int given = sd_run_free_task(d, participant, index, batch);
+      if (given) return given;
       now = sd_now();
       continue;
     }
@@ -325,7 +327,7 @@ int sd_worker_task_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *bat
     if (sd_dispatcher_stopping(d) || participant >= active_workers(d)) return 0;
     const uint32_t index = next_strand(d, participant, sd_now());
     if (index == SD_NONE) return 0;
-    if (!sd_is_task(d, index) || !sd_is_pythons(sd_task_of(d, index))) {
+    if (!sd_is_task(d, index) || !sd_begins_in_python(sd_task_of(d, index))) {
       d->participants[participant].kept = index + 1;
       return SD_PY_OTHER;
     }

@@ -5,7 +5,8 @@
 #include "state/state.h"
 
 /* Runs native handlers until Python has to act: SD_PY_RECORDS (*batch is filled), SD_PY_TASK (*batch says where, and which task),
- * SD_PY_WAKE (a timer of a Python handler), or SD_E_STOPPED (the end). */
+ * SD_PY_RESUME (likewise, of a task that is suspended: see suspend.h), SD_PY_WAKE (a timer of a Python handler), or SD_E_STOPPED (the
+ * end). */
 int sd_worker_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch);
 /* Ends the task in *batch, if there is one, and takes what comes next if that is a free task of Python's: SD_PY_TASK. 0: nothing is ready.
  * SD_PY_OTHER: something else comes next, and the next sd_worker_next begins with it. Never waits but for short locks, whose holders never

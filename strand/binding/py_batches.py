@@ -11,15 +11,16 @@ import numpy.typing as npt
 
 from strand.binding import Core, ffi, lib
 from strand.binding.engine_words import Failure
-from strand.binding.gate import refusal, text_of
+from strand.binding.gate import Code, refusal, text_of
 from strand.binding.memory import bytes_of
 from strand.ticks import named
 
-__all__ = ["END", "FIRST", "RECORDS", "TASK", "WAKE", "EndBatch", "PyBatches"]
+__all__ = ["END", "FIRST", "RECORDS", "RESUME", "TASK", "WAKE", "EndBatch", "PyBatches"]
 
-#: Records to handle, a task's turn, or a timer's.
+#: Records to handle, a task's turn, that of a suspended one, or a timer's.
 RECORDS: Final[int] = lib.SD_PY_RECORDS
 TASK: Final[int] = lib.SD_PY_TASK
+RESUME: Final[int] = lib.SD_PY_RESUME
 WAKE: Final[int] = lib.SD_PY_WAKE
 
 #: Places in ``PyBatches.words``.
@@ -163,6 +164,26 @@ class PyBatches:
         """It has run: the next strand, as ``more``."""
         self._lib.sd_worker_task_done(self._d, self._participant, self._batch)
         return self.more()
+
+    @property
+    def entry(self) -> int:
+        """The task in hand, as ``come_back`` takes it: a free one, or one on a strand."""
+        return int(self._batch.strand)
+
+    def suspend(self, *, away: bool) -> bool:
+        """The task in hand gives this worker back, and nothing is in hand: another thread may be the worker. A worker
+        gets it by RESUME; one that is ``away`` only after ``come_back``. False: a stop ends the tasks, and the task
+        stays in hand."""
+        return bool(self._lib.sd_task_suspend(self._d, self._participant, self._batch, away) == Code.OK)
+
+    def come_back(self, entry: int) -> bool:
+        """By the thread of a task that went away from this worker: the task waits for any worker. False: a stop has
+        ended the task."""
+        return bool(self._lib.sd_task_return(self._d, self._participant, entry) == Code.OK)
+
+    def resumed(self) -> None:
+        """By the thread of the suspended task in hand: it goes on as this worker."""
+        self._lib.sd_task_resumed(self._d, self._participant)
 
     def wake(self) -> tuple[int, int]:
         """The strand whose timer it is, and its time. What is emitted from here to ``wake_done`` is the timer's."""

@@ -21,13 +21,14 @@ USUAL_PRIORITY: Final[int] = lib.SD_USUAL_PRIORITY
 
 @dataclass(frozen=True, slots=True)
 class TaskTotals:
-    """Tasks since the start; those not ended wait or run. ``cancelled`` and ``expired`` ended without running:
-    a cancelled task ends when its turn comes."""
+    """Tasks since the start; those not ended wait, run, or are suspended. ``cancelled`` and ``expired`` ended without
+    running: a cancelled task ends when its turn comes. ``suspended``: times that a task gave its worker back."""
 
     submitted: int
     ended: int
     cancelled: int
     expired: int
+    suspended: int
 
 
 class Tasks:
@@ -60,6 +61,12 @@ class Tasks:
         """By the worker whose ``PyBatches.hand`` it is: a call that ends the task in hand and takes the next free one
         of Python's. It returns the tag; 0: there is none, or something else comes next: ask ``PyBatches.more``."""
         call = self._keeping_gil("sd_py_task_next", ctypes.c_uint64, ctypes.c_void_p)
+        return partial(call, int(self._ffi.cast("uintptr_t", hand)))
+
+    def question_of(self, hand: Any) -> Callable[[], int]:
+        """By the worker whose ``PyBatches.hand`` it is: a call that says whether the task in hand should let others go,
+        because the policy would take another one first now."""
+        call = self._keeping_gil("sd_py_should_yield", ctypes.c_int, ctypes.c_void_p)
         return partial(call, int(self._ffi.cast("uintptr_t", hand)))
 
     def submit_all(self, tags: Sequence[int], priority: int) -> list[int]:
@@ -112,7 +119,8 @@ class Tasks:
         """Of those on strands, or of free tasks."""
         totals = self._ffi.new("sd_task_totals *")
         self._lib.sd_tasks_total(self._d, on_strands, totals)
-        return TaskTotals(int(totals.submitted), int(totals.ended), int(totals.cancelled), int(totals.expired))
+        words = (totals.submitted, totals.ended, totals.cancelled, totals.expired, totals.suspended)
+        return TaskTotals(*map(int, words))
 
     def stop(self) -> None:
         """When no worker runs any more: tells the functions in C of tasks that wait. None is accepted afterwards."""

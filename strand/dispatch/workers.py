@@ -17,6 +17,7 @@ from strand.dispatch.python_handlers import PythonHandlers
 from strand.dispatch.state import RunState
 from strand.errors import ConfigurationError
 from strand.handlers.failures import failure_of
+from strand.tasks.places import say_drains
 from strand.threads import join
 
 __all__ = ["Workers", "work"]
@@ -85,6 +86,7 @@ class Workers:
         me = threading.get_ident()
         try:
             self._inside.threads.append(me)
+            say_drains()
             work(self._state, self._python, self._calls, self._dtype, participant)
         except BaseException as error:
             # Nothing may wait for what it was to do.

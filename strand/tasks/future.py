@@ -1,15 +1,15 @@
 """The future of a task: a ``concurrent.futures.Future`` that makes its condition only when somebody waits.
 
 How a waiter and the worker that ends the task meet. Both call ``setdefault`` for the same entry of the future's dict,
-a waiter with a new condition, the worker with ``_NOBODY``. One of the two is first. This is one atomic step with the
+a waiter with a new condition, the worker with ``NOBODY``. One of the two is first. This is one atomic step with the
 GIL, and on a free-threaded build too, where it holds the dict's lock; so whatever was written before one call is seen
 after the other.
 
 - The waiter is first: the worker finds its condition. It writes the state and wakes everybody while it holds that, as
   ``concurrent.futures`` does, so ``wait`` and ``as_completed`` never see a state change while they hold it.
 - The worker is first: it wrote the result and the final state before, so all of that is there for a waiter that finds
-  ``_NOBODY``. The state itself may not be written yet. The waiter writes it, too, the same word as the worker does.
-  From then on nothing changes any more, so nothing needs a lock: ``_NOBODY`` is a condition that does nothing.
+  ``NOBODY``. The state itself may not be written yet. The waiter writes it, too, the same word as the worker does.
+  From then on nothing changes any more, so nothing needs a lock: ``NOBODY`` is a condition that does nothing.
 
 A simple write of the state by the worker, and a look for a condition after it, would not do: ``as_completed`` would see
 a future as finished that then tells its waiter again.
@@ -28,7 +28,9 @@ from strand.errors import StoppedError, WouldDeadlockError
 from strand.handlers.failures import interrupts
 from strand.handlers.spans import SpanLike
 from strand.tasks.groups import TaskGroup
+from strand.tasks.lazy import NOBODY, Lazy
 from strand.tasks.options import TaskOptions
+from strand.tasks.places import Seat, seat_here
 
 __all__ = ["CURRENT_TASK", "ENDS", "TaskFuture", "current_task"]
 
@@ -38,6 +40,8 @@ ENDS: Final = ("done", "failed", "cancelled", "expired", "dropped", "dead")
 CURRENT_TASK: Final[ContextVar[TaskFuture | None]] = ContextVar("strand_task", default=None)
 #: Held while one looks for a circle of waits, and enters a wait.
 _WAITS: Final = threading.RLock()
+#: Tasks that a thread runs one within another: their frames lie on its stack.
+_MOST_WITHIN: Final = 16
 _OVER: Final = (FINISHED, CANCELLED_AND_NOTIFIED)
 
 
@@ -57,39 +61,7 @@ class Keeper(Protocol):
     def set_deadline(self, task: TaskFuture, deadline: SpanLike | None) -> bool: ...
     def set_group(self, task: TaskFuture, group: TaskGroup | None) -> bool: ...
     def ahead_of(self, task: TaskFuture) -> TaskFuture | None: ...
-
-
-class _Nobody:
-    """A condition of a future that is done: there is nothing to wait for."""
-
-    def acquire(self) -> bool:
-        return True
-
-    def release(self) -> None:
-        pass
-
-    def __enter__(self) -> bool:
-        return True
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
-        del timeout
-        return predicate()
-
-
-_NOBODY: Final = _Nobody()
-
-
-class _Lazy:
-    """A list that a future gets on its first use."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, future: Any, owner: type) -> Any:
-        return future.__dict__.setdefault(self._name, [])
+    def run(self, tag: int) -> None: ...
 
 
 class TaskFuture(Future[Any]):
@@ -122,8 +94,8 @@ class TaskFuture(Future[Any]):
         "priority",
     )
     _exception: BaseException | None = None
-    _waiters: Any = _Lazy()
-    _done_callbacks: Any = _Lazy()
+    _waiters: Any = Lazy()
+    _done_callbacks: Any = Lazy()
     _deadline_ns: int | None = None
     _ended_ns = 0  # where it did not begin
     _group: TaskGroup | None = None
@@ -160,7 +132,7 @@ class TaskFuture(Future[Any]):
         found = fields.get("_meeting")
         if found is None:
             found = fields.setdefault("_meeting", threading.Condition())
-        if found is _NOBODY:
+        if found is NOBODY:
             self._state = _state_of(self._end)
         return found
 
@@ -257,8 +229,11 @@ class TaskFuture(Future[Any]):
     def result(self, timeout: float | None = None) -> Any:
         """What the function returned, or raises how the task ended otherwise. ``timeout``: seconds; None: no limit.
 
-        Raises TimeoutError when that is over, WouldDeadlockError in a task for which this one waits, and StoppedError
-        in a fork's child.
+        In a task it waits as within ``strand.blocking()``, or runs this task at once if it has not begun, and has
+        neither key nor symbol.
+
+        Raises TimeoutError when the time is over; WouldDeadlockError in a task for which this one waits, and where
+        ``max_threads`` threads wait; StoppedError in a fork's child, and in a task whose workers have stopped.
         """
         if self._state not in _OVER:
             self.wait_for_end(timeout)
@@ -286,16 +261,49 @@ class TaskFuture(Future[Any]):
         if self._keeper.is_fork:
             raise StoppedError("this process is a fork of the one that runs the task: it never ends here")
         me = CURRENT_TASK.get()
-        if me is not None and (timeout is None or timeout > 0):
-            _enter_wait(me, self)
+        if me is None or (timeout is not None and timeout <= 0):
+            self._wait(timeout)
+            return
+        _enter_wait(me, self)
         try:
-            condition = self._condition
-            with condition:
-                if not condition.wait_for(self.done, timeout):
-                    raise TimeoutError
+            seat = seat_here()
+            if seat is None:
+                self._wait(timeout)
+            elif timeout is not None or not self._runs_within(me, seat):
+                seat.enter_block()
+                try:
+                    self._wait(timeout)
+                finally:
+                    seat.leave_block()
         finally:
-            if me is not None:
-                me._waits_for = None
+            me._waits_for = None
+
+    def _wait(self, timeout: float | None) -> None:
+        condition = self._condition
+        with condition:
+            if not condition.wait_for(self.done, timeout):
+                raise TimeoutError
+
+    def _runs_within(self, me: TaskFuture, seat: Seat) -> bool:
+        """Runs the task in this thread, within the task that waits for it, if it has not begun and needs no order of
+        its own. False: it has not ended so."""
+        options = self._options
+        if (
+            self._place != "waiting"
+            or options.key is not None
+            or options.strand is not None
+            or self._group is not me._group
+            or self._keeper is not me._keeper
+            or seat.depth
+            or seat.inline == _MOST_WITHIN
+        ):
+            return False
+        seat.inline += 1
+        try:
+            self._keeper.run(self.id)
+        finally:
+            seat.inline -= 1
+        return self.done()
 
     # -- for who ends it
 
@@ -305,9 +313,9 @@ class TaskFuture(Future[Any]):
         if error is not None:
             self._exception = error
         self._end = end
-        condition = self.__dict__.setdefault("_meeting", _NOBODY)
+        condition = self.__dict__.setdefault("_meeting", NOBODY)
         state = _state_of(end)
-        if condition is _NOBODY:
+        if condition is NOBODY:
             self._state = state
             return
         with condition:

@@ -29,6 +29,7 @@ class Running:
         self._table = table
         self._alive = table.alive
         self._waiting = waiting
+        waiting.run = self.run
         self._now = waiting.now
         self._end = waiting.end
         self._dead_letters = dead_letters

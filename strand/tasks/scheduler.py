@@ -23,9 +23,9 @@ from strand.policies.policy import Levels, Policy
 from strand.stats import GuardStatistics
 from strand.tasks.core import Core
 from strand.tasks.engine_pool import EnginePool
+from strand.tasks.places import Places, ThreadCounts
 from strand.tasks.ranks import Ranks
 from strand.tasks.retry import RetryPolicy
-from strand.tasks.task_workers import TaskWorkers
 from strand.tasks.tasks import Tasks
 from strand.threads import Inside
 from strand.ticks import TICK
@@ -50,6 +50,8 @@ class Scheduler(Tasks):
     ``Aging()`` or ``Fair()``; None: ``Levels()``. ``retry``: of tasks that are given none of their own; None: they fail
     at once. ``guard``: holds tasks back while CPU, memory or I/O is short, as docs/guard.md says of strands, by their
     levels and ``marks``; for ``Levels()``; None: there is none. ``max_dead_letters`` and ``seed``: see ``Tasks``.
+    ``max_threads``: how many threads there may be, ``workers`` at least. A task that waits in its middle
+    (``strand.checkpoint``, ``strand.blocking``, ``result`` of another task) keeps its thread.
 
     ``config``: a ``strand.Config``, or the path of its file, which gives ``workers``, ``max_queue``, ``policy``,
     ``retry`` and ``guard`` (``Config.scheduler_options``). What is given beside it wins.
@@ -73,12 +75,14 @@ class Scheduler(Tasks):
         config: Config | str | os.PathLike[str] | None = None,
         max_dead_letters: int = 1000,
         seed: int | None = None,
+        max_threads: int = 256,
     ) -> None:
         said = {} if config is None else config_of(config).scheduler_options()
         workers = _chosen(said, "workers", workers)
         policy = _chosen(said, "policy", policy) or Levels()
         guard = _chosen(said, "guard", guard)
         check_guard(guard, policy)
+        most = whole("max_threads", max_threads, 1)
         allowed = sorted(os.sched_getaffinity(0))
         engine = Engine(_config(whole("workers", workers or len(allowed), 1, 1024), policy))
         engine.set_handlers([RunByPython()], [()])
@@ -94,7 +98,7 @@ class Scheduler(Tasks):
         core = self._core
         self._engine = engine
         self._guarding = None if guard is None else Guarding(engine, guard, allowed=allowed, inside=Inside())
-        self._workers = core.workers = TaskWorkers(engine, core.running.run, self._guarding)
+        self._workers = core.workers = Places(engine, core.running.run, most, self._guarding)
         _live.add(core)
         # All executors of this scheduler hold this set, and nothing of its threads does.
         weakref.finalize(self._periodics, core.retire).atexit = False
@@ -108,6 +112,10 @@ class Scheduler(Tasks):
     def guard_statistics(self) -> Mapping[str, GuardStatistics] | None:
         """What the guard decided so far, by resource: ``"cpu"``, ``"memory"``, ``"io"``. None: there is no guard."""
         return None if self._guarding is None else self._guarding.statistics()
+
+    def thread_counts(self) -> ThreadCounts:
+        """What the threads do at this moment, and how often tasks were suspended."""
+        return self._workers.counts()
 
     def __enter__(self) -> Self:
         return self

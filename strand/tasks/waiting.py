@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import CancelledError
 from concurrent.futures._base import PENDING
 from typing import Any
@@ -28,6 +29,8 @@ class Waiting:
         self.now = timers.now
         self.lock = table.lock
         self.keys = Keys(self._give, self._raise, ranks.highest)
+        #: What the pool calls with a task's tag; ``Running`` sets it.
+        self.run: Callable[[int], None]
         self._table = table
         self._pool = pool
 

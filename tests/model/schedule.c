@@ -29,8 +29,9 @@ typedef struct record {
 typedef struct task {
   uint32_t strand, source;
   uint64_t before[SYMBOLS];
-  int queued, ran, given_up, kept; /* kept: it could not be given up, so a worker has it */
-  int in_c, told;                  /* told: its function was called, with whatever */
+  int queued, ran, given_up, kept;  /* kept: it could not be given up, so a worker has it */
+  int in_c, told;                   /* told: its function was called for the last time, with whatever */
+  int turns, suspended, away, over; /* turns: how many more it asks for; over: its last turn has ended */
 } task;
 
 /* A free task: it runs once, or is told once how it ended otherwise. */
@@ -38,6 +39,7 @@ typedef struct free_task {
   uint64_t handle;
   uint32_t priority;
   int submitted, in_c, ran, told, given_up, changed, expires;
+  int turns, suspended, away, over;
 } free_task;
 
 typedef struct run {
@@ -47,7 +49,9 @@ typedef struct run {
   task tasks[TASKS];
   uint32_t n_tasks, tasking, timed, yields;
   free_task frees[FREES];
-  uint32_t n_frees, free_tasking;
+  uint32_t n_frees, free_tasking, suspending;
+  uint32_t away[FREES + TASKS], away_by[FREES + TASKS],
+      n_away; /* entries of tasks that are away, and their participants */
   uint64_t copied[FREES];
   uint64_t clock, alarm[SYMBOLS], last_time[SYMBOLS]; /* a symbol's timer, and the time of its last record */
   uint64_t woken[SYMBOLS];                            /* and of the last timer that fired */
@@ -56,6 +60,7 @@ typedef struct run {
       failing, nesting;
   uint32_t map[SYMBOLS], stride, emits;
   int running[STRANDS];
+  task *middle[STRANDS];           /* a task that has begun, and is not over */
   uint64_t seen[SYMBOLS][SOURCES]; /* last sequence handled */
   uint64_t next[SYMBOLS][SOURCES]; /* next sequence to publish */
   uint64_t handled, accepted, dealt, failed;
@@ -195,6 +200,17 @@ static uint32_t some_priority(void) {
 
 static void free_task_ends(sd_task_context *ctx, void *argument, int why);
 
+/* How many turns a task asks for, after its first one. */
+static int some_turns(void) { return R.suspending && sd_scheduler_random(2) ? 1 + (int)sd_scheduler_random(3) : 0; }
+
+/* Whether a function in C asks for another turn. */
+static int asks_for_more(sd_task_context *ctx, int why, int *turns) {
+  if (why != SD_TASK_RUN || !*turns) return 0;
+  --*turns;
+  ctx->should_yield(ctx);
+  return ctx->again = 1;
+}
+
 /* Draws up to n free tasks and submits them in one call, through a context or as a guest. */
 static void submit_free(uint32_t n, sd_context *handler, sd_task_context *from) {
   sd_task_spec specs[4];
@@ -206,6 +222,7 @@ static void submit_free(uint32_t n, sd_context *handler, sd_task_context *from) 
     free_task *t = &R.frees[number];
     t->in_c = (int)sd_scheduler_random(2);
     t->expires = t->in_c && sd_scheduler_random(4) == 0;
+    t->turns = some_turns();
     t->priority = sd_scheduler_random(4) ? some_priority() : SD_USUAL_PRIORITY;
     specs[i] = (sd_task_spec){
         .key = SD_NO_KEY, .priority = t->priority, .within_ns = t->expires ? 1 + sd_scheduler_random(300) : 0};
@@ -256,16 +273,21 @@ static void free_task_ends(sd_task_context *ctx, void *argument, int why) {
     if (number >= R.n_frees || R.frees[number].in_c != 2) broken("what a task copied is gone");
     t = &R.frees[number];
   }
-  if (t->told++) broken("a free task is told twice how it ended");
+  if (t->told) broken("a free task is told twice how it ended");
   if (why == SD_TASK_RUN && t->given_up) broken("a task that was given up runs");
   if (why == SD_TASK_CANCELLED && t->handle && !t->given_up && !t->changed) broken("nobody gave this task up");
   if (why == SD_TASK_EXPIRED && !t->expires) broken("a task without a deadline expired");
+  if (why == SD_TASK_EXPIRED && t->ran) broken("a task expired that had begun");
+  if (why == SD_TASK_RUN && !t->ran) run_free(t, number);
+  else if (why == SD_TASK_RUN) sd_schedule_point("a free task's turn");
+  if (asks_for_more(ctx, why, &t->turns)) return;
+  t->told = 1;
   if (why == SD_TASK_STOPPED) {
     sd_task_spec more = {.tag = 1, .key = SD_NO_KEY, .priority = SD_USUAL_PRIORITY};
     if (ctx->submit(ctx, &more, 1) != SD_E_STOPPED) broken("a task was submitted after the end");
   }
   if (why != SD_TASK_RUN) return;
-  run_free(t, number);
+  t->over = 1;
   submit_free(sd_scheduler_random(3), NULL, ctx);
   /* What it copied stays its own until it has run. */
   if (t->in_c == 2 && memcmp(argument, &R.copied[number], sizeof number))
@@ -285,9 +307,9 @@ static void change_free(void) {
     return;
   }
   t->changed = 1;
-  const int had_run = t->ran || t->told;
+  const int had_run = t->told || (t->ran && !t->in_c);
   if (sd_task_give_up(R.d, t->handle) != SD_OK) return;
-  if (had_run || t->ran) broken("a free task that has run was given up");
+  if (had_run || t->over || (t->ran && !t->in_c)) broken("a free task that has run was given up");
   t->given_up = 1;
 }
 
@@ -297,7 +319,7 @@ static const char *check_free(int over) {
     const free_task *t = &R.frees[i];
     if (!t->submitted) continue;
     if (over && t->in_c && t->told != 1) return "a function was not told how its free task ended";
-    if (over && !t->in_c && t->ran + t->given_up != 1) return "a free task of Python's is lost";
+    if (over && !t->in_c && t->over + t->given_up != 1) return "a free task of Python's is lost";
   }
   return NULL;
 }
@@ -309,6 +331,7 @@ static int64_t handle(const void *records, int64_t n, sd_context *ctx, const sd_
                       int64_t first) {
   uint32_t s = R.map[at(records, 0)->key];
   if (R.running[s]) broken("two handlers of a strand at a time");
+  if (R.middle[s]) broken("a handler in the middle of a task");
   R.running[s] = 1;
   within_bounds();
   int64_t done = n;
@@ -423,12 +446,14 @@ static int64_t pure(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx
   return n;
 }
 
-/* After all that its publisher published before, before anything after, and never beside the strand's handler. */
+/* After all that its publisher published before, before anything after, and never beside the strand's handler: also in later turns. */
 static void run_task_of_strand(task *t) {
-  if (t->ran || t->given_up) broken("a task twice, or although it was given up");
+  if (t->over || t->given_up) broken("a task twice, or although it was given up");
   if (R.running[t->strand]) broken("a task beside a handler");
+  if (R.middle[t->strand] != (t->ran ? t : NULL)) broken("a task in the middle of another one");
   R.running[t->strand] = 1;
   t->ran = 1;
+  R.middle[t->strand] = t;
   for (uint32_t key = 0; key < R.n_symbols; key++) {
     if (R.map[key] != t->strand) continue;
     uint64_t seen = R.seen[key][t->source];
@@ -439,23 +464,61 @@ static void run_task_of_strand(task *t) {
   R.running[t->strand] = 0;
 }
 
-static void run_task(const sd_py_batch *batch) {
-  if (batch->task >= FREE_TAG && batch->task < FREE_TAG + R.n_frees) {
-    free_task *t = &R.frees[batch->task - FREE_TAG];
-    if (t->given_up) broken("a free task of Python's runs although it was given up");
-    run_free(t, batch->task - FREE_TAG);
-    return;
+/* A turn of a task of Python's: it ends, or is suspended. Nonzero: it has been suspended, and the worker has nothing in hand. */
+static int run_task(uint32_t participant, sd_py_batch *batch, int resumes) {
+  const int is_free = batch->task >= FREE_TAG && batch->task < FREE_TAG + R.n_frees;
+  if (!is_free && (batch->task == 0 || batch->task > R.n_tasks)) broken("a task that nobody queued");
+  free_task *f = is_free ? &R.frees[batch->task - FREE_TAG] : NULL;
+  task *t = is_free ? NULL : &R.tasks[batch->task - 1];
+  int *suspended = f ? &f->suspended : &t->suspended, *turns = f ? &f->turns : &t->turns;
+  if (*suspended != resumes) broken("a task is resumed that is not suspended, or begun that is");
+  *suspended = 0;
+  if (resumes) sd_task_resumed(R.d, participant);
+  if (f && f->given_up) broken("a free task of Python's runs although it was given up");
+  if (f && resumes) sd_schedule_point("a free task goes on");
+  else if (f) run_free(f, batch->task - FREE_TAG);
+  if (t && t->strand != batch->strand) broken("a task on another's strand");
+  if (t) run_task_of_strand(t);
+  if (*turns) {
+    --*turns;
+    sd_should_yield(R.d, participant, batch->strand);
+    const int away = (int)sd_scheduler_random(2);
+    const uint32_t entry = batch->strand;
+    *suspended = 1;
+    if (sd_task_suspend(R.d, participant, batch, away)) broken("a task cannot be suspended");
+    if (!away) return 1;
+    R.away[R.n_away] = entry;
+    R.away_by[R.n_away++] = participant;
+    return 1;
   }
-  if (batch->task == 0 || batch->task > R.n_tasks) broken("a task that nobody queued");
-  task *t = &R.tasks[batch->task - 1];
-  if (t->strand != batch->strand) broken("a task on another's strand");
-  run_task_of_strand(t);
+  if (t) R.middle[t->strand] = NULL;
+  *(f ? &f->over : &t->over) = 1;
+  return 0;
+}
+
+/* The threads of tasks that are away: their blocks end. */
+static void returner(void *unused, unsigned index) {
+  while (R.workers_left) {
+    for (uint32_t i = sd_scheduler_random(30); i && R.workers_left; i--) sd_pause();
+    if (!R.n_away) {
+      sd_pause();
+      continue;
+    }
+    const uint32_t i = sd_scheduler_random(R.n_away), entry = R.away[i], by = R.away_by[i];
+    R.away[i] = R.away[--R.n_away];
+    R.away_by[i] = R.away_by[R.n_away];
+    if (sd_task_return(R.d, by, entry)) broken("a task cannot come back");
+  }
 }
 
 static void task_ends(sd_task_context *ctx, void *argument, int why) {
   task *t = argument;
-  if (t->told++) broken("a task is told twice how it ended");
+  if (t->told) broken("a task is told twice how it ended");
   if (why == SD_TASK_RUN) run_task_of_strand(t);
+  if (asks_for_more(ctx, why, &t->turns)) return;
+  t->told = 1;
+  if (t->ran) R.middle[t->strand] = NULL;
+  t->over = why == SD_TASK_RUN;
   submit_free(why == SD_TASK_RUN ? sd_scheduler_random(3) : 0, NULL, ctx);
 }
 
@@ -464,11 +527,14 @@ static void worker(void *unused, unsigned index) {
   sd_py_batch batch;
   int code;
   while ((code = sd_worker_next(R.d, participant, &batch)) == SD_PY_RECORDS || code == SD_PY_TASK ||
-         code == SD_PY_WAKE) {
-    if (code == SD_PY_TASK) {
-      run_task(&batch);
+         code == SD_PY_WAKE || code == SD_PY_RESUME) {
+    if (code == SD_PY_TASK || code == SD_PY_RESUME) {
+      if (run_task(participant, &batch, code == SD_PY_RESUME)) continue;
       if (sd_scheduler_random(2)) {
-        while ((code = sd_worker_task_next(R.d, participant, &batch)) == SD_PY_TASK) run_task(&batch);
+        int gone = 0;
+        while (!gone && (code = sd_worker_task_next(R.d, participant, &batch)) == SD_PY_TASK)
+          gone = run_task(participant, &batch, 0);
+        if (gone) continue;
         if (code && code != SD_PY_OTHER) broken("what is next after a task?");
       } else {
         sd_worker_task_done(R.d, participant, &batch);
@@ -519,6 +585,7 @@ static void enqueue_task(uint32_t source) {
   for (uint32_t key = 0; key < R.n_symbols; key++) t->before[key] = R.next[key][source] - 1;
   uint64_t handle;
   t->in_c = (int)sd_scheduler_random(2);
+  t->turns = some_turns();
   if (t->in_c) {
     uint32_t key = sd_scheduler_random(R.n_symbols);
     t->strand = R.map[key];
@@ -533,7 +600,7 @@ static void enqueue_task(uint32_t source) {
   if (sd_scheduler_random(3)) return;
   for (uint32_t i = sd_scheduler_random(6); i; i--) sd_pause();
   int code = sd_task_give_up(R.d, handle);
-  if (code == SD_OK && t->ran) broken("a task that has run was given up");
+  if (code == SD_OK && (t->over || (t->ran && !t->in_c))) broken("a task that has run was given up");
   t->given_up = code == SD_OK;
   t->kept = code == SD_AGAIN;
 }
@@ -636,7 +703,7 @@ static void closer(void *unused, unsigned index) {
   for (uint32_t i = 0; i < R.n_symbols && code == SD_OK && !R.failing && R.timed; i++)
     if (R.alarm[i] && R.alarm[i] <= sd_feed_time(R.d)) broken("drained, but a timer is due");
   for (uint32_t i = 0; i < R.n_tasks && code == SD_OK && !R.failing; i++)
-    if (!R.tasks[i].ran && !R.tasks[i].given_up) broken("drained, but not all tasks have run");
+    if (!R.tasks[i].over && !R.tasks[i].given_up) broken("drained, but not all tasks have run");
   if (code == SD_OK && check_free(1)) broken("drained, but not all free tasks have ended");
   if (code == SD_OK && !R.failing && R.handled != R.accepted && R.config.on_full != SD_DROP_NEWEST && lossless())
     broken("drained, but not all was handled");
@@ -671,7 +738,8 @@ static int prepare(uint64_t seed) {
   R.free_tasking = sd_scheduler_random(2);
   R.timed = sd_scheduler_random(3) == 0;
   R.yields = sd_scheduler_random(2);
-  R.clock = 100; /* after the time of R.last, which is 0 */
+  R.suspending = seed % 2; /* with nothing drawn, the runs of even seeds stay what they were */
+  R.clock = 100;           /* after the time of R.last, which is 0 */
   sd_config *c = &R.config;
   c->time_offset = offsetof(record, time);
   uint32_t participants = R.n_workers + R.n_publishers + 1;
@@ -753,6 +821,7 @@ static int prepare(uint64_t seed) {
   sd_scheduler_add(closer, NULL);
   if (R.emits) sd_scheduler_add(merger, NULL);
   if (R.guards) sd_scheduler_add(guard, NULL);
+  if (R.suspending) sd_scheduler_add(returner, NULL);
   return 1;
 }
 
@@ -778,7 +847,7 @@ static const char *check(void) {
     if (R.tasks[i].in_c && R.tasks[i].told != 1) return "a stop told not all tasks";
   uint32_t waiting = 0, there = 0;
   for (uint32_t i = 0; i < R.n_tasks; i++) {
-    waiting += !R.tasks[i].ran && !R.tasks[i].given_up;
+    waiting += !R.tasks[i].over && !R.tasks[i].given_up;
     if (R.tasks[i].kept && !R.tasks[i].ran && !R.tasks[i].told) return "a task that waits could not be given up";
   }
   for (uint32_t i = 0; i < R.n_strands; i++) {

@@ -1,10 +1,13 @@
-/* Tasks keep their place among records, and those given up do nothing. Free tasks run once, or are told once how they ended. */
-#include "tasks.hpp"
+/* Tasks keep their place among records, and those given up do nothing. Free tasks run once, or are told once how they ended. Some give their
+ * participant back and go on later. */
+#include "suspend.hpp"
 #include "free_tasks.hpp"
 
 static const model_program programs[] = {
     {"tasks", "", model_simulate<tasks<right_tasks, false>>},
     {"free_tasks", "", model_simulate<free_tasks>},
+    {"suspended", "", model_simulate<suspended<right_pauses>>},
+    {"suspended_free", "", model_simulate<suspended_free<right_pauses>>},
     {"tasks_inline", "", model_simulate<tasks<right_tasks, true>>},
 };
 

@@ -1,7 +1,7 @@
 /* Protocols that look right and are not. Each one has to be caught: a model that passes them proves nothing. */
 #include "lossy.hpp"
 #include "park.hpp"
-#include "tasks.hpp"
+#include "suspend.hpp"
 
 /* ---- 1: a list edited in place: listed by the add that finds 0, unlisted by the subtraction that leaves 0, owner by CAS */
 struct edited_in_place : rl::test_suite<edited_in_place, 4> {
@@ -248,6 +248,8 @@ static const model_program programs[] = {
     {"discards_before_it_links", "wrong", model_simulate<lossy<discards_first>>},
     {"looks_before_it_counts", "wrong", model_simulate<tasks<looks_before_it_counts, false>>},
     {"takes_it_out_at_once", "wrong", model_simulate<tasks<takes_it_out_at_once, false>>},
+    {"lists_before_it_says", "wrong", model_simulate<suspended<lists_before_it_says>>},
+    {"pauses_by_a_store", "wrong", model_simulate<suspended_free<pauses_by_a_store>>},
     {"looks_without_locks", "wrong", model_simulate<looks_without_locks>},
 };
 

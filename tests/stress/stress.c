@@ -36,12 +36,13 @@ typedef struct task {
   uint64_t sequence;
   uint32_t key;
   uint32_t given_up;
+  uint32_t turns; /* how many more it takes; plain, so that ThreadSanitizer sees whether they follow one another */
   sd_a32 ran;
 } task;
 
 /* A free task, and at the next place the one that it submits. */
 typedef struct free_task {
-  uint32_t submitted, told, spawns;
+  uint32_t submitted, told, spawns, turns;
 } free_task;
 
 typedef struct source {
@@ -179,15 +180,24 @@ static int64_t native(void *rows, const sd_tick *ticks, int64_t n, sd_context *c
   return handle(rows, ticks, n, ctx, ctx->row_stride, NULL, 0);
 }
 
-/* Plain reads of the row: that no handler runs beside a task is what is tested. */
-static void run_task(void *rows, uint64_t stride, const sd_py_batch *batch) {
+/* Plain reads of the row: that no handler runs beside a task is what is tested. Nonzero: it has given the worker back. */
+static int run_task(void *rows, uint64_t stride, uint32_t participant, sd_py_batch *batch) {
   source *from = &S.sources[batch->task >> 16];
   task *t = &from->tasks[(batch->task & 0xffff) - 1];
   row *r = (row *)((char *)rows + t->key * stride);
   uint64_t seen = r->seen[from->index];
   int whole = S.config.on_full == SD_BLOCK;
   if (S.map[t->key] != batch->strand || (whole ? seen != t->sequence : seen > t->sequence)) r->errors++;
+  if (t->turns) {
+    const int away = t->turns-- % 2 == 0;
+    const uint32_t entry = batch->strand;
+    sd_should_yield(S.d, participant, entry);
+    if (sd_task_suspend(S.d, participant, batch, away)) r->errors++;
+    if (away && sd_task_return(S.d, participant, entry)) sd_store(&S.bad, 1u, relaxed, X1);
+    return 1;
+  }
   if (sd_fetch_add(&t->ran, 1u, relaxed, X1)) r->errors++;
+  return 0;
 }
 
 static void *worker(void *argument) {
@@ -224,9 +234,9 @@ static void *worker(void *argument) {
       sd_worker_done(S.d, participant, &batch, done, done < most, "as told");
       continue;
     }
-    if (code == SD_PY_TASK) {
-      run_task(rows, stride, &batch);
-      sd_worker_task_done(S.d, participant, &batch);
+    if (code == SD_PY_TASK || code == SD_PY_RESUME) {
+      if (code == SD_PY_RESUME) sd_task_resumed(S.d, participant);
+      if (!run_task(rows, stride, participant, &batch)) sd_worker_task_done(S.d, participant, &batch);
       continue;
     }
     int64_t done = batch.n ? handle(rows, batch.records, batch.n, NULL, stride, &batch, participant) : 0;
@@ -289,6 +299,7 @@ static void enqueue_task(source *me) {
   task *t = &me->tasks[me->n_tasks++];
   t->key = draw(&me->random, S.n_symbols);
   t->sequence = me->next[t->key];
+  t->turns = draw(&me->random, 3);
   uint64_t handle;
   if (sd_task_enqueue(S.d, S.map[t->key], tag, &handle)) sd_store(&S.bad, 1u, relaxed, X1);
   if (draw(&me->random, 4) == 0) t->given_up = sd_task_give_up(S.d, handle) == SD_OK;
@@ -297,6 +308,12 @@ static void enqueue_task(source *me) {
 /* A free task: told once how it ended. `told` is plain, so that ThreadSanitizer sees whether drain shows it. */
 static void free_task_ends(sd_task_context *ctx, void *argument, int why) {
   free_task *t = *(free_task **)argument;
+  if (why == SD_TASK_RUN && t->turns) {
+    t->turns--;
+    ctx->should_yield(ctx);
+    ctx->again = 1;
+    return;
+  }
   t->told++;
   if (why != SD_TASK_RUN || !t->spawns) return;
   free_task *more = t + 1;
@@ -321,6 +338,7 @@ static void submit_free(source *me) {
   for (uint32_t i = 0; i < AT_A_GO; i++, me->n_frees += 2) {
     t[i] = &me->frees[me->n_frees];
     t[i]->spawns = draw(&me->random, 2);
+    t[i]->turns = draw(&me->random, 3);
     specs[i] = free_spec(&t[i]);
   }
   const int64_t n = sd_tasks_submit(S.d, specs, AT_A_GO);

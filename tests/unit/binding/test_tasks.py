@@ -17,7 +17,7 @@ def test_free_tasks_end_once_each_and_drain_waits_for_them() -> None:
             spec.tag = 1_000_000 + i
         assert tasks.submit(specs, 300) == 300
         assert d.drain(timeout_s=30)
-        assert tasks.totals(on_strands=False) == TaskTotals(300, 300, 0, 0)
+        assert tasks.totals(on_strands=False) == TaskTotals(300, 300, 0, 0, 0)
         assert len({int(spec.handle) for spec in specs}) == 300
         assert not any(tasks.give_up(int(spec.handle)) for spec in specs)
         d._engine.verify()

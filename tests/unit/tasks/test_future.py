@@ -16,7 +16,8 @@ from task_pools import Stepped, Threaded, raises
 
 from strand.errors import ConfigurationError, StoppedError, WouldDeadlockError
 from strand.tasks import TaskFuture, TaskGroup, current_task
-from strand.tasks.future import ENDS, _Nobody
+from strand.tasks.future import ENDS
+from strand.tasks.lazy import NOBODY
 
 pytestmark = pytest.mark.python
 
@@ -199,8 +200,7 @@ def test_a_waiter_that_comes_between_the_two_writes_of_the_end_writes_the_state_
     for end, over in (("done", "FINISHED"), ("cancelled", "CANCELLED_AND_NOTIFIED")):
         future = here.tasks.submit(int)
         future._result, future._end = 7, end
-        future.__dict__["_meeting"] = nobody = __import__("strand.tasks.future", fromlist=["_NOBODY"])._NOBODY
-        assert isinstance(nobody, _Nobody)
+        future.__dict__["_meeting"] = NOBODY
         assert future._state == "PENDING"
         assert wait([future], timeout=1).done == {future}
         assert future._state == over

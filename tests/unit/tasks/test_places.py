@@ -9,14 +9,14 @@ from strand import Levels
 from strand.binding.engine import Engine
 from strand.binding.engine_words import RunByPython
 from strand.tasks.engine_pool import EnginePool
+from strand.tasks.places import Places
 from strand.tasks.scheduler import _config
-from strand.tasks.task_workers import TaskWorkers
 
 
-def workers_of(n: int, run: Callable[[int], None]) -> tuple[Engine, EnginePool, TaskWorkers]:
+def workers_of(n: int, run: Callable[[int], None]) -> tuple[Engine, EnginePool, Places]:
     engine = Engine(_config(n, Levels()))
     engine.set_handlers([RunByPython()], [()])
-    workers = TaskWorkers(engine, run)
+    workers = Places(engine, run, n)
     workers.start()
     return engine, EnginePool(engine, Levels()), workers
 

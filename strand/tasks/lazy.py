@@ -1,0 +1,42 @@
+"""What a future has in place of what it has not made yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+__all__ = ["NOBODY", "Lazy"]
+
+
+class _Nobody:
+    """A condition of a future that is done: there is nothing to wait for."""
+
+    def acquire(self) -> bool:
+        return True
+
+    def release(self) -> None:
+        pass
+
+    def __enter__(self) -> bool:
+        return True
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
+        del timeout
+        return predicate()
+
+
+#: The condition of every future that is done.
+NOBODY: Final = _Nobody()
+
+
+class Lazy:
+    """A list that a future gets on its first use."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, future: Any, owner: type) -> Any:
+        return future.__dict__.setdefault(self._name, [])

@@ -1,0 +1,336 @@
+"""The places of a scheduler, each of which one thread has at a time, and the threads that wait for one.
+
+A place is a worker of the engine, with its list, its counters and what it has in hand. As many threads run tasks as
+there are places, whatever tasks do. A task that waits gives its place to a *spare* thread, and its own thread sleeps.
+
+- ``checkpoint`` lists the task as suspended. The worker that takes it from the policy's lists hands its place to the
+  thread that sleeps, and becomes a spare itself.
+- ``blocking`` lists the task only when the block is over. Until then the thread runs without a place.
+
+A thread sleeps on a lock of its own, which whoever gives it a place releases. The place is written before that, so a
+thread may be given one before it sleeps: the lock is free then, and the thread does not sleep at all. A thread says
+that it has no place before others can know of it, so a place that it is given is never overwritten.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from strand.binding.engine import Engine
+from strand.binding.py_batches import RESUME, TASK
+from strand.errors import StoppedError, WouldDeadlockError
+from strand.threads import join
+from strand.ticks import TICK
+
+__all__ = ["Guarding", "Place", "Places", "Seat", "ThreadCounts", "drains_here", "say_drains", "seat_here"]
+
+_STOPPED: Final = "the workers have stopped, and the task cannot go on"
+#: How often a thread asks whether it should let others go, and how often it gives up the GIL.
+_ASK_NS: Final = 100_000
+_GIL_NS: Final = 1_000_000
+
+_here = threading.local()
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadCounts:
+    """What a scheduler's threads do. ``threads``: how many there are. ``places``: how many may run tasks at a time.
+    ``suspended``: tasks that wait for a place, ``blocked``: tasks in a block. ``suspensions``: times that a task was
+    suspended or blocked; ``refused``: times that it could not be, because of ``max_threads``."""
+
+    threads: int
+    places: int
+    suspended: int
+    blocked: int
+    suspensions: int
+    refused: int
+
+
+class Guarding(Protocol):
+    """A thread that holds tasks back at times, until it ends."""
+
+    def start(self) -> None: ...
+    def tell_to_end(self) -> None: ...
+    def end(self) -> None: ...
+
+
+class Place:
+    """A worker of the engine. It is used by the thread that has it."""
+
+    __slots__ = ("batches", "should_yield", "take")
+
+    def __init__(self, engine: Engine, participant: int) -> None:
+        self.batches = engine.batches(participant, TICK)
+        self.take: Callable[[], int] = engine.tasks.next_of(self.batches.hand)
+        self.should_yield: Callable[[], int] = engine.tasks.question_of(self.batches.hand)
+
+
+class Seat:
+    """A thread that runs tasks, and its place while it has one."""
+
+    __slots__ = ("_ask_ns", "_gil_ns", "_places", "_wake", "depth", "inline", "place")
+
+    def __init__(self, places: Places, place: Place | None) -> None:
+        self.place = place
+        #: How many blocks the thread is in, one within another; and tasks that it runs within its task.
+        self.depth = 0
+        self.inline = 0
+        self._places = places
+        self._wake = threading.Lock()
+        self._wake.acquire()
+        self._ask_ns = self._gil_ns = 0
+
+    def give(self, place: Place | None) -> None:
+        """By another thread: wakes this one, with a place, or without one at the end."""
+        self.place = place
+        self._wake.release()
+
+    def sleep(self) -> None:
+        """Until a place is given, or the end has come."""
+        self._wake.acquire()
+
+    def checkpoint(self) -> None:
+        """Lets others go, where it should. Raises StoppedError where the workers have stopped meanwhile."""
+        if self.depth:
+            return
+        place = self.place
+        if place is None:
+            raise StoppedError(_STOPPED)
+        now = time.monotonic_ns()
+        if now < self._ask_ns:
+            return
+        if place.should_yield():
+            self._places.suspend(self, place)
+            now = time.monotonic_ns()
+            self._gil_ns = now + _GIL_NS
+        elif now >= self._gil_ns:
+            time.sleep(0)
+            now = time.monotonic_ns()
+            self._gil_ns = now + _GIL_NS
+        self._ask_ns = now + _ASK_NS
+
+    def enter_block(self) -> None:
+        """The thread gives its place away. Raises WouldDeadlockError where no thread can take it, and StoppedError
+        where the workers have stopped."""
+        if not self.depth:
+            self._places.go_away(self)
+        self.depth += 1
+
+    def leave_block(self) -> None:
+        """The thread waits for a place. Raises StoppedError where the workers have stopped."""
+        self.depth -= 1
+        if not self.depth:
+            self._places.come_back(self)
+
+
+def seat_here() -> Seat | None:
+    """That of this thread, if it is one that runs tasks."""
+    found: Seat | None = getattr(_here, "seat", None)
+    return found
+
+
+def say_drains() -> None:
+    """This thread drains ticks, and keeps its worker: what it has in hand may lie in the worker's memory."""
+    _here.drains = True
+
+
+def drains_here() -> bool:
+    """Whether this thread drains ticks."""
+    return getattr(_here, "drains", False)
+
+
+class Places:
+    """The threads of a scheduler. ``run``: what a thread calls with the tag of each task. The threads hold it, and with
+    it what it belongs to. ``max_threads``: how many there may be, but never fewer than places. ``guarding``: what holds
+    tasks back; None: nothing does."""
+
+    def __init__(
+        self, engine: Engine, run: Callable[[int], None], max_threads: int, guarding: Guarding | None = None
+    ) -> None:
+        self._engine = engine
+        self._guarding = guarding
+        self._run = run
+        self._lock = threading.Lock()
+        self._most = max(max_threads, engine.n_workers)
+        self.threads: list[threading.Thread] = []
+        #: The one that slept last is woken first.
+        self._spares: list[Seat] = []
+        #: By the tags of their tasks.
+        self._suspended: dict[int, Seat] = {}
+        #: Where those that are in a block came from, and their tasks' tags and entries.
+        self._blocked: dict[Seat, tuple[Place, int, int]] = {}
+        self._suspensions = self._refused = 0
+        self._ended = False
+        for participant in range(engine.n_workers):
+            self._new_thread(Place(engine, participant))
+
+    def start(self) -> None:
+        if self._guarding is not None:
+            self._guarding.start()
+        for thread in self.threads:
+            thread.start()
+
+    def let_go(self) -> None:
+        """Nothing is held back any more."""
+        if self._guarding is not None:
+            self._guarding.tell_to_end()
+
+    def counts(self) -> ThreadCounts:
+        with self._lock:
+            return ThreadCounts(
+                threads=len(self.threads),
+                places=self._engine.n_workers,
+                suspended=len(self._suspended),
+                blocked=len(self._blocked),
+                suspensions=self._suspensions,
+                refused=self._refused,
+            )
+
+    # -- by a thread of its own
+
+    def suspend(self, me: Seat, place: Place) -> None:
+        """The task in hand waits until a worker takes it, and another thread has the place. Does nothing where there is
+        no thread for that."""
+        batches = place.batches
+        spare = self._spare()
+        if spare is None:
+            return
+        tag = batches.task
+        with self._lock:
+            self._suspensions += 1
+            self._suspended[tag] = me
+        me.place = None
+        self._leave(place, spare, away=False)
+        self._wait(me)
+
+    def go_away(self, me: Seat) -> None:
+        """See ``Seat.enter_block``."""
+        place = me.place
+        if place is None:
+            raise StoppedError(_STOPPED)
+        spare = self._spare()
+        if spare is None:
+            raise WouldDeadlockError(
+                f"all {self._most:,} threads of the scheduler wait (max_threads): none is left for other tasks "
+                "while this one waits, too: let fewer tasks wait at a time, or raise max_threads"
+            )
+        with self._lock:
+            self._suspensions += 1
+            self._blocked[me] = (place, place.batches.task, place.batches.entry)
+        me.place = None
+        self._leave(place, spare, away=True)
+
+    def come_back(self, me: Seat) -> None:
+        """See ``Seat.leave_block``."""
+        with self._lock:
+            came_from = self._blocked.pop(me, None)
+            if self._ended or came_from is None:
+                raise StoppedError(_STOPPED)
+            place, tag, entry = came_from
+            self._suspended[tag] = me
+        if not place.batches.come_back(entry):
+            with self._lock:
+                self._suspended.pop(tag, None)
+            raise StoppedError(_STOPPED)
+        self._wait(me)
+
+    @staticmethod
+    def _leave(place: Place, spare: Seat, *, away: bool) -> None:
+        """Lists the task in hand, and then gives the place to another thread: whoever lists is the worker, which only
+        one thread may be."""
+        if not place.batches.suspend(away=away):
+            raise RuntimeError("a task was ended that still ran: please report this")
+        spare.give(place)
+
+    def _wait(self, me: Seat) -> None:
+        me.sleep()
+        place = me.place
+        if place is None:
+            raise StoppedError(_STOPPED)
+        place.batches.resumed()
+
+    def hand_over(self, me: Seat, place: Place) -> None:
+        """The worker has a suspended task in hand: its thread gets the place, and this one waits for another."""
+        me.place = None
+        with self._lock:
+            sleeper = self._suspended.pop(place.batches.task, None)
+            if sleeper is not None:
+                self._spares.append(me)
+        if sleeper is None:
+            return  # the end has come between, and told it
+        sleeper.give(place)
+        me.sleep()
+
+    def _spare(self) -> Seat | None:
+        """A thread that sleeps without a task; None: there may be no more threads."""
+        with self._lock:
+            if self._ended:
+                raise StoppedError(_STOPPED)
+            if self._spares:
+                return self._spares.pop()
+            if len(self.threads) >= self._most:
+                self._refused += 1
+                return None
+            thread, seat = self._new_thread(None)
+        try:
+            thread.start()
+        except RuntimeError:  # the system has no more threads
+            with self._lock:
+                self.threads.remove(thread)
+                self._refused += 1
+            return None
+        return seat
+
+    def _new_thread(self, place: Place | None) -> tuple[threading.Thread, Seat]:
+        seat = Seat(self, place)
+        name = f"strand-task-worker-{len(self.threads)}"
+        thread = threading.Thread(target=_work, args=(self, seat, self._run), name=name, daemon=True)
+        self.threads.append(thread)
+        return thread, seat
+
+    # -- the end
+
+    def end(self) -> None:
+        """Tells the threads to end after the task in hand. A task that is suspended or in a block is told by
+        StoppedError."""
+        self._engine.stop()
+        with self._lock:
+            self._ended = True
+            asleep = [*self._spares, *self._suspended.values()]
+            self._spares.clear()
+            self._suspended.clear()
+        for seat in asleep:
+            seat.give(None)
+
+    def join(self) -> None:
+        """Waits for the threads to end, but for the caller's own."""
+        for thread in self.threads:
+            if thread is not threading.current_thread():
+                join(thread)
+        if self._guarding is not None:
+            self._guarding.end()
+
+
+def _work(places: Places, me: Seat, run: Callable[[int], None]) -> None:
+    """The GIL is given up only where there is nothing to run: each time it is, other threads that run tasks wake up for
+    it, and this one waits for it again."""
+    _here.seat = me
+    if me.place is None:
+        me.sleep()
+    while (place := me.place) is not None:
+        tag = place.take()
+        if tag:
+            run(tag)
+            continue
+        place.batches.more()
+        what = place.batches.what
+        if what == TASK:
+            run(place.batches.task)
+        elif what == RESUME:
+            places.hand_over(me, place)
+        else:
+            return

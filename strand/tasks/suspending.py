@@ -1,0 +1,72 @@
+"""What a task calls in its middle: to let others go, and to wait without keeping a worker."""
+
+from __future__ import annotations
+
+from concurrent.futures import CancelledError
+from types import TracebackType
+
+from strand.errors import WouldDeadlockError
+from strand.tasks.future import CURRENT_TASK
+from strand.tasks.places import drains_here, seat_here
+
+__all__ = ["blocking", "checkpoint"]
+
+
+def checkpoint() -> None:
+    """Lets other tasks go that the policy would take first now, and then goes on.
+
+    Under ``Levels`` these are tasks of a higher level. Under ``Aging`` they are those with a higher priority, as if
+    this one still waited. Under ``Fair`` it is another group once this one has used up its slice, and nobody while the
+    cap holds the scheduler. ``Fifo`` takes none first. This task waits meanwhile, is charged for what it used, and is
+    taken again in the policy's order. Its key, and its symbol's ticks, wait with it.
+
+    It costs less than a microsecond where there is nothing to do, so a loop may call it each time. It gives up the GIL
+    about once per millisecond. Outside of a task it does nothing; a coroutine awaits instead. A task of
+    ``dispatcher.tasks`` keeps its worker, and is only told where it was asked to end.
+
+    Raises CancelledError where ``cancel(running=True)`` asked for it, and StoppedError where the workers have stopped.
+    """
+    task = CURRENT_TASK.get()
+    if task is None:
+        return
+    if task.cancel_requested:
+        raise CancelledError
+    seat = seat_here()
+    if seat is None:
+        return
+    seat.checkpoint()
+    if task.cancel_requested:
+        raise CancelledError
+
+
+class blocking:  # noqa: N801 - users see a function
+    """A block in which a task waits for something else than the processor: a lock, a reply, a file.
+
+        with strand.blocking():
+            reply = socket.recv(4096)
+
+    Another thread takes the place of this one meanwhile, so as many tasks run as before. After the block the task waits
+    for a worker in the policy's order. Outside of a task it does nothing. ``future.result()`` of a task enters such a
+    block by itself.
+
+    Raises WouldDeadlockError at its start where ``max_threads`` threads wait already, and on a dispatcher's workers: in
+    a handler, a call, or a task of ``dispatcher.tasks``. Raises StoppedError where the workers have stopped.
+    """
+
+    __slots__ = ("_seat",)
+
+    def __enter__(self) -> None:
+        self._seat = seat_here()
+        if self._seat is not None:
+            self._seat.enter_block()
+        elif drains_here():
+            raise WouldDeadlockError(
+                "blocking: a worker that drains ticks cannot be given away, since what it has in hand may lie in its "
+                "memory: submit the work to a strand.Scheduler"
+            )
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._seat is not None:
+            self._seat.leave_block()

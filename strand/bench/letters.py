@@ -196,8 +196,8 @@ def _sent(name: str, start: float, level: int, answered_s: float) -> dict[str, A
 def _level(its: Array, opened: Array, needed: Array, waits_ns: Array) -> LetterLevel:
     mine = its & opened
     p50, p99 = np.percentile(waits_ns[mine], [50, 99]).tolist() if mine.any() else (None, None)
-    counts = (int(one.sum()) for one in (its, mine, its & ~opened, mine & ~needed))
-    return LetterLevel(*counts, p50, p99)
+    arrived, n_opened, resolved, in_vain = (int(one.sum()) for one in (its, mine, its & ~opened, mine & ~needed))
+    return LetterLevel(arrived, n_opened, resolved, in_vain, p50, p99)
 
 
 def _peak(spans: Sequence[tuple[float, float]], workers: int) -> float:
@@ -215,4 +215,5 @@ def _peak(spans: Sequence[tuple[float, float]], workers: int) -> float:
 def _since(moments: Array, times: Array) -> Array:
     """For each time, how long ago the moments before it were, together. The moments are sorted."""
     before = np.searchsorted(moments, times)
-    return before * times - np.append(0.0, np.cumsum(moments))[before]
+    ago: Array = before * times - np.append(0.0, np.cumsum(moments))[before]
+    return ago

@@ -194,6 +194,19 @@ def latency(as_json: bool, spinning: int, parked: int) -> None:
 _OF_LETTERS: Final = ("seconds", "load", "workers", "seed")
 
 
+def _or_letters(command: Callable[..., None]) -> Callable[..., None]:
+    """Runs the scenario letters in place of the command, where that is asked for."""
+
+    @wraps(command)
+    def run(*, scenario: str, **options: Any) -> None:
+        if scenario == "letters":
+            _letters(click.get_current_context(), options["as_json"])
+        else:
+            command(**options)
+
+    return run
+
+
 @bench.command()
 @click.argument("path", required=False, type=click.Path(exists=True, dir_okay=False))
 @click.option(
@@ -239,11 +252,10 @@ _OF_LETTERS: Final = ("seconds", "load", "workers", "seed")
 @_of_policies
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw a PNG, SVG or PDF file.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@click.pass_context
 @_refusing
+@_or_letters
 def policies(
-    context: click.Context, scenario: str, as_json: bool, plot: Path | None, path: str | None,
-    names: tuple[str, ...], shares: tuple[str, ...],
+    as_json: bool, plot: Path | None, path: str | None, names: tuple[str, ...], shares: tuple[str, ...],
     bound_ms: float, given: dict[str, Any], **sizes: Any,
 ) -> None:  # fmt: skip
     """Send ticks that come whether the workers keep up or not through policies, and compare waits and drops by level.
@@ -256,9 +268,6 @@ def policies(
     from strand.bench.report import print_policies
     from strand.machine import describe
 
-    if scenario == "letters":
-        _letters(context, as_json)
-        return
     of_other_policies(names, given)
     options = PoliciesOptions(
         policies={name: policy_named(name, given) for name in names},

@@ -34,9 +34,11 @@ def napoleon(config: Config | str | os.PathLike[str] | None = None, **more: Any)
     Raises ConfigurationError for a file with another policy, and what ``Scheduler`` raises: MissingExtraError for a
     guard of the machine without the extra ``guard``, and TypeError for an argument that it does not have.
     """
-    said = {} if config is None else config_of(config).scheduler_options()
-    said["policy"] = _with_hold(said.get("policy", Fifo()))
-    return Scheduler(**({"retry": RetryPolicy(), "guard": Guard()} | said | more))
+    found: dict[str, Any] = {"policy": Fifo(), "retry": RetryPolicy(), "guard": Guard()}
+    if config is not None:
+        found |= config_of(config).scheduler_options()
+    found["policy"] = _with_hold(found["policy"])
+    return Scheduler(**(found | more))
 
 
 def _with_hold(policy: Policy) -> Levels:

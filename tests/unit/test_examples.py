@@ -118,6 +118,21 @@ def test_bars_in_the_file_are_those_of_the_run(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"bars.parquet"}
 
 
+def test_letters_go_out_by_urgency_and_those_that_were_opened_do_not(tmp_path: Path) -> None:
+    lines = run("email_by_urgency.py", cwd=tmp_path).splitlines()
+    sent = [line for line in lines if line.startswith("sent: ")]
+    assert sent[:3] == [f"sent: reset for {name}" for name in ("ann", "bob", "eve")]
+    assert sorted(sent[3:]) == [f"sent: news for reader {n}" for n in (4, 9)]
+    assert lines[-1] == "8 of 10 newsletters were dropped: their readers had opened them on the page"
+
+
+def test_slow_requests_leave_a_worker_to_quick_ones(tmp_path: Path) -> None:
+    printed = run("slow_requests.py", cwd=tmp_path)
+    line = r"^(\S.*): 6 slow and 800 quick requests; quick ones took [\d.]+ ms at p99$"
+    found = re.findall(line, printed, re.MULTILINE)
+    assert found == ["as they come", "slow ones one at a time"]
+
+
 def test_every_script_is_tried_here_and_says_how_to_start_it() -> None:
     tried = Path(__file__).read_text("utf-8")
     assert len(SCRIPTS) >= 5

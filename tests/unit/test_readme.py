@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
 import re
 import shlex
@@ -16,7 +18,7 @@ pytestmark = pytest.mark.python
 
 README = Path(__file__).parents[2] / "README.md"
 TEXT = README.read_text()
-EXAMPLE, WITH_AN_OUTPUT, WITH_A_DISPATCHER = re.findall(r"```python\n(.*?)```", TEXT, flags=re.S)
+EXAMPLE, WITH_AN_OUTPUT, WITH_A_DISPATCHER, WITH_TASKS = re.findall(r"```python\n(.*?)```", TEXT, flags=re.S)
 COMMANDS = commands_on(README)
 
 
@@ -69,6 +71,15 @@ def test_the_output_shown_is_what_the_commands_shown_make(tmp_path: Path, monkey
 @pytest.mark.parametrize("line", COMMANDS)
 def test_every_command_shown_has_the_subcommand_and_options_it_names(line: str) -> None:
     check_command(line)
+
+
+def test_the_example_of_tasks_prints_what_it_says() -> None:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(WITH_TASKS, "README.md", "exec"), {})
+    said = re.findall(r"print\(.*\)  # (.*)", WITH_TASKS)
+    assert len(said) == 4
+    assert printed.getvalue().splitlines() == said
 
 
 def test_there_are_commands_to_check() -> None:

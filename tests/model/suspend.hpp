@@ -157,6 +157,7 @@ template <typename rules> struct suspended_free : rl::test_suite<suspended_free<
   void before() {
     sd_init(&list.lock, 0u), sd_init(&list.head, 0u), sd_init(&list.tail, 0u);
     list.mask = 3;
+    list.first = list.last = 0u;
     for (auto &place : ring) sd_init(&place, 0u);
     for (uint32_t i = 0; i < N; i++) {
       sd_init(&table[i].word, 0u);
@@ -174,7 +175,7 @@ template <typename rules> struct suspended_free : rl::test_suite<suspended_free<
   }
   void work() {
     uint32_t index;
-    if (!sd_list_pop(&list, ring, &index, 1, 4)) {
+    if (!sd_list_pop(&list, ring, NULL, &index, 1, 4)) {
       sd_pause();
       return;
     }
@@ -186,19 +187,19 @@ template <typename rules> struct suspended_free : rl::test_suite<suspended_free<
     if (!rules::pause(&table[index], goes ? SD_TASK_AWAY : index ? SD_TASK_SUSPENDED : SD_TASK_WAITS))
       return end(index);
     if (goes) sd_store(&away, 1u, release, X);
-    else sd_list_push(&list, ring, &index, 1);
+    else sd_list_push(&list, ring, NULL, &index, 1);
   }
   void thread(unsigned index) {
     if (index == 0) {
       for (uint32_t i = 0; i < N; i++) {
         sd_task_fill(&table[i], 0);
-        sd_list_push(&list, ring, &i, 1);
+        sd_list_push(&list, ring, NULL, &i, 1);
       }
       sd_store(&submitted, 1u, release, X);
       const uint32_t it = 1;
       uint32_t went = 0;
       while (!(went = sd_load(&away, acquire, X)) && !stopping) sd_pause();
-      if (went && sd_task_come_back(&table[it])) sd_list_push(&list, ring, &it, 1);
+      if (went && sd_task_come_back(&table[it])) sd_list_push(&list, ring, NULL, &it, 1);
     } else if (index < 3) {
       while (!stopping && told[0] + told[1] < N) work();
     } else {

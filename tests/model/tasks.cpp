@@ -1,7 +1,7 @@
 /* Tasks keep their place among records, and those given up do nothing. Free tasks run once, or are told once how they ended. Some give their
  * participant back and go on later. */
-#include "suspend.hpp"
 #include "free_tasks.hpp"
+#include "suspend.hpp"
 
 static const model_program programs[] = {
     {"tasks", "", model_simulate<tasks<right_tasks, false>>},

@@ -136,7 +136,7 @@ void sd_tasks_stop(sd_dispatcher *d) {
     sd_task *t = &d->tasks.tasks[i];
     const uint32_t state = sd_task_stop(t);
     const uint64_t word = sd_task_word(t);
-    /* What runs is its participant's; but an overdue alarm whose timers took turns has begun, and is in nobody's hands. */
+    /* An overdue alarm whose timers took turns has been started before. */
     if (state == SD_TASK_FREE || (state == SD_TASK_RUNS && !(word & SD_TASK_OVERDUE))) continue;
     if (word & SD_TASK_IN_C)
       call_function(d, 0, t, d->ready.n_strands + i, state == SD_TASK_GIVEN_UP ? SD_TASK_CANCELLED : SD_TASK_STOPPED);

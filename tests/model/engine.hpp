@@ -54,8 +54,10 @@
 #include "worker/py_emit.c"
 #include "worker/py_worker.c"
 #include "worker/submit.c"
+#include "worker/suspend.c"
 #include "worker/task.c"
 #include "worker/visit.c"
+#include "worker/yield.c"
 /* Files that have a name in common with one before. */
 #define RECORDS_AHEAD RECORDS_AHEAD_INLINE
 #include "publish/inline.c"

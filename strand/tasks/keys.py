@@ -50,14 +50,19 @@ class Keys:
         key = task._options.key
         order = self._orders.get(key)
         task._in_order = True
+        number = task._number
         if order is None:
             order = self._orders[key] = _Order(task)
-            order.numbers[task._number] += 1
-            self._give(task, task._number)
+            order.numbers[number] = 1
+            self._give(task, number)
+            return
+        order.rest[task.id] = task
+        known = order.numbers.get(number)
+        if known:
+            order.numbers[number] = known + 1
             return
         before = self._highest(order.head._number, order.numbers)
-        order.rest[task.id] = task
-        order.numbers[task._number] += 1
+        order.numbers[number] = 1
         self._raise_head(order, before)
 
     def leave(self, task: TaskFuture) -> TaskFuture | None:
@@ -66,12 +71,13 @@ class Keys:
         if order is None or not task._in_order:
             return None
         task._in_order = False
-        before = self._highest(order.head._number, order.numbers)
-        self._count_out(order, task._number)
         if order.head is not task:
+            before = self._highest(order.head._number, order.numbers)
+            self._count_out(order, task._number)
             del order.rest[task.id]
             self._raise_head(order, before)
             return None
+        self._count_out(order, task._number)
         if not order.rest:
             del self._orders[task._options.key]
             return None

@@ -133,6 +133,12 @@ def test_slow_requests_leave_a_worker_to_quick_ones(tmp_path: Path) -> None:
     assert found == ["as they come", "slow ones one at a time"]
 
 
+def test_end_of_day_jobs_run_beside_the_book(tmp_path: Path) -> None:
+    printed = run("end_of_day.py", cwd=tmp_path)
+    assert "500 closing jobs" in printed
+    assert printed.endswith("handled 200,500: all\n")
+
+
 def test_every_script_is_tried_here_and_says_how_to_start_it() -> None:
     tried = Path(__file__).read_text("utf-8")
     assert len(SCRIPTS) >= 5

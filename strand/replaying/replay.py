@@ -72,9 +72,9 @@ def replay(
     ``allow_empty``: what ends without one tick has a result, and is no error.
     ``progress`` is called with the ticks published so far; its method ``opened``, if it has one, with the feed before.
     ``feed_options`` go to the file's reader, ``options`` to the Dispatcher; ``workers=0`` replays in a plain loop on
-    the calling thread, without queues. ``pin_publisher`` pins the calling thread for the length of the call to a core
-    no worker has; by default not where a thread inflates the file, which would be left with a share of some worker's
-    core, unless there is one more that no worker has.
+    the calling thread, without queues (a ``Scheduler`` of tasks has all cores then). ``pin_publisher`` pins the calling
+    thread for the length of the call to a core no worker has; by default not where a thread inflates the file, which
+    would be left with a share of some worker's core, unless there is one more that no worker has.
     ``speed``: 0 as fast as it goes, 1 as recorded by ``ts_recv``, 10 ten times as fast; or a ``pacer``, which can be
     paused and stepped meanwhile. A replay that is paced, writes to files or watches symbols, and is interrupted, has
     handled what it had published, and its result is the KeyboardInterrupt's ``partial``.

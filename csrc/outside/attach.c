@@ -64,6 +64,7 @@ static int good_arena(const sd_space *space, const sd_arena *a) {
          within(space, a->last_numbers, a->n_strands, sizeof(uint64_t), SD_LINE) &&
          within(space, a->watermark_targets, a->n_strands, sizeof(uint64_t), SD_LINE) &&
          within(space, a->watermark_strands, a->n_strands, sizeof(uint32_t), SD_LINE) &&
+         (!a->admitted || within(space, a->admitted, participants, sizeof(sd_admitted), SD_LINE)) &&
          (!a->admissions || within(space, a->admissions, a->n_strands, sizeof(sd_strand_admission), SD_LINE)) &&
          (!a->strand_times || within(space, a->strand_times, a->n_strands, sizeof(sd_strand_time), SD_LINE));
 }

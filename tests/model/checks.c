@@ -1618,7 +1618,7 @@ static const char *recycled_entries_keep_nothing(void) {
   return run();
 }
 
-/* A task is given up, or changed, when a worker has it and has not begun. */
+/* A worker has taken a task and has not begun it. Then the task is given up, or gets another priority. */
 static void taken_script(void *unused, unsigned fiber) {
   const sd_task_spec free_task = {.key = SD_NO_KEY, .priority = SD_USUAL_PRIORITY};
   const uint32_t priority = W.config.policy.number == SD_AGING ? SD_AGING_USUAL + 5 : 1;

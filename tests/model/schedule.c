@@ -34,7 +34,7 @@ typedef struct task {
   int turns, suspended, away, over; /* turns: how many more it asks for; over: its last turn has ended */
 } task;
 
-/* A free task: it runs once, or is told once how it ended otherwise. */
+/* A free task. It runs once, or its function is told once why it did not run. */
 typedef struct free_task {
   uint64_t handle;
   uint32_t priority;

@@ -329,7 +329,7 @@ static sd_task_spec free_spec(free_task **t) {
                         .priority = SD_USUAL_PRIORITY};
 }
 
-/* Submits a few free tasks, half of which submit another one, and changes or gives up one of them. */
+/* Submits a few free tasks, and changes or gives up one of them. Half of the tasks submit another one. */
 static void submit_free(source *me) {
   enum { AT_A_GO = 4 };
   sd_task_spec specs[AT_A_GO];

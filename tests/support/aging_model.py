@@ -11,7 +11,7 @@ from policies import AGING, NOT_VISITED, WAS_EMPTY, AgingConfig, Config, LevelsC
 
 NORMAL, HIGH, URGENT = range(3)
 BY_LOAD = 2**32 - 1
-#: Why a strand is taken, from the weakest reason to the strongest.
+#: Reasons for which a strand is taken. A later one outweighs those before it.
 FIRST, LOW_TURN, LATE = range(3)
 
 

@@ -274,7 +274,7 @@ int finish_bomb(void *rows, uint32_t key, sd_context *ctx) {
   return 9;
 }
 
-/* A task that counts how often it was told to run. */
+/* Counts how often the task was told to run. */
 void count_task(sd_task_context *ctx, void *argument, int why) {
   (void)ctx;
   if (why == SD_TASK_RUN) atomic_fetch_add((_Atomic uint64_t *)argument, 1);

@@ -17,7 +17,7 @@ STEPS_NS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A tick: when it comes, of which symbol it is, and how long its handler takes, in ns."""
+    """A tick: its time, its symbol, and how long its handler takes. Times are in ns."""
 
     time: int
     symbol: str

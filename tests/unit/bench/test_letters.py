@@ -1,4 +1,4 @@
-"""``strand bench policies --scenario letters``: what is needed is opened, and what answers itself is not, if held."""
+"""``strand bench policies --scenario letters``: needed letters are opened, answered ones are not."""
 
 from __future__ import annotations
 

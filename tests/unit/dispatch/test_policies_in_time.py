@@ -21,7 +21,7 @@ SYMBOLS = {f"{level}{i}": level for level in LEVELS for i in range(2)}
 SLACK_NS = 100_000
 
 seeds = st.integers(0, 2**32)
-#: How long after the tick before it, of which symbol by its place, how long it takes.
+#: A tick: the time since the tick before, the place of its symbol, and how long its handler takes.
 ticks = st.lists(
     st.tuples(st.sampled_from([0, 0, 1, MS, 5 * MS]), st.integers(0, 99), st.integers(1, 4 * MS)),
     min_size=1,
@@ -124,7 +124,7 @@ def test_aging_keeps_the_bound_of_a_wait_whatever_arrives(
 def test_a_strand_rises_exactly_when_its_wait_is_the_timeout(
     level: str, timeout: int, off: int, seed: int, workers: int
 ) -> None:
-    # All workers are in visits, the first of which ends about a timeout after the strand was listed.
+    # All workers are in visits. The first visit ends about a timeout after the strand was listed.
     at = 2_000
     visits = [Arrival(0, f"X{i}", at + timeout + off + i * 20 * MS) for i in range(workers)]
     low = Arrival(at, "L", 1)

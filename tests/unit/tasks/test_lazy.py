@@ -1,4 +1,4 @@
-"""What a future has in place of what it has not made yet."""
+"""Stand-ins for the parts that a future makes only on first use."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
@@ -105,6 +105,10 @@ def print_latency(console: Console, results: Sequence[LatencyResult], machine: M
     console.print(_machine_line(machine))
 
 
+#: A table of nine columns whose numbers are as long as they get.
+_WIDE: Final = 120
+
+
 def print_policies(
     console: Console, about: Mapping[str, Any], outcomes: Sequence[PolicyOutcome], machine: Mapping[str, Any]
 ) -> None:
@@ -118,6 +122,8 @@ def print_policies(
         for level in names:
             head = outcome.name if level == names[0] else ""
             table.add_row(head, level, *_level_cells(outcome.levels[level]), end_section=level == names[-1])
+    # A narrow terminal breaks long lines. Cells that were cut would show other numbers.
+    console.width = max(console.width, _WIDE)
     console.print(table)
     totals = numbers_table("policy", "Mticks/s", "rose", "starved")
     for outcome in outcomes:

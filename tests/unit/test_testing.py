@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 PAGE = Path(__file__).parents[2] / "docs/testing.md"
 
 
@@ -17,6 +19,7 @@ def test_importing_strand_does_not_import_it() -> None:
     assert not {"strand.testing", "strand._scheduled"} & set(done.stdout.split())
 
 
+@pytest.mark.python
 def test_the_examples_of_its_page_run() -> None:
     names: dict[str, Any] = {}
     exec("\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.S)), names)

@@ -236,6 +236,7 @@ def test_calls_given_up_on_a_paused_strand_pile_up_nothing() -> None:
         assert d.inspect(0).calls == 0
 
 
+@pytest.mark.python
 def test_more_calls_than_there_is_room_for_are_refused_and_those_there_are_answered() -> None:
     with Dispatcher(1, "count", workers=1, cores=None) as d:
         d.pause(0)

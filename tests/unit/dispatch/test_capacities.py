@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strand
+from examples import examples
 from strand import Dispatcher, batch_handler, testing
 from strand.errors import BackpressureError, ConfigurationError, SavedStateError
 from strand.policies.policy import LEVELS, Levels
@@ -92,7 +93,7 @@ bounds = st.fixed_dictionaries(
 ).filter(lambda given: given["on_full"] != "shed" or given["total_capacity_ticks"])
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(calls, bounds, st.integers(0, 2**32), st.booleans())
 def test_whatever_comes_between_the_bounds_hold_and_all_is_counted(
     published: list[list[int]], bounds: dict[str, Any], seed: int, python: bool

@@ -241,10 +241,11 @@ def test_runs_of_all_seeds_are_the_plain_loops(cap: float | None) -> None:
     "groups",
     [
         {},
-        pytest.param({"S0": "pair", "S1": "pair"}, marks=pytest.mark.python),
-        pytest.param({"S0": "one", "*": "rest"}, marks=pytest.mark.python),
+        {"S0": "pair", "S1": "pair"},
+        {"S0": "one", "*": "rest"},
     ],
 )
+@pytest.mark.python
 def test_more_symbols_than_65_535_may_have_groups_of_their_own(groups: dict[str, str]) -> None:
     names = [f"S{i}" for i in range(70_000)]
     with Dispatcher(names, "count", policy=Fair(), groups=groups, workers=1, cores=None) as dispatcher:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from timed_runs import MS, STEPS_NS, Arrival, TimedRun, timed_run
 
 import strand
+from examples import examples
 from strand import testing
 from strand.policies.policy import LEVELS
 
@@ -60,7 +61,7 @@ def waits_of_levels(
     return [(SYMBOLS[v.symbol], wait, late[SYMBOLS[v.symbol]] + turn) for v, wait in run.waits()]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     drawn=ticks,
     seed=seeds,
@@ -85,7 +86,7 @@ def test_without_rising_the_bound_of_a_wait_is_broken() -> None:
     assert any(level == "low" and wait > allowed for level, wait, allowed in waits)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     drawn=ticks,
     seed=seeds,
@@ -113,7 +114,7 @@ def test_aging_keeps_the_bound_of_a_wait_whatever_arrives(
 # ---- promotion
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     level=st.sampled_from(LEVELS[1:]),
     timeout=st.integers(20_000, 5 * MS),
@@ -150,7 +151,7 @@ def test_a_strand_rises_exactly_when_its_wait_is_the_timeout(
 # ---- shares
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     weights=st.lists(st.integers(1, 5), min_size=2, max_size=4),
     takes=st.lists(st.integers(1, 30 * MS), min_size=1, max_size=12),
@@ -184,7 +185,7 @@ def test_backlogged_groups_differ_by_a_slice_and_the_stretches_under_way(
         assert ahead <= slice_ms * MS + workers * max(takes) / weights[group] + STEPS_NS
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     share=st.sampled_from([0.1, 0.5, 0.8, 1.0]),
     burst_ms=st.sampled_from([20, 100, 400]),
@@ -237,7 +238,7 @@ CASES["levels shed"] = POLICIES["levels"] | SHED
 
 
 @pytest.mark.parametrize("case", CASES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(drawn=ticks, seed=seeds, workers=st.integers(1, 4))
 def test_each_tick_is_handled_once_in_order_or_counted_as_dropped(
     *, case: str, drawn: list[tuple[int, int, int]], seed: int, workers: int
@@ -277,6 +278,7 @@ def ns_per_pick(n: int, **options: Any) -> float:
         return (clock.now_ns() - ended[0]) / n
 
 
+@pytest.mark.python
 @pytest.mark.parametrize(
     "options",
     [

@@ -74,6 +74,7 @@ def test_a_new_process_goes_on_as_if_nothing_had_been(name: str, tmp_path: Path)
     assert_same_outputs(joined(outputs_of(first), left), outputs_of(whole))
 
 
+@pytest.mark.python
 def test_the_sample_day_is_the_same_wherever_it_was_saved(tmp_path: Path) -> None:
     ticks, symbols = sample()
     with dispatcher_of("books and bars", symbols) as whole:

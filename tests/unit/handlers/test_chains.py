@@ -71,6 +71,7 @@ def test_books_of_a_chain_are_asked_as_others_are() -> None:
     assert len(other["AAAHD"]) == len(one["AAAHD"]) > 0
 
 
+@pytest.mark.python
 def test_an_object_is_told_of_each_change_of_the_top() -> None:
     result = replay(sample_path(), chain(book(), Tops), **OPTIONS)
     expected: dict[str, list[tuple[int, int]]] = {}

@@ -74,7 +74,11 @@ def serial(ticks: npt.NDArray[Any]) -> dict[str, list[Any]]:
 
 
 @pytest.mark.parametrize("options", [{"workers": 1}, {"workers": 3, "publisher_drains": False, "budget_ticks": 5}])
-@pytest.mark.parametrize("like", [compiled, batched, Objects], ids=["compiled", "batched", "objects"])
+@pytest.mark.parametrize(
+    "like",
+    [pytest.param(compiled, marks=pytest.mark.python), batched, Objects],
+    ids=["compiled", "batched", "objects"],
+)
 def test_each_kind_of_handler_emits_what_a_plain_loop_does(like: Any, options: dict[str, Any]) -> None:
     ticks = stream()
     assert run(like, ticks, **options) == serial(ticks)

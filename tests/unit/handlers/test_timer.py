@@ -17,6 +17,7 @@ from engine_support import PAIR_ROW, balanced, ticks_for, wait_until
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from strand import Dispatcher, Handler, bars, batch_handler, chain, native
 from strand import handler as compiled
 from strand.binding.py_batches import PyBatches
@@ -51,6 +52,10 @@ if importlib.util.find_spec("numba") is not None:
 NEVER = 2**63 - 1
 
 
+def uses_numba(kind: str) -> bool:
+    return "numba" in kind or kind == "chain of all"
+
+
 def collected(d: Dispatcher | SerialLoop) -> list[tuple[int, ...]]:
     array = d.outputs["alarms"].array()
     # The end's records have a number of their own, and what a timer has is not of interest.
@@ -73,8 +78,8 @@ def left(d: Dispatcher | SerialLoop) -> tuple[list[list[list[int]]], list[tuple[
     return [[list(row) for row in part.tolist()] for part in parts], collected(d)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=25)
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=pytest.mark.python) if uses_numba(k) else k for k in KINDS])
+@settings(max_examples=examples(25))
 @given(data=st.data())
 def test_any_workers_grouping_and_batches_give_what_one_tick_after_the_other_gives(
     c_handlers: Path, kind: str, data: st.DataObject
@@ -103,7 +108,7 @@ def test_any_workers_grouping_and_batches_give_what_one_tick_after_the_other_giv
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(data=st.data())
 def test_the_plain_loop_gives_what_one_tick_after_the_other_gives(
     c_handlers: Path, kind: str, data: st.DataObject

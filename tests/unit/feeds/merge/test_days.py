@@ -427,6 +427,7 @@ def test_the_state_of_compiled_and_batch_handlers_begins_anew(folder: Path) -> N
         assert day.rows.array["ticks"].tolist() == day.ticks_by_symbol.tolist()
 
 
+@pytest.mark.python
 @pytest.mark.parametrize("workers", [0, 2])
 def test_objects_are_told_of_a_new_day(folder: Path, workers: int) -> None:
     class Prices:

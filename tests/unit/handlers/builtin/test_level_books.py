@@ -19,6 +19,7 @@ from engine_support import balanced, run_python, ticks_for
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from strand import UNDEF_PRICE, Dispatcher, depth, feeds, replay
 from strand.errors import ConfigurationError
 from strand.feeds.formats.json.profile import Record, read_profile
@@ -78,7 +79,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(CHANGES, st.integers(1, 4), st.integers(1, 6), st.integers(1, 50))
 def test_any_stream_leaves_the_levels_of_a_plain_reading(changes: list[Any], top: int, most: int, batch: int) -> None:
     ticks = zeros(len(changes))

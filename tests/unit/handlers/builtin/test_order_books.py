@@ -15,6 +15,7 @@ from engine_support import ticks_for
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from strand import UNDEF_PRICE, Dispatcher, book, feeds, replay
 from strand.binding.books import BookMemory
 from strand.feeds.sample import SAMPLE_DATE, sample_path
@@ -71,7 +72,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(CHANGES, st.integers(1, 50))
 def test_any_stream_leaves_the_books_of_a_plain_reading(changes: list[Any], batch: int) -> None:
     ticks = zeros(len(changes))

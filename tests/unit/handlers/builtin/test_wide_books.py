@@ -19,6 +19,7 @@ from engine_support import ticks_for
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from strand import UNDEF_PRICE, Dispatcher, replay
 from strand.errors import HandlerError
 from strand.feeds.write.conversion import convert
@@ -67,7 +68,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(CHANGES, st.integers(1, 50))
 def test_any_stream_of_any_sizes_leaves_the_books_of_a_plain_reading(changes: list[Any], batch: int) -> None:
     ticks = zeros(len(changes))

@@ -18,6 +18,7 @@ from plain_run import plain_run
 from reading import ticks_of
 
 import strand
+from examples import examples
 from strand import UNDEF_PRICE, Dispatcher, book, imbalance, replay, spread, volatility
 from strand.errors import ConfigurationError, HandlerError
 from strand.reference.loop import SerialLoop
@@ -295,7 +296,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(CHANGES, st.integers(1, 3), st.integers(0, 120))
 def test_any_stream_leaves_the_rows_and_books_of_a_plain_reading(changes: Any, most: int, day: int) -> None:
     ticks = records(*((*change[:6], min(change[6], most)) for change in changes))

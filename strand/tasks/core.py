@@ -60,7 +60,7 @@ class Core:
         self.workers: Workers | None = None
         self._pool = pool
         self._ranks = ranks
-        #: Whether a task without group and key has nothing to be seen to.
+        #: Whether a task without group and wait has nothing to be seen to but its key.
         self._takes_plain = not max_queue and ranks.group_number is None
         self._tags = itertools.count(1)
 
@@ -73,14 +73,18 @@ class Core:
             fn = self.function_of(fn)
         task = TaskFuture(self.waiting, options, next(self._tags), (fn, args, kwargs), self.now())
         group = CURRENT_GROUP.get() if options.group is None else options.group
-        if group is None and options.is_plain and self._takes_plain:
+        if group is None and options.goes_at_once and self._takes_plain:
             if options.deadline_ns is not None:
                 task._deadline_ns = task._submitted_ns + options.deadline_ns
             self.table.alive[task.id] = task
             try:
-                task._entry = self._pool.submit(task.id, options.number)
+                if options.key is None:
+                    task._entry = self._pool.submit(task.id, options.number)
+                else:
+                    with self.waiting.lock:
+                        self.waiting.keys.join(task)
             except BaseException:
-                self.table.alive.pop(task.id, None)
+                self._take_back([task])
                 raise
         else:
             self._submit_with([task], options, group)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -10,8 +11,12 @@ from strand.binding.engine import Engine
 from strand.binding.tasks import USUAL_PRIORITY
 from strand.errors import QueueFull, StoppedError
 from strand.policies.policy import Fifo, Policy
+from strand.tasks.places import seat_here
 
 __all__ = ["EnginePool"]
+
+#: How long a visit goes on to the next task of a key, as that of a strand does to its next ticks.
+_VISIT_NS: Final = 1_000_000
 
 
 class EnginePool:
@@ -42,6 +47,10 @@ class EnginePool:
     def submit_on(self, strand: int, tag: int) -> None:
         if self._tasks.enqueue(strand, tag) is None:
             self._refuse(1)
+
+    def may_go_on(self, elapsed_ns: int) -> bool:
+        seat = seat_here()
+        return seat is not None and elapsed_ns < _VISIT_NS and seat.may_go_on()
 
     def prioritise(self, entry: int, priority: int) -> None:
         if self._only is None:

@@ -60,7 +60,9 @@ class TaskExecutor(Executor):
             raise StoppedError(core.table.refusal)
         fn = core.function_of(fn)
         each = (
-            replace(options, delay_ns=0, waits_ns=0, place="waiting", is_plain=False) if options.delay_ns else options
+            replace(options, delay_ns=0, waits_ns=0, place="waiting", goes_at_once=False)
+            if options.delay_ns
+            else options
         )
         first_ns = core.now() + (options.delay_ns or period_ns)
         found = Periodic(core.timers, lambda: core.submit(each, fn, args, kwargs), first_ns, period_ns)

@@ -84,6 +84,15 @@ class Keys:
         order.head = order.rest.popitem(last=False)[1]
         return order.head
 
+    def next_alike(self, task: TaskFuture) -> TaskFuture | None:
+        """The one that is behind the head of an order, if all of the order have one priority and the guard does not
+        tell them apart."""
+        order = self._orders.get(task._options.key)
+        if order is None or order.head is not task or not order.rest or len(order.numbers) > 1:
+            return None
+        following = next(iter(order.rest.values()))
+        return None if following._options.marks else following
+
     def give(self, task: TaskFuture) -> None:
         """Puts the head of an order into the pool, with the priority of the whole order."""
         self._give(task, self._highest(task._number, self._orders[task._options.key].numbers))

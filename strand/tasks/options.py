@@ -33,8 +33,8 @@ class TaskOptions:
     group: TaskGroup | None = None
     expire_if: Callable[[], Any] | None = None
     marks: int = 0
-    #: Whether such a task goes to the pool at once, with nothing else to see to.
-    is_plain: bool = True
+    #: Whether such a task goes to the pool or its key's order at once, with nothing else to see to.
+    goes_at_once: bool = True
     #: Whether something is to be looked at before the function is called.
     is_checked: bool = False
 
@@ -93,7 +93,7 @@ def options_of(
         group=group,
         expire_if=expire_if,
         marks=bits,
-        is_plain=key is None and strand is None and not waits_ns and group is None and not bits,
+        goes_at_once=strand is None and not waits_ns and group is None and not bits,
         is_checked=deadline_ns is not None or expire_if is not None,
     )
 

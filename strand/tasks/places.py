@@ -113,6 +113,11 @@ class Seat:
             self._gil_ns = now + _GIL_NS
         self._ask_ns = now + _ASK_NS
 
+    def may_go_on(self) -> bool:
+        """Whether the task in hand has ended in its own thread, and the policy has nothing that comes first."""
+        place = self.place
+        return place is not None and not self.depth and not self.inline and not place.should_yield()
+
     def enter_block(self) -> None:
         """The thread gives its place away. Raises WouldDeadlockError where no thread can take it, and StoppedError
         where the workers have stopped."""

@@ -34,6 +34,11 @@ class Pool(Protocol):
         """``submit`` for a task that the guard may hold back by its marks, a set of bits."""
         ...
 
+    def may_go_on(self, elapsed_ns: int) -> bool:
+        """By ``Tasks.run``, in its thread: whether it may run another task with the same priority before it returns,
+        ``elapsed_ns`` after it began."""
+        ...
+
     def prioritise(self, entry: int, priority: int) -> None:
         """Gives a task that waits another priority. Does nothing where it has begun, or the entry is old."""
         ...

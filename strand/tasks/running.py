@@ -32,6 +32,7 @@ class Running:
         waiting.run = self.run
         self._now = waiting.now
         self._end = waiting.end
+        self._follow = waiting.end_and_follow
         self._dead_letters = dead_letters
         self._retrying = Retrying(waiting, seed)
 
@@ -43,9 +44,16 @@ class Running:
             return
         if self._table.max_queue:
             self._table.count(-1)
-        begun = self._now()
+        begun = visit_ns = self._now()
+        # When it returns, this frame holds no task: the traceback of an error holds the frame.
+        while (task := self._call(task, begun, visit_ns)) is not None:
+            begun = self._now()
+
+    def _call(self, task: TaskFuture, begun: int, visit_ns: int) -> TaskFuture | None:
+        """Runs a claimed task. Returns the next one of its key where that runs in the same visit, which began at
+        ``visit_ns``."""
         if (task._options.is_checked or task._deadline_ns is not None) and not self._may_start(task, begun):
-            return
+            return None
         if task._begun_ns is None:
             task._begun_ns = begun
         task._attempt_ns = begun
@@ -70,9 +78,10 @@ class Running:
                 self._leave(None, outer)
             else:
                 self._leave(task, outer)
-                self._end(task, "done", value, None)
+                return self._follow(task, value, self._now() - visit_ns)
         finally:
-            task = call = value = None  # the traceback of an error holds this frame
+            task = call = value = None  # type: ignore[assignment]  # the traceback of an error holds this frame
+        return None
 
     def _leave(self, task: TaskFuture | None, outer: tuple[TaskFuture | None, TaskGroup | None]) -> None:
         """What runs next in this thread is no part of the task. ``outer``: what this thread was in before: it may have

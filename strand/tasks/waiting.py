@@ -132,6 +132,26 @@ class Waiting:
             if task._options.key is not None:
                 self._advance(task)
 
+    def end_and_follow(self, task: TaskFuture, value: Any, elapsed_ns: int) -> TaskFuture | None:
+        """``end`` for a task that is done, in the thread that ran it. Returns the next one of its key, claimed, where
+        the thread may run it at once: with the same priority, as part of the visit that began ``elapsed_ns`` ago."""
+        if task._options.key is None:
+            self._conclude(task, "done", value, None)
+            return None
+        try:
+            self._conclude(task, "done", value, None)
+        except BaseException:  # Ctrl-C in a callback
+            self._advance(task)
+            raise
+        if self._pool.may_go_on(elapsed_ns):
+            with self.lock:
+                following = self.keys.next_alike(task)
+                if following is not None and self._table.claim(following):
+                    self.keys.leave(task)
+                    return following
+        self._advance(task)
+        return None
+
     def _advance(self, task: TaskFuture) -> None:
         """A loop: where the pool has stopped, all tasks behind are dropped, however many."""
         while True:

@@ -22,6 +22,7 @@ class SteppedPool:
         self.on_strands: list[tuple[int, int]] = []
         self.marks: dict[int, int] = {}
         self.stopped = False
+        self.goes_on = False  # whether visits do: the seed says how long
         self._entries = 0
         self._generator = random.Random(seed)
 
@@ -41,6 +42,10 @@ class SteppedPool:
     def submit_marked(self, tag: int, priority: int, marks: int) -> int:
         self.marks[tag] = marks
         return self.submit(tag, priority)
+
+    def may_go_on(self, elapsed_ns: int) -> bool:
+        assert elapsed_ns >= 0
+        return self.goes_on and self._generator.random() < 0.8
 
     def prioritise(self, entry: int, priority: int) -> None:
         if entry in self.listed:
@@ -123,6 +128,9 @@ class ThreadPool:
 
     def submit_marked(self, tag: int, priority: int, marks: int) -> int:
         return self.submit(tag, priority)
+
+    def may_go_on(self, elapsed_ns: int) -> bool:
+        return elapsed_ns < 1_000_000
 
     def prioritise(self, entry: int, priority: int) -> None:
         with self._condition:

@@ -59,6 +59,7 @@ class Machine(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 2**32))
     def begin(self, seed: int) -> None:
         self.here = Stepped(seed=seed, hold=HOLD, max_queue=MAX_QUEUE)
+        self.here.pool.goes_on = True
         self.wrong: list[tuple[int, str]] = []
         self.seen: dict[int, Seen] = {}
         self.futures: dict[int, TaskFuture] = {}

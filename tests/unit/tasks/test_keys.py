@@ -144,3 +144,47 @@ def test_an_error_lets_the_next_one_go_on() -> None:
     futures = [here.tasks.options(key=("k", 1)).submit(raises(SystemExit(1))) for _ in range(3)]
     here.pool.run_all()
     assert [future.state for future in futures] == ["failed"] * 3
+
+
+def test_a_visit_goes_on_to_the_next_task_of_the_key_as_long_as_all_have_one_priority() -> None:
+    here = Stepped()
+    here.pool.may_go_on = lambda elapsed_ns: True  # type: ignore[method-assign]
+    ran: list[int] = []
+    several = [here.tasks.options(key="k").submit(ran.append, n) for n in range(6)]
+    several[1].cancel()
+    other = here.tasks.submit(ran.append, 100)
+    high = here.tasks.options(key="k", priority="high").submit(ran.append, 6)
+    here.pool.step()
+    assert ran == [0], "the order has two priorities"
+    high.cancel()
+    assert here.pool.step()
+    assert sorted(ran) in ([0, 2, 3, 4, 5], [0, 100])
+    here.pool.run_all()
+    assert sorted(ran) == [0, 2, 3, 4, 5, 100]
+    assert other.done()
+    assert len(here.tasks._core.waiting.keys) == 0
+
+
+def test_a_visit_does_not_go_on_past_what_the_guard_may_hold_back() -> None:
+    here = Stepped()
+    here.pool.may_go_on = lambda elapsed_ns: True  # type: ignore[method-assign]
+    ran: list[int] = []
+    here.tasks.options(key="k").submit(ran.append, 0)
+    here.tasks.options(key="k", marks="io").submit(ran.append, 1)
+    here.pool.step()
+    assert ran == [0]
+    here.pool.run_all()
+    assert ran == [0, 1]
+
+
+def test_a_task_of_a_visit_that_fails_or_is_over_its_deadline_ends_as_it_would_by_itself() -> None:
+    here = Stepped()
+    here.pool.may_go_on = lambda elapsed_ns: elapsed_ns < 10**9  # type: ignore[method-assign]
+    first = here.tasks.options(key="k").submit(lambda: here.clock.wait_until(here.clock.now_ns() + 2_000_000_000))
+    late = here.tasks.options(key="k", deadline="1s").submit(int)
+    failing = here.tasks.options(key="k").submit(raises(ValueError()))
+    last = here.tasks.options(key="k").submit(int)
+    here.pool.step()
+    assert (first.state, late.state) == ("done", "waiting"), "the visit is over its time"
+    here.pool.run_all()
+    assert [task.state for task in (late, failing, last)] == ["expired", "failed", "done"]

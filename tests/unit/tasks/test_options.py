@@ -54,10 +54,10 @@ def test_options_are_in_ns_and_make_an_executor() -> None:
     )._options
     assert (found.number, found.priority, found.key, found.deadline_ns) == (4, "low", ("a", 1), 60 * 10**9)
     assert (found.delay_ns, found.waits_ns, found.place) == (20 * 10**9, 30 * 10**9, "held")
-    assert (found.retry, found.group, found.marks, found.is_plain) == (retry, group, 1, False)
+    assert (found.retry, found.group, found.marks, found.goes_at_once) == (retry, group, 1, False)
     assert here.tasks.options(marks=["io", "frees_memory"])._options.marks == 3
-    assert here.tasks._options.is_plain
-    assert here.tasks.options(priority="high", retry=retry)._options.is_plain
+    assert here.tasks._options.goes_at_once
+    assert here.tasks.options(priority="high", retry=retry)._options.goes_at_once
 
 
 def test_a_symbol_stands_alone() -> None:

@@ -82,6 +82,19 @@ def test_a_higher_level_goes_first_and_the_task_goes_on_afterwards() -> None:
     assert scheduler._engine.tasks.totals(on_strands=False).suspended == 1
 
 
+def test_many_tasks_of_a_key_hold_up_no_higher_level() -> None:
+    ran: list[str] = []
+    with Scheduler(1) as scheduler:
+        view = scheduler.options(key="k")
+        first = running(scheduler, lambda: time.sleep(0.05), key="k")
+        keyed = [view.submit(time.sleep, 0.0001) for _ in range(2000)]
+        high = scheduler.options(priority="high").submit(lambda: ran.append(f"{keyed[-1].state}"))
+        other = scheduler.submit(lambda: ran.append(f"{keyed[-1].state}"))
+        assert high.result() is None is first.result()
+        assert other.result() is None
+    assert ran == ["waiting", "waiting"], "neither a higher level nor one of the same waits for all of the key"
+
+
 def test_the_same_level_and_fifo_do_not_interrupt() -> None:
     for policy in (Levels(), Fifo(), Aging()):
         said: list[str] = []

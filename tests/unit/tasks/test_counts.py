@@ -230,6 +230,26 @@ def test_statistics_may_be_asked_for_while_waits_are_put_away() -> None:
     assert here.tasks.statistics().wait.count == 2
 
 
+def test_a_wait_that_comes_while_others_are_put_away_is_kept() -> None:
+    counts = Stepped().tasks._core.counts
+
+    class Meets(list[int]):
+        def __getitem__(self, index: Any) -> Any:
+            found = super().__getitem__(index)
+            self.append(30)
+            return found
+
+    counts.waits[0] = Meets([10, 20])
+    assert [counts.read().wait.count, counts.read().wait.count] == [2, 3]
+
+
+def test_a_wait_at_the_edge_of_a_bucket_is_in_the_one_that_begins_there() -> None:
+    counts, floors = Stepped().tasks._core.counts, histogram_floors_ns()
+    counts.waits[0] = [floors[20], floors[30], floors[-1], floors[-1] * 4]  # type: ignore[list-item]
+    assert np.flatnonzero(counts.read().wait.counts).tolist() == [20, 30, len(floors) - 1]
+    assert counts.read().wait.counts.sum() == 4
+
+
 def test_under_aging_waits_are_counted_by_class_and_picks_are_shown() -> None:
     policy = Aging(classes={"urgent": 10, "high": 5, "normal": 1})
     with Scheduler(1, policy=policy) as scheduler:

@@ -16,6 +16,7 @@ __all__ = [
     "Latency",
     "LongStretch",
     "Statistics",
+    "TaskStatistics",
     "WorkerStatistics",
 ]
 
@@ -44,7 +45,7 @@ def _fixed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """A latency distribution in ns, known to one part in sixteen; counted once a tick.
+    """A latency distribution in ns, known to one part in sixteen; counted once per tick, or once per task.
 
     ``percentiles`` maps 50, 90, 99 and 99.9 to ns, ``maximum_ns`` is the upper edge of the highest bucket hit.
     ``counts``: ticks a bucket, ``floors_ns``: the buckets' lower edges, both shape (n_buckets,); empty where the
@@ -133,11 +134,15 @@ class GuardStatistics:
 @dataclass(frozen=True, slots=True)
 class GroupStatistics:
     """One group under ``Fair``: the on-CPU time that was charged to it in ns, its share of what was charged to all (0
-    to 1), and how often it used up its slice and had to wait its turn."""
+    to 1; 0 where nothing was), and how often it used up its slice and had to wait its turn. ``long_stretches``: visits
+    and tasks that took more on-CPU time than the group's slice without a pause, a task from one checkpoint to the next.
+    They are counted when they are over. ``longest_stretch_ns``: the longest of these, in ns; None: there was none."""
 
     on_cpu_ns: int
     share: float
     slice_ends: int
+    long_stretches: int
+    longest_stretch_ns: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +158,8 @@ class LongStretch:
 @dataclass(frozen=True, slots=True)
 class FairStatistics:
     """What ``Fair`` counts. ``groups``: by name. ``cap_holds``: how often the pool was held because its on-CPU time was
-    used up; None without a cap. ``long_stretches``: visits that took longer than the slice of their group, and
-    ``longest``: the strands with the longest of them, 16 at most, the longest first."""
+    used up; None without a cap. ``long_stretches``: those of all groups, and ``longest``: the strands with the longest
+    of them, 16 at most, the longest first. Those of tasks are found by group alone."""
 
     groups: Mapping[str, GroupStatistics]
     cap_holds: int | None
@@ -250,3 +255,53 @@ class Statistics:
             | ({} if self.fair is None else {"fair": asdict(self.fair)})
             | ({} if self.active is None else {"active": asdict(self.active)})
         )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatistics:
+    """Tasks of a ``Scheduler``, or of ``dispatcher.tasks``, since it was made. submitted = sum of ``ended`` + pending.
+
+    ``submitted``: tasks that were accepted. One that ``submit`` refuses with an error is none of them. ``ended`` maps
+    each end to tasks: ``done``, ``failed``, ``cancelled``, ``expired``, ``dropped``, ``dead``. ``pending``: those that
+    have not ended: they wait, run, are suspended, or wait for a retry. While others submit, it may count one that is
+    refused in the end. ``retries``: how often a task that raised was made to wait for another attempt.
+
+    ``wait``: from submit to when the function was first called, once for each task that began, with its delay and hold.
+    ``wait_by_priority``: the same by what the policy orders tasks by: under ``Levels`` the level, all of them; under
+    ``Aging`` the class; under ``Fair`` the name of the group, ``"(tasks)"`` for tasks in none. It is the level or group
+    that the task had when it began. Where none began, ``count`` is 0 and ``percentile`` gives None. Empty under
+    ``Fifo``.
+
+    ``promoted``, ``starved``, ``picked``, ``picked_by_rule`` and ``fair`` are what the policy counts of tasks; see
+    ``Statistics``. Of ``dispatcher.tasks`` they are empty and None: its policy counts tasks and strands together, in
+    ``dispatcher.statistics()``.
+    """
+
+    submitted: int
+    ended: Mapping[str, int]
+    pending: int
+    retries: int
+    wait: Latency
+    wait_by_priority: Mapping[str, Latency]
+    promoted: Mapping[str, int] = field(default_factory=FrozenDict)
+    starved: Mapping[str, int] = field(default_factory=FrozenDict)
+    picked: Mapping[str, int] = field(default_factory=FrozenDict)
+    picked_by_rule: Mapping[str, int] = field(default_factory=FrozenDict)
+    fair: FairStatistics | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON. A percentile of no task is None."""
+        names = ("ended", "promoted", "starved", "picked", "picked_by_rule")
+        return (
+            {name: getattr(self, name) for name in ("submitted", "pending", "retries")}
+            | {name: dict(getattr(self, name)) for name in names}
+            | {"wait": _waits(self.wait)}
+            | {"wait_by_priority": {name: _waits(found) for name, found in self.wait_by_priority.items()}}
+            | ({} if self.fair is None else {"fair": asdict(self.fair)})
+        )
+
+
+def _waits(found: Latency) -> dict[str, float | None]:
+    """How many, and their percentiles in ns; None where there are none."""
+    numbers = {f"p{p:g}_ns": ns for p, ns in found.percentiles.items()} | {"maximum_ns": found.maximum_ns}
+    return {"count": found.count} | {name: ns if found.count else None for name, ns in numbers.items()}

@@ -77,10 +77,9 @@ int sd_dispatcher_policy_counts(sd_dispatcher *d, sd_policy_counts *out) {
   return d->config.policy.number;
 }
 
-int sd_dispatcher_group_counts(sd_dispatcher *d, uint32_t n, uint64_t *on_cpu_ns, uint64_t *slice_ends,
-                               sd_fair_counts *all) {
+int sd_dispatcher_group_counts(sd_dispatcher *d, uint32_t n, sd_group_counts *groups, sd_fair_counts *all) {
   if (!d->policy->group_counts) return SD_E_ARGUMENT;
-  d->policy->group_counts(&d->ready, n, on_cpu_ns, slice_ends, all);
+  d->policy->group_counts(&d->ready, n, groups, all);
   return SD_OK;
 }
 

@@ -14,10 +14,9 @@ uint64_t sd_dispatcher_ready(sd_dispatcher *d);
 void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *out);
 /* What the policy has counted. Returns the policy's number, which says what of it is meant; SD_FIFO: it counts nothing. */
 int sd_dispatcher_policy_counts(sd_dispatcher *d, sd_policy_counts *out);
-/* Of the policy's first n groups the on-CPU time, and how often each used up its slice; and what is counted of all groups. Takes a lock,
- * so another process cannot call it. SD_E_ARGUMENT: the policy has no groups. */
-int sd_dispatcher_group_counts(sd_dispatcher *d, uint32_t n, uint64_t *on_cpu_ns, uint64_t *slice_ends,
-                               sd_fair_counts *all);
+/* What is counted of each of the policy's first n groups, and of all groups. Takes a lock, so another process cannot call it.
+ * SD_E_ARGUMENT: the policy has no groups. */
+int sd_dispatcher_group_counts(sd_dispatcher *d, uint32_t n, sd_group_counts *groups, sd_fair_counts *all);
 /* Writes a participant's counters to `out`: SD_COUNTER_FIELDS values, in the order of struct sd_counters; busy and waited in ns. */
 enum { SD_COUNTER_FIELDS = 17 };
 void sd_participant_counters(sd_dispatcher *d, uint32_t participant, uint64_t *out);

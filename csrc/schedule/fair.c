@@ -27,14 +27,14 @@ __extension__ typedef unsigned __int128 fair_time;
 
 typedef struct fair_group {
   fair_time start;
-  uint64_t used;            /* since then, by the group's clock; below a slice */
-  uint64_t order;           /* of two that start together, which one came first */
-  uint32_t remainder;       /* of what was charged, what did not make a whole ns of the group's clock */
-  uint32_t weight;          /* in thousandths; 0: one */
-  sd_a32 first, last;       /* its ready strands, each one more than the index; 0: none */
-  uint32_t place;           /* in the heap, one more; 0: it has no ready strands */
-  uint32_t in_slice;        /* a strand was taken since its slice started */
-  uint64_t on_cpu_ns, ends; /* what was charged in all; how often it used up a slice */
+  uint64_t used;      /* since then, by the group's clock; below a slice */
+  uint64_t order;     /* of two that start together, which one came first */
+  uint32_t remainder; /* of what was charged, what did not make a whole ns of the group's clock */
+  uint32_t weight;    /* in thousandths; 0: one */
+  sd_a32 first, last; /* its ready strands, each one more than the index; 0: none */
+  uint32_t place;     /* in the heap, one more; 0: it has no ready strands */
+  uint32_t in_slice;  /* a strand was taken since its slice started */
+  sd_group_counts counts;
 } fair_group;
 
 /* A strand. Memory of zeros is one of group 0 that is not listed. */
@@ -289,8 +289,8 @@ static int fair_weigh(const sd_ready *ready, uint32_t group, uint32_t weight) {
   return 1;
 }
 
-/* Notes a stretch beyond its group's slice: of each strand the longest, for as many strands as there are places. Those of tasks are
- * counted and not named, as a task runs once. */
+/* Notes a stretch beyond its group's slice: of each strand the longest, for as many strands as there are places. Those of tasks have the
+ * name of their group alone, as a task runs once. */
 static void note_stretch(fair_state *state, uint32_t strand, uint64_t on_cpu_ns) {
   sd_long_stretch *at = NULL;
   for (uint32_t i = 0; i < SD_LONG_STRETCHES; i++) {
@@ -317,17 +317,19 @@ static void fair_charge(const sd_ready *ready, uint32_t strand, uint64_t on_cpu_
   fair_group *g = group_of(ready, fair_strand_of(ready, strand)->of);
   const uint32_t weight = g->weight ? g->weight : UNIT_WEIGHT;
   const fair_time charged = (fair_time)on_cpu_ns * UNIT_WEIGHT + g->remainder;
-  g->on_cpu_ns += on_cpu_ns;
+  g->counts.on_cpu_ns += on_cpu_ns;
   g->remainder = (uint32_t)(charged % weight);
   g->used += (uint64_t)(charged / weight);
   if (state->capped) sd_bucket_take(&state->bucket, on_cpu_ns);
   if ((fair_time)on_cpu_ns * UNIT_WEIGHT > (fair_time)state->slice_ns * weight) {
     state->long_stretches++;
+    g->counts.long_stretches++;
+    if (g->counts.longest_ns < on_cpu_ns) g->counts.longest_ns = on_cpu_ns;
     if (strand < ready->n_strands) note_stretch(state, strand, on_cpu_ns);
   }
   if (g->used >= state->slice_ns) {
     end_slice(ready, g);
-    g->ends++;
+    g->counts.slice_ends++;
     if (g->place) {
       sink_in_heap(ready, g->place - 1, heap_of(ready)[g->place - 1]);
       say_hint(ready);
@@ -345,14 +347,10 @@ static uint64_t fair_due(const sd_ready *ready, uint64_t now) {
   return due;
 }
 
-static void fair_group_counts(const sd_ready *ready, uint32_t n, uint64_t *on_cpu_ns, uint64_t *slice_ends,
-                              sd_fair_counts *all) {
+static void fair_group_counts(const sd_ready *ready, uint32_t n, sd_group_counts *groups, sd_fair_counts *all) {
   const fair_state *state = fair_of(ready);
   sd_lock(&ready->lists[0].lock);
-  for (uint32_t i = 0; i < n && i < state->n_groups; i++) {
-    on_cpu_ns[i] = group_of(ready, i)->on_cpu_ns;
-    slice_ends[i] = group_of(ready, i)->ends;
-  }
+  for (uint32_t i = 0; i < n && i < state->n_groups; i++) groups[i] = group_of(ready, i)->counts;
   all->holds = state->bucket.holds;
   all->long_stretches = state->long_stretches;
   memcpy(all->longest, state->longest, sizeof state->longest);

@@ -70,9 +70,17 @@ typedef struct sd_long_stretch {
   uint64_t longest_ns;
 } sd_long_stretch;
 
+/* What was charged to a group. */
+typedef struct sd_group_counts {
+  uint64_t on_cpu_ns;
+  uint64_t slice_ends;     /* times that it used up its slice */
+  uint64_t long_stretches; /* stretches beyond its slice, of visits and tasks */
+  uint64_t longest_ns;     /* the longest of these; 0: there was none */
+} sd_group_counts;
+
 typedef struct sd_fair_counts {
   uint64_t holds;          /* times that the cap began to hold the pool */
-  uint64_t long_stretches; /* visits beyond the slice of their group */
+  uint64_t long_stretches; /* those of all groups */
   sd_long_stretch longest[SD_LONG_STRETCHES];
 } sd_fair_counts;
 
@@ -142,10 +150,9 @@ typedef struct sd_policy {
   /* Gives a group a weight, before anything is charged to it. Zero: there is no such group or weight. NULL: there are no groups. A
    * strand's group is its priority. */
   int (*weigh)(const sd_ready *ready, uint32_t group, uint32_t weight);
-  /* What was charged to each of the first n groups, how often it used up a slice, and what is counted of all, at one moment. It takes a
-   * lock: for the dispatcher's own process alone. NULL: there are no groups. */
-  void (*group_counts)(const sd_ready *ready, uint32_t n, uint64_t *on_cpu_ns, uint64_t *slice_ends,
-                       sd_fair_counts *all);
+  /* What is counted of each of the first n groups, and of all, at one moment. It takes a lock: for the dispatcher's own process alone.
+   * NULL: there are no groups. */
+  void (*group_counts)(const sd_ready *ready, uint32_t n, sd_group_counts *groups, sd_fair_counts *all);
   /* Charges the on-CPU time of a visit to a strand. By the strand's owner, before it lets the token go. NULL: nothing is charged, and
    * nothing measured. */
   void (*charge)(const sd_ready *ready, uint32_t strand, uint64_t on_cpu_ns);

@@ -23,11 +23,11 @@ __all__ = ["Counters", "GroupCounts", "inspection"]
 
 
 class GroupCounts(NamedTuple):
-    """By group the on-CPU time in ns, and how often it used up its slice; times that the cap held the pool; visits
-    beyond the slice of their group, and of some strands with such ones: the strand, how many, and the longest in ns."""
+    """By group the on-CPU time in ns, how often it used up its slice, stretches beyond its slice, and the longest of
+    these in ns; times that the cap held the pool; the stretches of all groups, and of some strands with such ones: the
+    strand, how many, and the longest in ns."""
 
-    on_cpu_ns: list[int]
-    slice_ends: list[int]
+    groups: list[tuple[int, int, int, int]]
     holds: int
     long_stretches: int
     longest: list[tuple[int, int, int]]
@@ -90,13 +90,13 @@ class Counters:
     def group_counts(self, n: int) -> GroupCounts | None:
         """What Fair has counted, of its first ``n`` groups each, at one moment. It takes a lock, so it is for the
         dispatcher's own process alone. None: the policy has no groups."""
-        on_cpu_ns, slice_ends = np.zeros(n, np.uint64), np.zeros(n, np.uint64)
+        groups = self._ffi.new("sd_group_counts[]", n)
         fair = self._ffi.new("sd_fair_counts *")
-        by_group = (ffi.cast("uint64_t *", ffi.from_buffer(a)) for a in (on_cpu_ns, slice_ends))
-        if self._lib.sd_dispatcher_group_counts(self._d, n, *by_group, fair) != lib.SD_OK:
+        if self._lib.sd_dispatcher_group_counts(self._d, n, groups, fair) != lib.SD_OK:
             return None
         longest = [(int(s.strand), int(s.times), int(s.longest_ns)) for s in fair.longest if s.times]
-        return GroupCounts(on_cpu_ns.tolist(), slice_ends.tolist(), int(fair.holds), int(fair.long_stretches), longest)
+        by_group = [(int(g.on_cpu_ns), int(g.slice_ends), int(g.long_stretches), int(g.longest_ns)) for g in groups]
+        return GroupCounts(by_group, int(fair.holds), int(fair.long_stretches), longest)
 
     def counters(self, participant: int) -> dict[str, int]:
         """One participant's counters by name; a worker's participant is its number, publishers' participants follow."""

@@ -3,23 +3,41 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
+from strand.binding.engine import Engine
 from strand.binding.gate import NOT_STARTED
 from strand.clock import Deadline
 from strand.dispatch.control import Control
 from strand.dispatch.priorities import Priorities
 from strand.dispatch.state import RunState
+from strand.policies.fair import Groups
 from strand.tasks.engine_pool import EnginePool
 from strand.tasks.ranks import Ranks
 from strand.tasks.tasks import Tasks
 
 __all__ = ["RunTasks"]
 
-#: Under Fair, the group of tasks that are in none, or in one without a name.
-_IN_NO_GROUP = "(tasks)"
 #: How long a stop waits at one go for tasks to end.
 _SLICE_NS = 20_000_000
+
+
+class _Groups:
+    """See GroupNumbers: a group of tasks may be a group of symbols, too."""
+
+    def __init__(self, engine: Engine, groups: Groups) -> None:
+        self._engine = engine
+        self._groups = groups
+        self._lock = threading.Lock()
+
+    def number_of(self, name: str, /) -> int:
+        with self._lock:
+            found = self._groups.number_of_tasks(name)
+            self._engine.set_groups(len(self._groups), {})
+            return found
+
+    def names(self) -> list[str]:
+        with self._lock:
+            return self._groups.names()
 
 
 class RunTasks:
@@ -37,7 +55,7 @@ class RunTasks:
         with self._lock:
             if self._tasks is None:
                 engine, policy = self._state.engine, self._priorities.policy
-                ranks = Ranks(policy, group_number=self._numbers())
+                ranks = Ranks(policy, self._groups())
                 self._tasks = Tasks(EnginePool(engine, policy), ranks, strand_of=self._control.strand_of)
             table = self._tasks._core.table
             if not self._state.threads:
@@ -48,20 +66,9 @@ class RunTasks:
                 self._refuse(self._tasks)
             return self._tasks
 
-    def _numbers(self) -> Callable[[str | None], int] | None:
-        """What gives the number of a group of tasks, which may be a group of symbols too."""
-        groups, engine = self._priorities.groups, self._state.engine
-        if groups is None:
-            return None
-        lock = threading.Lock()
-
-        def number_of(name: str | None) -> int:
-            with lock:
-                found = groups.number_of_tasks(_IN_NO_GROUP if name is None else name)
-                engine.set_groups(len(groups), {})
-                return found
-
-        return number_of
+    def _groups(self) -> _Groups | None:
+        groups = self._priorities.groups
+        return None if groups is None else _Groups(self._state.engine, groups)
 
     def run(self, tag: int) -> None:
         """By a worker. A tag that nobody knows is let go, as that of a cancelled task is."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
+from strand.binding.engine import Engine
 from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.priorities import Priorities
 from strand.dispatch.routing import Routing
@@ -25,7 +26,7 @@ from strand.stats import (
     WorkerStatistics,
 )
 
-__all__ = ["Counted", "EngineStatistics", "statistics_of"]
+__all__ = ["Counted", "EngineStatistics", "counted_by_policy", "fair_statistics", "statistics_of"]
 
 
 class Counted(Protocol):
@@ -45,6 +46,15 @@ class Counted(Protocol):
     def dropped_by_level(self) -> list[int]: ...
 
     def policy_counts(self) -> dict[str, list[int]]: ...
+
+
+class PolicyCounts(TypedDict):
+    """See Statistics."""
+
+    promoted: Mapping[str, int]
+    starved: Mapping[str, int]
+    picked: Mapping[str, int]
+    picked_by_rule: Mapping[str, int]
 
 
 class EngineStatistics:
@@ -77,24 +87,44 @@ class EngineStatistics:
 
     def _fair(self) -> FairStatistics | None:
         groups = self._priorities.groups
-        counts = None if groups is None else self._engine.group_counts(len(groups))
-        if groups is None or counts is None:
-            return None
-        total = sum(counts.on_cpu_ns)
-        by_group = {
-            name: GroupStatistics(ns, ns / total if total else 0.0, ends)
-            for name, ns, ends in zip(groups.names(), counts.on_cpu_ns, counts.slice_ends, strict=True)
-        }
-        longest = tuple(
-            LongStretch(self._symbols_of(strand), visits, longest_ns)
-            for strand, visits, longest_ns in sorted(counts.longest, key=lambda found: -found[2])
-        )
-        holds = counts.holds if self._engine.config.policy.options["cpu_share"] > 0 else None
-        return FairStatistics(FrozenDict(by_group), holds, counts.long_stretches, longest)
+        return None if groups is None else fair_statistics(self._engine, groups.names(), self._symbols_of)
 
     def _symbols_of(self, strand: int) -> tuple[str, ...]:
         symbols = np.flatnonzero(self._routing.by_counts(None) == strand)
         return tuple(self._state.table[int(index)] for index in symbols)
+
+
+def fair_statistics(
+    engine: Engine, names: Sequence[str], symbols_of: Callable[[int], tuple[str, ...]]
+) -> FairStatistics | None:
+    """What Fair has counted; None: the policy is another one. ``names``: of the groups, in the order of their numbers.
+    ``symbols_of``: the symbols of a strand."""
+    counts = engine.group_counts(len(names))
+    if counts is None:
+        return None
+    total = sum(on_cpu_ns for on_cpu_ns, *_ in counts.groups)
+    by_group = {
+        name: GroupStatistics(on_cpu_ns, on_cpu_ns / total if total else 0.0, ends, stretches, longest_ns or None)
+        for name, (on_cpu_ns, ends, stretches, longest_ns) in zip(names, counts.groups, strict=True)
+    }
+    longest = tuple(
+        LongStretch(symbols_of(strand), visits, longest_ns)
+        for strand, visits, longest_ns in sorted(counts.longest, key=lambda found: -found[2])
+    )
+    holds = counts.holds if engine.config.policy.options["cpu_share"] > 0 else None
+    return FairStatistics(FrozenDict(by_group), holds, counts.long_stretches, longest)
+
+
+def counted_by_policy(engine: Counted) -> PolicyCounts:
+    """Each of them is empty where the policy does not count it."""
+    counts = engine.policy_counts()
+    picked = counts.get("picked", [])
+    return {
+        "promoted": FrozenDict(zip(LEVELS, counts.get("promoted", ()), strict=False)),
+        "starved": FrozenDict(zip(LEVELS, counts.get("starved", ()), strict=False)),
+        "picked": FrozenDict(zip(CLASSES[len(CLASSES) - len(picked) :], picked, strict=True)),
+        "picked_by_rule": FrozenDict(zip(RULES, counts.get("picked_by_rule", ()), strict=False)),
+    }
 
 
 def statistics_of(
@@ -122,9 +152,8 @@ def statistics_of(
         "lost": t["lost"],
         "abandoned": abandoned,
     }
-    counts = engine.policy_counts()
-    picked = counts.get("picked", [])
-    dropped_by_level = engine.dropped_by_level() if "promoted" in counts else ()
+    by_policy = counted_by_policy(engine)
+    dropped_by_level = engine.dropped_by_level() if by_policy["promoted"] else ()
     return Statistics(
         accepted=t["accepted"],
         handled=t["handled"],
@@ -143,10 +172,7 @@ def statistics_of(
         workers=_workers(engine, cores),
         unpinned=unpinned,
         orders_as_plain=orders_as_plain,
-        promoted=FrozenDict(zip(LEVELS, counts.get("promoted", ()), strict=False)),
-        starved=FrozenDict(zip(LEVELS, counts.get("starved", ()), strict=False)),
-        picked=FrozenDict(zip(CLASSES[len(CLASSES) - len(picked) :], picked, strict=True)),
-        picked_by_rule=FrozenDict(zip(RULES, counts.get("picked_by_rule", ()), strict=False)),
+        **by_policy,
         dropped_by_level=FrozenDict(zip(LEVELS, dropped_by_level, strict=False)),
     )
 

@@ -18,7 +18,7 @@ from strand.handlers.spans import SpanLike, span_ns
 from strand.policies.policy import LEVELS, Policy
 from strand.validate import is_between, is_whole, whole
 
-__all__ = ["CLASSES", "RULES", "Aging"]
+__all__ = ["CLASSES", "CLASS_SHIFT", "RULES", "Aging"]
 
 #: Classes, the highest first.
 CLASSES: Final = ("urgent", "high", "normal")
@@ -27,7 +27,7 @@ RULES: Final = ("low_every", "max_wait")
 #: Bounds of a coefficient, in points per second. The core's resolution is 2e-7 of the least one at 5 GHz.
 _LEAST, _MOST = 0.001, 1_000_000.0
 #: The core has the class in the upper bits.
-_CLASS_SHIFT: Final = 30
+CLASS_SHIFT: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Aging(Policy):
             raise ConfigurationError(f"{name}: {cls!r} is {what}: {cure}{self._cure(cls)}")
         if not -AGING_MAXIMUM <= base <= AGING_MAXIMUM:
             raise ConfigurationError(f"{name}: {base:,} is out of range: a base is from -500,000,000 to 500,000,000")
-        return ((len(CLASSES) - 1 - CLASSES.index(cls)) << _CLASS_SHIFT) + self.usual_priority + int(base)
+        return ((len(CLASSES) - 1 - CLASSES.index(cls)) << CLASS_SHIFT) + self.usual_priority + int(base)
 
     def _cure(self, priority: Any) -> str:
         """What to give in place of what is no priority."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from typing import Final
 
 from strand.report.quantities import duration
@@ -33,10 +32,13 @@ def policy_tables(s: Statistics) -> list[tuple[tuple[str, ...], list[tuple[str, 
         groups = sorted(s.fair.groups.items(), key=lambda found: -found[1].on_cpu_ns)
         others = [group for _, group in groups[MAX_GROUPS:]]
         if len(others) > 1:
-            all_others = GroupStatistics(*(sum(values) for values in zip(*map(astuple, others), strict=True)))
-            groups[MAX_GROUPS:] = [(f"{len(others):,} others", all_others)]
-        rows = [(name, duration(g.on_cpu_ns), f"{g.share:.1%}", f"{g.slice_ends:,}") for name, g in groups]
-        tables.append((("group", "on CPU", "share", "slices used up"), rows))
+            groups[MAX_GROUPS:] = [(f"{len(others):,} others", _together(others))]
+        rows = [
+            (name, duration(g.on_cpu_ns), f"{g.share:.1%}", f"{g.slice_ends:,}", f"{g.long_stretches:,}",
+             "" if g.longest_stretch_ns is None else duration(g.longest_stretch_ns))
+            for name, g in groups
+        ]  # fmt: skip
+        tables.append((("group", "on CPU", "share", "slices used up", "longer stretches", "longest"), rows))
         if s.fair.cap_holds is not None:
             tables.append((("held by the cap", "times"), [("all groups", f"{s.fair.cap_holds:,}")]))
         if s.fair.longest:
@@ -52,3 +54,14 @@ def policy_tables(s: Statistics) -> list[tuple[tuple[str, ...], list[tuple[str, 
             (f"of {a.most}", f"{a.now}", f"{a.least}", f"{a.more:,}", f"{a.fewer:,}")
         ]))  # fmt: skip
     return tables
+
+
+def _together(groups: list[GroupStatistics]) -> GroupStatistics:
+    longest = max(group.longest_stretch_ns or 0 for group in groups)
+    return GroupStatistics(
+        on_cpu_ns=sum(group.on_cpu_ns for group in groups),
+        share=sum(group.share for group in groups),
+        slice_ends=sum(group.slice_ends for group in groups),
+        long_stretches=sum(group.long_stretches for group in groups),
+        longest_stretch_ns=longest or None,
+    )

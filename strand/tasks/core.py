@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
 from concurrent.futures import CancelledError
 from typing import Any, Protocol
 
 from strand.clock import Clock
 from strand.errors import StoppedError
+from strand.tasks.counts import Counts
 from strand.tasks.dead_letters import DeadLetters
 from strand.tasks.future import TaskFuture
 from strand.tasks.groups import CURRENT_GROUP, TaskGroup
@@ -54,15 +54,16 @@ class Core:
         self.timers = Timers(clock)
         self.now = self.timers.now
         self.dead_letters = DeadLetters(max_dead_letters, self.submit)
-        self.waiting = Waiting(self.table, pool, ranks, self.timers)
-        self.running = Running(self.table, self.waiting, self.dead_letters, seed)
+        self.counts = Counts(ranks)
+        self.waiting = Waiting(self.table, pool, ranks, self.timers, self.counts)
+        self.running = Running(self.table, self.waiting, self.dead_letters, seed, self.counts)
         #: The threads of a pool that has some of its own.
         self.workers: Workers | None = None
         self._pool = pool
         self._ranks = ranks
         #: Whether a task without group and wait has nothing to be seen to but its key.
-        self._takes_plain = not max_queue and ranks.group_number is None
-        self._tags = itertools.count(1)
+        self._takes_plain = not max_queue and ranks.groups is None
+        self._tags = self.counts.submitted.numbers
 
     def submit(self, options: TaskOptions, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TaskFuture:
         """Takes a task, and lists it in the pool or makes it wait. See ``TaskExecutor.submit``."""
@@ -84,7 +85,7 @@ class Core:
                     with self.waiting.lock:
                         self.waiting.keys.join(task)
             except BaseException:
-                self._take_back([task])
+                self.counts.refuse(self._withdraw([task]), withdrawn=True)
                 raise
         else:
             self._submit_with([task], options, group)
@@ -101,7 +102,8 @@ class Core:
         if not callable(fn):
             fn = self.function_of(fn)
         now, tags = self.now(), self._tags
-        tasks = [TaskFuture(self.waiting, options, next(tags), (fn, args, {}), now) for args in calls]
+        # What the items raise, they raise before a task is numbered.
+        tasks = [TaskFuture(self.waiting, options, next(tags), (fn, args, {}), now) for args in list(calls)]
         if tasks:
             group = CURRENT_GROUP.get() if options.group is None else options.group
             self._submit_with(tasks, options, group)
@@ -120,8 +122,12 @@ class Core:
 
     def _submit_with(self, tasks: list[TaskFuture], options: TaskOptions, group: TaskGroup | None) -> None:
         """All or none of them, with whatever is to be seen to. The room for them is taken first."""
-        number = self._ranks.number_in(group, options.number)
-        self.table.take_room(len(tasks))
+        try:
+            number = self._ranks.number_in(group, options.number)
+            self.table.take_room(len(tasks))
+        except BaseException:
+            self.counts.refuse(len(tasks))
+            raise
         try:
             for task in tasks:
                 task._number = number
@@ -140,19 +146,24 @@ class Core:
             for task in tasks:
                 self.waiting.begin_wait(task)
         except BaseException:
-            self._take_back(tasks)
+            self.counts.refuse(self._withdraw(tasks), withdrawn=True)
             raise
 
-    def _withdraw(self, task: TaskFuture) -> bool:
-        """Takes a task back that was not accepted; nobody has its future. False: it has begun."""
-        if not self.table.claim(task):
-            return False
-        self.waiting.end(task, "cancelled", None, CancelledError())
-        return True
+    def _withdraw(self, tasks: list[TaskFuture]) -> int:
+        """Ends those that have not begun. Returns how many."""
+        ended = 0
+        for task in tasks:
+            if self.table.claim(task):
+                self.waiting.end(task, "cancelled", None, CancelledError())
+                ended += 1
+        return ended
 
     def _take_back(self, tasks: list[TaskFuture]) -> bool:
-        """Whether none of them has begun; those that have not will not."""
-        return sum(map(self._withdraw, tasks)) == len(tasks)
+        """Whether none of them has begun, and so none was accepted; those that have not begun will not."""
+        if self._withdraw(tasks) < len(tasks):
+            return False
+        self.counts.refuse(len(tasks), withdrawn=True)
+        return True
 
     # -- the end
 

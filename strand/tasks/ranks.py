@@ -3,31 +3,48 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable
-from typing import Any
+from collections.abc import Collection, Hashable, Iterable
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from strand.errors import ConfigurationError
+from strand.policies.aging import CLASS_SHIFT, CLASSES, Aging
 from strand.policies.policy import LEVELS, Levels, Policy
 from strand.tasks.groups import TaskGroup
 
-__all__ = ["Ranks"]
+__all__ = ["IN_NO_GROUP", "GroupNumbers", "Ranks"]
+
+#: Under a policy that shares time among groups, that of tasks that are in none, or in one without a name.
+IN_NO_GROUP: Final = "(tasks)"
+
+
+class GroupNumbers(Protocol):
+    """Groups as a pool knows them, under a policy that shares time among groups."""
+
+    def number_of(self, name: str, /) -> int:
+        """The number of a group, which is the priority of its tasks. Raises ConfigurationError for one too many."""
+        ...
+
+    def names(self) -> list[str]:
+        """The names of all, in the order of their numbers."""
+        ...
 
 
 class Ranks:
     """The priorities of tasks under one policy.
 
-    ``group_number``: under a policy that shares time among groups, the number of a group by its name, which is the
-    priority of its tasks; None: groups make no difference to the pool. It is asked for None, too, where a task is in no
-    group, or in one without a name. Raises ConfigurationError for what is no policy.
+    ``groups``: under a policy that shares time among groups; None: groups make no difference to the pool. Raises
+    ConfigurationError for what is no policy.
     """
 
-    def __init__(self, policy: Policy, group_number: Callable[[str | None], int] | None = None) -> None:
+    def __init__(self, policy: Policy, groups: GroupNumbers | None = None) -> None:
         if not isinstance(policy, Policy):
             raise ConfigurationError(f"policy: {policy!r} is no policy; give one of strand, like strand.Levels()")
         self.policy = policy
-        self.group_number = group_number
+        self.groups = groups
+        #: Tasks whose numbers differ only in so many of the lowest bits are counted together.
+        self.class_shift = CLASS_SHIFT if isinstance(policy, Aging) else 0
         self._levels = isinstance(policy, Levels)
         self._holds_ns = policy.holds_ns if isinstance(policy, Levels) else ()
         #: The number of a task to which no priority was given.
@@ -54,9 +71,19 @@ class Ranks:
 
     def number_in(self, group: TaskGroup | None, number: int) -> int:
         """The number of a task in a group: the group's, where the policy has groups; else its own."""
-        if self.group_number is None:
+        if self.groups is None:
             return number
-        return self.group_number(None if group is None else group.name)
+        return self.groups.number_of(IN_NO_GROUP if group is None or group.name is None else group.name)
+
+    def counted_by(self) -> dict[int, str]:
+        """What tasks are counted by, by their numbers without the lowest bits: levels and classes, the highest first,
+        or groups; nothing under a policy that knows none of these."""
+        if self._levels:
+            return dict(enumerate(LEVELS))
+        if isinstance(self.policy, Aging):
+            classes = CLASSES[-1:] if self.policy.classes is None else [c for c in CLASSES if c in self.policy.classes]
+            return {len(CLASSES) - 1 - CLASSES.index(name): name for name in classes}
+        return {} if self.groups is None else dict(enumerate(self.groups.names()))
 
     def for_retry(self, number: int) -> int:
         """The priority of a task that failed for a transient reason: level ``retry``; without levels its own."""

@@ -7,6 +7,7 @@ import random
 import threading
 from typing import Any, Protocol
 
+from strand.tasks.counts import Counts
 from strand.tasks.future import TaskFuture
 from strand.tasks.ranks import Ranks
 from strand.tasks.retry import BUSINESS, SYSTEM, RetryPolicy
@@ -20,6 +21,7 @@ class Waiting(Protocol):
     """Where a task goes that is tried again."""
 
     ranks: Ranks
+    counts: Counts
 
     def now(self) -> int: ...
     def wait_again(self, task: TaskFuture, place: str, number: int, priority: Any, due_ns: int) -> None: ...
@@ -52,6 +54,7 @@ class Retrying:
             return "expired"
         ranks = self._core.ranks
         number = ranks.raised(task._number) if kind == SYSTEM else ranks.for_retry(task._number)
+        next(self._core.counts.retries.numbers)
         self._core.wait_again(task, "retrying", number, task.priority, due_ns)
         return None
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from strand.errors import TaskExpired
 from strand.tasks.coroutines import Coroutines
+from strand.tasks.counts import MOST_WAITS, Counts
 from strand.tasks.dead_letters import DeadLetter, DeadLetters
 from strand.tasks.future import CURRENT_TASK, TaskFuture
 from strand.tasks.groups import CURRENT_GROUP, TaskGroup
@@ -24,13 +25,17 @@ __all__ = ["Running"]
 class Running:
     """``seed``: of the random part of backoffs."""
 
-    def __init__(self, table: Table, waiting: Waiting, dead_letters: DeadLetters, seed: int | None) -> None:
+    def __init__(
+        self, table: Table, waiting: Waiting, dead_letters: DeadLetters, seed: int | None, counts: Counts
+    ) -> None:
         self.coroutines = Coroutines()
         self._table = table
         self._alive = table.alive
         self._waiting = waiting
         waiting.run = self.run
         self._now = waiting.now
+        self._waits = counts.waits
+        self._fold = counts.fold
         self._end = waiting.end
         self._follow = waiting.end_and_follow
         self._dead_letters = dead_letters
@@ -56,6 +61,10 @@ class Running:
             return None
         if task._begun_ns is None:
             task._begun_ns = begun
+            waits = self._waits[task._number]
+            waits.append(begun - task._submitted_ns)
+            if len(waits) >= MOST_WAITS:
+                self._fold()
         task._attempt_ns = begun
         task.attempts += 1
         task._state = RUNNING

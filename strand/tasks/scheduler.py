@@ -6,7 +6,8 @@ import atexit
 import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -16,15 +17,16 @@ from strand.binding.engine_words import RunByPython
 from strand.config.configuration import Config
 from strand.dispatch.guard import Guard, check_guard
 from strand.dispatch.guarding import Guarding
+from strand.dispatch.statistics import counted_by_policy, fair_statistics
 from strand.errors import ConfigurationError
 from strand.policies.every_policy import policy_config
 from strand.policies.fair import Fair
 from strand.policies.policy import Levels, Policy
-from strand.stats import GuardStatistics
+from strand.stats import GuardStatistics, TaskStatistics
 from strand.tasks.core import Core
 from strand.tasks.engine_pool import EnginePool
 from strand.tasks.places import Places, ThreadCounts
-from strand.tasks.ranks import Ranks
+from strand.tasks.ranks import IN_NO_GROUP, Ranks
 from strand.tasks.retry import RetryPolicy
 from strand.tasks.tasks import Tasks
 from strand.threads import Inside
@@ -86,10 +88,10 @@ class Scheduler(Tasks):
         allowed = sorted(os.sched_getaffinity(0))
         engine = Engine(_config(whole("workers", workers or len(allowed), 1, 1024), policy))
         engine.set_handlers([RunByPython()], [()])
-        ranks = Ranks(policy, group_number=_groups(engine, policy) if isinstance(policy, Fair) else None)
+        groups = _Groups(engine, policy) if isinstance(policy, Fair) else None
         super().__init__(
             EnginePool(engine, policy),
-            ranks,
+            Ranks(policy, groups),
             max_queue=_chosen(said, "max_queue", max_queue) or 0,
             max_dead_letters=max_dead_letters,
             seed=seed,
@@ -97,6 +99,7 @@ class Scheduler(Tasks):
         )
         core = self._core
         self._engine = engine
+        self._groups = groups
         self._guarding = None if guard is None else Guarding(engine, guard, allowed=allowed, inside=Inside())
         self._workers = core.workers = Places(engine, core.running.run, most, self._guarding)
         _live.add(core)
@@ -108,6 +111,11 @@ class Scheduler(Tasks):
     def workers(self) -> int:
         """How many tasks run at a time."""
         return self._engine.n_workers
+
+    def statistics(self) -> TaskStatistics:
+        """Totals since the start, with what the policy has counted; see TaskStatistics."""
+        fair = None if self._groups is None else fair_statistics(self._engine, self._groups.names(), _no_symbols)
+        return replace(super().statistics(), fair=fair, **counted_by_policy(self._engine))
 
     def guard_statistics(self) -> Mapping[str, GuardStatistics] | None:
         """What the guard decided so far, by resource: ``"cpu"``, ``"memory"``, ``"io"``. None: there is no guard."""
@@ -168,25 +176,33 @@ def _config(workers: int, policy: Policy) -> EngineConfig:
     )
 
 
-def _groups(engine: Engine, policy: Fair) -> Callable[[str | None], int]:
-    """The number of each group by its name: first those that have a weight, then others as they come. 0: that of tasks
-    in no group."""
-    numbers: dict[str | None, int] = {None: 0}
-    for name in policy.weights:
-        numbers[name] = len(numbers)
-    engine.set_groups(len(numbers), {numbers[name]: round(w * UNIT_WEIGHT) for name, w in policy.weights.items()})
-    lock = threading.Lock()
+def _no_symbols(strand: int) -> tuple[str, ...]:
+    """Those of the one strand of an engine without ticks."""
+    del strand
+    return ()
 
-    def number_of(name: str | None) -> int:
-        found = numbers.get(name)
+
+class _Groups:
+    """See GroupNumbers: tasks in no group, then the groups that have a weight, then others as they come."""
+
+    def __init__(self, engine: Engine, policy: Fair) -> None:
+        self._numbers = {name: number for number, name in enumerate(dict.fromkeys((IN_NO_GROUP, *policy.weights)))}
+        self._lock = threading.Lock()
+        weights = {self._numbers[name]: round(weight * UNIT_WEIGHT) for name, weight in policy.weights.items()}
+        engine.set_groups(len(self._numbers), weights)
+
+    def number_of(self, name: str, /) -> int:
+        found = self._numbers.get(name)
         if found is None:
-            with lock:
-                if len(numbers) == _GROUPS and name not in numbers:
+            with self._lock:
+                if len(self._numbers) == _GROUPS and name not in self._numbers:
                     raise ConfigurationError(f"group: {name!r} is one more than the {_GROUPS:,} that can be")
-                found = numbers.setdefault(name, len(numbers))
+                found = self._numbers.setdefault(name, len(self._numbers))
         return found
 
-    return number_of
+    def names(self) -> list[str]:
+        with self._lock:
+            return list(self._numbers)
 
 
 def _end_all() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from strand.errors import ConfigurationError, TaskDropped
 from strand.handlers.spans import SpanLike, span_ns
+from strand.tasks.counts import Counts
 from strand.tasks.future import TaskFuture
 from strand.tasks.groups import TaskGroup
 from strand.tasks.keys import Keys
@@ -23,7 +24,8 @@ __all__ = ["Waiting"]
 class Waiting:
     """What the futures of one scheduler know it by."""
 
-    def __init__(self, table: Table, pool: Pool, ranks: Ranks, timers: Timers) -> None:
+    def __init__(self, table: Table, pool: Pool, ranks: Ranks, timers: Timers, counts: Counts) -> None:
+        self.counts = counts
         self.ranks = ranks
         self.timers = timers
         self.now = timers.now
@@ -33,6 +35,7 @@ class Waiting:
         self.run: Callable[[int], None]
         self._table = table
         self._pool = pool
+        self._ended = {end: count.numbers for end, count in counts.ended.items()}
 
     @property
     def is_fork(self) -> bool:
@@ -178,6 +181,7 @@ class Waiting:
                 if task._timer is not None:
                     self.timers.cancel(task._timer)
                     task._timer = None
+        next(self._ended[end])
         try:
             task.finish(end, value, error)
         finally:  # a callback in the main thread may let Ctrl-C out

@@ -1575,6 +1575,9 @@ static const char *inline_beside_tasks_elsewhere(void) {
   return run();
 }
 
+/* Each task takes longer. */
+enum { SHORT_SLICE_NS = 1 };
+
 /* An entry is used with a priority, group and marks of its own, and then again with the usual ones. It has to come before or behind another
  * one as a task that is usual does, is not held back, and is charged to its own group. */
 static void recycled_script(void *unused, unsigned fiber) {
@@ -1582,7 +1585,7 @@ static void recycled_script(void *unused, unsigned fiber) {
                         good[] = {0, SD_HIGH, SD_AGING_USUAL + 500, 0}, worst[] = {0, SD_LOW, SD_AGING_USUAL - 1000, 1};
   const int32_t policy = W.config.policy.number;
   sd_task_context self = {.engine = W.d, .participant = 0, .submit = sd_submit_from_task};
-  uint64_t on_cpu[2][2], ends[2];
+  sd_group_counts before[2], after[2];
   sd_fair_counts all;
   for (int how = 0; how < 6; how++) {
     const int is_best = how & 1;
@@ -1598,7 +1601,7 @@ static void recycled_script(void *unused, unsigned fiber) {
     const uint32_t other = policy == SD_FIFO || !is_best ? SD_USUAL_PRIORITY : good[policy];
     const note *third = submit_note(&self, (sd_task_spec){.key = SD_NO_KEY, .priority = other});
     if (policy == SD_LEVELS) hold_back(1u << SD_IO);
-    if (policy == SD_FAIR) sd_dispatcher_group_counts(W.d, 2, on_cpu[0], ends, &all);
+    if (policy == SD_FAIR) sd_dispatcher_group_counts(W.d, 2, before, &all);
     while (sd_help(W.d, 0)) sd_pause();
     expect(second->told && third->told, "a task is held back by marks that its entry had before");
     expect(second->why == SD_TASK_RUN, "a task ends as its entry's last one did");
@@ -1606,13 +1609,19 @@ static void recycled_script(void *unused, unsigned fiber) {
     expect((third->told < second->told) == other_first, "a task has the priority that its entry had before");
     if (policy == SD_LEVELS) hold_back(0);
     if (policy != SD_FAIR) continue;
-    sd_dispatcher_group_counts(W.d, 2, on_cpu[1], ends, &all);
-    expect(on_cpu[1][0] > on_cpu[0][0] && on_cpu[1][1] == on_cpu[0][1], "a task is charged to its entry's last group");
+    sd_dispatcher_group_counts(W.d, 2, after, &all);
+    expect(after[0].on_cpu_ns > before[0].on_cpu_ns && after[1].on_cpu_ns == before[1].on_cpu_ns,
+           "a task is charged to its entry's last group");
+    expect(after[0].long_stretches == before[0].long_stretches + 2 && after[0].longest_ns > SHORT_SLICE_NS &&
+               after[1].long_stretches == before[1].long_stretches &&
+               after[0].long_stretches + after[1].long_stretches == all.long_stretches,
+           "a task that took longer than a slice is not counted with its group");
   }
 }
 
 static const char *recycled_entries_keep_nothing(void) {
-  const sd_config c = usual_of((int32_t)sd_scheduler_random(4), 2, 1);
+  sd_config c = usual_of((int32_t)sd_scheduler_random(4), 2, 1);
+  c.policy.fair.slice_ns = SHORT_SLICE_NS;
   make(&c, NATIVE, 0, 0);
   sd_scheduler_add(recycled_script, NULL);
   return run();

@@ -23,6 +23,8 @@ class Group:
     waiting: list[int] = field(default_factory=list)
     on_cpu_ns: int = 0
     ends: int = 0
+    stretches: int = 0  # longer than a slice
+    longest_ns: int = 0  # of these
 
     @property
     def clock(self) -> Fraction:
@@ -84,6 +86,8 @@ class FairModel:
         if on_cpu_ns > self.slice_ns * group.weight:
             times, longest = self.long.get(strand, (0, 0))
             self.long[strand] = times + 1, max(longest, on_cpu_ns)
+            group.stretches += 1
+            group.longest_ns = max(group.longest_ns, on_cpu_ns)
         if group.used >= self.slice_ns:
             self._end_slice(group)
             group.ends += 1

@@ -53,6 +53,10 @@ class LongStretch(ctypes.Structure):
     _fields_ = (("strand", ctypes.c_uint32), ("times", ctypes.c_uint32), ("longest_ns", ctypes.c_uint64))
 
 
+class GroupCounts(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("on_cpu_ns", "slice_ends", "long_stretches", "longest_ns"))
+
+
 class FairCounts(ctypes.Structure):
     _fields_ = (("holds", ctypes.c_uint64), ("long_stretches", ctypes.c_uint64), ("longest", LongStretch * 16))
 
@@ -165,15 +169,16 @@ class Trial:
     def fair_counts(self) -> tuple[int, int, dict[int, tuple[int, int]]]:
         """Times that the cap held the pool, long stretches, and by strand how many of them and the longest, in ns."""
         counts = FairCounts()
-        self._c.trial_group_counts(self._t, 0, None, None, ctypes.byref(counts))
+        self._c.trial_group_counts(self._t, 0, None, ctypes.byref(counts))
         found = {s.strand: (s.times, s.longest_ns) for s in counts.longest if s.times}
         return counts.holds, counts.long_stretches, found
 
-    def groups(self, n: int) -> tuple[list[int], list[int]]:
-        """Of each of the first n groups the on-CPU time, in ns, and how often it used up its slice."""
-        on_cpu, ends = (ctypes.c_uint64 * n)(), (ctypes.c_uint64 * n)()
-        self._c.trial_group_counts(self._t, n, on_cpu, ends, ctypes.byref(FairCounts()))
-        return list(on_cpu), list(ends)
+    def groups(self, n: int) -> list[tuple[int, int, int, int]]:
+        """Of each of the first n groups the on-CPU time, in ns, how often it used up its slice, how many stretches were
+        longer than one, and the longest of these, in ns."""
+        groups = (GroupCounts * n)()
+        self._c.trial_group_counts(self._t, n, groups, ctypes.byref(FairCounts()))
+        return [(g.on_cpu_ns, g.slice_ends, g.long_stretches, g.longest_ns) for g in groups]
 
     def listed(self) -> list[int]:
         """How often each strand is listed."""

@@ -64,6 +64,6 @@ void trial_counts(trial *t, sd_policy_counts *counts) {
 int trial_weigh(trial *t, uint32_t group, uint32_t weight) { return t->policy->weigh(&t->ready, group, weight); }
 void trial_charge(trial *t, uint32_t strand, uint64_t ns) { t->policy->charge(&t->ready, strand, ns); }
 uint64_t trial_due(trial *t, uint64_t now) { return t->policy->due(&t->ready, now); }
-void trial_group_counts(trial *t, uint32_t n, uint64_t *on_cpu_ns, uint64_t *slice_ends, sd_fair_counts *all) {
-  t->policy->group_counts(&t->ready, n, on_cpu_ns, slice_ends, all);
+void trial_group_counts(trial *t, uint32_t n, sd_group_counts *groups, sd_fair_counts *all) {
+  t->policy->group_counts(&t->ready, n, groups, all);
 }

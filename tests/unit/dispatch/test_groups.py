@@ -120,7 +120,7 @@ def test_what_was_charged_stays_with_the_group_that_a_symbol_leaves() -> None:
     assert after is not None
     assert before.groups["x"].on_cpu_ns > 0 == before.groups["y"].on_cpu_ns
     assert after.groups["x"] == strand.stats.GroupStatistics(
-        before.groups["x"].on_cpu_ns, after.groups["x"].share, before.groups["x"].slice_ends
+        before.groups["x"].on_cpu_ns, after.groups["x"].share, before.groups["x"].slice_ends, 0, None
     )
     assert after.groups["y"].on_cpu_ns > 0
     assert sum(group.share for group in after.groups.values()) == pytest.approx(1)
@@ -197,6 +197,9 @@ def test_python_handlers_are_charged_for_what_they_run_and_not_for_waiting() -> 
     assert [stretch.symbols for stretch in found.longest] == [("B",)]
     assert found.longest[0].longest_ns >= 50_000_000
     assert found.long_stretches == 1
+    assert [name for name, group in found.groups.items() if group.long_stretches] == ["B"]
+    assert found.groups["B"].longest_stretch_ns == found.longest[0].longest_ns
+    assert found.groups["A"].longest_stretch_ns is None
 
 
 def test_calls_are_charged_too() -> None:

@@ -74,10 +74,12 @@ def test_what_aging_took_is_shown_by_class_and_by_rule() -> None:
 @pytest.mark.parametrize(("n", "last"), [(3, "g2"), (21, "g20"), (50, "30 others")])
 def test_groups_that_are_not_shown_by_name_have_a_row_together(risen: Statistics, n: int, last: str) -> None:
     times = [1000 - i for i in range(n)]
-    groups = {f"g{i}": GroupStatistics(ns, ns / sum(times), 2) for i, ns in enumerate(times)}
+    groups = {f"g{i}": GroupStatistics(ns, ns / sum(times), 2, i, i or None) for i, ns in enumerate(times)}
     fair = FairStatistics(FrozenDict(groups), 0, 0, ())
     [(heads, rows)] = [table for table in policy_tables(replace(risen, fair=fair)) if table[0][0] == "group"]
-    assert heads == ("group", "on CPU", "share", "slices used up")
+    assert heads == ("group", "on CPU", "share", "slices used up", "longer stretches", "longest")
     assert rows[-1][0] == last
     assert sum(int(row[3]) for row in rows) == 2 * n
+    assert sum(int(row[4].replace(",", "")) for row in rows) == sum(range(n))
+    assert (rows[0][5], rows[-1][5]) == ("", f"{n - 1} ns")
     assert sum(float(row[2].rstrip("%")) for row in rows) == pytest.approx(100, abs=0.05 * len(rows))

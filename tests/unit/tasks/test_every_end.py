@@ -63,6 +63,7 @@ class Machine(RuleBasedStateMachine):
         self.wrong: list[tuple[int, str]] = []
         self.seen: dict[int, Seen] = {}
         self.futures: dict[int, TaskFuture] = {}
+        self.retries: int | None = 0  # None: they are not followed any more
         self.joined: dict[str, list[int]] = {}  # by key, in the order of joining
         keys = self.here.tasks._core.waiting.keys
         join = keys.join
@@ -182,6 +183,8 @@ class Machine(RuleBasedStateMachine):
             seen = self.seen[tag]
             if future.state == "retrying" and future._timer.due_ns != seen.retry_due:
                 seen.retry_due = future._timer.due_ns
+                assert self.retries is not None
+                self.retries += 1
                 longest = min(15 * 10**8, 10**9 * 2 ** (future.attempts - 1))
                 assert longest // 2 <= seen.retry_due - seen.starts[-1] <= longest
 
@@ -252,6 +255,17 @@ class Machine(RuleBasedStateMachine):
                 counts[future.priority] += 1
         assert self.here.tasks.pending_count() == {level: counts[level] for level in LEVELS}
         assert self.here.tasks._core.table._queued == sum(counts.values())
+        self.check_statistics(sum(counts.values()))
+
+    def check_statistics(self, pending: int) -> None:
+        found = self.here.tasks.statistics()
+        assert found.submitted == len(self.futures) == sum(found.ended.values()) + found.pending
+        assert found.pending == pending
+        ends = Counter(future.state for future in self.futures.values() if future.done())
+        assert found.ended == dict.fromkeys(ENDS, 0) | ends
+        assert self.retries in (None, found.retries)
+        begun = [future for future in self.futures.values() if future.attempts]
+        assert found.wait.count == sum(waits.count for waits in found.wait_by_priority.values()) == len(begun)
 
     def check_end(self, seen: Seen, future: TaskFuture) -> None:
         if future.cancelled():
@@ -295,6 +309,7 @@ class Machine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "here"):
             return
+        self.retries = None
         self.here.advance(60)
         self.here.tasks.shutdown(timeout=0)
         self.each_has_one_end_and_none_is_lost()

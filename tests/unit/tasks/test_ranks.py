@@ -49,9 +49,22 @@ def test_policies_without_priorities_refuse_them_and_run_tasks(policy: Any) -> N
     assert here.tasks.pending_count() == {}
 
 
+class Numbers:
+    """Groups that are known from the start."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = list(names)
+
+    def number_of(self, name: str, /) -> int:
+        return self._names.index(name)
+
+    def names(self) -> list[str]:
+        return self._names
+
+
 def test_under_a_policy_of_groups_a_tasks_number_is_its_groups() -> None:
-    pool, numbers = SteppedPool(), {None: 0, "mail": 1, "web": 2}
-    tasks = Tasks(pool, Ranks(Fair(), group_number=lambda name: numbers[name]), clock=Clock())
+    pool = SteppedPool()
+    tasks = Tasks(pool, Ranks(Fair(), Numbers("(tasks)", "mail", "web")), clock=Clock())
     mail, web = TaskGroup("mail"), TaskGroup("web")
     alone = tasks.submit(int)
     keyed = [tasks.options(group=group, key="k").submit(int) for group in (mail, web)]
@@ -64,6 +77,8 @@ def test_under_a_policy_of_groups_a_tasks_number_is_its_groups() -> None:
         tasks.run(keyed[0].id)
         assert pool.priority_of(keyed[1].id) == 2
         mail.cancel()
+    waits = tasks.statistics().wait_by_priority
+    assert {name: found.count for name, found in waits.items()} == {"(tasks)": 0, "mail": 1, "web": 0}
 
 
 def test_what_is_no_policy_is_refused() -> None:

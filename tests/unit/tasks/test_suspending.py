@@ -165,9 +165,12 @@ def test_a_group_that_used_up_its_slice_lets_others_go_and_is_charged() -> None:
         counts = scheduler.thread_counts()
         assert counts.suspensions > 10
         assert counts.suspended == 0
-        spent = scheduler._engine.group_counts(3).on_cpu_ns
-    assert spent[0] == 0
-    assert float(sum(spent)) / 1e9 == pytest.approx(0.35, rel=0.2)
+        fair = scheduler.statistics().fair
+        assert fair is not None
+        spent = {name: group.on_cpu_ns for name, group in fair.groups.items()}
+    assert spent.keys() == {"(tasks)", "first", "hungry", "small"}
+    assert spent["(tasks)"] == 0
+    assert sum(spent.values()) / 1e9 == pytest.approx(0.35, rel=0.2)
 
 
 def test_a_task_in_a_block_keeps_no_worker() -> None:

@@ -1,0 +1,132 @@
+"""What tasks are counted by: how they end, how often they are tried again, and how long they wait.
+
+Any thread counts, without a lock. A count is an ``itertools.count``: ``next`` is one atomic step. To read it takes a
+number too, so a reader subtracts the reads before. A wait is appended to a list, which is one atomic step too, and a
+full list is put into its histogram at one go: sorted, so that each bucket is looked up once. NumPy would give up the
+GIL for that, and then the worker waits for it again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from bisect import bisect_left, bisect_right
+from math import inf
+from typing import Final
+
+import numpy as np
+
+from strand.binding.engine_words import histogram_floors_ns
+from strand.stats import FrozenDict, Latency, TaskStatistics
+from strand.tasks.future import ENDS
+from strand.tasks.ranks import Ranks
+
+__all__ = ["MOST_WAITS", "Count", "Counts"]
+
+#: A list of so many waits is put into its histogram.
+MOST_WAITS: Final = 1024
+
+
+class Count:
+    """A number that any thread counts up by ``next(count.numbers)``, which gives 1, 2, and so on, with gaps where
+    somebody read it. A read has a lock of its reader's around it."""
+
+    __slots__ = ("_reads", "numbers")
+
+    def __init__(self) -> None:
+        self.numbers = itertools.count(1)
+        self._reads = 0
+
+    def read(self) -> int:
+        """How often it was counted up."""
+        self._reads += 1
+        return next(self.numbers) - self._reads
+
+
+class _Waits(dict[int, list[int]]):
+    """Waits in ns by the number that they are counted under: that of the priority, without its lowest ``shift`` bits.
+    A list that is missing is made, or found by the number without these bits."""
+
+    def __init__(self, shift: int) -> None:
+        super().__init__()
+        self.shift = shift
+
+    def __missing__(self, number: int) -> list[int]:
+        return self.setdefault(number >> self.shift, [])
+
+
+class Counts:
+    """The counts of one scheduler's tasks. ``submitted`` numbers the tasks, too."""
+
+    def __init__(self, ranks: Ranks) -> None:
+        self.submitted = Count()
+        self.retries = Count()
+        self.ended = {end: Count() for end in ENDS}
+        self.waits: dict[int, list[int]] = _Waits(ranks.class_shift)
+        self._refused = self._withdrawn = 0
+        self._ranks = ranks
+        self._floors_ns = histogram_floors_ns()
+        #: The upper edge of each bucket.
+        self._edges_ns = [*self._floors_ns[1:].tolist(), inf]
+        self._histograms: dict[int, list[int]] = {}
+        # Reentrant: the garbage collector may run a __del__ that asks for statistics while it is held.
+        self._lock = threading.RLock()
+        self._folding = False
+
+    def refuse(self, n: int, *, withdrawn: bool = False) -> None:
+        """Tasks that were numbered are not accepted. ``withdrawn``: they ended as cancelled, too."""
+        with self._lock:
+            self._refused += n
+            self._withdrawn += n if withdrawn else 0
+
+    def fold(self) -> None:
+        """Puts all waits so far into the histograms."""
+        with self._lock:
+            if self._folding:
+                return  # it goes on below, in this thread
+            self._folding = True
+            try:
+                for number, waits in list(self.waits.items()):
+                    n = len(waits)
+                    found = sorted(waits[:n])
+                    del waits[:n]
+                    self._add(number, found)
+            finally:
+                self._folding = False
+
+    def _add(self, number: int, waits_ns: list[int]) -> None:
+        """``waits_ns``: in their order."""
+        histogram = self._histograms.get(number)
+        if histogram is None:
+            histogram = self._histograms[number] = [0] * len(self._edges_ns)
+        begin = 0
+        while begin < len(waits_ns):
+            bucket = bisect_right(self._edges_ns, waits_ns[begin])
+            end = bisect_left(waits_ns, self._edges_ns[bucket], begin)
+            histogram[bucket] += end - begin
+            begin = end
+
+    def read(self) -> TaskStatistics:
+        """All of it. Whatever has an end here is counted as submitted, so ``pending`` is never below 0."""
+        with self._lock:
+            refused, withdrawn = self._refused, self._withdrawn
+            ended = {end: count.read() for end, count in self.ended.items()}
+            ended["cancelled"] -= withdrawn
+            retries = self.retries.read()
+            self.fold()
+            histograms = {number: np.array(counts, np.uint64) for number, counts in self._histograms.items()}
+            submitted = self.submitted.read() - refused
+        none = np.zeros(len(self._floors_ns), np.uint64)
+        return TaskStatistics(
+            submitted=submitted,
+            ended=FrozenDict(ended),
+            pending=submitted - sum(ended.values()),
+            retries=retries,
+            wait=Latency.from_histogram(sum(histograms.values(), start=none), self._floors_ns),
+            wait_by_priority=FrozenDict(
+                {
+                    name: Latency.from_histogram(histograms.get(number, none), self._floors_ns)
+                    for number, name in self._ranks.counted_by().items()
+                }
+            ),
+        )

@@ -1,0 +1,380 @@
+"""What is counted of tasks, held against a count by the test's own means."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from task_pools import Stepped, Threaded, raises
+
+import strand
+from strand import Aging, Dispatcher, Fair, Fifo, Levels, RetryPolicy, Scheduler, TaskGroup
+from strand.binding.engine_words import histogram_floors_ns
+from strand.errors import ConfigurationError, QueueFull, StoppedError
+from strand.policies.policy import LEVELS
+from strand.stats import FrozenDict, Latency
+from strand.tasks.counts import MOST_WAITS, Count
+from strand.tasks.future import ENDS
+from strand.ticks import TICK
+
+pytestmark = pytest.mark.python
+
+SECOND = 10**9
+
+
+def ended(**n: int) -> dict[str, int]:
+    return dict.fromkeys(ENDS, 0) | n
+
+
+def burn(ns: int, pause: bool = False) -> int:
+    begun = time.thread_time_ns()
+    while (used := time.thread_time_ns() - begun) < ns:
+        if pause:
+            strand.checkpoint()
+    return used
+
+
+def test_a_count_says_how_often_it_was_counted_up_however_often_it_is_read() -> None:
+    count = Count()
+    assert [count.read(), count.read()] == [0, 0]
+    assert [next(count.numbers) for _ in range(3)] == [3, 4, 5]
+    assert [count.read(), count.read()] == [3, 3]
+
+
+def test_of_no_tasks_all_is_0_and_percentiles_are_none() -> None:
+    found = Stepped().tasks.statistics()
+    assert (found.submitted, found.ended, found.pending, found.retries) == (0, ended(), 0, 0)
+    assert (found.wait.count, found.wait.percentile(50)) == (0, None)
+    assert list(found.wait_by_priority) == list(LEVELS)
+    assert found.as_dict()["wait"] == dict.fromkeys(("p50_ns", "p90_ns", "p99_ns", "p99.9_ns", "maximum_ns")) | {
+        "count": 0
+    }
+    assert (found.fair, found.promoted, found.picked) == (None, {}, {})
+
+
+def test_each_end_is_counted_where_it_is() -> None:
+    here = Stepped(hold={"low": "5s"})
+    tasks, retry = here.tasks, RetryPolicy(max_retries=2, base_delay="1s", max_delay="1s")
+    tasks.submit(int)
+    tasks.submit(divmod, 1, 0)
+    tasks.options(retry=retry).submit(divmod, 1, 0)
+    tasks.submit(int).cancel()
+    tasks.options(deadline="1s", key="k").submit(int)
+    tasks.drop(tasks.submit(int).id, "made room")
+    tasks.options(priority="low").submit(int)
+    assert (tasks.statistics().submitted, tasks.statistics().pending) == (7, 5)
+    here.clock.advance(1)
+    here.pool.run_all()
+    found = tasks.statistics()
+    assert found.ended == ended(done=1, failed=1, cancelled=1, expired=1, dropped=1)
+    assert (found.pending, found.retries) == (2, 1)
+    here.advance(10)
+    found = tasks.statistics()
+    assert found.ended == dict.fromkeys(ENDS, 1) | {"done": 2}
+    assert (found.submitted, found.pending, found.retries) == (7, 0, 2)
+    assert found.as_dict()["ended"] == found.ended
+
+
+def test_waits_are_those_of_the_futures_by_the_level_in_which_the_task_began() -> None:
+    here, draw = Stepped(hold={"low": "2s"}), np.random.default_rng(1)
+    futures, expected = [], Counter(dict.fromkeys(LEVELS, 0))
+    for level in draw.choice(LEVELS, 300):
+        futures.append(here.tasks.options(priority=str(level)).submit(int))
+        expected[str(level)] += 1
+        here.clock.advance(float(draw.exponential(0.01)))
+    moved = here.tasks.options(priority="low").submit(int)
+    moved.reprioritise("high")
+    expected["high"] += 1
+    here.advance(30)
+    found = here.tasks.statistics()
+    assert {level: waits.count for level, waits in found.wait_by_priority.items()} == expected
+    assert_are(found.wait, [future.waited_ns for future in (*futures, moved)])
+    low = [future.waited_ns for future in futures if future.priority == "low"]
+    assert_are(found.wait_by_priority["low"], low)
+    assert min(low) >= 2 * SECOND
+
+
+def assert_are(found: Latency, waits_ns: list[int]) -> None:
+    """A histogram holds these waits, and its percentiles are at most one bucket above theirs."""
+    floors = histogram_floors_ns()
+    buckets: npt.NDArray[Any] = np.array(
+        [max(i for i, floor in enumerate(floors) if floor <= wait) for wait in waits_ns]
+    )
+    assert found.counts.tolist() == np.bincount(buckets, minlength=len(floors)).tolist()
+    for p in (50, 90, 99):
+        exact = sorted(waits_ns)[int(np.ceil(len(waits_ns) * p / 100)) - 1]
+        assert exact <= found.percentiles[p] <= exact * 17 / 16 + 16
+    assert max(waits_ns) <= found.maximum_ns <= max(waits_ns) * 17 / 16 + 16
+
+
+def test_a_task_that_is_tried_again_waited_once() -> None:
+    here = Stepped()
+    retry = RetryPolicy(max_retries=3, base_delay="1s", max_delay="1s")
+    future = here.tasks.options(priority="high", retry=retry).submit(raises(ValueError()))
+    here.advance(10)
+    found = here.tasks.statistics()
+    assert future.attempts == 4
+    assert (found.retries, found.wait.count, found.wait_by_priority["high"].count) == (3, 1, 1)
+
+
+def test_what_submit_refuses_is_not_counted() -> None:
+    here = Stepped(max_queue=2)
+    tasks = here.tasks
+
+    def items() -> Any:
+        yield 1
+        raise KeyError
+
+    group = TaskGroup("over")
+    group.cancel()
+    with pytest.raises(StoppedError):
+        tasks.options(group=group).submit(int)
+    with pytest.raises(StoppedError):
+        tasks.options(group=group).submit_many(int, ["1", "2"])
+    with pytest.raises(QueueFull):
+        tasks.submit_many(int, ["1", "2", "3"])
+    with pytest.raises(KeyError):
+        tasks.submit_many(int, items())
+    with pytest.raises(TypeError):
+        tasks.submit(5)  # type: ignore[arg-type]
+    here.pool.stopped = True
+    with pytest.raises(StoppedError):
+        tasks.submit(int)
+    plain = Stepped()
+    plain.pool.stopped = True
+    with pytest.raises(StoppedError):
+        plain.tasks.submit(int)
+    for found in (tasks.statistics(), plain.tasks.statistics()):
+        assert (found.submitted, found.pending, found.ended) == (0, 0, ended())
+    here.pool.stopped = False
+    tasks.submit_many(int, ["1", "2"])
+    assert tasks.statistics().submitted == 2
+
+
+def test_a_submit_that_meets_a_shutdown_is_not_counted() -> None:
+    here = Stepped()
+    submit = here.pool.submit
+
+    def refusing(tag: int, priority: int) -> int:
+        entry = submit(tag, priority)
+        here.tasks._core.table.refusal = "between"
+        return entry
+
+    here.pool.submit = refusing  # type: ignore[method-assign]
+    with pytest.raises(StoppedError, match="between"):
+        here.tasks.submit(int)
+    here.tasks._core.table.refusal = None
+    with pytest.raises(StoppedError, match="between"):
+        here.tasks.submit_many(int, ["1", "2"])
+    found = here.tasks.statistics()
+    assert (found.submitted, found.pending, found.ended) == (0, 0, ended())
+
+
+def test_counts_are_exact_while_many_threads_submit_cancel_and_read() -> None:
+    n, wrong = 3000, []
+    with Threaded(3) as tasks:
+
+        def submit(seed: int) -> None:
+            for i in range(n):
+                future = tasks.submit(divmod, 1, (i + seed) % 3)
+                if i % 7 == 0:
+                    future.cancel()
+                futures[seed].append(future)
+
+        def read() -> None:
+            while not stop.is_set():
+                found = tasks.statistics()
+                if found.pending < 0 or found.submitted > 2 * n:
+                    wrong.append(found)
+
+        stop, futures = threading.Event(), ([], [])  # type: ignore[var-annotated]
+        reader = threading.Thread(target=read)
+        submitters = [threading.Thread(target=submit, args=(seed,)) for seed in range(2)]
+        for thread in (reader, *submitters):
+            thread.start()
+        for thread in submitters:
+            thread.join()
+        tasks.shutdown()
+        stop.set()
+        reader.join()
+        found = tasks.statistics()
+    assert wrong == []
+    states = Counter(future.state for future in (*futures[0], *futures[1]))
+    assert found.ended == ended(**states)
+    assert (found.submitted, found.pending) == (2 * n, 0)
+    assert found.wait.count == 2 * n - sum(f.attempts == 0 for f in (*futures[0], *futures[1])) > MOST_WAITS
+
+
+def test_statistics_may_be_asked_for_while_waits_are_put_away() -> None:
+    here = Stepped()
+    counts = here.tasks._core.counts
+    inner: list[Any] = []
+
+    class Asks(list[int]):
+        def __len__(self) -> int:
+            if not inner:
+                inner.append(None)  # once
+                inner[0] = here.tasks.statistics()
+            return super().__len__()
+
+    counts.waits[LEVELS.index("normal")] = Asks()
+    here.tasks.submit_many(int, ["1"] * 5)
+    counts.waits[LEVELS.index("normal")].extend([10, 20])
+    assert here.tasks.statistics().wait.count == 2
+    assert inner[0].wait.count == 0
+    assert here.tasks.statistics().wait.count == 2
+
+
+def test_a_wait_that_comes_while_others_are_put_away_is_kept() -> None:
+    counts = Stepped().tasks._core.counts
+
+    class Meets(list[int]):
+        def __getitem__(self, index: Any) -> Any:
+            found = super().__getitem__(index)
+            self.append(30)
+            return found
+
+    counts.waits[0] = Meets([10, 20])
+    assert [counts.read().wait.count, counts.read().wait.count] == [2, 3]
+
+
+def test_a_wait_at_the_edge_of_a_bucket_is_in_the_one_that_begins_there() -> None:
+    counts, floors = Stepped().tasks._core.counts, histogram_floors_ns()
+    counts.waits[0] = [floors[20], floors[30], floors[-1], floors[-1] * 4]  # type: ignore[list-item]
+    assert np.flatnonzero(counts.read().wait.counts).tolist() == [20, 30, len(floors) - 1]
+    assert counts.read().wait.counts.sum() == 4
+
+
+def test_under_aging_waits_are_counted_by_class_and_picks_are_shown() -> None:
+    policy = Aging(classes={"urgent": 10, "high": 5, "normal": 1})
+    with Scheduler(1, policy=policy) as scheduler:
+        for priority in ("urgent", ("urgent", -400_000_000), 7, -7, "normal"):
+            scheduler.options(priority=priority).submit(int).result()
+        scheduler.submit(int).result()
+        found = scheduler.statistics()
+    assert {name: waits.count for name, waits in found.wait_by_priority.items()} == {
+        "urgent": 2,
+        "high": 0,
+        "normal": 4,
+    }
+    assert found.picked == {"urgent": 2, "high": 0, "normal": 4}
+    assert (found.picked_by_rule, found.promoted) == ({"low_every": 0, "max_wait": 0}, {})
+    with Scheduler(1, policy=Aging()) as scheduler:
+        scheduler.submit(int).result()
+        found = scheduler.statistics()
+    assert ({name: waits.count for name, waits in found.wait_by_priority.items()}, found.picked) == ({"normal": 1},) * 2
+
+
+def test_under_fifo_there_is_one_count_of_waits() -> None:
+    with Scheduler(2, policy=Fifo()) as scheduler:
+        scheduler.submit_many(int, ["1"] * 9)
+        scheduler.shutdown()
+        found = scheduler.statistics()
+    assert (found.wait.count, found.wait_by_priority, found.ended["done"]) == (9, {}, 9)
+    assert found.fair is None
+
+
+def test_promotions_are_counted_by_the_level_out_of_which_a_task_rose() -> None:
+    gate = threading.Event()
+    with Scheduler(1, policy=Levels(timeouts={"normal": "1ms", "low": "1ms"})) as scheduler:
+        scheduler.options(priority="immediate").submit(gate.wait, 60)
+        waits = [scheduler.options(priority=level).submit(int) for level in ("normal", "normal", "low")]
+        while min(future.waited_ns for future in waits) < 50_000_000:
+            time.sleep(0.001)
+        gate.set()
+        scheduler.shutdown()
+        found = scheduler.statistics()
+    assert found.promoted["normal"] + found.promoted["low"] >= 3
+    assert found.promoted["immediate"] == found.promoted["high"] == 0
+    assert found.starved["normal"] == 2
+    assert set(found.promoted) == set(found.starved) == set(LEVELS)
+
+
+def test_a_task_that_never_comes_to_a_checkpoint_is_counted_with_its_group() -> None:
+    policy = Fair(slice_ms=4, cpu_share=0.9, weights={"heavy": 4})
+    with Scheduler(1, policy=policy) as scheduler:
+        used = {"hog": 0, "fit": 0, "heavy": 0}
+
+        def run(name: str, ns: int, pause: bool) -> None:
+            used[name] += burn(ns, pause)
+
+        for name, ns, pause in (("hog", 30_000_000, False), ("fit", 10_000_000, True), ("heavy", 8_000_000, False)):
+            scheduler.options(group=TaskGroup(name)).submit(run, name, ns, pause).result()
+        scheduler.options(group=TaskGroup("hog")).submit(run, "hog", 8_000_000, False).result()
+        scheduler.submit(int).result()
+        scheduler.shutdown()
+        found = scheduler.statistics()
+    fair = found.fair
+    assert fair is not None
+    assert list(fair.groups) == ["(tasks)", "heavy", "hog", "fit"]
+    assert {name: group.long_stretches for name, group in fair.groups.items()} == {
+        "(tasks)": 0, "heavy": 0, "hog": 2, "fit": 0
+    }  # fmt: skip
+    assert fair.long_stretches == 2
+    assert fair.longest == ()
+    longest = fair.groups["hog"].longest_stretch_ns
+    assert longest is not None
+    assert 30_000_000 <= longest <= fair.groups["hog"].on_cpu_ns
+    assert fair.groups["fit"].longest_stretch_ns is None
+    for name, ns in used.items():
+        assert ns <= fair.groups[name].on_cpu_ns < ns + 10_000_000
+    assert sum(group.share for group in fair.groups.values()) == pytest.approx(1)
+    assert fair.groups["hog"].slice_ends == 2
+    assert fair.cap_holds is not None
+    assert {name: waits.count for name, waits in found.wait_by_priority.items()} == {
+        "(tasks)": 1, "heavy": 1, "hog": 2, "fit": 1
+    }  # fmt: skip
+    assert found.as_dict()["fair"]["groups"]["hog"]["long_stretches"] == 2
+
+
+def test_tasks_in_no_group_may_have_a_weight() -> None:
+    with Scheduler(1, policy=Fair(weights={"other": 1, "(tasks)": 2})) as scheduler:
+        scheduler.submit(int).result()
+        scheduler.options(group=TaskGroup("(tasks)")).submit(int).result()
+        scheduler.shutdown()
+        found = scheduler.statistics()
+    assert {name: waits.count for name, waits in found.wait_by_priority.items()} == {"(tasks)": 2, "other": 0}
+
+
+def test_the_tasks_of_a_dispatcher_are_counted_without_its_policy() -> None:
+    policy = Fair(slice_ms=4)
+    with Dispatcher(["A", "B"], "count", policy=policy, groups={"*": "symbols"}, workers=1, cores=None) as dispatcher:
+        dispatcher.publish(np.zeros(3, TICK))
+        dispatcher.tasks.options(symbol="A").submit(burn, 0).result()
+        dispatcher.tasks.options(group=TaskGroup("hog")).submit(burn, 20_000_000).result()
+        dispatcher.drain()
+        found, all_of_it = dispatcher.tasks.statistics(), dispatcher.statistics().fair
+    assert (found.submitted, found.ended, found.pending) == (2, ended(done=2), 0)
+    assert found.fair is None
+    assert {name: waits.count for name, waits in found.wait_by_priority.items()} == {
+        "symbols": 0, "(tasks)": 1, "hog": 1
+    }  # fmt: skip
+    assert all_of_it is not None
+    assert {name: group.long_stretches for name, group in all_of_it.groups.items()} == {
+        "symbols": 0, "(tasks)": 0, "hog": 1
+    }  # fmt: skip
+
+
+def test_a_group_too_many_is_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strand.tasks.scheduler._GROUPS", 2)
+    with Scheduler(1, policy=Fair()) as scheduler:
+        scheduler.options(group=TaskGroup("a")).submit(int).result()
+        with pytest.raises(ConfigurationError, match="group: 'b'"):
+            scheduler.options(group=TaskGroup("b")).submit(int)
+        assert scheduler.statistics().submitted == 1
+
+
+def test_statistics_do_not_change() -> None:
+    here = Stepped()
+    here.tasks.submit(int)
+    found = here.tasks.statistics()
+    here.pool.run_all()
+    assert (found.pending, here.tasks.statistics().pending) == (1, 0)
+    assert type(found.ended) is type(found.wait_by_priority) is FrozenDict
+    with pytest.raises(TypeError):
+        found.ended["done"] = 5  # type: ignore[index]

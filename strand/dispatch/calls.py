@@ -24,6 +24,9 @@ from strand.errors import (
     WouldDeadlockError,
 )
 from strand.handlers.failures import interrupts
+from strand.tasks.future import waiter_here
+from strand.tasks.places import seat_here
+from strand.tasks.waits import Waiter
 from strand.threads import WAITS_FOR_ITSELF
 from strand.validate import seconds
 
@@ -75,13 +78,18 @@ class CallFuture(Future[Any]):
     """The answer of a call to come: a ``concurrent.futures.Future`` (``asyncio.wrap_future`` makes it awaitable).
 
     ``cancel()`` gives the call up unless it has begun. ``symbol`` is the one it is about. ``result()`` and
-    ``exception()`` raise WouldDeadlockError where they would wait inside a handler: use ``add_done_callback`` there, or
-    look for ``done()`` at a later tick.
+    ``exception()`` wait as within ``strand.blocking()`` in a task or another call. They raise WouldDeadlockError where
+    they would wait inside a handler, or for what waits for them: use ``add_done_callback`` there, or look for
+    ``done()`` later.
     """
 
-    def __init__(self, calls: Calls, tag: int, symbol: str) -> None:
+    #: See ``Waiter``.
+    waits_for: Waiter | None = None
+
+    def __init__(self, calls: Calls, tag: int, symbol: str, strand: int) -> None:
         super().__init__()
         self.symbol = symbol
+        self._strand = strand
         #: What the engine knows it by, once it is enqueued.
         self.handle = 0
         self._calls = calls
@@ -102,6 +110,20 @@ class CallFuture(Future[Any]):
         """What the call raised, None where it returned; waits for it as ``Future.exception`` does."""
         found: BaseException | None = self._calls.wait_for(self, timeout, super().exception)
         return found
+
+    # -- for who looks for circles of waits
+
+    def in_words(self) -> str:
+        """See ``Waiter``."""
+        return f"the call to {self.symbol}"
+
+    def ahead(self) -> Waiter | None:
+        """See ``Waiter``."""
+        return self._calls.tasks.waits_on.get(self._strand)
+
+    def holds(self) -> tuple[dict[int, Waiter], int]:
+        """See ``Waiter``."""
+        return self._calls.tasks.waits_on, self._strand
 
 
 class Calls:
@@ -135,7 +157,7 @@ class Calls:
             raise StoppedError(NOT_STARTED)
         self._refuse_quarantined(index)
         tag = next(self._tags)
-        future = CallFuture(self, tag, self._state.table.name(index))
+        future = CallFuture(self, tag, self._state.table.name(index), strand)
         self._waiting[tag] = (future, index, function, arguments)
         try:
             handle = self._engine.tasks.enqueue(strand, tag)
@@ -179,14 +201,19 @@ class Calls:
         return future.result()
 
     def wait_for(self, future: CallFuture, timeout: float | None, ask: Callable[[float | None], Any]) -> Any:
-        """What ``ask`` says with the timeout, where waiting for the future is not waiting for oneself."""
-        if self._inside.here and not future.done() and (timeout is None or timeout > 0):
-            raise WouldDeadlockError(
-                f"the call to {future.symbol}: {WAITS_FOR_ITSELF}: use add_done_callback, or look for done() later"
-            )
+        """What ``ask`` says with the timeout, where waiting for the future is not waiting for oneself. In a task, or in
+        another call, another thread has the worker meanwhile."""
+        waits = not future.done() and (timeout is None or timeout > 0)
+        seat, waiter = waiter_here()
         me = threading.get_ident()
         try:
             self._inside.threads.append(me)
+            if waits and seat is not None and waiter is not None:
+                return seat.wait(waiter, future, lambda: ask(timeout))
+            if waits and self._inside.threads.count(me) > 1:
+                raise WouldDeadlockError(
+                    f"the call to {future.symbol}: {WAITS_FOR_ITSELF}: use add_done_callback, or look for done() later"
+                )
             return ask(timeout)
         finally:
             self._inside.threads.remove(me)
@@ -206,12 +233,18 @@ class Calls:
         if self._state.dropped:
             _answer(future.set_exception, self._state.stopped_error())
             return
+        seat = seat_here()
+        if seat is not None:
+            seat.call = future
         try:
             answer = function(SymbolView(index, self._state.table.name(index), self._rows, self._books), *arguments)
         except BaseException as error:
             _answer(future.set_exception, error)
         else:
             _answer(future.set_result, answer)
+        finally:
+            if seat is not None:
+                seat.call = None
 
     def forget(self, tag: int) -> None:
         """A call that was cancelled."""

@@ -32,6 +32,7 @@ from strand.options import options_of, refuse_unknown
 from strand.output.sink import Destination
 from strand.policies.every_policy import policy_config
 from strand.policies.policy import Fifo, Policy
+from strand.tasks.places import ThreadCounts
 from strand.tasks.tasks import Tasks
 from strand.ticks import TICK
 from strand.validate import text
@@ -194,9 +195,10 @@ class Dispatcher(EngineRun):
         state = self._state
         state.look_regularly(placed.allowed, guard=guard, least=least_of(min_workers, placed.workers))
         self._publishers = Publishers(state, self._reader, self._orders, self._routing, self._python)
+        self._workers = Workers(state, self._python, self._calls, self._reader.dtype, placed.allowed)
         self._lifecycle = Lifecycle(
             state,
-            Workers(state, self._python, self._calls, self._reader.dtype),
+            self._workers,
             self._publishers,
             self._calls,
             self._end,
@@ -324,8 +326,14 @@ class Dispatcher(EngineRun):
     @property
     def tasks(self) -> Tasks:
         """An executor (as ``strand.Scheduler``) whose tasks the workers run beside the ticks, by the policy; with
-        ``options(symbol=...)`` in order with its ticks. ``stop`` waits for those that can run, and cancels others."""
+        ``options(symbol=...)`` in order with its ticks. ``stop`` waits for those that can run, and cancels others.
+        A task may wait: in ``strand.checkpoint()``, ``strand.blocking()`` and ``result()`` of a task or call another
+        thread has its worker meanwhile, up to 256 threads."""
         return self._calls.tasks.get()
+
+    def thread_counts(self) -> ThreadCounts:
+        """What the workers' threads do at this moment, and how often tasks and calls were suspended."""
+        return self._workers.counts()
 
     # ---- strands
 
@@ -380,10 +388,6 @@ class Dispatcher(EngineRun):
         handed to. It stays the dispatcher's, which closes it. Raises ConfigurationError without ``attachable=True``."""
         return self._control.memory_fd()
 
-    def watermark(self) -> int:
-        """Every record whose place in the order of publishing is below this has been handled or dropped."""
-        return self._engine.watermark()
-
     def read_if_quiescent(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> list[Any] | None:
         """A symbol's values in columns of ``rows`` after all ticks published: they belong together. None where ticks of
         its strand are pending. For the only thread that publishes."""
@@ -393,7 +397,3 @@ class Dispatcher(EngineRun):
         """What reads every participant's counters, much cheaper than ``statistics()``, into one array of shape
         (participants, fields), workers first. ``COUNTERS`` of strand.binding.engine_words names the fields."""
         return self._engine.counters_reader()
-
-    def verify(self) -> None:
-        """Verifies the contract's books when all is handled. Raises EngineError where they do not balance."""
-        self._engine.verify()

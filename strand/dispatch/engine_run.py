@@ -143,3 +143,11 @@ class EngineRun(RunBase):
     def statistics(self) -> Statistics:
         """Totals since the start; see Statistics. The times of a seeded run are counts of steps."""
         return self._statistics.read()
+
+    def watermark(self) -> int:
+        """Every record whose place in the order of publishing is below this has been handled or dropped."""
+        return self._engine.watermark()
+
+    def verify(self) -> None:
+        """Verifies the contract's books when all is handled. Raises EngineError where they do not balance."""
+        self._engine.verify()

@@ -47,8 +47,6 @@ class Publishers:
         self._python = python
         self._engine = state.engine
         self._inside = state.inside
-        #: The workers: without any there is nothing to wait for.
-        self._workers = state.threads
         #: Of each thread, by its ident, that was ever here.
         self._held: dict[int, HeldParticipant] = {}
 
@@ -75,7 +73,7 @@ class Publishers:
                 code, rejected = Code.AGAIN, np.arange(len(array))
             else:
                 code = self._engine.publish(participant, array, deadline.slice_ns(SLICE_NS))
-                while code == Code.AGAIN and self._workers and not deadline.has_passed():
+                while code == Code.AGAIN and self._state.threads and not deadline.has_passed():
                     code = self._engine.publish_more(participant, deadline.slice_ns(SLICE_NS))
                 rejected = NONE if code == Code.OK else self._engine.rejected(participant)
         finally:
@@ -88,9 +86,16 @@ class Publishers:
         raise self._error(code, array, rejected)
 
     def _publish_nested(self, array: npt.NDArray[Any]) -> int:
-        """By a handler."""
-        participant = self._python.site.participant
+        """By a handler, task or call."""
+        site = self._python.site
+        participant = site.participant
         if participant is None:
+            if self._engine.stopping:
+                raise self._state.stopped_error()
+            if site.is_away:
+                raise WouldDeadlockError(
+                    "publish: not within strand.blocking(): publish behind it", np.arange(len(array))
+                )
             raise WouldDeadlockError(f"publish: {WAITS_FOR_ITSELF}: publish when that is over", np.arange(len(array)))
         code = self._engine.publish_nested(participant, array)
         if code == Code.OK:
@@ -143,7 +148,7 @@ class Publishers:
             while (code := self._engine.drain(participant, deadline.slice_ns(SLICE_NS))) == Code.AGAIN:
                 if deadline.has_passed():
                     break
-                if not self._workers:
+                if not self._state.threads:  # there is nothing to wait for
                     raise StoppedError(f"there are ticks to handle, but {NOT_STARTED}")
         finally:
             try:
@@ -158,7 +163,7 @@ class Publishers:
         """What to raise for a code of publishing. ``rejected``: positions in the array."""
         if code == Code.STOPPED:
             return self._state.stopped_error()
-        key, symbols, started = self._reader.key, len(self._state.table), bool(self._workers)
+        key, symbols, started = self._reader.key, len(self._state.table), bool(self._state.threads)
         return publish_error(code, array, rejected, key=key, symbols=symbols, started=started)
 
     def _participant(self) -> HeldParticipant:

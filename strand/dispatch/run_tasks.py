@@ -14,6 +14,7 @@ from strand.policies.fair import Groups
 from strand.tasks.engine_pool import EnginePool
 from strand.tasks.ranks import Ranks
 from strand.tasks.tasks import Tasks
+from strand.tasks.waits import Waiter
 
 __all__ = ["RunTasks"]
 
@@ -49,6 +50,8 @@ class RunTasks:
         self._priorities = priorities
         self._lock = threading.Lock()
         self._tasks: Tasks | None = None
+        #: Tasks and calls that wait while they hold a strand, by the strand.
+        self.waits_on: dict[int, Waiter] = {}
 
     def get(self) -> Tasks:
         """See ``Dispatcher.tasks``."""
@@ -57,6 +60,7 @@ class RunTasks:
                 engine, policy = self._state.engine, self._priorities.policy
                 ranks = Ranks(policy, self._groups())
                 self._tasks = Tasks(EnginePool(engine, policy), ranks, strand_of=self._control.strand_of)
+                self._tasks._core.waiting.waits_on = self.waits_on
             table = self._tasks._core.table
             if not self._state.threads:
                 table.refusal = NOT_STARTED
@@ -96,16 +100,17 @@ class RunTasks:
                 return True
             if deadline.has_passed():
                 return False
-        return not drain
+        return True
 
     @staticmethod
     def _refuse(tasks: Tasks) -> None:
         tasks._core.refuse("the dispatcher was stopped: no task can be submitted")
 
     def end(self) -> None:
-        """No worker runs any more: tasks that have not begun are told."""
+        """No worker runs any more: tasks that have not begun are told, and none is tried again."""
         if self._tasks is None:
             return
         self._refuse(self._tasks)
+        self._tasks._core.table.cancels_all = True
         for tag in list(self._tasks._core.table.alive):
             self._tasks.drop(tag, "the dispatcher was stopped")

@@ -35,8 +35,17 @@ class EngineSite:
         self._here = threading.local()
 
     def enter(self, participant: int, batches: PyBatches) -> None:
-        """This thread is a worker."""
-        self._here.participant, self._here.batches = participant, batches
+        """This thread is a worker, and perhaps was another one before."""
+        self._here.participant, self._here.batches, self._here.is_away = participant, batches, False
+
+    def leave(self) -> None:
+        """This thread is a worker no more: a task that it runs is in a block, or was told of the end."""
+        self._here.participant, self._here.batches, self._here.is_away = None, None, True
+
+    @property
+    def is_away(self) -> bool:
+        """Whether this thread was a worker, and is none at the moment."""
+        return getattr(self._here, "is_away", False)
 
     def hold(self, batch: EndBatch | EmittedBatch | None) -> None:
         """This thread, which is no worker, has it in hand from now on; None: nothing."""

@@ -1,10 +1,9 @@
-"""The part of a dispatcher that drains: threads that live in C, and run the handlers that are Python's."""
+"""The part of a dispatcher that drains: threads that live in C, and run the handlers and tasks that are Python's."""
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from traceback import walk_stack, walk_tb
 from typing import Any, Final
@@ -13,106 +12,130 @@ import numpy as np
 
 from strand.binding.py_batches import END, FIRST, RECORDS, TASK, WAKE, PyBatches
 from strand.dispatch.calls import Calls
+from strand.dispatch.pinning import pin_here, pin_thread, unpin_here
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.dispatch.state import RunState
-from strand.errors import ConfigurationError
 from strand.handlers.failures import failure_of
-from strand.tasks.places import say_drains
-from strand.threads import join
+from strand.tasks.places import Places, Seat, ThreadCounts
+from strand.tasks.work import Place, Sitting
 
 __all__ = ["Workers", "work"]
 
 
 class Workers:
-    """The threads that drain. They are inside, all their lives, and hold no dispatcher: dropping that ends them."""
+    """The threads that drain, one for each place, and spare ones for tasks that wait. They hold no dispatcher: dropping
+    that ends them. ``allowed``: the cores of threads that are not pinned."""
 
-    def __init__(self, state: RunState, python: PythonHandlers, calls: Calls, dtype: np.dtype[Any]) -> None:
+    def __init__(
+        self,
+        state: RunState,
+        python: PythonHandlers,
+        calls: Calls,
+        dtype: np.dtype[Any],
+        allowed: Sequence[int],
+    ) -> None:
         self._state = state
         self._python = python
-        self._calls = calls
         self._dtype = dtype
-        self._inside = state.inside
-        self._running = 0
-        self._lock = threading.Lock()
+        self._work = _Work(state, python, calls, allowed)
+        self._places: Places | None = None
 
     def start(self) -> None:
         """Starts as many as the engine has been made for."""
-        n = self._running = self._state.engine.config.n_workers
-        for participant in range(n):
-            thread = threading.Thread(
-                target=self._run, args=(participant,), name=f"strand-worker-{participant}", daemon=True
-            )
-            self._state.threads.append(thread)
-            thread.start()
+        self._places = Places(self._state.engine, self._work, dtype=self._dtype)
+        self._state.threads = self._places.threads
+        self._places.start()
 
     def pin(self, cores: Sequence[int | None], *, must: bool) -> tuple[list[int | None], OSError | None]:
         """Pins each to its core. Returns the cores that this went well for, None for the others, and the first refusal.
 
         Raises ConfigurationError for that where they ``must`` be pinned."""
+        assert self._places is not None
         pinned: list[int | None] = []
         refused: OSError | None = None
-        for thread, core in zip(self._state.threads, cores, strict=True):
-            assert thread.native_id is not None
+        for place, thread, core in zip(self._places.places, self._places.threads, cores, strict=False):
             assert core is not None
-            try:
-                os.sched_setaffinity(thread.native_id, {core})
-            except ProcessLookupError:  # a stop has ended it already
-                pinned.append(core)
-            except OSError as error:
-                if must:
-                    raise ConfigurationError(
-                        f"cores: the system refused to pin a worker to core {core} ({error.strerror}): name others, or "
-                        "leave the option out to run unpinned where that is so"
-                    ) from error
-                pinned.append(None)
-                refused = refused or error
-            else:
-                pinned.append(core)
+            error = pin_thread(thread, core, must=must)
+            refused = refused or error
+            place.core = core if error is None else None
+            pinned.append(place.core)
         return pinned, refused
+
+    def counts(self) -> ThreadCounts:
+        """See ``Dispatcher.thread_counts``."""
+        if self._places is None:
+            return ThreadCounts(0, self._state.engine.config.n_workers, 0, 0, 0, 0)
+        return self._places.counts()
 
     def join(self) -> None:
         """Waits for their end. An exception of a handler keeps the frames it came through, and those that called them:
         what the workers' own frames refer to is let go of, or the run would keep itself through its failures."""
-        for thread in self._state.threads:
-            join(thread)
+        if self._places is not None:
+            self._places.end()
+            self._places.join()
         for cause in chain.from_iterable(self._python.causes):
             trace = list(walk_tb(cause.__traceback__))
             for frame, _ in walk_stack(trace[-1][0]) if trace else ():
                 if frame.f_code in _BODIES:
                     frame.clear()
 
-    def _run(self, participant: int) -> None:
-        """The body of worker ``participant``, until the dispatcher stops."""
+
+class _Work:
+    """What the workers of a dispatcher do with their places. They are inside, all their lives."""
+
+    name: Final = "strand-worker"
+
+    def __init__(self, state: RunState, python: PythonHandlers, calls: Calls, allowed: Sequence[int]) -> None:
+        self._state = state
+        self._python = python
+        self._calls = calls
+        self._allowed = allowed
+        self._inside = state.inside
+
+    def live(self, seat: Sitting) -> None:
         me = threading.get_ident()
         try:
             self._inside.threads.append(me)
-            say_drains()
-            work(self._state, self._python, self._calls, self._dtype, participant)
+            seat.live()
+        finally:
+            self._inside.threads.remove(me)
+
+    def moved(self, place: Place | None) -> None:
+        """A thread without a place may run on all cores. One that has got a place is pinned as that says."""
+        if place is None:
+            self._python.site.leave()
+            unpin_here(self._state, self._allowed)
+        else:
+            self._python.site.enter(place.participant, place.batches)
+            pin_here(self._state, place)
+
+    def serve(self, seat: Sitting, place: Place) -> int:
+        try:
+            return work(self._python, self._calls, place.batches, lambda: seat.place is place)
         except BaseException as error:
             # Nothing may wait for what it was to do.
             self._state.broken = self._state.broken or error
             self._state.engine.stop()
-        finally:
-            with self._lock:
-                self._running -= 1
-                last = self._running == 0
-            if last:
-                # Whoever waits for an answer has to hear that there will be none.
-                self._state.engine.tasks.stop()
-                self._calls.end()
-            self._inside.threads.remove(me)
+            return TASK
+
+    def over(self) -> None:
+        # Whoever waits for an answer has to hear that there will be none.
+        self._state.engine.tasks.stop()
+        self._calls.end()
 
 
-def work(state: RunState, python: PythonHandlers, asked: Calls, dtype: np.dtype[Any], participant: int) -> None:
-    """A batch is a strand's, and a strand of a Python handler is one symbol's: what to call is found by the strand."""
-    batches = state.engine.batches(participant, dtype)
-    python.site.enter(participant, batches)
+def work(
+    python: PythonHandlers, asked: Calls, batches: PyBatches, keeps_place: Callable[[], bool] = lambda: True
+) -> int:
+    """A batch is a strand's, and a strand of a Python handler is one symbol's: what to call is found by the strand.
+    ``keeps_place``: whether this thread is still the worker, which it need not be behind a task. Returns what it leaves
+    in hand, as ``Work.serve``."""
     calls, bind = python.calls, python.bind
     # What lies between two calls of handlers is this loop: it has all it needs at hand, and crosses to C once.
     records, words, first, end = batches.records, batches.words, FIRST, END
     cut = np.ndarray.__getitem__  # past what Ticks adds, which slices do not need
     go_on, hand = batches.go_on, batches.hand
-    strand = batches.more()
+    strand = batches.task_done() if batches.task else batches.more()
     while True:
         if strand >= 0:
             ticks = cut(records, slice(words[first], words[end]))
@@ -120,13 +143,15 @@ def work(state: RunState, python: PythonHandlers, asked: Calls, dtype: np.dtype[
             what = batches.what
             if what == TASK:
                 asked.run(batches.task)
+                if not keeps_place():
+                    return TASK
                 strand = batches.task_done()
                 continue
             if what == WAKE:
                 strand = _wake(python, batches)
                 continue
             if what != RECORDS:
-                return
+                return what
             strand, ticks = batches.take()
         try:
             call, symbol, row = calls[strand] or bind(strand)
@@ -157,4 +182,12 @@ def _wake(python: PythonHandlers, batches: PyBatches) -> int:
 
 
 #: What is on a worker's stack below a handler.
-_BODIES: Final = {Workers._run.__code__, work.__code__, _wake.__code__, PythonHandlers.bind.__code__}
+_BODIES: Final = {
+    _Work.live.__code__,
+    Seat.live.__code__,
+    Places.live.__code__,
+    _Work.serve.__code__,
+    work.__code__,
+    _wake.__code__,
+    PythonHandlers.bind.__code__,
+}

@@ -24,22 +24,21 @@ from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, LOGGER, P
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
 
-from strand.errors import StoppedError, WouldDeadlockError
+from strand.errors import StoppedError
 from strand.handlers.failures import interrupts
 from strand.handlers.spans import SpanLike
 from strand.tasks.groups import TaskGroup
 from strand.tasks.lazy import NOBODY, Lazy
 from strand.tasks.options import TaskOptions
 from strand.tasks.places import Seat, seat_here
+from strand.tasks.waits import Waiter, begin_wait, end_wait
 
-__all__ = ["CURRENT_TASK", "ENDS", "TaskFuture", "current_task"]
+__all__ = ["CURRENT_TASK", "ENDS", "TaskFuture", "current_task", "waiter_here"]
 
 #: How a task ends, each in exactly one of these ways.
 ENDS: Final = ("done", "failed", "cancelled", "expired", "dropped", "dead")
 #: The task that runs here.
 CURRENT_TASK: Final[ContextVar[TaskFuture | None]] = ContextVar("strand_task", default=None)
-#: Held while one looks for a circle of waits, and enters a wait.
-_WAITS: Final = threading.RLock()
 #: Tasks that a thread runs one within another: their frames lie on its stack.
 _MOST_WITHIN: Final = 16
 _OVER: Final = (FINISHED, CANCELLED_AND_NOTIFIED)
@@ -50,8 +49,17 @@ def current_task() -> TaskFuture | None:
     return CURRENT_TASK.get()
 
 
+def waiter_here() -> tuple[Seat | None, Waiter | None]:
+    """The thread's seat, and the task or call that runs in it; None for what there is not."""
+    task, seat = CURRENT_TASK.get(), seat_here()
+    return seat, seat.call if task is None and seat is not None else task
+
+
 class Keeper(Protocol):
     """What a future needs of the tasks it is one of."""
+
+    #: Tasks and calls that wait while they hold a strand, by the strand.
+    waits_on: dict[int, Waiter]
 
     @property
     def is_fork(self) -> bool: ...
@@ -60,7 +68,7 @@ class Keeper(Protocol):
     def reprioritise(self, task: TaskFuture, priority: Any) -> bool: ...
     def set_deadline(self, task: TaskFuture, deadline: SpanLike | None) -> bool: ...
     def set_group(self, task: TaskFuture, group: TaskGroup | None) -> bool: ...
-    def ahead_of(self, task: TaskFuture) -> TaskFuture | None: ...
+    def ahead_of(self, task: TaskFuture) -> Waiter | None: ...
     def run(self, tag: int) -> None: ...
 
 
@@ -103,7 +111,7 @@ class TaskFuture(Future[Any]):
     _interrupt: Callable[[], object] | None = None  # of a coroutine that runs
     _place = "waiting"
     _timer: Any = None
-    _waits_for: TaskFuture | None = None
+    waits_for: Waiter | None = None
     cancel_requested = False
 
     def __init__(  # it does not call that of Future, which makes a condition and two lists
@@ -229,11 +237,12 @@ class TaskFuture(Future[Any]):
     def result(self, timeout: float | None = None) -> Any:
         """What the function returned, or raises how the task ended otherwise. ``timeout``: seconds; None: no limit.
 
-        In a task it waits as within ``strand.blocking()``, or runs this task at once if it has not begun, and has
-        neither key nor symbol.
+        In a task or call it waits as within ``strand.blocking()``. In a task it runs this one at once if that has not
+        begun, and has neither key nor symbol.
 
-        Raises TimeoutError when the time is over; WouldDeadlockError in a task for which this one waits, and where
-        ``max_threads`` threads wait; StoppedError in a fork's child, and in a task whose workers have stopped.
+        Raises TimeoutError when the time is over; WouldDeadlockError in a task or call for which this one waits, in a
+        handler, and where ``max_threads`` threads wait; StoppedError in a fork's child, and in a task whose workers
+        have stopped.
         """
         if self._state not in _OVER:
             self.wait_for_end(timeout)
@@ -260,23 +269,20 @@ class TaskFuture(Future[Any]):
             return
         if self._keeper.is_fork:
             raise StoppedError("this process is a fork of the one that runs the task: it never ends here")
-        me = CURRENT_TASK.get()
+        seat, me = waiter_here()
+        if me is None and seat is not None:
+            seat.check_not_in_handler()
         if me is None or (timeout is not None and timeout <= 0):
             self._wait(timeout)
             return
-        _enter_wait(me, self)
-        try:
-            seat = seat_here()
-            if seat is None:
+        if seat is None:
+            begin_wait(me, self)
+            try:
                 self._wait(timeout)
-            elif timeout is not None or not self._runs_within(me, seat):
-                seat.enter_block()
-                try:
-                    self._wait(timeout)
-                finally:
-                    seat.leave_block()
-        finally:
-            me._waits_for = None
+            finally:
+                end_wait(me)
+        elif timeout is not None or not isinstance(me, TaskFuture) or not self._runs_within(me, seat):
+            seat.wait(me, self, lambda: self._wait(timeout))
 
     def _wait(self, timeout: float | None) -> None:
         condition = self._condition
@@ -298,12 +304,29 @@ class TaskFuture(Future[Any]):
             or seat.inline == _MOST_WITHIN
         ):
             return False
+        begin_wait(me, self)
         seat.inline += 1
         try:
             self._keeper.run(self.id)
         finally:
             seat.inline -= 1
+            end_wait(me)
         return self.done()
+
+    # -- for who looks for circles of waits
+
+    def in_words(self) -> str:
+        """See ``Waiter``."""
+        return f"task {self.id}"
+
+    def ahead(self) -> Waiter | None:
+        """See ``Waiter``."""
+        return self._keeper.ahead_of(self)
+
+    def holds(self) -> tuple[dict[int, Waiter], int] | None:
+        """See ``Waiter``."""
+        strand = self._options.strand
+        return None if strand is None else (self._keeper.waits_on, strand)
 
     # -- for who ends it
 
@@ -354,23 +377,3 @@ class TaskFuture(Future[Any]):
 
 def _state_of(end: str | None) -> str:
     return CANCELLED_AND_NOTIFIED if end == "cancelled" else FINISHED
-
-
-def _enter_wait(me: TaskFuture, target: TaskFuture) -> None:
-    """Notes that a task waits for another one. Raises WouldDeadlockError where that one waits for it.
-
-    A task waits for one other task: for the one whose result it asks, or for the head of its key's order. So the search
-    follows a chain, and meets every circle, since the last wait of a circle finds all others.
-    """
-    with _WAITS:
-        seen: set[TaskFuture] = set()
-        node: TaskFuture | None = target
-        while node is not None and node not in seen and not node.done():
-            if node is me:
-                raise WouldDeadlockError(
-                    f"task {me.id} would wait for task {target.id}, which waits for task {me.id}: use "
-                    "add_done_callback, or submit without a key that the two share"
-                )
-            seen.add(node)
-            node = node._waits_for or node._keeper.ahead_of(node)
-        me._waits_for = target

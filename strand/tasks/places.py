@@ -1,7 +1,7 @@
-"""The places of a scheduler, each of which one thread has at a time, and the threads that wait for one.
+"""The places of a scheduler or dispatcher, each of which one thread has at a time, and the threads that wait for one.
 
-A place is a worker of the engine, with its list, its counters and what it has in hand. As many threads run tasks as
-there are places, whatever tasks do. A task that waits gives its place to a *spare* thread, and its own thread sleeps.
+A place is a worker of the engine, with its list, its counters and what it has in hand. As many threads work as there
+are places, whatever tasks do. A task that waits gives its place to a *spare* thread, and its own thread sleeps.
 
 - ``checkpoint`` lists the task as suspended. The worker that takes it from the policy's lists hands its place to the
   thread that sleeps, and becomes a spare itself.
@@ -18,16 +18,22 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
+
+import numpy as np
 
 from strand.binding.engine import Engine
-from strand.binding.py_batches import RESUME, TASK
+from strand.binding.py_batches import RESUME
 from strand.errors import StoppedError, WouldDeadlockError
+from strand.tasks.waits import Waiter, begin_wait, end_wait
+from strand.tasks.work import Place, Work
 from strand.threads import join
 from strand.ticks import TICK
 
-__all__ = ["Guarding", "Place", "Places", "Seat", "ThreadCounts", "drains_here", "say_drains", "seat_here"]
+__all__ = ["MAX_THREADS", "Guarding", "Places", "Seat", "ThreadCounts", "seat_here"]
 
+#: How many threads there may be, where nothing else is said.
+MAX_THREADS: Final = 256
 _STOPPED: Final = "the workers have stopped, and the task cannot go on"
 #: How often a thread asks whether it should let others go, and how often it gives up the GIL.
 _ASK_NS: Final = 100_000
@@ -38,7 +44,7 @@ _here = threading.local()
 
 @dataclass(frozen=True, slots=True)
 class ThreadCounts:
-    """What a scheduler's threads do. ``threads``: how many there are. ``places``: how many may run tasks at a time.
+    """What the threads do. ``threads``: how many there are. ``places``: how many may run tasks at a time.
     ``suspended``: tasks that wait for a place, ``blocked``: tasks in a block. ``suspensions``: times that a task was
     suspended or blocked; ``refused``: times that it could not be, because of ``max_threads``."""
 
@@ -58,24 +64,15 @@ class Guarding(Protocol):
     def end(self) -> None: ...
 
 
-class Place:
-    """A worker of the engine. It is used by the thread that has it."""
-
-    __slots__ = ("batches", "should_yield", "take")
-
-    def __init__(self, engine: Engine, participant: int) -> None:
-        self.batches = engine.batches(participant, TICK)
-        self.take: Callable[[], int] = engine.tasks.next_of(self.batches.hand)
-        self.should_yield: Callable[[], int] = engine.tasks.question_of(self.batches.hand)
-
-
 class Seat:
-    """A thread that runs tasks, and its place while it has one."""
+    """A thread that runs tasks, and its place while it has one. ``call``: what runs here of ``submit_call``, if
+    something does."""
 
-    __slots__ = ("_ask_ns", "_gil_ns", "_places", "_wake", "depth", "inline", "place")
+    __slots__ = ("_ask_ns", "_gil_ns", "_places", "_wake", "call", "depth", "inline", "place")
 
     def __init__(self, places: Places, place: Place | None) -> None:
         self.place = place
+        self.call: Waiter | None = None
         #: How many blocks the thread is in, one within another; and tasks that it runs within its task.
         self.depth = 0
         self.inline = 0
@@ -93,8 +90,13 @@ class Seat:
         """Until a place is given, or the end has come."""
         self._wake.acquire()
 
+    def live(self) -> None:
+        """See ``Sitting``."""
+        _here.seat = self
+        self._places.live(self)
+
     def checkpoint(self) -> None:
-        """Lets others go, where it should. Raises StoppedError where the workers have stopped meanwhile."""
+        """In a task. Lets others go, where it should. Raises StoppedError where the workers have stopped meanwhile."""
         if self.depth:
             return
         place = self.place
@@ -119,9 +121,10 @@ class Seat:
         return place is not None and not self.depth and not self.inline and not place.should_yield()
 
     def enter_block(self) -> None:
-        """The thread gives its place away. Raises WouldDeadlockError where no thread can take it, and StoppedError
-        where the workers have stopped."""
+        """The thread gives its place away. Raises WouldDeadlockError where no thread can take it, and in a handler, and
+        StoppedError where the workers have stopped."""
         if not self.depth:
+            self.check_not_in_handler()
             self._places.go_away(self)
         self.depth += 1
 
@@ -131,6 +134,27 @@ class Seat:
         if not self.depth:
             self._places.come_back(self)
 
+    def wait(self, me: Waiter, target: Waiter, wait: Callable[[], Any]) -> Any:
+        """What ``wait`` returns, which is called in a block. ``me`` is in hand here and waits for ``target``. Raises
+        WouldDeadlockError where that one waits for it, and as ``enter_block``."""
+        begin_wait(me, target)
+        try:
+            self.enter_block()
+            try:
+                return wait()
+            finally:
+                self.leave_block()
+        finally:
+            end_wait(me)
+
+    def check_not_in_handler(self) -> None:
+        """Raises WouldDeadlockError where the thread has ticks in hand, or a timer."""
+        if self.place is not None and not self.place.batches.task:
+            raise WouldDeadlockError(
+                "a handler cannot wait, since the ticks that it has in hand may lie in its worker's memory: wait in a "
+                "task (dispatcher.tasks, strand.Scheduler) or in a call (submit_call)"
+            )
+
 
 def seat_here() -> Seat | None:
     """That of this thread, if it is one that runs tasks."""
@@ -138,27 +162,22 @@ def seat_here() -> Seat | None:
     return found
 
 
-def say_drains() -> None:
-    """This thread drains ticks, and keeps its worker: what it has in hand may lie in the worker's memory."""
-    _here.drains = True
-
-
-def drains_here() -> bool:
-    """Whether this thread drains ticks."""
-    return getattr(_here, "drains", False)
-
-
 class Places:
-    """The threads of a scheduler. ``run``: what a thread calls with the tag of each task. The threads hold it, and with
-    it what it belongs to. ``max_threads``: how many there may be, but never fewer than places. ``guarding``: what holds
-    tasks back; None: nothing does."""
+    """The places of an engine, and their threads. ``work``: what the threads do. They hold it, and with it what it
+    belongs to. ``max_threads``: how many there may be, but never fewer than places. ``guarding``: what holds tasks
+    back; None: nothing does. ``dtype``: of records."""
 
     def __init__(
-        self, engine: Engine, run: Callable[[int], None], max_threads: int, guarding: Guarding | None = None
+        self,
+        engine: Engine,
+        work: Work,
+        max_threads: int = MAX_THREADS,
+        guarding: Guarding | None = None,
+        dtype: np.dtype[Any] = TICK,
     ) -> None:
         self._engine = engine
         self._guarding = guarding
-        self._run = run
+        self._work = work
         self._lock = threading.Lock()
         self._most = max(max_threads, engine.n_workers)
         self.threads: list[threading.Thread] = []
@@ -170,13 +189,16 @@ class Places:
         self._blocked: dict[Seat, tuple[Place, int, int]] = {}
         self._suspensions = self._refused = 0
         self._ended = False
-        for participant in range(engine.n_workers):
-            self._new_thread(Place(engine, participant))
+        self.places = [Place(engine, participant, dtype) for participant in range(engine.n_workers)]
+        #: Places that no thread has given up yet.
+        self._in_use = len(self.places)
+        for place in self.places:
+            self._new_thread(place)
 
     def start(self) -> None:
         if self._guarding is not None:
             self._guarding.start()
-        for thread in self.threads:
+        for thread in self.threads[: len(self.places)]:
             thread.start()
 
     def let_go(self) -> None:
@@ -188,7 +210,7 @@ class Places:
         with self._lock:
             return ThreadCounts(
                 threads=len(self.threads),
-                places=self._engine.n_workers,
+                places=len(self.places),
                 suspended=len(self._suspended),
                 blocked=len(self._blocked),
                 suspensions=self._suspensions,
@@ -197,20 +219,30 @@ class Places:
 
     # -- by a thread of its own
 
+    def live(self, me: Seat) -> None:
+        """See ``Seat.live``."""
+        work = self._work
+        try:
+            if me.place is None:
+                me.sleep()
+            while (place := me.place) is not None:
+                work.moved(place)
+                if work.serve(me, place) == RESUME:
+                    if not self._hand_over(me, place):
+                        return
+                elif me.place is place:
+                    return
+        finally:
+            if me.place is not None:
+                self._give_up()
+
     def suspend(self, me: Seat, place: Place) -> None:
         """The task in hand waits until a worker takes it, and another thread has the place. Does nothing where there is
-        no thread for that."""
-        batches = place.batches
+        no thread for that. Raises StoppedError where the workers have stopped."""
         spare = self._spare()
-        if spare is None:
-            return
-        tag = batches.task
-        with self._lock:
-            self._suspensions += 1
-            self._suspended[tag] = me
-        me.place = None
-        self._leave(place, spare, away=False)
-        self._wait(me)
+        if spare is not None:
+            self._leave(me, place, spare, away=False)
+            self._wait(me)
 
     def go_away(self, me: Seat) -> None:
         """See ``Seat.enter_block``."""
@@ -220,14 +252,11 @@ class Places:
         spare = self._spare()
         if spare is None:
             raise WouldDeadlockError(
-                f"all {self._most:,} threads of the scheduler wait (max_threads): none is left for other tasks "
-                "while this one waits, too: let fewer tasks wait at a time, or raise max_threads"
+                f"all {self._most:,} threads wait (max_threads): none is left for other tasks while this one waits, "
+                "too: let fewer tasks wait at a time, or raise max_threads of a strand.Scheduler"
             )
-        with self._lock:
-            self._suspensions += 1
-            self._blocked[me] = (place, place.batches.task, place.batches.entry)
-        me.place = None
-        self._leave(place, spare, away=True)
+        self._leave(me, place, spare, away=True)
+        self._work.moved(None)
 
     def come_back(self, me: Seat) -> None:
         """See ``Seat.leave_block``."""
@@ -243,32 +272,46 @@ class Places:
             raise StoppedError(_STOPPED)
         self._wait(me)
 
-    @staticmethod
-    def _leave(place: Place, spare: Seat, *, away: bool) -> None:
+    def _leave(self, me: Seat, place: Place, spare: Seat, *, away: bool) -> None:
         """Lists the task in hand, and then gives the place to another thread: whoever lists is the worker, which only
-        one thread may be."""
-        if not place.batches.suspend(away=away):
+        one thread may be. Raises StoppedError where the end has come, which told neither of the two threads."""
+        batches = place.batches
+        with self._lock:
+            ended = self._ended
+            if not ended:
+                self._suspensions += 1
+                if away:
+                    self._blocked[me] = (place, batches.task, batches.entry)
+                else:
+                    self._suspended[batches.task] = me
+        if ended:
+            spare.give(None)
+            raise StoppedError(_STOPPED)
+        me.place = None
+        if not batches.suspend(away=away):
             raise RuntimeError("a task was ended that still ran: please report this")
         spare.give(place)
 
     def _wait(self, me: Seat) -> None:
         me.sleep()
         place = me.place
+        self._work.moved(place)
         if place is None:
             raise StoppedError(_STOPPED)
         place.batches.resumed()
 
-    def hand_over(self, me: Seat, place: Place) -> None:
-        """The worker has a suspended task in hand: its thread gets the place, and this one waits for another."""
-        me.place = None
+    def _hand_over(self, me: Seat, place: Place) -> bool:
+        """The worker has a suspended task in hand: its thread gets the place, and this one waits for another. False:
+        the end has come between and told that thread, and this one has the place."""
         with self._lock:
             sleeper = self._suspended.pop(place.batches.task, None)
-            if sleeper is not None:
-                self._spares.append(me)
-        if sleeper is None:
-            return  # the end has come between, and told it
+            if sleeper is None:
+                return False
+            me.place = None
+            self._spares.append(me)
         sleeper.give(place)
         me.sleep()
+        return True
 
     def _spare(self) -> Seat | None:
         """A thread that sleeps without a task; None: there may be no more threads."""
@@ -292,12 +335,21 @@ class Places:
 
     def _new_thread(self, place: Place | None) -> tuple[threading.Thread, Seat]:
         seat = Seat(self, place)
-        name = f"strand-task-worker-{len(self.threads)}"
-        thread = threading.Thread(target=_work, args=(self, seat, self._run), name=name, daemon=True)
+        name = f"{self._work.name}-{len(self.threads)}"
+        thread = threading.Thread(target=self._work.live, args=(seat,), name=name, daemon=True)
         self.threads.append(thread)
         return thread, seat
 
     # -- the end
+
+    def _give_up(self) -> None:
+        """By a thread with a place, which it gives to nobody any more."""
+        self.end()
+        with self._lock:
+            self._in_use -= 1
+            last = self._in_use == 0
+        if last:
+            self._work.over()
 
     def end(self) -> None:
         """Tells the threads to end after the task in hand. A task that is suspended or in a block is told by
@@ -318,24 +370,3 @@ class Places:
                 join(thread)
         if self._guarding is not None:
             self._guarding.end()
-
-
-def _work(places: Places, me: Seat, run: Callable[[int], None]) -> None:
-    """The GIL is given up only where there is nothing to run: each time it is, other threads that run tasks wake up for
-    it, and this one waits for it again."""
-    _here.seat = me
-    if me.place is None:
-        me.sleep()
-    while (place := me.place) is not None:
-        tag = place.take()
-        if tag:
-            run(tag)
-            continue
-        place.batches.more()
-        what = place.batches.what
-        if what == TASK:
-            run(place.batches.task)
-        elif what == RESUME:
-            places.hand_over(me, place)
-        else:
-            return

@@ -25,10 +25,11 @@ from strand.policies.policy import Levels, Policy
 from strand.stats import GuardStatistics, TaskStatistics
 from strand.tasks.core import Core
 from strand.tasks.engine_pool import EnginePool
-from strand.tasks.places import Places, ThreadCounts
+from strand.tasks.places import MAX_THREADS, Places, ThreadCounts
 from strand.tasks.ranks import IN_NO_GROUP, Ranks
 from strand.tasks.retry import RetryPolicy
 from strand.tasks.tasks import Tasks
+from strand.tasks.work import TasksAlone
 from strand.threads import Inside
 from strand.ticks import TICK
 from strand.validate import whole
@@ -77,7 +78,7 @@ class Scheduler(Tasks):
         config: Config | str | os.PathLike[str] | None = None,
         max_dead_letters: int = 1000,
         seed: int | None = None,
-        max_threads: int = 256,
+        max_threads: int = MAX_THREADS,
     ) -> None:
         said = {} if config is None else config_of(config).scheduler_options()
         workers = _chosen(said, "workers", workers)
@@ -101,7 +102,7 @@ class Scheduler(Tasks):
         self._engine = engine
         self._groups = groups
         self._guarding = None if guard is None else Guarding(engine, guard, allowed=allowed, inside=Inside())
-        self._workers = core.workers = Places(engine, core.running.run, most, self._guarding)
+        self._workers = core.workers = Places(engine, TasksAlone(core.running.run), most, self._guarding)
         _live.add(core)
         # All executors of this scheduler hold this set, and nothing of its threads does.
         weakref.finalize(self._periodics, core.retire).atexit = False

@@ -5,9 +5,8 @@ from __future__ import annotations
 from concurrent.futures import CancelledError
 from types import TracebackType
 
-from strand.errors import WouldDeadlockError
 from strand.tasks.future import CURRENT_TASK
-from strand.tasks.places import drains_here, seat_here
+from strand.tasks.places import seat_here
 
 __all__ = ["blocking", "checkpoint"]
 
@@ -21,36 +20,36 @@ def checkpoint() -> None:
     taken again in the policy's order. Its key, and its symbol's ticks, wait with it.
 
     It costs less than a microsecond where there is nothing to do, so a loop may call it each time. It gives up the GIL
-    about once per millisecond. Outside of a task it does nothing; a coroutine awaits instead. A task of
-    ``dispatcher.tasks`` keeps its worker, and is only told where it was asked to end.
+    about once per millisecond. It is for tasks of a ``Scheduler`` and of ``dispatcher.tasks``, where it lets ticks go
+    first, too, and for calls of a dispatcher. Elsewhere, as in a handler, it does nothing; a coroutine awaits instead.
+    Where ``max_threads`` threads wait already it goes on, which is counted (``thread_counts()``).
 
     Raises CancelledError where ``cancel(running=True)`` asked for it, and StoppedError where the workers have stopped.
     """
-    task = CURRENT_TASK.get()
-    if task is None:
-        return
-    if task.cancel_requested:
+    task, seat = CURRENT_TASK.get(), seat_here()
+    if task is not None and task.cancel_requested:
         raise CancelledError
-    seat = seat_here()
-    if seat is None:
+    if seat is None or (task is None and seat.call is None):
         return
     seat.checkpoint()
-    if task.cancel_requested:
+    if task is not None and task.cancel_requested:
         raise CancelledError
 
 
 class blocking:  # noqa: N801 - users see a function
-    """A block in which a task waits for something else than the processor: a lock, a reply, a file.
+    """A block in which a task or call waits for something else than the processor: a lock, a reply, a file.
 
         with strand.blocking():
             reply = socket.recv(4096)
 
-    Another thread takes the place of this one meanwhile, so as many tasks run as before. After the block the task waits
-    for a worker in the policy's order. Outside of a task it does nothing. ``future.result()`` of a task enters such a
-    block by itself.
+    Another thread takes the place of this one meanwhile, so as many tasks run as before, and ticks are handled. After
+    the block the task waits for a worker in the policy's order. Outside of tasks and calls it does nothing.
+    ``future.result()`` of a task enters such a block by itself. A task with ``symbol=``, or a call, keeps its symbol's
+    turn: ticks of the symbol wait until it ends. In the block a task of a dispatcher cannot publish to it.
 
-    Raises WouldDeadlockError at its start where ``max_threads`` threads wait already, and on a dispatcher's workers: in
-    a handler, a call, or a task of ``dispatcher.tasks``. Raises StoppedError where the workers have stopped.
+    Raises WouldDeadlockError at its start where ``max_threads`` threads wait already, and in a handler that Python runs
+    for a dispatcher: the ticks in its hands may lie in its worker's memory. Raises StoppedError where the workers have
+    stopped.
     """
 
     __slots__ = ("_seat",)
@@ -59,11 +58,6 @@ class blocking:  # noqa: N801 - users see a function
         self._seat = seat_here()
         if self._seat is not None:
             self._seat.enter_block()
-        elif drains_here():
-            raise WouldDeadlockError(
-                "blocking: a worker that drains ticks cannot be given away, since what it has in hand may lie in its "
-                "memory: submit the work to a strand.Scheduler"
-            )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

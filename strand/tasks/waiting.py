@@ -17,6 +17,7 @@ from strand.tasks.pool import Pool
 from strand.tasks.ranks import Ranks
 from strand.tasks.table import Table
 from strand.tasks.timers import Timers
+from strand.tasks.waits import Waiter
 
 __all__ = ["Waiting"]
 
@@ -33,6 +34,8 @@ class Waiting:
         self.keys = Keys(self._give, self._raise, ranks.highest)
         #: What the pool calls with a task's tag; ``Running`` sets it.
         self.run: Callable[[int], None]
+        #: Tasks and calls that wait while they hold a strand, by the strand.
+        self.waits_on: dict[int, Waiter] = {}
         self._table = table
         self._pool = pool
         self._ended = {end: count.numbers for end, count in counts.ended.items()}
@@ -263,10 +266,15 @@ class Waiting:
             group.remove(task, None)  # it ended meanwhile, when it was in no group or in the one before
         return True
 
-    def ahead_of(self, task: TaskFuture) -> TaskFuture | None:
-        """The task of its key that has to end first."""
-        with self.lock:
-            head = None if task._options.key is None else self.keys.head_of(task._options.key)
+    def ahead_of(self, task: TaskFuture) -> Waiter | None:
+        """The task of its key that has to end first, or the task or call that waits while it holds its strand."""
+        options = task._options
+        head: Waiter | None = None
+        if options.strand is not None:
+            head = self.waits_on.get(options.strand)
+        elif options.key is not None:
+            with self.lock:
+                head = self.keys.head_of(options.key)
         return None if head is task else head
 
 

@@ -215,7 +215,9 @@ class SeededDispatcher(EngineRun):
         while (worker := self._fibers.waiting()) is not None:
             ended = True
             try:
-                work(self._state, self._python, self._calls, self._reader.dtype, worker)
+                batches = self._engine.batches(worker, self._reader.dtype)
+                self._python.site.enter(worker, batches)
+                work(self._python, self._calls, batches)
                 ended = False
             except BaseException as error:
                 self._state.broken = self._state.broken or error

@@ -11,12 +11,13 @@ from strand.binding.engine_words import RunByPython
 from strand.tasks.engine_pool import EnginePool
 from strand.tasks.places import Places
 from strand.tasks.scheduler import _config
+from strand.tasks.work import TasksAlone
 
 
 def workers_of(n: int, run: Callable[[int], None]) -> tuple[Engine, EnginePool, Places]:
     engine = Engine(_config(n, Levels()))
     engine.set_handlers([RunByPython()], [()])
-    workers = Places(engine, run, n)
+    workers = Places(engine, TasksAlone(run), n)
     workers.start()
     return engine, EnginePool(engine, Levels()), workers
 

@@ -191,21 +191,6 @@ def test_a_task_in_a_block_keeps_no_worker() -> None:
         assert (counts.threads, counts.places, counts.blocked, counts.suspended) == (2, 1, 0, 0)
 
 
-def test_a_worker_that_drains_ticks_cannot_be_given_away() -> None:
-    said: list[str] = []
-
-    def block(*_: Any) -> None:
-        strand.checkpoint()
-        with pytest.raises(WouldDeadlockError, match="drains ticks"), strand.blocking():
-            pass
-        said.append("refused")
-
-    with strand.Dispatcher(2, "count", workers=1, cores=None) as d:
-        d.submit_call(0, block).result(60)
-        d.tasks.submit(block).result(60)
-    assert said == ["refused", "refused"]
-
-
 def test_what_a_block_raises_comes_out_of_it() -> None:
     def raises() -> None:
         with strand.blocking():

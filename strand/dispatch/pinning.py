@@ -1,0 +1,55 @@
+"""Pinning worker threads to cores: at the start, and when a thread gets a place or goes on without one."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+
+from strand.dispatch.state import RunState
+from strand.errors import ConfigurationError
+from strand.tasks.work import Place
+
+__all__ = ["pin_here", "pin_thread", "unpin_here"]
+
+
+def pin_thread(thread: threading.Thread, core: int, *, must: bool) -> OSError | None:
+    """Pins a thread that has been started. Returns the system's refusal, or raises ConfigurationError for it where the
+    thread ``must`` be pinned."""
+    assert thread.native_id is not None
+    try:
+        os.sched_setaffinity(thread.native_id, {core})
+    except ProcessLookupError:  # a stop has ended it already
+        return None
+    except OSError as error:
+        if must:
+            raise ConfigurationError(
+                f"cores: the system refused to pin a worker to core {core} ({error.strerror}): name others, or "
+                "leave the option out to run unpinned where that is so"
+            ) from error
+        return error
+    return None
+
+
+def pin_here(state: RunState, place: Place) -> None:
+    """Pins this thread to the core of the place that it has got, if that has one. Where the system refuses it now, the
+    place has none any more, which statistics say."""
+    if place.core is None:
+        return
+    try:
+        os.sched_setaffinity(0, {place.core})
+    except OSError as error:
+        core, place.core = place.core, None
+        assert state.cores is not None
+        state.cores = [None if i == place.participant else at for i, at in enumerate(state.cores)]
+        state.unpinned = f"worker {place.participant} is not pinned any more: the system refused core {core} ({error})"
+
+
+def unpin_here(state: RunState, allowed: Sequence[int]) -> None:
+    """This thread has no place: it may run on all of ``allowed``."""
+    if state.cores is None:
+        return
+    try:
+        os.sched_setaffinity(0, allowed)
+    except OSError as error:
+        state.unpinned = f"a thread that waits stays pinned: the system refused all other cores ({error})"

@@ -1,0 +1,70 @@
+"""Who waits for whom: a wait that would close a circle is refused."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final, Protocol
+
+from strand.errors import WouldDeadlockError
+
+__all__ = ["Waiter", "begin_wait", "end_wait"]
+
+#: Held while one looks for a circle of waits, and enters a wait.
+_WAITS: Final = threading.RLock()
+
+
+class Waiter(Protocol):
+    """A task or call. ``waits_for``: the one whose result it waits for, while it does."""
+
+    waits_for: Waiter | None
+
+    def in_words(self) -> str: ...
+
+    def done(self) -> bool: ...
+
+    def ahead(self) -> Waiter | None:
+        """The one that has to end before this one begins, as far as that is known: the head of its key's order, or the
+        one that waits while it holds the strand."""
+
+    def holds(self) -> tuple[dict[int, Waiter], int] | None:
+        """Where to say that it waits while it holds a strand, and that strand; None: it holds none."""
+
+
+def begin_wait(me: Waiter, target: Waiter) -> None:
+    """Notes that one waits for another. Raises WouldDeadlockError where that one waits for it.
+
+    One waits for one other: for the one whose result it asks, or for the one that is ahead of it. So the search follows
+    a chain, and meets every circle, since the last wait of a circle finds all others.
+    """
+    with _WAITS:
+        if (held := me.holds()) is not None:
+            waiters, strand = held
+            waiters[strand] = me
+        if _leads_to(me, target):
+            end_wait(me)
+            mine = me.in_words()
+            raise WouldDeadlockError(
+                f"{mine} would wait for {target.in_words()}, which waits for {mine}: use add_done_callback, or submit "
+                "without a key or symbol that the two share"
+            )
+        me.waits_for = target
+
+
+def _leads_to(me: Waiter, target: Waiter) -> bool:
+    """Whether the target waits for ``me``, as far as the chain of waits goes."""
+    seen: set[Waiter] = set()
+    node: Waiter | None = target
+    while node is not None and node not in seen and not node.done():
+        if node is me:
+            return True
+        seen.add(node)
+        node = node.waits_for or node.ahead()
+    return False
+
+
+def end_wait(me: Waiter) -> None:
+    """The wait is over."""
+    me.waits_for = None
+    if (held := me.holds()) is not None:
+        waiters, strand = held
+        waiters.pop(strand, None)

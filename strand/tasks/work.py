@@ -1,0 +1,91 @@
+"""What threads do with their places: here, run tasks alone. Places of a dispatcher drain ticks, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from strand.binding.engine import Engine
+from strand.binding.py_batches import TASK
+
+__all__ = ["Place", "Sitting", "TasksAlone", "Work"]
+
+
+class Place:
+    """A worker of the engine. It is used by the thread that has it. ``core``: the one to which it pins that thread;
+    None: it does not pin it."""
+
+    __slots__ = ("batches", "core", "participant", "should_yield", "take")
+
+    def __init__(self, engine: Engine, participant: int, dtype: np.dtype[Any]) -> None:
+        self.participant = participant
+        self.core: int | None = None
+        self.batches = engine.batches(participant, dtype)
+        self.take: Callable[[], int] = engine.tasks.next_of(self.batches.hand)
+        self.should_yield: Callable[[], int] = engine.tasks.question_of(self.batches.hand)
+
+
+class Sitting(Protocol):
+    """A thread of ``Places``, which has a place or has none."""
+
+    place: Place | None
+
+    def live(self) -> None:
+        """The thread's body."""
+
+
+class Work(Protocol):
+    """What the threads of ``Places`` do."""
+
+    @property
+    def name(self) -> str:
+        """What the threads' names begin with."""
+
+    def live(self, seat: Sitting) -> None:
+        """A thread's life: calls ``seat.live()``."""
+
+    def moved(self, place: Place | None) -> None:
+        """By a thread that goes on with another place, or without one, perhaps in the middle of a task."""
+
+    def serve(self, seat: Sitting, place: Place) -> int:
+        """Ends the task that is in hand, and runs what comes. Returns what stops that, as ``PyBatches.what``: RESUME, a
+        stop, or TASK where the thread came out of a task with another place, or without one."""
+
+    def over(self) -> None:
+        """By the last thread that gives its place up, because the workers have stopped."""
+
+
+class TasksAlone:
+    """The work of an engine without ticks. ``run``: what is called with the tag of each task."""
+
+    name: Final = "strand-task-worker"
+
+    def __init__(self, run: Callable[[int], None]) -> None:
+        self._run = run
+
+    def live(self, seat: Sitting) -> None:
+        seat.live()
+
+    def moved(self, place: Place | None) -> None:
+        """Nothing that it does depends on which place it is."""
+
+    def serve(self, seat: Sitting, place: Place) -> int:
+        """The GIL is given up only where there is nothing to run: each time it is, other threads that run tasks wake up
+        for it, and this one waits for it again."""
+        run, take, batches = self._run, place.take, place.batches
+        while True:
+            tag = take()
+            if tag:
+                run(tag)
+            else:
+                batches.more()
+                if batches.what != TASK:
+                    return batches.what
+                run(batches.task)
+            if seat.place is not place:
+                return TASK
+
+    def over(self) -> None:
+        """Whoever ended the threads looks after what is left."""

@@ -25,7 +25,7 @@ from strand.errors import (
 )
 from strand.handlers.failures import interrupts
 from strand.tasks.future import waiter_here
-from strand.tasks.places import seat_here
+from strand.tasks.places import Seat, seat_here
 from strand.tasks.waits import Waiter
 from strand.threads import WAITS_FOR_ITSELF
 from strand.validate import seconds
@@ -177,10 +177,23 @@ class Calls:
         self, symbol: str | int, function: Callable[..., Any], arguments: tuple[Any, ...], timeout_s: float | None
     ) -> Any:
         """Queues a call and waits for its answer."""
-        if self._inside.here:
-            raise WouldDeadlockError(f"call: {WAITS_FOR_ITSELF}: use submit_call")
+        place = self._place_of_wait(f"call: {WAITS_FOR_ITSELF}: use submit_call")
         deadline = Deadline(seconds("timeout_s", timeout_s))
         future = self.submit(symbol, function, arguments)
+        try:
+            if place is None:
+                self._wait_for_answer(symbol, future, deadline, timeout_s)
+            else:
+                seat, waiter = place
+                seat.wait(waiter, future, lambda: self._wait_for_answer(symbol, future, deadline, timeout_s))
+        except BaseException:
+            future.cancel()
+            raise
+        return future.result()
+
+    def _wait_for_answer(
+        self, symbol: str | int, future: CallFuture, deadline: Deadline, timeout_s: float | None
+    ) -> None:
         me = threading.get_ident()
         try:
             # It holds locks of the future, which a worker needs to answer.
@@ -193,30 +206,38 @@ class Calls:
                         raise CallTimeoutError(f"the call to {future.symbol} still runs after {timeout_s} s", True)
                 elif not future.running():
                     self._refuse_quarantined(self._state.table.index(symbol), future)
-        except BaseException:
-            future.cancel()
-            raise
         finally:
             self._inside.threads.remove(me)
-        return future.result()
 
     def wait_for(self, future: CallFuture, timeout: float | None, ask: Callable[[float | None], Any]) -> Any:
-        """What ``ask`` says with the timeout, where waiting for the future is not waiting for oneself. In a task, or in
-        another call, another thread has the worker meanwhile."""
-        waits = not future.done() and (timeout is None or timeout > 0)
-        seat, waiter = waiter_here()
+        """What ``ask`` says with the timeout, where waiting for the future is not waiting for oneself."""
+        if not future.done() and (timeout is None or timeout > 0):
+            place = self._place_of_wait(
+                f"the call to {future.symbol}: {WAITS_FOR_ITSELF}: use add_done_callback, or look for done() later"
+            )
+            if place is not None:
+                seat, waiter = place
+                return seat.wait(waiter, future, lambda: self._ask(timeout, ask))
+        return self._ask(timeout, ask)
+
+    def _ask(self, timeout: float | None, ask: Callable[[float | None], Any]) -> Any:
         me = threading.get_ident()
         try:
             self._inside.threads.append(me)
-            if waits and seat is not None and waiter is not None:
-                return seat.wait(waiter, future, lambda: ask(timeout))
-            if waits and self._inside.threads.count(me) > 1:
-                raise WouldDeadlockError(
-                    f"the call to {future.symbol}: {WAITS_FOR_ITSELF}: use add_done_callback, or look for done() later"
-                )
             return ask(timeout)
         finally:
             self._inside.threads.remove(me)
+
+    def _place_of_wait(self, refusal: str) -> tuple[Seat, Waiter] | None:
+        """The seat of the task or call that is about to wait, and itself; None: another thread waits. Raises
+        WouldDeadlockError where the thread is inside in another way, as a handler is."""
+        seat, waiter = waiter_here()
+        times_inside = self._inside.threads.count(threading.get_ident())
+        if seat is not None and waiter is not None:
+            times_inside -= threading.current_thread() in self._state.threads
+        if times_inside:
+            raise WouldDeadlockError(refusal)
+        return None if seat is None or waiter is None else (seat, waiter)
 
     def run(self, tag: int) -> None:
         """By a worker: runs a task, or a call of the strand that it holds, unless it was given up, or nobody holds the

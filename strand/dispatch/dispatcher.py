@@ -308,9 +308,9 @@ class Dispatcher(EngineRun):
         any thread; a paused strand answers when it is resumed.
 
         Raises what ``fn`` raises; CallTimeoutError after ``timeout_s``; QuarantinedError for a strand that is set aside
-        since a handler failed; WouldDeadlockError inside a handler; HandlerError when a handler's failure has stopped
-        the run; StoppedError after a stop and where no worker was ever started; BackpressureError where there is no
-        place for one more call; UnknownSymbolError.
+        since a handler failed; WouldDeadlockError inside a handler, and in a task or call that it would wait for;
+        HandlerError when a handler's failure has stopped the run; StoppedError after a stop and where no worker was
+        ever started; BackpressureError where there is no place for one more call; UnknownSymbolError.
         """
         return self._calls.call(symbol, fn, args, timeout_s)
 

@@ -258,6 +258,7 @@ def test_tasks_and_calls_wait_for_calls(workers: int) -> None:
 
         assert d.tasks.submit(ask).result(60) == 5
         assert d.tasks.options(symbol=0).submit(ask).result(60) == 5
+        assert d.tasks.submit(d.call, 1, lambda view: int(view.row["ticks"]), timeout_s=60).result(60) == 5
         assert d.submit_call(2, ask).result(60) == 5
         # A call waits for a task, too.
         assert d.submit_call(0, lambda _: d.tasks.submit(pow, 2, 5).result()).result(60) == 32
@@ -347,7 +348,7 @@ def test_within_a_block_a_task_cannot_wait_for_its_dispatcher_nor_publish_to_it(
     def asks() -> int:
         before = d.publish(ticks_for([0]))
         with strand.blocking():
-            for ask in (d.stop, d.drain, lambda: d.call(0, repr), lambda: d.publish(ticks_for([0]))):
+            for ask in (d.stop, d.drain, lambda: d.publish(ticks_for([0]))):
                 with pytest.raises(WouldDeadlockError):
                     ask()
         return before + d.publish(ticks_for([0]))

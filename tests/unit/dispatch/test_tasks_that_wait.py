@@ -17,6 +17,7 @@ import strand
 from strand import Dispatcher, Fair, Fifo, Levels, Scheduler
 from strand.errors import HandlerError, StoppedError, TaskDropped, WouldDeadlockError
 from strand.tasks import places
+from strand.tasks.places import seat_here
 
 POLICIES = [Fifo(), Levels(), Fair(slice_ms=1)]
 
@@ -410,12 +411,12 @@ def test_a_stop_tells_what_is_suspended_or_blocked_and_ends_all_threads(by: str,
         try:
             wait()
         except BaseException as error:
-            told[name] = type(error)
             for again in (strand.checkpoint, strand.blocking().__enter__):
                 with pytest.raises(StoppedError):
                     again()
             with pytest.raises((StoppedError, HandlerError)):
                 d.publish(ticks_for([1]))
+            told[name] = type(error)
             raise
 
     def blocks() -> None:
@@ -454,7 +455,8 @@ def test_a_stop_tells_what_is_suspended_or_blocked_and_ends_all_threads(by: str,
     threading.Timer(0.05, free.set).start()
     if by == "failure":
         d.publish(ticks_for([3]))
-        wait_until(lambda: d._engine.stopping)
+        with pytest.raises(TaskDropped):
+            never.result(60)
         with pytest.raises(HandlerError):
             d.stop()
     elif by == "stop within":
@@ -497,6 +499,30 @@ def test_a_stop_that_drains_waits_for_a_blocked_task_and_a_save_refuses_none_beh
     assert d.rows.array["ticks"].tolist() == [1, 1]
 
 
+def test_a_dispatcher_that_is_dropped_ends_tasks_that_are_blocked() -> None:
+    gate = threading.Event()
+
+    def wait() -> None:
+        with strand.blocking():
+            gate.wait(60)
+
+    held = [dispatcher("count", 1).start()]
+
+    def drop() -> None:
+        held.clear()
+        gc.collect()
+
+    future, threads = held[0].tasks.submit(wait), held[0]._state.threads
+    wait_until(lambda: held[0].thread_counts().blocked == 1)
+    with pytest.warns(ResourceWarning, match="not been stopped"):
+        drop()
+    wait_until(lambda: sum(thread.is_alive() for thread in threads) == 1)
+    gate.set()
+    with pytest.raises(StoppedError):
+        future.result(60)
+    wait_until(lambda: not any(thread.is_alive() for thread in threads))
+
+
 @policies
 @workers
 def test_many_tasks_of_many_symbols_are_suspended_and_wait_beside_ticks(policy: Any, workers: int) -> None:
@@ -515,6 +541,8 @@ def test_many_tasks_of_many_symbols_are_suspended_and_wait_beside_ticks(policy: 
                     time.sleep(0.0003)
             if number % 7 == turn:
                 d.tasks.submit(pow, 2, 2).result(60)
+            # Whoever publishes here does so as the worker that the thread is now.
+            assert d._python.site.participant == seat_here().place.participant  # type: ignore[union-attr]
         seen[key].append(number)
         return number
 

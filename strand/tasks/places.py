@@ -27,7 +27,7 @@ from strand.binding.py_batches import RESUME
 from strand.errors import StoppedError, WouldDeadlockError
 from strand.tasks.waits import Waiter, begin_wait, end_wait
 from strand.tasks.work import Place, Work
-from strand.threads import join
+from strand.threads import join, sleep_exactly
 from strand.ticks import TICK
 
 __all__ = ["MAX_THREADS", "Guarding", "Places", "Seat", "ThreadCounts", "seat_here"]
@@ -110,6 +110,8 @@ class Seat:
             now = time.monotonic_ns()
             self._gil_ns = now + _GIL_NS
         elif now >= self._gil_ns:
+            if not self._gil_ns:
+                sleep_exactly()
             time.sleep(0)
             now = time.monotonic_ns()
             self._gil_ns = now + _GIL_NS

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 
 import pytest
 
-from strand.threads import Inside, join
+from strand.threads import Inside, join, sleep_exactly
 
 pytestmark = pytest.mark.python
 
@@ -28,3 +29,19 @@ def test_a_thread_is_inside_as_often_as_it_went_in_and_no_other_thread_is() -> N
 
 def test_a_thread_that_has_not_begun_is_not_waited_for() -> None:
     join(threading.Thread(target=lambda: None))
+
+
+def test_a_thread_that_sleeps_exactly_has_no_slack_and_the_one_it_came_from_keeps_its_own() -> None:
+    def slack_ns() -> int:
+        return int(ctypes.CDLL(None).prctl(30, 0, 0, 0, 0))  # PR_GET_TIMERSLACK
+
+    def exact() -> None:
+        sleep_exactly()
+        found.append(slack_ns())
+
+    before, found = slack_ns(), list[int]()
+    thread = threading.Thread(target=exact)
+    thread.start()
+    thread.join(60)
+    assert found == [1]
+    assert slack_ns() == before

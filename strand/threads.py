@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 from contextlib import suppress
 from typing import Final
 
-__all__ = ["WAITS_FOR_ITSELF", "Inside", "join", "sleep_exactly"]
+__all__ = ["WAITS_FOR_ITSELF", "Inside", "has_gil", "join", "sleep_exactly"]
 
 _PR_SET_TIMERSLACK: Final = 29
 
@@ -42,6 +43,11 @@ class Inside:
     def here(self) -> bool:
         """Whether the calling thread is one of them."""
         return threading.get_ident() in self.threads
+
+
+def has_gil() -> bool:
+    """Whether one thread at a time runs Python."""
+    return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
 
 
 def join(thread: threading.Thread) -> None:

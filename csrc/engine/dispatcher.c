@@ -39,6 +39,7 @@ static int good_config(const sd_config *c) {
   const sd_sizes *z = &c->sizes;
   if (c->idle < SD_IDLE_SPIN || c->idle > SD_IDLE_PARK) return 0;
   if (c->on_full < SD_BLOCK || c->on_full > SD_SHED) return 0;
+  if (c->python_workers > z->n_workers && c->python_workers != SD_ALL_BUT_ONE) return 0;
   if (c->on_error != SD_ON_ERROR_STOP && c->on_error != SD_ON_ERROR_QUARANTINE) return 0;
   if (!good_bounds(c)) return 0;
   if (!c->capacity || !c->budget_records || !c->budget_ns || !c->batch_records) return 0;
@@ -86,7 +87,7 @@ void sd_dispatcher_view(sd_dispatcher *d) {
   const sd_policy *policy = d->policy;
   const uint32_t n = a->task_list.n;
   /* What the policy keeps of tasks lies at the end of its state. */
-  const uint64_t policy_bytes = policy ? policy->state_bytes(a->n_workers, a->n_strands, a->n_strands + n) : 0;
+  const uint64_t policy_bytes = policy ? policy->state_bytes(d->ready.n_lists, a->n_strands, a->n_strands + n) : 0;
   d->tasks = (sd_task_pool){.list = &a->task_list,
                             .stack = sd_space_at(space, a->task_stack),
                             .tasks = sd_space_at(space, a->tasks),
@@ -242,7 +243,7 @@ int sd_dispatcher_mark(sd_dispatcher *d, uint32_t strand, uint32_t marks) {
 int sd_dispatcher_hold_back(sd_dispatcher *d, uint32_t resources, uint32_t *waiting) {
   if (!d->policy->hold || resources >> SD_RESOURCE_COUNT) return SD_E_ARGUMENT;
   *waiting = d->policy->hold(&d->ready, resources, sd_now());
-  for (uint32_t list = 0; list < d->n_workers; list++) {
+  for (uint32_t list = 0; list < d->ready.n_lists; list++) {
     /* As a push: the policy has changed the list under its lock, so a sleeper that did not see that is seen here (I3). */
     if (!sd_list_length(&d->ready.lists[list])) continue;
     sd_idle_wake_one(&d->arena->idle);

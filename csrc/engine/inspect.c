@@ -30,7 +30,7 @@ void sd_participant_counters(sd_dispatcher *d, uint32_t participant, uint64_t *o
 uint64_t sd_dispatcher_ready(sd_dispatcher *d) {
   if (sd_held_back(d)) return 0;
   uint64_t n = 0;
-  for (uint32_t list = 0; list < d->n_workers; list++) n += sd_list_length(&d->ready.lists[list]);
+  for (uint32_t list = 0; list < d->ready.n_lists; list++) n += sd_list_length(&d->ready.lists[list]);
   return n;
 }
 
@@ -215,7 +215,7 @@ int sd_dispatcher_verify(sd_dispatcher *d, uint32_t *strand, char *what) {
   if (!listed) return SD_E_NO_MEMORY;
   *strand = SD_NONE;
   int code = SD_OK;
-  for (uint32_t list = 0; list < d->n_workers; list++)
+  for (uint32_t list = 0; list < d->ready.n_lists; list++)
     if (!d->policy->count(&d->ready, list, listed)) code = SD_E_CORRUPT;
   if (code) snprintf(what, 128, "a list of ready strands is damaged");
   for (uint32_t i = 0; !code && i < d->arena->n_strands; i++) {
@@ -228,7 +228,8 @@ int sd_dispatcher_verify(sd_dispatcher *d, uint32_t *strand, char *what) {
     *strand = i;
     code = SD_E_CORRUPT;
   }
-  const char *wrong = code                    ? NULL
+  const char *wrong = code                                            ? NULL
+                      : sd_load(&d->arena->permits.held, relaxed, J8) ? "a permit is held although nothing runs"
                       : d->tasks.list->closed ? wrong_after_stop(d)
                                               : wrong_with_tasks(d, listed + d->arena->n_strands, tasks);
   if (wrong) {

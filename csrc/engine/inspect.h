@@ -9,7 +9,7 @@ typedef struct sd_totals {
   uint64_t visits, handled_inline, stolen, cut, parks, wakes, failures, watermark_sequence;
   uint64_t dropped_at[5]; /* what is in `dropped`, by level, under a policy with levels */
 } sd_totals;
-/* Strands that are ready, and that may be taken: a hint. */
+/* Strands and free tasks that wait for a worker, those without a permit too: a hint. 0 while the policy holds all back. */
 uint64_t sd_dispatcher_ready(sd_dispatcher *d);
 void sd_dispatcher_totals(sd_dispatcher *d, sd_totals *out);
 /* What the policy has counted. Returns the policy's number, which says what of it is meant; SD_FIFO: it counts nothing. */

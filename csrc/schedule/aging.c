@@ -155,7 +155,7 @@ static void aging_ready(const sd_ready *ready, uint32_t list, const uint32_t *st
   for (uint32_t i = 0; i < n; i++) {
     sd_aging_strand *s = &strands_of(ready)[strands[i]];
     if (why == SD_WAS_EMPTY) end_backlog(s, now);
-    if (why != SD_NOT_VISITED) {
+    if (why < SD_NOT_VISITED) {
       s->listed = now;
       s->order = ++l->order;
     }
@@ -206,12 +206,14 @@ static uint32_t high_before_low(const sd_ready *ready) {
 }
 
 /* The list whose strand comes first of all; *chosen says what it has to give. SD_NONE: nothing is ready. */
-static uint32_t first_list(const sd_ready *ready, uint32_t own, int low_due, uint64_t now, turn *chosen) {
+static uint32_t first_list(const sd_ready *ready, uint32_t own, int deferred, int low_due, uint64_t now, turn *chosen) {
   const aging_state *state = aging_of(ready);
+  const int takes = deferred == SD_TAKE_DEFERRED;
+  const uint32_t n = takes ? ready->n_lists : ready->n_workers, from = takes ? ready->n_workers : own;
   uint32_t best = SD_NONE;
   *chosen = (turn){.why = NO_TURN};
-  for (uint32_t i = 0; i < ready->n_lists; i++) {
-    const uint32_t list = own + i < ready->n_lists ? own + i : own + i - ready->n_lists;
+  for (uint32_t i = 0; i < n; i++) {
+    const uint32_t list = from + i < n ? from + i : from + i - n;
     const turn t = turn_of(state, aging_list_of(ready, list), low_due, now);
     const sd_points slack = (sd_points)state->slack * (sd_points)(t.why == FIRST ? state->rate[t.number] : 1);
     if (t.why < chosen->why || t.why == NO_TURN || (t.why == chosen->why && t.value - slack <= chosen->value)) continue;
@@ -242,14 +244,14 @@ static uint32_t take_first(const sd_ready *ready, uint32_t list, int low_due, ui
   return strand;
 }
 
-static uint32_t aging_next(const sd_ready *ready, uint32_t own, uint64_t now) {
+static uint32_t aging_next(const sd_ready *ready, uint32_t own, int deferred, uint64_t now) {
   sd_a32 *row = &aging_list_of(ready, own)->row;
   for (;;) {
     turn chosen;
     /* R2: a publisher that helps counts for the same list, and may be seen late. */
     const uint32_t high = sd_load(row, relaxed, R2);
     const int low_due = aging_of(ready)->low_every && high >= high_before_low(ready);
-    const uint32_t list = first_list(ready, own, low_due, now, &chosen);
+    const uint32_t list = first_list(ready, own, deferred, low_due, now, &chosen);
     if (list == SD_NONE) return SD_NONE;
     const uint32_t strand = take_first(ready, list, low_due, now, &chosen);
     if (strand == SD_NONE) continue; /* Another worker took it. Which list comes first has to be looked up again. */
@@ -259,11 +261,11 @@ static uint32_t aging_next(const sd_ready *ready, uint32_t own, uint64_t now) {
   }
 }
 
-static int aging_gives_way(const sd_ready *ready, uint32_t own, uint32_t strand, uint64_t now) {
+static int aging_gives_way(const sd_ready *ready, uint32_t own, uint32_t strand, int deferred, uint64_t now) {
   const aging_state *state = aging_of(ready);
   const sd_aging_strand *s = &strands_of(ready)[strand];
   turn first;
-  if (first_list(ready, own, 0, now, &first) == SD_NONE) return 0;
+  if (first_list(ready, own, deferred, 0, now, &first) == SD_NONE) return 0;
   const int64_t wait = wait_of(s->listed, now);
   const int late = wait > state->max_wait;
   if (first.why == LATE || late) return first.why == LATE && (!late || first.value > wait);

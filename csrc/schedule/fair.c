@@ -12,12 +12,18 @@
  *
  * A cap is a bucket (schedule/bucket.h). The order is kept: while the first group may not run, nobody runs.
  *
- * All of it stands on list 0, under that list's lock. */
+ * All of it stands on list 0, under that list's lock. Deferred strands (policy.h) stand in chains of their groups of their own, and so
+ * groups in two heaps, one for each side. A group has one clock. One that has only deferred strands is as one that is idle: its start may be
+ * before the present. */
 #include "schedule/fair.h"
 
 #include <string.h>
 
 #include "schedule/bucket.h"
+#include "schedule/stretches.h"
+
+/* The sides: what any worker may take, and what is deferred. */
+enum { OPEN = 0, DEFERRED, SIDES };
 
 /* Groups besides one per strand: those that are named, and have no symbol at the start. */
 enum { MORE_GROUPS = SD_FAIR_MORE_GROUPS, UNIT_WEIGHT = SD_FAIR_UNIT_WEIGHT };
@@ -27,13 +33,13 @@ __extension__ typedef unsigned __int128 fair_time;
 
 typedef struct fair_group {
   fair_time start;
-  uint64_t used;      /* since then, by the group's clock; below a slice */
-  uint64_t order;     /* of two that start together, which one came first */
-  uint32_t remainder; /* of what was charged, what did not make a whole ns of the group's clock */
-  uint32_t weight;    /* in thousandths; 0: one */
-  sd_a32 first, last; /* its ready strands, each one more than the index; 0: none */
-  uint32_t place;     /* in the heap, one more; 0: it has no ready strands */
-  uint32_t in_slice;  /* a strand was taken since its slice started */
+  uint64_t used;                    /* since then, by the group's clock; below a slice */
+  uint64_t order;                   /* of two that start together, which one came first */
+  uint32_t remainder;               /* of what was charged, what did not make a whole ns of the group's clock */
+  uint32_t weight;                  /* in thousandths; 0: one */
+  sd_a32 first[SIDES], last[SIDES]; /* its ready strands, each one more than the index; 0: none */
+  uint32_t place[SIDES];            /* in the side's heap, one more; 0: it has no ready strands there */
+  uint32_t in_slice;                /* a strand was taken since its slice started */
   sd_group_counts counts;
 } fair_group;
 
@@ -41,8 +47,8 @@ typedef struct fair_group {
 typedef struct fair_strand {
   uint32_t group;        /* to which it belongs */
   uint32_t of;           /* that of its visit, to which the visit is charged; while it is listed, `group` */
-  sd_a32 next, previous; /* in its group, one more than the index */
-  uint32_t listed;
+  sd_a32 next, previous; /* in its chain, one more than the index */
+  uint32_t listed;       /* one more than the side; 0: it is not listed */
 } fair_strand;
 
 typedef struct fair_state {
@@ -50,7 +56,7 @@ typedef struct fair_state {
   uint32_t capped;                     /* never changes */
   fair_time present;
   uint64_t slice_ns, turn;
-  uint32_t n_groups, n_ready; /* n_ready: groups in the heap */
+  uint32_t n_groups, n_ready[SIDES]; /* n_ready: groups in the heaps */
   sd_bucket bucket;
   uint64_t long_stretches;
   sd_long_stretch longest[SD_LONG_STRETCHES];
@@ -64,17 +70,18 @@ static inline fair_group *group_of(const sd_ready *ready, uint32_t group) {
   return (fair_group *)(void *)(fair_of(ready) + 1) + group;
 }
 
-static inline uint32_t *heap_of(const sd_ready *ready) {
-  return (uint32_t *)(void *)group_of(ready, groups_for(ready->n_strands));
+static inline uint32_t *heap_of(const sd_ready *ready, int side) {
+  const uint32_t groups = groups_for(ready->n_strands);
+  return (uint32_t *)(void *)group_of(ready, groups) + (uint64_t)side * groups;
 }
 
 static inline fair_strand *fair_strand_of(const sd_ready *ready, uint32_t strand) {
-  return (fair_strand *)(void *)(heap_of(ready) + groups_for(ready->n_strands)) + strand;
+  return (fair_strand *)(void *)heap_of(ready, SIDES) + strand;
 }
 
 static uint64_t fair_state_bytes(uint32_t n_lists, uint32_t n_strands, uint32_t n_entries) {
   (void)n_lists;
-  return sizeof(fair_state) + groups_for(n_strands) * (sizeof(fair_group) + sizeof(uint32_t)) +
+  return sizeof(fair_state) + groups_for(n_strands) * (sizeof(fair_group) + SIDES * sizeof(uint32_t)) +
          (uint64_t)n_entries * sizeof(fair_strand);
 }
 
@@ -84,47 +91,64 @@ static void fair_start(const sd_ready *ready, const sd_policy_config *config) {
   state->slice_ns = fair->slice_ns ? fair->slice_ns : 1;
   state->n_groups = groups_for(ready->n_strands);
   state->capped = fair->cpu_share > 0;
-  sd_bucket_start(&state->bucket, fair->cpu_share * ready->n_lists, fair->burst_ns, state->slice_ns);
+  sd_bucket_start(&state->bucket, fair->cpu_share * ready->n_workers, fair->burst_ns, state->slice_ns);
 }
 
-/* ---- the heap of groups that have ready strands, by the starts of their slices */
+/* ---- the heaps of groups that have ready strands, by the starts of their slices */
 
 static inline int starts_before(const fair_group *a, const fair_group *b) {
   return a->start < b->start || (a->start == b->start && a->order < b->order);
 }
 
-static void put_group(const sd_ready *ready, uint32_t place, uint32_t group) {
-  heap_of(ready)[place] = group;
-  group_of(ready, group)->place = place + 1;
+static void put_group(const sd_ready *ready, int side, uint32_t place, uint32_t group) {
+  heap_of(ready, side)[place] = group;
+  group_of(ready, group)->place[side] = place + 1;
 }
 
-static void rise_in_heap(const sd_ready *ready, uint32_t place, uint32_t group) {
-  const uint32_t *heap = heap_of(ready);
+static void rise_in_heap(const sd_ready *ready, int side, uint32_t place, uint32_t group) {
+  const uint32_t *heap = heap_of(ready, side);
   for (uint32_t above; place; place = above) {
     above = (place - 1) / 2;
     if (!starts_before(group_of(ready, group), group_of(ready, heap[above]))) break;
-    put_group(ready, place, heap[above]);
+    put_group(ready, side, place, heap[above]);
   }
-  put_group(ready, place, group);
+  put_group(ready, side, place, group);
 }
 
-static void sink_in_heap(const sd_ready *ready, uint32_t place, uint32_t group) {
-  const uint32_t *heap = heap_of(ready), n = fair_of(ready)->n_ready;
+static void sink_in_heap(const sd_ready *ready, int side, uint32_t place, uint32_t group) {
+  const uint32_t *heap = heap_of(ready, side), n = fair_of(ready)->n_ready[side];
   for (uint32_t below; (below = 2 * place + 1) < n; place = below) {
     if (below + 1 < n && starts_before(group_of(ready, heap[below + 1]), group_of(ready, heap[below]))) below++;
     if (!starts_before(group_of(ready, heap[below]), group_of(ready, group))) break;
-    put_group(ready, place, heap[below]);
+    put_group(ready, side, place, heap[below]);
   }
-  put_group(ready, place, group);
+  put_group(ready, side, place, group);
 }
 
-static void leave_heap(const sd_ready *ready, uint32_t group) {
+static void leave_heap(const sd_ready *ready, int side, uint32_t group) {
   fair_state *state = fair_of(ready);
-  const uint32_t place = group_of(ready, group)->place - 1, other = heap_of(ready)[--state->n_ready];
-  group_of(ready, group)->place = 0;
+  const uint32_t place = group_of(ready, group)->place[side] - 1, other = heap_of(ready, side)[--state->n_ready[side]];
+  group_of(ready, group)->place[side] = 0;
   if (other == group) return;
-  sink_in_heap(ready, place, other);
-  rise_in_heap(ready, group_of(ready, other)->place - 1, other);
+  sink_in_heap(ready, side, place, other);
+  rise_in_heap(ready, side, group_of(ready, other)->place[side] - 1, other);
+}
+
+/* The group that comes first of a side. NULL: it has none. */
+static fair_group *first_group(const sd_ready *ready, int side) {
+  return fair_of(ready)->n_ready[side] ? group_of(ready, heap_of(ready, side)[0]) : NULL;
+}
+
+/* The side that comes first. In a group deferred strands do, as they were taken before. */
+static int first_side(const sd_ready *ready, int deferred) {
+  const fair_group *open = first_group(ready, OPEN), *other = first_group(ready, DEFERRED);
+  return deferred == SD_TAKE_DEFERRED && other && (!open || !starts_before(open, other)) ? DEFERRED : OPEN;
+}
+
+/* The group starts later than it did. */
+static void sink(const sd_ready *ready, const fair_group *g) {
+  for (int side = OPEN; side < SIDES; side++)
+    if (g->place[side]) sink_in_heap(ready, side, g->place[side] - 1, heap_of(ready, side)[g->place[side] - 1]);
 }
 
 /* The group begins its next slice, from where its clock stands. */
@@ -133,6 +157,19 @@ static void end_slice(const sd_ready *ready, fair_group *g) {
   g->used = 0;
   g->in_slice = 0;
   g->order = fair_of(ready)->turn++;
+  sink(ready, g);
+}
+
+/* The group was idle, or had only deferred strands. It has saved up nothing. */
+static void catch_up(const sd_ready *ready, fair_group *g) {
+  fair_state *state = fair_of(ready);
+  if (g->start < state->present) {
+    end_slice(ready, g);
+    if (g->start < state->present) g->start = state->present;
+  } else if (!g->in_slice) {
+    g->order = state->turn++;
+  }
+  sink(ready, g);
 }
 
 /* ---- a group's strands */
@@ -141,88 +178,90 @@ static void end_slice(const sd_ready *ready, fair_group *g) {
 static inline uint32_t link_at(sd_a32 *link) { return sd_load(link, relaxed, R1); }
 static inline void set_link(sd_a32 *link, uint32_t to) { sd_store(link, to, relaxed, R1); }
 
-static void enter_group(const sd_ready *ready, uint32_t strand, int in_front) {
-  fair_state *state = fair_of(ready);
+static void enter_group(const sd_ready *ready, int side, uint32_t strand, int in_front) {
   fair_strand *s = fair_strand_of(ready, strand);
   const uint32_t group = s->group;
   fair_group *g = group_of(ready, group);
   s->of = group;
-  s->listed = 1;
-  const uint32_t next = in_front ? link_at(&g->first) : 0, previous = in_front ? 0 : link_at(&g->last);
+  s->listed = (uint32_t)side + 1;
+  const uint32_t next = in_front ? link_at(&g->first[side]) : 0, previous = in_front ? 0 : link_at(&g->last[side]);
   set_link(&s->next, next);
   set_link(&s->previous, previous);
-  set_link(next ? &fair_strand_of(ready, next - 1)->previous : &g->last, strand + 1);
-  set_link(previous ? &fair_strand_of(ready, previous - 1)->next : &g->first, strand + 1);
-  if (g->place) return;
-  if (g->start < state->present) {
-    end_slice(ready, g);
-    if (g->start < state->present) g->start = state->present;
-  } else if (!g->in_slice) {
-    g->order = state->turn++;
-  }
-  rise_in_heap(ready, state->n_ready++, group);
+  set_link(next ? &fair_strand_of(ready, next - 1)->previous : &g->last[side], strand + 1);
+  set_link(previous ? &fair_strand_of(ready, previous - 1)->next : &g->first[side], strand + 1);
+  if (g->place[side]) return;
+  if (side == OPEN || !g->place[OPEN]) catch_up(ready, g);
+  rise_in_heap(ready, side, fair_of(ready)->n_ready[side]++, group);
 }
 
 static void leave_group(const sd_ready *ready, uint32_t strand) {
   fair_strand *s = fair_strand_of(ready, strand);
   fair_group *g = group_of(ready, s->of);
+  const int side = (int)s->listed - 1;
   const uint32_t next = link_at(&s->next), previous = link_at(&s->previous);
-  set_link(next ? &fair_strand_of(ready, next - 1)->previous : &g->last, previous);
-  set_link(previous ? &fair_strand_of(ready, previous - 1)->next : &g->first, next);
+  set_link(next ? &fair_strand_of(ready, next - 1)->previous : &g->last[side], previous);
+  set_link(previous ? &fair_strand_of(ready, previous - 1)->next : &g->first[side], next);
   s->listed = 0;
-  if (!next && !previous) leave_heap(ready, s->of);
+  if (!next && !previous) leave_heap(ready, side, s->of);
 }
 
 static void say_hint(const sd_ready *ready) {
-  fair_state *state = fair_of(ready);
-  sd_store(&state->hint, state->n_ready ? link_at(&group_of(ready, heap_of(ready)[0])->first) : 0, relaxed, R1);
+  fair_group *g = first_group(ready, OPEN);
+  sd_store(&fair_of(ready)->hint, g ? link_at(&g->first[OPEN]) : 0, relaxed, R1);
 }
 
 /* ---- the table */
 
+/* The list that counts the strands of a side. Both change under the lock of list 0. */
+static inline sd_list *list_of(const sd_ready *ready, int side) {
+  return &ready->lists[side == DEFERRED ? ready->n_workers : 0];
+}
+
 static void fair_ready(const sd_ready *ready, uint32_t list, const uint32_t *strands, uint32_t n, int why,
                        uint64_t now) {
-  (void)list;
   (void)now;
+  const int side = list < ready->n_workers ? OPEN : DEFERRED;
   sd_lock(&ready->lists[0].lock);
-  for (uint32_t i = 0; i < n; i++) enter_group(ready, strands[i], why == SD_NOT_VISITED);
+  for (uint32_t i = 0; i < n; i++) enter_group(ready, side, strands[i], why == SD_NOT_VISITED);
   say_hint(ready);
-  sd_list_count_listed(&ready->lists[0], n);
+  sd_list_count_listed(list_of(ready, side), n);
   sd_unlock(&ready->lists[0].lock);
 }
 
-static uint32_t fair_next(const sd_ready *ready, uint32_t own, uint64_t now) {
+static uint32_t fair_next(const sd_ready *ready, uint32_t own, int deferred, uint64_t now) {
   (void)own;
   fair_state *state = fair_of(ready);
   uint32_t strand = SD_NONE;
   /* R2: relaxed; a hint, so that idle workers do not take the lock from those who list strands. */
-  if (!sd_load(&state->hint, relaxed, R2)) return SD_NONE;
+  if (deferred != SD_TAKE_DEFERRED && !sd_load(&state->hint, relaxed, R2)) return SD_NONE;
   sd_lock(&ready->lists[0].lock);
-  fair_group *g = state->n_ready ? group_of(ready, heap_of(ready)[0]) : NULL;
+  const int side = first_side(ready, deferred);
+  fair_group *g = first_group(ready, side);
   if (g && !(state->capped && sd_bucket_holds(&state->bucket, g->in_slice, now))) {
+    if (g->start < state->present) catch_up(ready, g);
     state->present = g->start;
     g->in_slice = 1;
-    strand = link_at(&g->first) - 1;
+    strand = link_at(&g->first[side]) - 1;
     leave_group(ready, strand);
     say_hint(ready);
-    sd_list_count_taken(&ready->lists[0], 1);
+    sd_list_count_taken(list_of(ready, side), 1);
   }
   sd_unlock(&ready->lists[0].lock);
   return strand;
 }
 
 /* While the cap holds the pool, a participant gives way although nobody else may run either. */
-static int fair_gives_way(const sd_ready *ready, uint32_t own, uint32_t strand, uint64_t now) {
+static int fair_gives_way(const sd_ready *ready, uint32_t own, uint32_t strand, int deferred, uint64_t now) {
   (void)own;
   fair_state *state = fair_of(ready);
   /* R2 */
-  if (!state->capped && !sd_load(&state->hint, relaxed, R2)) return 0;
+  if (!state->capped && deferred != SD_TAKE_DEFERRED && !sd_load(&state->hint, relaxed, R2)) return 0;
   sd_lock(&ready->lists[0].lock);
-  const uint32_t group = fair_strand_of(ready, strand)->of;
+  const fair_group *its = group_of(ready, fair_strand_of(ready, strand)->of);
   int yes = state->capped && sd_bucket_holds(&state->bucket, 1, now);
-  if (!yes && state->n_ready) {
-    const uint32_t first = heap_of(ready)[0];
-    yes = first != group && starts_before(group_of(ready, first), group_of(ready, group));
+  if (!yes) {
+    const fair_group *first = first_group(ready, first_side(ready, deferred));
+    yes = first && first != its && starts_before(first, its);
   }
   sd_unlock(&ready->lists[0].lock);
   return yes;
@@ -236,16 +275,17 @@ static uint32_t fair_peek(const sd_ready *ready, uint32_t list, uint32_t i) {
 }
 
 static int fair_count(const sd_ready *ready, uint32_t list, uint32_t *times) {
-  if (list) return sd_list_length_locked(&ready->lists[list]) == 0;
+  const int side = list < ready->n_workers ? OPEN : DEFERRED;
+  if (list && side == OPEN) return sd_list_length_locked(&ready->lists[list]) == 0;
   uint32_t n = 0, good = 1;
   sd_lock(&ready->lists[0].lock);
   const fair_state *state = fair_of(ready);
-  const uint32_t length = sd_list_length(&ready->lists[0]);
-  for (uint32_t i = 0; good && i < state->n_ready; i++) {
-    const uint32_t group = heap_of(ready)[i];
-    good = group < state->n_groups && group_of(ready, group)->place == i + 1;
+  const uint32_t length = sd_list_length(list_of(ready, side));
+  for (uint32_t i = 0; good && i < state->n_ready[side]; i++) {
+    const uint32_t group = heap_of(ready, side)[i];
+    good = group < state->n_groups && group_of(ready, group)->place[side] == i + 1;
     if (!good) break;
-    for (uint32_t at = link_at(&group_of(ready, group)->first); at && n <= length; n++) {
+    for (uint32_t at = link_at(&group_of(ready, group)->first[side]); at && n <= length; n++) {
       good = good && at <= ready->n_entries;
       if (!good) break;
       times[at - 1]++;
@@ -270,11 +310,11 @@ static int fair_prioritise(const sd_ready *ready, uint32_t strand, uint32_t grou
   if (for_backlog || !fair_accepts(ready, group)) return 0;
   fair_strand *s = fair_strand_of(ready, strand);
   sd_lock(&ready->lists[0].lock);
-  const int moves = s->listed && s->group != group;
+  const int moves = s->listed && s->group != group, side = (int)s->listed - 1;
   if (moves) leave_group(ready, strand);
   s->group = group;
   if (moves) {
-    enter_group(ready, strand, 0);
+    enter_group(ready, side, strand, 0);
     say_hint(ready);
   }
   sd_unlock(&ready->lists[0].lock);
@@ -287,28 +327,6 @@ static int fair_weigh(const sd_ready *ready, uint32_t group, uint32_t weight) {
   group_of(ready, group)->weight = weight;
   sd_unlock(&ready->lists[0].lock);
   return 1;
-}
-
-/* Notes a stretch beyond its group's slice: of each strand the longest, for as many strands as there are places. Those of tasks have the
- * name of their group alone, as a task runs once. */
-static void note_stretch(fair_state *state, uint32_t strand, uint64_t on_cpu_ns) {
-  sd_long_stretch *at = NULL;
-  for (uint32_t i = 0; i < SD_LONG_STRETCHES; i++) {
-    sd_long_stretch *other = &state->longest[i];
-    if (other->times && other->strand == strand) {
-      at = other;
-      break;
-    }
-    if (!at || other->longest_ns < at->longest_ns) at = other;
-  }
-  if (at->times && at->strand != strand) {
-    if (at->longest_ns >= on_cpu_ns) return;
-    at->times = 0;
-  }
-  if (!at->times) at->longest_ns = 0;
-  at->strand = strand;
-  at->times++;
-  if (at->longest_ns < on_cpu_ns) at->longest_ns = on_cpu_ns;
 }
 
 static void fair_charge(const sd_ready *ready, uint32_t strand, uint64_t on_cpu_ns) {
@@ -325,15 +343,12 @@ static void fair_charge(const sd_ready *ready, uint32_t strand, uint64_t on_cpu_
     state->long_stretches++;
     g->counts.long_stretches++;
     if (g->counts.longest_ns < on_cpu_ns) g->counts.longest_ns = on_cpu_ns;
-    if (strand < ready->n_strands) note_stretch(state, strand, on_cpu_ns);
+    if (strand < ready->n_strands) sd_note_stretch(state->longest, strand, on_cpu_ns);
   }
   if (g->used >= state->slice_ns) {
     end_slice(ready, g);
     g->counts.slice_ends++;
-    if (g->place) {
-      sink_in_heap(ready, g->place - 1, heap_of(ready)[g->place - 1]);
-      say_hint(ready);
-    }
+    say_hint(ready);
   }
   sd_unlock(&ready->lists[0].lock);
 }

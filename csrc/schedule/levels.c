@@ -65,12 +65,14 @@ static void levels_ready(const sd_ready *ready, uint32_t list, const uint32_t *s
     if (why == SD_WAS_EMPTY) end_raise(s, now);
     sd_store(&s->list, list + 1, relaxed, R1);
     const uint32_t level = level_of(s);
-    if (why == SD_NOT_VISITED && level >= s->queue / SD_QUEUES_OF_LEVEL) {
+    /* Strands are deferred in about the order in which they entered the level. */
+    if (why == SD_DEFERRED) s->was_last = 1;
+    if (why >= SD_NOT_VISITED && level >= s->queue / SD_QUEUES_OF_LEVEL) {
       sd_level_put_back(ready, list, strands[i]);
       continue;
     }
     s->entered = s->since = now;
-    if (why != SD_NOT_VISITED) {
+    if (why < SD_NOT_VISITED) {
       s->began = level;
       s->listed = now;
       s->counted = 0;
@@ -81,21 +83,28 @@ static void levels_ready(const sd_ready *ready, uint32_t list, const uint32_t *s
   sd_unlock(&ready->lists[list].lock);
 }
 
+/* Lets strands of a list rise that are due. */
+static inline void rise(const sd_ready *ready, uint32_t list, uint64_t now) {
+  /* R2 */
+  if (sd_load(&sd_level_list_of(ready, list)->due, relaxed, R2) > now) return;
+  sd_lock(&ready->lists[list].lock);
+  sd_level_rise(ready, list, now);
+  sd_unlock(&ready->lists[list].lock);
+}
+
 /* The list whose highest level is the highest of all; *level says which. SD_NONE: nothing is ready. */
-static uint32_t choose(const sd_ready *ready, uint32_t own, uint64_t now, uint32_t *level) {
+static uint32_t choose(const sd_ready *ready, uint32_t own, int deferred, uint64_t now, uint32_t *level) {
   const uint64_t slack = sd_level_state_of(ready)->slack;
+  const int takes = deferred == SD_TAKE_DEFERRED;
+  const uint32_t n = takes ? ready->n_lists : ready->n_workers, from = takes ? ready->n_workers : own;
   uint32_t best = SD_NONE;
   uint64_t best_entered = 0;
   *level = SD_LEVEL_COUNT;
-  for (uint32_t i = 0; i < ready->n_lists; i++) {
-    const uint32_t list = own + i < ready->n_lists ? own + i : own + i - ready->n_lists;
+  if (deferred == SD_LEAVE_DEFERRED) rise(ready, ready->n_workers, now);
+  for (uint32_t i = 0; i < n; i++) {
+    const uint32_t list = from + i < n ? from + i : from + i - n;
     sd_level_list *l = sd_level_list_of(ready, list);
-    /* R2 */
-    if (sd_load(&l->due, relaxed, R2) <= now) {
-      sd_lock(&ready->lists[list].lock);
-      sd_level_rise(ready, list, now);
-      sd_unlock(&ready->lists[list].lock);
-    }
+    rise(ready, list, now);
     const uint64_t queues = sd_load(&l->queues, relaxed, R2) & ~sd_load(&l->held, relaxed, R2);
     if (!queues) continue;
     const uint32_t found = sd_highest_level(queues);
@@ -132,10 +141,10 @@ static uint32_t take(const sd_ready *ready, uint32_t list, uint32_t level, uint6
   return strand;
 }
 
-static uint32_t levels_next(const sd_ready *ready, uint32_t own, uint64_t now) {
+static uint32_t levels_next(const sd_ready *ready, uint32_t own, int deferred, uint64_t now) {
   for (;;) {
     uint32_t level;
-    const uint32_t list = choose(ready, own, now, &level);
+    const uint32_t list = choose(ready, own, deferred, now, &level);
     if (list == SD_NONE) return SD_NONE;
     const uint32_t strand = take(ready, list, level, now);
     if (strand != SD_NONE) return strand;
@@ -143,9 +152,9 @@ static uint32_t levels_next(const sd_ready *ready, uint32_t own, uint64_t now) {
   }
 }
 
-static int levels_gives_way(const sd_ready *ready, uint32_t own, uint32_t strand, uint64_t now) {
+static int levels_gives_way(const sd_ready *ready, uint32_t own, uint32_t strand, int deferred, uint64_t now) {
   uint32_t level;
-  choose(ready, own, now, &level);
+  choose(ready, own, deferred, now, &level);
   return level < sd_level_strand_of(ready, strand)->queue / SD_QUEUES_OF_LEVEL;
 }
 

@@ -3,9 +3,12 @@
  * Free tasks stand in the lists too: entry n_strands + i is the task of index i. To a policy it is a strand like any other, that is listed
  * once for each of its uses. Where this header says strand it means an entry; only groups are counted by strands.
  *
- * Each participant has a list. All lists have the header that list.h describes, so that a worker can read a length without a call. What
+ * Each worker has a list. All lists have the header that list.h describes, so that a worker can read a length without a call. What
  * else a policy keeps lies in its state, which is memory in the arena. Any participant may call any of the functions at any time. A
  * policy changes a list, and what it keeps of the strands listed there, with the list's lock held.
+ *
+ * Behind the workers' lists stands the deferred list. It has strands that were taken for a task of Python's while no permit was free
+ * (worker/permit.h). They keep their place in the order, and only a worker that has a permit takes them.
  *
  * Times are readings of sd_now(). Readings of different threads may be a little out of order. */
 #ifndef SD_SCHEDULE_POLICY_H
@@ -25,8 +28,12 @@ enum { SD_IMMEDIATE = 0, SD_HIGH, SD_RETRY, SD_NORMAL, SD_LOW, SD_LEVEL_COUNT };
 enum { SD_AGING_CLASSES = 3, SD_AGING_USUAL = 1 << 29, SD_AGING_MAX = 500000000 };
 #define SD_AGING_BY_LOAD UINT32_MAX
 
-/* Why a strand is listed: nothing of it was pending; a visit left something pending; or whoever took it could not visit it. */
-enum { SD_WAS_EMPTY = 0, SD_VISITED, SD_NOT_VISITED };
+/* Why a strand is listed: nothing of it was pending; a visit left something pending; whoever took it could not visit it; or it has to wait
+ * for a permit, on the deferred list. */
+enum { SD_WAS_EMPTY = 0, SD_VISITED, SD_NOT_VISITED, SD_DEFERRED };
+
+/* What to do with the deferred list: it was seen empty; its strands stay there, and rise as ever; or they may be taken. */
+enum { SD_NONE_DEFERRED = 0, SD_LEAVE_DEFERRED, SD_TAKE_DEFERRED };
 
 /* What may be short, and marks of strands that say how they use it. A set of either has a bit for each. */
 enum { SD_CPU = 0, SD_MEMORY, SD_IO, SD_RESOURCE_COUNT };
@@ -96,7 +103,8 @@ typedef struct sd_policy_counts {
 /* What a policy sees. `state`: its own memory, `state_bytes` of the policy; zeros at first. */
 typedef struct sd_ready {
   sd_list *lists;
-  uint32_t n_lists, n_strands, n_entries; /* entries: strands, and then tasks */
+  uint32_t n_lists, n_workers;   /* lists: the workers', and then the deferred one */
+  uint32_t n_strands, n_entries; /* entries: strands, and then tasks */
   unsigned char *state;
 } sd_ready;
 
@@ -104,26 +112,27 @@ typedef struct sd_policy {
   const char *name;
   /* Whether a publisher may run the handlers of idle strands itself. Such strands are never listed, so no policy orders them. */
   int runs_inline;
-  int one_list; /* all strands stand on list 0, with whomever they are listed */
+  int one_list; /* all strands stand on list 0, with whichever worker they are listed */
   uint64_t (*state_bytes)(uint32_t n_lists, uint32_t n_strands, uint32_t n_entries);
   /* What the policy keeps of each entry, if that lies at the end of its state: memory for tasks then comes when they are first used. */
   uint32_t entry_bytes;
   /* Prepares state and lists, once. */
   void (*start)(const sd_ready *ready, const sd_policy_config *config);
-  /* Lists n strands, whose tokens the caller holds, with participant `list`. `why`: SD_WAS_EMPTY and so on. */
+  /* Lists n strands, whose tokens the caller holds, with worker `list`, or on the deferred list. `why`: SD_WAS_EMPTY and so on. */
   void (*ready)(const sd_ready *ready, uint32_t list, const uint32_t *strands, uint32_t n, int why, uint64_t now);
-  /* Takes up to `maximum` strands (and at most `share` quarters of what is there) listed with participant `list`; returns how many.
+  /* Takes up to `maximum` strands (and at most `share` quarters of what is there) of a list; returns how many.
    * NULL, if there is `next`. */
   uint32_t (*pick)(const sd_ready *ready, uint32_t list, uint32_t *strands, uint32_t maximum, uint32_t share);
-  /* Takes the strand that comes first of those on all lists, and on a tie that of list `own`. SD_NONE: none is ready. NULL: the order
-   * between lists does not matter. A worker then keeps to its own list as long as there is something on it, and steals after that. */
-  uint32_t (*next)(const sd_ready *ready, uint32_t own, uint64_t now);
+  /* Takes the strand that comes first of those on all lists, and on a tie a deferred one, and then that of list `own`. `deferred`:
+   * SD_NONE_DEFERRED and so on. SD_NONE: none is ready. NULL: the order between lists does not matter. A worker then keeps to its own list
+   * as long as there is something on it, and steals after that; with a permit it takes from the deferred list first. */
+  uint32_t (*next)(const sd_ready *ready, uint32_t own, int deferred, uint64_t now);
   /* Whether another strand would be taken before this one, which a participant with list `own` has taken and still has, if it stood on a
    * list as it did. A hint, for a participant that may let its strand go and list it again. NULL: never. */
-  int (*gives_way)(const sd_ready *ready, uint32_t own, uint32_t strand, uint64_t now);
+  int (*gives_way)(const sd_ready *ready, uint32_t own, uint32_t strand, int deferred, uint64_t now);
   /* The strand that is picked after i others of a list that is not empty, for prefetching: a hint, read without the lock. */
   uint32_t (*peek)(const sd_ready *ready, uint32_t list, uint32_t i);
-  /* Adds one to times[strand] for each strand listed with participant `list`. Zero: the list is damaged. */
+  /* Adds one to times[strand] for each strand of a list. Zero: the list is damaged. */
   int (*count)(const sd_ready *ready, uint32_t list, uint32_t *times);
   /* Gives a strand another priority; `for_backlog`: until nothing of it is pending. Zero: the policy has no such priority. NULL: it has
    * none. */

@@ -45,7 +45,7 @@ static uint64_t lay_out(sd_arena *a, const sd_config *config, uint64_t *all) {
     a->segment_bytes =
         (uint32_t)(a->positions_at + a->segment_records * sizeof(sd_position) + SD_LINE - 1) / SD_LINE * SD_LINE;
   }
-  a->lists = lay(&end, (uint64_t)z->n_workers * sizeof(sd_list), line);
+  a->lists = lay(&end, (uint64_t)sd_lists_for(z->n_workers) * sizeof(sd_list), line);
   a->participants = lay(&end, participants * sizeof(sd_participant), line);
   a->map = lay(&end, (uint64_t)z->n_symbols * sizeof(uint32_t), line);
   a->stack = lay(&end, ((uint64_t)z->n_segments + SD_FREE_RUN) * sizeof(uint32_t), line);
@@ -56,7 +56,7 @@ static uint64_t lay_out(sd_arena *a, const sd_config *config, uint64_t *all) {
   a->rows = lay(&end, (uint64_t)z->n_symbols * a->row_stride, page);
   const sd_policy *policy = sd_policy_of(config->policy.number);
   const uint64_t tasks = tasks_for(z), entries = z->n_strands + tasks;
-  a->policy = lay(&end, policy->state_bytes(z->n_workers, z->n_strands, (uint32_t)entries), line);
+  a->policy = lay(&end, policy->state_bytes(sd_lists_for(z->n_workers), z->n_strands, (uint32_t)entries), line);
   const uint64_t first = end - tasks * policy->entry_bytes;
   a->task_stack = lay(&end, tasks * sizeof(uint32_t), page);
   a->tasks = lay(&end, tasks * sizeof(sd_task), page);
@@ -86,7 +86,7 @@ static void start(const sd_space *space, sd_arena *a) {
   sd_init(&a->active, z->n_workers);
   sd_init(&a->next_sequence, z->counters_start);
   a->watermark.at = a->watermark.next = z->counters_start;
-  for (uint32_t i = 0; i < z->n_workers; i++) {
+  for (uint32_t i = 0; i < sd_lists_for(z->n_workers); i++) {
     sd_init(&lists[i].head, (uint32_t)z->counters_start);
     sd_init(&lists[i].tail, (uint32_t)z->counters_start);
   }
@@ -138,8 +138,12 @@ void *sd_arena_get(sd_space *space, uint64_t n, size_t size, uint64_t *offset) {
 }
 
 sd_ready sd_arena_ready(const sd_space *space, const sd_arena *a) {
-  return (sd_ready){sd_space_at(space, a->lists), a->n_workers, a->n_strands, a->n_strands + a->task_list.n,
-                    sd_space_at(space, a->policy)};
+  return (sd_ready){.lists = sd_space_at(space, a->lists),
+                    .n_lists = sd_lists_for(a->n_workers),
+                    .n_workers = a->n_workers,
+                    .n_strands = a->n_strands,
+                    .n_entries = a->n_strands + a->task_list.n,
+                    .state = sd_space_at(space, a->policy)};
 }
 
 static int good_sizes(const sd_sizes *z) {

@@ -34,6 +34,13 @@ typedef struct sd_failure {
   char message[SD_MESSAGE_BYTES];
 } sd_failure;
 
+/* Permits to run Python's tasks, where they are bounded: worker/permit.h. */
+typedef struct sd_permits {
+  sd_a32 lock;
+  sd_a32 held; /* workers that hold one; changes under the lock */
+  uint32_t unused[2 * SD_LINE / 4 - 2];
+} sd_permits;
+
 /* What one worker or publisher writes. No other participant writes these lines. */
 typedef struct sd_participant {
   SD_ALIGNED(2 * SD_LINE) sd_segment_cache cache;
@@ -46,7 +53,8 @@ typedef struct sd_participant {
   sd_a64 published_time; /* and the feed's time there, if records have positions */
   sd_cpu_meter meter;    /* if the policy charges on-CPU time */
   SD_ALIGNED(2 * SD_LINE) sd_task_counts tasks;
-  uint32_t kept; /* workers: what was taken and not visited yet, as index + 1; 0: nothing */
+  uint32_t kept;   /* workers: what was taken and not visited yet, as index + 1; 0: nothing */
+  uint32_t permit; /* workers: it holds a permit */
   sd_task_cache task_cache;
   SD_ALIGNED(2 * SD_LINE) sd_counters counters;
 } sd_participant;
@@ -84,6 +92,7 @@ typedef struct sd_arena {
   SD_ALIGNED(2 * SD_LINE) sd_task_list task_list;
   SD_ALIGNED(2 * SD_LINE) sd_idle idle;
   SD_ALIGNED(2 * SD_LINE) sd_idle resting; /* where workers sleep that are not active */
+  SD_ALIGNED(2 * SD_LINE) sd_permits permits;
   SD_ALIGNED(2 * SD_LINE) sd_a32 stopping;
   sd_a32 active; /* so many workers, from the first one on, take strands */
   sd_a32 timed;  /* a handler has timers */
@@ -113,6 +122,8 @@ static inline uint32_t sd_name_bytes(uint64_t name) { return (uint32_t)(name & S
 int sd_arena_create(sd_space *space, const sd_config *config, sd_arena **arena);
 /* Returns memory for n elements, all zeros; *offset says where it lies. NULL: out of memory. */
 void *sd_arena_get(sd_space *space, uint64_t n, size_t size, uint64_t *offset);
+/* How many lists there are: one for each worker, and the deferred list. */
+static inline uint32_t sd_lists_for(uint32_t n_workers) { return n_workers + 1; }
 /* The lists and the policy's state, for the policy. */
 sd_ready sd_arena_ready(const sd_space *space, const sd_arena *arena);
 /* Gives segments memory: all of them in a private space; in an attachable one those that are used first if `touch`, else none. If `touch`,

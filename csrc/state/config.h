@@ -8,6 +8,9 @@
 
 enum { SD_ON_ERROR_STOP = 0, SD_ON_ERROR_QUARANTINE = 1 };
 
+/* For sd_config.python_workers: one less than are active, and at least one. */
+#define SD_ALL_BUT_ONE UINT32_MAX
+
 typedef struct sd_sizes {
   uint32_t n_symbols, n_strands, n_workers, n_publishers;
   uint32_t record_size, key_offset;
@@ -36,6 +39,7 @@ typedef struct sd_config {
   uint32_t ahead_records;                  /* with more records in flight than this, a publisher helps to drain */
   int32_t publisher_drains;                /* publishers run handlers, to help and where enqueueing costs more */
   int32_t one_core;                        /* publishers and workers share one core */
+  uint32_t python_workers; /* workers that may run Python's tasks at a time, or SD_ALL_BUT_ONE; 0: all */
 } sd_config;
 
 #endif

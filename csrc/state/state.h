@@ -134,7 +134,10 @@ static inline uint32_t sd_level_now(const sd_dispatcher *d, uint32_t strand) {
   return d->policy->level ? d->policy->level(&d->ready, strand) : SD_NORMAL;
 }
 
-/* Lists n strands, whose tokens the caller holds. `why`: see schedule/policy.h. */
+/* I10: relaxed; I7 and I5 carry it to a worker that rests, and one that does not may see it late. */
+static inline uint32_t sd_active_workers(sd_dispatcher *d) { return sd_load(&d->arena->active, relaxed, I10); }
+
+/* Lists n strands, whose tokens the caller holds, on the list of a worker or the deferred list. `why`: see schedule/policy.h. */
 static inline void sd_make_ready(sd_dispatcher *d, uint32_t list, const uint32_t *strands, uint32_t n, int why,
                                  uint64_t now) {
   d->policy->ready(&d->ready, list, strands, n, why, now);

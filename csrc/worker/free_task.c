@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "worker/accounting.h"
+#include "worker/permit.h"
 #include "worker/submit.h"
 #include "worker/yield.h"
 
@@ -75,6 +76,10 @@ void sd_list_task_again(sd_dispatcher *d, uint32_t participant, uint32_t entry) 
 
 int sd_run_free_task(sd_dispatcher *d, uint32_t participant, uint32_t entry, sd_py_batch *batch) {
   sd_task *t = sd_task_of(d, entry);
+  if (sd_needs_permit(sd_task_word(t)) && !sd_permit_take(d, participant)) {
+    sd_defer(d, entry);
+    return 0;
+  }
   const uint64_t now = sd_now();
   const uint32_t state = sd_task_start(t);
   if (SD_UNLIKELY(!sd_task_may_start(state))) return 0;

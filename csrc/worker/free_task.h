@@ -14,6 +14,10 @@ static inline sd_task *sd_task_of(const sd_dispatcher *d, uint32_t entry) {
 
 /* Whether a task is Python's. By whoever took it, or as a hint. */
 static inline int sd_is_pythons(sd_task *t) { return !(sd_task_word(t) & SD_TASK_IN_C); }
+/* Whether a task has to have a permit for its turn, as its word says. */
+static inline int sd_needs_permit(uint64_t word) {
+  return !(word & (SD_TASK_IN_C | SD_TASK_OVERDUE)) && sd_task_state(word) != SD_TASK_GIVEN_UP;
+}
 /* Whether it is Python's and has not begun. By whoever took it. */
 static inline int sd_begins_in_python(sd_task *t) {
   return sd_is_pythons(t) && sd_task_state(sd_task_word(t)) != SD_TASK_SUSPENDED;

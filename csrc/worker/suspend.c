@@ -5,6 +5,7 @@
 #include "sd_error.h"
 #include "worker/accounting.h"
 #include "worker/free_task.h"
+#include "worker/permit.h"
 #include "worker/visit.h"
 
 /* A free task, or the first one of an owned strand. */
@@ -31,6 +32,7 @@ int sd_task_suspend(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch, 
   sd_meter_forget(&me->meter);
   if (sd_is_task(d, entry)) {
     if (!away) sd_list_task_again(d, participant, entry);
+    sd_permit_pass(d, participant);
     return SD_OK;
   }
   sd_strand *s = &d->strands[entry];
@@ -38,6 +40,7 @@ int sd_task_suspend(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch, 
   /* The token stays with a task that is away. */
   if (away) sd_strand_end(s);
   else if (sd_strand_release(s, 0)) sd_list_again(d, participant, entry, SD_VISITED);
+  sd_permit_pass(d, participant);
   return SD_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "worker/alarm.h"
 #include "worker/call.h"
 #include "worker/free_task.h"
+#include "worker/permit.h"
 #include "worker/visit.h"
 
 /* Ends the first task of an owned strand, and the visit with it. The caller holds the publish lock; this releases it. */
@@ -80,6 +81,11 @@ static int take_turn(sd_dispatcher *d, uint32_t participant, uint32_t index, sd_
     if (sd_strand_release(s, 0)) sd_list_again(d, participant, index, SD_NOT_VISITED);
     return TASK_LEFT;
   }
+  if (batch && sd_needs_permit(word) && !sd_permit_take(d, participant)) {
+    sd_unlock(&s->publish_lock);
+    if (sd_strand_release(s, 0)) sd_defer(d, index);
+    return TASK_GONE;
+  }
   /* From here on nobody can give the task up or use it again. An overdue alarm whose timers take turns has been started before. */
   const uint32_t state = sd_task_start(t);
   const uint64_t call = t->call;
@@ -121,4 +127,5 @@ void sd_worker_task_done(sd_dispatcher *d, uint32_t participant, const sd_py_bat
   sd_charge_end(d, participant, batch->strand, sd_now());
   if (sd_is_task(d, batch->strand)) sd_end_free_task(d, participant, batch->strand);
   else end_task(d, participant, batch->strand);
+  sd_permit_drop(d, participant);
 }

@@ -6,36 +6,20 @@
 #include "numbering/failure.h"
 #include "sd_error.h"
 #include "worker/free_task.h"
+#include "worker/permit.h"
 #include "worker/py_batch.h"
 #include "worker/task.h"
 #include "worker/visit.h"
+#include "worker/waiting.h"
 
 #if defined(SD_MODEL_SCHEDULER)
-enum {
-  STEAL_MAX = 32,
-  STEAL_LENGTH = 2,
-  STEAL_TURNS = 2,
-  BACKOFF_TURNS = 3,
-  YIELD_TURNS = 1,
-  PARK_TURNS = 1,
-  EAGER_TURNS = 1,
-  LOOK_ROUND = 3,
-  PAUSES = 1,
-  MORE_PAUSES = 2
-};
+enum { STEAL_MAX = 32, STEAL_LENGTH = 2, STEAL_TURNS = 2, LOOK_ROUND = 3 };
 #else
 enum {
   STEAL_MAX = 32,
   STEAL_LENGTH = 8,
   STEAL_TURNS = 4,
-  BACKOFF_TURNS = 4064,
-  YIELD_TURNS = 16, /* looks before the worker yields its core to the merger; to others after EAGER_TURNS */
-  PARK_TURNS = 64,
-  /* Looks before the worker pauses longer between them, which a neighbour on the same core can use. */
-  EAGER_TURNS = 256,
-  LOOK_ROUND = 64, /* strands taken off its own list between two looks at the other lists */
-  PAUSES = 8,
-  MORE_PAUSES = 32
+  LOOK_ROUND = 64 /* strands taken off its own list between two looks at the other lists */
 };
 #endif
 
@@ -82,8 +66,8 @@ static uint32_t first_of(sd_dispatcher *d, uint32_t participant, uint32_t list) 
 }
 
 /* The strand that a policy with an order over all lists puts first. SD_NONE: none is ready. */
-static uint32_t next_of_all(sd_dispatcher *d, uint32_t participant, uint64_t now) {
-  const uint32_t list = participant % d->n_workers, got = d->policy->next(&d->ready, list, now);
+static uint32_t next_of_all(sd_dispatcher *d, uint32_t participant, int deferred, uint64_t now) {
+  const uint32_t list = participant % d->n_workers, got = d->policy->next(&d->ready, list, deferred, now);
   if (got == SD_NONE) return SD_NONE;
   /* The token is this participant's, and `last` with it. A publisher that helps steals nothing. */
   if (participant == list && !sd_is_task(d, got) && d->strands[got].last != list)
@@ -134,6 +118,26 @@ static uint32_t next_stolen(sd_dispatcher *d, uint32_t participant, sd_watch *wa
   return SD_NONE;
 }
 
+/* Whether what a worker took may be a task of Python's, or have one first. */
+static int may_need_permit(sd_dispatcher *d, uint32_t index) {
+  return sd_is_task(d, index) ? sd_is_pythons(sd_task_of(d, index)) : sd_strand_tasks(&d->strands[index]) != 0;
+}
+
+/* As next_strand, while something is deferred. Where the order between lists does not matter it takes only that. The worker holds a permit
+ * afterwards if it got one and may need it. */
+static SD_NOINLINE uint32_t next_or_deferred(sd_dispatcher *d, uint32_t participant, uint64_t now) {
+  const int takes = sd_permit_take(d, participant);
+  uint32_t index = SD_NONE;
+  if (d->policy->next) {
+    index = next_of_all(d, participant, takes ? SD_TAKE_DEFERRED : SD_LEAVE_DEFERRED, now);
+  } else if (takes && d->policy->pick(&d->ready, d->n_workers, &index, 1, 4)) {
+    look_behind(d, participant, participant);
+  }
+  if (index == SD_NONE) sd_permit_drop(d, participant);
+  else if (!may_need_permit(d, index)) sd_permit_pass(d, participant);
+  return index;
+}
+
 /* The next strand for a worker: what sd_worker_task_next kept for it, or else one from a list. Its own list may never become empty, so it
  * looks at the other lists after every LOOK_ROUND strands, and after a budget, because visits may be long. */
 static uint32_t next_strand(sd_dispatcher *d, uint32_t participant, uint64_t now) {
@@ -143,7 +147,11 @@ static uint32_t next_strand(sd_dispatcher *d, uint32_t participant, uint64_t now
     me->kept = 0;
     return index - 1;
   }
-  if (d->policy->next) return next_of_all(d, participant, now);
+  if (SD_UNLIKELY(sd_any_deferred(d))) {
+    index = next_or_deferred(d, participant, now);
+    if (index != SD_NONE || d->policy->next) return index;
+  }
+  if (d->policy->next) return next_of_all(d, participant, SD_NONE_DEFERRED, now);
   if (SD_UNLIKELY(me->own_turns == LOOK_ROUND || now - me->looked >= d->budget_counts)) {
     me->own_turns = 0;
     me->looked = now;
@@ -166,67 +174,6 @@ int sd_own(sd_dispatcher *d, uint32_t participant, uint32_t index) {
   return 0;
 }
 
-/* ---- waiting */
-
-static int anything_ready(sd_dispatcher *d) {
-  for (uint32_t i = 0; i < d->n_workers; i++)
-    if (sd_list_length_locked(&d->ready.lists[i])) return 1;
-  return 0;
-}
-
-/* Sleeps unless there is something to do. `until`: if the policy holds back all that there is, until when; 0: it does not. Nonzero: a
- * wake-up may have counted on this worker. */
-static int park(sd_dispatcher *d, uint32_t participant, uint64_t until) {
-  sd_idle *idle = &d->arena->idle;
-  uint32_t epoch = sd_idle_enter(idle);
-  if (!sd_dispatcher_stopping(d) && !anything_ready(d)) {
-    sd_bump(&d->participants[participant].counters.parks, 1);
-    sd_idle_sleep(idle, epoch);
-  } else if (until && !sd_dispatcher_stopping(d)) {
-    const uint64_t now = sd_now();
-    if (now < until) {
-      sd_bump(&d->participants[participant].counters.parks, 1);
-      sd_idle_sleep_for(idle, epoch, sd_clock_ns(until - now) + 1);
-    }
-  }
-  sd_idle_leave(idle);
-  return 1;
-}
-
-/* One turn of waiting; nonzero as park(). */
-static int be_idle(sd_dispatcher *d, uint32_t participant, uint32_t turn) {
-  const uint64_t due = d->policy->due ? d->policy->due(&d->ready, sd_now()) : 0;
-  if (due && due != UINT64_MAX) return park(d, participant, due);
-  const int how = due ? SD_IDLE_PARK : d->config.idle;
-  if (how == SD_IDLE_PARK ? turn >= PARK_TURNS : how == SD_IDLE_BACKOFF && turn >= BACKOFF_TURNS)
-    return park(d, participant, 0);
-  /* A thread that reads or inflates a file, or the merger, may find no free core, or only the publisher's core, and would then keep the
-   * publisher waiting. */
-  if (how == SD_IDLE_BACKOFF && turn >= (d->outputs ? YIELD_TURNS : EAGER_TURNS)) {
-    sd_yield();
-    return 0;
-  }
-  const int pauses = turn < EAGER_TURNS ? PAUSES : MORE_PAUSES;
-  for (int i = 0; i < pauses; i++) sd_pause();
-  return 0;
-}
-
-/* I10: relaxed; I7 and I5 carry it to a worker that rests, and one that does not may see it late. */
-static inline uint32_t active_workers(sd_dispatcher *d) { return sd_load(&d->arena->active, relaxed, I10); }
-
-/* Sleeps while the worker is not active. What stands on its list is left to the others, and so is a wake-up that counted on it: one of them
- * is woken for what is ready. */
-static SD_NOINLINE void rest(sd_dispatcher *d, uint32_t participant) {
-  sd_idle *resting = &d->arena->resting;
-  if (anything_ready(d) && sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->participants[participant].counters.wakes, 1);
-  const uint32_t epoch = sd_idle_enter(resting);
-  if (!sd_dispatcher_stopping(d) && participant >= active_workers(d)) {
-    sd_bump(&d->participants[participant].counters.parks, 1);
-    sd_idle_sleep(resting, epoch);
-  }
-  sd_idle_leave(resting);
-}
-
 /* ---- draining */
 
 /* C1: relaxed; publishers read it to decide whether to wait. */
@@ -238,12 +185,16 @@ static void say_looking(sd_dispatcher *d, uint32_t participant, uint32_t yes) {
  * lock was in use. */
 static int visit_taken(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64_t *now, uint32_t *busy,
                        sd_py_batch *batch) {
-  if (!sd_own(d, participant, index)) return 0;
+  if (!sd_own(d, participant, index)) {
+    sd_permit_drop(d, participant);
+    return 0;
+  }
   uint64_t ahead = SD_AHEAD_UNKNOWN;
   if (SD_UNLIKELY(sd_strand_tasks(&d->strands[index]))) {
     int turn_of = sd_take_task(d, participant, index, batch, &ahead);
     if (turn_of == TASK_TAKEN) return SD_PY_TASK;
     if (turn_of == TASK_RESUMES) return SD_PY_RESUME;
+    sd_permit_pass(d, participant);
     if (turn_of == TASK_WAKES) return SD_PY_WAKE;
     if (turn_of == TASK_GONE) {
       /* Firing timers, or a task in C, may have taken a while. */
@@ -269,6 +220,7 @@ static SD_NOINLINE void list_kept(sd_dispatcher *d, uint32_t participant) {
   if (!me->kept) return;
   const uint32_t index = me->kept - 1;
   me->kept = 0;
+  sd_permit_drop(d, participant);
   sd_make_ready(d, participant, &index, 1, SD_NOT_VISITED, sd_now());
 }
 
@@ -281,19 +233,19 @@ int sd_worker_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch) {
       list_kept(d, participant);
       return SD_E_STOPPED;
     }
-    if (SD_UNLIKELY(participant >= active_workers(d))) {
+    if (SD_UNLIKELY(participant >= sd_active_workers(d))) {
       list_kept(d, participant);
       if (turn) say_looking(d, participant, 0);
       turn = 0;
       woken = 0;
-      rest(d, participant);
+      sd_rest(d, participant);
       now = sd_now();
       continue;
     }
     uint32_t index = next_strand(d, participant, now);
     if (index == SD_NONE) {
       if (turn == 0) say_looking(d, participant, 1);
-      woken |= be_idle(d, participant, turn++);
+      woken |= sd_be_idle(d, participant, turn++);
       /* A policy that orders by waits has to know how late it is. */
       if (d->policy->next) now = sd_now();
       continue;
@@ -301,7 +253,7 @@ int sd_worker_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch) {
     if (woken) {
       /* Pushes made while this worker was waking woke nobody else: the next one has to take what this one leaves. */
       woken = 0;
-      if (anything_ready(d) && sd_idle_wake_one(&d->arena->idle))
+      if (sd_anything_ready(d) && sd_idle_wake_one(&d->arena->idle))
         sd_bump(&d->participants[participant].counters.wakes, 1);
     }
     if (turn) {
@@ -312,6 +264,7 @@ int sd_worker_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch) {
     if (sd_is_task(d, index)) {
       const int given = sd_run_free_task(d, participant, index, batch);
       if (given) return given;
+      sd_permit_drop(d, participant);
       now = sd_now();
       continue;
     }
@@ -324,7 +277,7 @@ int sd_worker_task_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *bat
   if (batch->task) sd_worker_task_done(d, participant, batch);
   batch->task = 0;
   for (;;) {
-    if (sd_dispatcher_stopping(d) || participant >= active_workers(d)) return 0;
+    if (sd_dispatcher_stopping(d) || participant >= sd_active_workers(d)) return 0;
     const uint32_t index = next_strand(d, participant, sd_now());
     if (index == SD_NONE) return 0;
     if (!sd_is_task(d, index) || !sd_begins_in_python(sd_task_of(d, index))) {
@@ -332,6 +285,7 @@ int sd_worker_task_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *bat
       return SD_PY_OTHER;
     }
     if (sd_run_free_task(d, participant, index, batch)) return SD_PY_TASK;
+    sd_permit_drop(d, participant);
   }
 }
 
@@ -356,7 +310,7 @@ static int begins_with_pythons(sd_dispatcher *d, uint32_t list) {
 }
 
 int sd_help(sd_dispatcher *d, uint32_t participant) {
-  uint32_t index = d->policy->next ? next_of_all(d, participant, sd_now()) : SD_NONE;
+  uint32_t index = d->policy->next ? next_of_all(d, participant, SD_NONE_DEFERRED, sd_now()) : SD_NONE;
   for (uint32_t i = 0; !d->policy->next && index == SD_NONE && i < d->n_workers; i++) {
     const uint32_t list = (participant + i) % d->n_workers;
     if (!begins_with_pythons(d, list)) index = first_of(d, participant, list);

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "worker/accounting.h"
+#include "worker/permit.h"
 
 #if defined(SD_MODEL_SCHEDULER)
 enum { CHARGED_EVERY_NS = 20 };
@@ -20,7 +21,9 @@ int sd_should_yield(sd_dispatcher *d, uint32_t participant, uint32_t entry) {
     sd_charge_end(d, participant, entry, now);
     sd_charge_begin(d, participant, now, meter->exact);
   }
-  return d->policy->gives_way(&d->ready, participant % d->n_workers, entry, now);
+  /* Its permit would be free for what is deferred. */
+  const int deferred = sd_has_permit(d, participant) && sd_any_deferred(d) ? SD_TAKE_DEFERRED : SD_NONE_DEFERRED;
+  return d->policy->gives_way(&d->ready, participant % d->n_workers, entry, deferred, now);
 }
 
 int sd_should_yield_in_task(sd_task_context *ctx) { return sd_should_yield(ctx->engine, ctx->participant, ctx->entry); }

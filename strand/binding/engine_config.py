@@ -12,6 +12,7 @@ __all__ = [
     "AGING_BY_LOAD",
     "AGING_MAXIMUM",
     "AGING_USUAL",
+    "ALL_BUT_ONE",
     "CACHED_SEGMENTS",
     "IDLE",
     "ON_ERROR",
@@ -40,6 +41,8 @@ POLICIES: Final = {"fifo": lib.SD_FIFO, "levels": lib.SD_LEVELS, "aging": lib.SD
 AGING_USUAL: Final[int] = lib.SD_AGING_USUAL
 AGING_MAXIMUM: Final[int] = lib.SD_AGING_MAX
 AGING_BY_LOAD: Final[int] = lib.SD_AGING_BY_LOAD
+#: As ``EngineConfig.python_workers``: one fewer than are active, and at least one.
+ALL_BUT_ONE: Final[int] = lib.SD_ALL_BUT_ONE
 #: Addresses that a task takes at most, with what a policy keeps of it on all lists.
 TASK_ADDRESSES: Final = 1024
 #: What weighs a group of weight 1 in the core.
@@ -89,6 +92,8 @@ class EngineConfig:
     #: Bounds over strands: in all, and by level, the highest first. 0: none.
     total_capacity_ticks: int = 0
     level_capacity_ticks: tuple[int, ...] = (0, 0, 0, 0, 0)
+    #: Workers that may run Python's tasks at a time, or ALL_BUT_ONE. 0: all.
+    python_workers: int = 0
     #: Tasks that may wait or run at once. Those never used take addresses and no memory.
     n_tasks: int = 65_536
 
@@ -138,4 +143,5 @@ def config_struct(config: EngineConfig, core: Core) -> Any:
     c.budget_records, c.budget_ns = config.budget_ticks, config.budget_ns
     c.batch_records, c.ahead_records = config.batch_ticks, config.ahead_ticks
     c.publisher_drains, c.one_core = config.publisher_drains, config.one_core
+    c.python_workers = config.python_workers
     return c

@@ -11,6 +11,7 @@ from strand.dispatch.capacities import capacities
 from strand.errors import ConfigurationError
 from strand.policies.every_policy import policy_config
 from strand.policies.policy import Policy
+from strand.validate import whole
 
 __all__ = ["check_pool", "pool_options"]
 
@@ -26,6 +27,11 @@ def check_pool(pool: WorkerPool, policy: Policy, problems: list[str]) -> None:
             least_of(pool.min_workers, pool.max_workers)
     except ConfigurationError as error:
         problems.append(f"worker_pool.{error}")
+    try:
+        if pool.max_workers and pool.python_workers:
+            whole("python_workers", pool.python_workers, 1, pool.max_workers)
+    except ConfigurationError as error:
+        problems.append(f"worker_pool.{error}")
 
 
 def pool_options(pool: WorkerPool) -> dict[str, Any]:
@@ -35,6 +41,7 @@ def pool_options(pool: WorkerPool) -> dict[str, Any]:
     given = {
         "workers": pool.max_workers,
         "min_workers": pool.min_workers,
+        "python_workers": pool.python_workers,
         "total_capacity_ticks": pool.total_capacity_ticks,
         "level_capacity_ticks": pool.level_capacity_ticks,
         "on_full": None if pool.on_full == "block" else pool.on_full,

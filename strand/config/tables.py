@@ -40,6 +40,9 @@ class WorkerPool(msgspec.Struct, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=1, le=1024, examples=[1], description="Threads active at least; all unless given.")]
         | None
     ) = None
+    python_workers: (
+        Annotated[int, Meta(ge=1, le=1024, examples=[1], description="Threads in tasks and calls at most.")] | None
+    ) = None
     queue_capacity: Annotated[int, Meta(ge=1, le=2**31 - 1, description="Ticks that each strand holds.")] = 65_536
     total_capacity_ticks: (
         Annotated[

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine_config import (
+    ALL_BUT_ONE,
     CACHED_SEGMENTS,
     IDLE,
     ON_ERROR,
@@ -26,6 +27,7 @@ from strand.dispatch.records import RecordReader
 from strand.errors import ConfigurationError
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.symbols import SymbolTable
+from strand.threads import has_gil
 from strand.ticks import TICK
 from strand.validate import is_number, is_whole, one_of, whole, yes_or_no
 
@@ -253,6 +255,14 @@ def _check_conflate(
         )
 
 
+def _python_workers(given: Any, workers: int, handlers: Sequence[Handler]) -> int:
+    """As the engine takes it: by default ticks that C handles keep a worker, where threads share a GIL."""
+    if given is None:
+        return ALL_BUT_ONE if workers > 1 and has_gil() and any(handler.is_native for handler in handlers) else 0
+    n = whole("python_workers", given, 1, workers)
+    return n if n < workers else 0
+
+
 def engine_config(
     reader: RecordReader,
     handlers: Sequence[Handler],
@@ -266,6 +276,7 @@ def engine_config(
     max_publishers: int,
     memory_bytes: int | None,
     publisher_drains: bool,
+    python_workers: int | None,
     emits: bool,
     output_memory: int,
     attachable: bool,
@@ -313,6 +324,7 @@ def engine_config(
         ahead_ticks=ahead,
         has_positions=has_positions,
         publisher_drains=yes_or_no("publisher_drains", publisher_drains),
+        python_workers=_python_workers(python_workers, cores.workers, handlers),
         one_core=len(cores.allowed) == 1,
         output_memory=whole("output_memory", output_memory, 1),
         attachable=yes_or_no("attachable", attachable),

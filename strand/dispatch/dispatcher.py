@@ -51,9 +51,10 @@ class Dispatcher(EngineRun):
 
     ``workers``: threads that drain; by default one fewer than the cores this process may use (at least one), as the
     publisher drains too. ``min_workers``: of them so many, and more as the load asks for, are active; by default all
-    are. ``cores``: the cores workers are pinned to, in turn; ``"auto"`` takes the last of those this process may use,
-    and goes on with a RuntimeWarning where the system refuses to pin; None pins nothing. ``idle``: ``"spin"``,
-    ``"backoff"`` (spin, then sleep) or ``"park"``.
+    are. ``python_workers``: how many may run tasks and calls at a time; by default, where C handles ticks and there is
+    a GIL, one fewer than are active (at least one), else all (docs/tasks.md). ``cores``: the cores workers are pinned
+    to, in turn; ``"auto"`` takes the last of those this process may use, and goes on with a RuntimeWarning where the
+    system refuses to pin; None pins nothing. ``idle``: ``"spin"``, ``"backoff"`` (spin, then sleep) or ``"park"``.
 
     ``policy``: which ready strand is drained next, ``Fifo()``, ``Levels()``, ``Aging()`` or ``Fair()``. By symbol, with
     ``"*"`` for those not named: ``priorities``, under ``Levels`` a level (else ``"normal"``), under ``Aging`` a whole
@@ -91,14 +92,12 @@ class Dispatcher(EngineRun):
 
     ``feed``: what the ticks mean (``strand.feeds.FeedInfo.ticks``): ``"plain"``, ``"orders"``, ``"dbn"`` or
     ``"dbn-orders"``. By it ``vwap``, ``bars`` and all that count trades tell what is one, and whether they need books.
-    Without it they take ticks as they are; where single orders come to them, that is a RuntimeWarning, and counted in
-    the statistics.
+    Without it they take ticks as they are; where single orders come to them, that is a RuntimeWarning, and is counted.
 
     ``load``: a file of ``save``, to go on from; the other arguments have to be those of the dispatcher that was saved.
-    Use it as a context manager: leaving it drains and stops; leaving it by an exception stops at once. A
-    process that is forked has no workers: there it raises StoppedError.
-    Raises ConfigurationError naming the argument that cannot work, SavedStateError for a file that does not fit,
-    MissingExtraError where ``guard`` needs psutil.
+    Use it as a context manager: leaving it drains and stops; leaving it by an exception stops at once. A process that
+    is forked has no workers: there it raises StoppedError. Raises ConfigurationError naming the argument that cannot
+    work, SavedStateError for a file that does not fit, MissingExtraError where ``guard`` needs psutil.
     """
 
     def __init__(
@@ -109,6 +108,7 @@ class Dispatcher(EngineRun):
         handlers: Mapping[str, HandlerLike] | None = None,
         workers: int | None = None,
         min_workers: int | None = None,
+        python_workers: int | None = None,
         cores: Sequence[int] | Literal["auto"] | None = "auto",
         policy: Policy = Fifo(),  # noqa: B008 - frozen
         priorities: Mapping[str, Any] | None = None,
@@ -168,6 +168,7 @@ class Dispatcher(EngineRun):
             max_publishers=max_publishers,
             memory_bytes=memory_bytes,
             publisher_drains=publisher_drains,
+            python_workers=python_workers,
             emits=len(self._outputs) > 0,
             idle=idle,
             on_error=on_error,
@@ -192,12 +193,11 @@ class Dispatcher(EngineRun):
             cores=placed.pinned,
             load=load,
         )
-        state = self._state
-        state.look_regularly(placed.allowed, guard=guard, least=least_of(min_workers, placed.workers))
-        self._publishers = Publishers(state, self._reader, self._orders, self._routing, self._python)
-        self._workers = Workers(state, self._python, self._calls, self._reader.dtype, placed.allowed)
+        self._state.look_regularly(placed.allowed, guard=guard, least=least_of(min_workers, placed.workers))
+        self._publishers = Publishers(self._state, self._reader, self._orders, self._routing, self._python)
+        self._workers = Workers(self._state, self._python, self._calls, self._reader.dtype, placed.allowed)
         self._lifecycle = Lifecycle(
-            state,
+            self._state,
             self._workers,
             self._publishers,
             self._calls,

@@ -70,7 +70,7 @@ class SeededDispatcher(EngineRun):
         cores = WorkerCores(workers, None, list(range(workers + 1)), are_given=False)
         names = (
             "strands", "budget_us", "memory_bytes", "publisher_drains", "on_error", "on_full", "capacity_ticks",
-            "total_capacity_ticks", "level_capacity_ticks",
+            "total_capacity_ticks", "level_capacity_ticks", "python_workers",
             "budget_ticks", "batch_ticks", "idle", "output_memory",
         )  # fmt: skip
         policy = given["policy"]

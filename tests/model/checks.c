@@ -1535,7 +1535,7 @@ static note *submit_note(sd_task_context *from, sd_task_spec spec) {
 static uint32_t taken_from_a_list(void) {
   uint32_t entry = SD_NONE;
   const sd_policy *policy = W.d->policy;
-  if (policy->next) return policy->next(&W.d->ready, 0, sd_now());
+  if (policy->next) return policy->next(&W.d->ready, 0, SD_NONE_DEFERRED, sd_now());
   for (uint32_t i = 0; i < W.d->n_workers && entry == SD_NONE; i++) policy->pick(&W.d->ready, i, &entry, 1, 4);
   return entry;
 }
@@ -1798,6 +1798,119 @@ static const char *timers_beside_a_full_table(void) {
   return run();
 }
 
+/* ---- permits */
+
+/* A worker whose tasks of Python's take a while: the first one ends when there is nothing left but what is deferred. After a task that it
+ * suspends it does nothing until the next one has run, as a thread that comes to its place late. */
+static void python_worker(void *number, unsigned fiber) {
+  const uint32_t participant = (uint32_t)(uintptr_t)number;
+  sd_py_batch batch;
+  int code;
+  while ((code = sd_worker_next(W.d, participant, &batch)) == SD_PY_TASK) {
+    expect(++W.publishing <= 1, "two workers in tasks of Python's with one permit");
+    const int first = W.tasks == 0;
+    for (uint32_t i = first ? one_of(5, 150) : sd_scheduler_random(3); i; i--) sd_pause();
+    W.publishing--;
+    W.tasks++;
+    if (first && W.nesting) {
+      W.handle = batch.strand;
+      expect(sd_task_suspend(W.d, participant, &batch, 1) == SD_OK, "a task cannot be suspended");
+      while (W.tasks < 2) sd_pause();
+    } else {
+      sd_worker_task_done(W.d, participant, &batch);
+    }
+  }
+  expect(code == SD_E_STOPPED, "a worker ended otherwise than by a stop");
+  W.working--;
+}
+
+/* The visit ends when the task has run for which a permit is free. */
+static int waits_for_a_task(const record *t, int64_t i, sd_context *ctx) {
+  while (W.tasks < 2) sd_pause();
+  return 0;
+}
+
+/* Two tasks of Python's, and one permit. While the first one runs, the other one is deferred, and records that come before it in the
+ * order are listed. Or none are, and the first task is suspended. */
+static void deferred_script(void *unused, unsigned fiber) {
+  const uint32_t participant = enter();
+  sd_task_spec low = {
+      .tag = 7, .key = SD_NO_KEY, .priority = W.config.policy.number == SD_LEVELS ? SD_LOW : SD_USUAL_PRIORITY};
+  const int on_strand = (int)sd_scheduler_random(2);
+  expect(sd_tasks_submit(W.d, &low, 1) == 1, "no place for a task");
+  if (on_strand) expect(sd_task_enqueue(W.d, 1, 8, &W.handle) == SD_OK, "no place for a task");
+  else expect(sd_tasks_submit(W.d, &low, 1) == 1, "no place for a task");
+  if (sd_scheduler_random(2)) until_asleep(sd_scheduler_random(3));
+  if (!W.nesting) publish(participant, "a");
+  while (W.tasks < 2 || W.handled < !W.nesting) sd_pause();
+  stop();
+}
+
+static const char *deferred_tasks_run(void) {
+  static const int32_t policies[] = {SD_FIFO, SD_LEVELS, SD_AGING, SD_FAIR};
+  const uint32_t workers = one_of(2, 3);
+  sd_config c = usual_of(policies[sd_scheduler_random(4)], 2, workers);
+  c.python_workers = 1;
+  c.idle = sd_scheduler_random(4) ? SD_IDLE_PARK : SD_IDLE_BACKOFF;
+  W.nesting = sd_scheduler_random(4) == 0;
+  make(&c, NATIVE, 0, 0);
+  W.each = waits_for_a_task;
+  if (c.policy.number == SD_LEVELS) {
+    sd_dispatcher_prioritise(W.d, 0, SD_HIGH, 0);
+    sd_dispatcher_prioritise(W.d, 1, SD_LOW, 0);
+  }
+  for (uint32_t i = 0; i < workers; i++) sd_scheduler_add(python_worker, (void *)(uintptr_t)i);
+  W.working = workers;
+  sd_scheduler_add(deferred_script, NULL);
+  return run();
+}
+
+/* Workers sleep while only deferred tasks are left, and the highest one comes first when the permit is free. */
+static void sleeps_script(void *unused, unsigned fiber) {
+  const uint32_t participant = enter();
+  sd_task_spec spec = {.tag = 1, .key = SD_NO_KEY, .priority = SD_NORMAL};
+  for (uint32_t i = 0; i < 5; i++) {
+    static const uint32_t levels[] = {SD_NORMAL, SD_LOW, SD_NORMAL, SD_HIGH, SD_NORMAL};
+    spec.tag = i + 1;
+    spec.priority = levels[i];
+    expect(sd_tasks_submit(W.d, &spec, 1) == 1, "no place for a task");
+    while (!W.swept) sd_pause();
+    /* Deferred, or else it runs. */
+    while (i && sd_list_length(&W.d->ready.lists[2]) < i) sd_pause();
+  }
+  until_asleep(1);
+  publish(participant, "aa");
+  until_handled(2);
+  until_asleep(1);
+  W.meeting = 1;
+  while (W.n_told < 5) sd_pause();
+  expect(W.notes[0].told == 1 && W.notes[3].told == 2, "a task of a lower level goes first");
+  expect(W.notes[2].told == 3 && W.notes[4].told == 4 && W.notes[1].told == 5, "deferred tasks changed their order");
+  stop();
+}
+
+static void one_permit_worker(void *number, unsigned fiber) {
+  const uint32_t participant = (uint32_t)(uintptr_t)number;
+  sd_py_batch batch;
+  while (sd_worker_next(W.d, participant, &batch) == SD_PY_TASK) {
+    W.swept = 1;
+    while (!W.meeting) sd_pause();
+    W.notes[batch.task - 1].told = ++W.n_told;
+    sd_worker_task_done(W.d, participant, &batch);
+  }
+  W.working--;
+}
+
+static const char *sleeps_beside_deferred_tasks(void) {
+  sd_config c = usual_of(SD_LEVELS, 1, 2);
+  c.python_workers = SD_ALL_BUT_ONE;
+  make(&c, NATIVE, 0, 0);
+  for (uint32_t i = 0; i < 2; i++) sd_scheduler_add(one_permit_worker, (void *)(uintptr_t)i);
+  W.working = 2;
+  sd_scheduler_add(sleeps_script, NULL);
+  return run();
+}
+
 /* ---- all of them */
 
 static const struct check {
@@ -1853,6 +1966,8 @@ static const struct check {
     {"full-tables-become-free", full_tables_become_free, 200},
     {"timers-beside-a-full-table", timers_beside_a_full_table, 100},
     {"drains-what-tasks-submit", drains_what_tasks_submit, 2000},
+    {"deferred-tasks-run", deferred_tasks_run, 4000},
+    {"sleeps-beside-deferred-tasks", sleeps_beside_deferred_tasks, 200},
 };
 
 static const char *with_seed(const struct check *check, uint64_t seed) {

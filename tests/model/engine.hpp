@@ -47,9 +47,11 @@
 #include "schedule/level_list.c"
 #include "schedule/levels.c"
 #include "schedule/policies.c"
+#include "schedule/stretches.c"
 #include "worker/alarm.c"
 #include "worker/call.c"
 #include "worker/free_task.c"
+#include "worker/permit.c"
 #include "worker/py_batch.c"
 #include "worker/py_emit.c"
 #include "worker/py_worker.c"
@@ -57,6 +59,7 @@
 #include "worker/suspend.c"
 #include "worker/task.c"
 #include "worker/visit.c"
+#include "worker/waiting.c"
 #include "worker/yield.c"
 /* Files that have a name in common with one before. */
 #define RECORDS_AHEAD RECORDS_AHEAD_INLINE

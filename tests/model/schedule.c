@@ -59,6 +59,7 @@ typedef struct run {
   uint32_t n_symbols, n_strands, n_publishers, n_workers, python, stop_early, activates, n_batches, n_controls, helps,
       failing, nesting;
   uint32_t map[SYMBOLS], stride, emits;
+  uint32_t in_python; /* workers that run tasks of Python's */
   int running[STRANDS];
   task *middle[STRANDS];           /* a task that has begun, and is not over */
   uint64_t seen[SYMBOLS][SOURCES]; /* last sequence handled */
@@ -464,8 +465,23 @@ static void run_task_of_strand(task *t) {
   R.running[t->strand] = 0;
 }
 
+/* Draws a bound on workers that run Python's tasks, from numbers of its own. It is meant for two workers and more. */
+static uint32_t draw_python_workers(uint64_t seed) {
+  const uint64_t random = (seed + 7) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
+  if (random % 4 == 0) return 0;
+  return random % 4 == 1 ? SD_ALL_BUT_ONE : 1 + (uint32_t)(random >> 8) % R.n_workers;
+}
+
+/* A bound that follows the active workers may have been higher when those that run began. */
+static void begin_python(void) {
+  const uint32_t bound = R.config.python_workers, all = R.n_workers;
+  const uint32_t most = bound == 0 ? all : bound != SD_ALL_BUT_ONE ? bound : all > 1 ? all - 1 : 1;
+  if (++R.in_python > most) broken("more workers in tasks of Python's than may be");
+}
+
 /* A turn of a task of Python's: it ends, or is suspended. Nonzero: it has been suspended, and the worker has nothing in hand. */
 static int run_task(uint32_t participant, sd_py_batch *batch, int resumes) {
+  begin_python();
   const int is_free = batch->task >= FREE_TAG && batch->task < FREE_TAG + R.n_frees;
   if (!is_free && (batch->task == 0 || batch->task > R.n_tasks)) broken("a task that nobody queued");
   free_task *f = is_free ? &R.frees[batch->task - FREE_TAG] : NULL;
@@ -485,6 +501,7 @@ static int run_task(uint32_t participant, sd_py_batch *batch, int resumes) {
     const int away = (int)sd_scheduler_random(2);
     const uint32_t entry = batch->strand;
     *suspended = 1;
+    R.in_python--;
     if (sd_task_suspend(R.d, participant, batch, away)) broken("a task cannot be suspended");
     if (!away) return 1;
     R.away[R.n_away] = entry;
@@ -493,6 +510,7 @@ static int run_task(uint32_t participant, sd_py_batch *batch, int resumes) {
   }
   if (t) R.middle[t->strand] = NULL;
   *(f ? &f->over : &t->over) = 1;
+  R.in_python--;
   return 0;
 }
 
@@ -786,6 +804,7 @@ static int prepare(uint64_t seed) {
   c->ahead_records = one_of(0, 6);
   c->publisher_drains = (int32_t)sd_scheduler_random(2);
   c->one_core = (int32_t)sd_scheduler_random(2);
+  c->python_workers = draw_python_workers(seed);
   /* A quarantined strand keeps what it holds: the pool has to have that much, or all the others wait for its segments. */
   if (R.failing) c->sizes.n_segments += R.n_strands * (c->capacity + 1);
   if (sd_space_create(0, 0, &R.space) || sd_dispatcher_create(R.space, c, &R.d)) return 0;
@@ -902,14 +921,15 @@ static int one(uint64_t seed, int loud) {
     printf("  %u workers, %u publishers, %u strands, %u symbols, idle %d, on_full %d, capacity %u, budget %u, drains "
            "%d, python %u, "
            "failing %u (on_error %d), nesting %u, tasks %u, timed %u, controls %u, guards %u (lifts %u), stop %u, "
-           "segments %u, record %u, steps %llu, bounds %llu %llu %llu %llu %llu %llu, accepted %llu, handled %llu\n",
+           "python_workers %u, segments %u, record %u, steps %llu, bounds %llu %llu %llu %llu %llu %llu, accepted "
+           "%llu, handled %llu\n",
            R.n_workers, R.n_publishers, R.n_strands, R.n_symbols, c->idle, c->on_full, c->capacity, c->budget_records,
            c->publisher_drains, R.python, R.failing, c->on_error, R.nesting, R.n_tasks, R.timed, R.n_controls, R.guards,
-           R.lifts, R.stop_early, c->sizes.n_segments, R.stride, (unsigned long long)sd_scheduler_steps(),
-           (unsigned long long)c->total_capacity, (unsigned long long)c->level_capacity[0],
-           (unsigned long long)c->level_capacity[1], (unsigned long long)c->level_capacity[2],
-           (unsigned long long)c->level_capacity[3], (unsigned long long)c->level_capacity[4],
-           (unsigned long long)R.accepted, (unsigned long long)R.handled);
+           R.lifts, R.stop_early, c->python_workers, c->sizes.n_segments, R.stride,
+           (unsigned long long)sd_scheduler_steps(), (unsigned long long)c->total_capacity,
+           (unsigned long long)c->level_capacity[0], (unsigned long long)c->level_capacity[1],
+           (unsigned long long)c->level_capacity[2], (unsigned long long)c->level_capacity[3],
+           (unsigned long long)c->level_capacity[4], (unsigned long long)R.accepted, (unsigned long long)R.handled);
     for (uint32_t i = 0; i < R.n_strands; i++) {
       /* Not sd_strand_inspect, which waits for a lock that nobody gives back any more. */
       sd_strand *k = &R.d->strands[i];

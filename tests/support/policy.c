@@ -11,12 +11,15 @@ typedef struct trial {
   sd_ready ready;
 } trial;
 
-trial *trial_new(const sd_policy_config *config, uint32_t n_lists, uint32_t n_strands) {
+/* Behind the lists of n_workers stands the deferred one. */
+trial *trial_new(const sd_policy_config *config, uint32_t n_workers, uint32_t n_strands) {
+  const uint32_t n_lists = n_workers + 1;
   trial *t = calloc(1, sizeof *t);
   t->policy = sd_policy_of(config->number);
   const uint64_t bytes = t->policy->state_bytes(n_lists, n_strands, n_strands);
   t->ready = (sd_ready){.lists = aligned_alloc(2 * SD_LINE, n_lists * sizeof(sd_list)),
                         .n_lists = n_lists,
+                        .n_workers = n_workers,
                         .n_strands = n_strands,
                         .n_entries = n_strands,
                         .state = aligned_alloc(2 * SD_LINE, (bytes + 2 * SD_LINE - 1) / (2 * SD_LINE) * (2 * SD_LINE))};
@@ -36,13 +39,18 @@ void trial_ready(trial *t, uint32_t list, const uint32_t *strands, uint32_t n, i
   t->policy->ready(&t->ready, list, strands, n, why, now);
 }
 
-uint32_t trial_next(trial *t, uint32_t own, uint64_t now) {
+/* `deferred`: SD_NONE_DEFERRED and so on. */
+uint32_t trial_next_or(trial *t, uint32_t own, int deferred, uint64_t now) {
+  const uint32_t n = t->ready.n_workers;
   uint32_t strand = SD_NONE;
-  if (t->policy->next) return t->policy->next(&t->ready, own, now);
-  for (uint32_t i = 0; i < t->ready.n_lists; i++)
-    if (t->policy->pick(&t->ready, (own + i) % t->ready.n_lists, &strand, 1, 4)) return strand;
+  if (t->policy->next) return t->policy->next(&t->ready, own, deferred, now);
+  if (deferred == SD_TAKE_DEFERRED && t->policy->pick(&t->ready, n, &strand, 1, 4)) return strand;
+  for (uint32_t i = 0; i < n; i++)
+    if (t->policy->pick(&t->ready, (own + i) % n, &strand, 1, 4)) return strand;
   return SD_NONE;
 }
+
+uint32_t trial_next(trial *t, uint32_t own, uint64_t now) { return trial_next_or(t, own, SD_NONE_DEFERRED, now); }
 
 int trial_prioritise(trial *t, uint32_t strand, uint32_t priority, int for_backlog, uint64_t now) {
   return t->policy->prioritise(&t->ready, strand, priority, for_backlog, now);

@@ -67,7 +67,9 @@ typedef struct scene {
   sd_a64 clock;
   source sources[SOURCES];
   sd_a32 publishing;
-  sd_a64 nested; /* records accepted from inside handlers */
+  sd_a32 in_python;                      /* workers that run tasks of Python's */
+  sd_a32 free_pythons, free_pythons_ran; /* free tasks of Python's */
+  sd_a64 nested;                         /* records accepted from inside handlers */
   uint32_t emits;
   sd_a32 merging;
   /* the merger's */
@@ -180,8 +182,26 @@ static int64_t native(void *rows, const sd_tick *ticks, int64_t n, sd_context *c
   return handle(rows, ticks, n, ctx, ctx->row_stride, NULL, 0);
 }
 
+/* The tag of free tasks of Python's. */
+#define FREE_PYTHON (UINT64_C(1) << 40)
+
+/* A bound that follows the active workers may have been higher when those that run began. */
+static void begin_python(void) {
+  const uint32_t bound = S.config.python_workers, all = S.n_workers;
+  const uint32_t most = bound == 0 ? all : bound != SD_ALL_BUT_ONE ? bound : all > 1 ? all - 1 : 1;
+  if (sd_fetch_add(&S.in_python, 1u, relaxed, X1) >= most) sd_store(&S.bad, 5u, relaxed, X1);
+}
+
+static void end_python(void) { sd_fetch_sub(&S.in_python, 1u, relaxed, X1); }
+
 /* Plain reads of the row: that no handler runs beside a task is what is tested. Nonzero: it has given the worker back. */
 static int run_task(void *rows, uint64_t stride, uint32_t participant, sd_py_batch *batch) {
+  begin_python();
+  if (batch->task == FREE_PYTHON) {
+    sd_fetch_add(&S.free_pythons_ran, 1u, relaxed, X1);
+    end_python();
+    return 0;
+  }
   source *from = &S.sources[batch->task >> 16];
   task *t = &from->tasks[(batch->task & 0xffff) - 1];
   row *r = (row *)((char *)rows + t->key * stride);
@@ -192,11 +212,13 @@ static int run_task(void *rows, uint64_t stride, uint32_t participant, sd_py_bat
     const int away = t->turns-- % 2 == 0;
     const uint32_t entry = batch->strand;
     sd_should_yield(S.d, participant, entry);
+    end_python();
     if (sd_task_suspend(S.d, participant, batch, away)) r->errors++;
     if (away && sd_task_return(S.d, participant, entry)) sd_store(&S.bad, 1u, relaxed, X1);
     return 1;
   }
   if (sd_fetch_add(&t->ran, 1u, relaxed, X1)) r->errors++;
+  end_python();
   return 0;
 }
 
@@ -341,6 +363,8 @@ static void submit_free(source *me) {
     t[i]->turns = draw(&me->random, 3);
     specs[i] = free_spec(&t[i]);
   }
+  sd_task_spec python = {.tag = FREE_PYTHON, .key = SD_NO_KEY, .priority = SD_USUAL_PRIORITY};
+  if (sd_tasks_submit(S.d, &python, 1) == 1) sd_fetch_add(&S.free_pythons, 1u, relaxed, X1);
   const int64_t n = sd_tasks_submit(S.d, specs, AT_A_GO);
   for (int64_t i = 0; i < n; i++) t[i]->submitted = 1;
   if (n < 1) return;
@@ -568,16 +592,19 @@ static void prepare(void) {
   c->ahead_records = one_of(0, 2000);
   c->publisher_drains = (int32_t)one_of(0, 1);
   c->one_core = (int32_t)one_of(0, 1);
+  const uint32_t bounds[] = {0, SD_ALL_BUT_ONE, one_of(1, S.n_workers)};
+  c->python_workers = bounds[one_of(0, 2)];
 }
 
 static int fail(const char *what, uint32_t round) {
   const sd_config *c = &S.config;
-  printf("FAILED round %u: %s\n  %u workers, %u publishers, %u strands, %u symbols, record %u, segments %u, idle %d, "
-         "on_full %d, capacity %u, "
-         "budget %u, drains %d, python %u, fail %u, nest %u, tasks %u, timed %u, guards %u, stop %u\n",
-         round, what, S.n_workers, S.n_publishers, S.n_strands, S.n_symbols, S.record_size, c->sizes.n_segments,
-         c->idle, c->on_full, c->capacity, c->budget_records, c->publisher_drains, S.python, S.fail_one_in,
-         S.nest_one_in, S.task_one_in, S.timed, S.guards, S.stop_early);
+  printf(
+      "FAILED round %u: %s\n  %u workers, %u publishers, %u strands, %u symbols, record %u, segments %u, idle %d, "
+      "on_full %d, capacity %u, "
+      "budget %u, drains %d, python %u, fail %u, nest %u, tasks %u, timed %u, guards %u, python_workers %u, stop %u\n",
+      round, what, S.n_workers, S.n_publishers, S.n_strands, S.n_symbols, S.record_size, c->sizes.n_segments, c->idle,
+      c->on_full, c->capacity, c->budget_records, c->publisher_drains, S.python, S.fail_one_in, S.nest_one_in,
+      S.task_one_in, S.timed, S.guards, c->python_workers, S.stop_early);
   for (uint32_t i = 0; i < S.n_strands; i++) {
     sd_inspection k;
     sd_strand_inspect(S.d, i, &k);
@@ -693,6 +720,8 @@ static int play(uint32_t round) {
   sd_tasks_stop(S.d);
   if (!all_told()) return fail("a free task was not told once how it ended", round);
   if (!stopped && !t.failures && due_timers) return fail("drained, and a timer is due", round);
+  if (!stopped && sd_load(&S.free_pythons, relaxed, X1) != sd_load(&S.free_pythons_ran, relaxed, X1))
+    return fail("drained, and a free task of Python's has not run once", round);
   if (!stopped && !t.failures && waiting) return fail("drained, and a task waits", round);
   uint64_t dropped = t.dropped[0] + t.dropped[1] + t.dropped[2] + t.dropped[3] + t.dropped[4];
   if (errors) return fail("records out of order, twice or missing", round);
@@ -706,7 +735,8 @@ static int play(uint32_t round) {
   sum.shed += t.dropped[SD_DROPPED_SHED];
   if (!stopped && !t.failures && t.pending) return fail("drained, and something is pending", round);
   static const char *const why[] = {"publish failed for no reason", "the watermark went back",
-                                    "a look was believed, and its rows do not count its strand's records"};
+                                    "a look was believed, and its rows do not count its strand's records",
+                                    "a hold was refused", "more workers in tasks of Python's than may be"};
   const uint32_t bad = sd_load(&S.bad, relaxed, X1);
   if (bad) return fail(why[bad - 1], round);
   sum.rounds++;

@@ -14,7 +14,9 @@ CSRC = SUPPORT.parent.parent / "csrc"
 NONE = 2**32 - 1
 FIFO, LEVELS, AGING, FAIR = 0, 1, 2, 3
 #: Why a strand is listed.
-WAS_EMPTY, VISITED, NOT_VISITED = range(3)
+WAS_EMPTY, VISITED, NOT_VISITED, DEFERRED = range(4)
+#: What a look does with the deferred list.
+NONE_DEFERRED, LEAVE_DEFERRED, TAKE_DEFERRED = range(3)
 NAMES = ("immediate", "high", "retry", "normal", "low")
 IMMEDIATE, HIGH, RETRY, NORMAL, LOW = range(5)
 #: Resources, and marks: of a set of either, the bits.
@@ -106,7 +108,7 @@ def build(folder: Path, *, changed: tuple[str, str] | None = None, file: str = "
 
 
 class Trial:
-    """A policy that runs. Times are in ns."""
+    """A policy that runs, with lists of workers, and the deferred one behind them. Times are in ns."""
 
     def __init__(self, built: ctypes.CDLL, config: Config, lists: int, strands: int) -> None:
         self.lists, self.strands = lists, strands
@@ -120,8 +122,8 @@ class Trial:
         array = (ctypes.c_uint32 * len(strands))(*strands)
         self._c.trial_ready(self._t, at, array, len(strands), why, ctypes.c_uint64(now))
 
-    def next(self, own: int, now: int) -> int | None:
-        strand = self._c.trial_next(self._t, own, ctypes.c_uint64(now))
+    def next(self, own: int, now: int, deferred: int = NONE_DEFERRED) -> int | None:
+        strand = self._c.trial_next(self._t, own, deferred, ctypes.c_uint64(now))
         return None if strand == NONE else int(strand)
 
     def prioritise(self, strand: int, priority: int, for_backlog: bool, now: int) -> bool:
@@ -183,7 +185,7 @@ class Trial:
     def listed(self) -> list[int]:
         """How often each strand is listed."""
         times = (ctypes.c_uint32 * self.strands)()
-        for at in range(self.lists):
+        for at in range(self.lists + 1):
             assert self._c.trial_count(self._t, at, times), "a list is damaged"
         return list(times)
 

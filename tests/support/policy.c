@@ -40,7 +40,7 @@ void trial_ready(trial *t, uint32_t list, const uint32_t *strands, uint32_t n, i
 }
 
 /* `deferred`: SD_NONE_DEFERRED and so on. */
-uint32_t trial_next_or(trial *t, uint32_t own, int deferred, uint64_t now) {
+uint32_t trial_next(trial *t, uint32_t own, int deferred, uint64_t now) {
   const uint32_t n = t->ready.n_workers;
   uint32_t strand = SD_NONE;
   if (t->policy->next) return t->policy->next(&t->ready, own, deferred, now);
@@ -49,8 +49,6 @@ uint32_t trial_next_or(trial *t, uint32_t own, int deferred, uint64_t now) {
     if (t->policy->pick(&t->ready, (own + i) % n, &strand, 1, 4)) return strand;
   return SD_NONE;
 }
-
-uint32_t trial_next(trial *t, uint32_t own, uint64_t now) { return trial_next_or(t, own, SD_NONE_DEFERRED, now); }
 
 int trial_prioritise(trial *t, uint32_t strand, uint32_t priority, int for_backlog, uint64_t now) {
   return t->policy->prioritise(&t->ready, strand, priority, for_backlog, now);

@@ -29,6 +29,7 @@ def test_a_dispatcher_has_the_bounds_and_the_least_workers_of_a_file(tmp_path: P
         [worker_pool]
         max_workers = 2
         min_workers = 1
+        python_workers = 1
         queue_capacity = 100
         total_capacity_ticks = 50
         level_capacity_ticks = {low = 20}
@@ -37,7 +38,8 @@ def test_a_dispatcher_has_the_bounds_and_the_least_workers_of_a_file(tmp_path: P
     )
     options = Config.load(file).dispatcher_options()
     assert options == {
-        "policy": Levels(), "priorities": {}, "workers": 2, "min_workers": 1, "capacity_ticks": 100,
+        "policy": Levels(), "priorities": {}, "workers": 2, "min_workers": 1, "python_workers": 1,
+        "capacity_ticks": 100,
         "total_capacity_ticks": 50, "level_capacity_ticks": {"low": 20}, "on_full": "shed",
     }  # fmt: skip
     with strand.Dispatcher(["A"], "count", **options) as dispatcher:
@@ -60,6 +62,7 @@ def test_a_dispatcher_has_the_bounds_and_the_least_workers_of_a_file(tmp_path: P
         ({"level_capacity_ticks": {"lo": 5}}, Levels(), "level_capacity_ticks: 'lo' is no level: did you mean 'low'?"),
         ({"level_capacity_ticks": {"low": 0}}, Levels(), "level_capacity_ticks: low: 0 is not a whole number from 1"),
         ({"min_workers": 3, "max_workers": 2}, Fifo(), "min_workers: 3 is not a whole number from 1 to 2"),
+        ({"python_workers": 3, "max_workers": 2}, Fifo(), "python_workers: 3 is not a whole number from 1 to 2"),
     ],
 )
 def test_what_does_not_go_together_is_told(pool: dict[str, Any], policy: strand.Policy, says: str) -> None:

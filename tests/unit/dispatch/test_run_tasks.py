@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from strand import TICK, Dispatcher, Fair, Fifo, Levels, TaskGroup, object_handler
-from strand.errors import SavedStateError, StoppedError, TaskDropped, WouldDeadlockError
+from strand import TICK, Aging, Dispatcher, Fair, Fifo, Levels, TaskGroup, object_handler
+from strand.errors import ConfigurationError, SavedStateError, StoppedError, TaskDropped, WouldDeadlockError
 
 
 def ticks_of(key: int, n: int) -> Any:
@@ -121,3 +123,151 @@ def test_tasks_are_not_saved(tmp_path: Path) -> None:
             d.save(tmp_path / "state")
         d.publish(ticks_of(0, 3))
     assert d.statistics().handled == 3
+
+
+# ---- workers that Python's tasks leave to the ticks
+
+
+class AtOnce:
+    """Counts who is inside, and the most there were."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.now = self.most = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self.now -= 1
+
+
+@contextmanager
+def opened_at_last(gate: threading.Event) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        gate.set()
+
+
+def until_handled(d: Dispatcher, n: int) -> None:
+    end = time.monotonic() + 60
+    while d.statistics().handled < n:
+        assert time.monotonic() < end, f"{d.statistics().handled} of {n} ticks were handled"
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("spins", [False, True], ids=["sleeps", "spins"])
+@pytest.mark.parametrize("idle", ["park", "backoff"])
+@pytest.mark.parametrize("policy", [Fifo(), Levels(), Aging(), Fair()], ids=lambda policy: type(policy).__name__)
+def test_ticks_go_on_while_tasks_and_calls_hold_all_other_workers(policy: Any, idle: str, spins: bool) -> None:
+    inside, begun, gate = AtOnce(), threading.Event(), threading.Event()
+
+    def long(*_: Any) -> None:
+        with inside:
+            begun.set()
+            while not gate.is_set():
+                if not spins:
+                    gate.wait(0.01)
+
+    options: dict[str, Any] = {"strands": "per-symbol", "publisher_drains": False, "idle": idle, "policy": policy}
+    with Dispatcher(6, "count", workers=2, cores=None, **options) as d, opened_at_last(gate):
+        futures = [d.tasks.submit(long) for _ in range(3)]
+        futures += [d.tasks.options(symbol=4).submit(long), d.tasks.options(key="k").submit(long)]
+        futures.append(d.submit_call(5, long))
+        assert begun.wait(60)
+        for i in range(400):
+            d.publish(ticks_of(i % 4, 10))
+        until_handled(d, 4000)
+        assert inside.most == 1
+        gate.set()
+        for future in futures:
+            future.result(60)
+        assert d.drain(timeout_s=60)
+        assert inside.most == 1
+    d.verify()
+
+
+@pytest.mark.parametrize("policy", [Fifo(), Levels(), Aging(), Fair()], ids=lambda policy: type(policy).__name__)
+def test_never_more_tasks_run_than_python_workers_and_as_many_do(policy: Any) -> None:
+    inside, meet = AtOnce(), threading.Barrier(2)
+
+    def short() -> None:
+        with inside:
+            time.sleep(0.0005)
+
+    with Dispatcher(4, "count", workers=4, python_workers=2, cores=None, policy=policy) as d:
+        both = [d.tasks.submit(meet.wait, 60) for _ in range(2)]
+        assert sorted(future.result(60) for future in both) == [0, 1]
+        tasks = [d.tasks.submit(short) for _ in range(200)]
+        for i in range(100):
+            tasks.append(d.tasks.options(symbol=i % 4).submit(short))
+            d.publish(ticks_of(i % 4, 20))
+        assert d.drain(timeout_s=60)
+        for task in tasks:
+            task.result(60)
+        assert d.statistics().handled == 2000
+    assert 1 <= inside.most <= 2
+    d.verify()
+
+
+class Python:
+    def on_tick(self, tick: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("handler", "options"),
+    [("count", {"python_workers": 3}), (object_handler(Python), {})],
+    ids=["as many as workers", "where all handlers are Python's"],
+)
+def test_all_workers_may_run_tasks(handler: Any, options: dict[str, Any]) -> None:
+    meet = threading.Barrier(3)
+    with Dispatcher(1, handler, workers=3, cores=None, **options) as d:
+        futures = [d.tasks.submit(meet.wait, 60) for _ in range(3)]
+        assert sorted(future.result(60) for future in futures) == [0, 1, 2]
+
+
+def test_the_highest_level_goes_first_when_a_worker_is_free_for_it() -> None:
+    begun, gate, order = threading.Event(), threading.Event(), []
+    policy = Levels({"high": "1h", "retry": "1h", "normal": "1h", "low": "1h"})
+    with (
+        Dispatcher(1, "count", workers=2, cores=None, policy=policy, publisher_drains=False) as d,
+        opened_at_last(gate),
+    ):
+        d.tasks.submit(lambda: (begun.set(), gate.wait(60)))
+        assert begun.wait(60)
+        for i, level in enumerate(("low", "normal", "high", "normal", "low", "immediate")):
+            d.tasks.options(priority=level).submit(order.append, (level, i))
+        d.publish(ticks_of(0, 10))
+        until_handled(d, 10)
+        gate.set()
+        assert d.drain(timeout_s=60)
+    assert order == [("immediate", 5), ("high", 2), ("normal", 1), ("normal", 3), ("low", 0), ("low", 4)]
+
+
+def test_a_stop_ends_what_waits_for_a_worker() -> None:
+    begun, gate = threading.Event(), threading.Event()
+    with Dispatcher(2, "count", workers=2, cores=None, publisher_drains=False) as d:
+        first = d.tasks.submit(lambda: (begun.set(), gate.wait(60)))
+        assert begun.wait(60)
+        others = [*d.tasks.submit_many(int, "123"), d.tasks.options(symbol=1).submit(int)]
+        call = d.submit_call(1, lambda view: view.index)
+        d.publish(ticks_of(0, 10))
+        until_handled(d, 10)
+        threading.Timer(0.05, gate.set).start()
+        assert not d.stop(drain=False)
+    assert first.result(60)
+    for future in others:
+        with pytest.raises((CancelledError, TaskDropped)):
+            future.result(60)
+    with pytest.raises(StoppedError):
+        call.result(60)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 3, True, 1.0, "1"])
+def test_a_bad_number_of_python_workers_is_refused_by_name(wrong: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"python_workers: .* is not a whole number from 1 to 2"):
+        Dispatcher(1, "count", workers=2, python_workers=wrong, cores=None)

@@ -163,7 +163,7 @@ WRONG = {
     "never begins a new row": ("aging.c", "if (chosen.number == 0) sd_store(row, 0, relaxed, R2);\n    else if", "if"),
     "keeps a strand raised for ever": ("aging.c", "if (s->raised_at <= now) s->raised = 0;", ""),
     "ends a raise that came later": ("aging.c", "if (s->raised_at <= now) s->raised = 0;", "s->raised = 0;"),
-    "lists a strand that was not visited anew": ("aging.c", "if (why != SD_NOT_VISITED) {", "if (1) {"),
+    "lists a strand that was not visited anew": ("aging.c", "if (why < SD_NOT_VISITED) {", "if (1) {"),
     "changes no strand that is listed": (
         "aging.c",
         "enlist(ready, l, strand, priority_of(s));",

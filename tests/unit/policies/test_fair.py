@@ -129,7 +129,7 @@ WRONG = {
     "is due a moment early": ("  while (granted_at(bucket, due) < goal) due++;", "  due -= due > bucket->epoch;"),
     "puts a strand that was not visited at the end": ("why == SD_NOT_VISITED)", "0)"),
     "moves no strand that is listed": ("s->listed && s->group != group", "0"),
-    "leaves a group where it stood when its slice ends": ("if (g->place) {\n      sink", "if (0) {\n      sink"),
+    "leaves a group where it stood when its slice ends": ("if (g->place[side]) sink", "if (0) sink"),
     "keeps the last stretch of a group": ("if (g->counts.longest_ns < on_cpu_ns) g", "g"),
     "counts no stretch": ("> (fair_time)state->slice_ns * weight)", "> (fair_time)state->slice_ns * weight * 2)"),
 }  # fmt: skip

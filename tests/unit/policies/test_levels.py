@@ -151,7 +151,7 @@ WRONG = {
         "if (to != s->queue / SD_QUEUES_OF_LEVEL) {",
     ),
     "lists a strand that was not visited anew": (
-        "if (why == SD_NOT_VISITED && level",
+        "if (why >= SD_NOT_VISITED && level",
         "if (why > SD_NOT_VISITED && level",
     ),
     "counts a wait twice": ("      s->counted = 1;\n", ""),

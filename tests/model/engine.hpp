@@ -59,12 +59,12 @@
 #include "worker/suspend.c"
 #include "worker/task.c"
 #include "worker/visit.c"
-#include "worker/waiting.c"
 #include "worker/yield.c"
 /* Files that have a name in common with one before. */
 #define RECORDS_AHEAD RECORDS_AHEAD_INLINE
 #include "publish/inline.c"
 #define PAUSES PAUSES_OF_A_WORKER
+#include "worker/waiting.c"
 #include "worker/worker.c"
 /* Memory for atomics comes from the model. */
 #define sd_arena_get arena_get

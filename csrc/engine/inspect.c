@@ -228,10 +228,10 @@ int sd_dispatcher_verify(sd_dispatcher *d, uint32_t *strand, char *what) {
     *strand = i;
     code = SD_E_CORRUPT;
   }
-  const char *wrong = code                                            ? NULL
-                      : sd_load(&d->arena->permits.held, relaxed, J8) ? "a permit is held although nothing runs"
-                      : d->tasks.list->closed ? wrong_after_stop(d)
-                                              : wrong_with_tasks(d, listed + d->arena->n_strands, tasks);
+  const char *wrong = code                                  ? NULL
+                      : sd_permits_held(&d->arena->permits) ? "a permit is held although nothing runs"
+                      : d->tasks.list->closed               ? wrong_after_stop(d)
+                                                            : wrong_with_tasks(d, listed + d->arena->n_strands, tasks);
   if (wrong) {
     snprintf(what, 128, "%s", wrong);
     code = SD_E_CORRUPT;

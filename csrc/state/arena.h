@@ -14,6 +14,7 @@
 #include "memory/segment.h"
 #include "memory/space.h"
 #include "schedule/idle.h"
+#include "schedule/permits.h"
 #include "schedule/policy.h"
 #include "sd_handler.h"
 #include "state/config.h"
@@ -33,13 +34,6 @@ typedef struct sd_failure {
   uint32_t unused;
   char message[SD_MESSAGE_BYTES];
 } sd_failure;
-
-/* Permits to run Python's tasks, where they are bounded: worker/permit.h. */
-typedef struct sd_permits {
-  sd_a32 lock;
-  sd_a32 held; /* workers that hold one; changes under the lock */
-  uint32_t unused[2 * SD_LINE / 4 - 2];
-} sd_permits;
 
 /* What one worker or publisher writes. No other participant writes these lines. */
 typedef struct sd_participant {

@@ -6,11 +6,8 @@
  * list, and goes on. Nobody looks at that list without a permit. So what stands behind Python's tasks is reached, and workers sleep when
  * only such tasks are left.
  *
- * No deferred task is forgotten. A worker that defers, and one that gives a permit back, pass through the lock of permits after or while
- * they do so. Whichever comes second sees what the other one did, and both look for their next strand then. A worker that gives its permit
- * back and does not take what is deferred, as it has something else or leaves, wakes another one (sd_permit_pass). A worker looks under
- * the lock once more before it sleeps, when it has registered as a sleeper (schedule/idle.h): if the permit comes back after that look,
- * whoever gives it back finds the sleeper. */
+ * No deferred task is forgotten: schedule/permits.h argues that. A worker that gives its permit back and does not take what is deferred,
+ * as it has something else or leaves, wakes another one (sd_permit_pass). */
 #ifndef SD_WORKER_PERMIT_H
 #define SD_WORKER_PERMIT_H
 

@@ -1,6 +1,7 @@
 /* Protocols that look right and are not. Each one has to be caught: a model that passes them proves nothing. */
 #include "lossy.hpp"
 #include "park.hpp"
+#include "permits.hpp"
 #include "suspend.hpp"
 
 /* ---- 1: a list edited in place: listed by the add that finds 0, unlisted by the subtraction that leaves 0, owner by CAS */
@@ -237,6 +238,15 @@ struct takes_it_out_at_once : right_tasks {
   }
 };
 
+/* What is deferred is seen by nobody who gave a permit back at the same time. */
+struct defers_and_goes_on : right_deferring {
+  static void defer(world &w, sd_permits *) { w.put_on_list(0); }
+};
+/* A worker sleeps without a look at what is deferred. */
+struct sleeps_beside_permits : right_deferring {
+  static int wanted(sd_permits *, sd_list *) { return 0; }
+};
+
 static const model_program programs[] = {
     {"list_edited_in_place", "wrong", model_simulate<edited_in_place>},
     {"owner_given_back_last", "wrong", model_simulate<owner_given_back_last>},
@@ -251,6 +261,8 @@ static const model_program programs[] = {
     {"lists_before_it_says", "wrong", model_simulate<suspended<lists_before_it_says>>},
     {"pauses_by_a_store", "wrong", model_simulate<suspended_free<pauses_by_a_store>>},
     {"looks_without_locks", "wrong", model_simulate<looks_without_locks>},
+    {"defers_and_goes_on", "wrong", model_simulate<permits<defers_and_goes_on, 3>>},
+    {"sleeps_beside_permits", "wrong", model_simulate<permits<sleeps_beside_permits, 3>>},
 };
 
 int main(int argc, char **argv) { return model_main(argc, argv, programs, sizeof programs / sizeof *programs); }

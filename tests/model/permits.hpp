@@ -36,7 +36,7 @@ struct permits : rl::test_suite<permits<deferring, workers>, workers> {
     ran = 1;
     inside--;
     sd_permits_give(&all, deferred());
-    sd_store(&stopping, 1u, release, M1);
+    sd_store(&stopping, 1u, relaxed, M1);
     sd_idle_wake_all(&w.idle);
   }
   /* Nonzero: it took and ran what is deferred. */
@@ -66,10 +66,10 @@ struct permits : rl::test_suite<permits<deferring, workers>, workers> {
       look();
       return;
     }
-    while (!sd_load(&stopping, acquire, M1)) {
+    while (!sd_load(&stopping, relaxed, M1)) {
       if (look()) continue;
       const uint32_t epoch = sd_idle_enter(&w.idle);
-      if (!sd_load(&stopping, acquire, M1) && !deferring::wanted(&all, deferred())) sd_idle_sleep(&w.idle, epoch);
+      if (!sd_load(&stopping, relaxed, M1) && !deferring::wanted(&all, deferred())) sd_idle_sleep(&w.idle, epoch);
       sd_idle_leave(&w.idle);
     }
   }

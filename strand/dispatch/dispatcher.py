@@ -33,6 +33,7 @@ from strand.output.sink import Destination
 from strand.policies.every_policy import policy_config
 from strand.policies.policy import Fifo, Policy
 from strand.tasks.places import ThreadCounts
+from strand.tasks.retry import RetryPolicy
 from strand.tasks.tasks import Tasks
 from strand.ticks import TICK
 from strand.validate import text
@@ -59,7 +60,8 @@ class Dispatcher(EngineRun):
     ``"*"`` for those not named: ``priorities``, under ``Levels`` a level (else ``"normal"``), under ``Aging`` a whole
     number, a class, or both, like ``("urgent", 10)`` (else 0); ``groups``, under ``Fair`` the name of its group (else
     one of its own); ``marks``, ``"io"``, ``"frees_memory"``, or a set of both, for ``guard``, which under ``Levels``
-    holds strands back while CPU, memory or I/O is short (docs/policies.md, docs/guard.md).
+    holds strands back while CPU, memory or I/O is short (docs/policies.md, docs/guard.md). ``retry``: of ``tasks`` that
+    are given none; None: they fail at once.
 
     ``strands``: ``"per-symbol"``, a number, or ``"auto"``: busy symbols alone, quiet ones sharing, by ``counts``
     (what to expect of each) or else by the first array published. ``capacity_ticks`` bounds each strand,
@@ -115,6 +117,7 @@ class Dispatcher(EngineRun):
         guard: Guard | None = None,
         marks: Mapping[str, str | Iterable[str]] | None = None,
         groups: Mapping[str, str] | None = None,
+        retry: RetryPolicy | None = None,
         strands: StrandsLike = "auto",
         counts: npt.ArrayLike | None = None,
         capacity_ticks: int = 65_536,
@@ -191,19 +194,14 @@ class Dispatcher(EngineRun):
             priorities=Priorities(engine, policy, ranks, marked, grouped),
             cores=placed.pinned,
             load=load,
+            retry=retry,
         )
         state = self._state
         state.look_regularly(placed.allowed, guard=guard, least=least_of(min_workers, placed.workers))
         self._publishers = Publishers(state, self._reader, self._orders, self._routing, self._python)
         self._workers = Workers(state, self._python, self._calls, self._reader.dtype, placed.allowed)
         self._lifecycle = Lifecycle(
-            state,
-            self._workers,
-            self._publishers,
-            self._calls,
-            self._end,
-            makers=self._makers,
-            cores=placed,
+            state, self._workers, self._publishers, self._calls, self._end, makers=self._makers, cores=placed
         )
         self._shown = ShownNames(engine, self._table) if config.attachable else None
         if self._shown is not None:

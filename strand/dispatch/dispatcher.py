@@ -32,9 +32,9 @@ from strand.options import options_of, refuse_unknown
 from strand.output.sink import Destination
 from strand.policies.every_policy import policy_config
 from strand.policies.policy import Fifo, Policy
+from strand.tasks.engine_tasks import EngineTasks
 from strand.tasks.places import ThreadCounts
 from strand.tasks.retry import RetryPolicy
-from strand.tasks.tasks import Tasks
 from strand.ticks import TICK
 from strand.validate import text
 
@@ -322,7 +322,7 @@ class Dispatcher(EngineRun):
         return self._calls.submit(symbol, fn, args)
 
     @property
-    def tasks(self) -> Tasks:
+    def tasks(self) -> EngineTasks:
         """An executor (as ``strand.Scheduler``) whose tasks the workers run beside the ticks, by the policy; with
         ``options(symbol=...)`` in order with its ticks. ``stop`` waits for those that can run, and cancels others.
         A task may wait: in ``strand.checkpoint()``, ``strand.blocking()`` and ``result()`` of a task or call another

@@ -10,11 +10,11 @@ from strand.dispatch.control import Control
 from strand.dispatch.priorities import Priorities
 from strand.dispatch.state import RunState
 from strand.tasks.engine_pool import EnginePool
+from strand.tasks.engine_tasks import EngineTasks
 from strand.tasks.group_numbers import NumberedGroups
 from strand.tasks.options import check_retry
 from strand.tasks.ranks import Ranks
 from strand.tasks.retry import RetryPolicy
-from strand.tasks.tasks import Tasks
 from strand.tasks.waits import Waiter
 
 __all__ = ["RunTasks"]
@@ -36,18 +36,22 @@ class RunTasks:
         self._priorities = priorities
         self._retry = retry
         self._lock = threading.Lock()
-        self._tasks: Tasks | None = None
+        self._tasks: EngineTasks | None = None
         #: Tasks and calls that wait while they hold a strand, by the strand.
         self.waits_on: dict[int, Waiter] = {}
 
-    def get(self) -> Tasks:
+    def get(self) -> EngineTasks:
         """See ``Dispatcher.tasks``."""
         with self._lock:
             if self._tasks is None:
                 engine, policy, groups = self._state.engine, self._priorities.policy, self._priorities.groups
                 ranks = Ranks(policy, None if groups is None else NumberedGroups(engine, groups))
-                self._tasks = Tasks(
-                    EnginePool(engine, policy), ranks, retry=self._retry, strand_of=self._control.strand_of
+                self._tasks = EngineTasks(
+                    EnginePool(engine, policy),
+                    ranks,
+                    retry=self._retry,
+                    strand_of=self._control.strand_of,
+                    key_of=self._state.table.index,
                 )
                 self._tasks._core.waiting.waits_on = self.waits_on
             table = self._tasks._core.table
@@ -88,7 +92,7 @@ class RunTasks:
         return True
 
     @staticmethod
-    def _refuse(tasks: Tasks) -> None:
+    def _refuse(tasks: EngineTasks) -> None:
         tasks._core.refuse("the dispatcher was stopped: no task can be submitted")
 
     def end(self) -> None:

@@ -24,12 +24,13 @@ from strand.policies.policy import Levels, Policy
 from strand.stats import GuardStatistics, TaskStatistics
 from strand.symbols import SymbolTable
 from strand.tasks.core import Core
+from strand.tasks.ending import Ending
 from strand.tasks.engine_pool import EnginePool
+from strand.tasks.engine_tasks import EngineTasks
 from strand.tasks.group_numbers import NumberedGroups
 from strand.tasks.places import MAX_THREADS, Places, ThreadCounts
 from strand.tasks.ranks import IN_NO_GROUP, Ranks
 from strand.tasks.retry import RetryPolicy
-from strand.tasks.tasks import Tasks
 from strand.tasks.work import TasksAlone
 from strand.threads import Inside
 from strand.ticks import TICK
@@ -45,7 +46,7 @@ _GROUPS: Final = 4096
 _live: weakref.WeakSet[Core] = weakref.WeakSet()
 
 
-class Scheduler(Tasks):
+class Scheduler(EngineTasks):
     """Runs functions on threads of its own, in the order of a policy: a ``concurrent.futures.Executor``.
 
     ``workers``: how many tasks run at a time; None or 0: as many as this process may use cores. (In ``strand.replay`` 0
@@ -103,7 +104,8 @@ class Scheduler(Tasks):
         self._engine = engine
         self._groups = groups
         self._guarding = None if guard is None else Guarding(engine, guard, allowed=allowed, inside=Inside())
-        self._workers = core.workers = Places(engine, TasksAlone(core.running.run), most, self._guarding)
+        self._workers = Places(engine, TasksAlone(core.running.run), most, self._guarding)
+        core.workers = Ending(engine, self._workers)
         _live.add(core)
         # All executors of this scheduler hold this set, and nothing of its threads does.
         weakref.finalize(self._periodics, core.retire).atexit = False

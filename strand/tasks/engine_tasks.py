@@ -53,8 +53,8 @@ class EngineTasks(Tasks):
         ``SD_TASK_STOPPED``. ``max_queue`` does not count them.
 
         Raises QueueFull where the engine has no room for more tasks, whose ``rejected`` are the places of the items
-        that were not submitted; StoppedError after a shutdown; ConfigurationError for arguments that are no array of one
-        dimension, or too long, for a priority that the policy does not have or holds, and for a symbol beside a
+        that were not submitted; StoppedError after a shutdown; ConfigurationError for arguments that are no array of
+        one dimension, or too long, for a priority that the policy does not have or holds, and for a symbol beside a
         priority; UnknownSymbolError.
         """
         if not isinstance(task, NativeTask):

@@ -15,12 +15,13 @@ from strand.tasks.ending import Ending
 from strand.tasks.engine_pool import EnginePool
 from strand.tasks.places import Places
 from strand.tasks.scheduler import _config
+from strand.tasks.work import TasksAlone
 
 
 def test_without_tasks_in_c_the_threads_end_at_once_and_no_more_come() -> None:
     engine = Engine(_config(2, Levels()))
     engine.set_handlers([RunByPython()], [()])
-    places = Places(engine, lambda _: None, 2)
+    places = Places(engine, TasksAlone(lambda _: None), 2)
     ending = Ending(engine, places)
     places.start()
     assert not ending.wait(0)
@@ -37,7 +38,7 @@ def test_where_some_may_come_the_end_waits_for_all_tasks_unless_they_are_given_u
     for give_up in (False, True):
         engine = Engine(_config(1, Levels()))
         engine.set_handlers([RunByPython()], [()])
-        places = Places(engine, lambda _: release.wait(60) and None, 1)
+        places = Places(engine, TasksAlone(lambda _: release.wait(60) and None), 1)
         ending = Ending(engine, places)
         places.start()
         ending.expect_native()

@@ -29,7 +29,6 @@ import hungry_tasks
 import numpy as np
 
 import strand
-from strand.binding import ffi
 from strand.feeds.synthetic.market import SyntheticFeed
 
 N_TASKS = 50_000
@@ -116,20 +115,16 @@ def task_functions() -> Iterator[ctypes.CDLL]:
 def native(turns: int) -> None:
     batches = 40_000
     with task_functions() as library:
-        function = ffi.cast("sd_task_fn", ctypes.cast(library.sd_bench_batches, ctypes.c_void_p).value)
+        batch = strand.NativeTask(library.sd_bench_batches)
         for policy in (strand.Fifo(), strand.Levels(), strand.Aging(coefficient=1.0), strand.Fair()):
             rates = []
             for _ in range(turns):
                 ctypes.c_long.in_dll(library, "sd_bench_left").value = batches
                 with strand.Dispatcher(1, "count", workers=2, cores=None, policy=policy) as dispatcher:
-                    tasks = dispatcher._engine.tasks
-                    specs = tasks.specs(2)
-                    for spec in specs:
-                        spec.fn = function
                     begun = time.perf_counter()
-                    tasks.submit(specs, 2)
+                    dispatcher.tasks.submit_native(batch, np.empty(2, "V0"))
                     dispatcher.drain()
-                    rates.append(tasks.totals(on_strands=False).submitted / (time.perf_counter() - begun) / 1e6)
+                    rates.append(64 * batches / (time.perf_counter() - begun) / 1e6)
             print(
                 f"{type(policy).__name__:8} {statistics.median(rates):5.1f} M tasks/s in C "
                 f"({min(rates):.1f} to {max(rates):.1f})"

@@ -9,16 +9,6 @@
 #include "sd_task.h"
 #include "sd_tick.h"
 
-/* The layout of ticks and contexts that an object is built for. Each shared object of handlers exports it, so that loading an object that
- * was built for another layout is refused. */
-#define SD_HANDLER_LAYOUT 4
-#if !defined(SD_HANDLER_IN_CORE)
-#if defined(__cplusplus)
-extern "C"
-#endif
-    __attribute__((weak, used, visibility("default"))) const uint32_t sd_handler_layout = SD_HANDLER_LAYOUT;
-#endif
-
 /* Asks for a line that is to be written. This is assembly on x86-64, where compilers make a read prefetch of it without -mprfchw. */
 #if defined(__x86_64__)
 #define SD_FETCH_TO_WRITE(p) __asm__ __volatile__("prefetchw %0" ::"m"(*(const char *)(p)))

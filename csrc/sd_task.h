@@ -5,6 +5,16 @@
 
 #include <stdint.h>
 
+/* The layout of ticks, contexts and tasks that an object is built for. Each shared object of handlers or tasks exports it, so that loading
+ * an object that was built for another layout is refused. */
+#define SD_HANDLER_LAYOUT 4
+#if !defined(SD_HANDLER_IN_CORE)
+#if defined(__cplusplus)
+extern "C"
+#endif
+    __attribute__((weak, used, visibility("default"))) const uint32_t sd_handler_layout = SD_HANDLER_LAYOUT;
+#endif
+
 struct sd_task_context;
 
 /* Why a task's function is called. Each task has exactly one last call: with SD_TASK_RUN, without asking for another turn, or with one of

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from strand.replaying.result import ReplayResult
     from strand.stats import Statistics
     from strand.tasks.groups import TaskGroup
+    from strand.tasks.native import NativeTask
     from strand.tasks.preset import napoleon
     from strand.tasks.registry import task
     from strand.tasks.retry import RetryPolicy
@@ -63,6 +64,7 @@ __all__ = [
     "Guard",
     "Handler",
     "Levels",
+    "NativeTask",
     "ReplayResult",
     "RetryPolicy",
     "Scheduler",
@@ -107,6 +109,7 @@ _MODULES = {
     "Fifo": "strand.policies.policy",
     "Guard": "strand.dispatch.guard",
     "Levels": "strand.policies.policy",
+    "NativeTask": "strand.tasks.native",
     "PRICE_SCALE": "strand.ticks",
     "ReplayResult": "strand.replaying.result",
     "RetryPolicy": "strand.tasks.retry",

@@ -159,7 +159,8 @@ class WouldDeadlockError(BackpressureError):
 
 
 class QueueFull(BackpressureError, queue.Full):  # noqa: N818  # the name that queues of Python have for it
-    """As many tasks wait as ``max_queue`` allows, and none of those given was accepted.
+    """As many tasks wait as ``max_queue`` allows, and none of those given was accepted; or as many as there is room
+    for, and of tasks in C those in ``rejected`` were not accepted.
 
     It is a BackpressureError, so one ``except`` serves ticks and tasks, and a ``queue.Full`` for code written for
     Python's queues.

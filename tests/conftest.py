@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import gc
 import os
+import shutil
 import signal
 import sys
 from collections import Counter
@@ -78,6 +79,19 @@ def c_handlers(once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
         return once("c_handlers.so", compile_handlers)
     except FileNotFoundError:
         pytest.skip("there is no C compiler")
+
+
+@pytest.fixture
+def c_tasks(once: Callable[[str, Callable[[Path], object]], Path], tmp_path: Path) -> Path:
+    """A shared object of tasks as a user would write them in C (tests/support/c_tasks.c), whose counts are this
+    test's own."""
+    from engine_support import compile_tasks
+
+    try:
+        built = once("c_tasks.so", compile_tasks)
+    except FileNotFoundError:
+        pytest.skip("there is no C compiler")
+    return Path(shutil.copy(built, tmp_path / "c_tasks.so"))
 
 
 class FromTheEnd:

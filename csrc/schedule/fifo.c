@@ -43,6 +43,10 @@ static uint32_t fifo_pick(const sd_ready *ready, uint32_t list, uint32_t *strand
   return sd_list_pop(&ready->lists[list], ring_of(ready, list), links_of(ready), strands, maximum, share);
 }
 
+static uint32_t fifo_pick_if(const sd_ready *ready, uint32_t list, uint32_t *strand, sd_can_use can, const void *who) {
+  return sd_list_pop_if(&ready->lists[list], ring_of(ready, list), links_of(ready), strand, can, who);
+}
+
 /* i: less than the places of a ring. */
 static uint32_t fifo_peek(const sd_ready *ready, uint32_t list, uint32_t i) {
   return sd_list_peek(&ready->lists[list], ring_of(ready, list), i);
@@ -74,6 +78,7 @@ const sd_policy sd_policy_fifo = {
     .start = fifo_start,
     .ready = fifo_ready,
     .pick = fifo_pick,
+    .pick_if = fifo_pick_if,
     .peek = fifo_peek,
     .count = fifo_count,
 };

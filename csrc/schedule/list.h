@@ -62,6 +62,20 @@ static inline void sd_list_count_taken(sd_list *list, uint32_t n) {
   sd_store(&list->head, sd_load(&list->head, relaxed, R1) + n, relaxed, R1);
 }
 
+/* Takes so many of its entries, and fills their places from the chain. Under the lock. */
+static inline void sd_list_take(sd_list *list, sd_a32 *ring, const uint32_t *next, uint32_t *strands, uint32_t n) {
+  const uint32_t head = sd_load(&list->head, relaxed, R1);
+  for (uint32_t i = 0; i < n; i++) {
+    sd_a32 *place = &ring[(head + i) & list->mask];
+    strands[i] = sd_load(place, relaxed, R1);
+    if (SD_LIKELY(!list->first)) continue;
+    const uint32_t entry = list->first - 1;
+    list->first = list->first == list->last ? 0 : next[entry];
+    sd_store(place, entry, relaxed, R1);
+  }
+  sd_store(&list->head, head + n, relaxed, R1);
+}
+
 /* Takes up to `maximum` entries, and of a list of n at most `share` quarters (at least one entry). */
 static inline uint32_t sd_list_pop(sd_list *list, sd_a32 *ring, const uint32_t *next, uint32_t *strands,
                                    uint32_t maximum, uint32_t share) {
@@ -70,15 +84,7 @@ static inline uint32_t sd_list_pop(sd_list *list, sd_a32 *ring, const uint32_t *
   uint32_t head = sd_load(&list->head, relaxed, R1), n = sd_load(&list->tail, relaxed, R1) - head;
   uint32_t take = (uint32_t)(((uint64_t)n * share + 3) / 4);
   if (take > maximum) take = maximum;
-  for (uint32_t i = 0; i < take; i++) {
-    sd_a32 *place = &ring[(head + i) & list->mask];
-    strands[i] = sd_load(place, relaxed, R1);
-    if (SD_LIKELY(!list->first)) continue;
-    const uint32_t entry = list->first - 1;
-    list->first = list->first == list->last ? 0 : next[entry];
-    sd_store(place, entry, relaxed, R1);
-  }
-  sd_store(&list->head, head + take, relaxed, R1);
+  sd_list_take(list, ring, next, strands, take);
   sd_unlock(&list->lock);
   return take;
 }
@@ -86,6 +92,20 @@ static inline uint32_t sd_list_pop(sd_list *list, sd_a32 *ring, const uint32_t *
 /* The entry i places from the front, for prefetching: it may already be gone, or be an old one. */
 static inline uint32_t sd_list_peek(sd_list *list, sd_a32 *ring, uint32_t i) {
   return sd_load(&ring[(sd_load(&list->head, relaxed, R2) + i) & list->mask], relaxed, R2);
+}
+
+/* Whether somebody can use an entry. */
+typedef int (*sd_can_use)(const void *who, uint32_t entry);
+
+/* Takes the first entry if can(who, it) says so. It looks without the lock first: most often the answer is the same. */
+static inline uint32_t sd_list_pop_if(sd_list *list, sd_a32 *ring, const uint32_t *next, uint32_t *strand,
+                                      sd_can_use can, const void *who) {
+  if (sd_list_length(list) == 0 || !can(who, sd_list_peek(list, ring, 0))) return 0;
+  sd_lock(&list->lock);
+  const uint32_t yes = sd_list_length(list) && can(who, sd_list_peek(list, ring, 0));
+  sd_list_take(list, ring, next, strand, yes);
+  sd_unlock(&list->lock);
+  return yes;
 }
 
 #endif

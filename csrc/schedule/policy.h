@@ -123,6 +123,9 @@ typedef struct sd_policy {
   /* Takes up to `maximum` strands (and at most `share` quarters of what is there) of a list; returns how many.
    * NULL, if there is `next`. */
   uint32_t (*pick)(const sd_ready *ready, uint32_t list, uint32_t *strands, uint32_t maximum, uint32_t share);
+  /* Takes the strand that comes first of those of a list, if can(who, it) says so. So it keeps its place if the caller
+   * has no use for it. NULL, if there is `next`. */
+  uint32_t (*pick_if)(const sd_ready *ready, uint32_t list, uint32_t *strand, sd_can_use can, const void *who);
   /* Takes the strand that comes first of those on all lists, and on a tie a deferred one, and then that of list `own`. `deferred`:
    * SD_NONE_DEFERRED and so on. SD_NONE: none is ready. NULL: the order between lists does not matter. A worker then keeps to its own list
    * as long as there is something on it, and steals after that; with a permit it takes from the deferred list first. */

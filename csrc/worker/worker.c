@@ -57,7 +57,7 @@ static inline void look_behind(sd_dispatcher *d, uint32_t participant, uint32_t 
   prefetch_next(d, list, length);
 }
 
-/* The first strand of a list, for a worker from its own one, or for a publisher that helps. SD_NONE: it is empty. */
+/* The first strand of a worker's own list. SD_NONE: it is empty. */
 static uint32_t first_of(sd_dispatcher *d, uint32_t participant, uint32_t list) {
   uint32_t got;
   if (!d->policy->pick(&d->ready, list, &got, 1, 4)) return SD_NONE;
@@ -289,11 +289,15 @@ int sd_worker_task_next(sd_dispatcher *d, uint32_t participant, sd_py_batch *bat
   }
 }
 
-/* A publisher took a free task. One of Python's goes back to where it was, and a worker is woken, as the one that was woken for it may have
- * looked meanwhile. Zero: it did. */
+/* Whether a publisher can use what stands first on a list. It leaves a task of Python's there. */
+static int can_help_with(const void *d, uint32_t entry) {
+  return !sd_is_task(d, entry) || !sd_is_pythons(sd_task_of(d, entry));
+}
+
+/* A publisher took a free task. One of Python's, which a policy with an order over all lists may have given it, goes back, and a worker is
+ * woken, as the one that was woken for it may have looked meanwhile. Zero: it did. */
 static int help_with_task(sd_dispatcher *d, uint32_t participant, uint32_t index) {
-  sd_task *t = sd_task_of(d, index);
-  if (!sd_is_pythons(t)) {
+  if (can_help_with(d, index)) {
     sd_run_free_task(d, participant, index, NULL);
     return 1;
   }
@@ -302,18 +306,11 @@ static int help_with_task(sd_dispatcher *d, uint32_t participant, uint32_t index
   return 0;
 }
 
-/* Whether a list begins with a task of Python's, as far as can be seen. A publisher leaves it: it could only put it back. */
-static int begins_with_pythons(sd_dispatcher *d, uint32_t list) {
-  if (!sd_list_length(&d->ready.lists[list])) return 0;
-  const uint32_t first = d->policy->peek(&d->ready, list, 0);
-  return first != SD_NONE && sd_is_task(d, first) && sd_is_pythons(sd_task_of(d, first));
-}
-
 int sd_help(sd_dispatcher *d, uint32_t participant) {
   uint32_t index = d->policy->next ? next_of_all(d, participant, SD_NONE_DEFERRED, sd_now()) : SD_NONE;
   for (uint32_t i = 0; !d->policy->next && index == SD_NONE && i < d->n_workers; i++) {
     const uint32_t list = (participant + i) % d->n_workers;
-    if (!begins_with_pythons(d, list)) index = first_of(d, participant, list);
+    if (d->policy->pick_if(&d->ready, list, &index, can_help_with, d)) look_behind(d, participant, list);
   }
   if (index == SD_NONE) return 0;
   if (sd_is_task(d, index)) return help_with_task(d, participant, index);

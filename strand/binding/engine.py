@@ -292,11 +292,17 @@ class Engine(Counters):
     def resume(self, strand: int, why: int) -> None:
         checked(self._lib.sd_dispatcher_resume(self._d, strand, why), f"strand {strand} cannot be resumed")
 
+    @property
+    def max_groups(self) -> int:
+        """How many groups there may be under Fair."""
+        return self.config.n_strands + int(lib.SD_FAIR_MORE_GROUPS)
+
     def set_groups(self, n: int, weights: Mapping[int, int]) -> None:
         """Under Fair, before the start: how many groups there are, and the weights of some, in thousandths."""
-        most = self.config.n_strands + lib.SD_FAIR_MORE_GROUPS
-        if n > most:
-            raise ConfigurationError(f"groups: there are {n:,}, and at most {most:,} are possible with these strands")
+        if n > self.max_groups:
+            raise ConfigurationError(
+                f"groups: there are {n:,}, and at most {self.max_groups:,} are possible with these strands"
+            )
         for group, weight in weights.items():
             checked(self._lib.sd_dispatcher_weigh(self._d, group, weight), f"group {group} cannot weigh {weight}")
 

@@ -8,15 +8,32 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from strand.binding import Core, lib
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding import Core, ffi, lib
 from strand.binding.gate import Code, checked
 from strand.errors import ConfigurationError, StoppedError
 
-__all__ = ["NO_KEY", "USUAL_PRIORITY", "TaskTotals", "Tasks"]
+__all__ = ["NO_KEY", "TASK_BYTES", "USUAL_PRIORITY", "TaskTotals", "Tasks"]
 
 #: Of a task to submit: no symbol, and the priority of a strand that was given none.
 NO_KEY: Final[int] = lib.SD_NO_KEY
 USUAL_PRIORITY: Final[int] = lib.SD_USUAL_PRIORITY
+#: The most bytes that a task in C copies.
+TASK_BYTES: Final[int] = lib.SD_TASK_BYTES
+_FIELDS: Final = {
+    name: (f"u{ffi.sizeof(field.type)}", field.offset) for name, field in ffi.typeof("sd_task_spec").fields
+}
+#: sd_task_spec.
+_SPEC: Final = np.dtype(
+    {
+        "names": list(_FIELDS),
+        "formats": [form for form, _ in _FIELDS.values()],
+        "offsets": [offset for _, offset in _FIELDS.values()],
+        "itemsize": ffi.sizeof("sd_task_spec"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +118,20 @@ class Tasks:
         if done < 0:
             checked(done, "a task names no symbol or priority that there is", _kind(done))
         return done
+
+    def submit_native(
+        self, function: int, arguments: npt.NDArray[Any], *, key: int, priority: int, marks: int, within_ns: int
+    ) -> int:
+        """Submits a task in C for each of ``arguments``, shape (n,), in their order; each copies its item.
+        ``function``: the address of an ``sd_task_fn``. The others are as in sd_task_spec. Returns and raises as
+        ``submit``."""
+        items = np.ascontiguousarray(arguments)
+        specs = np.zeros(len(items), _SPEC)
+        specs["fn"], specs["key"], specs["priority"], specs["marks"] = function, key, priority, marks
+        specs["within_ns"], specs["argument_bytes"] = within_ns, items.itemsize
+        if items.itemsize:
+            specs["argument"] = items.ctypes.data + np.arange(len(items), dtype=np.uint64) * np.uint64(items.itemsize)
+        return self.submit(self._ffi.cast("sd_task_spec *", specs.ctypes.data), len(specs))
 
     def give_up(self, handle: int) -> bool:
         """Whether a task will not run any more. It is over when its turn comes."""

@@ -109,6 +109,7 @@ class Config:
     def dispatcher_options(self) -> dict[str, Any]:
         """What the file says in the words of ``strand.Dispatcher`` and ``strand.replay``, to be given as ``**``."""
         found = {"policy": self.policy, "priorities": dict(self.priorities), **pool_options(self.worker_pool)}
+        found["retry"] = retry_of(self.retry_policy)
         if self.groups:
             found["groups"] = dict(self.groups)
         if options := self.guard_options():
@@ -131,6 +132,11 @@ class Config:
         """The limits that are given, in the words of ``strand.Guard``, and None for what it is not to watch. Empty:
         there is no guard."""
         return guard_options(self.resource_limits)
+
+    @property
+    def names_policy(self) -> bool:
+        """Whether somebody has chosen the policy: a file names one, or it is another one than the usual ``Fifo()``."""
+        return ("policy", "name") in self._given or self.policy != Fifo()
 
     @property
     def policy_name(self) -> str:

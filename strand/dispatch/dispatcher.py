@@ -32,8 +32,9 @@ from strand.options import options_of, refuse_unknown
 from strand.output.sink import Destination
 from strand.policies.every_policy import policy_config
 from strand.policies.policy import Fifo, Policy
+from strand.tasks.engine_tasks import EngineTasks
 from strand.tasks.places import ThreadCounts
-from strand.tasks.tasks import Tasks
+from strand.tasks.retry import RetryPolicy
 from strand.ticks import TICK
 from strand.validate import text
 
@@ -60,7 +61,8 @@ class Dispatcher(EngineRun):
     ``"*"`` for those not named: ``priorities``, under ``Levels`` a level (else ``"normal"``), under ``Aging`` a whole
     number, a class, or both, like ``("urgent", 10)`` (else 0); ``groups``, under ``Fair`` the name of its group (else
     one of its own); ``marks``, ``"io"``, ``"frees_memory"``, or a set of both, for ``guard``, which under ``Levels``
-    holds strands back while CPU, memory or I/O is short (docs/policies.md, docs/guard.md).
+    holds strands back while CPU, memory or I/O is short (docs/policies.md, docs/guard.md). ``retry``: of ``tasks`` that
+    are given none; None: they fail at once.
 
     ``strands``: ``"per-symbol"``, a number, or ``"auto"``: busy symbols alone, quiet ones sharing, by ``counts``
     (what to expect of each) or else by the first array published. ``capacity_ticks`` bounds each strand,
@@ -115,6 +117,7 @@ class Dispatcher(EngineRun):
         guard: Guard | None = None,
         marks: Mapping[str, str | Iterable[str]] | None = None,
         groups: Mapping[str, str] | None = None,
+        retry: RetryPolicy | None = None,
         strands: StrandsLike = "auto",
         counts: npt.ArrayLike | None = None,
         capacity_ticks: int = 65_536,
@@ -192,19 +195,14 @@ class Dispatcher(EngineRun):
             priorities=Priorities(engine, policy, ranks, marked, grouped),
             cores=placed.pinned,
             load=load,
+            retry=retry,
         )
-        self._state.look_regularly(placed.allowed, guard=guard, least=least_of(min_workers, placed.workers))
-        self._publishers = Publishers(self._state, self._reader, self._orders, self._routing, self._python)
-        self._workers = Workers(self._state, self._python, self._calls, self._reader.dtype, placed.allowed)
-        self._lifecycle = Lifecycle(
-            self._state,
-            self._workers,
-            self._publishers,
-            self._calls,
-            self._end,
-            makers=self._makers,
-            cores=placed,
-        )
+        state, calls = self._state, self._calls
+        state.look_regularly(placed.allowed, guard=guard, least=least_of(min_workers, placed.workers))
+        self._publishers = Publishers(state, self._reader, self._orders, self._routing, self._python)
+        self._workers = Workers(state, self._python, calls, self._reader.dtype, placed.allowed)
+        parts = self._workers, self._publishers, calls, self._end
+        self._lifecycle = Lifecycle(state, *parts, makers=self._makers, cores=placed)
         self._shown = ShownNames(engine, self._table) if config.attachable else None
         if self._shown is not None:
             self._shown.update()
@@ -324,7 +322,7 @@ class Dispatcher(EngineRun):
         return self._calls.submit(symbol, fn, args)
 
     @property
-    def tasks(self) -> Tasks:
+    def tasks(self) -> EngineTasks:
         """An executor (as ``strand.Scheduler``) whose tasks the workers run beside the ticks, by the policy; with
         ``options(symbol=...)`` in order with its ticks. ``stop`` waits for those that can run, and cancels others.
         A task may wait: in ``strand.checkpoint()``, ``strand.blocking()`` and ``result()`` of a task or call another

@@ -24,6 +24,7 @@ from strand.dispatch.statistics import EngineStatistics
 from strand.errors import HandlerError, SavedStateError
 from strand.output.rows import Rows
 from strand.stats import Statistics
+from strand.tasks.retry import RetryPolicy
 
 __all__ = ["EngineRun", "RunEnd"]
 
@@ -91,9 +92,11 @@ class EngineRun(RunBase):
         priorities: Priorities,
         cores: list[int] | None,
         load: str | os.PathLike[str] | None = None,
+        retry: RetryPolicy | None = None,
     ) -> None:
         """``space``: for what handlers keep beside their rows. ``expected``: ticks by symbol, as far as that is known;
-        ``cores``: those that workers are to be pinned to; ``load``: a saved state to go on from."""
+        ``cores``: those that workers are to be pinned to; ``load``: a saved state to go on from; ``retry``: of
+        tasks that are given none."""
         self._engine = engine
         if len(self._outputs) > 0:
             engine.set_outputs(self._outputs.record_bytes)
@@ -118,7 +121,7 @@ class EngineRun(RunBase):
             engine, self._table, self._handlers, self._outputs, self._inside, causes=self._python.causes, cores=cores
         )
         self._control = Control(self._state, self._routing, priorities)
-        tasks = RunTasks(self._state, self._control, priorities)
+        tasks = RunTasks(self._state, self._control, priorities, retry)
         self._calls = Calls(self._state, self._control, self._rows, self._books, tasks)
         self._statistics = EngineStatistics(self._state, self._orders, priorities, self._routing)
         self._end = RunEnd(self._state, self._python, self._rows)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import threading
 
-from strand.binding.engine import Engine
 from strand.binding.gate import NOT_STARTED
 from strand.clock import Deadline
 from strand.dispatch.control import Control
 from strand.dispatch.priorities import Priorities
 from strand.dispatch.state import RunState
-from strand.policies.fair import Groups
 from strand.tasks.engine_pool import EnginePool
+from strand.tasks.engine_tasks import EngineTasks
+from strand.tasks.group_numbers import NumberedGroups
+from strand.tasks.options import check_retry
 from strand.tasks.ranks import Ranks
-from strand.tasks.tasks import Tasks
+from strand.tasks.retry import RetryPolicy
 from strand.tasks.waits import Waiter
 
 __all__ = ["RunTasks"]
@@ -22,44 +23,36 @@ __all__ = ["RunTasks"]
 _SLICE_NS = 20_000_000
 
 
-class _Groups:
-    """See GroupNumbers: a group of tasks may be a group of symbols, too."""
-
-    def __init__(self, engine: Engine, groups: Groups) -> None:
-        self._engine = engine
-        self._groups = groups
-        self._lock = threading.Lock()
-
-    def number_of(self, name: str, /) -> int:
-        with self._lock:
-            found = self._groups.number_of_tasks(name)
-            self._engine.set_groups(len(self._groups), {})
-            return found
-
-    def names(self) -> list[str]:
-        with self._lock:
-            return self._groups.names()
-
-
 class RunTasks:
-    """The tasks of one dispatcher. They are made when somebody first asks for them."""
+    """The tasks of one dispatcher. They are made when somebody first asks for them. ``retry``: of tasks that are given
+    none; None: they fail at once. Raises ConfigurationError for what is no RetryPolicy."""
 
-    def __init__(self, state: RunState, control: Control, priorities: Priorities) -> None:
+    def __init__(
+        self, state: RunState, control: Control, priorities: Priorities, retry: RetryPolicy | None = None
+    ) -> None:
+        check_retry(retry)
         self._state = state
         self._control = control
         self._priorities = priorities
+        self._retry = retry
         self._lock = threading.Lock()
-        self._tasks: Tasks | None = None
+        self._tasks: EngineTasks | None = None
         #: Tasks and calls that wait while they hold a strand, by the strand.
         self.waits_on: dict[int, Waiter] = {}
 
-    def get(self) -> Tasks:
+    def get(self) -> EngineTasks:
         """See ``Dispatcher.tasks``."""
         with self._lock:
             if self._tasks is None:
-                engine, policy = self._state.engine, self._priorities.policy
-                ranks = Ranks(policy, self._groups())
-                self._tasks = Tasks(EnginePool(engine, policy), ranks, strand_of=self._control.strand_of)
+                engine, policy, groups = self._state.engine, self._priorities.policy, self._priorities.groups
+                ranks = Ranks(policy, None if groups is None else NumberedGroups(engine, groups))
+                self._tasks = EngineTasks(
+                    EnginePool(engine, policy),
+                    ranks,
+                    retry=self._retry,
+                    strand_of=self._control.strand_of,
+                    key_of=self._state.table.index,
+                )
                 self._tasks._core.waiting.waits_on = self.waits_on
             table = self._tasks._core.table
             if not self._state.threads:
@@ -69,10 +62,6 @@ class RunTasks:
             if self._state.closing:
                 self._refuse(self._tasks)
             return self._tasks
-
-    def _groups(self) -> _Groups | None:
-        groups = self._priorities.groups
-        return None if groups is None else _Groups(self._state.engine, groups)
 
     def run(self, tag: int) -> None:
         """By a worker. A tag that nobody knows is let go, as that of a cancelled task is."""
@@ -103,7 +92,7 @@ class RunTasks:
         return True
 
     @staticmethod
-    def _refuse(tasks: Tasks) -> None:
+    def _refuse(tasks: EngineTasks) -> None:
         tasks._core.refuse("the dispatcher was stopped: no task can be submitted")
 
     def end(self) -> None:

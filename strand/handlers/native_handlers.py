@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,19 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from strand.binding.native import (
-    HANDLER_LAYOUT,
-    NativeFunction,
-    address_of_pointer,
-    finish_pointer,
-    pointer_from_address,
-    wake_pointer,
-)
+from strand.binding.native import NativeFunction, finish_pointer, pointer_from_address, wake_pointer
 from strand.binding.space import Space
-from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, SingleHandler
 from strand.handlers.bound import BindContext, BoundNative
 from strand.handlers.emitted import output_dtypes
+from strand.handlers.native_functions import NativeFunctions
 from strand.handlers.parameters import Parameters
 from strand.handlers.state import row_dtype
 from strand.options import options_of, refuse_unknown
@@ -35,8 +26,6 @@ __all__ = ["NativeHandler", "SymbolMemory", "native"]
 
 #: Arguments of ``native`` that had another name.
 RENAMED: Final = {"pure": "never_publishes"}
-#: The base of all of ctypes' functions, which has no public name.
-_FUNCTION: Final[Any] = ctypes.CFUNCTYPE(None).__base__
 
 
 class SymbolMemory(Protocol):
@@ -117,27 +106,8 @@ def native(
     dtype, emitted = row_dtype(state), output_dtypes(outputs)
     fixed = params if isinstance(params, bytes | bytearray) else b""
     by_symbol = None if isinstance(params, bytes | bytearray) else Parameters.declared(params)
-    library = _library(Path(source)) if isinstance(source, str | os.PathLike) else None
-    if library is not None:
-        _check_layout(library, source)
-
-    def address(field: str, given: Any) -> int:
-        if given is None:
-            return 0
-        if not isinstance(given, str):
-            return _address(field, given)
-        if library is None:
-            raise ConfigurationError(
-                f"{field}: {given!r} names a function, and source is no shared object but an address"
-            )
-        try:
-            return ctypes.cast(getattr(library, given), ctypes.c_void_p).value or 0
-        except AttributeError as error:
-            raise ConfigurationError(f"source: {source} does not give a function {given!r}: {error}") from error
-
-    if library is not None and symbol is None:
-        raise ConfigurationError("symbol: name the function to call in the shared object")
-    at = _address("source", source) if library is None else address("symbol", symbol)
+    functions = NativeFunctions(source)
+    at = functions.main(symbol)
     return NativeHandler(
         name=symbol or hex(at),
         state=dtype,
@@ -145,9 +115,9 @@ def native(
             pointer_from_address(at),
             bytes(fixed),
             never_publishes,
-            keep=(library, source, wake, finish),
-            wake=wake_pointer(address("wake", wake)),
-            finish=finish_pointer(address("finish", finish)),
+            keep=(functions, wake, finish),
+            wake=wake_pointer(functions.address("wake", wake)),
+            finish=finish_pointer(functions.address("finish", finish)),
             yields=yields,
         ),
         params=by_symbol,
@@ -155,39 +125,3 @@ def native(
         timers=wake is not None,
         ends=finish is not None,
     )
-
-
-def _address(field: str, given: Any) -> int:
-    """Of a function that is given itself."""
-    if isinstance(given, _FUNCTION):
-        found = ctypes.cast(given, ctypes.c_void_p).value
-    else:
-        found = address_of_pointer(getattr(given, "address", given))
-    if not found or found < 0:
-        raise ConfigurationError(
-            f"{field}: {given!r} is not the address of a function, nor a pointer to one (ctypes, cffi, numba's cfunc)"
-        )
-    return found
-
-
-def _check_layout(library: ctypes.CDLL, source: object) -> None:
-    """Raises ConfigurationError for an object that was built for other ticks than today's."""
-    try:
-        layout = ctypes.c_uint32.in_dll(library, "sd_handler_layout").value
-    except ValueError:
-        layout = 0
-    if layout != HANDLER_LAYOUT:
-        built = f"for layout {layout} of ticks" if layout else "without sd_handler.h, or for ticks of an earlier layout"
-        raise ConfigurationError(
-            f"source: {source} was built {built}, and this is layout {HANDLER_LAYOUT}: compile it again with the "
-            "headers that  strand include  names"
-        )
-
-
-def _library(path: Path) -> ctypes.CDLL:
-    if not path.is_file():
-        raise ConfigurationError(f"source: there is no shared object {path}")
-    try:
-        return ctypes.CDLL(os.fspath(path.resolve()))
-    except OSError as error:
-        raise ConfigurationError(f"source: {path} cannot be loaded: {error}") from error

@@ -141,11 +141,14 @@ class Groups:
         """The names of all, in the order of their numbers."""
         return [*self._number, *(self._table[int(index)] for index in self._own), *self._of_tasks]
 
-    def number_of_tasks(self, group: str) -> int:
-        """The number of a group that tasks are in; it is one of theirs alone where no symbol's has its name."""
+    def number_of_tasks(self, group: str, maximum: int) -> int:
+        """The number of a group that tasks are in; it is one of theirs alone where no symbol's has its name. Raises
+        ConfigurationError where there are ``maximum`` groups without it."""
         try:
             return self.number(group)
         except ConfigurationError:
+            if len(self) >= maximum:
+                raise ConfigurationError(f"group: {group!r} is one more than the {maximum:,} that can be") from None
             return self._of_tasks.setdefault(group, len(self))
 
     def number(self, group: str) -> int:

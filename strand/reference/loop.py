@@ -49,7 +49,7 @@ __all__ = ["SerialLoop"]
 #: Arguments of a dispatcher that are about its workers and queues: a loop has none, and nothing to choose.
 _OF_QUEUES: Final = frozenset(
     (
-        "workers", "min_workers", "python_workers", "cores", "strands", "counts",
+        "workers", "min_workers", "python_workers", "cores", "strands", "counts", "retry",
         "capacity_ticks", "total_capacity_ticks", "level_capacity_ticks", "on_full", "idle",
         "budget_ticks", "budget_us", "batch_ticks", "publisher_drains", "max_publishers",
         "memory_bytes", "output_memory", "name",

@@ -30,8 +30,22 @@ class Workers(Protocol):
     def let_go(self) -> None:
         """No task will come: nothing is held back any more. From any thread, and again and again; waits for nobody."""
 
+    def expect_native(self) -> None:
+        """Tasks in C will be submitted. Raises StoppedError where the threads were told to end."""
+
     def end(self) -> None:
-        """Tells them to end. From any thread."""
+        """Tells them to end, when no task in C is left. From any thread."""
+
+    def give_up(self) -> None:
+        """The end waits for no task in C that has not begun."""
+
+    def wait(self, wait_s: float) -> bool:
+        """After ``end``: waits so many seconds at most; whether no task is left."""
+        ...
+
+    def left(self) -> int:
+        """How many tasks have not ended, those in C too."""
+        ...
 
     def join(self) -> None:
         """Waits for their end, but for the caller's own."""
@@ -179,6 +193,10 @@ class Core:
         self.running.coroutines.end()
         if self.workers is not None:
             self.workers.end()
+
+    def wait_until_over(self, wait_s: float) -> bool:
+        """After ``refuse``: waits about so many seconds at most; whether no task is left."""
+        return self.table.wait_until_idle(wait_s) and (self.workers is None or self.workers.wait(wait_s))
 
     def join_threads(self) -> None:
         """Waits for their end, but for the caller's own."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from strand.binding.engine import Engine
 from strand.binding.tasks import USUAL_PRIORITY
 from strand.errors import QueueFull, StoppedError
 from strand.policies.policy import Fifo, Policy
+from strand.tasks.native import NativeTask
 from strand.tasks.places import seat_here
 
 __all__ = ["EnginePool"]
@@ -28,6 +30,8 @@ class EnginePool:
         self._submit = engine.tasks.submit_one
         #: Under a policy without priorities all are the usual one.
         self._only = USUAL_PRIORITY if isinstance(policy, Fifo) else None
+        #: Tasks in C that workers may call, by their addresses, for as long as there is an engine.
+        self._native: dict[int, NativeTask] = {}
 
     def submit(self, tag: int, priority: int) -> int:
         return self._submit(tag, priority if self._only is None else self._only, 0) or self._refuse(1)
@@ -52,12 +56,25 @@ class EnginePool:
         seat = seat_here()
         return seat is not None and elapsed_ns < _VISIT_NS and seat.may_go_on()
 
+    def submit_native(
+        self, task: NativeTask, items: npt.NDArray[Any], *, key: int, priority: int, marks: int, within_ns: int
+    ) -> int:
+        """See ``EngineTasks.submit_native``: lists a task for each item."""
+        self._native[task.address] = task
+        number = priority if self._only is None else self._only
+        done = self._tasks.submit_native(
+            task.address, items, key=key, priority=number, marks=marks, within_ns=within_ns
+        )
+        return done if done == len(items) else self._refuse(len(items), done)
+
     def prioritise(self, entry: int, priority: int) -> None:
         if self._only is None:
             self._tasks.prioritise(entry, priority)
 
-    def _refuse(self, n: int) -> int:
+    def _refuse(self, n: int, done: int = 0) -> int:
+        """``done``: how many of n were taken all the same, the first ones."""
         if self._engine.stopping:
             raise StoppedError("the workers have stopped: no task can be submitted")
-        tasks = "task" if n == 1 else "tasks"
-        raise QueueFull(f"there is no room for {n:,} more {tasks} beside those that wait", np.arange(n))
+        left = np.arange(done, n)
+        tasks = "task" if len(left) == 1 else "tasks"
+        raise QueueFull(f"there is no room for {len(left):,} more {tasks} beside those that wait", left)

@@ -93,9 +93,12 @@ class TaskExecutor(Executor):
             core.table.cancels_all = True
             for task in core.table.alive.copy().values():
                 task.cancel()
+            if core.workers is not None:
+                core.workers.give_up()
         if not wait:
             return
-        while not core.table.wait_until_idle(deadline.slice_ns(_SLICE_NS) / 1e9):
+        while not core.wait_until_over(deadline.slice_ns(_SLICE_NS) / 1e9):
             if deadline.has_passed():
-                raise TimeoutError(f"shutdown: {len(core.table.alive):,} tasks have not ended after {timeout} s")
+                left = len(core.table.alive) or (0 if core.workers is None else core.workers.left())
+                raise TimeoutError(f"shutdown: {left:,} tasks have not ended after {timeout} s")
         core.join_threads()

@@ -13,7 +13,7 @@ from strand.tasks.groups import TaskGroup
 from strand.tasks.ranks import Ranks
 from strand.tasks.retry import RetryPolicy
 
-__all__ = ["TaskOptions", "options_of"]
+__all__ = ["TaskOptions", "check_retry", "options_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +98,14 @@ def options_of(
     )
 
 
-def _check_kinds(retry: Any, group: Any, expire_if: Any) -> None:
+def check_retry(retry: Any) -> None:
+    """Raises ConfigurationError for what is neither a RetryPolicy nor None."""
     if retry is not None and not isinstance(retry, RetryPolicy):
         raise ConfigurationError(f"retry: {retry!r} is no strand.RetryPolicy")
+
+
+def _check_kinds(retry: Any, group: Any, expire_if: Any) -> None:
+    check_retry(retry)
     if group is not None and not isinstance(group, TaskGroup):
         raise ConfigurationError(f"group: {group!r} is no strand.TaskGroup")
     if expire_if is not None and not callable(expire_if):

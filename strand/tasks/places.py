@@ -8,8 +8,11 @@ are places, whatever tasks do. A task that waits gives its place to a *spare* th
 - ``blocking`` lists the task only when the block is over. Until then the thread runs without a place.
 
 A thread sleeps on a lock of its own, which whoever gives it a place releases. The place is written before that, so a
-thread may be given one before it sleeps: the lock is free then, and the thread does not sleep at all. A thread says
-that it has no place before others can know of it, so a place that it is given is never overwritten.
+thread may be given one before it sleeps: the lock is free then, and the thread does not sleep at all. It takes the lock
+all the same, because a lock that stays free would end its next sleep. A thread says that it has no place before others
+can know of it, so a place that it is given is never overwritten.
+
+``tests/model/spin/places.pml`` is a model of this, with an end at any time.
 """
 
 from __future__ import annotations
@@ -78,7 +81,8 @@ class Seat:
         self.inline = 0
         self._places = places
         self._wake = threading.Lock()
-        self._wake.acquire()
+        if place is None:
+            self._wake.acquire()
         self._ask_ns = self._gil_ns = 0
 
     def give(self, place: Place | None) -> None:
@@ -225,8 +229,7 @@ class Places:
         """See ``Seat.live``."""
         work = self._work
         try:
-            if me.place is None:
-                me.sleep()
+            me.sleep()
             while (place := me.place) is not None:
                 work.moved(place)
                 if work.serve(me, place) == RESUME:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from strand.config.configuration import Config
 from strand.dispatch.guard import Guard
 from strand.errors import ConfigurationError
-from strand.policies.policy import Fifo, Levels, Policy
+from strand.policies.policy import Levels, Policy
 from strand.tasks.retry import RetryPolicy
 from strand.tasks.scheduler import Scheduler, config_of
 
@@ -27,23 +27,25 @@ def napoleon(config: Config | str | os.PathLike[str] | None = None, **more: Any)
     ``RetryPolicy()`` (three retries, after 1 s, 2 s and 4 s, less a random part), ``guard`` is ``Guard()``, and 1,000
     dead letters are kept.
 
-    ``config``: a ``strand.Config``, or the path of its file, which gives what ``Scheduler(config=)`` takes from it. Its
-    policy has to be ``levels``, with the hold above where it says none; ``fifo``, which a file has that names no
-    policy, counts as none. ``more``: arguments of ``Scheduler``, which win; ``guard=None`` leaves the guard out.
+    ``config``: a ``strand.Config``, or the path of its file, which gives what ``Scheduler(config=)`` takes from it. A
+    policy that it names has to be ``levels``, with the hold above if it says none. ``more``: arguments of
+    ``Scheduler``, which win; ``guard=None`` leaves the guard out.
 
     Raises ConfigurationError for a file with another policy, and what ``Scheduler`` raises: MissingExtraError for a
     guard of the machine without the extra ``guard``, and TypeError for an argument that it does not have.
     """
-    found: dict[str, Any] = {"policy": Fifo(), "retry": RetryPolicy(), "guard": Guard()}
+    found: dict[str, Any] = {"policy": Levels(), "retry": RetryPolicy(), "guard": Guard()}
     if config is not None:
-        found |= config_of(config).scheduler_options()
-    found["policy"] = _with_hold(found["policy"])
+        said = config_of(config)
+        found |= said.scheduler_options() | ({} if said.names_policy else {"policy": Levels()})
+    if "policy" not in more:
+        found["policy"] = _with_hold(found["policy"])
     return Scheduler(**(found | more))
 
 
 def _with_hold(policy: Policy) -> Levels:
-    if isinstance(policy, Fifo):
-        return Levels(hold=_HOLD)
     if not isinstance(policy, Levels):
-        raise ConfigurationError(f"policy: {type(policy).__name__} has no levels to hold; use strand.Scheduler with it")
+        raise ConfigurationError(
+            f"policy: {type(policy).__name__} has no levels to hold: name levels, or use strand.Scheduler"
+        )
     return replace(policy, hold=policy.hold or _HOLD)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import threading
 import weakref
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,7 +11,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from strand.binding.engine import Engine
-from strand.binding.engine_config import CACHED_SEGMENTS, UNIT_WEIGHT, EngineConfig
+from strand.binding.engine_config import CACHED_SEGMENTS, EngineConfig
 from strand.binding.engine_words import RunByPython
 from strand.config.configuration import Config
 from strand.dispatch.guard import Guard, check_guard
@@ -20,15 +19,18 @@ from strand.dispatch.guarding import Guarding
 from strand.dispatch.statistics import counted_by_policy, fair_statistics
 from strand.errors import ConfigurationError
 from strand.policies.every_policy import policy_config
-from strand.policies.fair import Fair
+from strand.policies.fair import Fair, Groups
 from strand.policies.policy import Levels, Policy
 from strand.stats import GuardStatistics, TaskStatistics
+from strand.symbols import SymbolTable
 from strand.tasks.core import Core
+from strand.tasks.ending import Ending
 from strand.tasks.engine_pool import EnginePool
+from strand.tasks.engine_tasks import EngineTasks
+from strand.tasks.group_numbers import NumberedGroups
 from strand.tasks.places import MAX_THREADS, Places, ThreadCounts
 from strand.tasks.ranks import IN_NO_GROUP, Ranks
 from strand.tasks.retry import RetryPolicy
-from strand.tasks.tasks import Tasks
 from strand.tasks.work import TasksAlone
 from strand.threads import Inside
 from strand.ticks import TICK
@@ -44,7 +46,7 @@ _GROUPS: Final = 4096
 _live: weakref.WeakSet[Core] = weakref.WeakSet()
 
 
-class Scheduler(Tasks):
+class Scheduler(EngineTasks):
     """Runs functions on threads of its own, in the order of a policy: a ``concurrent.futures.Executor``.
 
     ``workers``: how many tasks run at a time; None or 0: as many as this process may use cores. (In ``strand.replay`` 0
@@ -89,7 +91,7 @@ class Scheduler(Tasks):
         allowed = sorted(os.sched_getaffinity(0))
         engine = Engine(_config(whole("workers", workers or len(allowed), 1, 1024), policy))
         engine.set_handlers([RunByPython()], [()])
-        groups = _Groups(engine, policy) if isinstance(policy, Fair) else None
+        groups = _groups(engine, policy) if isinstance(policy, Fair) else None
         super().__init__(
             EnginePool(engine, policy),
             Ranks(policy, groups),
@@ -102,7 +104,8 @@ class Scheduler(Tasks):
         self._engine = engine
         self._groups = groups
         self._guarding = None if guard is None else Guarding(engine, guard, allowed=allowed, inside=Inside())
-        self._workers = core.workers = Places(engine, TasksAlone(core.running.run), most, self._guarding)
+        self._workers = Places(engine, TasksAlone(core.running.run), most, self._guarding)
+        core.workers = Ending(engine, self._workers)
         _live.add(core)
         # All executors of this scheduler hold this set, and nothing of its threads does.
         weakref.finalize(self._periodics, core.retire).atexit = False
@@ -183,27 +186,11 @@ def _no_symbols(strand: int) -> tuple[str, ...]:
     return ()
 
 
-class _Groups:
-    """See GroupNumbers: tasks in no group, then the groups that have a weight, then others as they come."""
-
-    def __init__(self, engine: Engine, policy: Fair) -> None:
-        self._numbers = {name: number for number, name in enumerate(dict.fromkeys((IN_NO_GROUP, *policy.weights)))}
-        self._lock = threading.Lock()
-        weights = {self._numbers[name]: round(weight * UNIT_WEIGHT) for name, weight in policy.weights.items()}
-        engine.set_groups(len(self._numbers), weights)
-
-    def number_of(self, name: str, /) -> int:
-        found = self._numbers.get(name)
-        if found is None:
-            with self._lock:
-                if len(self._numbers) == _GROUPS and name not in self._numbers:
-                    raise ConfigurationError(f"group: {name!r} is one more than the {_GROUPS:,} that can be")
-                found = self._numbers.setdefault(name, len(self._numbers))
-        return found
-
-    def names(self) -> list[str]:
-        with self._lock:
-            return list(self._numbers)
+def _groups(engine: Engine, policy: Fair) -> NumberedGroups:
+    """Tasks in no group, then the groups that have a weight, then others as they come."""
+    groups = Groups(policy, SymbolTable(1), {"*": IN_NO_GROUP})
+    engine.set_groups(len(groups), groups.weights)
+    return NumberedGroups(engine, groups)
 
 
 def _end_all() -> None:

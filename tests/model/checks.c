@@ -1772,6 +1772,72 @@ static const char *drains_what_tasks_submit(void) {
   return run();
 }
 
+/* With one list under fifo, tasks of Python's begin in the order of their submits, whatever a publisher that helps takes between them. */
+static void ordered_worker(void *unused, unsigned fiber) {
+  sd_py_batch batch;
+  while (sd_worker_next(W.d, 0, &batch) == SD_PY_TASK) {
+    expect(batch.task == ++W.tasks, "a task of Python's begins before one that was submitted earlier");
+    sd_worker_task_done(W.d, 0, &batch);
+  }
+  W.working--;
+}
+
+static void helps(void *unused, unsigned fiber) {
+  const uint32_t participant = enter();
+  while (!sd_dispatcher_stopping(W.d)) {
+    sd_help(W.d, participant);
+    sd_pause();
+  }
+}
+
+static void does_nothing(sd_task_context *ctx, void *argument, int why) { sd_schedule_point("task"); }
+
+static void submits_in_order(void *unused, unsigned fiber) {
+  for (uint64_t tag = 1; tag <= 8;) {
+    sd_task_spec spec = {.key = SD_NO_KEY, .priority = SD_USUAL_PRIORITY};
+    if (sd_scheduler_random(2)) spec.fn = does_nothing;
+    else spec.tag = tag;
+    if (sd_tasks_submit(W.d, &spec, 1) == 1) tag += spec.fn == NULL;
+    else sd_pause();
+  }
+  while (W.tasks < 8) sd_pause();
+  stop();
+}
+
+static const char *helpers_leave_pythons_their_place(void) {
+  const sd_config c = usual_of(SD_FIFO, 2, 1);
+  make(&c, NATIVE, 0, 0);
+  sd_scheduler_add(ordered_worker, NULL);
+  W.working = 1;
+  sd_scheduler_add(helps, NULL);
+  sd_scheduler_add(submits_in_order, NULL);
+  return run();
+}
+
+/* A publisher that helps gives a task its first turn, while the only worker sleeps. The worker has to wake for the second one. */
+static void takes_two_turns(sd_task_context *ctx, void *argument, int why) {
+  if (ctx->participant >= W.config.sizes.n_workers) until_asleep(1);
+  ctx->again = W.tasks++ == 0;
+}
+
+static void helps_once(void *unused, unsigned fiber) {
+  const uint32_t participant = enter();
+  sd_task_spec spec = {.fn = takes_two_turns, .key = SD_NO_KEY, .priority = SD_USUAL_PRIORITY};
+  until_asleep(1);
+  expect(sd_tasks_submit(W.d, &spec, 1) == 1, "no place for a task");
+  sd_help(W.d, participant);
+  while (W.tasks < 2) sd_pause();
+  stop();
+}
+
+static const char *wakes_for_another_turn(void) {
+  const sd_config c = usual_of((int32_t)sd_scheduler_random(4), 2, 1);
+  make(&c, NATIVE, 0, 0);
+  add_workers(1);
+  sd_scheduler_add(helps_once, NULL);
+  return run();
+}
+
 /* Tasks fill the table and wait on a, which is held for good. The timer of b fires nevertheless. */
 static void held_tasks_script(void *unused, unsigned fiber) {
   uint32_t participant = enter(), n = 0;
@@ -1968,6 +2034,8 @@ static const struct check {
     {"drains-what-tasks-submit", drains_what_tasks_submit, 2000},
     {"deferred-tasks-run", deferred_tasks_run, 4000},
     {"sleeps-beside-deferred-tasks", sleeps_beside_deferred_tasks, 200},
+    {"helpers-leave-pythons-their-place", helpers_leave_pythons_their_place, 2000},
+    {"wakes-for-another-turn", wakes_for_another_turn, 200},
 };
 
 static const char *with_seed(const struct check *check, uint64_t seed) {

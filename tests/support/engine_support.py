@@ -38,10 +38,19 @@ def counting(symbol: str, ticks: Any, row: Any) -> None:
 
 def compile_handlers(built: Path) -> None:
     """Builds c_handlers.c into a shared object, as a user's handlers are. Raises FileNotFoundError."""
+    _compile("c_handlers.c", built)
+
+
+def compile_tasks(built: Path) -> None:
+    """The same for the tasks of c_tasks.c."""
+    _compile("c_tasks.c", built)
+
+
+def _compile(name: str, built: Path) -> None:
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:
         raise FileNotFoundError("a C compiler")
-    source = SUPPORT / "c_handlers.c"
+    source = SUPPORT / name
     subprocess.run(
         [compiler, "-O1", "-g", "-shared", "-fPIC", "-std=gnu11", f"-I{CSRC}", "-o", str(built), str(source)],
         check=True,

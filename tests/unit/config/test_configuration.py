@@ -49,6 +49,7 @@ def test_a_file_says_what_the_dispatcher_is_given(file: Path) -> None:
     config = strand.Config.load(file)
     assert config.dispatcher_options() == {
         "policy": strand.Levels({"low": "5ms"}, since="created"),
+        "retry": strand.RetryPolicy(max_retries=2, base_delay="100ms", max_delay="30s", jitter=0.1),
         "priorities": {"AAAHD": "immediate", "*": "low"},
         "capacity_ticks": 1000,
         "workers": 1,
@@ -107,7 +108,12 @@ def test_a_config_is_frozen_and_has_the_defaults() -> None:
         config.priorities["A"] = "low"  # type: ignore[index]
     with pytest.raises(TypeError):
         config.groups["A"] = "x"  # type: ignore[index]
-    assert config.dispatcher_options() == {"policy": strand.Fifo(), "priorities": {}, "capacity_ticks": 65_536}
+    assert config.dispatcher_options() == {
+        "policy": strand.Fifo(),
+        "priorities": {},
+        "capacity_ticks": 65_536,
+        "retry": config.scheduler_options()["retry"],
+    }
     assert config.guard_options() == {}
     only = Config(resource_limits=ResourceLimits(memory_threshold=0.5))
     assert only.guard_options() == {"cpu": None, "memory": 0.5, "io_pressure": None}

@@ -13,7 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from strand import TICK, Aging, Dispatcher, Fair, Fifo, Levels, TaskGroup, object_handler
+from strand import (
+    TICK,
+    Aging,
+    Config,
+    Dispatcher,
+    Fair,
+    Fifo,
+    Levels,
+    RetryPolicy,
+    TaskGroup,
+    object_handler,
+)
 from strand.errors import ConfigurationError, SavedStateError, StoppedError, TaskDropped, WouldDeadlockError
 
 
@@ -271,3 +282,45 @@ def test_a_stop_ends_what_waits_for_a_worker() -> None:
 def test_a_bad_number_of_python_workers_is_refused_by_name(wrong: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"python_workers: .* is not a whole number from 1 to 2"):
         Dispatcher(1, "count", workers=2, python_workers=wrong, cores=None)
+
+
+def fails_twice() -> Any:
+    calls: list[int] = []
+
+    def fn() -> int:
+        calls.append(1)
+        if len(calls) < 3:
+            raise ConnectionError
+        return len(calls)
+
+    return fn
+
+
+def test_the_usual_retries_are_those_of_the_dispatcher(tmp_path: Path) -> None:
+    given = RetryPolicy(max_retries=2, base_delay="1ms", max_delay="1ms")
+    with Dispatcher(1, "count", workers=1, cores=None, retry=given) as d:
+        assert d.tasks.submit(fails_twice()).result(60) == 3
+        once = d.tasks.options(retry=RetryPolicy(max_retries=0)).submit(fails_twice())
+        assert isinstance(once.exception(60), ConnectionError)
+    (tmp_path / "a.toml").write_text('retry_policy = {initial_backoff = "1ms", max_backoff = "1ms"}\n')
+    options = Config.load(tmp_path / "a.toml").dispatcher_options()
+    with Dispatcher(1, "count", workers=1, cores=None, **options) as d:
+        assert d.tasks.submit(fails_twice()).result(60) == 3
+    with Dispatcher(1, "count", workers=1, cores=None) as d:
+        assert isinstance(d.tasks.submit(fails_twice()).exception(60), ConnectionError)
+    with pytest.raises(ConfigurationError, match="retry: 3 is no strand"):
+        Dispatcher(1, "count", retry=3)  # type: ignore[arg-type]
+
+
+def test_a_group_more_than_can_be_is_refused_and_leaves_nothing_behind() -> None:
+    with Dispatcher(1, "count", workers=1, cores=None, policy=Fair()) as d:
+        groups = d._control._priorities.groups
+        assert groups is not None
+        most = d._engine.max_groups
+        for i in range(most - len(groups)):
+            d.tasks.options(group=TaskGroup(f"g{i}")).submit(int).result(60)
+        with pytest.raises(ConfigurationError, match=f"group: 'more' is one more than the {most}"):
+            d.tasks.options(group=TaskGroup("more")).submit(int)
+        assert len(groups) == most
+        assert "more" not in groups.names()
+        assert d.tasks.options(group=TaskGroup("g0")).submit(int).result(60) == 0

@@ -361,7 +361,7 @@ def test_the_tasks_of_a_dispatcher_are_counted_without_its_policy() -> None:
 
 
 def test_a_group_too_many_is_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strand.tasks.scheduler._GROUPS", 2)
+    monkeypatch.setattr("strand.binding.engine.Engine.max_groups", 2)
     with Scheduler(1, policy=Fair()) as scheduler:
         scheduler.options(group=TaskGroup("a")).submit(int).result()
         with pytest.raises(ConfigurationError, match="group: 'b'"):

@@ -17,7 +17,10 @@ SAID = re.compile(r"print\(.*\)  # (.*)")
 
 
 @pytest.mark.parametrize("page", ["tasks.md", "napoleon.md"])
-def test_the_code_of_the_page_runs_and_prints_what_it_says(page: str, tmp_path: Path) -> None:
+def test_the_code_of_the_page_runs_and_prints_what_it_says(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "page"}
     blocks = re.findall(r"^```python\n(.*?)^```$", (DOCS / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
     assert blocks

@@ -5,11 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import pytest
+
 from strand import Levels
 from strand.binding.engine import Engine
 from strand.binding.engine_words import RunByPython
+from strand.binding.gate import Code
+from strand.errors import StoppedError
 from strand.tasks.engine_pool import EnginePool
-from strand.tasks.places import Places
+from strand.tasks.places import Place, Places, Seat, seat_here
 from strand.tasks.scheduler import _config
 from strand.tasks.work import TasksAlone
 
@@ -56,3 +60,51 @@ def test_a_thread_that_ends_them_does_not_wait_for_itself() -> None:
     assert ended.wait(60)
     workers.join()
     assert not any(thread.is_alive() for thread in workers.threads)
+
+
+def test_a_task_whose_spare_was_found_before_the_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    def run(_: int) -> None:
+        seat = seat_here()
+        assert seat is not None
+        assert seat.place is not None
+        with pytest.raises(StoppedError) as error:
+            workers.suspend(seat, seat.place)
+        told.append(str(error.value))
+
+    engine = Engine(_config(1, Levels()))
+    engine.set_handlers([RunByPython()], [()])
+    workers = Places(engine, TasksAlone(run), 2)
+    find = workers._spare
+
+    def find_and_end() -> Seat | None:
+        spare = find()
+        workers.end()
+        return spare
+
+    monkeypatch.setattr(workers, "_spare", find_and_end)
+    workers.start()
+    EnginePool(engine, Levels()).submit(1, 3)
+    for thread in workers.threads:
+        thread.join(60)
+    assert told == ["the workers have stopped, and the task cannot go on"]
+    assert len(workers.threads) == 2
+    assert not any(thread.is_alive() for thread in workers.threads)
+
+
+def test_a_thread_that_was_given_a_place_before_it_slept_sleeps_the_next_time() -> None:
+    class Ends(TasksAlone):
+        def serve(self, me: Seat, place: Place) -> int:
+            del place
+            me.place = None
+            return int(Code.STOPPED)
+
+    engine = Engine(_config(1, Levels()))
+    places = Places(engine, Ends(lambda _: None), 1)
+    seat = Seat(places, None)
+    seat.give(places.places[0])
+    thread = threading.Thread(target=places.live, args=(seat,))
+    thread.start()
+    thread.join(60)
+    assert seat._wake.locked()

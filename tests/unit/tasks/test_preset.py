@@ -94,6 +94,18 @@ def test_a_file_gives_what_it_says_and_arguments_win(tmp_path: Path) -> None:
             assert scheduler.guard_statistics() is not None
 
 
+def test_fifo_is_refused_where_a_file_names_it(tmp_path: Path) -> None:
+    (tmp_path / "named.toml").write_text('[policy]\nname = "fifo"\n')
+    with pytest.raises(ConfigurationError, match="policy: Fifo has no levels to hold: name levels"):
+        strand.napoleon(tmp_path / "named.toml")
+    given = strand.Levels(hold={"low": "1ms"})
+    with strand.napoleon(tmp_path / "named.toml", policy=given) as scheduler:
+        assert policy_of(scheduler) == given
+    (tmp_path / "silent.toml").write_text("[worker_pool]\nmax_workers = 1\n")
+    with strand.napoleon(tmp_path / "silent.toml") as scheduler:
+        assert policy_of(scheduler) == strand.Levels(hold={"low": "30s"})
+
+
 @pytest.mark.parametrize(
     ("given", "error", "says"),
     [

@@ -1,0 +1,97 @@
+"""Tasks over an engine: Python's, and those in C that Python submits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding.tasks import NO_KEY, TASK_BYTES
+from strand.errors import ConfigurationError, StoppedError
+from strand.handlers.spans import SpanLike
+from strand.tasks.engine_pool import EnginePool
+from strand.tasks.native import NativeTask
+from strand.tasks.options import options_of
+from strand.tasks.ranks import Ranks
+from strand.tasks.tasks import Tasks
+
+__all__ = ["EngineTasks"]
+
+
+class EngineTasks(Tasks):
+    """Tasks over an engine, which runs functions in C too. ``key_of``: the index of a symbol; None: there are no
+    symbols. The other arguments are those of ``Tasks``."""
+
+    def __init__(
+        self, pool: EnginePool, ranks: Ranks, *, key_of: Callable[[Any], int] | None = None, **options: Any
+    ) -> None:
+        super().__init__(pool, ranks, **options)
+        self._pool = pool
+        self._key_of = key_of
+
+    def submit_native(
+        self,
+        task: NativeTask,
+        arguments: bytes | npt.NDArray[Any] = b"",
+        *,
+        priority: Any = None,
+        symbol: str | int | None = None,
+        deadline: SpanLike | None = None,
+        marks: str | Iterable[str] | None = None,
+    ) -> int:
+        """Submits tasks in C, which workers run without the GIL. Returns how many: all of them.
+
+        ``arguments``: bytes, for one task; or an array of shape (n,) of any dtype without objects, for a task for each
+        item, in their order. A task gets a copy of its item, of 32 bytes at most; of no bytes it gets NULL. The other
+        options are as in ``options``. A task belongs to no group.
+
+        The function is called with ``SD_TASK_RUN`` on its turn, and may ask for another turn by ``ctx->again``; or once
+        with ``SD_TASK_EXPIRED``, where its first turn comes after the deadline. A shutdown waits for these tasks, too.
+        With ``cancel_futures``, and where a dispatcher stops without draining, those that wait are told
+        ``SD_TASK_STOPPED``. ``max_queue`` does not count them.
+
+        Raises QueueFull where the engine has no room for more tasks, whose ``rejected`` are the places of the items
+        that were not submitted; StoppedError after a shutdown; ConfigurationError for arguments that are no array of
+        one dimension, or too long, for a priority that the policy does not have or holds, and for a symbol beside a
+        priority; UnknownSymbolError.
+        """
+        if not isinstance(task, NativeTask):
+            raise ConfigurationError(f"task: {task!r} is no strand.NativeTask")
+        items = _items(arguments)
+        options = options_of(
+            self._ranks, self._strand_of, priority=priority, symbol=symbol, deadline=deadline, marks=marks
+        )
+        if options.waits_ns:
+            raise ConfigurationError(f"priority: {options.priority!r} has a hold, and a task in C cannot be held")
+        if self._core.table.refusal is not None:
+            raise StoppedError(self._core.table.refusal)
+        if self._core.workers is not None:
+            self._core.workers.expect_native()
+        return self._pool.submit_native(
+            task,
+            items,
+            key=NO_KEY if symbol is None or self._key_of is None else self._key_of(symbol),
+            priority=self._ranks.number_in(None, options.number),
+            marks=options.marks,
+            within_ns=options.deadline_ns or 0,
+        )
+
+
+def _items(arguments: Any) -> npt.NDArray[Any]:
+    """The arguments as an array of shape (n,)."""
+    if isinstance(arguments, bytes):
+        items = np.frombuffer(arguments, f"V{len(arguments)}") if arguments else np.empty(1, "V0")
+    elif isinstance(arguments, np.ndarray) and arguments.ndim == 1 and not arguments.dtype.hasobject:
+        items = arguments
+    else:
+        raise ConfigurationError(
+            f"arguments: a {type(arguments).__name__} is neither bytes nor an array of one dimension without objects"
+        )
+    if items.itemsize > TASK_BYTES:
+        raise ConfigurationError(
+            f"arguments: {items.itemsize} bytes for a task, and it copies at most {TASK_BYTES}: give it the address of "
+            "what is longer"
+        )
+    return items

@@ -1,0 +1,27 @@
+"""A task in C that Python submits: a function of a shared object that workers call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from strand.handlers.native_functions import NativeFunctions
+
+__all__ = ["NativeTask"]
+
+
+class NativeTask:
+    """A C function ``void f(sd_task_context *ctx, void *argument, int why)`` of ``sd_task.h``, for ``submit_native``.
+
+    ``source`` is the path of a shared object, with ``symbol`` the function's name; or the function itself: its address,
+    or a pointer to it of ctypes, cffi or numba's ``cfunc``. What it was given to keeps it alive.
+    Raises ConfigurationError when the object or the function cannot be found, or was built for another layout.
+    """
+
+    def __init__(self, source: str | Path | int | Any, symbol: str | None = None) -> None:
+        self._functions = NativeFunctions(source)
+        self.address = self._functions.main(symbol)
+        self.name = symbol or hex(self.address)
+
+    def __repr__(self) -> str:
+        return f"<NativeTask {self.name}>"

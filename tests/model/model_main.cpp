@@ -52,8 +52,8 @@ void sd_futex_wake(sd_a32 *word, uint32_t n) {
   }
 }
 
-/* With --weaken, a program that has not run the label in this part of its iterations is not gone on with. */
-enum { FIRST_PART = 100 };
+/* With --weaken, a program that has not run the label in a tenth of its iterations is not gone on with. */
+enum { FIRST_PARTS = 10 };
 
 /* Keeps the start of what Relacy says, without the allocator that Relacy puts in operator new's place. */
 struct kept : std::streambuf {
@@ -106,7 +106,7 @@ int model_main(int argc, char **argv, const model_program *programs, unsigned n)
     if (p.search_type != rl::random_scheduler_type) p.initial_state.clear();
     auto start = std::chrono::steady_clock::now();
     const unsigned before = sd_weakened;
-    if (sd_weaken) p.iteration_count = first + iterations / FIRST_PART;
+    if (sd_weaken) p.iteration_count = first + iterations / FIRST_PARTS;
     rl::test_result_e result = m->run(p);
     if (sd_weaken && result == rl::test_result_success && sd_weakened != before) {
       p.iteration_count = first + iterations - 1;

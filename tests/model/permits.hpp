@@ -13,8 +13,7 @@ struct right_deferring {
 /* One permit. Worker 0 has it, gives it back, and goes elsewhere for ever. Worker 1 wants it for what it took, and defers that if it gets
  * none. It looks once more, and then goes elsewhere for ever too. The other workers have nothing to do. If the wake-up for what was
  * deferred is lost they sleep, and that is a deadlock. */
-template <typename deferring, int workers>
-struct permits : rl::test_suite<permits<deferring, workers>, workers> {
+template <typename deferring, int workers> struct permits : rl::test_suite<permits<deferring, workers>, workers> {
   world w;
   sd_permits all;
   sd_a32 stopping;

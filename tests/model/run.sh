@@ -92,6 +92,8 @@ weaken() {
     BR* | BL*) these=(bench) ;;
     [ADEFKMNT]*) these=(engine) most=5000 ;;
   esac
+  # It ends when it is caught.
+  [[ $expected == caught ]] && most=$((most * 10))
   for program in "${these[@]}"; do
     local code=0
     line=$("$build/$program" --iterations "$most" --weaken "$label") || code=$?

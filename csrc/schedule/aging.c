@@ -158,6 +158,7 @@ static void aging_ready(const sd_ready *ready, uint32_t list, const uint32_t *st
     if (why < SD_NOT_VISITED) {
       s->listed = now;
       s->order = ++l->order;
+      s->counted = 0;
     }
     sd_store(&s->list, list + 1, relaxed, R1);
     enlist(ready, l, strands[i], priority_of(s));
@@ -208,12 +209,11 @@ static uint32_t high_before_low(const sd_ready *ready) {
 /* The list whose strand comes first of all; *chosen says what it has to give. SD_NONE: nothing is ready. */
 static uint32_t first_list(const sd_ready *ready, uint32_t own, int deferred, int low_due, uint64_t now, turn *chosen) {
   const aging_state *state = aging_of(ready);
-  const int takes = deferred == SD_TAKE_DEFERRED;
-  const uint32_t n = takes ? ready->n_lists : ready->n_workers, from = takes ? ready->n_workers : own;
+  const uint32_t n = deferred == SD_TAKE_DEFERRED ? ready->n_lists : ready->n_workers;
   uint32_t best = SD_NONE;
   *chosen = (turn){.why = NO_TURN};
   for (uint32_t i = 0; i < n; i++) {
-    const uint32_t list = from + i < n ? from + i : from + i - n;
+    const uint32_t list = sd_list_in_turn(ready, own, i, deferred);
     const turn t = turn_of(state, aging_list_of(ready, list), low_due, now);
     const sd_points slack = (sd_points)state->slack * (sd_points)(t.why == FIRST ? state->rate[t.number] : 1);
     if (t.why < chosen->why || t.why == NO_TURN || (t.why == chosen->why && t.value - slack <= chosen->value)) continue;
@@ -221,6 +221,15 @@ static uint32_t first_list(const sd_ready *ready, uint32_t own, int deferred, in
     best = list;
   }
   return best;
+}
+
+/* Counts a strand that is taken: once, also where whoever took it lists it again because it could not visit it. */
+static void count_picked(aging_list *l, sd_aging_strand *s, const turn *t) {
+  if (s->counted) return;
+  s->counted = 1;
+  sd_store(&l->picked[t->number], sd_load(&l->picked[t->number], relaxed, R1) + 1, relaxed, R1);
+  sd_a64 *by_rule = t->why == LATE ? &l->picked_late : &l->picked_low;
+  if (t->why != FIRST) sd_store(by_rule, sd_load(by_rule, relaxed, R1) + 1, relaxed, R1);
 }
 
 /* Takes what comes first on a list. SD_NONE: that comes later than what was chosen. */
@@ -235,9 +244,7 @@ static uint32_t take_first(const sd_ready *ready, uint32_t list, int low_due, ui
     delist(ready, l, strand);
     sd_store(&strands_of(ready)[strand].list, 0, relaxed, R1);
     say_heads(ready, l);
-    sd_store(&l->picked[t.number], sd_load(&l->picked[t.number], relaxed, R1) + 1, relaxed, R1);
-    sd_a64 *by_rule = t.why == LATE ? &l->picked_late : &l->picked_low;
-    if (t.why != FIRST) sd_store(by_rule, sd_load(by_rule, relaxed, R1) + 1, relaxed, R1);
+    count_picked(l, &strands_of(ready)[strand], &t);
     sd_list_count_taken(&ready->lists[list], 1);
   }
   sd_unlock(&ready->lists[list].lock);

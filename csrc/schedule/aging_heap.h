@@ -24,6 +24,7 @@ typedef struct sd_aging_strand {
   sd_points key;          /* base - listed * coefficient: the greatest comes first */
   uint64_t listed, order; /* when, and as which of its list */
   uint32_t priority;      /* with which it is listed */
+  uint32_t counted;       /* it was taken and counted since it was listed, and has come back unvisited */
   sd_a32 list;            /* one more than the list on which it is; 0: none */
   sd_a32 lock;            /* of what follows; taken after a list's lock */
   uint32_t own;           /* its own priority, exclusive or SD_AGING_USUAL */

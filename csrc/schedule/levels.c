@@ -95,14 +95,13 @@ static inline void rise(const sd_ready *ready, uint32_t list, uint64_t now) {
 /* The list whose highest level is the highest of all; *level says which. SD_NONE: nothing is ready. */
 static uint32_t choose(const sd_ready *ready, uint32_t own, int deferred, uint64_t now, uint32_t *level) {
   const uint64_t slack = sd_level_state_of(ready)->slack;
-  const int takes = deferred == SD_TAKE_DEFERRED;
-  const uint32_t n = takes ? ready->n_lists : ready->n_workers, from = takes ? ready->n_workers : own;
+  const uint32_t n = deferred == SD_TAKE_DEFERRED ? ready->n_lists : ready->n_workers;
   uint32_t best = SD_NONE;
   uint64_t best_entered = 0;
   *level = SD_LEVEL_COUNT;
   if (deferred == SD_LEAVE_DEFERRED) rise(ready, ready->n_workers, now);
   for (uint32_t i = 0; i < n; i++) {
-    const uint32_t list = from + i < n ? from + i : from + i - n;
+    const uint32_t list = sd_list_in_turn(ready, own, i, deferred);
     sd_level_list *l = sd_level_list_of(ready, list);
     rise(ready, list, now);
     const uint64_t queues = sd_load(&l->queues, relaxed, R2) & ~sd_load(&l->held, relaxed, R2);

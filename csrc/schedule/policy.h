@@ -108,6 +108,12 @@ typedef struct sd_ready {
   unsigned char *state;
 } sd_ready;
 
+/* The list at which a look with list `own` is i-th: the deferred one, if it may be taken from, then `own`, then those behind it. */
+static inline uint32_t sd_list_in_turn(const sd_ready *ready, uint32_t own, uint32_t i, int deferred) {
+  if (deferred == SD_TAKE_DEFERRED && i-- == 0) return ready->n_workers;
+  return own + i < ready->n_workers ? own + i : own + i - ready->n_workers;
+}
+
 typedef struct sd_policy {
   const char *name;
   /* Whether a publisher may run the handlers of idle strands itself. Such strands are never listed, so no policy orders them. */

@@ -33,6 +33,7 @@ class _Waiting:
     base: int
     listed: int
     order: int
+    counted: bool = False
 
 
 @dataclass
@@ -75,7 +76,7 @@ class AgingModel:
             cls, base = self.priority(strand)
             if why == NOT_VISITED:
                 back = self.taken[strand]
-                self.waiting[at].append(_Waiting(strand, cls, base, back.listed, back.order))
+                self.waiting[at].append(_Waiting(strand, cls, base, back.listed, back.order, back.counted))
             else:
                 self._orders[at] += 1
                 self.waiting[at].append(_Waiting(strand, cls, base, now, self._orders[at]))
@@ -113,9 +114,11 @@ class AgingModel:
         why, _, w, at = best
         self.waiting[at].remove(w)
         self.taken[w.strand] = w
-        self.picked[w.cls] += 1
-        self.picked_low += why == LOW_TURN
-        self.picked_late += why == LATE
+        if not w.counted:
+            w.counted = True
+            self.picked[w.cls] += 1
+            self.picked_low += why == LOW_TURN
+            self.picked_late += why == LATE
         self.row[own] = 0 if w.cls == NORMAL else self.row[own] + 1
         return w.strand
 

@@ -15,6 +15,7 @@ from policies import (
     LEAVE_DEFERRED,
     LOW,
     NORMAL,
+    NOT_VISITED,
     TAKE_DEFERRED,
     VISITED,
     WAS_EMPTY,
@@ -132,5 +133,41 @@ def test_a_group_that_waits_for_a_permit_saves_up_nothing(built: ctypes.CDLL) ->
         assert taken.count(1) == 3, "the groups do not take turns"
         assert trial.next(0, 60, TAKE_DEFERRED) is not None
         assert trial.listed()[0] <= 1
+    finally:
+        trial.close()
+
+
+@pytest.mark.parametrize("own", range(3))
+@pytest.mark.parametrize("name", ["levels", "aging"])
+def test_behind_the_deferred_list_a_worker_keeps_to_its_own(built: ctypes.CDLL, name: str, own: int) -> None:
+    config = levels([0, *[2**62] * 4], slack=50) if name == "levels" else aging([1e6], slack=50)
+    trial = Trial(built, config, 3, 4)
+    try:
+        number = LOW if name == "levels" else priority(0, -5)  # it comes behind the others
+        trial.prioritise(3, number, False, 0)
+        trial.ready(0, [3], WAS_EMPTY, 10)
+        assert trial.next(0, 10, LEAVE_DEFERRED) == 3
+        trial.ready(3, [3], DEFERRED, 10)
+        for at in range(3):
+            trial.ready(at, [at], WAS_EMPTY, 10)
+        assert trial.next(own, 20, TAKE_DEFERRED) == own
+    finally:
+        trial.close()
+
+
+def test_what_is_deferred_or_put_back_is_counted_once(built: ctypes.CDLL) -> None:
+    trial = Trial(built, aging([1e6, 2e6]), 1, 2)
+    try:
+        trial.prioritise(1, priority(1, 5), False, 0)
+        trial.ready(0, [0, 1], WAS_EMPTY, 10)
+        for why, at in ((NOT_VISITED, 0), (DEFERRED, BEHIND), (NOT_VISITED, BEHIND)):
+            taken = [trial.next(0, 20, TAKE_DEFERRED) for _ in range(2)]
+            assert taken == [1, 0]
+            trial.ready(at, [0, 1], why, 20)
+        assert trial.picked()[0] == [1, 1, 0]
+        assert trial.next(0, 30, TAKE_DEFERRED) == 1
+        trial.ready(0, [1], VISITED, 30)
+        assert trial.next(0, 40, TAKE_DEFERRED) == 1
+        assert trial.picked()[0] == [1, 2, 0]
     finally:
         trial.close()

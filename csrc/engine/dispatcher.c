@@ -223,6 +223,8 @@ int sd_dispatcher_activate(sd_dispatcher *d, uint32_t n) {
   /* I10: relaxed; I7 and I5 carry it to workers that rest. */
   sd_store(&d->arena->active, n, relaxed, I10);
   sd_idle_wake_all(&d->arena->resting);
+  /* There may be a permit more, for what is deferred, and a worker that does not rest yet takes it late. */
+  sd_idle_wake_one(&d->arena->idle);
   return SD_OK;
 }
 

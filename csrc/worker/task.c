@@ -90,6 +90,8 @@ static int take_turn(sd_dispatcher *d, uint32_t participant, uint32_t index, sd_
   const uint32_t state = sd_task_start(t);
   const uint64_t call = t->call;
   sd_unlock(&s->publish_lock);
+  /* Tasks in C and timers may take a while, and need none. */
+  if (!sd_needs_permit(word)) sd_permit_pass(d, participant);
   if (word & SD_TASK_OVERDUE) return run_overdue(d, participant, index, call, batch);
   if (SD_UNLIKELY(!sd_task_may_start(state))) {
     if (sd_strand_release(s, 0)) sd_list_again(d, participant, index, SD_NOT_VISITED);

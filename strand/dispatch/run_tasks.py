@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 
-from strand.binding.gate import NOT_STARTED
+from strand.binding.gate import NOT_STARTED, Code
 from strand.clock import Deadline
 from strand.dispatch.control import Control
 from strand.dispatch.priorities import Priorities
 from strand.dispatch.state import RunState
+from strand.tasks.core import Core
 from strand.tasks.engine_pool import EnginePool
 from strand.tasks.engine_tasks import EngineTasks
 from strand.tasks.group_numbers import NumberedGroups
@@ -85,11 +86,17 @@ class RunTasks:
         core.cancel_waiting(everything=not drain)
         deadline = Deadline(timeout_s)
         while drain and not self._state.engine.stopping:
-            if core.table.wait_until_idle(deadline.slice_ns(_SLICE_NS) / 1e9):
+            if core.table.wait_until_idle(deadline.slice_ns(_SLICE_NS) / 1e9) or self._only_held(core):
                 return True
             if deadline.has_passed():
                 return False
         return True
+
+    def _only_held(self, core: Core) -> bool:
+        """Whether all that are left wait on strands that are paused or quarantined."""
+        tasks = core.table.alive.copy().values()
+        waits = all(task._options.strand is not None and task.state == "waiting" for task in tasks)
+        return waits and self._state.engine.drain(None, 0) == Code.OK
 
     @staticmethod
     def _refuse(tasks: EngineTasks) -> None:

@@ -266,6 +266,7 @@ class Calls:
         finally:
             if seat is not None:
                 seat.call = None
+            found = future = function = arguments = None  # type: ignore[assignment]  # the error's traceback holds them
 
     def forget(self, tag: int) -> None:
         """A call that was cancelled."""

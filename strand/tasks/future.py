@@ -33,12 +33,14 @@ from strand.tasks.options import TaskOptions
 from strand.tasks.places import Seat, seat_here
 from strand.tasks.waits import Waiter, begin_wait, end_wait
 
-__all__ = ["CURRENT_TASK", "ENDS", "TaskFuture", "current_task", "waiter_here"]
+__all__ = ["CURRENT_TASK", "ENDING_TASK", "ENDS", "TaskFuture", "current_task", "waiter_here"]
 
 #: How a task ends, each in exactly one of these ways.
 ENDS: Final = ("done", "failed", "cancelled", "expired", "dropped", "dead")
 #: The task that runs here.
 CURRENT_TASK: Final[ContextVar[TaskFuture | None]] = ContextVar("strand_task", default=None)
+#: The task whose callbacks run here, as it ends.
+ENDING_TASK: Final[ContextVar[TaskFuture | None]] = ContextVar("strand_ending_task", default=None)
 #: Tasks that a thread runs one within another: their frames lie on its stack.
 _MOST_WITHIN: Final = 16
 _OVER: Final = (FINISHED, CANCELLED_AND_NOTIFIED)
@@ -351,8 +353,14 @@ class TaskFuture(Future[Any]):
                 else:
                     waiter.add_result(self)
             condition.notify_all()
-        for callback in self.__dict__.pop("_done_callbacks", ()):
-            self._call_back(callback)
+        callbacks = self.__dict__.pop("_done_callbacks", ())
+        if callbacks:
+            outer = ENDING_TASK.set(self)
+            try:
+                for callback in callbacks:
+                    self._call_back(callback)
+            finally:
+                ENDING_TASK.reset(outer)
 
     def _call_back(self, callback: Callable[[Future[Any]], object]) -> None:
         try:

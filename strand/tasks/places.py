@@ -310,10 +310,13 @@ class Places:
         the end has come between and told that thread, and this one has the place."""
         with self._lock:
             sleeper = self._suspended.pop(place.batches.task, None)
-            if sleeper is None:
-                return False
-            me.place = None
-            self._spares.append(me)
+            if sleeper is not None:
+                me.place = None
+                self._spares.append(me)
+        if sleeper is None:
+            # Its thread goes on without the engine: nobody else ends the task there.
+            place.batches.task_done()
+            return False
         sleeper.give(place)
         me.sleep()
         return True

@@ -427,3 +427,21 @@ def test_the_example_of_the_docs_runs(capsys: pytest.CaptureFixture[str]) -> Non
     code = page.read_text().split("```python\n")[1].split("```")[0]
     exec(compile(code, str(page), "exec"), {})
     assert "with 0 orders before it" in capsys.readouterr().out
+
+
+def test_the_error_of_a_call_keeps_neither_its_future_nor_its_function() -> None:
+    def fails(_: Any) -> None:
+        raise ValueError
+
+    gc.collect()
+    gc.disable()
+    try:
+        with Dispatcher(1, "count", workers=1, cores=None) as d:
+            future = d.submit_call(0, fails)
+            assert isinstance(future.exception(60), ValueError)
+            assert d.drain(timeout_s=60)
+            left = weakref.ref(future)
+            del future
+            assert left() is None
+    finally:
+        gc.enable()

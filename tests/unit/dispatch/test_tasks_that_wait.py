@@ -566,3 +566,26 @@ def test_many_tasks_of_many_symbols_are_suspended_and_wait_beside_ticks(policy: 
         assert d.drain(60)
     assert seen == want
     balanced(d)
+
+
+def test_a_stop_between_taking_a_suspended_task_and_its_place_loses_neither(monkeypatch: pytest.MonkeyPatch) -> None:
+    hand_over = places.Places._hand_over
+
+    def late(self: places.Places, me: places.Seat, place: Any) -> bool:
+        self.end()
+        return hand_over(self, me, place)
+
+    monkeypatch.setattr(places.Places, "_hand_over", late)
+
+    def waits(_: Any = None) -> None:
+        with strand.blocking():
+            pass
+
+    for submit in (lambda d: d.tasks.submit(waits), lambda d: d.submit_call(0, waits)):
+        d = dispatcher("count", 1, workers=2)
+        d.start()
+        future = submit(d)
+        with pytest.raises(StoppedError):
+            future.result(60)
+        d.stop(drain=False)
+        d.verify()

@@ -179,3 +179,21 @@ def test_shutdowns_and_submits_that_meet_lose_no_task() -> None:
                 thread.join(60)
             assert not wait(accepted, timeout=60).not_done
             assert {future.state for future in accepted} <= {"done"}
+
+
+def test_a_shutdown_in_a_callback_does_not_wait_for_the_task_that_ends() -> None:
+    gate, raised = threading.Event(), []
+    with Threaded() as tasks:
+        future = tasks.submit(gate.wait)
+
+        def ends(_: Any) -> None:
+            try:
+                tasks.shutdown()
+            except WouldDeadlockError as error:
+                raised.append(str(error))
+
+        future.add_done_callback(ends)
+        gate.set()
+        future.result(60)
+        tasks.shutdown()
+    assert raised == [f"shutdown: task {future.id} would wait for its own end: use wait=False"]

@@ -65,11 +65,16 @@ class DeadLetters:
     def put_back(self, letter: DeadLetter) -> TaskFuture:
         """Submits a dead letter again: a new task with its options, whose deadline counts from now and whose retries
         are all there. It belongs to the group of the caller, not to the one it had. Returns its future. Raises
-        ConfigurationError for a letter that is not kept any more, and what ``submit`` raises; the letter is kept
+        ConfigurationError for what is no letter that is kept here, and what ``submit`` raises; the letter is kept
         then."""
+        if not isinstance(letter, DeadLetter):
+            raise ConfigurationError(f"letter: {letter!r} is no dead letter; iterate over dead_letters")
         with self._lock:
-            if self._letters.pop(letter.task_id, None) is None:
-                raise ConfigurationError(f"letter: that of task {letter.task_id} was put back, cleared, or let go")
+            if self._letters.get(letter.task_id) is not letter:
+                raise ConfigurationError(
+                    f"letter: that of task {letter.task_id} was put back, cleared, or let go, or is another scheduler's"
+                )
+            del self._letters[letter.task_id]
         try:
             return self._submit(letter.options, letter.function, letter.args, letter.kwargs)
         except BaseException:

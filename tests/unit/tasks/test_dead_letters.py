@@ -58,3 +58,16 @@ def test_one_that_is_refused_is_kept() -> None:
     with pytest.raises(StoppedError):
         here.tasks.dead_letters.put_back(letter)
     assert list(here.tasks.dead_letters) == [letter]
+
+
+def test_what_is_no_letter_of_this_scheduler_is_refused() -> None:
+    here, other = Stepped(), Stepped()
+    for tasks in (here, other):
+        tasks.tasks.options(retry=ONCE).submit(raises(ValueError()))
+        tasks.pool.run_all()
+    (own,), (foreign,) = here.tasks.dead_letters, other.tasks.dead_letters
+    assert own.task_id == foreign.task_id
+    for wrong in (foreign, own.task_id):
+        with pytest.raises(ConfigurationError, match="letter"):
+            here.tasks.dead_letters.put_back(wrong)  # type: ignore[arg-type]
+    assert list(here.tasks.dead_letters) == [own]

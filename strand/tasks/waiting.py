@@ -256,10 +256,11 @@ class Waiting:
                 return False
             if group is before:
                 return True
+            number = self.ranks.number_in(group, task._number)
             if group is not None:
                 group.add(task)
             task._group = group
-            self._renumber(task, self.ranks.number_in(group, task._number))
+            self._renumber(task, number)
         if before is not None:
             before.remove(task, None)
         if task.done() and group is not None:

@@ -92,7 +92,7 @@ class Lifecycle:
         """See ``Dispatcher.stop``."""
         if self._state.forked:
             return False
-        if self._inside.here:
+        if self._inside.here or self._calls.tasks.here:
             if drain:
                 raise WouldDeadlockError(f"stop: {WAITS_FOR_ITSELF}: call stop(drain=False), which does not wait")
             self._engine.stop()

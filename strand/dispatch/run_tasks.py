@@ -74,6 +74,11 @@ class RunTasks:
         """How many have not ended."""
         return 0 if self._tasks is None else len(self._tasks._core.table.alive)
 
+    @property
+    def here(self) -> bool:
+        """Whether one of them that has not ended runs here: a coroutine does so in a thread that is no worker."""
+        return self._tasks is not None and self._tasks._core.waits_for_here() is not None
+
     def begin_end(self, *, drain: bool, timeout_s: float | None) -> bool:
         """A stop begins: no task can be submitted any more, and those that are delayed, held, or wait for a retry are
         cancelled. ``drain``: waits until the others have ended; else they are cancelled too. False: ``timeout_s`` was

@@ -10,7 +10,7 @@ from strand.clock import Clock
 from strand.errors import StoppedError
 from strand.tasks.counts import Counts
 from strand.tasks.dead_letters import DeadLetters
-from strand.tasks.future import TaskFuture
+from strand.tasks.future import CURRENT_TASK, ENDING_TASK, TaskFuture
 from strand.tasks.groups import CURRENT_GROUP, TaskGroup
 from strand.tasks.options import TaskOptions
 from strand.tasks.pool import Pool
@@ -180,6 +180,14 @@ class Core:
         return True
 
     # -- the end
+
+    def waits_for_here(self) -> TaskFuture | None:
+        """The one of these tasks that has not ended and runs here, or whose callbacks do: a wait for the end of all
+        would be one for itself."""
+        for me in (CURRENT_TASK.get(), ENDING_TASK.get()):
+            if me is not None and self.table.alive.get(me.id) is me:
+                return me
+        return None
 
     def refuse(self, reason: str) -> None:
         """No task can be submitted from here on, none is held back, and when the last has ended, the threads end."""

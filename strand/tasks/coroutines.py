@@ -9,6 +9,7 @@ from contextvars import copy_context
 from typing import Any
 
 from strand.tasks.future import TaskFuture
+from strand.tasks.waits import IN_LOOP
 from strand.threads import join
 
 __all__ = ["Coroutines"]
@@ -90,6 +91,7 @@ async def _guarded(coroutine: Coroutine[Any, Any, Any]) -> tuple[Any, BaseExcept
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    IN_LOOP.here = True
     try:
         loop.run_forever()
     finally:

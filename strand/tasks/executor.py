@@ -12,7 +12,7 @@ from strand.clock import Deadline
 from strand.errors import StoppedError, WouldDeadlockError
 from strand.handlers.spans import SpanLike, span_ns
 from strand.tasks.core import Core
-from strand.tasks.future import CURRENT_TASK, ENDING_TASK, TaskFuture
+from strand.tasks.future import TaskFuture
 from strand.tasks.options import TaskOptions
 from strand.tasks.periodic import Periodic
 from strand.validate import seconds
@@ -84,9 +84,9 @@ class TaskExecutor(Executor):
         if core.table.is_fork:
             raise StoppedError("this process is a fork of the one that runs the scheduler: that one shuts it down")
         deadline = Deadline(seconds("timeout", timeout))
-        for me in (CURRENT_TASK.get(), ENDING_TASK.get()):
-            if wait and me is not None and core.table.alive.get(me.id) is me:
-                raise WouldDeadlockError(f"shutdown: task {me.id} would wait for its own end: use wait=False")
+        me = core.waits_for_here()
+        if wait and me is not None:
+            raise WouldDeadlockError(f"shutdown: task {me.id} would wait for its own end: use wait=False")
         core.refuse("the scheduler was shut down: no task can be submitted")
         for periodic in list(self._periodics):
             periodic.cancel()

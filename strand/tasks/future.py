@@ -18,9 +18,10 @@ a future as finished that then tells its waiter again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
 from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, LOGGER, PENDING, RUNNING
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
 
@@ -31,9 +32,9 @@ from strand.tasks.groups import TaskGroup
 from strand.tasks.lazy import NOBODY, Lazy
 from strand.tasks.options import TaskOptions
 from strand.tasks.places import Seat, seat_here
-from strand.tasks.waits import Waiter, begin_wait, end_wait
+from strand.tasks.waits import Waiter, begin_wait, check_not_in_loop, end_wait
 
-__all__ = ["CURRENT_TASK", "ENDING_TASK", "ENDS", "TaskFuture", "current_task", "waiter_here"]
+__all__ = ["CURRENT_TASK", "ENDING_TASK", "ENDS", "TaskFuture", "current_task", "on_behalf_of", "waiter_here"]
 
 #: How a task ends, each in exactly one of these ways.
 ENDS: Final = ("done", "failed", "cancelled", "expired", "dropped", "dead")
@@ -47,8 +48,19 @@ _OVER: Final = (FINISHED, CANCELLED_AND_NOTIFIED)
 
 
 def current_task() -> TaskFuture | None:
-    """The task that the caller runs in; None outside of tasks."""
+    """The task that the caller runs in, also in its ``expire_if`` and callbacks of its end; None outside of tasks."""
     return CURRENT_TASK.get()
+
+
+@contextmanager
+def on_behalf_of(task: TaskFuture) -> Iterator[None]:
+    """What runs in the block belongs to the task: a wait of it is one of the task, and the task is not over."""
+    outer = CURRENT_TASK.get()
+    CURRENT_TASK.set(task)
+    try:
+        yield
+    finally:
+        CURRENT_TASK.set(outer)
 
 
 def waiter_here() -> tuple[Seat | None, Waiter | None]:
@@ -243,8 +255,8 @@ class TaskFuture(Future[Any]):
         begun, and has neither key nor symbol.
 
         Raises TimeoutError when the time is over; WouldDeadlockError in a task or call for which this one waits, in a
-        handler, and where ``max_threads`` threads wait; StoppedError in a fork's child, and in a task whose workers
-        have stopped.
+        handler, in a coroutine, and where ``max_threads`` threads wait; StoppedError in a fork's child, and in a task
+        whose workers have stopped.
         """
         if self._state not in _OVER:
             self.wait_for_end(timeout)
@@ -274,7 +286,11 @@ class TaskFuture(Future[Any]):
         seat, me = waiter_here()
         if me is None and seat is not None:
             seat.check_not_in_handler()
-        if me is None or (timeout is not None and timeout <= 0):
+        if timeout is not None and timeout <= 0:
+            self._wait(timeout)
+            return
+        check_not_in_loop(self)
+        if me is None:
             self._wait(timeout)
             return
         if seat is None:
@@ -357,8 +373,9 @@ class TaskFuture(Future[Any]):
         if callbacks:
             outer = ENDING_TASK.set(self)
             try:
-                for callback in callbacks:
-                    self._call_back(callback)
+                with on_behalf_of(CURRENT_TASK.get() or self):
+                    for callback in callbacks:
+                        self._call_back(callback)
             finally:
                 ENDING_TASK.reset(outer)
 

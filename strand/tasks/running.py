@@ -13,7 +13,7 @@ from strand.errors import TaskExpired
 from strand.tasks.coroutines import Coroutines
 from strand.tasks.counts import MOST_WAITS, Counts
 from strand.tasks.dead_letters import DeadLetter, DeadLetters
-from strand.tasks.future import CURRENT_TASK, TaskFuture
+from strand.tasks.future import CURRENT_TASK, TaskFuture, on_behalf_of
 from strand.tasks.groups import CURRENT_GROUP, TaskGroup
 from strand.tasks.retrying import Retrying
 from strand.tasks.table import Table
@@ -117,7 +117,8 @@ class Running:
         if expire_if is None:
             return True
         try:
-            answer = expire_if()
+            with on_behalf_of(task):
+                answer = expire_if()
             if answer is None or answer is False:
                 return True
             if answer is True:
@@ -138,7 +139,8 @@ class Running:
             self._end(task, "cancelled", None, CancelledError())
             return
         try:
-            end = self._retrying.decide(task, error)
+            with on_behalf_of(task):
+                end = self._retrying.decide(task, error)
         except BaseException as raised:  # by classify
             raised.__context__ = error
             self._end(task, "failed", None, raised)

@@ -7,10 +7,18 @@ from typing import Final, Protocol
 
 from strand.errors import WouldDeadlockError
 
-__all__ = ["Waiter", "begin_wait", "end_wait"]
+__all__ = ["IN_LOOP", "Waiter", "begin_wait", "check_not_in_loop", "end_wait"]
 
 #: Held while one looks for a circle of waits, and enters a wait.
 _WAITS: Final = threading.RLock()
+
+
+class _InLoop(threading.local):
+    here = False
+
+
+#: ``here``: whether this thread is one that runs all coroutines of a scheduler.
+IN_LOOP: Final = _InLoop()
 
 
 class Waiter(Protocol):
@@ -28,6 +36,15 @@ class Waiter(Protocol):
 
     def holds(self) -> tuple[dict[int, Waiter], int] | None:
         """Where to say that it waits while it holds a strand, and that strand; None: it holds none."""
+
+
+def check_not_in_loop(target: Waiter) -> None:
+    """Raises WouldDeadlockError in a thread that runs all coroutines of a scheduler."""
+    if IN_LOOP.here:
+        raise WouldDeadlockError(
+            f"{target.in_words()}: a coroutine that waits stops all others: await asyncio.wrap_future(task) instead, "
+            "and leave no block of a TaskGroup with tasks that have not ended"
+        )
 
 
 def begin_wait(me: Waiter, target: Waiter) -> None:
@@ -54,11 +71,12 @@ def _leads_to(me: Waiter, target: Waiter) -> bool:
     """Whether the target waits for ``me``, as far as the chain of waits goes."""
     seen: set[Waiter] = set()
     node: Waiter | None = target
-    while node is not None and node not in seen and not node.done():
+    while node is not None and node not in seen:
         if node is me:
             return True
         seen.add(node)
-        node = node.waits_for or node.ahead()
+        # One that is done waits in its callbacks only, and its key and strand wait for these.
+        node = node.waits_for or (None if node.done() else node.ahead())
     return False
 
 

@@ -324,3 +324,14 @@ def test_a_group_more_than_can_be_is_refused_and_leaves_nothing_behind() -> None
         assert len(groups) == most
         assert "more" not in groups.names()
         assert d.tasks.options(group=TaskGroup("g0")).submit(int).result(60) == 0
+
+
+def test_a_coroutine_cannot_wait_for_the_stop_of_its_dispatcher() -> None:
+    with Dispatcher(1, "count", workers=1, cores=None) as d:
+
+        async def stops() -> None:
+            d.stop()
+
+        with pytest.raises(WouldDeadlockError):
+            d.tasks.submit(stops).result(60)
+        assert d.tasks.submit(int).result(60) == 0

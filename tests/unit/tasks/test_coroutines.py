@@ -8,6 +8,7 @@ import threading
 import pytest
 from task_pools import Stepped, Threaded
 
+from strand.errors import WouldDeadlockError
 from strand.tasks import RetryPolicy, TaskGroup, current_task
 
 pytestmark = pytest.mark.python
@@ -137,3 +138,26 @@ def test_a_group_waits_for_coroutines_and_what_they_spawn() -> None:
         with TaskGroup():
             tasks.submit(spawns)
         assert ran == [1]
+
+
+def test_a_wait_that_would_stop_all_coroutines_is_refused() -> None:
+    with Threaded(1) as tasks:
+
+        async def waits() -> int:
+            return tasks.submit(double, 1).result(60)
+
+        async def leaves_a_block() -> None:
+            with TaskGroup():
+                tasks.submit(double, 1)
+
+        async def looks() -> int:
+            done = tasks.submit(double, 2)
+            with pytest.raises(TimeoutError):
+                tasks.options(delay="1h").submit(int).result(0)
+            return await asyncio.wrap_future(done) + done.result() + await asyncio.to_thread(tasks.submit(int).result)
+
+        for refused in (waits, leaves_a_block):
+            with pytest.raises(WouldDeadlockError, match=r"await asyncio\.wrap_future"):
+                tasks.submit(refused).result(60)
+        assert tasks.submit(looks).result(60) == 8
+        tasks.shutdown(cancel_futures=True)

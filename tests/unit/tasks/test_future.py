@@ -362,3 +362,32 @@ def test_a_child_of_a_fork_refuses_to_wait() -> None:
 
 def test_there_are_six_ends() -> None:
     assert len(set(ENDS)) == 6
+
+
+def test_a_callback_that_would_wait_for_its_own_scheduler_or_key_is_refused() -> None:
+    """The callbacks run in a worker, and in the thread that cancels."""
+    told: list[Any] = []
+
+    def asks(ask: Any) -> Any:
+        def callback(future: Any) -> None:
+            assert current_task() is future
+            try:
+                told.append(ask())
+            except WouldDeadlockError as error:
+                told.append(type(error))
+
+        return callback
+
+    with Threaded(1) as tasks:
+        gate = threading.Event()
+        keyed = tasks.options(key="k")
+        first, behind = keyed.submit(gate.wait, 60), keyed.submit(int)
+        delayed = tasks.options(delay="1h").submit(int)
+        first.add_done_callback(asks(behind.result))
+        first.add_done_callback(asks(tasks.shutdown))
+        delayed.add_done_callback(asks(tasks.shutdown))
+        assert delayed.cancel()
+        assert current_task() is None
+        gate.set()
+        assert behind.result(60) == 0
+    assert told == [WouldDeadlockError] * 3

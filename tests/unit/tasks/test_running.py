@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from task_pools import Stepped, raises
 
-from strand.errors import ConfigurationError, TaskExpired
-from strand.tasks import TaskGroup, current_task
+from strand.errors import ConfigurationError, TaskExpired, WouldDeadlockError
+from strand.tasks import RetryPolicy, TaskGroup, current_task
 
 pytestmark = pytest.mark.python
 
@@ -90,3 +90,22 @@ def test_whatever_a_task_raises_ends_the_task_alone(error: BaseException) -> Non
     here.pool.run_all()
     assert (future.state, after.state) == ("failed", "done")
     assert future.exception() is error
+
+
+def test_what_is_asked_about_a_task_runs_as_a_part_of_it() -> None:
+    """So a wait for itself is refused in ``expire_if``, in ``classify`` and in ``on_alert``."""
+    here = Stepped()
+    told: list[Any] = []
+
+    def asks(*_: Any) -> str:
+        assert current_task() is future
+        for wait in (here.tasks.shutdown, future.result):
+            with pytest.raises(WouldDeadlockError):
+                wait()
+        told.append(1)
+        return "system"
+
+    retry = RetryPolicy(max_retries=0, classify=asks, on_alert=asks)
+    future = here.tasks.options(expire_if=lambda: asks() == "", retry=retry).submit(raises(ValueError()))
+    here.pool.run_all()
+    assert (future.state, len(told), current_task()) == ("dead", 3, None)

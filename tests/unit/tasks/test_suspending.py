@@ -406,3 +406,13 @@ def test_many_tasks_that_are_suspended_wait_and_submit_others(policy: Any) -> No
     scheduler._engine.verify()
     totals = scheduler._engine.tasks.totals(on_strands=False)
     assert totals.submitted == totals.ended
+
+
+def test_a_callback_that_waits_keeps_no_worker() -> None:
+    gate, found = threading.Event(), []
+    with Scheduler(1) as scheduler:
+        future = scheduler.submit(gate.wait, 60)
+        behind = scheduler.options(key="k").submit(pow, 2, 3)
+        future.add_done_callback(lambda _: found.append(behind.result(60)))
+        gate.set()
+    assert found == [8]

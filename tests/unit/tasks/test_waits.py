@@ -57,7 +57,7 @@ def test_one_that_stands_behind_a_holder_waits_for_it() -> None:
     with pytest.raises(WouldDeadlockError):
         begin_wait(other, behind)
     assert on == {1: a}
-    a.is_done = True
+    a.is_done, a.waits_for = True, None
     begin_wait(other, behind)
 
 
@@ -67,3 +67,12 @@ def test_a_circle_of_others_ends_the_search() -> None:
     a.waits_for, b.waits_for = b, a
     begin_wait(c, a)
     assert c.waits_for is a
+
+
+def test_one_that_is_done_and_waits_in_a_callback_is_in_the_circle() -> None:
+    on: dict[int, Waiter] = {}
+    a, behind, other = One("a", on, 1), One("behind", on, 1, begun=False), One("other", on, 2)
+    a.is_done = True
+    begin_wait(a, other)
+    with pytest.raises(WouldDeadlockError):
+        begin_wait(other, behind)

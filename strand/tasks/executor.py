@@ -59,11 +59,11 @@ class TaskExecutor(Executor):
         if core.table.refusal is not None:
             raise StoppedError(core.table.refusal)
         fn = core.function_of(fn)
-        each = (
-            replace(options, delay_ns=0, waits_ns=0, place="waiting", goes_at_once=False)
-            if options.delay_ns
-            else options
-        )
+        each = options
+        if options.delay_ns:
+            hold_ns = options.hold_ns
+            place = "held" if hold_ns else "waiting"
+            each = replace(options, delay_ns=0, waits_ns=hold_ns, place=place, goes_at_once=False)
         first_ns = core.now() + (options.delay_ns or period_ns)
         found = Periodic(core.timers, lambda: core.submit(each, fn, args, kwargs), first_ns, period_ns)
         self._periodics.add(found)

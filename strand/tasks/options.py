@@ -26,6 +26,7 @@ class TaskOptions:
     strand: int | None = None
     deadline_ns: int | None = None
     delay_ns: int = 0
+    hold_ns: int = 0
     #: The longer one of its delay and the hold of its level, and the place where it is meanwhile.
     waits_ns: int = 0
     place: str = "waiting"
@@ -87,6 +88,7 @@ def options_of(
         strand=strand,
         deadline_ns=deadline_ns,
         delay_ns=delay_ns,
+        hold_ns=hold_ns,
         waits_ns=waits_ns,
         place="waiting" if not waits_ns else "delayed" if delay_ns >= hold_ns else "held",
         retry=retry,

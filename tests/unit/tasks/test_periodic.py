@@ -113,3 +113,13 @@ def test_shutdown_ends_it_and_what_cannot_work_is_refused() -> None:
     assert every.cancelled()
     with pytest.raises(StoppedError):
         here.tasks.every("1s", int)
+
+
+def test_each_turn_of_a_level_that_is_held_is_held() -> None:
+    here = Stepped(hold={"low": "2s"})
+    times: dict[str, list[int]] = {"with": [], "without": []}
+    for name, delay in (("with", "3s"), ("without", None)):
+        low = here.tasks.options(priority="low", delay=delay)
+        low.every("3s", lambda name=name: times[name].append(here.clock.now_ns() // 10**9))
+    here.advance(9)
+    assert times == {"with": [5, 8], "without": [5, 8]}

@@ -9,6 +9,8 @@ from dataclasses import replace
 from types import CoroutineType
 from typing import Any
 
+import numpy as np
+
 from strand.errors import TaskExpired
 from strand.tasks.coroutines import Coroutines
 from strand.tasks.counts import MOST_WAITS, Counts
@@ -119,6 +121,8 @@ class Running:
         try:
             with on_behalf_of(task):
                 answer = expire_if()
+            if isinstance(answer, np.bool_):
+                answer = bool(answer)
             if answer is None or answer is False:
                 return True
             if answer is True:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from task_pools import Stepped, raises
 
@@ -31,6 +32,8 @@ def test_a_task_past_its_deadline_is_not_started_and_says_so() -> None:
         (None, "done", "low"),
         (False, "done", "low"),
         (True, "expired", "low"),
+        (np.True_, "expired", "low"),
+        (np.False_, "done", "low"),
         ("high", "done", "high"),
         ("low", "done", "low"),
         ("hihg", "failed", "low"),

@@ -367,6 +367,11 @@ def test_a_group_too_many_is_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(ConfigurationError, match="group: 'b'"):
             scheduler.options(group=TaskGroup("b")).submit(int)
         assert scheduler.statistics().submitted == 1
+        waits, group = scheduler.options(delay="1h", group=TaskGroup("a")).submit(int), TaskGroup("b")
+        with pytest.raises(ConfigurationError, match="group: 'b'"):
+            waits.set_group(group)
+        assert len(group) == 0
+        assert waits.cancel()
 
 
 def test_statistics_do_not_change() -> None:

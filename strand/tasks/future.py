@@ -53,14 +53,13 @@ def current_task() -> TaskFuture | None:
 
 
 @contextmanager
-def on_behalf_of(task: TaskFuture) -> Iterator[None]:
+def on_behalf_of(task: TaskFuture, current: ContextVar[TaskFuture | None] = CURRENT_TASK) -> Iterator[None]:
     """What runs in the block belongs to the task: a wait of it is one of the task, and the task is not over."""
-    outer = CURRENT_TASK.get()
-    CURRENT_TASK.set(task)
+    outer = current.set(task)
     try:
         yield
     finally:
-        CURRENT_TASK.set(outer)
+        current.reset(outer)
 
 
 def waiter_here() -> tuple[Seat | None, Waiter | None]:
@@ -371,13 +370,9 @@ class TaskFuture(Future[Any]):
             condition.notify_all()
         callbacks = self.__dict__.pop("_done_callbacks", ())
         if callbacks:
-            outer = ENDING_TASK.set(self)
-            try:
-                with on_behalf_of(CURRENT_TASK.get() or self):
-                    for callback in callbacks:
-                        self._call_back(callback)
-            finally:
-                ENDING_TASK.reset(outer)
+            with on_behalf_of(self, ENDING_TASK), on_behalf_of(CURRENT_TASK.get() or self):
+                for callback in callbacks:
+                    self._call_back(callback)
 
     def _call_back(self, callback: Callable[[Future[Any]], object]) -> None:
         try:

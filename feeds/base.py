@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, Self, runtime_checkable
@@ -13,6 +13,10 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds.skipped import Skipped
 from strand.options import refuse_renamed
+from strand.tables.columns import Prices
+from strand.tables.tabular import Tabular
+from strand.tables.ticks import tick_stream
+from strand.ticks import joined, named, zeros
 
 __all__ = ["RENAMED", "BaseFeed", "Feed", "FeedInfo", "TickBatch", "TicksAre"]
 
@@ -107,10 +111,11 @@ class Feed(Protocol):
     def close(self) -> None: ...
 
 
-class BaseFeed(ABC):
+class BaseFeed(Tabular):
     """What a feed needs beside ``info``, ``symbols`` and ``batches``, for feeds of one's own to build on.
 
-    Iterating over it gives its batches; a ``with`` block closes it at its end.
+    Iterating over it gives its batches; a ``with`` block closes it at its end. ``to_arrow`` and the like read it to its
+    end into one table; who takes its ``__arrow_c_stream__`` has one batch of 65,536 ticks at a time in memory.
     ``skipped``: what was passed over under ``on_bad_record="skip"``.
     """
 
@@ -167,6 +172,19 @@ class BaseFeed(ABC):
                 continue
             yield batch[position:]
             position = 0
+
+    def to_arrow(self, *, prices: Prices = "float") -> Any:
+        """All ticks of the feed, read from its start: see ``Tabular``."""
+        return tick_stream(self, prices).read_all().unify_dictionaries()
+
+    def to_numpy(self) -> npt.NDArray[np.void]:
+        """All ticks of the feed, read from its start: a ``strand.Ticks`` array of shape (n,), exact integers."""
+        batches = [batch.copy() for batch in self.batches()]
+        return named(joined(batches)) if batches else zeros(0)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """All ticks as a stream of Arrow's C interface. An error of the feed is the stream's error."""
+        return tick_stream(self, "float").__arrow_c_stream__(requested_schema)
 
     def count(self) -> int | None:
         """Ticks in all, where that costs little to know."""

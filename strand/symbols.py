@@ -135,6 +135,11 @@ class SymbolTable(Sequence[str]):
         """Indexes from here on have no name."""
         return len(self._names)
 
+    @property
+    def named(self) -> list[int]:
+        """The indexes that have a name, in their order."""
+        return [index for index, name in enumerate(self._names) if name]
+
     def has_name(self, index: int) -> bool:
         """Whether the name at an index is one that was given."""
         return 0 <= index < len(self._names) and bool(self._names[index])

@@ -13,8 +13,8 @@ import numpy as np
 
 from strand.feeds import Feed
 from strand.handlers import Handler
-from strand.output.tables import Table
 from strand.report.rows_file import check_rows_path
+from strand.tables.columns import Table
 
 __all__ = ["Writes", "writing"]
 

@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand.output.tables import Column, Prices, Table, to_arrow, to_pandas, to_polars
+from strand.tables.arrow import arrow_table
+from strand.tables.columns import Column, NumpyPrices, Prices, ShownColumn, SymbolNames, Table, with_names
+from strand.tables.tabular import Tabular
 from strand.units import Unit
 
 __all__ = ["EmittedRecords"]
 
 
-class EmittedRecords(np.ndarray[Any, Any]):
+class EmittedRecords(Tabular, np.ndarray[Any, Any]):
     """A structured array of records, shape (n,), whose numbers are exact integers in ``units``.
 
     A slice, as ``records[10:20]``, is one too. A field is a plain array.
@@ -42,29 +44,33 @@ class EmittedRecords(np.ndarray[Any, Any]):
         """What 1 is worth in each field."""
         return self._table().units
 
-    def columns(self, prices: Prices = "float") -> dict[str, Column]:
-        """Columns by name, in natural units, with ``symbol`` before ``instrument_id``."""
+    def columns(self, prices: NumpyPrices = "float") -> dict[str, Column]:
+        """Columns of numpy by name, in natural units, with ``symbol`` before ``instrument_id``. Raises
+        ConfigurationError for other ``prices``, and for sizes whose unit nobody knows."""
         found: dict[str, Column] = {}
         for name, column in self._table().columns(self, prices).items():
             if name == "instrument_id":
-                keys, places = np.unique(column, return_inverse=True)
-                found["symbol"] = np.array([self._names[key] for key in keys.tolist()], np.str_)[places]
+                found["symbol"] = self._symbols().texts()
             found[name] = column
         return found
 
-    def to_pandas(self, *, prices: Prices = "float") -> Any:
-        """A pandas.DataFrame: prices in units of currency, sizes in units of the instrument, times in UTC, as far as
-        the handler's dtype declares them; what is undefined is NaN, NaT or NA. ``prices``: ``"int"`` leaves them in
-        1e-9. Raises MissingExtraError, ConfigurationError for sizes whose unit nobody knows."""
-        return to_pandas(self.columns(prices), index=None)
-
-    def to_polars(self, *, prices: Prices = "float") -> Any:
-        """A polars.DataFrame, null where it is undefined, else as ``to_pandas``."""
-        return to_polars(self.columns(prices))
-
     def to_arrow(self, *, prices: Prices = "float") -> Any:
-        """A pyarrow.Table, null where it is undefined, else as ``to_pandas``."""
-        return to_arrow(self.columns(prices))
+        """See ``Tabular``; ``symbol`` is before ``instrument_id``."""
+        found: dict[str, ShownColumn] = {}
+        for name, column in self._table().shown(self, prices).items():
+            if name == "instrument_id":
+                found["symbol"] = self._symbols()
+            found[name] = column
+        return arrow_table(found)
+
+    def to_numpy(self) -> npt.NDArray[Any]:
+        """A plain structured array, shape (n,), of the exact integers, with a field ``symbol`` before
+        ``instrument_id``."""
+        plain = self.view(np.ndarray)
+        return with_names(plain, self._symbols().texts(), (plain.dtype.names or ()).index("instrument_id"))
+
+    def _symbols(self) -> SymbolNames:
+        return SymbolNames(self["instrument_id"], self._names)
 
     def _table(self) -> Table:
         return Table(self.dtype, 1.0) if self._shown is None or self._shown.plain != self.dtype else self._shown

@@ -1,6 +1,6 @@
 """Sinks that are files: Parquet, Arrow IPC, npy and CSV, by the ending of the name.
 
-Parquet, Arrow and CSV are tables in natural units (:mod:`strand.output.tables`); npy has the exact integers.
+Parquet, Arrow and CSV are tables in natural units (:mod:`strand.tables`); npy has the exact integers.
 The same records give the same bytes, however they come in batches.
 """
 
@@ -19,7 +19,8 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds.io.atomic_write import atomic_write
 from strand.output.sink import Sink
-from strand.output.tables import FORMULA_STARTS, Table, arrow_column
+from strand.tables.arrow import arrow_array, text_array
+from strand.tables.columns import FORMULA_STARTS, Shown, Table
 
 if TYPE_CHECKING:
     from strand.symbols import SymbolTable
@@ -174,10 +175,10 @@ class _Arrow:
         """The records that wait, as an Arrow table."""
         records = {name: column[: self._n] for name, column in self._columns.items()}
         found: dict[str, Any] = {}
-        for name, column in self._table.columns(records).items():
+        for name, column in self._table.shown(records).items():
             if name == "instrument_id":
                 found["symbol"] = self._symbols.of(records[name])
-            found[name] = arrow_column(self._pa, column)
+            found[name] = arrow_array(self._pa, column)
         return self._pa.Table.from_arrays(list(found.values()), names=list(found))
 
     def write(self, batch: npt.NDArray[Any]) -> None:
@@ -212,7 +213,7 @@ class _Symbols:
     def __init__(self, pa: Any, table: SymbolTable) -> None:
         self._pa = pa
         self._table = table
-        self._words = _texts(pa, [])
+        self._words = text_array(pa, [])
         #: By key: 1 more than the place of its name among the words; 0: not looked up yet.
         self._place = np.zeros(0, np.uint32)
 
@@ -230,26 +231,14 @@ class _Symbols:
             words = self._with(new[~named])
             places = self._place[keys]
             self._place[new[~named]] = 0
-        return words.take(_numbers(self._pa, places - 1))
+        return words.take(arrow_array(self._pa, Shown(places - 1, None)))
 
     def _with(self, keys: npt.NDArray[np.uint32]) -> Any:
         """The words, followed by the names of more keys. Sets the places of these keys."""
         self._place[keys] = len(self._words) + 1 + np.arange(len(keys))
-        return self._pa.concat_arrays([self._words, _texts(self._pa, [self._table.name(key) for key in keys.tolist()])])
-
-
-def _numbers(pa: Any, values: npt.NDArray[Any]) -> Any:
-    """An Arrow array over the same memory. ``pyarrow.array`` would import pandas, where it is installed, which takes a
-    third of a second."""
-    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
-
-
-def _texts(pa: Any, words: list[str]) -> Any:
-    """An Arrow array of text, likewise without pandas."""
-    packed = [word.encode() for word in words]
-    ends = np.zeros(len(packed) + 1, np.int32)
-    np.cumsum([len(word) for word in packed], out=ends[1:])
-    return pa.StringArray.from_buffers(len(packed), pa.py_buffer(ends), pa.py_buffer(b"".join(packed)))
+        return self._pa.concat_arrays(
+            [self._words, text_array(self._pa, [self._table.name(key) for key in keys.tolist()])]
+        )
 
 
 def _parquet(file: BinaryIO, table: Table, names: SymbolTable) -> Sink:

@@ -16,14 +16,15 @@ from strand.output.fingerprint import OutputDigest
 from strand.output.records import merged_dtype
 from strand.output.sink import Sink
 from strand.output.sinks import NamedSink
-from strand.output.tables import Table
+from strand.tables.columns import Prices, Table
+from strand.tables.tabular import Tabular
 from strand.threads import Inside
 from strand.units import Unit, undeclared
 
 __all__ = ["Output", "output_digests"]
 
 
-class Output:
+class Output(Tabular):
     """The records of one output. Iterate over it for structured arrays of shape (n,), in order and each record once,
     while the run goes on and after it; the iteration ends when the run has.
 
@@ -102,6 +103,14 @@ class Output:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.array(self.array(), dtype=dtype, copy=copy is not False)
+
+    def to_arrow(self, *, prices: Prices = "float") -> Any:
+        """A table of ``array()``: see ``Tabular``. Raises ConfigurationError where the output is not collected."""
+        return self.array().to_arrow(prices=prices)
+
+    def to_numpy(self) -> npt.NDArray[Any]:
+        """``EmittedRecords.to_numpy`` of ``array()``. Raises ConfigurationError where the output is not collected."""
+        return self.array().to_numpy()
 
     @property
     def units(self) -> dict[str, Unit]:

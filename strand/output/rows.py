@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.output.tables import Column, Prices, Table, to_arrow, to_pandas, to_polars
 from strand.symbols import SymbolTable
+from strand.tables.arrow import arrow_table
+from strand.tables.columns import Column, Prices, SymbolNames, Table, with_names
+from strand.tables.tabular import Tabular, pandas_frame, polars_frame
 from strand.units import Unit
 
 if TYPE_CHECKING:
@@ -45,7 +48,7 @@ def near_filled(rows: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
     return places[places < len(rows)]
 
 
-class Rows:
+class Rows(Tabular):
     """State by symbol: ``rows["AAPL"]`` is that symbol's record, ``rows.array`` all of them, shape (n_symbols,).
 
     Their numbers are exact integers in ``rows.units``. Tables of them are in natural units.
@@ -155,59 +158,55 @@ class Rows:
         """The same of one handler's rows. Raises KeyError for a name no handler has."""
         return self._tables[self._number(handler)].units
 
-    def table(
-        self, handler: str | None = None, *, symbols: npt.NDArray[np.intp] | None = None, prices: Prices = "float"
-    ) -> dict[str, Column]:
-        """Columns by name, ``symbol`` first: of some symbols by index, else of those that ``to_numpy`` has. Raises as
-        ``to_pandas`` does."""
+    def table(self, handler: str | None = None, *, symbols: npt.NDArray[np.intp] | None = None) -> dict[str, Column]:
+        """Columns of numpy by name, ``symbol`` first, prices as floats: of some symbols by index, else of those that
+        ``to_numpy`` has. Raises ConfigurationError as ``to_arrow`` does."""
+        number = self._number(handler)
         if symbols is None:
-            names, rows = self._named(handler)
-        else:
-            names = [self._table.name(i) for i in symbols.tolist()]
-            rows = self._views[self._number(handler)][symbols]
-        return {"symbol": np.array(names, dtype=np.str_), **self._tables[self._number(handler)].columns(rows, prices)}
+            symbols = self._kept(number)
+        columns = self._tables[number].columns(self._views[number][symbols])
+        return {"symbol": SymbolNames(symbols, self._table).texts(), **columns}
 
     def to_numpy(self, handler: str | None = None) -> npt.NDArray[Any]:
-        """A structured array with a field ``symbol`` before the row's own, for symbols that have a name or a row that
-        is not all zeros. ``handler``: the one whose symbols are meant, where there are several."""
-        names, rows = self._named(handler)
-        width = max((len(name) for name in names), default=1)
-        fields = [(name, rows.dtype[name]) for name in rows.dtype.names or ()]
-        out = np.zeros(len(names), np.dtype([("symbol", f"U{width}"), *fields]))
-        out["symbol"] = names
-        for name, _ in fields:
-            out[name] = rows[name]
-        return out
-
-    def to_pandas(self, handler: str | None = None, *, prices: Prices = "float") -> Any:
-        """A pandas.DataFrame of the symbols that ``to_numpy`` has, which are its index.
-
-        Prices are in units of currency, sizes in units of the instrument, times datetimes in UTC, as far as the
-        handler's dtype declares them (strand.units); what is undefined is NaN, NaT or NA. A part of a chain gives
-        columns like ``book.bid_price``, a sub-array lists, bytes text. ``prices``: ``"int"`` leaves them in 1e-9.
-        Raises MissingExtraError without pandas, ConfigurationError where symbols have several handlers and none is
-        named, and for sizes whose unit nobody knows: of merged files that differ in it.
-        """
-        return to_pandas(self.table(handler, prices=prices))
-
-    def to_polars(self, handler: str | None = None, *, prices: Prices = "float") -> Any:
-        """A polars.DataFrame with a column ``symbol``, null where it is undefined, else as ``to_pandas``."""
-        return to_polars(self.table(handler, prices=prices))
+        """A structured array of the exact integers with a field ``symbol`` before the row's own, for symbols that have
+        a name or a row that is not all zeros. ``handler``: the one whose symbols are meant, where there are several.
+        Raises ConfigurationError where there are several and none is named, KeyError for a name no handler has."""
+        number = self._number(handler)
+        symbols = self._kept(number)
+        return with_names(self._views[number][symbols], SymbolNames(symbols, self._table).texts(), 0)
 
     def to_arrow(self, handler: str | None = None, *, prices: Prices = "float") -> Any:
-        """A pyarrow.Table with a column ``symbol``, null where it is undefined, else as ``to_pandas``."""
-        return to_arrow(self.table(handler, prices=prices))
+        """A pyarrow.Table of the symbols that ``to_numpy`` has, with a column ``symbol``.
 
-    def _named(self, handler: str | None) -> tuple[list[str], npt.NDArray[Any]]:
-        """Names and rows of one handler's symbols."""
-        rows = self.array if handler is None else self.of_handler(handler)
-        ours = np.ones(len(rows), bool)
-        if handler is not None:
-            ours = self._handler_of_symbol == self._names.index(handler)
+        Prices are in units of currency, sizes in units of the instrument, times timestamps in UTC, as far as the
+        handler's dtype declares them (strand.units); what is undefined is null. A part of a chain gives columns like
+        ``book.bid_price``, a sub-array lists, bytes text. ``prices``: see ``Tabular``. Raises MissingExtraError without
+        pyarrow, ConfigurationError where symbols have several handlers and none is named, for other ``prices``, and for
+        sizes whose unit nobody knows: of merged files that differ in it.
+        """
+        number = self._number(handler)
+        symbols = self._kept(number)
+        columns = self._tables[number].shown(self._views[number][symbols], prices)
+        return arrow_table({"symbol": SymbolNames(symbols, self._table), **columns})
+
+    def to_polars(self, handler: str | None = None, *, prices: Prices = "float") -> Any:
+        """A polars.DataFrame of the same. Raises MissingExtraError without polars or pyarrow, else as ``to_arrow``."""
+        return polars_frame(partial(self.to_arrow, handler, prices=prices))
+
+    def to_pandas(self, handler: str | None = None, *, prices: Prices = "float") -> Any:
+        """A pandas.DataFrame of the same, the symbols its index. Raises MissingExtraError without pandas or pyarrow,
+        else as ``to_arrow``."""
+        return pandas_frame(partial(self.to_arrow, handler, prices=prices), index="symbol")
+
+    def _kept(self, number: int) -> npt.NDArray[np.intp]:
+        """A handler's symbols, by index, that have a name or a row that is not all zeros."""
+        rows = self._views[number]
         plain = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), -1)
-        touched: npt.NDArray[np.bool_] = np.any(plain, axis=1)
-        kept = [i for i in np.flatnonzero(ours).tolist() if touched[i] or self._table.has_name(i)]
-        return [self._table.name(i) for i in kept], rows[kept]
+        kept: npt.NDArray[np.bool_] = np.any(plain, axis=1)
+        kept[self._table.named] = True
+        if len(self._views) > 1:
+            kept &= self._handler_of_symbol == number
+        return np.flatnonzero(kept)
 
     def keep(self) -> None:
         """Copies the rows out of the engine, which is not needed any more."""

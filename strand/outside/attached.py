@@ -15,9 +15,9 @@ from strand.dispatch.description import Description, HandlerDescription
 from strand.dispatch.statistics import statistics_of
 from strand.errors import AttachError, ConfigurationError, UnknownSymbolError
 from strand.output.books import merged_levels
-from strand.output.tables import Column, Prices, Table
 from strand.outside.finding import view_at, view_of
 from strand.stats import Statistics
+from strand.tables.columns import Column, NumpyPrices, Table
 from strand.units import Unit, undeclared
 from strand.validate import is_whole, whole
 
@@ -53,9 +53,9 @@ class Look:
         """What 1 is worth in each field of ``rows``."""
         return Table(self._declared, self.size_unit).units
 
-    def columns(self, prices: Prices = "float") -> dict[str, Column]:
+    def columns(self, prices: NumpyPrices = "float") -> dict[str, Column]:
         """The rows as columns in natural units, as ``Rows`` shows them; sizes as the feeds have them where
-        ``size_unit`` is None. Raises ConfigurationError for ``prices`` other than ``"float"`` and ``"int"``."""
+        ``size_unit`` is None. Raises ConfigurationError for ``prices`` other than ``"float"`` and ``"integer"``."""
         table = Table(self._declared, 1.0 if self.size_unit is None else self.size_unit)
         return {"symbol": np.array(self.symbols, np.str_), **table.columns(self.rows, prices)}
 

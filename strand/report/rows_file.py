@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.feeds.io.atomic_write import atomic_write
-from strand.output.tables import FORMULA_STARTS, Column
 from strand.replaying.run_result import RunResult
+from strand.tables.columns import FORMULA_STARTS, Column
 
 __all__ = ["check_rows_path", "rows_with_names", "write_rows"]
 

@@ -40,6 +40,7 @@ def test_a_symbol_is_found_by_name_by_index_and_by_made_up_name() -> None:
     table = SymbolTable(["A", "", "C"])
     assert [table.index(s) for s in ("A", "C", "#1", 1, np.uint32(2))] == [0, 2, 1, 1, 2]
     assert list(table) == ["A", "#1", "C"]
+    assert table.named == [0, 2]
     assert (table[-1], table[1:]) == ("C", ["#1", "C"])
     for unknown in ("B", "", "#3", "#-1", "#", 3, -1):
         with pytest.raises(UnknownSymbolError, match="there is no symbol"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from strand.output.emitted import EmittedRecords
-from strand.output.tables import Table
+from strand.tables.columns import Table
 from strand.units import PRICE, SIZE
 
 pytestmark = pytest.mark.python
@@ -32,7 +32,7 @@ def test_columns_are_in_natural_units_with_the_names_of_symbols(records: Emitted
     assert found["symbol"].tolist() == ["BB", "AA", "BB"]
     assert found["price"].tolist() == [1.5] * 3
     assert found["size"].tolist() == [0.5, 1.0, 1.5]
-    assert records.columns("int")["price"].tolist() == [1_500_000_000] * 3
+    assert records.columns("integer")["price"].tolist() == [1_500_000_000] * 3
 
 
 def test_a_slice_knows_its_units_and_a_field_is_a_plain_array(records: EmittedRecords) -> None:

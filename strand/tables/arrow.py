@@ -1,0 +1,109 @@
+"""Columns as pyarrow's arrays: the one place where a quantity gets its Arrow type.
+
+| column | type |
+|---|---|
+| moment | timestamp[ns, UTC] |
+| price | double, decimal128(19, 9) or int64, as ``prices`` says |
+| symbol | dictionary<int32, string> |
+| letters and other text | string |
+| sub-array | list of fixed size |
+| any other number | its own |
+
+Arrays are made by their buffers: pyarrow's own way imports pandas first, where that is installed, which takes a third
+of a second.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import MissingExtraError
+from strand.tables.columns import PRICE_DIGITS, Shown, ShownColumn, SymbolNames
+
+__all__ = ["arrow_array", "arrow_table", "imported", "text_array"]
+
+#: A whole price is an i8, which has up to 19 digits.
+DECIMAL_DIGITS: Final = 19
+
+
+def imported(package: str, extra: str) -> Any:
+    """A package that tables are made by. Raises MissingExtraError where it is not installed."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise MissingExtraError(f"a table of {package}", package, extra) from error
+
+
+def arrow_table(columns: Mapping[str, ShownColumn]) -> Any:
+    """A pyarrow.Table. A field is nullable where its declaration says that it may be undefined. Raises
+    MissingExtraError."""
+    arrow = imported("pyarrow", "parquet")
+    arrays = [arrow_array(arrow, column) for column in columns.values()]
+    fields = [
+        arrow.field(name, array.type, nullable=isinstance(column, Shown) and column.none is not None)
+        for (name, column), array in zip(columns.items(), arrays, strict=True)
+    ]
+    return arrow.Table.from_arrays(arrays, schema=arrow.schema(fields))
+
+
+def arrow_array(arrow: Any, column: ShownColumn) -> Any:
+    """A column as an Arrow array; what is undefined is null. ``arrow``: the package pyarrow."""
+    if isinstance(column, SymbolNames):
+        codes, words = column.coded()
+        return arrow.DictionaryArray.from_arrays(_numbers(arrow, codes, None), text_array(arrow, words))
+    values, none, is_decimal = column
+    flat = values.reshape(-1)
+    valid = None if none is None else arrow.py_buffer(np.packbits(~none.reshape(-1), bitorder="little"))
+    if is_decimal:
+        found = _decimals(arrow, flat, valid)
+    elif flat.dtype.kind == "U":
+        letters = _letters(arrow, flat, valid)
+        found = text_array(arrow, flat.tolist(), valid) if letters is None else letters
+    elif flat.dtype.kind == "b":
+        bits = arrow.py_buffer(np.packbits(flat, bitorder="little"))
+        found = arrow.Array.from_buffers(arrow.bool_(), len(flat), [valid, bits])
+    else:
+        found = _numbers(arrow, flat, valid)
+    for size in reversed(values.shape[1:]):
+        found = arrow.FixedSizeListArray.from_arrays(found, size)
+    return found
+
+
+def text_array(arrow: Any, words: Sequence[str], valid: Any = None) -> Any:
+    """An Arrow array of text. ``valid``: a buffer of bits, None: all are."""
+    packed = [word.encode() for word in words]
+    ends = np.zeros(len(packed) + 1, np.int32)
+    np.cumsum([len(word) for word in packed], out=ends[1:])
+    return arrow.StringArray.from_buffers(len(packed), arrow.py_buffer(ends), arrow.py_buffer(b"".join(packed)), valid)
+
+
+def _letters(arrow: Any, values: npt.NDArray[np.str_], valid: Any) -> Any:
+    """Texts of at most one ASCII letter, without a call each; None: there are others."""
+    codes = np.ascontiguousarray(values).view(np.uint32) if values.dtype == np.dtype("<U1") else None
+    if codes is None or codes.max(initial=0) > 127:
+        return None
+    ends = np.zeros(len(codes) + 1, np.int32)
+    np.cumsum(codes != 0, out=ends[1:])
+    letters = codes[codes != 0].astype(np.uint8)
+    return arrow.StringArray.from_buffers(len(codes), arrow.py_buffer(ends), arrow.py_buffer(letters), valid)
+
+
+def _numbers(arrow: Any, values: npt.NDArray[Any], valid: Any) -> Any:
+    """Over the same memory, where it is in one piece and in the machine's order of bytes."""
+    values = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+    kind = arrow.timestamp("ns", "UTC") if values.dtype.kind == "M" else arrow.from_numpy_dtype(values.dtype)
+    return arrow.Array.from_buffers(kind, len(values), [valid, arrow.py_buffer(values)])
+
+
+def _decimals(arrow: Any, values: npt.NDArray[Any], valid: Any) -> Any:
+    """A decimal is an integer of 128 bits: the lower half is the price, the upper half its sign."""
+    halves = np.empty((len(values), 2), "<i8")
+    halves[:, 0] = values
+    halves[:, 1] = halves[:, 0] >> 63
+    kind = arrow.decimal128(DECIMAL_DIGITS, PRICE_DIGITS)
+    return arrow.Array.from_buffers(kind, len(values), [valid, arrow.py_buffer(halves)])

@@ -1,0 +1,73 @@
+"""What can be taken as a table of Arrow, polars and pandas, all with the same dtypes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from strand.tables.arrow import imported
+from strand.tables.columns import Prices
+
+__all__ = ["Tabular", "pandas_frame", "polars_frame"]
+
+
+class Tabular(ABC):
+    """Makes tables in natural units of what ``to_arrow`` gives: times are timestamps in UTC to the ns, symbols are
+    categories, and what is undefined is null.
+
+    polars, pyarrow and others take the object itself, by ``__arrow_c_stream__``: its prices are floats. Of an array of
+    numpy polars takes the exact records.
+    """
+
+    @abstractmethod
+    def to_arrow(self, *, prices: Prices = "float") -> Any:
+        """A pyarrow.Table. A price is an f8 in units of currency; ``prices``: ``"decimal"`` makes it an exact decimal
+        of nine digits after the point, ``"integer"`` leaves it in 1e-9. A price that the handler keeps as a float
+        stays one. Raises MissingExtraError without pyarrow, ConfigurationError for other ``prices``, and for sizes
+        whose unit nobody knows: of merged files that differ in it."""
+
+    def to_polars(self, *, prices: Prices = "float") -> Any:
+        """A polars.DataFrame of the same. Raises MissingExtraError without polars or pyarrow, else as ``to_arrow``."""
+        return polars_frame(partial(self.to_arrow, prices=prices))
+
+    def to_pandas(self, *, prices: Prices = "float") -> Any:
+        """A pandas.DataFrame of the same: what is undefined is NaN in floats, NaT in times, else NA. Decimals and
+        sub-arrays stay Arrow's. Raises MissingExtraError without pandas or pyarrow, else as ``to_arrow``."""
+        return pandas_frame(partial(self.to_arrow, prices=prices))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The table as a stream of Arrow's C interface. Raises as ``to_arrow``."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+def polars_frame(table: Callable[[], Any]) -> Any:
+    """The polars.DataFrame of the pyarrow.Table that ``table`` gives. Raises MissingExtraError."""
+    polars = imported("polars", "polars")
+    return polars.from_arrow(table())
+
+
+def pandas_frame(table: Callable[[], Any], index: str | None = None) -> Any:
+    """The pandas.DataFrame of the pyarrow.Table that ``table`` gives, one column its index. Raises
+    MissingExtraError."""
+    pandas = imported("pandas", "pandas")
+    made = table()
+    series = {field.name: _series(pandas, field, made.column(field.name)) for field in made.schema}
+    frame = pandas.DataFrame(series)
+    return frame if index is None else frame.set_index(index)
+
+
+def _series(pandas: Any, field: Any, column: Any) -> Any:
+    """The dtype follows from the field alone, whatever its values are. pyarrow would make floats of integers with
+    nulls."""
+    types = imported("pyarrow", "parquet").types
+    if types.is_string(field.type):
+        dtype = pandas.StringDtype()
+    elif types.is_integer(field.type) and field.nullable:
+        dtype = pandas.api.types.pandas_dtype(str(field.type).replace("int", "Int").replace("u", "U"))
+    elif types.is_decimal(field.type) or types.is_nested(field.type):
+        dtype = pandas.ArrowDtype(field.type)
+    else:
+        return column.to_pandas()
+    return pandas.Series(dtype.__from_arrow__(column))

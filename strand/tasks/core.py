@@ -96,8 +96,11 @@ class Core:
                 if options.key is None:
                     task._entry = self._pool.submit(task.id, options.number)
                 else:
-                    with self.waiting.lock:
+                    self.table.take_lock()
+                    try:
                         self.waiting.keys.join(task)
+                    finally:
+                        self.table.lock.release()
             except BaseException:
                 self.counts.refuse(self._withdraw([task]), withdrawn=True)
                 raise

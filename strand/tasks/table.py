@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable
 
@@ -41,6 +42,14 @@ class Table:
         self._queued = 0
         self._when_over: Callable[[], None] | None = None
         _all.add(self)
+
+    def take_lock(self) -> None:
+        """Takes ``lock``, for what each task with a key goes through. A thread that sleeps in the lock would have it
+        before it has the GIL; whoever has the GIL would soon sleep in the lock in turn, and so on: two switches of
+        threads for each task. So it never sleeps there, but lets the one that has the lock have the GIL."""
+        acquire = self.lock.acquire
+        while not acquire(False):
+            time.sleep(0)
 
     def take_room(self, n: int) -> None:
         """Makes room for tasks that will wait. Raises QueueFull."""

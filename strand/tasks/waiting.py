@@ -150,26 +150,33 @@ class Waiting:
             self._advance(task)
             raise
         if self._pool.may_go_on(elapsed_ns):
-            with self.lock:
+            self._table.take_lock()
+            try:
                 following = self.keys.next_alike(task)
                 if following is not None and self._table.claim(following):
                     self.keys.leave(task)
                     return following
+            finally:
+                self.lock.release()
         self._advance(task)
         return None
 
     def _advance(self, task: TaskFuture) -> None:
         """A loop: where the pool has stopped, all tasks behind are dropped, however many."""
         while True:
-            with self.lock:
+            following: TaskFuture | None = None
+            self._table.take_lock()
+            try:
                 following = self.keys.leave(task)
                 if following is None:
                     return
-                try:
-                    self.keys.give(following)
-                    return
-                except Exception as raised:
-                    failure = raised
+                self.keys.give(following)
+                return
+            except Exception as raised:
+                failure = raised
+            finally:
+                self.lock.release()
+            assert following is not None
             if not self._table.claim(following):
                 return  # it ends elsewhere
             task = following

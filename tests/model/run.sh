@@ -90,10 +90,9 @@ weaken() {
   local label=$1 expected=$2 found=unreached program line= verdict=ok these=(drain look pause park lossy tasks) most=20000
   case $label in
     BR* | BL*) these=(bench) ;;
-    [ADEFKMNT]*) these=(engine) most=5000 ;;
+    # What is caught ends there.
+    [ADEFKMNT]*) these=(engine) most=$([[ $expected == caught ]] && echo 50000 || echo 5000) ;;
   esac
-  # It ends when it is caught.
-  [[ $expected == caught ]] && most=$((most * 10))
   for program in "${these[@]}"; do
     local code=0
     line=$("$build/$program" --iterations "$most" --weaken "$label") || code=$?

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 
 import pytest
 from task_pools import Stepped
+
+from strand.tasks.table import Table
 
 pytestmark = pytest.mark.python
 
@@ -58,3 +61,26 @@ def test_waiting_until_idle_returns_when_the_last_task_ends() -> None:
     here.tasks.shutdown(wait=False)
     threading.Timer(0.02, future.cancel).start()
     assert table.wait_until_idle(60)
+
+
+def test_whoever_takes_the_lock_waits_for_the_one_that_has_it_and_may_have_it_twice() -> None:
+    table, order = Table(0), list[str]()
+    begun = threading.Event()
+
+    def second() -> None:
+        begun.set()
+        table.take_lock()
+        order.append("second")
+        table.lock.release()
+
+    thread = threading.Thread(target=second)
+    table.take_lock()
+    table.take_lock()
+    thread.start()
+    begun.wait(60)
+    time.sleep(0.01)
+    order.append("first")
+    table.lock.release()
+    table.lock.release()
+    thread.join(60)
+    assert order == ["first", "second"]

@@ -28,8 +28,6 @@ ASAN_DIR := $(CURDIR)/build/asan
 ASAN_CC ?= gcc
 # A test marked python would double the time of asan, and runs no C that others do not. `make proof` leaves none out.
 ASAN_TESTS ?= not python
-# One more than cores: what has a core each leaves a fifth of it unused.
-ASAN_JOBS ?= $(shell expr $$(nproc) + 1)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Hundreds of tests start a process, each of which would compile what it imports.
@@ -131,7 +129,7 @@ asan: install
 	  LD_PRELOAD="$$($(ASAN_CC) -print-file-name=libasan.so) $$($(ASAN_CC) -print-file-name=libstdc++.so.6)" \
 	  ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1; \
 	$(BIN)/python -c 'import strand._core as c; assert c.__file__.startswith("$(ASAN_DIR)"), c.__file__'; \
-	$(BIN)/pytest -n $(ASAN_JOBS) --dist worksteal -o timeout=600 -p no:cacheprovider $(if $(ASAN_TESTS),-m '$(ASAN_TESTS)') $(PYTEST)
+	$(BIN)/pytest -n auto --dist worksteal -o timeout=600 -p no:cacheprovider $(if $(ASAN_TESTS),-m '$(ASAN_TESTS)') $(PYTEST)
 
 tsan:
 	tests/stress/run.sh $(DURATION)

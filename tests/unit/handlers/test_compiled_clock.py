@@ -10,6 +10,8 @@ from strand import handler
 from strand.errors import ConfigurationError
 from strand.reference.loop import SerialLoop
 
+pytestmark = pytest.mark.python
+
 
 def test_compiled_handlers_are_told_what_their_functions_take() -> None:
     pytest.importorskip("numba")

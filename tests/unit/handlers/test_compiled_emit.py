@@ -11,6 +11,8 @@ from engine_support import ticks_for
 from strand import Dispatcher, handler
 from strand.errors import ConfigurationError, HandlerError
 
+pytestmark = pytest.mark.python
+
 
 def test_a_compiled_handler_that_fails_has_not_emitted_for_the_tick_it_failed_on() -> None:
     @handler(state=ROW, outputs={"x": [("n", "<u8")]}, cache=False)

@@ -124,6 +124,7 @@ def test_all_handlers_of_a_chain_emit(c_handlers: Path, workers: int) -> None:
     assert found == whole
 
 
+@pytest.mark.python
 def test_handlers_of_a_chain_may_share_an_output_and_emit_in_their_order() -> None:
     ticks = stream(300)
     rows = [("n", "<u8")]

@@ -49,11 +49,9 @@ if importlib.util.find_spec("numba") is not None:
             (FIRST, SECOND, THIRD),
         ),
     }
+#: What numba compiles is no code of ours.
+MARKED = [pytest.param(kind, marks=pytest.mark.python if "numba" in kind or "all" in kind else ()) for kind in KINDS]
 NEVER = 2**63 - 1
-
-
-def uses_numba(kind: str) -> bool:
-    return "numba" in kind or kind == "chain of all"
 
 
 def collected(d: Dispatcher | SerialLoop) -> list[tuple[int, ...]]:
@@ -78,7 +76,7 @@ def left(d: Dispatcher | SerialLoop) -> tuple[list[list[list[int]]], list[tuple[
     return [[list(row) for row in part.tolist()] for part in parts], collected(d)
 
 
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=pytest.mark.python) if uses_numba(k) else k for k in KINDS])
+@pytest.mark.parametrize("kind", MARKED)
 @settings(max_examples=examples(25))
 @given(data=st.data())
 def test_any_workers_grouping_and_batches_give_what_one_tick_after_the_other_gives(
@@ -107,7 +105,7 @@ def test_any_workers_grouping_and_batches_give_what_one_tick_after_the_other_giv
     assert left(d) == ([part.rows for part in parts], [record[1:] for record in merged(parts)])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MARKED)
 @settings(max_examples=examples(25))
 @given(data=st.data())
 def test_the_plain_loop_gives_what_one_tick_after_the_other_gives(
@@ -155,7 +153,9 @@ def asks_for_never() -> Handler:
 
 
 @pytest.mark.parametrize("make", [SerialLoop, partial(Dispatcher, workers=2, cores=None)])
-@pytest.mark.parametrize("kind", ["batches", "objects", "numba", "chain", "chain to batches"])
+@pytest.mark.parametrize(
+    "kind", ["batches", "objects", pytest.param("numba", marks=pytest.mark.python), "chain", "chain to batches"]
+)
 def test_the_greatest_time_is_never_also_where_a_tick_has_it(kind: str, make: Any) -> None:
     """Where a part of a chain took it for a time, its timer was waited for that nothing fires."""
     fired = []

@@ -95,6 +95,7 @@ def test_a_full_batch_is_given_before_any_more_is_read() -> None:
     assert feed.read == 3
 
 
+@pytest.mark.python
 def test_memory_is_one_batch_a_feed_however_long_the_feeds_are() -> None:
     feeds, batch_ticks, batches = 200, 512, 20
 

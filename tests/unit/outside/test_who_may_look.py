@@ -16,9 +16,10 @@ REFUSED = (
     "lacks, or forbid it (prctl PR_SET_DUMPABLE)"
 )
 
-#: What both programs begin with. What is imported and made here is loaded: another user may not read the files.
+#: What the programs begin with. What is imported and made here is loaded: another user may not read the files. They
+#: fork while no worker runs: where one allocates memory then, a sanitizer's allocator stays locked in the child.
 COMMON = f"""
-import ctypes, os
+import ctypes, os, socket
 import strand
 from strand.errors import AttachError
 
@@ -40,6 +41,7 @@ def make_dumpable(so):
 
 with dispatcher():
     assert look(os.getpid()) is True
+ours, theirs = socket.socketpair()
 """
 
 
@@ -82,16 +84,19 @@ TRACE = 1 << 19  # CAP_SYS_PTRACE
 libc = ctypes.CDLL(None, use_errno=True)
 head, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
 
+if not (child := os.fork()):
+    ours.close()
+    theirs.recv(1)
+    assert libc.capget(head, sets) == 0
+    print(bool(sets[0] & TRACE), look(os.getppid()), sep="\\n")
+    sets[0] &= ~TRACE
+    sets[1] &= ~TRACE
+    assert libc.capset(head, sets) == 0
+    print(look(os.getppid()), flush=True)
+    os._exit(0)
 with dispatcher():
     make_dumpable(0)
-    if not (child := os.fork()):
-        assert libc.capget(head, sets) == 0
-        print(bool(sets[0] & TRACE), look(os.getppid()), sep="\\n")
-        sets[0] &= ~TRACE
-        sets[1] &= ~TRACE
-        assert libc.capset(head, sets) == 0
-        print(look(os.getppid()), flush=True)
-        os._exit(0)
+    ours.send(b"x")
     assert os.waitpid(child, 0)[1] == 0
 """
     may_trace, before, after = _printed(code)
@@ -102,11 +107,14 @@ with dispatcher():
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_process_of_another_user_is_refused_with_the_reason() -> None:
     code = """
+if not (child := os.fork()):
+    ours.close()
+    become_nobody()
+    theirs.recv(1)
+    print(look(os.getppid()), flush=True)
+    os._exit(0)
 with dispatcher():
-    if not (child := os.fork()):
-        become_nobody()
-        print(look(os.getppid()), flush=True)
-        os._exit(0)
+    ours.send(b"x")
     assert os.waitpid(child, 0)[1] == 0
 """
     (said,) = _printed(code)
@@ -116,11 +124,14 @@ with dispatcher():
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_another_user_who_is_handed_the_descriptor_may_look() -> None:
     code = """
+if not (child := os.fork()):
+    ours.close()
+    become_nobody()
+    _, (memory,), _, _ = socket.recv_fds(theirs, 1, 1)
+    print(strand.attach(fd=memory).description.pid == os.getppid(), flush=True)
+    os._exit(0)
 with dispatcher() as made:
-    if not (child := os.fork()):
-        become_nobody()
-        print(strand.attach(fd=made.memory_fd).description.pid == os.getppid(), flush=True)
-        os._exit(0)
+    socket.send_fds(ours, [b"x"], [made.memory_fd])
     assert os.waitpid(child, 0)[1] == 0
 """
     assert _printed(code) == ["True"]

@@ -28,7 +28,7 @@ from strand.handlers.watches import check_states
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
 
-__all__ = ["ChainHandler", "chain"]
+__all__ = ["ChainHandler", "chain", "chain_dtype"]
 
 _ALIGN = 8
 
@@ -210,7 +210,7 @@ def chain(*handlers: HandlerLike, name: str | None = None, **named: HandlerLike)
             raise ConfigurationError(
                 f"chain: {called!r} is run by Python and has to be the last; those before it have to be compiled"
             )
-    return ChainHandler(name=name or "+".join(called for called, _ in flat), state=_chain_dtype(flat), parts=flat)
+    return ChainHandler(name=name or "+".join(called for called, _ in flat), state=chain_dtype(flat), parts=flat)
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -222,7 +222,7 @@ def _check_names(names: Sequence[str]) -> None:
             raise ConfigurationError(f"chain: two handlers are named {name!r}; give one another name: chain(other=...)")
 
 
-def _chain_dtype(parts: Sequence[tuple[str, SingleHandler]]) -> np.dtype[Any]:
+def chain_dtype(parts: Sequence[tuple[str, SingleHandler]]) -> np.dtype[Any]:
     offsets, end = [], 0
     for _, part in parts:
         offsets.append(end)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
+import numpy as np
 from llvmlite import ir
 
 from strand.binding.native import CONTEXT_OFFSETS
@@ -17,29 +19,34 @@ from strand.handlers.compiled_names import (
     types,
 )
 
-__all__ = ["AT_END", "AT_TICK", "AT_TIMER", "clock_at", "yields"]
+__all__ = ["ask", "clock_at", "clock_type", "first_of", "yields"]
 
+#: The time of a timer that never comes.
+NEVER = np.int64(2**63 - 1)
 _WORD, _BYTE, _KEY = ir.IntType(64), ir.IntType(8), ir.IntType(32)
 
 
 class _Clock(types.Type):
-    """``at``: a tick, a timer, or the end."""
+    """``at``: a tick, a timer, or the end. ``of_sets``: each set of parameters has a timer of its own."""
 
-    def __init__(self, at: str) -> None:
-        self.at = at
-        super().__init__(name=f"ctx({at})")
+    def __init__(self, at: str, of_sets: bool = False) -> None:
+        self.at, self.of_sets = at, of_sets
+        super().__init__(name=f"ctx({at}{' of sets' * of_sets})")
 
 
 @register_model(_Clock)
 class _ClockModel(models.StructModel):
-    """Where the context is, which of its records is in hand, and whose it is."""
+    """Where the context is, which of its records is in hand, whose it is, and the address of the set's timer."""
 
     def __init__(self, dmm: Any, fe_type: Any) -> None:
-        members = [("context", types.voidptr), ("i", types.int64), ("key", types.int64)]
+        members = [(name, types.int64) for name in ("i", "key", "timer")]
+        members.insert(0, ("context", types.voidptr))
         super().__init__(dmm, fe_type, members)
 
 
-AT_TICK, AT_TIMER, AT_END = _Clock("tick"), _Clock("timer"), _Clock("end")
+def clock_type(at: str, *, of_sets: bool = False) -> Any:
+    """The type of a handler's argument ``ctx`` at a ``tick``, a ``timer``, or the ``end``."""
+    return _Clock(at, of_sets)
 
 
 def _field(builder: Any, base: Any, offset: int, of: Any = _WORD) -> Any:
@@ -54,16 +61,16 @@ def _parts(context: Any, builder: Any, clock: Any, value: Any) -> tuple[Any, Any
 
 
 def clock_at(clock: Any) -> Any:
-    """A function of (context, i, key) that makes a value of the type."""
+    """A function of (context, i, key, address of the set's timer) that makes a value of the type."""
 
     @intrinsic
-    def make(typingctx: Any, context_at: Any, i: Any, key: Any) -> Any:
+    def make(typingctx: Any, context_at: Any, i: Any, key: Any, timer: Any) -> Any:
         def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
             value = cgutils.create_struct_proxy(clock)(context, builder)
-            value.context, value.i, value.key = arguments
+            value.context, value.i, value.key, value.timer = arguments
             return value._getvalue()
 
-        return clock(types.voidptr, types.int64, types.int64), generate
+        return clock(types.voidptr, types.int64, types.int64, types.int64), generate
 
     return make
 
@@ -98,7 +105,7 @@ def _time_of(typingctx: Any, clock: Any) -> Any:
 
 
 @intrinsic
-def _ask(typingctx: Any, clock: Any, ns: Any) -> Any:
+def ask(typingctx: Any, clock: Any, ns: Any) -> Any:
     """Calls the context's wake_at."""
 
     def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
@@ -124,7 +131,46 @@ def _wake_at(ctx: Any, ns: Any) -> Any:
     if ctx.at == "end" or not isinstance(ns, types.Integer):
         return None  # strand.handlers.compile_errors says why
 
+    if ctx.of_sets:
+
+        def keep(ctx: Any, ns: Any) -> None:
+            _keep(ctx, _after(np.int64(ns), _time_of(ctx)))
+
+        return keep
+
     def wake_at(ctx: Any, ns: Any) -> None:
-        _ask(ctx, types.int64(ns))
+        ask(ctx, np.int64(ns))
 
     return wake_at
+
+
+@intrinsic
+def _keep(typingctx: Any, clock: Any, ns: Any) -> Any:
+    """Sets the timer of a set."""
+
+    def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        value, _ = _parts(context, builder, clock, arguments[0])
+        builder.store(arguments[1], builder.inttoptr(value.timer, _WORD.as_pointer()))
+        return context.get_dummy_value()
+
+    return types.none(clock, types.int64), generate
+
+
+@numba.njit
+def _after(ns: int, now: int) -> int:
+    """sd_alarm_after of csrc/sd_handler.h."""
+    if ns == 0:
+        return 0
+    if ns <= now:
+        ns = now + (now != NEVER)
+    return 0 if ns == NEVER else ns
+
+
+@numba.njit
+def first_of(timers: Any) -> int:
+    """The first of the sets' timers, in ns; 0: none is set."""
+    first = NEVER
+    for time in timers:
+        if time != 0 and time < first:
+            first = time
+    return 0 if first == NEVER else first

@@ -21,49 +21,60 @@ from strand.handlers.compiled_names import cgutils, intrinsic, models, overload_
 __all__ = ["emit_at", "emit_type"]
 
 
-def emit_type(outputs: Mapping[str, np.dtype[Any]], *, at_timer: bool = False) -> Any:
+def emit_type(outputs: Mapping[str, np.dtype[Any]], *, at_timer: bool = False, of_sets: bool = False) -> Any:
     """The type of a handler's argument ``emit``: it has a method for each output, which takes the record's fields.
-    ``at_timer``: they are a timer's, or the end's, and no tick's."""
+    ``at_timer``: they are a timer's, or the end's, and no tick's. ``of_sets``: the first field of each is the number
+    of the set of parameters, which the method does not take."""
     cls = type("EmitType", (types.Type,), {})
     register_model(cls)(_EmitModel)
     for number, (name, dtype) in enumerate(outputs.items()):
-        overload_method(cls, name)(_method(name, dtype, _reserve(cls, number, dtype, at_timer)))
+        overload_method(cls, name)(_method(name, dtype, _reserve(cls, number, dtype, at_timer), of_sets))
     who = "timer: " if at_timer else ""
     return cls(name=f"emit({who}{', '.join(f'{name}: {dtype}' for name, dtype in outputs.items())})")
 
 
 class _EmitModel(models.StructModel):
-    """Where the context is, and which of its records is in hand."""
+    """Where the context is, which of its records is in hand, and for which set of parameters."""
 
     def __init__(self, dmm: Any, fe_type: Any) -> None:
-        super().__init__(dmm, fe_type, [("context", types.voidptr), ("i", types.int64)])
+        super().__init__(dmm, fe_type, [("context", types.voidptr), ("i", types.int64), ("set", types.int64)])
 
 
 def emit_at(emit: Any) -> Any:
-    """A function of (context, i) that makes a value of the type."""
+    """A function of (context, i, set) that makes a value of the type."""
 
     @intrinsic
-    def make(typingctx: Any, context_at: Any, i: Any) -> Any:
+    def make(typingctx: Any, context_at: Any, i: Any, number: Any) -> Any:
         def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
             value = cgutils.create_struct_proxy(emit)(context, builder)
-            value.context, value.i = arguments
+            value.context, value.i, value.set = arguments
             return value._getvalue()
 
-        return emit(types.voidptr, types.int64), generate
+        return emit(types.voidptr, types.int64, types.int64), generate
 
     return make
 
 
-def _method(name: str, dtype: np.dtype[Any], reserve: Any) -> Callable[..., Any]:
+@intrinsic
+def _set_in(typingctx: Any, emit: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        return cgutils.create_struct_proxy(emit)(context, builder, value=arguments[0]).set
+
+    return types.int64(emit), generate
+
+
+def _method(name: str, dtype: np.dtype[Any], reserve: Any, of_sets: bool) -> Callable[..., Any]:
     """What overload_method asks for: a function of the record's fields, by place or by name."""
-    fields = list(dtype.names or ())
+    fields = list(dtype.names or ())[of_sets:]
     arguments = ", ".join(["emit", *fields])
     stores = "\n".join(f"        record.{f}{'[:]' if dtype[f].ndim else ''} = {f}" for f in fields)
+    if of_sets:
+        stores += "\n        record.set = set_in(emit)"
     source = (
         f"def {name}({arguments}):\n    def implementation({arguments}):\n        record = reserve(emit)\n{stores}\n"
         "    return implementation\n"
     )
-    space: dict[str, Any] = {"reserve": reserve}
+    space: dict[str, Any] = {"reserve": reserve, "set_in": _set_in}
     exec(source, space)  # identifiers all: checked where outputs are declared
     found: Callable[..., Any] = space[name]
     return found

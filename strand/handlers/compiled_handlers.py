@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from strand.binding.native import NativeFunction, finish_pointer, pointer_from_address, wake_pointer
 from strand.errors import ConfigurationError, MissingExtraError
@@ -39,6 +40,8 @@ class CompiledHandler(TradesHandler):
     on_wake: Callable[..., None] | None = None
     on_finish: Callable[..., None] | None = None
     cache: bool = True
+    #: Of each set of parameters; then the row is one record of each (strand.handlers.sets). Empty: there is but one.
+    sets: tuple[Parameters, ...] = ()
     #: By record, key and row.
     _compiled: dict[Any, NativeFunction] = field(default_factory=dict, repr=False, compare=False)
 
@@ -71,12 +74,24 @@ class CompiledHandler(TradesHandler):
         return self._compiled[signature]
 
     def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundNative:
-        params = None if self.params is None else self.params.records(self.name, context.table)
+        params = self._records(context)
         maker = context.maker_for(self.trades)
         function = self.compile(context.record if maker is None else TRADE, context.key, row)
         if params is not None:
             function = replace(function, params=params.tobytes())
         return BoundNative(function=function if maker is None else maker.around(function))
+
+    @property
+    def shared(self) -> bool:
+        """Whether the parameters of each set are those of all symbols."""
+        return all(given.values.keys() <= {"*"} for given in self.sets)
+
+    def _records(self, context: BindContext) -> npt.NDArray[Any] | None:
+        """A record of parameters a symbol, or one of each set a symbol; or where all symbols share them, a set."""
+        if not self.sets:
+            return None if self.params is None else self.params.records(self.name, context.table)
+        found = np.stack([given.records(self.name, context.table) for given in self.sets], axis=1)
+        return found[:1] if self.shared else found
 
     def reason_of(self, message: str) -> str:
         return reason_of_compiled(message)
@@ -206,9 +221,10 @@ def _compile(
     """One of a handler's functions, as C calls it. ``first``: the records that it takes first, None being a time;
     ``make``: puts what C calls around it."""
     numba = numba_module()
-    from strand.handlers.compiled_clock import AT_END, AT_TICK, AT_TIMER
+    from strand.handlers.compiled_clock import clock_type
     from strand.handlers.compiled_emit import emit_type
     from strand.handlers.compiled_loop import FunctionCache, check_comparisons, entry_of
+    from strand.handlers.compiled_sets import set_row_type
     from strand.handlers.compiled_ticks import record_type
 
     names, at_tick = _arguments(given), given is handler.on_tick
@@ -218,13 +234,16 @@ def _compile(
     try:
         types = {name: record_type(dtype) for name, dtype in dtypes.items()}
         if handler.outputs:
-            types["emit"] = emit_type(handler.outputs, at_timer=not at_tick)
+            types["emit"] = emit_type(handler.outputs, at_timer=not at_tick, of_sets=bool(handler.sets))
+        if handler.sets:
+            types[names[0]] = set_row_type(dtypes[names[0]], handler.shared)
     except Exception as error:
         raise ConfigurationError(f"handler {handler.name!r}: numba has no type for its records: {error}") from error
     types |= {name: numba.int64 for name, dtype in zip(names, first, strict=False) if dtype is None}
-    types["ctx"] = AT_TICK if at_tick else AT_TIMER if len(first) == 2 else AT_END
+    at = "tick" if at_tick else "timer" if len(first) == 2 else "end"
+    types["ctx"] = clock_type(at, of_sets=bool(handler.sets))
     plain = _plain(given)
-    layout = (*(dtypes.get(name) for name in names), key, dtypes.get("params"), *handler.outputs.items())
+    layout = (bool(handler.sets) and handler.shared, *(dtypes.get(name) for name in names), key, dtypes.get("params"), *handler.outputs.items())
     cache = FunctionCache.of(plain, layout) if handler.cache else None
     one: Any = given if hasattr(given, "py_func") else numba.njit(plain)
     loop, signature = make(one, types, names)

@@ -16,9 +16,11 @@ from numba.core.ccallback import CFunc
 from numba.core.errors import TypingError
 
 from strand.binding.native import HANDLER_LAYOUT
-from strand.handlers.compiled_clock import clock_at, yields
+from strand.handlers.compiled_clock import ask, clock_at, first_of, yields
 from strand.handlers.compiled_emit import emit_at
 from strand.handlers.compiled_names import intrinsic, types
+from strand.handlers.compiled_sets import SetRow, set_of, timer_of
+from strand.handlers.sets import TIMERS
 
 __all__ = ["FunctionCache", "check_comparisons", "entry_of", "make_finish", "make_loop", "make_wake"]
 
@@ -59,12 +61,17 @@ def _params_at(record: Any) -> Any:
 
 
 #: What a handler's functions may take behind their first arguments, by name, and how each is made.
-_FURTHER = {"params": "params_at(context, key)", "emit": "emit_at(context, i)", "ctx": "clock_at(context, i, key)"}
+_FURTHER = {
+    "params": "params_at(context, whose)",
+    "emit": "emit_at(context, i, number)",
+    "ctx": "clock_at(context, i, key, timer)",
+}
 
 
-def _step(one: Any, first: str, names: Sequence[str], records: Mapping[str, Any]) -> Any:
+def _step(one: Any, first: str, names: Sequence[str], row: Any, records: Mapping[str, Any], at: str) -> Any:
     """A function of (row, tick or time, context, key, place in the batch) that calls one of a handler's with all that
-    it takes: ``first``, and what ``names`` says."""
+    it takes: ``first``, and what ``names`` says. ``at``: a "tick", a "timer", or the "end". Where a row has sets, it
+    calls it for each of them; at a timer, for those whose timer is due. The handler's timer is the first of theirs."""
     space: dict[str, Any] = {"one": one}
     if "params" in names:
         space["params_at"] = _params_at(records["params"])
@@ -72,9 +79,37 @@ def _step(one: Any, first: str, names: Sequence[str], records: Mapping[str, Any]
         space["emit_at"] = emit_at(records["emit"])
     if "ctx" in names:
         space["clock_at"] = clock_at(records["ctx"])
-    given = ", ".join([first, *(_FURTHER[name] for name in names)])
-    exec(f"def step(row, what, context, key, i):\n    one({given})\n", space)  # the words above, and no others
+    call = f"one({', '.join([first, *(_FURTHER[name] for name in names)])})"
+    lines = ["row, whose, number, timer = symbol, key, 0, 0", call]
+    if isinstance(row, SetRow):
+        space |= {"set_of": set_of(row), "timer_of": timer_of(row), "clock_at": clock_at(records["ctx"])}
+        space |= {"first_of": first_of, "ask": ask}
+        lines = _lines_of_sets(row, call, at)
+    exec("def step(symbol, what, context, key, i):\n" + "".join(f"    {line}\n" for line in lines), space)
     return numba.njit(space["step"])
+
+
+def _lines_of_sets(row: Any, call: str, at: str) -> list[str]:
+    whose = "number" if row.shared else f"key * {row.count} + number"
+    timed = TIMERS in row.whole.fields
+    lines = [
+        f"for number in range({row.count}):",
+        f"    row, whose, timer = set_of(symbol, number), {whose}, {'timer_of(symbol, number)' if timed else 0}",
+        f"    {call}",
+    ]
+    first = "first_of(symbol.timers)"
+    if at == "timer":
+        due = ["    if symbol.timers[number] == 0 or symbol.timers[number] > what:", "        continue"]
+        lines = [lines[0], *due, "    symbol.timers[number] = 0", *lines[1:]]
+        lines.append(f"ask(clock_at(context, i, key, 0), {first})")
+    elif at == "tick" and timed:
+        lines = [f"before = {first}", *lines, f"after = {first}"]
+        lines += ["if after != before:", "    ask(clock_at(context, i, key, 0), after)"]
+    return lines
+
+
+def _pointer(row: Any) -> Any:
+    return types.CPointer(row.whole if isinstance(row, SetRow) else row)
 
 
 def make_loop(
@@ -85,8 +120,8 @@ def make_loop(
     One ``try`` is around the whole loop: an exception leaves it with the number of ticks that were done.
     """
     row, tick = (records[name] for name in arguments[:2])
-    pointers = (types.CPointer(row), types.CPointer(tick), types.int64, types.voidptr)
-    if not arguments[2:]:
+    pointers = (_pointer(row), types.CPointer(tick), types.int64, types.voidptr)
+    if not arguments[2:] and not isinstance(row, SetRow):
 
         def loop(rows: Any, ticks: Any, n: int, context: Any) -> int:
             done = 0
@@ -101,7 +136,7 @@ def make_loop(
 
         return loop, types.int64(*pointers)
 
-    step = _step(one, "row, what", arguments[2:], records)
+    step = _step(one, "row, what", arguments[2:], row, records, "tick")
     if "ctx" in arguments:
 
         def loop_with_timers(rows: Any, ticks: Any, n: int, context: Any) -> int:
@@ -137,7 +172,7 @@ def make_loop(
 
 def make_wake(one: Any, records: Mapping[str, Any], arguments: Sequence[str]) -> tuple[Callable[..., int], Any]:
     """An sd_wake_fn around a handler's function of (row, time), and its signature."""
-    step = _step(one, "row, what", arguments[2:], records)
+    step = _step(one, "row, what", arguments[2:], records[arguments[0]], records, "timer")
 
     def wake(rows: Any, key: Any, time: Any, context: Any) -> int:
         symbol = np.int64(key)
@@ -147,13 +182,13 @@ def make_wake(one: Any, records: Mapping[str, Any], arguments: Sequence[str]) ->
             return 1
         return 0
 
-    row = types.CPointer(records[arguments[0]])
+    row = _pointer(records[arguments[0]])
     return wake, types.int32(row, types.uint32, types.int64, types.voidptr)
 
 
 def make_finish(one: Any, records: Mapping[str, Any], arguments: Sequence[str]) -> tuple[Callable[..., int], Any]:
     """An sd_finish_fn around a handler's function of a row, and its signature."""
-    step = _step(one, "row", arguments[1:], records)
+    step = _step(one, "row", arguments[1:], records[arguments[0]], records, "end")
 
     def finish(rows: Any, key: Any, context: Any) -> int:
         symbol = np.int64(key)
@@ -163,7 +198,7 @@ def make_finish(one: Any, records: Mapping[str, Any], arguments: Sequence[str]) 
             return 1
         return 0
 
-    return finish, types.int32(types.CPointer(records[arguments[0]]), types.uint32, types.voidptr)
+    return finish, types.int32(_pointer(records[arguments[0]]), types.uint32, types.voidptr)
 
 
 _COMPARISONS = (operator.eq, operator.ne, operator.contains)

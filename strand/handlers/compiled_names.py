@@ -5,10 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import numba.core.cgutils
+import numba.core.imputils
 import numba.core.types
+import numba.core.typing.templates
 import numba.extending
 
-__all__ = ["cgutils", "intrinsic", "models", "overload_attribute", "overload_method", "register_model", "types"]
+__all__ = [
+    "AttributeTemplate",
+    "cgutils",
+    "infer_getattr",
+    "intrinsic",
+    "lower_getattr_generic",
+    "lower_setattr_generic",
+    "models",
+    "overload_attribute",
+    "overload_method",
+    "register_model",
+    "signature",
+    "types",
+]
 
 cgutils: Any = numba.core.cgutils
 types: Any = numba.core.types
@@ -17,3 +32,8 @@ models: Any = numba.extending.models
 overload_attribute: Any = numba.extending.overload_attribute
 overload_method: Any = numba.extending.overload_method
 register_model: Any = numba.extending.register_model
+AttributeTemplate: Any = numba.core.typing.templates.AttributeTemplate
+infer_getattr: Any = numba.core.typing.templates.infer_getattr
+lower_getattr_generic: Any = numba.core.imputils.lower_getattr_generic
+lower_setattr_generic: Any = numba.core.imputils.lower_setattr_generic
+signature: Any = numba.core.typing.templates.signature

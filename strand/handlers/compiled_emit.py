@@ -17,6 +17,7 @@ from strand.binding.native import (
     SINK_OFFSETS,
 )
 from strand.handlers.compiled_names import cgutils, intrinsic, models, overload_method, register_model, types
+from strand.handlers.sets import SET
 
 __all__ = ["emit_at", "emit_type"]
 
@@ -69,7 +70,7 @@ def _method(name: str, dtype: np.dtype[Any], reserve: Any, of_sets: bool) -> Cal
     arguments = ", ".join(["emit", *fields])
     stores = "\n".join(f"        record.{f}{'[:]' if dtype[f].ndim else ''} = {f}" for f in fields)
     if of_sets:
-        stores += "\n        record.set = set_in(emit)"
+        stores += f"\n        record.{SET} = set_in(emit)"
     source = (
         f"def {name}({arguments}):\n    def implementation({arguments}):\n        record = reserve(emit)\n{stores}\n"
         "    return implementation\n"

@@ -81,6 +81,10 @@ class CompiledHandler(TradesHandler):
             function = replace(function, params=params.tobytes())
         return BoundNative(function=function if maker is None else maker.around(function))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: machine code stays here."""
+        return {**self.__dict__, "_compiled": {}}
+
     @property
     def shared(self) -> bool:
         """Whether the parameters of each set are those of all symbols."""

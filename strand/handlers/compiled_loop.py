@@ -20,9 +20,9 @@ from strand.handlers.compiled_clock import ask, clock_at, first_of, yields
 from strand.handlers.compiled_emit import emit_at
 from strand.handlers.compiled_names import intrinsic, types
 from strand.handlers.compiled_sets import SetRow, set_of, timer_of
-from strand.handlers.sets import TIMERS
+from strand.handlers.sets import SET, TIMERS
 
-__all__ = ["FunctionCache", "check_comparisons", "entry_of", "make_finish", "make_loop", "make_wake"]
+__all__ = ["FunctionCache", "add_function", "check_comparisons", "entry_of", "make_finish", "make_loop", "make_wake"]
 
 #: Changes with the loop and what is checked before: code of another one is compiled again.
 LOOP = 5
@@ -73,7 +73,7 @@ def _step(one: Any, first: str, names: Sequence[str], row: Any, records: Mapping
     it takes: ``first``, and what ``names`` says. ``at``: a "tick", a "timer", or the "end". Where a row has sets, it
     calls it for each of them; at a timer, for those whose timer is due. The handler's timer is the first of theirs."""
     space: dict[str, Any] = {"one": one}
-    if "params" in names:
+    if "params" in records:
         space["params_at"] = _params_at(records["params"])
     if "emit" in names:
         space["emit_at"] = emit_at(records["emit"])
@@ -83,24 +83,26 @@ def _step(one: Any, first: str, names: Sequence[str], row: Any, records: Mapping
     lines = ["row, whose, number, timer = symbol, key, 0, 0", call]
     if isinstance(row, SetRow):
         space |= {"set_of": set_of(row), "timer_of": timer_of(row), "clock_at": clock_at(records["ctx"])}
-        space |= {"first_of": first_of, "ask": ask}
-        lines = _lines_of_sets(row, call, at)
+        space |= {"first_of": first_of, "ask": ask, "np": np}
+        lines = _lines_of_sets(row, call, at, emits="emit" in names)
     exec("def step(symbol, what, context, key, i):\n" + "".join(f"    {line}\n" for line in lines), space)
     return numba.njit(space["step"])
 
 
-def _lines_of_sets(row: Any, call: str, at: str) -> list[str]:
-    whose = "number" if row.shared else f"key * {row.count} + number"
+def _lines_of_sets(row: Any, call: str, at: str, *, emits: bool) -> list[str]:
+    """What ``_step`` does for a row that has sets. Their numbers are among their parameters."""
+    whose = "place" if row.shared else f"key * {row.count} + place"
     timed = TIMERS in row.whole.fields
     lines = [
-        f"for number in range({row.count}):",
-        f"    row, whose, timer = set_of(symbol, number), {whose}, {'timer_of(symbol, number)' if timed else 0}",
+        f"for place in range({row.count}):",
+        f"    row, whose, timer = set_of(symbol, place), {whose}, {'timer_of(symbol, place)' if timed else 0}",
+        *([f"    number = np.int64(params_at(context, whose).{SET})"] if emits else []),
         f"    {call}",
     ]
     first = "first_of(symbol.timers)"
     if at == "timer":
-        due = ["    if symbol.timers[number] == 0 or symbol.timers[number] > what:", "        continue"]
-        lines = [lines[0], *due, "    symbol.timers[number] = 0", *lines[1:]]
+        due = ["    if symbol.timers[place] == 0 or symbol.timers[place] > what:", "        continue"]
+        lines = [lines[0], *due, "    symbol.timers[place] = 0", *lines[1:]]
         lines.append(f"ask(clock_at(context, i, key, 0), {first})")
     elif at == "tick" and timed:
         lines = [f"before = {first}", *lines, f"after = {first}"]
@@ -243,7 +245,7 @@ class FunctionCache(NumbaCache):
         except RuntimeError:
             return None
         digest = hashlib.sha256(repr((LOOP, HANDLER_LAYOUT, np.__version__, layout)).encode())
-        _add_function(digest, function, set())
+        add_function(digest, function, set())
         cache._digest = digest.hexdigest()
         return cache
 
@@ -259,7 +261,7 @@ class FunctionCache(NumbaCache):
         return sig, codegen.magic_tuple(), self._digest
 
 
-def _add_function(digest: Any, function: Any, seen: set[int]) -> None:
+def add_function(digest: Any, function: Any, seen: set[int]) -> None:
     """Adds what a function does: its code, and what that refers to by name, however deep."""
     function = getattr(function, "py_func", function)
     if id(function) in seen:
@@ -271,7 +273,7 @@ def _add_function(digest: Any, function: Any, seen: set[int]) -> None:
     found = [function.__globals__[name] for name in _names(code) if name in function.__globals__]
     for value in (*cells, *found, *(function.__defaults__ or ())):
         if isinstance(getattr(value, "py_func", value), FunctionType):
-            _add_function(digest, value, seen)
+            add_function(digest, value, seen)
         elif isinstance(value, np.ndarray):
             digest.update(repr((value.dtype, value.shape)).encode() + value.tobytes())
         elif isinstance(value, ModuleType | type):

@@ -12,6 +12,7 @@ from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, SingleHandler
 from strand.handlers.chains import ChainHandler, chain_dtype
 from strand.handlers.compiled_handlers import CompiledHandler
+from strand.handlers.parameters import Parameters
 
 __all__ = ["SET", "SETS", "TIMERS", "part_with_sets", "with_sets"]
 
@@ -19,7 +20,7 @@ __all__ = ["SET", "SETS", "TIMERS", "part_with_sets", "with_sets"]
 SETS: Final = "sets"
 #: The field of a row that has the timer of each set, in ns; 0: none is set.
 TIMERS: Final = "timers"
-#: The field of what is emitted that says for which set: its place in the list of them.
+#: The field of what is emitted, and of the parameters, that has the number of the set.
 SET: Final = "set"
 #: A row's record of each set lies in one array, whose place the engine takes as 32 bits.
 MOST: Final = 4096
@@ -36,23 +37,25 @@ def part_with_sets(handler: Handler) -> tuple[str, CompiledHandler]:
     return called, part
 
 
-def with_sets(handler: Handler, sets: Sequence[Mapping[str, Any]]) -> Handler:
+def with_sets(handler: Handler, sets: Sequence[Mapping[str, Any]], numbers: Sequence[int] | None = None) -> Handler:
     """The handler with all the sets of parameters, which it is called with one after the other, tick by tick.
 
     ``sets``: parameters by name for all symbols, or by symbol as ``Handler.with_params`` takes them. What a set lacks
-    is as the handler has it. The row has a field ``sets``, of shape (number of sets,), and what it emits a field
-    ``set``. Raises ConfigurationError for a handler that cannot have them, and for what its parameters do not take.
+    is as the handler has it. ``numbers``: what they are called, by default from 0. The row has a field ``sets``, of
+    shape (number of sets,), and what it emits a field ``set``, their numbers. Raises ConfigurationError for a handler
+    that cannot have them, and for what its parameters do not take.
     """
     called, part = part_with_sets(handler)
     if not 1 <= len(sets) <= MOST:
         raise ConfigurationError(f"sweep: give from 1 to {MOST} sets of parameters, not {len(sets)}")
-    assert part.params is not None
-    given = tuple(_given(part, number, values) for number, values in enumerate(sets))
+    named = list(zip(range(len(sets)) if numbers is None else numbers, sets, strict=True))
+    given = tuple(_given(part, number, values) for number, values in named)
     fields = [(SETS, part.state, (len(sets),)), *([(TIMERS, "<i8", (len(sets),))] if part.timers else [])]
     made = replace(
         part,
         state=np.dtype(fields, align=part.timers or part.state.isalignedstruct),
-        outputs={name: _with_number(called, name, dtype) for name, dtype in part.outputs.items()},
+        outputs={name: _with_number(f"output {name!r}", dtype) for name, dtype in part.outputs.items()},
+        params=given[0],
         sets=given,
         origin=None,
         _compiled={},
@@ -63,21 +66,22 @@ def with_sets(handler: Handler, sets: Sequence[Mapping[str, Any]]) -> Handler:
     return replace(handler, parts=parts, state=chain_dtype(parts), origin=None)
 
 
-def _given(part: CompiledHandler, number: int, values: Mapping[str, Any]) -> Any:
-    """The part's parameters as one set has them."""
+def _given(part: CompiledHandler, number: int, values: Mapping[str, Any]) -> Parameters:
+    """The part's parameters as one set has them, and its number."""
     assert part.params is not None
-    if not isinstance(values, Mapping) or not values:
-        raise ConfigurationError(f"sweep: set {number}: {values!r} is not a dict of parameters by name")
     by_symbol = values if all(isinstance(value, Mapping) for value in values.values()) else {"*": values}
-    others = part.params.values
+    before = part.params.values
+    merged = {**before, **{symbol: {**before.get(symbol, {}), **row} for symbol, row in by_symbol.items()}}
     try:
-        return part.params.given({**others, **{key: {**others.get(key, {}), **row} for key, row in by_symbol.items()}})
+        checked = part.params.given(merged)
     except ConfigurationError as error:
         raise ConfigurationError(f"sweep: set {number}: {error}") from None
+    numbered = {**checked.values, "*": {**checked.values.get("*", {}), SET: number}}
+    return replace(checked, dtype=_with_number("params", checked.dtype), values=numbered)
 
 
-def _with_number(called: str, name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _with_number(what: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
     if SET in (dtype.names or ()):
-        raise ConfigurationError(f"sweep: output {name!r} of {called!r} has a field {SET!r} already: rename it")
+        raise ConfigurationError(f"sweep: {what}: a set's number has the name {SET!r}: give the field another name")
     fields = [(SET, np.dtype("<u4")), *((field, dtype[field]) for field in dtype.names or ())]
     return np.dtype(fields, align=dtype.isalignedstruct)

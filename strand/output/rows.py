@@ -163,7 +163,7 @@ class Rows(Tabular):
         ``to_numpy`` has. Raises ConfigurationError as ``to_arrow`` does."""
         number = self._number(handler)
         if symbols is None:
-            symbols = self._kept(number)
+            symbols = self.kept(number)
         columns = self._tables[number].columns(self._views[number][symbols])
         return {"symbol": SymbolNames(symbols, self._table).texts(), **columns}
 
@@ -172,7 +172,7 @@ class Rows(Tabular):
         a name or a row that is not all zeros. ``handler``: the one whose symbols are meant, where there are several.
         Raises ConfigurationError where there are several and none is named, KeyError for a name no handler has."""
         number = self._number(handler)
-        symbols = self._kept(number)
+        symbols = self.kept(number)
         return with_names(self._views[number][symbols], SymbolNames(symbols, self._table).texts(), 0)
 
     def to_arrow(self, handler: str | None = None, *, prices: Prices = "float") -> Any:
@@ -185,7 +185,7 @@ class Rows(Tabular):
         sizes whose unit nobody knows: of merged files that differ in it.
         """
         number = self._number(handler)
-        symbols = self._kept(number)
+        symbols = self.kept(number)
         columns = self._tables[number].shown(self._views[number][symbols], prices)
         return arrow_table({"symbol": SymbolNames(symbols, self._table), **columns})
 
@@ -198,8 +198,8 @@ class Rows(Tabular):
         else as ``to_arrow``."""
         return pandas_frame(partial(self.to_arrow, handler, prices=prices), index="symbol")
 
-    def _kept(self, number: int) -> npt.NDArray[np.intp]:
-        """A handler's symbols, by index, that have a name or a row that is not all zeros."""
+    def kept(self, number: int = 0) -> npt.NDArray[np.intp]:
+        """The symbols of the handler of that place, by index, that have a name or a row that is not all zeros."""
         rows = self._views[number]
         plain = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), -1)
         kept: npt.NDArray[np.bool_] = np.any(plain, axis=1)

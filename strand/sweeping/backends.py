@@ -1,0 +1,68 @@
+"""Where the jobs of a sweep run: in this process, in processes of this machine, or on a Ray cluster."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, Literal, get_args
+
+from strand.errors import ConfigurationError, MissingExtraError
+from strand.sweeping.job import Done, Job, run_job
+
+__all__ = ["Backend", "backend_for"]
+
+Backend = Literal["processes", "ray"]
+#: Gives each job that has ended, with what it did, as they end.
+Runs = Callable[[Sequence[Job], int], Iterator[tuple[Job, Done]]]
+#: How often Ray starts a job again whose worker or node died.
+_TRIES: Final = 5
+
+
+def backend_for(name: str) -> Runs:
+    """Raises ConfigurationError for a name that is none, MissingExtraError where its library is not installed."""
+    if name not in get_args(Backend):
+        raise ConfigurationError(f"backend: {name!r} is not {' or '.join(map(repr, get_args(Backend)))}")
+    if name == "ray":
+        return _on_ray
+    return _in_processes
+
+
+def _library(name: str, extra: str, what: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingExtraError(what, name, extra) from error
+
+
+def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Done]]:
+    """One job at a time in each of so many processes; in this one where there is but one."""
+    if workers == 1:
+        for job in jobs:
+            yield job, run_job(job)
+        return
+    loky = _library("loky", "sweep", "a sweep in several processes")
+    futures = importlib.import_module("concurrent.futures")
+    pool = loky.ProcessPoolExecutor(max_workers=workers, env={"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"})
+    try:
+        waiting = {pool.submit(run_job, job): job for job in jobs}
+        for future in futures.as_completed(waiting):
+            yield waiting[future], future.result()
+    finally:
+        pool.shutdown(wait=True, kill_workers=True)
+
+
+def _on_ray(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Done]]:
+    """One job is one task, which Ray runs again where its worker or its node dies."""
+    ray = _library("ray", "ray", "a sweep on Ray")
+    if not ray.is_initialized():
+        ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
+    task = ray.remote(num_cpus=1, max_retries=_TRIES)(run_job)
+    waiting = {task.remote(job): job for job in jobs}
+    try:
+        while waiting:
+            (ended,), _ = ray.wait(list(waiting), num_returns=1)
+            job = waiting.pop(ended)
+            yield job, ray.get(ended)
+    finally:
+        for reference in waiting:
+            ray.cancel(reference, force=True)

@@ -1,0 +1,85 @@
+"""Digests that say whether an input, or a handler, is still the one that a result was made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from strand.errors import FeedError
+from strand.handlers import Handler
+from strand.handlers.base import SingleHandler
+from strand.handlers.compiled_handlers import CompiledHandler, numba_module
+from strand.handlers.native_functions import NativeFunctions
+from strand.handlers.native_handlers import NativeHandler
+from strand.handlers.sets import part_with_sets
+
+__all__ = ["Stamp", "code_digest", "file_digest", "stamp_of"]
+
+DIGEST_BYTES: Final = 16
+#: What says, without reading a file, that it is the same: bytes, and the time of its last change in ns.
+Stamp = tuple[int, int]
+
+
+def stamp_of(path: Path) -> Stamp:
+    """Raises FeedError for a file that is not there."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise FeedError(f"cannot be read: {error.strerror or error}", path=path) from error
+    return found.st_size, found.st_mtime_ns
+
+
+def file_digest(path: Path) -> str:
+    """BLAKE2b of a file's bytes, 32 hexadecimal digits. Raises FeedError."""
+    whole = blake2b(digest_size=DIGEST_BYTES)
+    try:
+        with path.open("rb") as file:
+            while block := file.read(1 << 22):
+                whole.update(block)
+    except OSError as error:
+        raise FeedError(f"cannot be read: {error.strerror or error}", path=path) from error
+    return whole.hexdigest()
+
+
+def code_digest(handler: Handler, options: Mapping[str, Any], symbols: Sequence[str]) -> str:
+    """32 hexadecimal digits that stand for all that a result depends on beside the input and the set of parameters: the
+    handler's code with the functions and constants it refers to, the handlers before it and their options, the options
+    of the feed, and Strand's version."""
+    numba_module()
+    from strand.handlers.compiled_loop import add_function
+
+    whole = blake2b(digest_size=DIGEST_BYTES)
+    swept, _ = part_with_sets(handler)
+    words: list[object] = [version("strand"), sorted(options.items()), sorted(symbols)]
+    for called, part in handler.parts_as(handler.name):
+        words += [called, type(part).__name__, part.state.descr, sorted(part.outputs.items())]
+        words += [_params(part, called == swept), None if part.origin is None else sorted(part.origin.options.items())]
+        if isinstance(part, CompiledHandler):
+            for function in part.written:
+                add_function(whole, function, set())
+        if isinstance(part, NativeHandler):
+            words += _library(part)
+    whole.update(repr(words).encode())
+    return whole.hexdigest()
+
+
+def _params(part: SingleHandler, swept: bool) -> object:
+    """What a part was given; of the one that has sets, what they have in common."""
+    if part.params is None:
+        return None
+    return part.params.dtype.descr, sorted(part.params.defaults.items()), _sorted(part.params.values), swept
+
+
+def _sorted(values: Mapping[str, Mapping[str, Any]]) -> object:
+    return sorted((symbol, sorted(row.items())) for symbol, row in values.items())
+
+
+def _library(part: NativeHandler) -> list[object]:
+    kept = getattr(part.function, "keep", None)
+    first = kept[0] if isinstance(kept, tuple) and kept else None
+    if not isinstance(first, NativeFunctions) or not isinstance(first.source, str | Path):
+        return []
+    return [part.name, file_digest(Path(first.source))]

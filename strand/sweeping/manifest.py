@@ -1,0 +1,155 @@
+"""What a data set of sweeps holds: a SQLite file beside its tables.
+
+A run is one set of parameters over one file, by one version of the code. It is there once its tables are.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from strand.errors import ConfigurationError
+from strand.sweeping.digests import Stamp
+from strand.sweeping.sets import ParameterSet, text_of
+
+__all__ = ["MANIFEST", "Manifest", "SweepRun", "now"]
+
+MANIFEST: Final = "manifest.sqlite"
+#: Changes with the tables below: a file of another version is refused.
+_VERSION: Final = 1
+_TABLES: Final = """
+CREATE TABLE sets (number INTEGER PRIMARY KEY, params TEXT NOT NULL UNIQUE);
+CREATE TABLE codes (code TEXT PRIMARY KEY, handler TEXT NOT NULL, made TEXT NOT NULL);
+CREATE TABLE inputs (path TEXT PRIMARY KEY, bytes INTEGER NOT NULL, changed_ns INTEGER NOT NULL, digest TEXT NOT NULL);
+CREATE TABLE runs (
+  code TEXT NOT NULL REFERENCES codes, label TEXT NOT NULL, number INTEGER NOT NULL REFERENCES sets,
+  input TEXT NOT NULL, fingerprint TEXT NOT NULL, ticks INTEGER NOT NULL, seconds REAL NOT NULL, ended TEXT NOT NULL,
+  files TEXT NOT NULL, warnings TEXT NOT NULL, PRIMARY KEY (code, label, number)
+);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRun:
+    """``code``: the digest of the code and options it was made by. ``label``: of the file. ``number``: of the set.
+    ``input``: the digest of the file's bytes. ``fingerprint``: of the rows. ``seconds``: wall time of the pass that it
+    was made in, with all its sets. ``files``: of its tables, by name, within the data set. ``warnings``: of the run."""
+
+    code: str
+    label: str
+    number: int
+    input: str
+    fingerprint: str
+    ticks: int
+    seconds: float
+    ended: str
+    files: Mapping[str, str]
+    warnings: Sequence[str]
+
+
+class Manifest:
+    """Opens the manifest of a folder, or makes it. Raises ConfigurationError for a folder of something else."""
+
+    def __init__(self, folder: Path, *, must_exist: bool = False) -> None:
+        path = folder / MANIFEST
+        if must_exist and not path.is_file():
+            raise ConfigurationError(f"{folder}: there is no data set of a sweep: it has no {MANIFEST}")
+        if not path.exists() and folder.is_dir() and any(folder.iterdir()):
+            raise ConfigurationError(f"out: {folder} has files that are not of a sweep: name an empty or new folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._sql = sqlite3.connect(path, timeout=30)
+            self._sql.execute("PRAGMA foreign_keys = ON")
+            (version,) = self._sql.execute("PRAGMA user_version").fetchone()
+            if not version:
+                self._sql.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {_VERSION}; COMMIT;")
+        except sqlite3.Error as error:
+            raise ConfigurationError(f"{path}: is no manifest of a sweep: {error}") from error
+        if version not in (0, _VERSION):
+            raise ConfigurationError(f"{path}: is of version {version}, and this Strand reads version {_VERSION}")
+
+    def close(self) -> None:
+        self._sql.close()
+
+    @contextmanager
+    def _change(self) -> Iterator[sqlite3.Connection]:
+        with self._sql:
+            yield self._sql
+
+    def number(self, sets: Iterable[ParameterSet]) -> list[int]:
+        """The number of each set; new ones get the next."""
+        found = []
+        with self._change() as sql:
+            for each in sets:
+                text = text_of(each)
+                sql.execute(
+                    "INSERT OR IGNORE INTO sets SELECT coalesce(max(number) + 1, 0), ? FROM sets WHERE NOT EXISTS "
+                    "(SELECT 1 FROM sets WHERE params = ?)",
+                    (text, text),
+                )
+                found.append(int(sql.execute("SELECT number FROM sets WHERE params = ?", (text,)).fetchone()[0]))
+        return found
+
+    def sets(self) -> dict[int, ParameterSet]:
+        """All sets by number."""
+        return {number: json.loads(text) for number, text in self._sql.execute("SELECT * FROM sets ORDER BY number")}
+
+    def add_code(self, code: str, handler: str) -> None:
+        with self._change() as sql:
+            sql.execute("INSERT OR IGNORE INTO codes VALUES (?, ?, ?)", (code, handler, now()))
+
+    def codes(self) -> dict[str, tuple[str, str]]:
+        """Handler and time of the first sweep, by digest of the code, in the order of time."""
+        return {code: (name, made) for code, name, made in self._sql.execute("SELECT * FROM codes ORDER BY made, code")}
+
+    def known_digest(self, path: Path, stamp: Stamp) -> str | None:
+        """Of a file whose bytes and time of last change are still those; None: it has to be read."""
+        row = self._sql.execute(
+            "SELECT digest FROM inputs WHERE path = ? AND bytes = ? AND changed_ns = ?", (str(path), *stamp)
+        ).fetchone()
+        return None if row is None else str(row[0])
+
+    def add_input(self, path: Path, stamp: Stamp, digest: str) -> None:
+        with self._change() as sql:
+            sql.execute("INSERT OR REPLACE INTO inputs VALUES (?, ?, ?, ?)", (str(path), *stamp, digest))
+
+    def runs(self, code: str | None = None) -> list[SweepRun]:
+        """Those of one code, or all, in the order of code, label and number."""
+        rows = self._sql.execute(
+            "SELECT * FROM runs WHERE ?1 IS NULL OR code = ?1 ORDER BY code, label, number", (code,)
+        ).fetchall()
+        return [SweepRun(*row[:8], json.loads(row[8]), json.loads(row[9])) for row in rows]
+
+    def add(self, runs: Sequence[SweepRun]) -> None:
+        """Adds the runs of one pass. Those of the same code and label over another input are there no more."""
+        with self._change() as sql:
+            for run in runs[:1]:
+                sql.execute(
+                    "DELETE FROM runs WHERE code = ? AND label = ? AND input != ?", (run.code, run.label, run.input)
+                )
+            sql.executemany(
+                "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (r.code, r.label, r.number, r.input, r.fingerprint, r.ticks, r.seconds, r.ended)
+                    + (json.dumps(dict(r.files)), json.dumps(list(r.warnings)))
+                    for r in runs
+                ],
+            )
+
+    def files(self) -> set[str]:
+        """Of all runs' tables, within the folder."""
+        found: set[str] = set()
+        for (text,) in self._sql.execute("SELECT DISTINCT files FROM runs"):
+            found.update(json.loads(text).values())
+        return found
+
+
+def now() -> str:
+    """The time in UTC to the second."""
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,114 @@
+"""What ``strand.sweep`` returns: tables over all files and sets."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from strand.handlers.sets import SET
+from strand.sweeping.job import ROWS
+from strand.sweeping.manifest import Manifest, SweepRun
+from strand.sweeping.sets import ParameterSet
+from strand.tables.arrow import imported
+from strand.tables.tabular import pandas_frame, polars_frame
+
+__all__ = ["SweepResult", "SweepTable"]
+
+#: The column that says of which file a record is.
+FILE = "file"
+
+
+class SweepTable:
+    """One table of a sweep over all its files and sets: the rows, or one output. It lies in Parquet files.
+
+    Columns: ``set`` (u4, the number of the set), ``file`` (a category: what the file is called), and those that the
+    rows and outputs of a replay have. Prices are floats. Files follow one another in the order of the call; rows are in
+    the order of sets, records of an output in the order of the ticks.
+    """
+
+    def __init__(self, paths: Mapping[Path, tuple[str, tuple[int, ...]]]) -> None:
+        #: The files, what each is called, and the sets that are meant.
+        self._paths = dict(paths)
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The Parquet files, which may have records of other sets beside these."""
+        return tuple(self._paths)
+
+    def to_arrow(self) -> Any:
+        """A pyarrow.Table. Raises MissingExtraError without pyarrow."""
+        arrow, parquet = imported("pyarrow", "sweep"), imported("pyarrow.parquet", "sweep")
+        tables = [
+            self._with_file(arrow, parquet.read_table(path, filters=[(SET, "in", list(sets))], partitioning=None), label)
+            for path, (label, sets) in self._paths.items()
+        ]
+        return arrow.concat_tables(tables).unify_dictionaries()
+
+    @staticmethod
+    def _with_file(arrow: Any, table: Any, label: str) -> Any:
+        codes = arrow.repeat(arrow.scalar(0, arrow.int32()), len(table))
+        return table.add_column(1, FILE, arrow.DictionaryArray.from_arrays(codes, arrow.array([label])))
+
+    def to_polars(self) -> Any:
+        """A polars.DataFrame. Raises MissingExtraError without polars or pyarrow."""
+        return polars_frame(self.to_arrow)
+
+    def to_pandas(self) -> Any:
+        """A pandas.DataFrame. Raises MissingExtraError without pandas or pyarrow."""
+        return pandas_frame(self.to_arrow)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The table as a stream of Arrow's C interface. Raises as ``to_arrow``."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepResult:
+    """``folder``: of the data set. ``code``: the digest of the code and options. ``labels``: what the files are called,
+    in the order of the call. ``numbers``: of the sets, in their order. ``ran``: the files that were run; the others had
+    all their results already."""
+
+    folder: Path
+    code: str
+    labels: tuple[str, ...]
+    numbers: tuple[int, ...]
+    ran: tuple[str, ...]
+    _temporary: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def runs(self) -> tuple[SweepRun, ...]:
+        """Every set over every file, in the order of files and then of sets: ticks, fingerprint, warnings."""
+        with closing(Manifest(self.folder, must_exist=True)) as manifest:
+            found = {(run.label, run.number): run for run in manifest.runs(self.code)}
+        return tuple(found[label, number] for label in self.labels for number in self.numbers)
+
+    @cached_property
+    def sets(self) -> dict[int, ParameterSet]:
+        """The parameters of each set by its number."""
+        with closing(Manifest(self.folder, must_exist=True)) as manifest:
+            known = manifest.sets()
+        return {number: known[number] for number in self.numbers}
+
+    @property
+    def rows(self) -> SweepTable:
+        """Every symbol's row, as each set left it."""
+        return self._table(ROWS)
+
+    @property
+    def outputs(self) -> dict[str, SweepTable]:
+        """What each set emitted, by the name of the output."""
+        names = {name for run in self.runs for name in run.files if name != ROWS}
+        return {name: self._table(name) for name in sorted(names)}
+
+    def _table(self, name: str) -> SweepTable:
+        found: dict[Path, tuple[str, tuple[int, ...]]] = {}
+        for run in self.runs:
+            path = self.folder / run.files[name]
+            _, sets = found.get(path, (run.label, ()))
+            found[path] = run.label, (*sets, run.number)
+        return SweepTable(found)

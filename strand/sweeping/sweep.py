@@ -1,0 +1,221 @@
+"""``strand.sweep``: one handler with many sets of parameters over many files."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from strand.errors import ConfigurationError
+from strand.feeds.opening import expand
+from strand.feeds.trading_day import as_date
+from strand.handlers import Handler, HandlerLike, resolve
+from strand.handlers.sets import part_with_sets, with_sets
+from strand.sweeping.backends import Backend, backend_for
+from strand.sweeping.digests import code_digest, file_digest, stamp_of
+from strand.sweeping.job import ROWS, Done, Job
+from strand.sweeping.manifest import Manifest, SweepRun, now
+from strand.sweeping.result import SweepResult
+from strand.sweeping.sets import parameter_sets
+from strand.tables.arrow import imported
+from strand.validate import whole
+
+__all__ = ["sweep"]
+
+#: What is replaced by a day's date in a file's name.
+_DATE: Final = "{date"
+#: Digits of the code's digest in the names of folders.
+_SHORT: Final = 12
+
+
+@dataclass(frozen=True)
+class _Input:
+    """One file of the sweep: what it is called, and the digest of its bytes."""
+
+    label: str
+    path: Path
+    digest: str
+    size: int
+    options: Mapping[str, Any]
+
+
+def sweep(
+    files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    handler: HandlerLike,
+    params: Any,
+    *,
+    days: Sequence[str] | None = None,
+    workers: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    symbols: Sequence[str] | None = None,
+    start: str | int | None = None,
+    end: str | int | None = None,
+    feed_options: Mapping[str, Any] | None = None,
+    backend: Backend = "processes",
+    progress: Callable[[int, int], None] | None = None,
+) -> SweepResult:
+    """Runs a handler with many sets of parameters: each file is decoded once, and all sets see each tick.
+
+    ``files``: a file, several, a folder or a glob; each is a run of its own, which begins with rows of zeros. With
+    ``days``, a name in which ``{date}`` stands for the day, as ``"data/{date:%Y%m%d}.gz"``; dates are texts like
+    ``"2026-01-05"``, and are the files' option ``date`` where they need one.
+    ``handler``: a compiled one (``strand.handler``) with ``params=``, or a chain that ends in one.
+    ``params``: a dict of parameters by name for each set, or a DataFrame of pandas or polars with a row for each.
+    ``workers``: how many files are read at a time, each by one process that takes one core; None: all cores.
+    ``out``: the folder of the data set: Parquet tables ``rows`` and one for each output, and a manifest. What it has of
+    the same input, code and set already is not run again. None: a folder that is removed with the result.
+    ``symbols``, ``start``, ``end``, ``feed_options``: as ``strand.replay`` has them. ``backend``: ``"ray"`` runs each
+    file as a task of Ray, on the cluster that ``ray.init`` was called for or else on this machine; ``out`` has to be a
+    folder that all nodes share.
+    ``progress`` is called with the number of files that are done, and of all that are to be run.
+
+    An interrupt keeps what is done: the same call goes on from there. Raises what ``strand.replay`` raises for a file,
+    after which the files before it are kept; ConfigurationError for a handler without sets, for parameters that it
+    does not take, and for two files of one name; MissingExtraError without the extra ``sweep`` (``ray``).
+    """
+    imported("pyarrow.parquet", "sweep")
+    run = backend_for(backend)
+    given = resolve(handler)
+    sets = parameter_sets(params)
+    with_sets(given, sets)  # what is wrong with a set is said before anything is read
+    n_workers = len(os.sched_getaffinity(0)) if workers is None else whole("workers", workers, 1)
+    options = dict(feed_options or {})
+    selection = {"symbols": list(symbols) if symbols else None, "start": start, "end": end}
+    code = code_digest(given, options | {"start": start, "end": end}, list(symbols or ()))
+    temporary = tempfile.TemporaryDirectory(prefix="strand-sweep-") if out is None else None
+    folder = Path(temporary.name if temporary is not None else os.fspath(out))  # type: ignore[arg-type]
+    with _locked(folder), closing(Manifest(folder)) as manifest:
+        _remove_strays(folder, manifest)
+        numbers = manifest.number(sets)
+        manifest.add_code(code, given.described)
+        inputs = list(_inputs(files, days, options, manifest))
+        jobs = list(_jobs(inputs, given, code, dict(zip(numbers, sets, strict=True)), folder, manifest, selection))
+        by_label = {each.label: each for each in inputs}
+        for done, (job, did) in enumerate(run(jobs, min(n_workers, max(len(jobs), 1))), 1):
+            manifest.add(_runs(job, did, code, by_label[job.label].digest, folder))
+            if progress is not None:
+                progress(done, len(jobs))
+        _remove_strays(folder, manifest)
+    return SweepResult(
+        folder=folder,
+        code=code,
+        labels=tuple(each.label for each in inputs),
+        numbers=tuple(numbers),
+        ran=tuple(job.label for job in jobs),
+        _temporary=temporary,
+    )
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One sweep writes to a folder at a time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigurationError(f"out: another sweep writes to {folder} now") from None
+        yield
+    finally:
+        os.close(handle)
+
+
+def _remove_strays(folder: Path, manifest: Manifest) -> None:
+    """Removes tables that no run has: of a sweep that was interrupted, or of an input that has changed."""
+    known = manifest.files()
+    for path in folder.glob("*/code=*/file=*/*.parquet"):
+        if str(path.relative_to(folder)) not in known:
+            path.unlink(missing_ok=True)
+
+
+# ---- the files
+
+
+def _inputs(
+    files: Any, days: Sequence[str] | None, options: Mapping[str, Any], manifest: Manifest
+) -> Iterator[_Input]:
+    seen: dict[str, Path] = {}
+    for path, label, own in _named(files, days, options):
+        if label in seen:
+            raise ConfigurationError(
+                f"files: {seen[label]} and {path} are both called {label}: rename one, or sweep them apart"
+            )
+        seen[label] = path
+        stamp = stamp_of(path)
+        digest = manifest.known_digest(path, stamp)
+        if digest is None:
+            digest = file_digest(path)
+            manifest.add_input(path, stamp, digest)
+        yield _Input(label, path, digest, stamp[0], own)
+
+
+def _named(
+    files: Any, days: Sequence[str] | None, options: Mapping[str, Any]
+) -> Iterator[tuple[Path, str, Mapping[str, Any]]]:
+    """Each file, what it is called, and the options it is opened with."""
+    if days is None:
+        for path in expand(files, dict(options)):
+            found = Path(path)
+            yield found.absolute(), found.name, options
+        return
+    pattern = os.fspath(files) if isinstance(files, str | os.PathLike) else ""
+    if _DATE not in pattern:
+        raise ConfigurationError("days: give files as one name with {date} in it, as 'data/{date:%Y%m%d}.gz'")
+    if "date" in options:
+        raise ConfigurationError("feed_options: leave date out: days has it")
+    for day in days:
+        date = as_date(day)
+        yield Path(pattern.format(date=date)).absolute(), date.isoformat(), {**options, "date": date.isoformat()}
+
+
+def _jobs(
+    inputs: Sequence[_Input],
+    handler: Handler,
+    code: str,
+    sets: Mapping[int, Mapping[str, Any]],
+    folder: Path,
+    manifest: Manifest,
+    selection: Mapping[str, Any],
+) -> Iterator[Job]:
+    """What is to be run: of each file the sets that are not there yet, the largest file first."""
+    there: dict[tuple[str, str], set[int]] = {}
+    for run in manifest.runs(code):
+        there.setdefault((run.label, run.input), set()).add(run.number)
+    _, part = part_with_sets(handler)
+    for each in sorted(inputs, key=lambda one: (-one.size, one.label)):
+        missing = {
+            number: dict(values)
+            for number, values in sets.items()
+            if number not in there.get((each.label, each.digest), ())
+        }
+        if not missing:
+            continue
+        name = f"sets-{min(missing)}-{max(missing)}-{each.digest[:_SHORT]}.parquet"
+        into = {
+            table: folder / table / f"code={code[:_SHORT]}" / f"file={each.label}" / name
+            for table in (ROWS, *part.outputs)
+        }
+        yield Job(
+            label=each.label,
+            source=str(each.path),
+            handler=handler,
+            sets=missing,
+            into=into,
+            options={**selection, "feed_options": each.options, "workers": 0},
+        )
+
+
+def _runs(job: Job, did: Done, code: str, digest: str, folder: Path) -> list[SweepRun]:
+    files = {name: str(path.relative_to(folder)) for name, path in job.into.items()}
+    return [
+        SweepRun(
+            code, job.label, number, digest, did.fingerprints[number], did.ticks, did.seconds, now(), files, did.warnings
+        )
+        for number in job.sets
+    ]

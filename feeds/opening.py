@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import importlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date, date_in_name
 from strand.options import options_of, refuse_unknown
 
-__all__ = ["APART", "expand", "open", "read_symbols"]
+__all__ = ["APART", "expand", "open", "read_symbols", "takes_option"]
 
 #: Arguments of ``open`` that functions with a mapping of its options have as arguments of their own.
 APART: Final = frozenset(("path_or_paths", "symbols", "start", "end"))
@@ -158,6 +158,11 @@ def read_symbols(symbols: Sequence[str]) -> list[str]:
     return names
 
 
+def takes_option(path: str | Path, name: str, options: Mapping[str, Any]) -> bool:
+    """Whether the reader of a file has an option. Raises as ``open`` does."""
+    return name in options_of(_format_of(path, options.get("format"), options).feed_class())
+
+
 def expand(path_or_paths: Paths, options: dict[str, Any]) -> list[str | Path]:
     """The files that are meant, in the order they are opened in. Raises FeedError, ConfigurationError."""
     paths: list[str | Path] = []
@@ -182,7 +187,7 @@ def _in_folder(folder: Path, options: dict[str, Any]) -> list[Path]:
     return found
 
 
-def _format_of(path: str | Path, format: str | None, options: dict[str, Any]) -> Format:  # noqa: A002
+def _format_of(path: str | Path, format: str | None, options: Mapping[str, Any]) -> Format:  # noqa: A002
     if is_pipe(path):
         forget_pipe(path)
     return format_named(format) if format is not None else recognised(path, options.get("limits"))

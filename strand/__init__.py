@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from strand.replaying.replay import replay
     from strand.replaying.result import ReplayResult
     from strand.stats import Statistics
+    from strand.sweeping.result import SweepResult
+    from strand.sweeping.sweep import sweep
     from strand.tasks.groups import TaskGroup
     from strand.tasks.native import NativeTask
     from strand.tasks.preset import napoleon
@@ -72,6 +74,7 @@ __all__ = [
     "Sink",
     "Statistics",
     "StrandError",
+    "SweepResult",
     "TaskGroup",
     "Tick",
     "Trade",
@@ -92,6 +95,7 @@ __all__ = [
     "object_handler",
     "replay",
     "spread",
+    "sweep",
     "task",
     "trade_stats",
     "trades",
@@ -118,6 +122,7 @@ _MODULES = {
     "Sink": "strand.output.sink",
     "Statistics": "strand.stats",
     "StrandError": "strand.errors",
+    "SweepResult": "strand.sweeping.result",
     "TICK": "strand.ticks",
     "TaskGroup": "strand.tasks.groups",
     "UNDEF_PRICE": "strand.ticks",
@@ -127,6 +132,7 @@ _MODULES = {
     "get_include": "strand.headers",
     "napoleon": "strand.tasks.preset",
     "replay": "strand.replaying.replay",
+    "sweep": "strand.sweeping.sweep",
     "task": "strand.tasks.registry",
 }
 

@@ -26,8 +26,10 @@ COMMANDS: Final = {
     "listen": ("strand.command.listen", "Run a handler on a live feed."),
     "policy": ("strand.command.policy", "Plan workers and queues for a load."),
     "replay": ("strand.command.replay", "Replay recorded files through a handler on all cores."),
+    "runs": ("strand.command.runs", "Show what the data set of a sweep holds."),
     "serve": ("strand.command.serve", "Send a recorded file as a live feed."),
     "stat": ("strand.command.stat", "Look at a running dispatcher of another process."),
+    "sweep": ("strand.command.sweep", "Run many sets of parameters over many files."),
 }
 
 

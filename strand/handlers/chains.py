@@ -223,6 +223,7 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def chain_dtype(parts: Sequence[tuple[str, SingleHandler]]) -> np.dtype[Any]:
+    """The row of a chain of these parts."""
     offsets, end = [], 0
     for _, part in parts:
         offsets.append(end)

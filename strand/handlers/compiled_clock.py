@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
 
@@ -15,6 +14,7 @@ from strand.handlers.compiled_names import (
     models,
     overload_attribute,
     overload_method,
+    register_jitable,
     register_model,
     types,
 )
@@ -156,8 +156,8 @@ def _keep(typingctx: Any, clock: Any, ns: Any) -> Any:
     return types.none(clock, types.int64), generate
 
 
-@numba.njit
-def _after(ns: int, now: int) -> int:
+@register_jitable
+def _after(ns: Any, now: Any) -> Any:
     """sd_alarm_after of csrc/sd_handler.h."""
     if ns == 0:
         return 0
@@ -166,8 +166,8 @@ def _after(ns: int, now: int) -> int:
     return 0 if ns == NEVER else ns
 
 
-@numba.njit
-def first_of(timers: Any) -> int:
+@register_jitable
+def first_of(timers: Any) -> Any:
     """The first of the sets' timers, in ns; 0: none is set."""
     first = NEVER
     for time in timers:

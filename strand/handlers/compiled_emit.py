@@ -17,7 +17,7 @@ from strand.binding.native import (
     SINK_OFFSETS,
 )
 from strand.handlers.compiled_names import cgutils, intrinsic, models, overload_method, register_model, types
-from strand.handlers.sets import SET
+from strand.handlers.state import SET
 
 __all__ = ["emit_at", "emit_type"]
 

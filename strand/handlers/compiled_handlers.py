@@ -247,7 +247,13 @@ def _compile(
     at = "tick" if at_tick else "timer" if len(first) == 2 else "end"
     types["ctx"] = clock_type(at, of_sets=bool(handler.sets))
     plain = _plain(given)
-    layout = (bool(handler.sets) and handler.shared, *(dtypes.get(name) for name in names), key, dtypes.get("params"), *handler.outputs.items())
+    layout = (
+        bool(handler.sets) and handler.shared,
+        *(dtypes.get(name) for name in names),
+        key,
+        dtypes.get("params"),
+        *handler.outputs.items(),
+    )
     cache = FunctionCache.of(plain, layout) if handler.cache else None
     one: Any = given if hasattr(given, "py_func") else numba.njit(plain)
     loop, signature = make(one, types, names)

@@ -20,12 +20,12 @@ from strand.handlers.compiled_clock import ask, clock_at, first_of, yields
 from strand.handlers.compiled_emit import emit_at
 from strand.handlers.compiled_names import intrinsic, types
 from strand.handlers.compiled_sets import SetRow, set_of, timer_of
-from strand.handlers.sets import SET, TIMERS
+from strand.handlers.state import SET, TIMERS
 
 __all__ = ["FunctionCache", "add_function", "check_comparisons", "entry_of", "make_finish", "make_loop", "make_wake"]
 
 #: Changes with the loop and what is checked before: code of another one is compiled again.
-LOOP = 5
+LOOP = 6
 
 
 @intrinsic
@@ -68,10 +68,12 @@ _FURTHER = {
 }
 
 
-def _step(one: Any, first: str, names: Sequence[str], row: Any, records: Mapping[str, Any], at: str) -> Any:
-    """A function of (row, tick or time, context, key, place in the batch) that calls one of a handler's with all that
-    it takes: ``first``, and what ``names`` says. ``at``: a "tick", a "timer", or the "end". Where a row has sets, it
-    calls it for each of them; at a timer, for those whose timer is due. The handler's timer is the first of theirs."""
+def _step(one: Any, arguments: Sequence[str], records: Mapping[str, Any], at: str) -> Any:
+    """A function of (symbol's row, tick or time, context, key, place in the batch) that calls one of a handler's,
+    ``one``, with all its arguments. ``at``: a "tick", a "timer", or the "end". Where a row has sets, it calls it for
+    each of them; at a timer, for those whose timer is due. The handler's timer is the first of theirs."""
+    first = ["row"] if at == "end" else ["row", "what"]
+    row, names = records[arguments[0]], arguments[len(first) :]
     space: dict[str, Any] = {"one": one}
     if "params" in records:
         space["params_at"] = _params_at(records["params"])
@@ -79,7 +81,7 @@ def _step(one: Any, first: str, names: Sequence[str], row: Any, records: Mapping
         space["emit_at"] = emit_at(records["emit"])
     if "ctx" in names:
         space["clock_at"] = clock_at(records["ctx"])
-    call = f"one({', '.join([first, *(_FURTHER[name] for name in names)])})"
+    call = f"one({', '.join([*first, *(_FURTHER[name] for name in names)])})"
     lines = ["row, whose, number, timer = symbol, key, 0, 0", call]
     if isinstance(row, SetRow):
         space |= {"set_of": set_of(row), "timer_of": timer_of(row), "clock_at": clock_at(records["ctx"])}
@@ -138,7 +140,7 @@ def make_loop(
 
         return loop, types.int64(*pointers)
 
-    step = _step(one, "row, what", arguments[2:], row, records, "tick")
+    step = _step(one, arguments, records, "tick")
     if "ctx" in arguments:
 
         def loop_with_timers(rows: Any, ticks: Any, n: int, context: Any) -> int:
@@ -174,7 +176,7 @@ def make_loop(
 
 def make_wake(one: Any, records: Mapping[str, Any], arguments: Sequence[str]) -> tuple[Callable[..., int], Any]:
     """An sd_wake_fn around a handler's function of (row, time), and its signature."""
-    step = _step(one, "row, what", arguments[2:], records[arguments[0]], records, "timer")
+    step = _step(one, arguments, records, "timer")
 
     def wake(rows: Any, key: Any, time: Any, context: Any) -> int:
         symbol = np.int64(key)
@@ -190,7 +192,7 @@ def make_wake(one: Any, records: Mapping[str, Any], arguments: Sequence[str]) ->
 
 def make_finish(one: Any, records: Mapping[str, Any], arguments: Sequence[str]) -> tuple[Callable[..., int], Any]:
     """An sd_finish_fn around a handler's function of a row, and its signature."""
-    step = _step(one, "row", arguments[1:], records[arguments[0]], records, "end")
+    step = _step(one, arguments, records, "end")
 
     def finish(rows: Any, key: Any, context: Any) -> int:
         symbol = np.int64(key)

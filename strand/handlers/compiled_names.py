@@ -20,6 +20,7 @@ __all__ = [
     "models",
     "overload_attribute",
     "overload_method",
+    "register_jitable",
     "register_model",
     "signature",
     "types",
@@ -31,6 +32,7 @@ intrinsic: Any = numba.extending.intrinsic
 models: Any = numba.extending.models
 overload_attribute: Any = numba.extending.overload_attribute
 overload_method: Any = numba.extending.overload_method
+register_jitable: Any = numba.extending.register_jitable
 register_model: Any = numba.extending.register_model
 AttributeTemplate: Any = numba.core.typing.templates.AttributeTemplate
 infer_getattr: Any = numba.core.typing.templates.infer_getattr

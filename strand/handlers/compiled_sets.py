@@ -21,12 +21,12 @@ from strand.handlers.compiled_names import (
     types,
 )
 from strand.handlers.compiled_ticks import record_type
-from strand.handlers.sets import SETS, TIMERS
+from strand.handlers.state import SETS, TIMERS
 
 __all__ = ["SetRow", "set_of", "set_row_type", "timer_of"]
 
 
-class SetRow(types.Type):  # type: ignore[misc]
+class SetRow(types.Type):
     """``own``: the record of a set. ``whole``: the symbol's, which the sets lie in, and the rows of those before.
     ``count``: of the sets. ``shared``: each set's parameters are those of all symbols."""
 

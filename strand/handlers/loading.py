@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import dataclasses
 import importlib
 import inspect
@@ -18,6 +19,7 @@ from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
 from strand.handlers.builtin import BUILTIN
 from strand.handlers.builtin.definition import Builtin
+from strand.handlers.native_handlers import NativeHandler
 from strand.handlers.object_handlers import is_object_class
 from strand.handlers.options import Option, Origin, options_of_function
 from strand.handlers.resolving import resolve
@@ -40,6 +42,19 @@ def load_handler(name: str, options: Mapping[str, str] | None = None) -> Handler
         return handler
     return dataclasses.replace(handler, origin=Origin(name, dict(options or {})))
 
+
+def _by_name(handler: NativeHandler) -> tuple[Callable[..., Handler], tuple[str, dict[str, str]]]:
+    """For another process, which has functions in C elsewhere. Raises ConfigurationError where nobody can say how the
+    handler was made."""
+    if handler.origin is None or handler.origin.load is None:
+        raise ConfigurationError(
+            f"handler {handler.name!r} is functions in C, which another process has elsewhere: give it by its name, "
+            "'module:attribute'"
+        )
+    return load_handler, (handler.origin.load, dict(handler.origin.options))
+
+
+copyreg.pickle(NativeHandler, _by_name)  # type: ignore[arg-type]
 
 # ---- what a name stands for
 

@@ -61,17 +61,6 @@ class NativeHandler(SingleHandler):
     def asks_for_trades(self) -> bool:
         return False
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """For another process, which makes it anew. Raises ConfigurationError where nobody can say how."""
-        from strand.handlers.loading import load_handler  # which builds on this
-
-        if self.origin is None or self.origin.load is None:
-            raise ConfigurationError(
-                f"handler {self.name!r} is functions in C, which another process has elsewhere: give it by its name, "
-                "'module:attribute'"
-            )
-        return load_handler, (self.origin.load, dict(self.origin.options))
-
     def known(self, info: FeedInfo) -> Handler:
         if self.for_feed is None:
             return super().known(info)

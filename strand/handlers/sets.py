@@ -13,15 +13,10 @@ from strand.handlers.base import Handler, SingleHandler
 from strand.handlers.chains import ChainHandler, chain_dtype
 from strand.handlers.compiled_handlers import CompiledHandler
 from strand.handlers.parameters import Parameters
+from strand.handlers.state import SET, SETS, TIMERS
 
-__all__ = ["SET", "SETS", "TIMERS", "part_with_sets", "with_sets"]
+__all__ = ["part_with_sets", "with_sets"]
 
-#: The field of a row that has a record for each set.
-SETS: Final = "sets"
-#: The field of a row that has the timer of each set, in ns; 0: none is set.
-TIMERS: Final = "timers"
-#: The field of what is emitted, and of the parameters, that has the number of the set.
-SET: Final = "set"
 #: A row's record of each set lies in one array, whose place the engine takes as 32 bits.
 MOST: Final = 4096
 
@@ -69,6 +64,8 @@ def with_sets(handler: Handler, sets: Sequence[Mapping[str, Any]], numbers: Sequ
 def _given(part: CompiledHandler, number: int, values: Mapping[str, Any]) -> Parameters:
     """The part's parameters as one set has them, and its number."""
     assert part.params is not None
+    if not isinstance(values, Mapping):
+        raise ConfigurationError(f"sweep: set {number}: {values!r} is not a dict of parameters by name")
     by_symbol = values if all(isinstance(value, Mapping) for value in values.values()) else {"*": values}
     before = part.params.values
     merged = {**before, **{symbol: {**before.get(symbol, {}), **row} for symbol, row in by_symbol.items()}}

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import typing
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import numpy as np
 
 from strand.errors import ConfigurationError
 from strand.units import BY_NAME, declare
 
-__all__ = ["defaults_of", "padded", "row_dtype"]
+__all__ = ["SET", "SETS", "TIMERS", "defaults_of", "padded", "row_dtype"]
 
+#: The field of a row that has a record for each set.
+SETS: Final = "sets"
+#: The field of a row that has the timer of each set, in ns; 0: none is set.
+TIMERS: Final = "timers"
+#: The field of what is emitted, and of the parameters, that has the number of the set.
+SET: Final = "set"
 #: What Python's own types stand for.
 _PLAIN = {bool: np.dtype("?"), int: np.dtype("<i8"), float: np.dtype("<f8")}
 

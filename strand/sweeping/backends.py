@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Literal, get_args
 
-from strand.errors import ConfigurationError, MissingExtraError
+from strand.errors import ConfigurationError, MissingExtraError, StrandError
 from strand.sweeping.job import Done, Job, run_job
 
 __all__ = ["Backend", "backend_for"]
@@ -34,6 +35,27 @@ def _library(name: str, extra: str, what: str) -> Any:
         raise MissingExtraError(what, name, extra) from error
 
 
+def _run_apart(job: Job) -> Done | Exception:
+    """``run_job`` in another process. An error comes back without the part of the result that it has, which has memory
+    of this process; one that cannot be sent as a StrandError of its words."""
+    try:
+        return run_job(job)
+    except Exception as error:
+        if hasattr(error, "partial"):
+            error.partial = None
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            return StrandError(f"{job.label}: {type(error).__name__}: {error}")
+        return error
+
+
+def _told(said: Done | Exception) -> Done:
+    if isinstance(said, Exception):
+        raise said
+    return said
+
+
 def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Done]]:
     """One job at a time in each of so many processes; in this one where there is but one."""
     if workers == 1:
@@ -44,9 +66,9 @@ def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Done
     futures = importlib.import_module("concurrent.futures")
     pool = loky.ProcessPoolExecutor(max_workers=workers, env={"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"})
     try:
-        waiting = {pool.submit(run_job, job): job for job in jobs}
+        waiting = {pool.submit(_run_apart, job): job for job in jobs}
         for future in futures.as_completed(waiting):
-            yield waiting[future], future.result()
+            yield waiting[future], _told(future.result())
     finally:
         pool.shutdown(wait=True, kill_workers=True)
 
@@ -56,13 +78,13 @@ def _on_ray(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Done]]:
     ray = _library("ray", "ray", "a sweep on Ray")
     if not ray.is_initialized():
         ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
-    task = ray.remote(num_cpus=1, max_retries=_TRIES)(run_job)
+    task = ray.remote(num_cpus=1, max_retries=_TRIES)(_run_apart)
     waiting = {task.remote(job): job for job in jobs}
     try:
         while waiting:
             (ended,), _ = ray.wait(list(waiting), num_returns=1)
             job = waiting.pop(ended)
-            yield job, ray.get(ended)
+            yield job, _told(ray.get(ended))
     finally:
         for reference in waiting:
             ray.cancel(reference, force=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
@@ -44,16 +44,16 @@ def file_digest(path: Path) -> str:
     return whole.hexdigest()
 
 
-def code_digest(handler: Handler, options: Mapping[str, Any], symbols: Sequence[str]) -> str:
+def code_digest(handler: Handler, options: Mapping[str, Any]) -> str:
     """32 hexadecimal digits that stand for all that a result depends on beside the input and the set of parameters: the
     handler's code with the functions and constants it refers to, the handlers before it and their options, the options
-    of the feed, and Strand's version."""
+    of the replay and its feed, and Strand's version."""
     numba_module()
     from strand.handlers.compiled_loop import add_function
 
     whole = blake2b(digest_size=DIGEST_BYTES)
     swept, _ = part_with_sets(handler)
-    words: list[object] = [version("strand"), sorted(options.items()), sorted(symbols)]
+    words: list[object] = [version("strand"), sorted(options.items())]
     for called, part in handler.parts_as(handler.name):
         words += [called, type(part).__name__, part.state.descr, sorted(part.outputs.items())]
         words += [_params(part, called == swept), None if part.origin is None else sorted(part.origin.options.items())]

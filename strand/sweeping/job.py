@@ -13,7 +13,9 @@ import numpy.typing as npt
 
 from strand.feeds.io.atomic_write import atomic_write
 from strand.handlers import Handler
-from strand.handlers.sets import SET, SETS, part_with_sets, with_sets
+from strand.handlers.loading import load_handler as _  # noqa: F401 - handlers in C are pickled by it
+from strand.handlers.sets import part_with_sets, with_sets
+from strand.handlers.state import SET, SETS
 from strand.output.fingerprint import digest_sum, fingerprint_of, layout_of, packed, row_digests, row_head
 from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
@@ -25,6 +27,7 @@ __all__ = ["ROWS", "Done", "Job", "run_job"]
 
 #: The name of the table of rows; the others are outputs' names.
 ROWS: Final = "rows"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
@@ -76,7 +79,7 @@ def _write_rows(job: Job, swept: Handler, result: ReplayResult) -> dict[int, str
     """One table of all sets' rows, set by set. Returns each set's fingerprint."""
     called, part = part_with_sets(job.handler)
     table = Table(part.state, result.info.size_unit)
-    arrow, parquet = imported("pyarrow", "sweep"), imported("pyarrow.parquet", "sweep")
+    parquet = imported("pyarrow.parquet", "sweep")
     kept = result.rows.kept()
     rows = result.rows.array[SETS] if called == swept.name else result.rows.array[called][SETS]
     names = SymbolNames(kept, result.symbols)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from strand.errors import ConfigurationError
 from strand.sweeping.digests import Stamp
@@ -124,7 +124,7 @@ class Manifest:
         rows = self._sql.execute(
             "SELECT * FROM runs WHERE ?1 IS NULL OR code = ?1 ORDER BY code, label, number", (code,)
         ).fetchall()
-        return [SweepRun(*row[:8], json.loads(row[8]), json.loads(row[9])) for row in rows]
+        return [_run(*row) for row in rows]
 
     def add(self, runs: Sequence[SweepRun]) -> None:
         """Adds the runs of one pass. Those of the same code and label over another input are there no more."""
@@ -136,9 +136,9 @@ class Manifest:
             sql.executemany(
                 "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
-                    (r.code, r.label, r.number, r.input, r.fingerprint, r.ticks, r.seconds, r.ended)
-                    + (json.dumps(dict(r.files)), json.dumps(list(r.warnings)))
+                    (r.code, r.label, r.number, r.input, r.fingerprint, r.ticks, r.seconds, r.ended, files, warnings)
                     for r in runs
+                    for files, warnings in [(json.dumps(dict(r.files)), json.dumps(list(r.warnings)))]
                 ],
             )
 
@@ -148,6 +148,11 @@ class Manifest:
         for (text,) in self._sql.execute("SELECT DISTINCT files FROM runs"):
             found.update(json.loads(text).values())
         return found
+
+
+def _run(*row: Any) -> SweepRun:
+    *plain, files, warnings = row
+    return SweepRun(*plain, files=json.loads(files), warnings=json.loads(warnings))
 
 
 def now() -> str:

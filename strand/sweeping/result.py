@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import tempfile
+import weakref
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -10,17 +13,26 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from strand.handlers.sets import SET
+from strand.handlers.state import SET
 from strand.sweeping.job import ROWS
 from strand.sweeping.manifest import Manifest, SweepRun
 from strand.sweeping.sets import ParameterSet
 from strand.tables.arrow import imported
 from strand.tables.tabular import pandas_frame, polars_frame
 
-__all__ = ["SweepResult", "SweepTable"]
+__all__ = ["FILE", "Place", "SweepResult", "SweepTable"]
 
 #: The column that says of which file a record is.
 FILE = "file"
+
+
+class Place:
+    """The folder of a data set. Without ``path``: a new one, which is removed when nothing refers to this any more."""
+
+    def __init__(self, path: str | os.PathLike[str] | None) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="strand-sweep-") if path is None else path)
+        if path is None:
+            weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 class SweepTable:
@@ -31,7 +43,8 @@ class SweepTable:
     the order of sets, records of an output in the order of the ticks.
     """
 
-    def __init__(self, paths: Mapping[Path, tuple[str, tuple[int, ...]]]) -> None:
+    def __init__(self, place: Place, paths: Mapping[Path, tuple[str, tuple[int, ...]]]) -> None:
+        self._place = place
         #: The files, what each is called, and the sets that are meant.
         self._paths = dict(paths)
 
@@ -44,7 +57,9 @@ class SweepTable:
         """A pyarrow.Table. Raises MissingExtraError without pyarrow."""
         arrow, parquet = imported("pyarrow", "sweep"), imported("pyarrow.parquet", "sweep")
         tables = [
-            self._with_file(arrow, parquet.read_table(path, filters=[(SET, "in", list(sets))], partitioning=None), label)
+            self._with_file(
+                arrow, parquet.read_table(path, filters=[(SET, "in", list(sets))], partitioning=None), label
+            )
             for path, (label, sets) in self._paths.items()
         ]
         return arrow.concat_tables(tables).unify_dictionaries()
@@ -69,16 +84,22 @@ class SweepTable:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepResult:
-    """``folder``: of the data set. ``code``: the digest of the code and options. ``labels``: what the files are called,
-    in the order of the call. ``numbers``: of the sets, in their order. ``ran``: the files that were run; the others had
-    all their results already."""
+    """What ``strand.sweep`` returns.
 
-    folder: Path
+    ``code``: the digest of the code and options. ``labels``: what the files are called, in the order of the call.
+    ``numbers``: of the sets, in their order. ``ran``: the files that were run; the others had all their results.
+    """
+
     code: str
     labels: tuple[str, ...]
     numbers: tuple[int, ...]
     ran: tuple[str, ...]
-    _temporary: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False, compare=False)
+    _place: Place = field(repr=False, compare=False)
+
+    @property
+    def folder(self) -> Path:
+        """Of the data set."""
+        return self._place.path
 
     @cached_property
     def runs(self) -> tuple[SweepRun, ...]:
@@ -111,4 +132,4 @@ class SweepResult:
             path = self.folder / run.files[name]
             _, sets = found.get(path, (run.label, ()))
             found[path] = run.label, (*sets, run.number)
-        return SweepTable(found)
+        return SweepTable(self._place, found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -12,15 +11,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from strand.errors import ConfigurationError
-from strand.feeds.opening import expand
+from strand.feeds.opening import expand, takes_option
 from strand.feeds.trading_day import as_date
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.handlers.sets import part_with_sets, with_sets
+from strand.handlers.state import SET
 from strand.sweeping.backends import Backend, backend_for
 from strand.sweeping.digests import code_digest, file_digest, stamp_of
 from strand.sweeping.job import ROWS, Done, Job
 from strand.sweeping.manifest import Manifest, SweepRun, now
-from strand.sweeping.result import SweepResult
+from strand.sweeping.result import FILE, Place, SweepResult
 from strand.sweeping.sets import parameter_sets
 from strand.tables.arrow import imported
 from strand.validate import whole
@@ -55,6 +55,8 @@ def sweep(
     symbols: Sequence[str] | None = None,
     start: str | int | None = None,
     end: str | int | None = None,
+    limit: int | None = None,
+    allow_empty: bool = False,
     feed_options: Mapping[str, Any] | None = None,
     backend: Backend = "processes",
     progress: Callable[[int, int], None] | None = None,
@@ -69,9 +71,9 @@ def sweep(
     ``workers``: how many files are read at a time, each by one process that takes one core; None: all cores.
     ``out``: the folder of the data set: Parquet tables ``rows`` and one for each output, and a manifest. What it has of
     the same input, code and set already is not run again. None: a folder that is removed with the result.
-    ``symbols``, ``start``, ``end``, ``feed_options``: as ``strand.replay`` has them. ``backend``: ``"ray"`` runs each
-    file as a task of Ray, on the cluster that ``ray.init`` was called for or else on this machine; ``out`` has to be a
-    folder that all nodes share.
+    ``symbols``, ``start``, ``end``, ``limit``, ``allow_empty``, ``feed_options``: of each file, as ``strand.replay``
+    has them. ``backend``: ``"ray"`` runs each file as a task of Ray, on the cluster that ``ray.init`` was called for or
+    else on this machine; ``out`` has to be a folder that all nodes share.
     ``progress`` is called with the number of files that are done, and of all that are to be run.
 
     An interrupt keeps what is done: the same call goes on from there. Raises what ``strand.replay`` raises for a file,
@@ -82,19 +84,33 @@ def sweep(
     run = backend_for(backend)
     given = resolve(handler)
     sets = parameter_sets(params)
+    _check_names(given)
     with_sets(given, sets)  # what is wrong with a set is said before anything is read
     n_workers = len(os.sched_getaffinity(0)) if workers is None else whole("workers", workers, 1)
     options = dict(feed_options or {})
-    selection = {"symbols": list(symbols) if symbols else None, "start": start, "end": end}
-    code = code_digest(given, options | {"start": start, "end": end}, list(symbols or ()))
-    temporary = tempfile.TemporaryDirectory(prefix="strand-sweep-") if out is None else None
-    folder = Path(temporary.name if temporary is not None else os.fspath(out))  # type: ignore[arg-type]
+    selection = {
+        "symbols": list(symbols) if symbols else None, "start": start, "end": end, "limit": limit,
+        "allow_empty": allow_empty,
+    }  # fmt: skip
+    code = code_digest(given, {**options, **selection})
+    place = Place(out)
+    folder = place.path
     with _locked(folder), closing(Manifest(folder)) as manifest:
         _remove_strays(folder, manifest)
         numbers = manifest.number(sets)
         manifest.add_code(code, given.described)
         inputs = list(_inputs(files, days, options, manifest))
-        jobs = list(_jobs(inputs, given, code, dict(zip(numbers, sets, strict=True)), folder, manifest, selection))
+        jobs = list(
+            _jobs(
+                inputs,
+                given,
+                code=code,
+                sets=dict(zip(numbers, sets, strict=True)),
+                folder=folder,
+                manifest=manifest,
+                selection=selection,
+            )
+        )
         by_label = {each.label: each for each in inputs}
         for done, (job, did) in enumerate(run(jobs, min(n_workers, max(len(jobs), 1))), 1):
             manifest.add(_runs(job, did, code, by_label[job.label].digest, folder))
@@ -102,13 +118,22 @@ def sweep(
                 progress(done, len(jobs))
         _remove_strays(folder, manifest)
     return SweepResult(
-        folder=folder,
         code=code,
         labels=tuple(each.label for each in inputs),
         numbers=tuple(numbers),
         ran=tuple(job.label for job in jobs),
-        _temporary=temporary,
+        _place=place,
     )
+
+
+def _check_names(handler: Handler) -> None:
+    """Columns and tables of a data set have names of their own. Raises ConfigurationError."""
+    called, part = part_with_sets(handler)
+    taken = [name for name in (SET, FILE, "symbol") if name in (part.state.names or ())]
+    if taken:
+        raise ConfigurationError(f"sweep: {called!r} has a field {taken[0]!r}, as all rows have a column: rename it")
+    if ROWS in part.outputs:
+        raise ConfigurationError(f"sweep: {called!r} has an output {ROWS!r}, as the table of rows is called: rename it")
 
 
 @contextmanager
@@ -137,9 +162,7 @@ def _remove_strays(folder: Path, manifest: Manifest) -> None:
 # ---- the files
 
 
-def _inputs(
-    files: Any, days: Sequence[str] | None, options: Mapping[str, Any], manifest: Manifest
-) -> Iterator[_Input]:
+def _inputs(files: Any, days: Sequence[str] | None, options: Mapping[str, Any], manifest: Manifest) -> Iterator[_Input]:
     seen: dict[str, Path] = {}
     for path, label, own in _named(files, days, options):
         if label in seen:
@@ -171,12 +194,15 @@ def _named(
         raise ConfigurationError("feed_options: leave date out: days has it")
     for day in days:
         date = as_date(day)
-        yield Path(pattern.format(date=date)).absolute(), date.isoformat(), {**options, "date": date.isoformat()}
+        path = Path(pattern.format(date=date)).absolute()
+        own = {"date": date.isoformat()} if takes_option(path, "date", options) else {}
+        yield path, date.isoformat(), {**options, **own}
 
 
 def _jobs(
     inputs: Sequence[_Input],
     handler: Handler,
+    *,
     code: str,
     sets: Mapping[int, Mapping[str, Any]],
     folder: Path,
@@ -215,7 +241,16 @@ def _runs(job: Job, did: Done, code: str, digest: str, folder: Path) -> list[Swe
     files = {name: str(path.relative_to(folder)) for name, path in job.into.items()}
     return [
         SweepRun(
-            code, job.label, number, digest, did.fingerprints[number], did.ticks, did.seconds, now(), files, did.warnings
+            code,
+            job.label,
+            number,
+            digest,
+            did.fingerprints[number],
+            did.ticks,
+            did.seconds,
+            now(),
+            files,
+            did.warnings,
         )
         for number in job.sets
     ]

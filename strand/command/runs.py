@@ -1,0 +1,155 @@
+"""``strand runs``: what a data set of sweeps holds."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from strand.command.parameters import show as show_either
+from strand.errors import ConfigurationError
+from strand.sweeping.manifest import Manifest, SweepRun
+from strand.sweeping.sets import text_of
+
+__all__ = ["runs"]
+
+DIFFERENT: Final = 1
+#: Characters of a digest that are shown, and enough of them to name it.
+SHORT: Final = 12
+
+_FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
+
+
+@click.group("runs")
+def runs() -> None:
+    """Show what the data set of a sweep holds."""
+
+
+@runs.command("list")
+@_FOLDER
+@_JSON
+def list_(folder: Path, as_json: bool) -> None:
+    """Each version of the code that a folder has results of: handler, files, sets."""
+    with closing(Manifest(folder, must_exist=True)) as manifest:
+        codes, every = manifest.codes(), manifest.runs()
+    plain = [
+        _summary(code, handler, made, [run for run in every if run.code == code])
+        for code, (handler, made) in codes.items()
+    ]
+
+    def human(console: Console) -> None:
+        table = Table("code", "handler", "first run", *(_number(name) for name in ("files", "sets", "runs", "ticks")))
+        for each in plain:
+            counts = (f"{each[name]:,}" for name in ("files", "sets", "runs", "ticks"))
+            table.add_row(each["code"][:SHORT], escape(each["handler"]), each["made"], *counts)
+        console.print(table)
+
+    show_either(as_json, {"folder": str(folder), "codes": plain}, human)
+
+
+@runs.command("show")
+@_FOLDER
+@click.argument("code", required=False)
+@_JSON
+def show(folder: Path, code: str | None, as_json: bool) -> None:
+    """Each run of one version of the code: its file, set of parameters, ticks and fingerprint.
+
+    CODE: the beginning of its digest, as strand runs list shows it; by default the last one's.
+    """
+    with closing(Manifest(folder, must_exist=True)) as manifest:
+        whole = _code(manifest, code)
+        sets, found = manifest.sets(), manifest.runs(whole)
+
+    def human(console: Console) -> None:
+        table = Table("file", _number("set"), "parameters", _number("ticks"), "fingerprint", "ended")
+        for run in found:
+            table.add_row(
+                escape(run.label), str(run.number), escape(text_of(sets[run.number])), f"{run.ticks:,}",
+                run.fingerprint[:SHORT], run.ended,
+            )  # fmt: skip
+        console.print(table)
+        for warning in sorted({f"{run.label}: {warning}" for run in found for warning in run.warnings}):
+            console.print(f"warning: {warning}", markup=False, highlight=False, soft_wrap=True)
+
+    show_either(as_json, {"code": whole, "runs": [_plain(run, sets[run.number]) for run in found]}, human)
+
+
+@runs.command("diff")
+@_FOLDER
+@click.argument("a")
+@click.argument("b")
+@_JSON
+def diff(folder: Path, a: str, b: str, as_json: bool) -> None:
+    """Where two versions of the code left other rows, or saw other input.
+
+    A, B: the beginnings of their digests. Exit status: 0 the same, 1 different, 2 an error.
+    """
+    with closing(Manifest(folder, must_exist=True)) as manifest:
+        first, second = ({(r.label, r.number): r for r in manifest.runs(_code(manifest, one))} for one in (a, b))
+        sets = manifest.sets()
+    parted: list[dict[str, Any]] = [
+        {"file": key[0], "set": key[1], "parameters": sets[key[1]], "why": why}
+        for key in sorted(first.keys() | second.keys())
+        if (why := _parted(first.get(key), second.get(key)))
+    ]
+
+    def human(console: Console) -> None:
+        if not parted:
+            console.print(f"the same: {len(first):,} runs", highlight=False)
+            return
+        table = Table("file", _number("set"), "parameters", "what differs")
+        for each in parted:
+            table.add_row(escape(each["file"]), str(each["set"]), escape(text_of(each["parameters"])), each["why"])
+        console.print(table)
+
+    show_either(as_json, {"same": not parted, "runs": len(first.keys() | second.keys()), "different": parted}, human)
+    if parted:
+        sys.exit(DIFFERENT)
+
+
+def _number(name: str) -> Any:
+    from rich.table import Column
+
+    return Column(name, justify="right")
+
+
+def _code(manifest: Manifest, begins: str | None) -> str:
+    """The digest of a version of the code, by how it begins; None: the last one's."""
+    codes = list(manifest.codes())
+    found = codes[-1:] if begins is None else [code for code in codes if code.startswith(begins)]
+    if len(found) != 1:
+        there = ", ".join(code[:SHORT] for code in codes) or "none"
+        raise ConfigurationError(
+            f"runs: {begins or 'the last'} is {len(found)} versions of the code; there are {there}"
+        )
+    return found[0]
+
+
+def _summary(code: str, handler: str, made: str, found: list[SweepRun]) -> dict[str, Any]:
+    by_file = {run.label: run.ticks for run in found}
+    return {
+        "code": code, "handler": handler, "made": made, "files": len(by_file),
+        "sets": len({run.number for run in found}), "runs": len(found), "ticks": sum(by_file.values()),
+    }  # fmt: skip
+
+
+def _plain(run: SweepRun, params: Any) -> dict[str, Any]:
+    return {
+        "file": run.label, "set": run.number, "parameters": params, "input": run.input, "ticks": run.ticks,
+        "fingerprint": run.fingerprint, "ended": run.ended, "files": dict(run.files), "warnings": list(run.warnings),
+    }  # fmt: skip
+
+
+def _parted(a: SweepRun | None, b: SweepRun | None) -> str | None:
+    if a is None or b is None:
+        return f"only {'B' if a is None else 'A'} has it"
+    if a.input != b.input:
+        return "input"
+    return "rows" if a.fingerprint != b.fingerprint else None

@@ -1,0 +1,133 @@
+"""``strand sweep``: many sets of parameters over many files."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from strand.command.handling import given_options, handling
+from strand.command.parameters import show
+from strand.command.reading import Reads, reading
+from strand.errors import ConfigurationError
+from strand.handlers import Handler
+from strand.handlers.options import Option
+from strand.handlers.sets import part_with_sets
+from strand.sweeping.result import SweepResult
+from strand.sweeping.sets import text_of
+from strand.sweeping.sweep import sweep as run_sweep
+
+__all__ = ["sweep"]
+
+#: Sets that the table shows.
+SHOWN = 20
+
+
+@click.command("sweep")
+@click.argument("files", nargs=-1, required=True)
+@handling
+@click.option(
+    "--each",
+    multiple=True,
+    metavar="PARAMETER=A,B,C",
+    help="Values of a parameter. Of several parameters, every combination is a set.",
+)
+@click.option("--days", help="Dates that {date} in the name of FILES stands for, between commas.")
+@click.option("--workers", type=click.IntRange(1, 1024), help="Files at a time, one core each. [default: all cores]")
+@click.option(
+    "--out", required=True, type=click.Path(file_okay=False), help="The folder of the data set; what it has is kept."
+)
+@click.option("--backend", type=click.Choice(["processes", "ray"]), default="processes", help="What runs the files.")
+@reading
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
+def sweep(
+    files: tuple[str, ...], handler: Handler, each: tuple[str, ...], days: str | None, workers: int | None,
+    out: str, backend: Any, reads: Reads, as_json: bool,
+) -> None:  # fmt: skip
+    """Run a compiled handler with many sets of parameters: each file is decoded once.
+
+    FILES: files, folders or globs; each is a run of its own. What the folder of --out has already is not run again, so
+    the same command goes on after an interrupt.
+    """
+    sets = _combinations(handler, given_options("--each", each))
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("sweeping"), BarColumn(), MofNCompleteColumn(), TextColumn("files"), TimeElapsedColumn(),
+        TimeRemainingColumn(), console=console, transient=True, disable=as_json or not console.is_terminal,
+    )  # fmt: skip
+    with bar:
+        task = bar.add_task("sweeping", total=None)
+        result = run_sweep(
+            files if len(files) > 1 else files[0],
+            handler,
+            sets,
+            days=None if days is None else [day.strip() for day in days.split(",")],
+            workers=workers,
+            out=out,
+            symbols=reads.symbols,
+            start=reads.start,
+            end=reads.end,
+            limit=reads.limit,
+            allow_empty=reads.allow_empty,
+            feed_options=reads.options,
+            backend=backend,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    show(as_json, _plain(result), lambda console: _print(console, result))
+
+
+def _combinations(handler: Handler, each: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Every combination of the values, the last parameter's changing first. Raises ConfigurationError."""
+    if not each:
+        raise click.UsageError("--each: name a parameter and its values, as --each threshold=1,2,3")
+    _, part = part_with_sets(handler)
+    options = part.options
+    values = [[(name, _value(options, name, text)) for text in texts.split(",")] for name, texts in each.items()]
+    return [dict(combined) for combined in itertools.product(*values)]
+
+
+def _value(options: Mapping[str, Option], name: str, text: str) -> Any:
+    if name not in options:
+        raise ConfigurationError(f"--each: the handler has no parameter {name!r}; it has {', '.join(options)}")
+    try:
+        return options[name].kind.read(text.strip())
+    except ValueError as error:
+        raise ConfigurationError(f"--each: {name} takes {options[name].kind.words}, not {text!r}") from error
+
+
+def _plain(result: SweepResult) -> dict[str, Any]:
+    return {
+        "folder": str(result.folder),
+        "code": result.code,
+        "files": list(result.labels),
+        "ran": list(result.ran),
+        "sets": {str(number): values for number, values in result.sets.items()},
+        "runs": [
+            {"file": run.label, "set": run.number, "ticks": run.ticks, "fingerprint": run.fingerprint}
+            for run in result.runs
+        ],
+        "warnings": sorted({f"{run.label}: {warning}" for run in result.runs for warning in run.warnings}),
+    }
+
+
+def _print(console: Console, result: SweepResult) -> None:
+    def say(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    ticks = {run.label: run.ticks for run in result.runs}
+    kept = len(result.labels) - len(result.ran)
+    say(
+        f"{len(result.numbers):,} sets over {len(result.labels):,} files of {sum(ticks.values()):,} ticks: "
+        f"{len(result.ran):,} files run, {kept:,} were there"
+    )
+    for number, values in list(result.sets.items())[:SHOWN]:
+        say(f"  set {number}: {text_of(values)}")
+    if len(result.sets) > SHOWN:
+        say(f"  and {len(result.sets) - SHOWN:,} more: strand runs show {result.folder}")
+    for warning in sorted({f"{run.label}: {warning}" for run in result.runs for warning in run.warnings}):
+        say(f"warning: {warning}")
+    say(f"tables: {', '.join(['rows', *result.outputs])} in {result.folder}")

@@ -37,7 +37,7 @@ unexport PYTHONDONTWRITEBYTECODE
 CORE := $(shell find csrc -type d) $(shell find csrc -type f \( -name '*.c' -o -name '*.h' -o -name '*.cdef' -o -name '*.py' \))
 C_FILES = $(shell find csrc tests bench -type f \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.hpp' \))
 
-.PHONY: help install dev demo test live-trial lint format types asan tsan aarch64 model mutants spin fuzz proof bad-input hostile book-day \
+.PHONY: help install dev demo test live-trial lint format types asan tsan aarch64 model mutants spin fuzz proof ray bad-input hostile book-day \
   bench bench-books bench-feeds bench-peers wheel clean
 
 help:
@@ -162,6 +162,11 @@ fuzz: $(VENV)/.fuzz
 # docs/proof.md; CHECKS="tsan fuzz" runs only these.
 proof: dev
 	@$(BIN)/python tools/proof.py $(CHECKS)
+
+# A sweep on a Ray cluster of two nodes on this machine, of which one is killed. Ray is installed for it.
+ray: install
+	$(call NEEDED,ray)
+	$(BIN)/pytest -q tests/unit/sweeping/test_ray.py $(PYTEST)
 
 # Full books of a day, from a file: ARGS="--turns 9" and the like.
 bench-books: install

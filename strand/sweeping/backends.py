@@ -76,7 +76,8 @@ def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Done
 def _on_ray(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Done]]:
     """One job is one task, which Ray runs again where its worker or its node dies."""
     ray = _library("ray", "ray", "a sweep on Ray")
-    if not ray.is_initialized():
+    ours = not ray.is_initialized()
+    if ours:
         ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
     task = ray.remote(num_cpus=1, max_retries=_TRIES)(_run_apart)
     waiting = {task.remote(job): job for job in jobs}
@@ -88,3 +89,5 @@ def _on_ray(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Done]]:
     finally:
         for reference in waiting:
             ray.cancel(reference, force=True)
+        if ours:
+            ray.shutdown()

@@ -151,8 +151,10 @@ class Manifest:
 
 
 def _run(*row: Any) -> SweepRun:
-    *plain, files, warnings = row
-    return SweepRun(*plain, files=json.loads(files), warnings=json.loads(warnings))
+    code, label, number, content, fingerprint, ticks, seconds, ended, files, warnings = row
+    return SweepRun(
+        code, label, number, content, fingerprint, ticks, seconds, ended, json.loads(files), json.loads(warnings)
+    )
 
 
 def now() -> str:

@@ -21,6 +21,7 @@ from strand.handlers.feed_trades import On, source_for
 from strand.handlers.functions import check_runs, name_of
 from strand.handlers.parameters import Parameters
 from strand.handlers.state import row_dtype
+from strand.symbols import SymbolTable
 from strand.ticks import TRADE
 
 __all__ = ["CompiledHandler", "handler", "numba_module"]
@@ -94,8 +95,8 @@ class CompiledHandler(TradesHandler):
         """A record of parameters a symbol, or one of each set a symbol; or where all symbols share them, a set."""
         if not self.sets:
             return None if self.params is None else self.params.records(self.name, context.table)
-        found = np.stack([given.records(self.name, context.table) for given in self.sets], axis=1)
-        return found[:1] if self.shared else found
+        table = SymbolTable(["*"]) if self.shared else context.table
+        return np.stack([given.records(self.name, table) for given in self.sets], axis=1)
 
     def reason_of(self, message: str) -> str:
         return reason_of_compiled(message)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["RowMemory", "Rows", "near_filled"]
 
 _BLOCK_ROWS: Final = 64
+#: Of rows that are copied at a time to see whether they are zeros.
+_LOOK_BYTES: Final = 1 << 20
 
 
 class RowMemory(Protocol):
@@ -201,8 +203,10 @@ class Rows(Tabular):
     def kept(self, number: int = 0) -> npt.NDArray[np.intp]:
         """The symbols of the handler of that place, by index, that have a name or a row that is not all zeros."""
         rows = self._views[number]
-        plain = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), -1)
-        kept: npt.NDArray[np.bool_] = np.any(plain, axis=1)
+        kept = np.zeros(len(rows), bool)
+        places, at_once = near_filled(rows), max(_LOOK_BYTES // max(rows.dtype.itemsize, 1), 1)
+        for some in np.split(places, range(at_once, len(places), at_once)):
+            kept[some] = np.ascontiguousarray(rows[some]).view(np.uint8).reshape(len(some), -1).any(axis=1)
         kept[self._table.named] = True
         if len(self._views) > 1:
             kept &= self._handler_of_symbol == number

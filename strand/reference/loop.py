@@ -304,7 +304,6 @@ class SerialLoop(RunBase):
             ended = True
         finally:
             self._outputs.finish(complete=kind is None and ended)
-            self._rows.keep()
         failure = failure or self._outputs.failure or stop_failure
         if kind is None and failure is not None:
             raise failure

@@ -4,17 +4,20 @@ code is kept. Imported with numba only."""
 from __future__ import annotations
 
 import dis
+import glob
 import hashlib
 import itertools
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Self
 
 import numba
 import numpy as np
 from numba.core.caching import FunctionCache as NumbaCache
+from numba.core.caching import IndexDataCacheFile
 from numba.core.ccallback import CFunc
 from numba.core.errors import TypingError
 
@@ -208,6 +211,8 @@ def make_finish(one: Any, records: Mapping[str, Any], arguments: Sequence[str]) 
     return finish, types.int32(_pointer(records[arguments[0]]), types.uint32, types.voidptr)
 
 
+#: Digits of a key in the names of its files.
+_DIGITS = 16
 #: An object's text where it has none of its own.
 _ADDRESS = re.compile(r"\bat 0x[0-9a-f]+")
 _COMPARISONS = (operator.eq, operator.ne, operator.contains)
@@ -240,6 +245,10 @@ class FunctionCache(NumbaCache):
     Numba knows a function by its file. Here the key is made of the code itself, of the functions and constants that
     it refers to, and of the layouts of records and contexts; numba adds its version, the processor's and the source's
     own state.
+
+    Each key has an index file of its own. Numba keeps all of a function's in one, and numbers the files of code by it:
+    two processes that read the index at the same time give one number to two keys, and one of them finds the other's
+    code later.
     """
 
     _digest = ""
@@ -255,19 +264,39 @@ class FunctionCache(NumbaCache):
         digest = hashlib.sha256(repr((LOOP, HANDLER_LAYOUT, np.__version__, layout)).encode())
         if not add_function(digest, function, set()):
             return None
+        digest.update(repr(_codegen().magic_tuple()).encode())
         cache._digest = digest.hexdigest()
+        cache._cache_file = cache._file(f"{cache._impl.filename_base}-{cache._digest[:_DIGITS]}")
         return cache
+
+    def _file(self, base: str) -> Any:
+        return IndexDataCacheFile(self._cache_path, base, self._impl.locator.get_source_stamp())
 
     def has(self, sig: Any) -> bool:
         """Whether code is there for a signature."""
-        target = numba.core.registry.cpu_target.target_context
         found = None
         with self._guard_against_spurious_io_errors():
-            found = self._cache_file.load(self._index_key(sig, target.codegen()))
+            found = self._cache_file.load(self._index_key(sig, _codegen()))
         return found is not None
+
+    def _save_overload(self, sig: Any, data: Any) -> None:
+        super()._save_overload(sig, data)
+        self._remove_outdated()
+
+    def _remove_outdated(self) -> None:
+        """Removes the function's code of before the last change of its source."""
+        function, _, _ = self._impl.filename_base.rpartition("-")
+        for index in Path(self._cache_path).glob(f"{glob.escape(function)}-*{'[0-9a-f]' * _DIGITS}.nbi"):
+            if not self._file(index.stem)._load_index():
+                for old in (index, *index.parent.glob(f"{glob.escape(index.stem)}.*.nbc")):
+                    old.unlink(missing_ok=True)
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         return sig, codegen.magic_tuple(), self._digest
+
+
+def _codegen() -> Any:
+    return numba.core.registry.cpu_target.target_context.codegen()
 
 
 def add_function(digest: Any, function: Any, seen: set[int]) -> bool:

@@ -23,11 +23,10 @@ from strand.errors import (
     UnknownSymbolError,
     WouldDeadlockError,
 )
-from strand.handlers.failures import interrupts
 from strand.tasks.future import waiter_here
 from strand.tasks.places import Seat, seat_here
 from strand.tasks.waits import Waiter
-from strand.threads import WAITS_FOR_ITSELF
+from strand.threads import WAITS_FOR_ITSELF, interrupts
 from strand.validate import seconds
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from strand.dispatch.site import EmittedBatch, EngineSite
 from strand.errors import HandlerError
 from strand.handlers.bound import BoundHandler, BoundPython
 from strand.handlers.context import Context
-from strand.handlers.failures import failure_of, interrupts
+from strand.handlers.failures import failure_of
 from strand.handlers.timed import Host
+from strand.threads import interrupts
 
 if TYPE_CHECKING:
     from strand.output.rows import Rows

@@ -145,7 +145,7 @@ class ChainHandler(Handler):
         states = {name: part.state for name, part in before}
         check_states(last.name, last.needs_states, states)
         prefix = _prefix_of(self.state, list(states))
-        functions_of = last.bind_functions(context)
+        functions_of = last.bind_functions(context.maker_for(last.trades))
 
         def host(of_symbol: Context, site: Site) -> Tracked:
             whole, of_symbol.row = of_symbol.row, of_symbol.row[called]

@@ -28,6 +28,7 @@ class SymbolFunctions:
     """A Python handler's functions for one symbol: with its next ticks, at its timer, at the run's end, and after a
     handler before it in a chain has done something at a timer or the end. ``plain``: where ``ticks`` only calls a
     function with (symbol, ticks, row) and always handles all, that one, for who can do the same in its stead.
+    ``one``: what ``ticks`` calls with each tick, trades apart, where it needs no batch for that.
     ``stand``: the handler has been told of the others' rows as they are in ``context.after``. ``object``: the one whose
     methods they call. The context does not know it: most objects keep their context, and a circle would outlive the
     run."""
@@ -37,6 +38,7 @@ class SymbolFunctions:
     finish: Callable[[], None] | None = None
     changed: Callable[[], None] | None = None
     plain: Callable[..., Any] | None = None
+    one: Callable[[Any], Any] | None = None
     stand: Callable[[], None] | None = None
     object: Any = None
 
@@ -94,6 +96,8 @@ class Context:
         self.starts = False
         #: The place of the tick in hand in the batch; None where the handler has all of them in hand.
         self.at: int | None = None
+        #: The tick in hand of an object whose ticks come without a batch.
+        self.tick: Any = None
         self.after: Mapping[str, npt.NDArray[Any]] = {}
         #: Of a handler that asks for trades: the one that each tick in hand is, of size 0 where it is none.
         self.trades: npt.NDArray[Any] = _NO_TRADES
@@ -112,6 +116,8 @@ class Context:
         if self.timer is not None:
             times = self.times
             return int(times[-1 if self.at is None else self.at]) if len(times) else 0
+        if self.tick is not None:
+            return int(self.tick.ts_recv)
         ticks = self.ticks
         if ticks is None or len(ticks) == 0:
             return 0

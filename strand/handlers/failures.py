@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,16 +15,10 @@ if TYPE_CHECKING:
     from strand.handlers import Handler
     from strand.symbols import SymbolTable
 
-__all__ = ["describe", "error_of", "failure_of", "failures_of", "interrupts"]
+__all__ = ["describe", "error_of", "failure_of", "failures_of"]
 
 #: The code of a failure that was an exception in Python.
 RAISED = -1000
-
-
-def interrupts(error: BaseException) -> bool:
-    """Whether what came out of a handler is the user's Ctrl-C: Python raises that in the main thread, whatever runs
-    there. All else is the handler's failure, SystemExit too."""
-    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 
 def describe(error: BaseException) -> str:

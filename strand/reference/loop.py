@@ -27,7 +27,7 @@ from strand.dispatch.python_handlers import stop_objects
 from strand.dispatch.records import RecordReader
 from strand.errors import ConfigurationError, HandlerError, StoppedError
 from strand.handlers import HandlerLike
-from strand.handlers.bound import BoundHandler, BoundNative
+from strand.handlers.bound import BoundHandler, BoundNative, BoundPython
 from strand.handlers.failures import error_of
 from strand.handlers.traded import warn_of_unpriced
 from strand.options import options_of, refuse_unknown
@@ -151,7 +151,8 @@ class SerialLoop(RunBase):
         Raises RecordTypeError for another dtype; UnknownSymbolError for a key outside the table, with what comes before
         it handled; HandlerError when a handler fails, or has failed before; StoppedError after a stop.
         """
-        array = named(self._reader.read(records))
+        array = named(self._reader.read(records)).view()
+        array.flags.writeable = False  # as handlers see it
         if self._failure is not None:
             raise self._failure
         if self._closed:
@@ -198,14 +199,16 @@ class SerialLoop(RunBase):
         return positions
 
     def _loop(self, array: npt.NDArray[Any], keys: npt.NDArray[Any]) -> None:
-        """Records in a row that have one handler go to it in one call; to one of Python, those of one symbol."""
+        """Records in a row that have one handler go to it in one call; to one of Python that takes batches, those of
+        one symbol."""
         if len(array) == 0:
             return
         self._seen[keys] = True
         of_record = self._handler_of_symbol[keys]
         for start, end in _stretches(of_record) if len(self._handlers) > 1 else [(0, len(array))]:
             number = int(of_record[start])
-            if self._runs[number] is not None:
+            bound = self._bound[number]
+            if isinstance(bound, BoundNative) or (isinstance(bound, BoundPython) and bound.by_tick is not None):
                 self._call(number, array[start:end], self._positions[start:end])
             else:
                 for first, last in _stretches(keys[start:end]):
@@ -218,7 +221,11 @@ class SerialLoop(RunBase):
         if run is not None:
             failure = run(records, positions)
         else:
-            failure = self._python.run(self._bound[number], self._output_numbers[number], records, positions)
+            try:
+                failure = self._python.run(self._bound[number], self._output_numbers[number], records, positions)
+            except BaseException:
+                self._handled += self._python.handled
+                raise
         self._handled += len(records) if failure is None else failure.handled
         if failure is not None:
             self._failed_at = int(positions["number"][failure.handled])

@@ -26,13 +26,13 @@ from contextvars import ContextVar
 from typing import Any, Final, Protocol
 
 from strand.errors import StoppedError
-from strand.handlers.failures import interrupts
 from strand.handlers.spans import SpanLike
 from strand.tasks.groups import TaskGroup
 from strand.tasks.lazy import NOBODY, Lazy
 from strand.tasks.options import TaskOptions
 from strand.tasks.places import Seat, seat_here
 from strand.tasks.waits import Waiter, begin_wait, check_not_in_loop, end_wait
+from strand.threads import interrupts
 
 __all__ = ["CURRENT_TASK", "ENDING_TASK", "ENDS", "TaskFuture", "current_task", "on_behalf_of", "waiter_here"]
 

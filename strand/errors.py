@@ -6,6 +6,8 @@ import queue
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from strand.distribution import install_command
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -23,7 +25,7 @@ class MissingExtraError(StrandError, ImportError):
     """An optional dependency is not installed; the message names the extra to install."""
 
     def __init__(self, feature: str, package: str, extra: str) -> None:
-        super().__init__(f"{feature} needs the package {package!r}: install it with  pip install 'strand[{extra}]'")
+        super().__init__(f"{feature} needs the package {package!r}: install it with  {install_command(extra)}")
         self.package = package
         self.extra = extra
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from strand.binding.books import BookMemory
 from strand.binding.depths import DepthMemory
+from strand.distribution import DISTRIBUTION
 from strand.errors import AttachError
 from strand.units import layout_from_json, layout_to_json
 
@@ -87,7 +88,7 @@ def described(
     """The text for a dispatcher of this process."""
     about = {
         "name": name,
-        "version": version("strand"),
+        "version": version(DISTRIBUTION),
         "pid": os.getpid(),
         "made_at": time.time(),
         "configuration": asdict(config),

@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from strand.distribution import DISTRIBUTION
 from strand.errors import FeedError
 from strand.feeds import Feed
 from strand.feeds.opening import expand
@@ -34,7 +35,7 @@ def run_header(
 ) -> dict[str, Any]:
     """The header: everything in it is plain. ``settings`` are those that must not matter, such as ``workers``."""
     return {
-        "version": version("strand"),
+        "version": version(DISTRIBUTION),
         "every": every,
         "source": describe_source(source, feed_options),
         "handlers": describe_handlers(handlers),

@@ -168,7 +168,7 @@ int sd_own(sd_dispatcher *d, uint32_t participant, uint32_t index) {
   sd_strand *s = &d->strands[index];
   if (SD_UNLIKELY(sd_load(&s->control, relaxed, S2)) && sd_strand_set_aside(s)) return 0;
   if (SD_LIKELY(sd_strand_take(s, participant))) return 1;
-  sd_fail(d, participant, index, NULL, SD_E_CORRUPT,
+  sd_fail(d, participant, index, NULL, 0, SD_E_CORRUPT,
           "a strand was taken while another worker owned it: please report this");
   sd_dispatcher_stop(d);
   return 0;

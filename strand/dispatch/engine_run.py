@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine import Engine
@@ -30,14 +31,15 @@ __all__ = ["EngineRun", "RunEnd"]
 
 
 class RunEnd:
-    """How a run ends when nothing runs any more. ``finished``: no handler's end has failed, where they were called;
+    """How a run ends when nothing runs any more. ``with_ends``: handlers' ends are called, where all is handled;
+    ``finished``: none of them has failed;
     ``stop_failure``: how the first ``on_stop`` that failed did."""
 
     def __init__(self, state: RunState, python: PythonHandlers, rows: Rows) -> None:
         self._state = state
         self._python = python
         self._rows = rows
-        self.finished = True
+        self.finished = self.with_ends = True
         self.stop_failure: HandlerError | None = None
 
     def check_saved(self) -> None:
@@ -54,7 +56,7 @@ class RunEnd:
             if drained and save is not None:
                 self._check_rest()
                 save()
-            elif drained and not state.abandoned:
+            elif drained and not state.abandoned and self.with_ends:
                 self.finished = engine.finish() and self._python.finish()
             self.stop_failure = stop_objects(self._python)
             ended = True
@@ -118,7 +120,14 @@ class EngineRun(RunBase):
             inside=self._inside,
         )
         self._state = RunState(
-            engine, self._table, self._handlers, self._outputs, self._inside, causes=self._python.causes, cores=cores
+            engine,
+            self._table,
+            self._handlers,
+            self._outputs,
+            self._inside,
+            causes=self._python.causes,
+            kept=self._kept(),
+            cores=cores,
         )
         self._control = Control(self._state, self._routing, priorities)
         tasks = RunTasks(self._state, self._control, priorities, retry)
@@ -129,6 +138,14 @@ class EngineRun(RunBase):
             self._saving.take_up(saved, self._routing, self._reader, self._python)
         elif expected is not None or engine.config.n_strands >= engine.config.n_symbols:
             self._routing.by_counts(expected)
+
+    def _keys_of_strand(self, strand: int) -> npt.NDArray[np.bool_] | None:
+        """By key: whether the symbol belongs to the strand; None where ticks of it were dropped."""
+        books = self._engine.inspect(strand)
+        return None if sum(books.dropped) or books.lost else self._routing.by_counts(None) == strand
+
+    def _leave_ends_out(self) -> None:
+        self._end.with_ends = False
 
     @property
     def workers(self) -> int:

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from strand.binding.trades import TradeSource
 from strand.errors import ConfigurationError
 from strand.handlers.bound import BindContext, BoundHandler
+from strand.handlers.called_again import FailedCall, trade_of
 from strand.handlers.feed_trades import trades_of
 from strand.handlers.options import Option, Origin
 from strand.handlers.parameters import Parameters
@@ -130,6 +132,14 @@ class Handler(ABC):
     def bind(self, context: BindContext) -> BoundHandler:
         """Binds it to a table of symbols. Raises ConfigurationError, naming it, where that cannot be."""
 
+    def call_again(self, call: FailedCall) -> None:  # noqa: ARG002 - as those have it that Python can call
+        """Calls it in Python for a tick that it failed on. Raises what it raises, and ConfigurationError where Python
+        cannot call it."""
+        raise ConfigurationError(
+            f"replay: handler {self.name!r} is no single function or object of Python: stop before the tick, with "
+            "strand.replay(until=...)"
+        )
+
     def reason_of(self, message: str) -> str:
         """Why it failed, by the message of its failure."""
         return message
@@ -206,6 +216,10 @@ class TradesHandler(SingleHandler):
     @property
     def takes_ticks_as_plain(self) -> bool:
         return self.trades is not None and self.trades.assumed
+
+    def _called_with(self, call: FailedCall) -> npt.NDArray[Any]:
+        """The tick of a failed call, or the trade that it is, shape (1,)."""
+        return call.tick if self.trades is None else trade_of(self.trades, call.tick, call.key)
 
     def known(self, info: FeedInfo) -> Handler:
         if self.trades is None:

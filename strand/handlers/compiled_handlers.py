@@ -15,6 +15,7 @@ from strand.binding.native import NativeFunction, finish_pointer, pointer_from_a
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.handlers.base import TradesHandler
 from strand.handlers.bound import BindContext, BoundNative
+from strand.handlers.called_again import FailedCall, PlainClock, PlainEmit, PlainRecord
 from strand.handlers.compile_errors import explain, reason_of_compiled
 from strand.handlers.emitted import output_dtypes
 from strand.handlers.feed_trades import On, source_for
@@ -22,7 +23,7 @@ from strand.handlers.functions import check_runs, name_of
 from strand.handlers.parameters import Parameters
 from strand.handlers.state import row_dtype
 from strand.symbols import SymbolTable
-from strand.ticks import TRADE
+from strand.ticks import TRADE, named
 
 __all__ = ["CompiledHandler", "handler", "numba_module"]
 
@@ -97,6 +98,18 @@ class CompiledHandler(TradesHandler):
             return None if self.params is None else self.params.records(self.name, context.table)
         table = SymbolTable(["*"]) if self.shared else context.table
         return np.stack([given.records(self.name, table) for given in self.sets], axis=1)
+
+    def call_again(self, call: FailedCall) -> None:
+        if self.sets:  # nobody knows which one's call failed
+            super().call_again(call)
+        given = self._called_with(call)
+        further = {
+            "params": None if call.params is None else PlainRecord(call.params),
+            "emit": PlainEmit(self.outputs),
+            "ctx": PlainClock(int(given["ts_recv"][0]) if "ts_recv" in (given.dtype.names or ()) else 0),
+        }
+        names = _arguments(self.on_tick)[2:]
+        _plain(self.on_tick)(PlainRecord(call.row), PlainRecord(named(given)), *(further[name] for name in names))
 
     def reason_of(self, message: str) -> str:
         return reason_of_compiled(message)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -184,6 +185,20 @@ class Context:
         if np.any((places < 0) | (places >= len(self.places))):
             raise IndexError(f"at: {at!r} is no place in a batch of {len(self.places)} trades")
         return np.asarray(self.places[places])
+
+    @contextmanager
+    def rehearsing(self, time: int) -> Iterator[None]:
+        """In the block the handler is called once more for a tick it failed on: what it emits and asks for is not
+        done."""
+        before = self._emit, self.timer, self.at, self.tick, self.now
+        self._emit, self.at, self.now = lambda *_: None, 0, None
+        if self.timer is not None:
+            self.timer = Timer(self.handler)
+            self.timer.begin(np.array([time]))
+        try:
+            yield
+        finally:
+            self._emit, self.timer, self.at, self.tick, self.now = before
 
     @cached_property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from strand.binding.trades import TradeMaker
 from strand.errors import ConfigurationError
 from strand.handlers.bound import TickByTick
+from strand.handlers.called_again import FailedCall, trade_of
 from strand.handlers.context import Context, FailedOnTick, SymbolFunctions
 from strand.handlers.emitted import output_dtypes
 from strand.handlers.feed_trades import source_for
@@ -163,6 +164,20 @@ class ObjectHandler(HostedHandler):
     def by_tick(self, maker: TradeMaker | None) -> TickByTick | None:
         return None if self.timers or self.needs_states else TickByTick(maker, self.counts)
 
+    def call_again(self, call: FailedCall) -> None:
+        context, thing = call.context, call.object
+        if context is None or thing is None:
+            raise ConfigurationError(
+                f"replay: handler {self.name!r} has no object of {call.symbol}: it failed at its start"
+            )
+        one = _one_of(thing)
+        with context.rehearsing(int(call.tick["ts_recv"][0])):
+            (tick,) = ticks_of(call.tick)
+            if one is not None:
+                one(tick)
+            if self.trades is not None and (trade := trades_by_place(trade_of(self.trades, call.tick, call.key))):
+                thing.on_trade(trade[0])
+
     def functions_of(self, context: Context) -> SymbolFunctions:
         return _functions_of(self.factory, self.name, self.counts, context)
 
@@ -258,12 +273,9 @@ def _functions_of(factory: Callable[..., Any], name: str, counts: bool, context:
     _check_methods(name, thing)
     _check_told(name, factory, thing)
     context.at = 0
-    for_kind = {kind: getattr(thing, method) for method, kind in BY_KIND.items() if hasattr(thing, method)}
-    for_all = getattr(thing, "on_tick", None)
     watches = watches_of(thing, name, context.states)
-    on_day = getattr(thing, "on_day", None)
     on_trade = getattr(thing, "on_trade", None)
-    only = None if for_all is not None else _mask_of([*for_kind, *([KIND_STATUS] if on_day is not None else [])])
+    only = None if hasattr(thing, "on_tick") else _mask_of(_kinds_of(thing))
     row = context.row
     timer = context.timer
     if hasattr(thing, "on_start"):
@@ -271,7 +283,7 @@ def _functions_of(factory: Callable[..., Any], name: str, counts: bool, context:
         thing.on_start(context)
         context.starts = False
 
-    one = _one_of(on_day, for_all, for_kind)
+    one = _one_of(thing)
 
     def call(ticks: npt.NDArray[Any]) -> int | None:
         context.ticks = ticks
@@ -311,10 +323,18 @@ def _functions_of(factory: Callable[..., Any], name: str, counts: bool, context:
     return SymbolFunctions(call, wake, finish, next(told), one=one, stand=next(told), object=thing)
 
 
-def _one_of(
-    on_day: Callable[[Tick], Any] | None, on_tick: Callable[[Tick], Any] | None, for_kind: Mapping[int, Any]
-) -> Callable[[Tick], Any] | None:
+def _kinds_of(thing: object) -> list[int]:
+    """Of the ticks that have a method of their own."""
+    return [
+        *(kind for method, kind in BY_KIND.items() if hasattr(thing, method)),
+        *[KIND_STATUS] * hasattr(thing, "on_day"),
+    ]
+
+
+def _one_of(thing: object) -> Callable[[Tick], Any] | None:
     """What is called with each tick: the methods for days, for all ticks, and by kind."""
+    on_day, on_tick = getattr(thing, "on_day", None), getattr(thing, "on_tick", None)
+    for_kind = {kind: getattr(thing, method) for method, kind in BY_KIND.items() if hasattr(thing, method)}
     if on_day is None and not for_kind:
         return on_tick
 

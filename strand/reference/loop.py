@@ -132,6 +132,7 @@ class SerialLoop(RunBase):
         self._failed_timers: list[tuple[int, int, int]] = []
         self._failure: HandlerError | None = None
         self._closed = False
+        self._ends = True
         self._handled = self._accepted = self._busy_ns = 0
 
     def _run_of(self, bound: BoundHandler, numbers: Sequence[int]) -> SerialRun | None:
@@ -280,8 +281,9 @@ class SerialLoop(RunBase):
             failure = replace(failure, message=f"{where}: {failure.message}" if failure.message else where)
         else:
             sequence = None if self._reader.sequence_offset is None else int(record["sequence"])
-            failure = replace(failure, key=int(record[self._reader.key]), sequence=sequence)
-        self._failure = error_of(failure, self._handlers[number], self._table)
+            key, raw = int(record[self._reader.key]), record.tobytes()
+            failure = replace(failure, key=key, sequence=sequence, record=raw)
+        self._failure = error_of(failure, self._handlers[number], self._table, self._kept())
         raise self._failure
 
     def drain(self, timeout_s: float | None = None) -> bool:  # noqa: ARG002 - as the Dispatcher has it
@@ -303,7 +305,8 @@ class SerialLoop(RunBase):
         try:
             if kind is None and self._failure is None:
                 try:
-                    self._finish()
+                    if self._ends:
+                        self._finish()
                 except HandlerError as error:
                     failure = error
                 self._emitted.sort(failed=self._failed_timers)
@@ -317,6 +320,9 @@ class SerialLoop(RunBase):
         warn_of_unpriced(self._makers)
 
     # ---- looking on
+
+    def _leave_ends_out(self) -> None:
+        self._ends = False
 
     @property
     def workers(self) -> Literal[0]:

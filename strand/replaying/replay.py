@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from strand import feeds
@@ -23,6 +24,7 @@ from strand.options import check_apart, options_of, refuse_unknown
 from strand.output.sink import Destination, files_and_sinks
 from strand.reference.loop import SerialLoop
 from strand.replaying.days import DayRecorder, NoDays
+from strand.replaying.failed import rereading, telling_more
 from strand.replaying.header import run_header
 from strand.replaying.pacing import Pacer
 from strand.replaying.recorder import recorder_for
@@ -30,6 +32,7 @@ from strand.replaying.result import ReplayResult
 from strand.replaying.run import Run, Timed, chain, pinned
 from strand.replaying.sampler import NoSampler, Sampler
 from strand.replaying.saved_replay import SavedReplay
+from strand.replaying.until import Until
 from strand.symbols import SymbolTable
 from strand.validate import whole, yes_or_no
 
@@ -61,6 +64,8 @@ def replay(
     strict: bool = False,
     save: str | os.PathLike[str] | None = None,
     load: str | os.PathLike[str] | None = None,
+    until: tuple[str, int] | str | int | None = None,
+    pdb: bool = False,
     _dispatcher: Callable[..., Any] | None = None,
     **options: Any,
 ) -> ReplayResult:
@@ -92,6 +97,12 @@ def replay(
     replayed before are read and passed over. ``ticks``, outputs and times of the result are then of this call; rows and
     ``ticks_by_symbol`` are of all.
 
+    ``until``: where to stop, with everything published up to there handled, and rows as they are then: ends of handlers
+    do not run. ``("AAPL", 17)``: after the 17th tick of AAPL in this replay; ticks of other symbols are in that come
+    before it in the feed, and none behind it. A time, as ``start`` has it: before the first tick whose ``ts_recv`` is
+    after it. ``pdb``: start Python's debugger where the handler is called with that tick; needs ``workers=0``. A
+    compiled function is called in Python then, on copies, before its machine code is.
+
     ``strict``: warnings of the run (``result.warnings``) are a StrictError, which has the result as ``partial``.
 
     ``out``: files that outputs of the handlers are written to, by name: ``{"bars": "bars.parquet"}``, or sinks of your
@@ -100,18 +111,19 @@ def replay(
     written to, is refused before anything is read, whatever path leads to it.
 
     Raises FeedError for a file that cannot be read; where that shows in mid-stream, after every tick before it has been
-    handled, and with the result of those as ``error.partial``. So does UnknownSymbolError, for a name or glob that no
+    handled, and with the result of those as ``error.partial``. A HandlerError has what came before it as ``partial``
+    too. So does UnknownSymbolError, for a name or glob that no
     symbol of the whole feed has, and for a name in ``watch``. Raises EmptyFeedError, a FeedError, before any output is
     made, where no tick comes of the source. Raises StrictError, HandlerError, SinkError, SavedStateError,
     ConfigurationError.
     """
     if fingerprint_every is not None:
         fingerprint_every = whole("fingerprint_every", fingerprint_every, 1)
-    pacer = _check(limit, position, speed, pacer)
+    pacer, stop = _check(limit, position, speed, pacer), Until.of(until, pdb=pdb, workers=options.get("workers"))
     _check_given(progress, feed_options)
     refuse_unknown(options, options_of(replay) | options_of(Dispatcher) - {"feed"}, "strand.replay", RENAMED)
     _check_flags(
-        timeline=timeline, pin_publisher=pin_publisher, per_day=per_day, allow_empty=allow_empty, strict=strict
+        timeline=timeline, pin_publisher=pin_publisher, per_day=per_day, allow_empty=allow_empty, strict=strict, pdb=pdb
     )
     left = SavedReplay.of(
         load, source, feed_options or {},
@@ -165,12 +177,24 @@ def replay(
         days = DayRecorder(feed, dispatcher) if per_day else NoDays()
         run = Run(feed, dispatcher, recorder, sampler, days, position=position)
         run.by_symbol += left.ticks_by_symbol(len(run.by_symbol))
-        with recorder, pinned(dispatcher, feed, pin_publisher), dispatcher, sampler:
+        with (
+            telling_more(
+                dispatcher,
+                partial(run.so_far, begun, batches, pacer),
+                None
+                if load
+                else rereading(source, position, symbols=wanted, start=start, end=end, options=feed_options),
+            ),
+            recorder,
+            pinned(dispatcher, feed, pin_publisher),
+            dispatcher,
+            sampler,
+        ):
             setup_s = time.perf_counter() - ready
-            pieces = run.pieces(chain(first, batches))
+            pieces = run.pieces(stop.cut(chain(first, batches), feed, dispatcher))
             run.publish(
                 pieces if pacer is None else pacer.paced(pieces),
-                fed=batches if pacer is None and position == 0 and run.may_feed else None,
+                fed=batches if pacer is None and position == 0 and run.may_feed and not stop.cuts else None,
                 limit=limit,
                 progress=progress,
                 hold_interrupt=pacer is not None or bool(out) or watch is not None or save is not None,

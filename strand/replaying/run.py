@@ -121,10 +121,13 @@ class Run:
             self.ended_by = error
         self._dispatcher.drain()
         if isinstance(self.ended_by, KeyboardInterrupt):
-            # It may have come when a batch was in, and not yet counted.
-            more = self._dispatcher.statistics().accepted - self.ticks
-            if 0 < more <= len(self._uncounted):
-                count_by_symbol(self._uncounted[:more], self.by_symbol, self.seen)
+            self.count_the_rest()
+
+    def count_the_rest(self) -> None:
+        """What ended the run may have come when a batch was in, and not yet counted."""
+        more = self._dispatcher.statistics().accepted - self.ticks
+        if 0 < more <= len(self._uncounted):
+            count_by_symbol(self._uncounted[:more], self.by_symbol, self.seen)
 
     def _feed_from(self, batches: Timed, limit: int | None, progress: Callable[[int], None] | None) -> None:
         assert isinstance(self._dispatcher, Dispatcher)
@@ -146,6 +149,13 @@ class Run:
         self._recorder.ending(self.by_symbol, self.ended_by)
         self._sampler.drained(self.by_symbol, self._feed.symbols)
         self.unpriced = self._dispatcher._take_unpriced()
+
+    def so_far(self, begun: float, batches: Timed, pacer: Pacer | None) -> ReplayResult:
+        """The result of a run that has begun at a time of ``perf_counter``, and was ended by an error."""
+        self._dispatcher.learn_symbols(self._feed.symbols)
+        self.count_the_rest()
+        wall_s = time.perf_counter() - begun
+        return self.result(wall_s, 0.0, batches.spent_s, dict(self._feed.statistics()), pacer)
 
     def result(
         self,

@@ -242,6 +242,11 @@ class HandlerError(StrandError):
         self.code = code
         self.reason = reason
 
+    def __reduce__(self) -> Any:
+        """For another process: without what can be called, and without the run's result."""
+        told = {"row": self.row, "tick": self.tick, "number": self.number, "_line": self.line}
+        return type(self), (self.symbol, self.sequence, self.handler, self.code, self.reason), told
+
     def replay(self) -> Any:
         """Calls the handler once more, in Python, with copies of ``row`` and ``tick``; a compiled function too, as it
         was before numba compiled it. Set a breakpoint in it, or run this under a debugger.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,13 @@ def test_the_line_of_the_handler_is_told_and_the_call_can_be_made_again(make: An
     with pytest.raises(ZeroDivisionError):
         error.replay()
     assert error.row.tobytes() == before
+
+
+def test_the_error_goes_to_another_process_without_what_can_be_called() -> None:
+    error = failure(InObjects, dispatcher)
+    other = pickle.loads(pickle.dumps(error))
+    assert str(other) == str(error)
+    assert (other.number, other.line, other.row, other.tick) == (error.number, error.line, error.row, error.tick)
 
 
 def test_what_failed_by_what_the_row_was_before_returns_the_row() -> None:

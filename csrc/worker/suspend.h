@@ -15,6 +15,8 @@ int sd_task_suspend(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch, 
 /* By the thread of a task that is away: lists the task, for any worker to take. `entry`: the batch's `strand` when the task went away, and
  * `participant` the one that it gave back. SD_E_STOPPED: a stop has ended the task. */
 int sd_task_return(sd_dispatcher *d, uint32_t participant, uint32_t entry);
+/* By the thread of a task that is away: charges what it has used of the processor, where the policy charges. */
+void sd_task_charge(sd_dispatcher *d, uint32_t entry, uint64_t on_cpu_ns);
 /* By the thread of a suspended task, which has got a participant: that one's batch is of SD_PY_RESUME. */
 void sd_task_resumed(sd_dispatcher *d, uint32_t participant);
 

@@ -53,7 +53,8 @@ class Tasks:
 
     cffi gives up the GIL for each call, and with several threads at tasks each would wait for it again. So what a task
     needs goes through ctypes, which keeps it. ``submit_one(tag, priority, marks)`` submits a free task of Python's and
-    returns its handle; 0: the table is full, the engine stops, or the policy has no such priority.
+    returns its handle; 0: the table is full, the engine stops, or the policy has no such priority. ``charge(entry,
+    on_cpu_ns)`` charges on-CPU time to the group of a task that is away, by its ``PyBatches.entry``.
     """
 
     def __init__(self, d: Any, core: Core) -> None:
@@ -64,6 +65,9 @@ class Tasks:
         pointer = int(core.ffi.cast("uintptr_t", d))
         self.submit_one: Callable[[int, int, int], int] = partial(
             self._keeping_gil("sd_py_task_submit", word, ctypes.c_void_p, word, one, one), pointer
+        )
+        self.charge: Callable[[int, int], object] = partial(
+            self._keeping_gil("sd_task_charge", None, ctypes.c_void_p, one, word), pointer
         )
         self._submit_all = partial(
             self._keeping_gil("sd_py_tasks_submit", one, ctypes.c_void_p, ctypes.c_void_p, one, one), pointer

@@ -199,7 +199,8 @@ class Dispatcher(EngineRun):
         )
         state, calls = self._state, self._calls
         state.look_regularly(placed.allowed, guard=guard, least=least_of(min_workers, placed.workers))
-        self._publishers = Publishers(state, self._reader, self._orders, self._routing, self._python)
+        ways = self._reader, self._orders, self._routing, self._python
+        self._publishers = Publishers(state, *ways, tasks=calls.tasks)
         self._workers = Workers(state, self._python, calls, self._reader.dtype, placed.allowed)
         parts = self._workers, self._publishers, calls, self._end
         self._lifecycle = Lifecycle(state, *parts, makers=self._makers, cores=placed)

@@ -157,7 +157,7 @@ def test_a_wait_that_would_stop_all_coroutines_is_refused() -> None:
             return await asyncio.wrap_future(done) + done.result() + await asyncio.to_thread(tasks.submit(int).result)
 
         for refused in (waits, leaves_a_block):
-            with pytest.raises(WouldDeadlockError, match=r"await asyncio\.wrap_future"):
+            with pytest.raises(WouldDeadlockError, match="await the task"):
                 tasks.submit(refused).result(60)
         assert tasks.submit(looks).result(60) == 8
         tasks.shutdown(cancel_futures=True)

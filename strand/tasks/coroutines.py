@@ -30,6 +30,7 @@ class Coroutines:
         self._thread: threading.Thread | None = None
         #: Those that have not ended, and were not told that all end.
         self._tasks: set[TaskFuture] = set()
+        self._running = 0
 
     def run(
         self,
@@ -55,6 +56,7 @@ class Coroutines:
         def end(running: asyncio.Task[Any]) -> None:
             with self._lock:
                 self._tasks.discard(task)
+                self._running -= 1
             task._runner = task._charge = None
             try:
                 if running.cancelled():  # before its first step: later ones hand CancelledError over as a value
@@ -67,11 +69,11 @@ class Coroutines:
 
         with self._lock:
             loop = self._loop = self._loop or self._started()
-        turn = hold()
-        task._charge = turn.charge
-        with self._lock:
+            turn = hold()
+            task._charge = turn.charge
             self._tasks.add(task)
-        loop.call_soon_threadsafe(begin)
+            self._running += 1
+            loop.call_soon_threadsafe(begin)
 
     def cancel(self) -> None:
         """Has CancelledError raised in all that have not ended, once in each."""
@@ -93,8 +95,10 @@ class Coroutines:
         return loop
 
     def end(self) -> None:
-        """Tells the thread to end. No coroutine runs any more."""
+        """Tells the thread to end. Does nothing where a coroutine was begun meanwhile, which calls this at its end."""
         with self._lock:
+            if self._running:
+                return
             loop, self._loop = self._loop, None
         if loop is not None:
             loop.call_soon_threadsafe(loop.stop)

@@ -111,14 +111,19 @@ class Running:
     def _hand_on(self, task: TaskFuture, coroutine: CoroutineType[Any, Any, Any], context: Context) -> None:
         """A coroutine goes on in the asyncio thread, and keeps the turn of its task. Where this thread is in the middle
         of another task, it waits for a turn of its own. Raises what keeps it from both, and then it is closed."""
-        try:
-            if self._pool.may_hold():
+        if self._pool.may_hold():
+            try:
                 self.coroutines.run(task, coroutine, context, self._pool.hold, self._coroutine_ended)
-            else:
-                task.__dict__["_coroutine"] = coroutine, context
-                self._pool.submit(task.id, task._number)
+            except BaseException:
+                coroutine.close()
+                raise
+            return
+        task.__dict__["_coroutine"] = coroutine, context
+        try:
+            self._pool.submit(task.id, task._number)
         except BaseException:
-            task.__dict__.pop("_coroutine", None)
+            if task.__dict__.pop("_coroutine", None) is None:
+                return  # a worker has found it, by the entry from before
             coroutine.close()
             raise
 

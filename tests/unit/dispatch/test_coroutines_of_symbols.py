@@ -6,6 +6,7 @@ import asyncio
 import gc
 import random
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from engine_support import COUNT_ROW, balanced, ticks_for, wait_until
 
 import strand
-from strand import Dispatcher, Fair, Fifo, Levels, RetryPolicy
+from strand import Dispatcher, Fair, Fifo, Levels, RetryPolicy, Scheduler
 from strand.errors import BackpressureError, HandlerError, TaskDropped, WouldDeadlockError
 from strand.tasks import current_task
 
@@ -367,9 +368,21 @@ def test_everything_ends_in_order_whatever_coroutines_do(policy: Any) -> None:
 # ---- what their groups pay
 
 
-def test_the_steps_of_a_coroutine_are_charged_to_its_group() -> None:
-    import time
+def test_what_a_coroutine_has_used_holds_the_workers_under_a_cap() -> None:
+    async def works() -> None:
+        begun = time.thread_time_ns()
+        while time.thread_time_ns() - begun < 20_000_000:
+            pass
 
+    with Scheduler(1, policy=Fair(cpu_share=0.05, burst_ms=20)) as scheduler:
+        scheduler.submit(works).result(60)
+        scheduler.submit(int).result(60)
+        fair = scheduler.statistics().fair
+    assert fair is not None
+    assert fair.cap_holds
+
+
+def test_the_steps_of_a_coroutine_are_charged_to_its_group() -> None:
     step_ns = 5_000_000
 
     def uses() -> None:

@@ -17,7 +17,7 @@ from engine_support import COUNT_ROW, balanced, ticks_for, wait_until
 import strand
 from strand import Dispatcher, Fair, Fifo, Levels, RetryPolicy, Scheduler
 from strand.errors import BackpressureError, HandlerError, TaskDropped, WouldDeadlockError
-from strand.tasks import current_task
+from strand.tasks import TaskFuture, current_task
 
 POLICIES = [Fifo(), Levels(), Fair(slice_ms=1)]
 policies = pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
@@ -68,6 +68,9 @@ def test_ticks_and_tasks_behind_a_coroutine_wait_until_it_is_done(policy: Any, w
         noted.events.append(("A", f"ends {i}"))
         return i
 
+    def looks(before: TaskFuture) -> None:
+        noted.events.append(("A", before.state))
+
     expected: list[Any] = []
     with dispatcher(noted.handler(), workers=workers, policy=policy) as d:
         its, futures = d.tasks.options(symbol="A"), []
@@ -75,8 +78,9 @@ def test_ticks_and_tasks_behind_a_coroutine_wait_until_it_is_done(policy: Any, w
             ticks = ticks_for([0, 0, 1])
             ticks["sequence"] = [n, n + 1, n]
             d.publish(ticks)
-            futures += [its.submit(goes_on, i), its.submit(noted.events.append, ("A", f"function {i}"))]
-            expected += [n, n + 1, f"begins {i}", f"ends {i}", f"function {i}"]
+            futures.append(its.submit(goes_on, i))
+            futures.append(its.submit(looks, futures[-1]))
+            expected += [n, n + 1, f"begins {i}", f"ends {i}", "done"]
             n += 2
         assert d.drain(60)
         assert [future.result(0) for future in futures] == [value for i in range(10) for value in (i, None)]

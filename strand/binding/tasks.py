@@ -61,6 +61,7 @@ class Tasks:
         self._d = d
         self._lib = core.lib
         self._ffi = core.ffi
+        self._keeping_gil = core.keeping_gil
         one, word = ctypes.c_uint32, ctypes.c_uint64
         pointer = int(core.ffi.cast("uintptr_t", d))
         self.submit_one: Callable[[int, int, int], int] = partial(
@@ -72,11 +73,6 @@ class Tasks:
         self._submit_all = partial(
             self._keeping_gil("sd_py_tasks_submit", one, ctypes.c_void_p, ctypes.c_void_p, one, one), pointer
         )
-
-    def _keeping_gil(self, name: str, *types: Any) -> Callable[..., int]:
-        """A function of the core, called without giving up the GIL. ``types``: of its result and its arguments."""
-        address = self._ffi.addressof(self._lib, name)
-        return ctypes.PYFUNCTYPE(*types)(int(self._ffi.cast("uintptr_t", address)))
 
     def next_of(self, hand: Any) -> Callable[[], int]:
         """By the worker whose ``PyBatches.hand`` it is: a call that ends the task in hand and takes the next free one

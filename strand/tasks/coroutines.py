@@ -31,6 +31,8 @@ class Coroutines:
         #: Those that have not ended, and were not told that all end.
         self._tasks: set[TaskFuture] = set()
         self._running = 0
+        #: Turns that are over.
+        self._over: list[Turn] = []
 
     def run(
         self,
@@ -65,7 +67,9 @@ class Coroutines:
                 else:
                     ended(task, *running.result())
             finally:
-                turn.over()
+                if not self._over:
+                    loop.call_soon(self._let_go)
+                self._over.append(turn)
 
         with self._lock:
             loop = self._loop = self._loop or self._started()
@@ -74,6 +78,12 @@ class Coroutines:
             self._tasks.add(task)
             self._running += 1
             loop.call_soon_threadsafe(begin)
+
+    def _let_go(self) -> None:
+        """By the thread. Each worker that this wakes wants the GIL, so turns that are over are given back together."""
+        over, self._over = self._over, []
+        for turn in over:
+            turn.over()
 
     def cancel(self) -> None:
         """Has CancelledError raised in all that have not ended, once in each."""

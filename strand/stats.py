@@ -135,10 +135,12 @@ class GuardStatistics:
 class GroupStatistics:
     """One group under ``Fair``: the on-CPU time that was charged to it in ns, its share of what was charged to all (0
     to 1; 0 where nothing was), and how often it used up its slice and had to wait its turn. ``long_stretches``: visits
-    and tasks that took more on-CPU time than the group's slice without a pause, a task from one checkpoint to the next.
-    They are counted when they are over. ``longest_stretch_ns``: the longest of these, in ns; None: there was none.
-    ``on_cpu_ns`` leaves out what a checkpoint takes to read the thread's clock, at most each 100 us: about 0.5 % of a
-    task that asks all the time."""
+    and tasks that took more on-CPU time than the group's slice without a pause: a task from one checkpoint to the next,
+    a coroutine from one await to the next. They are counted when they are over. ``longest_stretch_ns``: the longest of
+    these, in ns; None: there was none. ``on_cpu_ns`` leaves out what a checkpoint takes to read the thread's clock, at
+    most each 100 us: about 0.5 % of a task that asks all the time. Of coroutines it has each step, from one await to
+    the next, those too of asyncio tasks that they start, until the task ends; but neither what asyncio does between
+    them, nor other threads."""
 
     on_cpu_ns: int
     share: float

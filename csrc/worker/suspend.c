@@ -51,4 +51,8 @@ int sd_task_return(sd_dispatcher *d, uint32_t participant, uint32_t entry) {
   return SD_OK;
 }
 
+void sd_task_charge(sd_dispatcher *d, uint32_t entry, uint64_t on_cpu_ns) {
+  if (d->policy->charge) d->policy->charge(&d->ready, entry, on_cpu_ns);
+}
+
 void sd_task_resumed(sd_dispatcher *d, uint32_t participant) { sd_charge_begin(d, participant, sd_now(), 1); }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,9 +23,10 @@ from strand.errors import (
     UnknownSymbolError,
     WouldDeadlockError,
 )
-from strand.tasks.future import waiter_here
+from strand.tasks.awaiting import awaited
+from strand.tasks.current import wait_as, waiter_here
 from strand.tasks.places import Seat, seat_here
-from strand.tasks.waits import Waiter
+from strand.tasks.waits import Waiter, check_not_in_loop
 from strand.threads import WAITS_FOR_ITSELF, interrupts
 from strand.validate import seconds
 
@@ -74,7 +75,7 @@ class SymbolView:
 
 
 class CallFuture(Future[Any]):
-    """The answer of a call to come: a ``concurrent.futures.Future`` (``asyncio.wrap_future`` makes it awaitable).
+    """The answer of a call to come: a ``concurrent.futures.Future`` which asyncio awaits.
 
     ``cancel()`` gives the call up unless it has begun. ``symbol`` is the one it is about. ``result()`` and
     ``exception()`` wait as within ``strand.blocking()`` in a task or another call. They raise WouldDeadlockError where
@@ -109,6 +110,11 @@ class CallFuture(Future[Any]):
         """What the call raised, None where it returned; waits for it as ``Future.exception`` does."""
         found: BaseException | None = self._calls.wait_for(self, timeout, super().exception)
         return found
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        """In asyncio ``await`` gives what ``result`` does. Where the await is cancelled, so is the call, unless it
+        has begun. Raises WouldDeadlockError in a coroutine of a scheduler for which this call waits."""
+        return awaited(self)
 
     # -- for who looks for circles of waits
 
@@ -176,15 +182,11 @@ class Calls:
         self, symbol: str | int, function: Callable[..., Any], arguments: tuple[Any, ...], timeout_s: float | None
     ) -> Any:
         """Queues a call and waits for its answer."""
-        place = self._place_of_wait(f"call: {WAITS_FOR_ITSELF}: use submit_call")
+        seat, waiter = self._place_of_wait("call", f"call: {WAITS_FOR_ITSELF}: use submit_call")
         deadline = Deadline(seconds("timeout_s", timeout_s))
         future = self.submit(symbol, function, arguments)
         try:
-            if place is None:
-                self._wait_for_answer(symbol, future, deadline, timeout_s)
-            else:
-                seat, waiter = place
-                seat.wait(waiter, future, lambda: self._wait_for_answer(symbol, future, deadline, timeout_s))
+            wait_as(seat, waiter, future, lambda: self._wait_for_answer(symbol, future, deadline, timeout_s))
         except BaseException:
             future.cancel()
             raise
@@ -211,12 +213,9 @@ class Calls:
     def wait_for(self, future: CallFuture, timeout: float | None, ask: Callable[[float | None], Any]) -> Any:
         """What ``ask`` says with the timeout, where waiting for the future is not waiting for oneself."""
         if not future.done() and (timeout is None or timeout > 0):
-            place = self._place_of_wait(
-                f"the call to {future.symbol}: {WAITS_FOR_ITSELF}: use add_done_callback, or look for done() later"
-            )
-            if place is not None:
-                seat, waiter = place
-                return seat.wait(waiter, future, lambda: self._ask(timeout, ask))
+            words = future.in_words()
+            refusal = f"{words}: {WAITS_FOR_ITSELF}: use add_done_callback, or look for done() later"
+            return wait_as(*self._place_of_wait(words, refusal), future, lambda: self._ask(timeout, ask))
         return self._ask(timeout, ask)
 
     def _ask(self, timeout: float | None, ask: Callable[[float | None], Any]) -> Any:
@@ -227,16 +226,17 @@ class Calls:
         finally:
             self._inside.threads.remove(me)
 
-    def _place_of_wait(self, refusal: str) -> tuple[Seat, Waiter] | None:
-        """The seat of the task or call that is about to wait, and itself; None: another thread waits. Raises
-        WouldDeadlockError where the thread is inside in another way, as a handler is."""
+    def _place_of_wait(self, words: str, refusal: str) -> tuple[Seat | None, Waiter | None]:
+        """``waiter_here`` for a wait, for what ``words`` say. Raises WouldDeadlockError where the thread is inside in
+        another way, as a handler is, and in one that runs coroutines."""
+        check_not_in_loop(words)
         seat, waiter = waiter_here()
         times_inside = self._inside.threads.count(threading.get_ident())
         if seat is not None and waiter is not None:
             times_inside -= threading.current_thread() in self._state.threads
         if times_inside:
             raise WouldDeadlockError(refusal)
-        return None if seat is None or waiter is None else (seat, waiter)
+        return seat, waiter
 
     def run(self, tag: int) -> None:
         """By a worker: runs a task, or a call of the strand that it holds, unless it was given up, or nobody holds the

@@ -199,7 +199,8 @@ class Dispatcher(EngineRun):
         )
         state, calls = self._state, self._calls
         state.look_regularly(placed.allowed, guard=guard, least=least_of(min_workers, placed.workers))
-        self._publishers = Publishers(state, self._reader, self._orders, self._routing, self._python)
+        ways = self._reader, self._orders, self._routing, self._python
+        self._publishers = Publishers(state, *ways, tasks=calls.tasks)
         self._workers = Workers(state, self._python, calls, self._reader.dtype, placed.allowed)
         parts = self._workers, self._publishers, calls, self._end
         self._lifecycle = Lifecycle(state, *parts, makers=self._makers, cores=placed)
@@ -245,9 +246,9 @@ class Dispatcher(EngineRun):
         """Stops the workers and waits for them. Returns whether everything published was handled or dropped.
 
         ``drain``: first handle what is pending, for at most ``timeout_s``; else what is pending is abandoned, and
-        counted. Ticks of paused and quarantined strands are abandoned in both. Raises HandlerError when a handler's
-        failure has stopped the run; it is stopped all the same. May be called again. A guard ends first, and lets
-        go what it holds back.
+        counted, and coroutines are cancelled. Ticks of paused and quarantined strands are abandoned in both. Raises
+        HandlerError when a handler's failure has stopped the run; it is stopped all the same. May be called again. A
+        guard ends first, and lets go what it holds back.
 
         A thread inside the dispatcher cannot wait for it: in a handler, task, ``on_stop``, ``on_finish``, or a signal
         handler (or ``__del__``) that interrupts a call: there ``stop()`` raises WouldDeadlockError. Without ``drain``
@@ -273,7 +274,7 @@ class Dispatcher(EngineRun):
         """Publishes records in order, and returns how many were accepted (dropped ones included: see statistics).
 
         ``records``: shape (n,) of the dispatcher's dtype, or a single record. The array may be reused at return. From
-        inside a handler it never waits.
+        inside a handler it never waits, nor in a coroutine of its tasks without ``timeout_s``.
 
         Raises RecordTypeError for another dtype; UnknownSymbolError for a key outside the table, with what comes before
         it published; BackpressureError when a strand is full and ``on_full="raise"``, or after ``timeout_s`` of waiting
@@ -291,7 +292,7 @@ class Dispatcher(EngineRun):
 
         Returns False when ``timeout_s`` passed first; 0 only looks. Raises HandlerError when a handler's failure has
         stopped the run, StoppedError after a stop and where no worker was ever started, WouldDeadlockError inside a
-        handler.
+        handler and in a coroutine of its tasks.
         """
         return self._publishers.drain(timeout_s)
 

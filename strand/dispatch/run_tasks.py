@@ -16,7 +16,7 @@ from strand.tasks.group_numbers import NumberedGroups
 from strand.tasks.options import check_retry
 from strand.tasks.ranks import Ranks
 from strand.tasks.retry import RetryPolicy
-from strand.tasks.waits import Waiter
+from strand.tasks.waits import IN_LOOP, Waiter
 
 __all__ = ["RunTasks"]
 
@@ -108,10 +108,23 @@ class RunTasks:
         tasks._core.refuse("the dispatcher was stopped: no task can be submitted")
 
     def end(self) -> None:
-        """No worker runs any more: tasks that have not begun are told, and none is tried again."""
+        """No worker runs any more: tasks that have not begun are told, coroutines are cancelled, and none is tried
+        again."""
         if self._tasks is None:
             return
         self._refuse(self._tasks)
         self._tasks._core.table.cancels_all = True
         for tag in list(self._tasks._core.table.alive):
             self._tasks.drop(tag, "the dispatcher was stopped")
+        self._tasks._core.running.coroutines.cancel()
+
+    def join(self) -> None:
+        """When the workers have ended: ends what is left, and waits until coroutines have ended, and their thread, but
+        not in that."""
+        self.end()
+        if self._tasks is None or IN_LOOP.here:
+            return
+        core = self._tasks._core
+        while not core.table.wait_until_idle(_SLICE_NS / 1e9):
+            pass
+        core.join_threads()

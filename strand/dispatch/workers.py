@@ -145,7 +145,8 @@ def work(
                 asked.run(batches.task)
                 if not keeps_place():
                     return TASK
-                strand = batches.task_done()
+                # Where the task goes on elsewhere there is nothing in hand.
+                strand = batches.task_done() if batches.task else batches.more()
                 continue
             if what == WAKE:
                 strand = _wake(python, batches)

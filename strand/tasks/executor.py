@@ -36,7 +36,7 @@ class TaskExecutor(Executor):
 
         ``fn``: a function, or the name of one registered by ``@strand.task``. A coroutine that it returns, as an
         ``async`` function does, is awaited in the scheduler's asyncio thread, and the task ends with it; deadline,
-        ``expire_if`` and retries go by its start, and its key waits for its end.
+        ``expire_if`` and retries go by its start, and its key or symbol waits for its end.
 
         Raises StoppedError after a shutdown, in a fork's child, and where the task's group has ended or was cancelled,
         QueueFull where ``max_queue`` tasks wait, ConfigurationError for a name that no function has, and TypeError for

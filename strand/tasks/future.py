@@ -17,31 +17,29 @@ a future as finished that then tells its waiter again.
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import CancelledError, Future
 from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, LOGGER, PENDING, RUNNING
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, Final, Protocol
+from contextlib import suppress
+from typing import Any, Final, Protocol, cast
 
 from strand.errors import StoppedError
 from strand.handlers.spans import SpanLike
+from strand.tasks.awaiting import awaited
+from strand.tasks.current import CURRENT_TASK, ENDING_TASK, on_behalf_of, wait_as, waiter_here
 from strand.tasks.groups import TaskGroup
 from strand.tasks.lazy import NOBODY, Lazy
 from strand.tasks.options import TaskOptions
-from strand.tasks.places import Seat, seat_here
+from strand.tasks.places import Seat
 from strand.tasks.waits import Waiter, begin_wait, check_not_in_loop, end_wait
 from strand.threads import interrupts
 
-__all__ = ["CURRENT_TASK", "ENDING_TASK", "ENDS", "TaskFuture", "current_task", "on_behalf_of", "waiter_here"]
+__all__ = ["ENDS", "TaskFuture", "current_task"]
 
 #: How a task ends, each in exactly one of these ways.
 ENDS: Final = ("done", "failed", "cancelled", "expired", "dropped", "dead")
-#: The task that runs here.
-CURRENT_TASK: Final[ContextVar[TaskFuture | None]] = ContextVar("strand_task", default=None)
-#: The task whose callbacks run here, as it ends.
-ENDING_TASK: Final[ContextVar[TaskFuture | None]] = ContextVar("strand_ending_task", default=None)
 #: Tasks that a thread runs one within another: their frames lie on its stack.
 _MOST_WITHIN: Final = 16
 _OVER: Final = (FINISHED, CANCELLED_AND_NOTIFIED)
@@ -49,23 +47,7 @@ _OVER: Final = (FINISHED, CANCELLED_AND_NOTIFIED)
 
 def current_task() -> TaskFuture | None:
     """The task that the caller runs in, also in its ``expire_if`` and callbacks of its end; None outside of tasks."""
-    return CURRENT_TASK.get()
-
-
-@contextmanager
-def on_behalf_of(task: TaskFuture, current: ContextVar[TaskFuture | None] = CURRENT_TASK) -> Iterator[None]:
-    """What runs in the block belongs to the task: a wait of it is one of the task, and the task is not over."""
-    outer = current.set(task)
-    try:
-        yield
-    finally:
-        current.reset(outer)
-
-
-def waiter_here() -> tuple[Seat | None, Waiter | None]:
-    """The thread's seat, and the task or call that runs in it; None for what there is not."""
-    task, seat = CURRENT_TASK.get(), seat_here()
-    return seat, seat.call if task is None and seat is not None else task
+    return cast("TaskFuture | None", CURRENT_TASK.get())
 
 
 class Keeper(Protocol):
@@ -86,8 +68,8 @@ class Keeper(Protocol):
 
 
 class TaskFuture(Future[Any]):
-    """A task and its outcome to come. It works with ``concurrent.futures.wait`` and ``as_completed``; use
-    ``asyncio.wrap_future`` to await it.
+    """A task and its outcome to come. It works with ``concurrent.futures.wait`` and ``as_completed``, and
+    asyncio awaits it.
 
     ``result()`` returns what the function returned. It raises what the function raised where the task failed or became
     a dead letter, CancelledError, TaskExpired or TaskDropped. ``id`` rises by submit. ``priority`` is the level or
@@ -121,7 +103,8 @@ class TaskFuture(Future[Any]):
     _ended_ns = 0  # where it did not begin
     _group: TaskGroup | None = None
     _in_order = False  # of its key
-    _interrupt: Callable[[], object] | None = None  # of a coroutine that runs
+    _runner: asyncio.Task[Any] | None = None  # of a coroutine that runs
+    _charge: Callable[[int], object] | None = None  # likewise: where its steps are charged
     _place = "waiting"
     _timer: Any = None
     waits_for: Waiter | None = None
@@ -214,8 +197,10 @@ class TaskFuture(Future[Any]):
             return True
         if running and not self.done():
             self.cancel_requested = True
-            if self._interrupt is not None:
-                self._interrupt()
+            runner = self._runner
+            if runner is not None:
+                with suppress(RuntimeError):  # its loop is closed, so it has ended
+                    runner.get_loop().call_soon_threadsafe(runner.cancel)
             return not self.done() or self.cancelled()
         return self.cancelled()
 
@@ -276,6 +261,11 @@ class TaskFuture(Future[Any]):
             raise CancelledError
         return self._exception
 
+    def __await__(self) -> Generator[Any, None, Any]:
+        """In asyncio ``await`` gives what ``result`` does. Where the await is cancelled, so is the task, unless it
+        has begun. Raises WouldDeadlockError in a coroutine of a scheduler for which this task waits."""
+        return awaited(self)
+
     def wait_for_end(self, timeout: float | None = None) -> None:
         """Waits until the task has ended, and raises only what ``result`` raises about the wait."""
         if self._state in _OVER:
@@ -288,18 +278,9 @@ class TaskFuture(Future[Any]):
         if timeout is not None and timeout <= 0:
             self._wait(timeout)
             return
-        check_not_in_loop(self)
-        if me is None:
-            self._wait(timeout)
-            return
-        if seat is None:
-            begin_wait(me, self)
-            try:
-                self._wait(timeout)
-            finally:
-                end_wait(me)
-        elif timeout is not None or not isinstance(me, TaskFuture) or not self._runs_within(me, seat):
-            seat.wait(me, self, lambda: self._wait(timeout))
+        check_not_in_loop(self.in_words())
+        if seat is None or timeout is not None or not isinstance(me, TaskFuture) or not self._runs_within(me, seat):
+            wait_as(seat, me, self, lambda: self._wait(timeout))
 
     def _wait(self, timeout: float | None) -> None:
         condition = self._condition

@@ -28,6 +28,7 @@ import numpy as np
 from strand.binding.engine import Engine
 from strand.binding.py_batches import RESUME
 from strand.errors import StoppedError, WouldDeadlockError
+from strand.tasks.turns import ENDED, EngineTurn, Held
 from strand.tasks.waits import Waiter, begin_wait, end_wait
 from strand.tasks.work import Place, Work
 from strand.threads import join, sleep_exactly
@@ -126,6 +127,11 @@ class Seat:
         place = self.place
         return place is not None and not self.depth and not self.inline and not place.should_yield()
 
+    def hold(self) -> EngineTurn:
+        """The task in hand goes on in no thread of these, and this one may run others. Returns its turn."""
+        assert self.place is not None
+        return self._places.held.take(self.place)
+
     def enter_block(self) -> None:
         """The thread gives its place away. Raises WouldDeadlockError where no thread can take it, and in a handler, and
         StoppedError where the workers have stopped."""
@@ -193,6 +199,7 @@ class Places:
         self._suspended: dict[int, Seat] = {}
         #: Where those that are in a block came from, and their tasks' tags and entries.
         self._blocked: dict[Seat, tuple[Place, int, int]] = {}
+        self.held = Held()
         self._suspensions = self._refused = 0
         self._ended = False
         self.places = [Place(engine, participant, dtype) for participant in range(engine.n_workers)]
@@ -294,7 +301,7 @@ class Places:
             raise StoppedError(_STOPPED)
         me.place = None
         if not batches.suspend(away=away):
-            raise RuntimeError("a task was ended that still ran: please report this")
+            raise RuntimeError(ENDED)
         spare.give(place)
 
     def _wait(self, me: Seat) -> None:
@@ -306,8 +313,11 @@ class Places:
         place.batches.resumed()
 
     def _hand_over(self, me: Seat, place: Place) -> bool:
-        """The worker has a suspended task in hand: its thread gets the place, and this one waits for another. False:
-        the end has come between and told that thread, and this one has the place."""
+        """The worker has a suspended task in hand: its thread gets the place, and this one waits for another. One that
+        has no thread is over, and ``serve`` ends it. False: the end has come between and told that thread, and this one
+        has the place."""
+        if self.held.is_over(place):
+            return True
         with self._lock:
             sleeper = self._suspended.pop(place.batches.task, None)
             if sleeper is not None:

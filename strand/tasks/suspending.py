@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import CancelledError
 from types import TracebackType
 
-from strand.tasks.future import CURRENT_TASK
+from strand.tasks.current import CURRENT_TASK
 from strand.tasks.places import seat_here
 
 __all__ = ["blocking", "checkpoint"]

@@ -131,9 +131,10 @@ class Tasks(TaskExecutor):
 
     def drop(self, tag: int, reason: str) -> bool:
         """By the pool, in place of ``run``: a task is given up, and its future raises TaskDropped with the reason.
-        False: it has begun or ended."""
+        False: it has ended, or its function or coroutine runs."""
         task = self._core.table.alive.get(tag)
-        return task is not None and self._core.waiting.drop(task, reason)
+        core = self._core
+        return task is not None and (core.waiting.drop(task, reason) or core.running.drop_coroutine(task, reason))
 
     def fire(self) -> int | None:
         """With a clock that is not the system's: does what is due. Returns when something is due next, in ns of the

@@ -19,7 +19,7 @@ from strand.tasks.table import Table
 from strand.tasks.timers import Timers
 from strand.tasks.waits import Waiter
 
-__all__ = ["Waiting"]
+__all__ = ["Waiting", "dropped"]
 
 
 class Waiting:
@@ -37,7 +37,7 @@ class Waiting:
         #: Tasks and calls that wait while they hold a strand, by the strand.
         self.waits_on: dict[int, Waiter] = {}
         self._table = table
-        self._pool = pool
+        self.pool = pool
         self._ended = {end: count.numbers for end, count in counts.ended.items()}
 
     @property
@@ -98,16 +98,16 @@ class Waiting:
     def _give(self, task: TaskFuture, number: int) -> None:
         options = task._options
         if options.strand is not None:
-            self._pool.submit_on(options.strand, task.id)
+            self.pool.submit_on(options.strand, task.id)
         elif options.marks:
-            task._entry = self._pool.submit_marked(task.id, number, options.marks)
+            task._entry = self.pool.submit_marked(task.id, number, options.marks)
         else:
-            task._entry = self._pool.submit(task.id, number)
+            task._entry = self.pool.submit(task.id, number)
 
     def _raise(self, task: TaskFuture, number: int) -> None:
         """The priority of a task that is in the pool, or will be given with it. ``lock`` is held."""
         if task._entry is not None and task._place == "waiting" and "_claim" not in task.__dict__:
-            self._pool.prioritise(task._entry, number)
+            self.pool.prioritise(task._entry, number)
 
     def wait_again(self, task: TaskFuture, place: str, number: int, priority: Any, due_ns: int) -> None:
         """By the worker that has the claim: the task waits, with another priority, and anybody may cancel it.
@@ -149,7 +149,7 @@ class Waiting:
         except BaseException:  # Ctrl-C in a callback
             self._advance(task)
             raise
-        if self._pool.may_go_on(elapsed_ns):
+        if self.pool.may_go_on(elapsed_ns):
             self._table.take_lock()
             try:
                 following = self.keys.next_alike(task)
@@ -180,7 +180,7 @@ class Waiting:
             if not self._table.claim(following):
                 return  # it ends elsewhere
             task = following
-            self._conclude(task, "dropped", None, _dropped(task, f"it could not be listed: {failure}", failure))
+            self._conclude(task, "dropped", None, dropped(task, f"it could not be listed: {failure}", failure))
 
     def _conclude(self, task: TaskFuture, end: str, value: Any, error: BaseException | None) -> None:
         task._call = None
@@ -204,7 +204,7 @@ class Waiting:
         """Ends a task that the pool gives up. False: it has begun or ended."""
         if not self._table.claim(task):
             return False
-        self.end(task, "dropped", None, _dropped(task, reason, cause))
+        self.end(task, "dropped", None, dropped(task, reason, cause))
         return True
 
     # -- what futures ask for
@@ -286,7 +286,8 @@ class Waiting:
         return None if head is task else head
 
 
-def _dropped(task: TaskFuture, reason: str, cause: BaseException | None) -> TaskDropped:
+def dropped(task: TaskFuture, reason: str, cause: BaseException | None = None) -> TaskDropped:
+    """What a task ends with that was given up."""
     error = TaskDropped(f"task {task.id} was dropped: {reason}")
     error.__cause__ = cause
     return error

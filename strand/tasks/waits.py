@@ -38,12 +38,13 @@ class Waiter(Protocol):
         """Where to say that it waits while it holds a strand, and that strand; None: it holds none."""
 
 
-def check_not_in_loop(target: Waiter) -> None:
-    """Raises WouldDeadlockError in a thread that runs all coroutines of a scheduler."""
+def check_not_in_loop(target: str) -> None:
+    """``target``: what is to be waited for, in words. Raises WouldDeadlockError in a thread that runs all coroutines of
+    a scheduler."""
     if IN_LOOP.here:
         raise WouldDeadlockError(
-            f"{target.in_words()}: a coroutine that waits stops all others: await asyncio.wrap_future(task) instead, "
-            "and leave no block of a TaskGroup with tasks that have not ended"
+            f"{target}: a coroutine that waits stops all others: await the task or submit_call, and leave the block of "
+            "a TaskGroup by async with"
         )
 
 

@@ -13,6 +13,15 @@ from strand.tasks import Ranks, Tasks
 from strand.testing import Clock
 
 
+class NoTurn:
+    """In a pool whose tasks hold nothing but their keys."""
+
+    charge = None
+
+    def over(self) -> None:
+        """Nobody waits for it."""
+
+
 class SteppedPool:
     """Runs a task when the test says so: of the highest level that waits, one that the seed picks."""
 
@@ -46,6 +55,12 @@ class SteppedPool:
     def may_go_on(self, elapsed_ns: int) -> bool:
         assert elapsed_ns >= 0
         return self.goes_on and self._generator.random() < 0.8
+
+    def may_hold(self) -> bool:
+        return True
+
+    def hold(self) -> NoTurn:
+        return NoTurn()
 
     def prioritise(self, entry: int, priority: int) -> None:
         if entry in self.listed:
@@ -131,6 +146,12 @@ class ThreadPool:
 
     def may_go_on(self, elapsed_ns: int) -> bool:
         return elapsed_ns < 1_000_000
+
+    def may_hold(self) -> bool:
+        return True
+
+    def hold(self) -> NoTurn:
+        return NoTurn()
 
     def prioritise(self, entry: int, priority: int) -> None:
         with self._condition:

@@ -94,7 +94,10 @@ def _bucket(running: npt.NDArray[np.uint64], p: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatistics:
-    """One worker, or the publishers together (``core`` None, ``name`` "publishers")."""
+    """One worker, or the publishers together (``core`` None, ``name`` "publishers").
+
+    ``busy_ns``: time in visits and tasks, in ns. It grows when a visit ends, and when a task ends or gives its worker
+    back."""
 
     name: str
     core: int | None
@@ -137,8 +140,7 @@ class GroupStatistics:
     to 1; 0 where nothing was), and how often it used up its slice and had to wait its turn. ``long_stretches``: visits
     and tasks that took more on-CPU time than the group's slice without a pause, a task from one checkpoint to the next.
     They are counted when they are over. ``longest_stretch_ns``: the longest of these, in ns; None: there was none.
-    ``on_cpu_ns`` leaves out what a checkpoint takes to read the thread's clock, at most each 100 us: about 0.5 % of a
-    task that asks all the time."""
+    What a checkpoint takes to read the thread's clock, at most each 100 us, is charged to the task that it is of."""
 
     on_cpu_ns: int
     share: float

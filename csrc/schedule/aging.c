@@ -50,7 +50,7 @@ typedef struct aging_state {
 /* What a list has to give. */
 typedef struct turn {
   uint32_t why, number;
-  int new;         /* what was taken counts: it had not been counted before */
+  int counts;      /* what was taken had not been counted before */
   sd_points value; /* the priority, or the wait; the greater one comes first */
   uint64_t listed;
 } turn;
@@ -250,7 +250,7 @@ static uint32_t take_first(const sd_ready *ready, uint32_t list, int low_due, ui
     delist(ready, l, strand);
     sd_store(&strands_of(ready)[strand].list, 0, relaxed, R1);
     say_heads(ready, l);
-    chosen->new = count_picked(l, &strands_of(ready)[strand], &t);
+    chosen->counts = count_picked(l, &strands_of(ready)[strand], &t);
     sd_list_count_taken(&ready->lists[list], 1);
   }
   sd_unlock(&ready->lists[list].lock);
@@ -270,7 +270,7 @@ static uint32_t aging_next(const sd_ready *ready, uint32_t own, int deferred, ui
     const uint32_t strand = take_first(ready, list, low_due, now, &chosen, can, who);
     if (strand == SD_NONE && can) return SD_NONE;
     if (strand == SD_NONE) continue; /* Another worker took it. Which list comes first has to be looked up again. */
-    if (!chosen.new) return strand;
+    if (!chosen.counts) return strand;
     if (chosen.number == 0) sd_store(row, 0, relaxed, R2);
     else if (high < UINT32_MAX) sd_store(row, high + 1, relaxed, R2);
     return strand;

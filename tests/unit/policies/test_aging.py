@@ -161,7 +161,7 @@ WRONG = {
     "takes a low one too late": ("aging.c", "high >= high_before_low(ready)", "high > high_before_low(ready)"),
     "counts only its own list's load": ("aging.c", "high += sd_load(", "high = sd_load("),
     "never begins a new row": ("aging.c", "if (chosen.number == 0) sd_store(row, 0, relaxed, R2);\n    else if", "if"),
-    "counts each turn of what was put back": ("aging.c", "if (!chosen.new) return strand;", ""),
+    "counts each turn of what was put back": ("aging.c", "if (!chosen.counts) return strand;", ""),
     "keeps a strand raised for ever": ("aging.c", "if (s->raised_at <= now) s->raised = 0;", ""),
     "ends a raise that came later": ("aging.c", "if (s->raised_at <= now) s->raised = 0;", "s->raised = 0;"),
     "lists a strand that was not visited anew": ("aging.c", "if (why < SD_NOT_VISITED) {", "if (1) {"),

@@ -15,6 +15,7 @@ __all__ = [
     "GuardStatistics",
     "Latency",
     "LongStretch",
+    "OverloadStatistics",
     "Statistics",
     "TaskStatistics",
     "WorkerStatistics",
@@ -121,6 +122,41 @@ class ActiveStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class OverloadStatistics:
+    """The longest time in which more and more ticks waited (docs/overload.md). In so many ``seconds``, ``accepted``
+    ticks came, and ``handled`` were handled or dropped. At its end ``pending`` waited."""
+
+    seconds: float
+    accepted: int
+    handled: int
+    pending: int
+
+    @property
+    def wait_s(self) -> float:
+        """How long it takes to handle what waited at its end, at the speed that the ticks were handled with, in
+        seconds."""
+        return self.pending * self.seconds / self.handled if self.handled > 0 else float("inf")
+
+    @property
+    def said(self) -> str:
+        """These figures in words."""
+        came, left = self.accepted / self.seconds, self.handled / self.seconds
+        after = f"{self.wait_s:,.1f} s of work" if self.handled > 0 else "and none was handled"
+        return (
+            f"for {self.seconds:,.1f} s {came:,.0f} ticks per second came and {left:,.0f} were handled, until "
+            f"{self.pending:,} waited: {after}"
+        )
+
+    @property
+    def cure(self) -> str:
+        """What to do about it."""
+        return (
+            "give a bound on what waits (total_capacity_ticks), without which no wait has one, more workers, or a "
+            "cheaper handler"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class GuardStatistics:
     """What the guard decided for one resource. ``source``: where it is measured, or why it is not.
 
@@ -194,6 +230,9 @@ class Statistics:
     read the statistics.
     ``active``: how many workers are active, where ``min_workers`` was given; else None.
     ``fair`` is what ``Fair`` counts, and None under another policy, and where ``attach`` read the statistics.
+    ``overload``: the longest time in which more and more ticks waited, where that was long; None: there was none, or
+    nothing looked (``total_capacity_ticks`` bounds what waits, ``attach`` read the statistics, or a replay that is
+    neither paced nor live).
     ``unpinned`` says why workers that were to be pinned are not; None where nothing refused it.
     """
 
@@ -222,6 +261,7 @@ class Statistics:
     picked: Mapping[str, int] = field(default_factory=FrozenDict)
     picked_by_rule: Mapping[str, int] = field(default_factory=FrozenDict)
     fair: FairStatistics | None = None
+    overload: OverloadStatistics | None = None
 
     if not TYPE_CHECKING:
 
@@ -258,6 +298,7 @@ class Statistics:
             | {"imbalance": self.imbalance, "latency": latency, "workers": workers}
             | ({} if self.fair is None else {"fair": asdict(self.fair)})
             | ({} if self.active is None else {"active": asdict(self.active)})
+            | ({} if self.overload is None else {"overload": asdict(self.overload)})
         )  # fmt: skip
 
 

@@ -81,6 +81,8 @@ class Publishers:
                 held.give()
             finally:
                 self._inside.threads.remove(me)
+        if self._state.overload.is_on:
+            self._state.overload.look(stacklevel=3)
         if code == Code.OK:
             return len(array)
         raise self._error(code, array, rejected)

@@ -1,6 +1,6 @@
 """Looks whether ticks come faster than they are handled, for long. No wait has a bound then, unless the queues have.
 
-A look is at the end of a publish, without which queues do not grow for long. So it needs no thread.
+A look is at the start of a publish, without which queues do not grow for long. So it needs no thread.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class OverloadWatch:
         self._looks = 0
 
     def look(self, *, stacklevel: int) -> None:
-        """By a thread that has published, each time. ``stacklevel``: as warnings.warn has it, from the caller on."""
+        """By a thread that is about to publish. ``stacklevel``: as warnings.warn has it, from the caller on."""
         now_ns = time.monotonic_ns()
         if now_ns < self._due_ns or not self._lock.acquire(blocking=False):
             return

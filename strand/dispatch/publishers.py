@@ -63,6 +63,8 @@ class Publishers:
             self._routing.by_keys(array[self._reader.key])
         if self._inside.here:
             return self._publish_nested(array)
+        if self._state.overload.is_on:
+            self._state.overload.look(stacklevel=3)
         deadline = Deadline(seconds("timeout_s", timeout_s))
         me, held = threading.get_ident(), self._participant()
         try:
@@ -81,8 +83,6 @@ class Publishers:
                 held.give()
             finally:
                 self._inside.threads.remove(me)
-        if self._state.overload.is_on:
-            self._state.overload.look(stacklevel=3)
         if code == Code.OK:
             return len(array)
         raise self._error(code, array, rejected)

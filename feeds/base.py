@@ -155,6 +155,12 @@ class BaseFeed(Tabular):
         return ()
 
     @property
+    def is_live(self) -> bool:
+        """Whether ticks come when they happen, however fast they are handled. A run that cannot keep up says so
+        then (docs/overload.md)."""
+        return False
+
+    @property
     def tick_feeds(self) -> npt.NDArray[np.int32] | None:
         """The feed that each tick of a merge's latest batch came from, shape (n,), as its place in
         ``info.details["feeds"]``; -1: from none. None where the feed is no merge. A run that finds more or fewer

@@ -164,6 +164,10 @@ class WebSocketFeed(BaseFeed):
         )  # fmt: skip
 
     @property
+    def is_live(self) -> bool:
+        return True
+
+    @property
     def writes(self) -> Sequence[str]:
         return () if self._recorder is None else (str(self._recorder.path),)
 

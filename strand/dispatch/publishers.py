@@ -75,6 +75,8 @@ class Publishers:
             return self._publish_nested(array)
         if timeout_s is None and IN_LOOP.here and self._tasks.here:
             timeout_s = 0  # room may come only when this coroutine, or another one in its thread, has ended
+        if self._state.overload.is_on:
+            self._state.overload.look(stacklevel=3)
         deadline = Deadline(seconds("timeout_s", timeout_s))
         me, held = threading.get_ident(), self._participant()
         try:

@@ -76,8 +76,11 @@ class RunTasks:
 
     @property
     def here(self) -> bool:
-        """Whether one of them that has not ended runs here: a coroutine does so in a thread that is no worker."""
-        return self._tasks is not None and self._tasks._core.waits_for_here() is not None
+        """Whether one of them that has not ended runs here: a coroutine does so in a thread that is no worker. Or this
+        interrupts a submit of tasks in C."""
+        if self._tasks is None:
+            return False
+        return self._tasks._core.waits_for_here() is not None or self._tasks._core.table.submitting.here
 
     def begin_end(self, *, drain: bool, timeout_s: float | None) -> bool:
         """A stop begins: no task can be submitted any more, and those that are delayed, held, or wait for a retry are
@@ -99,6 +102,8 @@ class RunTasks:
 
     def _only_held(self, core: Core) -> bool:
         """Whether all that are left wait on strands that are paused or quarantined."""
+        if core.table.submitting.threads:
+            return False
         tasks = core.table.alive.copy().values()
         waits = all(task._options.strand is not None and task.state == "waiting" for task in tasks)
         return waits and self._state.engine.drain(None, 0) == Code.OK

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from strand.binding.engine import Engine
 from strand.dispatch.activating import Activating
 from strand.dispatch.guarding import Guarding
+from strand.dispatch.overload_watch import OverloadWatch
 from strand.errors import EngineError, HandlerError, StoppedError
 from strand.handlers.failures import Kept, describe, failures_of
 from strand.output.outputs import Outputs
@@ -35,7 +36,7 @@ class RunState:
     nobody held the dispatcher any more; ``forked``: this process has no workers. ``cores``: those that workers are
     pinned to; ``unpinned``: why they are not. ``abandoned``: ticks that a stop left pending. ``guarding``: what holds
     strands back while resources are short, and ``activating``: what decides how many workers are active, if something
-    does.
+    does. ``overload``: what looks whether ticks come too fast, where no bound on all that waits is given.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class RunState:
         self.abandoned = 0
         self.guarding: Guarding | None = None
         self.activating: Activating | None = None
+        self.overload = OverloadWatch(engine, is_on=not engine.config.total_capacity_ticks)
 
     def look_regularly(self, allowed: Sequence[int], *, guard: Guard | None, least: int | None) -> None:
         """Makes what decides from the start to the stop: a guard, and how many workers are active, ``least`` or more.

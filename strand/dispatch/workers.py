@@ -55,9 +55,12 @@ class Workers:
         refused: OSError | None = None
         for place, thread, core in zip(self._places.places, self._places.threads, cores, strict=False):
             assert core is not None
+            # Before it is pinned: the thread may be about to see that its place has no core, and to go on with all.
+            place.core = core
             error = pin_thread(thread, core, must=must)
             refused = refused or error
-            place.core = core if error is None else None
+            if error is not None:
+                place.core = None
             pinned.append(place.core)
         return pinned, refused
 
@@ -107,7 +110,7 @@ class _Work:
             unpin_here(self._state, self._allowed)
         else:
             self._python.site.enter(place.participant, place.batches)
-            pin_here(self._state, place)
+            pin_here(self._state, place, self._allowed)
 
     def serve(self, seat: Sitting, place: Place) -> int:
         try:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from strand.output.rows import Rows
     from strand.replaying.days import Day
     from strand.replaying.pacing import Pacing
+    from strand.stats import Statistics
     from strand.symbols import SymbolTable
 
 __all__ = ["RunWarning", "warnings_of"]
@@ -71,6 +72,8 @@ class RunFacts(Protocol):
     def feed_statistics(self) -> Mapping[str, int]: ...
     @property
     def pacing(self) -> Pacing | None: ...
+    @property
+    def statistics(self) -> Statistics: ...
 
 
 class _Counter(NamedTuple):
@@ -331,3 +334,6 @@ def _of_pace(result: RunFacts) -> Iterator[RunWarning]:
     if pacing is not None and pacing.late:
         example = f"one that was {pacing.lateness.maximum_ns / 1e6:,.3f} ms late"
         yield RunWarning("late ticks", pacing.late, example, "replay at a lower speed, or with more workers")
+    overload = result.statistics.overload
+    if overload is not None:
+        yield RunWarning("lasting overload", overload.pending, overload.said, overload.cure)

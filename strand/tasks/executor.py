@@ -87,6 +87,8 @@ class TaskExecutor(Executor):
         me = core.waits_for_here()
         if wait and me is not None:
             raise WouldDeadlockError(f"shutdown: task {me.id} would wait for its own end: use wait=False")
+        if wait and core.table.submitting.here:
+            raise WouldDeadlockError("shutdown: it interrupts a submit_native of this thread, and waits for that")
         core.refuse("the scheduler was shut down: no task can be submitted")
         for periodic in list(self._periodics):
             periodic.cancel()

@@ -301,8 +301,20 @@ class Places:
             raise StoppedError(_STOPPED)
         me.place = None
         if not batches.suspend(away=away):
+            self._take_back(me, place)
+            spare.give(None)
             raise RuntimeError(ENDED)
         spare.give(place)
+
+    def _take_back(self, me: Seat, place: Place) -> None:
+        """The engine has not taken the task: the thread keeps its place, as if it had not asked."""
+        with self._lock:
+            self._suspensions -= 1
+            away = self._blocked.pop(me, None) is not None
+            told = not away and self._suspended.pop(place.batches.task, None) is None
+        if told:  # by the end, which has taken it for a thread that sleeps
+            me.sleep()
+        me.place = place
 
     def _wait(self, me: Seat) -> None:
         me.sleep()

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from engine_support import wait_until
 
 from strand import (
     TICK,
@@ -23,6 +24,7 @@ from strand import (
     Levels,
     RetryPolicy,
     TaskGroup,
+    blocking,
     object_handler,
 )
 from strand.errors import ConfigurationError, SavedStateError, StoppedError, TaskDropped, WouldDeadlockError
@@ -335,3 +337,35 @@ def test_a_coroutine_cannot_wait_for_the_stop_of_its_dispatcher() -> None:
         with pytest.raises(WouldDeadlockError):
             d.tasks.submit(stops).result(60)
         assert d.tasks.submit(int).result(60) == 0
+
+
+@pytest.mark.parametrize("of", ["a free task", "a task of a symbol"])
+def test_a_worker_is_busy_with_a_task_of_pythons_but_not_while_that_is_in_a_block(of: str) -> None:
+    gate, spans = threading.Event(), {"busy": 0, "blocked": 0}
+
+    def works() -> None:
+        begun = time.perf_counter_ns()
+        time.sleep(0.02)
+        spans["busy"] += time.perf_counter_ns() - begun
+        begun = time.perf_counter_ns()
+        with blocking():
+            assert gate.wait(60)
+            spans["blocked"] = time.perf_counter_ns() - begun
+        begun = time.perf_counter_ns()
+        time.sleep(0.02)
+        spans["busy"] += time.perf_counter_ns() - begun
+
+    with Dispatcher(2, "count", workers=1, cores=None) as d:
+        begun = time.perf_counter_ns()
+        tasks = d.tasks if of == "a free task" else d.tasks.options(symbol=1)
+        future = tasks.submit(works)
+        wait_until(lambda: d.thread_counts().blocked == 1)
+        at_block = d.statistics().workers[0].busy_ns
+        assert at_block >= 0.9 * spans["busy"]
+        time.sleep(0.2)
+        assert d.statistics().workers[0].busy_ns == at_block
+        gate.set()
+        future.result(60)
+        assert d.drain(timeout_s=60)
+        found, took = d.statistics().workers[0].busy_ns, time.perf_counter_ns() - begun
+    assert 0.9 * spans["busy"] <= found <= took - spans["blocked"] / 2

@@ -131,7 +131,7 @@ task:
 
 suspend:
   atomic {
-    stopped = ended;
+    stopped = ended || stopping;
     if :: !stopped -> find_spare() :: else fi
   }
   if :: stopped -> goto told :: else fi;
@@ -154,7 +154,7 @@ suspend:
 
 go_away:
   atomic {
-    stopped = ended;
+    stopped = ended || stopping;
     if :: !stopped -> find_spare() :: else fi
   }
   if :: stopped -> goto told :: else fi;

@@ -478,6 +478,37 @@ def test_a_stop_tells_what_is_suspended_or_blocked_and_ends_all_threads(by: str,
     assert told["blocked"] is told["call"] is told["suspended 0"] is StoppedError
 
 
+@policies
+@pytest.mark.parametrize("by", ["stop", "failure", "stop within"])
+def test_a_stop_tells_a_task_that_runs_and_never_waits(by: str, policy: Any) -> None:
+    """It has a place, and nothing else comes first: nobody suspends it."""
+    both = threading.Barrier(3)
+
+    def on_and_on() -> None:
+        both.wait(60)
+        while True:
+            strand.checkpoint()
+
+    @strand.batch_handler(state=COUNT_ROW)
+    def fails(symbol: str, ticks: Any, row: Any) -> None:
+        both.wait(60)
+        raise ValueError("no")
+
+    with dispatcher(fails, 2, workers=2, policy=policy) as d:
+        futures = [d.tasks.submit(on_and_on)]
+        if by == "failure":
+            d.publish(ticks_for([1]))
+        else:
+            futures.append(d.tasks.submit(on_and_on if by == "stop" else lambda: (both.wait(60), d.stop(drain=False))))
+        both.wait(60)
+        if by != "stop":
+            wait_until(lambda: d._engine.stopping)
+        assert not d.stop(drain=False)
+        ends = {type(future.exception(60)) for future in futures}
+    assert ends == ({StoppedError, type(None)} if by == "stop within" else {StoppedError})
+    assert all(future.done() for future in futures)
+
+
 def test_a_stop_that_drains_waits_for_a_blocked_task_and_a_save_refuses_none_behind_it(tmp_path: Any) -> None:
     gate = threading.Event()
 

@@ -211,7 +211,7 @@ class Calls:
 
     def wait_for(self, future: CallFuture, timeout: float | None, ask: Callable[[float | None], Any]) -> Any:
         """What ``ask`` says with the timeout, where waiting for the future is not waiting for oneself."""
-        if not future.done() and (timeout is None or timeout > 0):
+        if not future.done() and ((timeout := seconds("timeout", timeout)) is None or timeout > 0):
             place = self._place_of_wait(
                 f"the call to {future.symbol}: {WAITS_FOR_ITSELF}: use add_done_callback, or look for done() later"
             )

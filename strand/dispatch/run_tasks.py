@@ -8,7 +8,7 @@ from strand.binding.gate import NOT_STARTED, Code
 from strand.clock import Deadline
 from strand.dispatch.control import Control
 from strand.dispatch.priorities import Priorities
-from strand.dispatch.state import RunState
+from strand.dispatch.state import FORKED, RunState
 from strand.tasks.core import Core
 from strand.tasks.engine_pool import EnginePool
 from strand.tasks.engine_tasks import EngineTasks
@@ -56,7 +56,9 @@ class RunTasks:
                 )
                 self._tasks._core.waiting.waits_on = self.waits_on
             table = self._tasks._core.table
-            if not self._state.threads:
+            if self._state.forked:
+                table.is_fork, table.refusal = True, table.refusal or FORKED
+            elif not self._state.threads:
                 table.refusal = NOT_STARTED
             elif table.refusal == NOT_STARTED:
                 table.refusal = None

@@ -33,6 +33,7 @@ from strand.tasks.lazy import NOBODY, Lazy
 from strand.tasks.options import TaskOptions
 from strand.tasks.places import Seat, seat_here
 from strand.tasks.waits import Waiter, begin_wait, check_not_in_loop, end_wait
+from strand.validate import seconds
 
 __all__ = ["CURRENT_TASK", "ENDING_TASK", "ENDS", "TaskFuture", "current_task", "on_behalf_of", "waiter_here"]
 
@@ -205,14 +206,14 @@ class TaskFuture(Future[Any]):
 
     def cancel(self, running: bool = False) -> bool:
         """Cancels the task unless it has begun; one that waits for its retry is cancelled, too. Returns whether it is
-        cancelled.
+        cancelled, which it never is by a fork's child.
 
         ``running``: a task that runs is asked to end, and True is returned for that. It is not tried again, and
         ``cancel_requested`` of ``strand.tasks.current_task()`` tells its function. A coroutine gets CancelledError.
         """
         if self._keeper.cancel(self):
             return True
-        if running and not self.done():
+        if running and not self.done() and not self._keeper.is_fork:
             self.cancel_requested = True
             if self._interrupt is not None:
                 self._interrupt()
@@ -220,20 +221,20 @@ class TaskFuture(Future[Any]):
         return self.cancelled()
 
     def reprioritise(self, priority: Any) -> bool:
-        """Gives a task that waits another priority. Returns False where it has begun or ended, and nothing changes. A
-        task that is held is due by the hold of its new level. Raises ConfigurationError for a priority that the policy
-        does not have."""
+        """Gives a task that waits another priority. Returns False where it has begun or ended, and in a fork's child,
+        and nothing changes. A task that is held is due by the hold of its new level. Raises ConfigurationError for a
+        priority that the policy does not have."""
         return self._keeper.reprioritise(self, priority)
 
     def set_deadline(self, deadline: SpanLike | None) -> bool:
         """Gives a task that waits so much time from now to begin, as ``"30s"``, a timedelta or ns; None: any time.
-        Returns False where it has begun or ended, and nothing changes. Raises ConfigurationError for what is no span,
-        and where a delay, a hold or a backoff ends later."""
+        Returns False where it has begun or ended, and in a fork's child, and nothing changes. Raises ConfigurationError
+        for what is no span, and where a delay, a hold or a backoff ends later."""
         return self._keeper.set_deadline(self, deadline)
 
     def set_group(self, group: TaskGroup | None) -> bool:
-        """Moves a task that waits into another group, or into none. Returns False where it has begun or ended, and
-        nothing changes. Raises StoppedError for a group that takes no more tasks."""
+        """Moves a task that waits into another group, or into none. Returns False where it has begun or ended, and in a
+        fork's child, and nothing changes. Raises StoppedError for a group that takes no more tasks."""
         return self._keeper.set_group(self, group)
 
     def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
@@ -255,7 +256,7 @@ class TaskFuture(Future[Any]):
 
         Raises TimeoutError when the time is over; WouldDeadlockError in a task or call for which this one waits, in a
         handler, in a coroutine, and where ``max_threads`` threads wait; StoppedError in a fork's child, and in a task
-        whose workers have stopped.
+        whose workers have stopped; ConfigurationError for a timeout that is no number.
         """
         if self._state not in _OVER:
             self.wait_for_end(timeout)
@@ -270,8 +271,7 @@ class TaskFuture(Future[Any]):
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """What ``result`` would raise, None where the function returned; but CancelledError is raised. Waits as
         ``result`` does."""
-        if self._state not in _OVER:
-            self.wait_for_end(timeout)
+        self.wait_for_end(timeout)
         if self._state == CANCELLED_AND_NOTIFIED:
             raise CancelledError
         return self._exception
@@ -285,7 +285,7 @@ class TaskFuture(Future[Any]):
         seat, me = waiter_here()
         if me is None and seat is not None:
             seat.check_not_in_handler()
-        if timeout is not None and timeout <= 0:
+        if (timeout := seconds("timeout", timeout)) is not None and timeout <= 0:
             self._wait(timeout)
             return
         check_not_in_loop(self)

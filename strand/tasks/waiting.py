@@ -219,6 +219,8 @@ class Waiting:
         number = self.ranks.number_of("priority", priority)
         if task._options.strand is not None:
             raise ConfigurationError("priority: a symbol's strand has one priority; change that of the symbol")
+        if self.is_fork:
+            return False
         with self.lock:
             if "_claim" in task.__dict__:
                 return False
@@ -246,6 +248,8 @@ class Waiting:
 
     def set_deadline(self, task: TaskFuture, deadline: SpanLike | None) -> bool:
         until = None if deadline is None else self.now() + span_ns("deadline", deadline)
+        if self.is_fork:
+            return False
         with self.lock:
             if "_claim" in task.__dict__:
                 return False
@@ -257,6 +261,8 @@ class Waiting:
     def set_group(self, task: TaskFuture, group: TaskGroup | None) -> bool:
         if group is not None and not isinstance(group, TaskGroup):
             raise ConfigurationError(f"group: {group!r} is no strand.TaskGroup")
+        if self.is_fork:
+            return False
         with self.lock:
             before = task._group
             if "_claim" in task.__dict__:

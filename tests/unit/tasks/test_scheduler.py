@@ -299,28 +299,6 @@ ran = scheduler.submit_many(lambda i: time.sleep(0.01) or print(f'{i} ', end='',
     assert sorted(done.stdout.split()) == sorted(["cancelled", *map(str, range(20))])
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forks_child_is_refused_and_ends() -> None:
-    with Scheduler(2) as scheduler:
-        future = scheduler.submit(time.sleep, 0.2)
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                for ask in (lambda: scheduler.submit(int), future.result, scheduler.shutdown):
-                    try:
-                        ask()
-                    except StoppedError:
-                        code -= 0
-                    else:
-                        os._exit(2)
-                code = 0
-            finally:
-                os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-        assert future.result(60) is None
-
-
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
 def test_man_or_boy(policy: Any) -> None:
     """10,000 tasks that raise, sleep, submit others, raise SystemExit, cancel each other, and wait for each other's

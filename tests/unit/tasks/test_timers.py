@@ -71,3 +71,5 @@ def test_one_thread_serves_the_systems_clock_and_ends() -> None:
     timers.join()
     assert not thread.is_alive()
     assert len(timers) == 0
+    timers.add(0, lambda: called.append(4))
+    assert (len(timers), timers.fire(), called) == (0, 0, [1, 2])

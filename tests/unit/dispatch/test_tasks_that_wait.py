@@ -6,7 +6,7 @@ import concurrent.futures
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,13 +30,7 @@ policies = pytest.mark.parametrize("policy", POLICIES, ids=by_name)
 workers = pytest.mark.parametrize("workers", [1, 2])
 
 
-@pytest.fixture(autouse=True)
-def threads_come_back() -> Iterator[None]:
-    """After each stop there are as many threads as before."""
-    gc.collect()
-    before = threading.active_count()
-    yield
-    assert threading.active_count() == before
+pytestmark = pytest.mark.usefixtures("threads_come_back")
 
 
 class Noted:
@@ -140,22 +134,20 @@ def test_ticks_behind_a_blocked_task_of_their_symbol_wait_and_those_of_others_do
 # ---- at a checkpoint
 
 
-@workers
-@hows
-def test_a_checkpoint_lets_ticks_of_a_higher_level_go_first(how: str, workers: int) -> None:
+def until_ticks_went_first(how: str, workers: int, **options: Any) -> None:
+    """A task passes checkpoints until the ticks of symbol 1 were handled; those of its own come behind it."""
     noted, begun, published = Noted(), threading.Event(), threading.Event()
 
-    def low() -> int:
+    def waits_for_ticks() -> None:
         noted.events.append("begins")
         begun.set()
         published.wait(60)
         while len(noted.seen(1)) < 10:
             strand.checkpoint()
         noted.events.append("ends")
-        return threading.get_ident()
 
-    with dispatcher(noted, 2, workers=workers, policy=Levels(), priorities={"#0": "low", "#1": "high"}) as d:
-        future = submit(d, how, low)
+    with dispatcher(noted, 2, workers=workers, **options) as d:
+        future = submit(d, how, waits_for_ticks)
         assert begun.wait(60)
         d.publish(ticks_for([1, 0] * 10))
         published.set()
@@ -170,30 +162,15 @@ def test_a_checkpoint_lets_ticks_of_a_higher_level_go_first(how: str, workers: i
 
 
 @workers
+@hows
+def test_a_checkpoint_lets_ticks_of_a_higher_level_go_first(how: str, workers: int) -> None:
+    until_ticks_went_first(how, workers, policy=Levels(), priorities={"#0": "low", "#1": "high"})
+
+
+@workers
 @pytest.mark.parametrize("how", ["symbol", "call"])
 def test_a_checkpoint_under_fair_lets_other_groups_go_when_the_slice_is_over(how: str, workers: int) -> None:
-    noted, begun, published = Noted(), threading.Event(), threading.Event()
-
-    def hungry() -> None:
-        begun.set()
-        published.wait(60)
-        while len(noted.seen(1)) < 10:
-            strand.checkpoint()
-        noted.events.append("ends")
-
-    with dispatcher(noted, 2, workers=workers, policy=Fair(slice_ms=1)) as d:
-        future = submit(d, how, hungry)
-        assert begun.wait(60)
-        d.publish(ticks_for([1, 0] * 10))
-        published.set()
-        assert d.drain(60)
-        future.result(0)
-        if workers == 1:
-            assert d.thread_counts().suspensions >= 1
-    of_0 = [event for event in noted.events if event == "ends" or event[0] == 0]
-    assert of_0[0] == "ends"
-    assert len(of_0) == 11
-    balanced(d)
+    until_ticks_went_first(how, workers, policy=Fair(slice_ms=1))
 
 
 def test_under_fifo_a_checkpoint_lets_nothing_go_first() -> None:

@@ -117,6 +117,10 @@ class CallFuture(Future[Any]):
         """See ``Waiter``."""
         return f"the call to {self.symbol}"
 
+    def home(self) -> str:
+        """See ``Waiter``."""
+        return self._calls.tasks.name
+
     def ahead(self) -> Waiter | None:
         """See ``Waiter``."""
         return self._calls.tasks.waits_on.get(self._strand)

@@ -16,7 +16,7 @@ from strand.tasks.group_numbers import NumberedGroups
 from strand.tasks.options import check_retry
 from strand.tasks.ranks import Ranks
 from strand.tasks.retry import RetryPolicy
-from strand.tasks.waits import Waiter
+from strand.tasks.waits import Waiter, numbered
 
 __all__ = ["RunTasks"]
 
@@ -40,6 +40,7 @@ class RunTasks:
         self._tasks: EngineTasks | None = None
         #: Tasks and calls that wait while they hold a strand, by the strand.
         self.waits_on: dict[int, Waiter] = {}
+        self.name = numbered("dispatcher")
 
     def get(self) -> EngineTasks:
         """See ``Dispatcher.tasks``."""
@@ -55,6 +56,7 @@ class RunTasks:
                     key_of=self._state.table.index,
                 )
                 self._tasks._core.waiting.waits_on = self.waits_on
+                self._tasks._core.waiting.name = self.name
             table = self._tasks._core.table
             if self._state.forked:
                 table.is_fork, table.refusal = True, table.refusal or FORKED

@@ -74,6 +74,8 @@ class Keeper(Protocol):
 
     #: Tasks and calls that wait while they hold a strand, by the strand.
     waits_on: dict[int, Waiter]
+    #: Of the scheduler or dispatcher.
+    name: str
 
     @property
     def is_fork(self) -> bool: ...
@@ -336,6 +338,10 @@ class TaskFuture(Future[Any]):
         """See ``Waiter``."""
         return f"task {self.id}"
 
+    def home(self) -> str:
+        """See ``Waiter``."""
+        return self._keeper.name
+
     def ahead(self) -> Waiter | None:
         """See ``Waiter``."""
         return self._keeper.ahead_of(self)
@@ -382,17 +388,11 @@ class TaskFuture(Future[Any]):
             if interrupts(error):
                 raise
 
-    def set_running_or_notify_cancel(self) -> bool:
+    def set_result(self, *_: Any, **__: Any) -> Any:
         """Not for users: the scheduler alone ends a task. Raises RuntimeError."""
         raise RuntimeError(f"{self!r} is ended by its scheduler alone")
 
-    def set_result(self, result: Any) -> None:
-        """Not for users: the scheduler alone ends a task. Raises RuntimeError."""
-        raise RuntimeError(f"{self!r} is ended by its scheduler alone: no result {result!r} can be set")
-
-    def set_exception(self, exception: BaseException | None) -> None:
-        """Not for users: the scheduler alone ends a task. Raises RuntimeError."""
-        raise RuntimeError(f"{self!r} is ended by its scheduler alone: no exception {exception!r} can be set")
+    set_exception = set_running_or_notify_cancel = set_result
 
 
 def _state_of(end: str | None) -> str:

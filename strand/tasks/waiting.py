@@ -17,7 +17,7 @@ from strand.tasks.pool import Pool
 from strand.tasks.ranks import Ranks
 from strand.tasks.table import Table
 from strand.tasks.timers import Timers
-from strand.tasks.waits import Waiter
+from strand.tasks.waits import Waiter, numbered
 
 __all__ = ["Waiting"]
 
@@ -36,6 +36,8 @@ class Waiting:
         self.run: Callable[[int], None]
         #: Tasks and calls that wait while they hold a strand, by the strand.
         self.waits_on: dict[int, Waiter] = {}
+        #: Of the scheduler or dispatcher.
+        self.name = numbered("scheduler")
         self._table = table
         self._pool = pool
         self._ended = {end: count.numbers for end, count in counts.ended.items()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import os
+import re
 import signal
 import threading
 import time
@@ -296,6 +297,28 @@ def test_waits_in_a_circle_are_found(tasks: EngineTasks, n: int) -> None:
     errors = [future.exception(60) for future in futures]
     assert sum(isinstance(error, WouldDeadlockError) for error in errors) == 1
     assert sum(error is None for error in errors) == n - 1
+
+
+def test_a_circle_over_two_schedulers_names_both(tasks: EngineTasks) -> None:
+    """Each has a task 1."""
+    begun = threading.Event()
+    with Scheduler(1) as other:
+
+        def waits_there() -> Any:
+            future = other.options(key="k").submit(waits_here)
+            return future.result(60)
+
+        def waits_here() -> Any:
+            begun.set()
+            return tasks.options(key="k").submit(int).result(60)
+
+        told = tasks.options(key="k").submit(waits_there).exception(60)
+        assert begun.is_set()
+        assert isinstance(told, WouldDeadlockError)
+        home, there = (repr(each).rpartition(": ")[2].rstrip(">") for each in (tasks, other))
+        assert home != there
+        ours, theirs = rf"task \d of {home}", rf"task \d of {there}"
+        assert re.match(f"({ours} would wait for {theirs}|{theirs} would wait for {ours}), which waits for", str(told))
 
 
 # ---- a task that never lets others go

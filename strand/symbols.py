@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Final, cast, overload
 
 from strand.errors import ConfigurationError, UnknownSymbolError
+from strand.validate import is_whole
 
 __all__ = ["NAME_BYTES", "SymbolTable", "check_name", "name_problem"]
 
@@ -151,7 +152,7 @@ class SymbolTable(Sequence[str]):
             if found is None and symbol.startswith("#") and symbol[1:].isdecimal():
                 found = int(symbol[1:])
         else:
-            found = int(symbol)
+            found = int(symbol) if is_whole(symbol) else None
         if found is None or not 0 <= found < self._size:
             raise UnknownSymbolError(f"there is no symbol {symbol!r} among the {self._size}")
         return found

@@ -122,6 +122,10 @@ class CallFuture(Future[Any]):
         """See ``Waiter``."""
         return f"the call to {self.symbol}"
 
+    def home(self) -> str:
+        """See ``Waiter``."""
+        return self._calls.tasks.name
+
     def ahead(self) -> Waiter | None:
         """See ``Waiter``."""
         return self._calls.tasks.waits_on.get(self._strand)
@@ -212,7 +216,7 @@ class Calls:
 
     def wait_for(self, future: CallFuture, timeout: float | None, ask: Callable[[float | None], Any]) -> Any:
         """What ``ask`` says with the timeout, where waiting for the future is not waiting for oneself."""
-        if not future.done() and (timeout is None or timeout > 0):
+        if not future.done() and ((timeout := seconds("timeout", timeout)) is None or timeout > 0):
             words = future.in_words()
             refusal = f"{words}: {WAITS_FOR_ITSELF}: use add_done_callback, or look for done() later"
             return wait_as(*self._place_of_wait(words, refusal), future, lambda: self._ask(timeout, ask))

@@ -248,7 +248,8 @@ class Dispatcher(EngineRun):
         ``drain``: first handle what is pending, for at most ``timeout_s``; else what is pending is abandoned, and
         counted, and coroutines are cancelled. Ticks of paused and quarantined strands are abandoned in both. Raises
         HandlerError when a handler's failure has stopped the run; it is stopped all the same. May be called again. A
-        guard ends first, and lets go what it holds back.
+        guard ends first, and lets go what it holds back. A task or call that runs is waited for; when the workers have
+        stopped, its next ``strand.checkpoint()`` raises StoppedError.
 
         A thread inside the dispatcher cannot wait for it: in a handler, task, ``on_stop``, ``on_finish``, or a signal
         handler (or ``__del__``) that interrupts a call: there ``stop()`` raises WouldDeadlockError. Without ``drain``

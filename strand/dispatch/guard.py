@@ -139,7 +139,7 @@ def check_guard(guard: Any, policy: Policy) -> None:
     """Raises ConfigurationError for a guard that is none, and for a guard under a policy without levels."""
     if guard is not None and not isinstance(guard, Guard):
         raise ConfigurationError(f"guard: {guard!r} is not a strand.Guard")
-    if guard is not None and not isinstance(policy, Levels):
+    if guard is not None and isinstance(policy, Policy) and not isinstance(policy, Levels):
         raise ConfigurationError(
             f"guard: {type(policy).__name__} has no levels that could be held back; give policy=Levels()"
         )

@@ -8,7 +8,7 @@ from strand.binding.gate import NOT_STARTED, Code
 from strand.clock import Deadline
 from strand.dispatch.control import Control
 from strand.dispatch.priorities import Priorities
-from strand.dispatch.state import RunState
+from strand.dispatch.state import FORKED, RunState
 from strand.tasks.core import Core
 from strand.tasks.engine_pool import EnginePool
 from strand.tasks.engine_tasks import EngineTasks
@@ -16,7 +16,7 @@ from strand.tasks.group_numbers import NumberedGroups
 from strand.tasks.options import check_retry
 from strand.tasks.ranks import Ranks
 from strand.tasks.retry import RetryPolicy
-from strand.tasks.waits import IN_LOOP, Waiter
+from strand.tasks.waits import IN_LOOP, Waiter, numbered
 
 __all__ = ["RunTasks"]
 
@@ -40,6 +40,7 @@ class RunTasks:
         self._tasks: EngineTasks | None = None
         #: Tasks and calls that wait while they hold a strand, by the strand.
         self.waits_on: dict[int, Waiter] = {}
+        self.name = numbered("dispatcher")
 
     def get(self) -> EngineTasks:
         """See ``Dispatcher.tasks``."""
@@ -55,8 +56,11 @@ class RunTasks:
                     key_of=self._state.table.index,
                 )
                 self._tasks._core.waiting.waits_on = self.waits_on
+                self._tasks._core.waiting.name = self.name
             table = self._tasks._core.table
-            if not self._state.threads:
+            if self._state.forked:
+                table.is_fork, table.refusal = True, table.refusal or FORKED
+            elif not self._state.threads:
                 table.refusal = NOT_STARTED
             elif table.refusal == NOT_STARTED:
                 table.refusal = None

@@ -35,6 +35,7 @@ from strand.tasks.options import TaskOptions
 from strand.tasks.places import Seat
 from strand.tasks.waits import Waiter, begin_wait, check_not_in_loop, end_wait
 from strand.threads import interrupts
+from strand.validate import seconds
 
 __all__ = ["ENDS", "TaskFuture", "current_task"]
 
@@ -55,6 +56,8 @@ class Keeper(Protocol):
 
     #: Tasks and calls that wait while they hold a strand, by the strand.
     waits_on: dict[int, Waiter]
+    #: Of the scheduler or dispatcher.
+    name: str
 
     @property
     def is_fork(self) -> bool: ...
@@ -188,14 +191,14 @@ class TaskFuture(Future[Any]):
 
     def cancel(self, running: bool = False) -> bool:
         """Cancels the task unless it has begun; one that waits for its retry is cancelled, too. Returns whether it is
-        cancelled.
+        cancelled, which it never is by a fork's child.
 
         ``running``: a task that runs is asked to end, and True is returned for that. It is not tried again, and
         ``cancel_requested`` of ``strand.tasks.current_task()`` tells its function. A coroutine gets CancelledError.
         """
         if self._keeper.cancel(self):
             return True
-        if running and not self.done():
+        if running and not self.done() and not self._keeper.is_fork:
             self.cancel_requested = True
             runner = self._runner
             if runner is not None:
@@ -205,20 +208,20 @@ class TaskFuture(Future[Any]):
         return self.cancelled()
 
     def reprioritise(self, priority: Any) -> bool:
-        """Gives a task that waits another priority. Returns False where it has begun or ended, and nothing changes. A
-        task that is held is due by the hold of its new level. Raises ConfigurationError for a priority that the policy
-        does not have."""
+        """Gives a task that waits another priority. Returns False where it has begun or ended, and in a fork's child,
+        and nothing changes. A task that is held is due by the hold of its new level. Raises ConfigurationError for a
+        priority that the policy does not have."""
         return self._keeper.reprioritise(self, priority)
 
     def set_deadline(self, deadline: SpanLike | None) -> bool:
         """Gives a task that waits so much time from now to begin, as ``"30s"``, a timedelta or ns; None: any time.
-        Returns False where it has begun or ended, and nothing changes. Raises ConfigurationError for what is no span,
-        and where a delay, a hold or a backoff ends later."""
+        Returns False where it has begun or ended, and in a fork's child, and nothing changes. Raises ConfigurationError
+        for what is no span, and where a delay, a hold or a backoff ends later."""
         return self._keeper.set_deadline(self, deadline)
 
     def set_group(self, group: TaskGroup | None) -> bool:
-        """Moves a task that waits into another group, or into none. Returns False where it has begun or ended, and
-        nothing changes. Raises StoppedError for a group that takes no more tasks."""
+        """Moves a task that waits into another group, or into none. Returns False where it has begun or ended, and in a
+        fork's child, and nothing changes. Raises StoppedError for a group that takes no more tasks."""
         return self._keeper.set_group(self, group)
 
     def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
@@ -240,7 +243,7 @@ class TaskFuture(Future[Any]):
 
         Raises TimeoutError when the time is over; WouldDeadlockError in a task or call for which this one waits, in a
         handler, in a coroutine, and where ``max_threads`` threads wait; StoppedError in a fork's child, and in a task
-        whose workers have stopped.
+        whose workers have stopped; ConfigurationError for a timeout that is no number.
         """
         if self._state not in _OVER:
             self.wait_for_end(timeout)
@@ -255,8 +258,7 @@ class TaskFuture(Future[Any]):
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """What ``result`` would raise, None where the function returned; but CancelledError is raised. Waits as
         ``result`` does."""
-        if self._state not in _OVER:
-            self.wait_for_end(timeout)
+        self.wait_for_end(timeout)
         if self._state == CANCELLED_AND_NOTIFIED:
             raise CancelledError
         return self._exception
@@ -275,7 +277,7 @@ class TaskFuture(Future[Any]):
         seat, me = waiter_here()
         if me is None and seat is not None:
             seat.check_not_in_handler()
-        if timeout is not None and timeout <= 0:
+        if (timeout := seconds("timeout", timeout)) is not None and timeout <= 0:
             self._wait(timeout)
             return
         check_not_in_loop(self.in_words())
@@ -316,6 +318,10 @@ class TaskFuture(Future[Any]):
     def in_words(self) -> str:
         """See ``Waiter``."""
         return f"task {self.id}"
+
+    def home(self) -> str:
+        """See ``Waiter``."""
+        return self._keeper.name
 
     def ahead(self) -> Waiter | None:
         """See ``Waiter``."""
@@ -363,17 +369,11 @@ class TaskFuture(Future[Any]):
             if interrupts(error):
                 raise
 
-    def set_running_or_notify_cancel(self) -> bool:
+    def set_result(self, *_: Any, **__: Any) -> Any:
         """Not for users: the scheduler alone ends a task. Raises RuntimeError."""
         raise RuntimeError(f"{self!r} is ended by its scheduler alone")
 
-    def set_result(self, result: Any) -> None:
-        """Not for users: the scheduler alone ends a task. Raises RuntimeError."""
-        raise RuntimeError(f"{self!r} is ended by its scheduler alone: no result {result!r} can be set")
-
-    def set_exception(self, exception: BaseException | None) -> None:
-        """Not for users: the scheduler alone ends a task. Raises RuntimeError."""
-        raise RuntimeError(f"{self!r} is ended by its scheduler alone: no exception {exception!r} can be set")
+    set_exception = set_running_or_notify_cancel = set_result
 
 
 def _state_of(end: str | None) -> str:

@@ -101,7 +101,8 @@ class Seat:
         self._places.live(self)
 
     def checkpoint(self) -> None:
-        """In a task. Lets others go, where it should. Raises StoppedError where the workers have stopped meanwhile."""
+        """In a task. Lets others go, where it should. Raises StoppedError where the workers have stopped, or do so: a
+        task that goes on until somebody tells it to end must hear of that, whether it has a place or waits for one."""
         if self.depth:
             return
         place = self.place
@@ -110,6 +111,8 @@ class Seat:
         now = time.monotonic_ns()
         if now < self._ask_ns:
             return
+        if self._places.stopping:
+            raise StoppedError(_STOPPED)
         if place.should_yield():
             self._places.suspend(self, place)
             now = time.monotonic_ns()
@@ -213,6 +216,11 @@ class Places:
             self._guarding.start()
         for thread in self.threads[: len(self.places)]:
             thread.start()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the workers were told to stop."""
+        return self._engine.stopping
 
     def let_go(self) -> None:
         """Nothing is held back any more."""
@@ -344,9 +352,10 @@ class Places:
         return True
 
     def _spare(self) -> Seat | None:
-        """A thread that sleeps without a task; None: there may be no more threads."""
+        """A thread that sleeps without a task; None: there may be no more threads. Raises StoppedError where the
+        workers were told to stop."""
         with self._lock:
-            if self._ended:
+            if self._ended or self.stopping:
                 raise StoppedError(_STOPPED)
             if self._spares:
                 return self._spares.pop()
@@ -382,8 +391,8 @@ class Places:
             self._work.over()
 
     def end(self) -> None:
-        """Tells the threads to end after the task in hand. A task that is suspended or in a block is told by
-        StoppedError."""
+        """Tells the threads to end after the task in hand. A task is told by StoppedError: at its next checkpoint or
+        block, and where it is suspended or in a block."""
         self._engine.stop()
         with self._lock:
             self._ended = True

@@ -63,6 +63,9 @@ class Tasks(TaskExecutor):
         self._strand_of = strand_of
         super().__init__(core, options_of(ranks, strand_of, retry=retry), weakref.WeakSet())
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._core.waiting.name}>"
+
     def options(
         self,
         *,

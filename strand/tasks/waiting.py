@@ -17,7 +17,7 @@ from strand.tasks.pool import Pool
 from strand.tasks.ranks import Ranks
 from strand.tasks.table import Table
 from strand.tasks.timers import Timers
-from strand.tasks.waits import Waiter
+from strand.tasks.waits import Waiter, numbered
 
 __all__ = ["Waiting", "dropped"]
 
@@ -36,6 +36,8 @@ class Waiting:
         self.run: Callable[[int], None]
         #: Tasks and calls that wait while they hold a strand, by the strand.
         self.waits_on: dict[int, Waiter] = {}
+        #: Of the scheduler or dispatcher.
+        self.name = numbered("scheduler")
         self._table = table
         self.pool = pool
         self._ended = {end: count.numbers for end, count in counts.ended.items()}
@@ -219,6 +221,8 @@ class Waiting:
         number = self.ranks.number_of("priority", priority)
         if task._options.strand is not None:
             raise ConfigurationError("priority: a symbol's strand has one priority; change that of the symbol")
+        if self.is_fork:
+            return False
         with self.lock:
             if "_claim" in task.__dict__:
                 return False
@@ -246,6 +250,8 @@ class Waiting:
 
     def set_deadline(self, task: TaskFuture, deadline: SpanLike | None) -> bool:
         until = None if deadline is None else self.now() + span_ns("deadline", deadline)
+        if self.is_fork:
+            return False
         with self.lock:
             if "_claim" in task.__dict__:
                 return False
@@ -257,6 +263,8 @@ class Waiting:
     def set_group(self, task: TaskFuture, group: TaskGroup | None) -> bool:
         if group is not None and not isinstance(group, TaskGroup):
             raise ConfigurationError(f"group: {group!r} is no strand.TaskGroup")
+        if self.is_fork:
+            return False
         with self.lock:
             before = task._group
             if "_claim" in task.__dict__:

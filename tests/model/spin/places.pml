@@ -147,7 +147,7 @@ hold: /* the thread keeps its place */
 
 suspend:
   atomic {
-    stopped = ended;
+    stopped = ended || stopping;
     if :: !stopped -> find_spare() :: else fi
   }
   if :: stopped -> goto told :: else fi;
@@ -170,7 +170,7 @@ suspend:
 
 go_away:
   atomic {
-    stopped = ended;
+    stopped = ended || stopping;
     if :: !stopped -> find_spare() :: else fi
   }
   if :: stopped -> goto told :: else fi;

@@ -56,6 +56,7 @@ def test_a_task_that_was_suspended_is_pinned_to_the_core_of_the_worker_that_take
 
     with Dispatcher(2, "count", workers=2, cores=cores, policy=Levels()) as d:
         lows = [d.tasks.options(priority="low").submit(low) for _ in range(3)]
+        wait_until(lambda: any(future.running() for future in lows))
         for _ in range(20):
             assert d.tasks.options(priority="high").submit(here).result(60) in [{core} for core in cores]
         free.set()

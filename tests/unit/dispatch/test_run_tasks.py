@@ -28,6 +28,7 @@ from strand import (
     object_handler,
 )
 from strand.errors import ConfigurationError, SavedStateError, StoppedError, TaskDropped, WouldDeadlockError
+from strand.tasks import TaskFuture
 
 
 def ticks_of(key: int, n: int) -> Any:
@@ -74,18 +75,23 @@ def test_a_stop_waits_for_what_can_run_and_cancels_what_is_delayed() -> None:
         d.tasks.submit(int)
 
 
+def stop_with_one_that_runs(d: Dispatcher, gate: threading.Event, first: TaskFuture, others: list[TaskFuture]) -> None:
+    """A stop without draining waits for the one that runs until ``gate`` opens, and ends the others."""
+    threading.Timer(0.05, gate.set).start()
+    assert not d.stop(drain=False)
+    assert first.result(60)
+    for future in others:
+        with pytest.raises((CancelledError, TaskDropped)):
+            future.result(60)
+
+
 def test_a_stop_without_drain_cancels_what_has_not_begun() -> None:
     begun, gate = threading.Event(), threading.Event()
     with Dispatcher(1, "count", workers=1, cores=None) as d:
         first = d.tasks.submit(lambda: (begun.set(), gate.wait(60)))
         assert begun.wait(60)
         others = d.tasks.submit_many(int, "12345")
-        threading.Timer(0.05, gate.set).start()
-        assert not d.stop(drain=False)
-    assert first.result(60)
-    for future in others:
-        with pytest.raises((CancelledError, TaskDropped)):
-            future.result(60)
+        stop_with_one_that_runs(d, gate, first, others)
 
 
 def test_before_the_start_and_after_a_handlers_failure_nothing_is_left_waiting() -> None:
@@ -270,12 +276,7 @@ def test_a_stop_ends_what_waits_for_a_worker() -> None:
         call = d.submit_call(1, lambda view: view.index)
         d.publish(ticks_of(0, 10))
         until_handled(d, 10)
-        threading.Timer(0.05, gate.set).start()
-        assert not d.stop(drain=False)
-    assert first.result(60)
-    for future in others:
-        with pytest.raises((CancelledError, TaskDropped)):
-            future.result(60)
+        stop_with_one_that_runs(d, gate, first, others)
     with pytest.raises(StoppedError):
         call.result(60)
 

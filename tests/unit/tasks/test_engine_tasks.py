@@ -9,7 +9,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,7 @@ from strand.errors import ConfigurationError, QueueFull, StoppedError, UnknownSy
 RUN, CANCELLED, EXPIRED, STOPPED = range(4)
 
 
-@pytest.fixture(autouse=True)
-def threads_come_back() -> Iterator[None]:
-    """After each shutdown there are as many threads as before."""
-    gc.collect()
-    before = threading.active_count()
-    yield
-    assert threading.active_count() <= before
+pytestmark = pytest.mark.usefixtures("threads_come_back")
 
 
 class Counts:

@@ -33,8 +33,8 @@ from strand.output.sink import Destination
 from strand.policies.every_policy import policy_config
 from strand.policies.policy import Fifo, Policy
 from strand.tasks.engine_tasks import EngineTasks
-from strand.tasks.places import ThreadCounts
 from strand.tasks.retry import RetryPolicy
+from strand.tasks.work import ThreadCounts
 from strand.ticks import TICK
 from strand.validate import text
 

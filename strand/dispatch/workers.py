@@ -16,8 +16,8 @@ from strand.dispatch.pinning import pin_here, pin_thread, unpin_here
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.dispatch.state import RunState
 from strand.handlers.failures import failure_of
-from strand.tasks.places import Places, Seat, ThreadCounts
-from strand.tasks.work import Place, Sitting
+from strand.tasks.places import Places, Seat
+from strand.tasks.work import Place, Sitting, ThreadCounts
 
 __all__ = ["Workers", "work"]
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -30,11 +29,11 @@ from strand.binding.py_batches import RESUME
 from strand.errors import StoppedError, WouldDeadlockError
 from strand.tasks.turns import ENDED, EngineTurn, Held
 from strand.tasks.waits import Waiter, begin_wait, end_wait
-from strand.tasks.work import Place, Work
+from strand.tasks.work import Place, ThreadCounts, Work
 from strand.threads import join, sleep_exactly
 from strand.ticks import TICK
 
-__all__ = ["MAX_THREADS", "Guarding", "Places", "Seat", "ThreadCounts", "seat_here"]
+__all__ = ["MAX_THREADS", "Guarding", "Places", "Seat", "seat_here"]
 
 #: How many threads there may be, where nothing else is said.
 MAX_THREADS: Final = 256
@@ -44,20 +43,6 @@ _ASK_NS: Final = 100_000
 _GIL_NS: Final = 1_000_000
 
 _here = threading.local()
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadCounts:
-    """What the threads do. ``threads``: how many there are. ``places``: how many may run tasks at a time.
-    ``suspended``: tasks that wait for a place, ``blocked``: tasks in a block. ``suspensions``: times that a task was
-    suspended or blocked; ``refused``: times that it could not be, because of ``max_threads``."""
-
-    threads: int
-    places: int
-    suspended: int
-    blocked: int
-    suspensions: int
-    refused: int
 
 
 class Guarding(Protocol):

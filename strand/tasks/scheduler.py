@@ -28,10 +28,10 @@ from strand.tasks.ending import Ending
 from strand.tasks.engine_pool import EnginePool
 from strand.tasks.engine_tasks import EngineTasks
 from strand.tasks.group_numbers import NumberedGroups
-from strand.tasks.places import MAX_THREADS, Places, ThreadCounts
+from strand.tasks.places import MAX_THREADS, Places
 from strand.tasks.ranks import IN_NO_GROUP, Ranks
 from strand.tasks.retry import RetryPolicy
-from strand.tasks.work import TasksAlone
+from strand.tasks.work import TasksAlone, ThreadCounts
 from strand.threads import Inside
 from strand.ticks import TICK
 from strand.validate import whole

@@ -136,6 +136,9 @@ _MODULES = {
     "task": "strand.tasks.registry",
 }
 
+# What a user asks for by its name, as ``strand.feeds.open``.
+_PACKAGES = ("errors", "feeds", "handlers", "testing", "ticks", "units")
+
 
 def _load(name: str) -> object:
     """A public name, or a module of the package, on its first use: ``import strand`` itself takes no time."""
@@ -162,4 +165,4 @@ if not TYPE_CHECKING:  # a checker knows the names from above, and that there ar
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted((*__all__, *_PACKAGES))

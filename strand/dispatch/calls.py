@@ -10,6 +10,7 @@ from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any, Final
 
 from strand.binding.gate import NOT_STARTED
+from strand.brief import one_line
 from strand.clock import Deadline
 from strand.dispatch.control import Control
 from strand.dispatch.run_tasks import RunTasks
@@ -71,7 +72,7 @@ class SymbolView:
         return found
 
     def __repr__(self) -> str:
-        return f"<SymbolView of {self.symbol}>"
+        return one_line(f"<SymbolView of {self.symbol}>")
 
 
 class CallFuture(Future[Any]):
@@ -94,6 +95,12 @@ class CallFuture(Future[Any]):
         self.handle = 0
         self._calls = calls
         self._tag = tag
+
+    def __repr__(self) -> str:
+        state = "running" if self.running() else "pending"
+        if self.done():
+            state = "cancelled" if self.cancelled() else "done"
+        return one_line(f"<CallFuture of {self.symbol}: {state}>")
 
     def cancel(self) -> bool:
         """Gives the call up. False: it runs already, or is done."""

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from strand.binding.engine import Engine
 from strand.binding.space import Space
+from strand.brief import brief, listed, several
 from strand.dispatch.base import RunBase
 from strand.dispatch.calls import Calls
 from strand.dispatch.control import Control
@@ -129,6 +130,12 @@ class EngineRun(RunBase):
             self._saving.take_up(saved, self._routing, self._reader, self._python)
         elif expected is not None or engine.config.n_strands >= engine.config.n_symbols:
             self._routing.by_counts(expected)
+
+    def __repr__(self) -> str:
+        handlers, totals = listed(dict.fromkeys(h.name for h in self._handlers)), self._engine.totals()
+        counts = (f"{totals[name]:,} ticks {name}" for name in ("accepted", "pending"))
+        run = self._state.stage, several(self._table.n_shown, "symbol"), handlers, several(self.workers, "worker")
+        return brief(self, *run, *counts)
 
     @property
     def workers(self) -> int:

@@ -63,6 +63,13 @@ class RunState:
         self.guarding: Guarding | None = None
         self.activating: Activating | None = None
 
+    @property
+    def stage(self) -> str:
+        """How far the run is, in a word or two."""
+        if self.closing or self.dropped:
+            return "stopped"
+        return "running" if self.threads else "not started"
+
     def look_regularly(self, allowed: Sequence[int], *, guard: Guard | None, least: int | None) -> None:
         """Makes what decides from the start to the stop: a guard, and how many workers are active, ``least`` or more.
         None: nothing does. ``allowed``: the cores that its threads run on. Raises MissingExtraError."""

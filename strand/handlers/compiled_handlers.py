@@ -32,7 +32,7 @@ OnTick = Callable[[Any, Any], None]
 FURTHER = ("params", "emit", "ctx")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CompiledHandler(TradesHandler):
     """A handler of functions in Python that numba compiles when a dispatcher is made: ``on_tick``, which is called with
     ticks or trades, and those for timers and the end of a run. ``cache``: their code is kept on disk."""

@@ -36,7 +36,7 @@ class SymbolMemory(Protocol):
         """The handler's function, with parameters that lead to this memory."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class NativeHandler(SingleHandler):
     """A handler of functions in C: a built-in one, or one of the user's own.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import in_full
 from strand.dispatch.saved_state import SavedState, check_name
 from strand.errors import ConfigurationError
 from strand.replaying.header import describe_source
@@ -59,7 +60,7 @@ class SavedReplay:
         if given["per_day"]:
             raise ConfigurationError("per_day: a saved state has no rows of single days: replay day by day, without it")
         about = describe_source(source, feed_options)
-        chosen = {name: repr(value) for name, value in {**selection, **feed_options}.items() if value is not None}
+        chosen = {name: in_full(value) for name, value in {**selection, **feed_options}.items() if value is not None}
         if load is None:
             return cls(position, about, chosen)
         if position:

@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 from strand.binding.engine import Engine
 from strand.binding.engine_config import CACHED_SEGMENTS, EngineConfig
 from strand.binding.engine_words import RunByPython
+from strand.brief import brief, several
 from strand.config.configuration import Config
 from strand.dispatch.guard import Guard, check_guard
 from strand.dispatch.guarding import Guarding
@@ -110,6 +111,11 @@ class Scheduler(EngineTasks):
         # All executors of this scheduler hold this set, and nothing of its threads does.
         weakref.finalize(self._periodics, core.retire).atexit = False
         self._workers.start()
+
+    def __repr__(self) -> str:
+        dead, policy = len(self.dead_letters), repr(self._ranks.policy)
+        letters = several(dead, "dead letter") if dead else ""
+        return brief(self, self._core.table.stage, several(self.workers, "worker"), letters, policy)
 
     @property
     def workers(self) -> int:

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
+from strand.brief import brief
 from strand.clock import Clock
 from strand.handlers.spans import SpanLike
 from strand.stats import TaskStatistics
@@ -106,6 +107,10 @@ class Tasks(TaskExecutor):
             marks=marks,
         )
         return TaskExecutor(self._core, found, self._periodics)
+
+    def __repr__(self) -> str:
+        dead = len(self.dead_letters)
+        return brief(self, self._core.table.stage, f"{dead:,} dead letters" if dead else "", repr(self._ranks.policy))
 
     @property
     def dead_letters(self) -> DeadLetters:

@@ -6,6 +6,12 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as typing has it, whose import takes longer than all else here
 if TYPE_CHECKING:
+    from strand import errors as errors
+    from strand import feeds as feeds
+    from strand import handlers as handlers
+    from strand import testing as testing
+    from strand import ticks as ticks
+    from strand import units as units
     from strand.config.configuration import Config
     from strand.dispatch.dispatcher import Dispatcher
     from strand.dispatch.guard import Guard

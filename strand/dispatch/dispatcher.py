@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ from strand.dispatch.records import RecordReader
 from strand.dispatch.saved_state import check_name
 from strand.dispatch.workers import Workers
 from strand.handlers import HandlerLike
-from strand.options import options_of, refuse_unknown
+from strand.options import named_options
 from strand.output.sink import Destination
 from strand.policies.every_policy import policy_config
 from strand.policies.policy import Fifo, Policy
@@ -40,6 +40,7 @@ from strand.validate import text
 
 if TYPE_CHECKING:
     from strand.feeds.base import TicksAre
+    from strand.feeds.mapping.options import ColumnOptions
 
 __all__ = ["Dispatcher"]
 
@@ -102,6 +103,7 @@ class Dispatcher(EngineRun):
     work, SavedStateError for a file that does not fit, MissingExtraError where ``guard`` needs psutil.
     """
 
+    @named_options("Dispatcher()", RENAMED)
     def __init__(
         self,
         symbols: int | Sequence[str],
@@ -140,13 +142,11 @@ class Dispatcher(EngineRun):
         dtype: np.dtype[Any] = TICK,
         key: str = "instrument_id",
         columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
-        column_options: Mapping[str, Any] | None = None,
+        column_options: ColumnOptions | None = None,
         feed: TicksAre | None = None,
         load: str | os.PathLike[str] | None = None,
         _counters_start: int = 0,
-        **unknown: Never,
     ) -> None:
-        refuse_unknown(unknown, options_of(Dispatcher), "a dispatcher", RENAMED)
         super().__init__(
             symbols,
             handler,

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypedDict
 
 from strand.binding.engine import Engine
 from strand.binding.engine_config import CACHED_SEGMENTS, EngineConfig
@@ -19,6 +19,7 @@ from strand.dispatch.guard import Guard, check_guard
 from strand.dispatch.guarding import Guarding
 from strand.dispatch.statistics import counted_by_policy, fair_statistics
 from strand.errors import ConfigurationError
+from strand.options import named_options
 from strand.policies.every_policy import policy_config
 from strand.policies.fair import Fair, Groups
 from strand.policies.policy import Levels, Policy
@@ -37,7 +38,7 @@ from strand.threads import Inside
 from strand.ticks import TICK
 from strand.validate import whole
 
-__all__ = ["Scheduler", "config_of"]
+__all__ = ["Scheduler", "SchedulerOptions", "config_of"]
 
 #: Tasks that may be there at once. Places that were never used take addresses and no memory.
 _MOST_TASKS: Final = 1 << 24
@@ -45,6 +46,19 @@ _MOST_TASKS: Final = 1 << 24
 _GROUPS: Final = 4096
 
 _live: weakref.WeakSet[Core] = weakref.WeakSet()
+
+
+class SchedulerOptions(TypedDict, total=False):
+    """What ``Scheduler`` takes, but for ``config``."""
+
+    workers: int | None
+    max_queue: int | None
+    policy: Policy | None
+    retry: RetryPolicy | None
+    guard: Guard | None
+    max_dead_letters: int
+    seed: int | None
+    max_threads: int
 
 
 class Scheduler(EngineTasks):
@@ -70,6 +84,7 @@ class Scheduler(EngineTasks):
     without the extra ``guard``.
     """
 
+    @named_options("Scheduler()")
     def __init__(
         self,
         workers: int | None = None,

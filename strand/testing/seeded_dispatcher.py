@@ -6,7 +6,7 @@ import inspect
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Self
+from typing import Any, Final, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from strand.clock import installed
 from strand.dispatch.configuration import RENAMED, WorkerCores, engine_config, symbol_counts
 from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.engine_run import EngineRun
+from strand.dispatch.options import RunOptions
 from strand.dispatch.priorities import Priorities, ranks_of
 from strand.dispatch.records import RecordReader
 from strand.dispatch.workers import work
@@ -51,11 +52,12 @@ class SeededDispatcher(EngineRun):
         seed: int,
         handlers: Mapping[str, HandlerLike] | None = None,
         out: Mapping[str, Destination] | None = None,
-        **options: Any,
+        **options: Unpack[RunOptions],
     ) -> None:
-        refuse_unknown(options, options_of(Dispatcher) - set(_NOT_HERE), "a seeded run", RENAMED)
+        refuse_unknown(options, RunOptions.__annotations__.keys() - set(_NOT_HERE), "a seeded run", RENAMED)
         parameters = inspect.signature(Dispatcher).parameters
-        given = {name: parameters[name].default for name in options_of(Dispatcher)} | options
+        given: dict[str, Any] = {name: parameters[name].default for name in options_of(Dispatcher)}
+        given |= options
         workers = whole("workers", 2 if given["workers"] is None else given["workers"], 1, MAX_WORKERS)
         super().__init__(
             symbols,

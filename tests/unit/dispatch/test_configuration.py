@@ -26,9 +26,9 @@ MISSING = max(os.sched_getaffinity(0)) + 1
         ({"workers": -1}, "workers: -1"),
         (
             {"capacity": 64},
-            r"capacity: did you mean capacity_ticks\? It is no option of a dispatcher, which has",
+            r"Dispatcher\(\) has no option 'capacity'; did you mean 'capacity_ticks'\?",
         ),
-        ({"zzz": 64}, "zzz: no option of a dispatcher, which has attachable, batch_ticks, .*, workers$"),
+        ({"zzz": 64}, r"Dispatcher\(\) has no option 'zzz'; it has attachable, batch_ticks, .*, workers$"),
         ({"workers": 1.5}, "workers: 1.5"),
         ({"workers": True}, "workers: True"),
         ({"workers": 1025}, "workers: 1025"),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from strand.config.configuration import Config
     from strand.dispatch.dispatcher import Dispatcher
     from strand.dispatch.guard import Guard
+    from strand.dispatch.pool import Limits, Pool
     from strand.errors import StrandError
     from strand.handlers import (
         Context,
@@ -72,7 +73,9 @@ __all__ = [
     "Guard",
     "Handler",
     "Levels",
+    "Limits",
     "NativeTask",
+    "Pool",
     "ReplayResult",
     "RetryPolicy",
     "Scheduler",
@@ -119,8 +122,10 @@ _MODULES = {
     "Fifo": "strand.policies.policy",
     "Guard": "strand.dispatch.guard",
     "Levels": "strand.policies.policy",
+    "Limits": "strand.dispatch.pool",
     "NativeTask": "strand.tasks.native",
     "PRICE_SCALE": "strand.ticks",
+    "Pool": "strand.dispatch.pool",
     "ReplayResult": "strand.replaying.result",
     "RetryPolicy": "strand.tasks.retry",
     "Scheduler": "strand.tasks.scheduler",

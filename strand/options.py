@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any, ParamSpec, TypeVar
 
@@ -39,13 +40,16 @@ def named_options(
     *,
     more: type[Any] | None = None,
     like: Callable[..., Any] | None = None,
+    groups: Mapping[str, type[Any]] | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorates a function that users call as ``called``, ``"replay()"``: an option that it does not have is an
     UnknownOptionError with the nearest name, or the new one of those ``renamed``. None: it refuses such options itself.
 
     ``more``: the TypedDict of its ``**options``. Its signature shows them one by one, as ``like`` has them, which is
-    what completion at a prompt goes by.
+    what completion at a prompt goes by. ``groups``: options that are dataclasses, whose fields may be options of their
+    own, too. A field that is none says where it is given, and one that is given twice is a ConfigurationError.
     """
+    fields_of = {group: {one.name for one in fields(kind)} for group, kind in (groups or {}).items()}
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         signature = inspect.signature(function)
@@ -61,7 +65,11 @@ def named_options(
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             if called is not None and not known.issuperset(kwargs):
+                _refuse_fields(kwargs.keys() - known, called, fields_of, renamed or {})
                 refuse_unknown(kwargs, known, called, renamed or {})
+            for group, names in fields_of.items():
+                if kwargs.get(group) is not None and (both := sorted(names.intersection(kwargs))):
+                    raise ConfigurationError(f"{both[0]}: give it in {group}, or leave {group} out")
             return function(*args, **kwargs)
 
         shown = [one for one in own if not one.name.startswith("_")]
@@ -69,6 +77,17 @@ def named_options(
         return checked
 
     return decorate
+
+
+def _refuse_fields(
+    unknown: Iterable[str], called: str, fields_of: Mapping[str, Collection[str]], renamed: Mapping[str, str]
+) -> None:
+    for option in sorted(unknown):
+        now = renamed.get(option, option)
+        for group, names in fields_of.items():
+            if now in names:
+                where = f"{group}=strand.{group.capitalize()}({now}=...)"
+                raise UnknownOptionError(f"{called} has no option {option!r}; give {where}")
 
 
 def refuse_renamed(given: Collection[str], taker: Callable[..., Any], renamed: Mapping[str, str]) -> None:

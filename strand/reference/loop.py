@@ -22,7 +22,7 @@ from strand.binding.space import Space
 from strand.dispatch.base import RunBase
 from strand.dispatch.configuration import RENAMED, check_timed
 from strand.dispatch.guard import Guard, marks_of
-from strand.dispatch.options import QueueOptions
+from strand.dispatch.options import GROUPS, QueueOptions
 from strand.dispatch.priorities import priorities_of
 from strand.dispatch.python_handlers import stop_objects
 from strand.dispatch.records import RecordReader
@@ -61,7 +61,7 @@ class SerialLoop(RunBase):
     Raises ConfigurationError naming the argument that cannot work.
     """
 
-    @named_options("a plain loop", RENAMED, more=QueueOptions)
+    @named_options("SerialLoop()", RENAMED, more=QueueOptions, groups=GROUPS)
     def __init__(
         self,
         symbols: int | Sequence[str],

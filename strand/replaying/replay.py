@@ -11,7 +11,7 @@ from typing import Any, Unpack
 from strand import feeds
 from strand.dispatch.configuration import RENAMED
 from strand.dispatch.dispatcher import Dispatcher
-from strand.dispatch.options import RunOptions
+from strand.dispatch.options import GROUPS, RunOptions, workers_of
 from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo
 from strand.feeds.merge.selected import SelectedFeed, batches_from, empty_feed, unknown_symbol
@@ -39,7 +39,7 @@ from strand.validate import whole, yes_or_no
 __all__ = ["ReplayResult", "replay"]
 
 
-@named_options("replay()", RENAMED, more=RunOptions, like=Dispatcher)
+@named_options("replay()", RENAMED, more=RunOptions, like=Dispatcher, groups=GROUPS)
 def replay(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     handler: HandlerLike | None = None,
@@ -120,7 +120,8 @@ def replay(
     )
     left = SavedReplay.of(
         load, source, reading,
-        {**options, "per_day": per_day, "fingerprints": fingerprints is not None or fingerprint_every is not None},
+        {"workers": workers_of(options), "per_day": per_day,
+         "fingerprints": fingerprints is not None or fingerprint_every is not None},
         selection={"symbols": list(symbols or ()) or None, "start": start, "end": end}, position=position, save=save,
     )  # fmt: skip
     position = left.position
@@ -144,7 +145,7 @@ def replay(
             raise empty_feed(feed, selected=bool(wanted or position) or start is not None or end is not None)
         ready = time.perf_counter()
         handler, handlers = _for_feed(handler, handlers, feed.info)
-        make: Callable[..., Any] = _dispatcher or (SerialLoop if options.get("workers") == 0 else Dispatcher)
+        make: Callable[..., Any] = _dispatcher or (SerialLoop if workers_of(options) == 0 else Dispatcher)
         dispatcher = make(
             SymbolTable.with_capacity(feed.symbols, feed.max_symbols),
             handler,

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from strand.diff.to_json import to_json
 from strand.dispatch.configuration import RENAMED
+from strand.dispatch.options import GROUPS
 from strand.errors import ConfigurationError, DifferenceError
 from strand.feeds import Feed
 from strand.handlers import HandlerLike
@@ -39,7 +40,7 @@ class Ran(Protocol):
     def outputs(self) -> Mapping[str, Any]: ...
 
 
-@named_options("reference()", RENAMED, more=ReplayOptions, like=replay)
+@named_options("reference()", RENAMED, more=ReplayOptions, like=replay, groups=GROUPS)
 def reference(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     handler: HandlerLike | None = None,
@@ -52,8 +53,9 @@ def reference(
     What every run over the same ticks has to come to (docs/determinism.md): ``reference(feed, handler).rows["AAPL"]``,
     and ``.outputs["bars"]``. ``options`` as ``strand.replay`` has them. Raises what that raises.
     """
-    if "workers" in options:
-        raise ConfigurationError("workers: a reference is the plain loop, without any: leave it out")
+    for name in ("workers", "pool"):
+        if name in options:
+            raise ConfigurationError(f"{name}: a reference is the plain loop, without workers: leave it out")
     options["workers"] = 0
     return replay(source, handler, handlers=handlers, **options)
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Unpack
 
 from strand.dispatch.configuration import RENAMED
+from strand.dispatch.options import GROUPS
 from strand.errors import ConfigurationError, DifferenceError
 from strand.feeds import Feed
 from strand.handlers import HandlerLike
@@ -22,7 +23,7 @@ from strand.validate import whole
 __all__ = ["check_seeds", "seeded"]
 
 
-@named_options("seeded()", RENAMED, more=ReplayOptions, like=replay)
+@named_options("seeded()", RENAMED, more=ReplayOptions, like=replay, groups=GROUPS)
 def seeded(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     handler: HandlerLike | None = None,
@@ -51,7 +52,7 @@ def seeded(
     return replay(source, handler, handlers=handlers, _dispatcher=make, **options)
 
 
-@named_options("check_seeds()", RENAMED, more=ReplayOptions, like=replay)
+@named_options("check_seeds()", RENAMED, more=ReplayOptions, like=replay, groups=GROUPS)
 def check_seeds(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     handler: HandlerLike | None = None,
@@ -70,6 +71,7 @@ def check_seeds(
         raise ConfigurationError("out: what is written to files is not compared: leave it out")
     of_loop = options.copy()
     of_loop.pop("workers", None)
+    of_loop.pop("pool", None)
     of_loop.pop("on_error", None)
     expected = reference(source, handler, handlers=handlers, **of_loop)
     for seed in seeds:

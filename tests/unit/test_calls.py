@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ MISSPELT: list[tuple[str, str, str]] = [
     ("strand.feeds.open(sample_path(), on_bad_recrod='skip')", "feeds.open() of itch files", "on_bad_record"),
     ("strand.feeds.open(sample_path(), symbol=['A'], dat='2026-01-05')", "feeds.open() of itch files", "date"),
     ("strand.replay(sample_path(), 'count', feed_options={'dat': '2026-01-05'})", "feeds.open() of itch files", "date"),
-    ("strand.testing.reference(sample_path(), 'count', limits=5)", "reference()", "limit"),
+    ("strand.testing.reference(sample_path(), 'count', limt=5)", "reference()", "limit"),
     ("strand.testing.seeded(sample_path(), 'count', seed=1, strand=1)", "seeded()", "strands"),
     ("strand.testing.check_seeds(sample_path(), 'count', seedss=range(3))", "check_seeds()", "seeds"),
     ("strand.testing.feed([], venu='X')", "feed()", "venue"),
@@ -52,6 +53,7 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 
 result = strand.replay(sample_path(), "vwap", workers=2, cores=None, date=SAMPLE_DATE, symbols=["AAA*"])
 again = strand.replay(sample_path(), "vwap", workers=0, feed_options={"date": SAMPLE_DATE, "on_bad_record": "skip"})
+run = strand.replay(sample_path(), "count", pool=strand.Pool(min_workers=1), limits=strand.Limits(memory_bytes=1 << 30))
 with strand.Dispatcher(["A"], "count", workers=1, policy=strand.Levels(), priorities={"A": "high"}) as dispatcher:
     dispatcher.publish(strand.ticks.zeros(1))
 feed = strand.feeds.open(sample_path(), symbols=["AAA*"], date=SAMPLE_DATE, batch_ticks=4096)
@@ -126,6 +128,51 @@ def test_a_misspelt_option_is_refused_with_the_near_name_of_what_was_called(call
     assert str(caught.value).endswith(f"; did you mean {near!r}?")
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"pool": strand.Pool(workers=2), "workers": 2}, "^workers: give it in pool, or leave pool out$"),
+        ({"pool": strand.Pool(), "cores": "auto"}, "^cores: give it in pool, or leave pool out$"),
+        ({"limits": strand.Limits(), "on_full": "block"}, "^on_full: give it in limits, or leave limits out$"),
+        ({"min_workers": 1}, r"has no option 'min_workers'; give pool=strand.Pool\(min_workers=...\)$"),
+        ({"memory_bytes": 1}, r"has no option 'memory_bytes'; give limits=strand.Limits\(memory_bytes=...\)$"),
+        ({"pool": 3}, "^pool: 3 is no strand.Pool$"),
+        ({"limits": {"on_full": "raise"}}, "^limits: .* is no strand.Limits$"),
+    ],
+)
+def test_a_group_of_options_is_given_whole_or_not_at_all(options: dict[str, Any], says: str) -> None:
+    for call in (strand.replay, strand.Dispatcher):
+        source: Any = sample_path() if call is strand.replay else 3
+        with pytest.raises(ConfigurationError, match=says):
+            call(source, "count", **options)
+
+
+def test_a_group_of_options_is_the_same_as_they_are_alone() -> None:
+    pool = strand.Pool(workers=2, cores=None, idle="park", budget_ticks=7, budget_us=50.0, max_publishers=2)
+    limits = strand.Limits(capacity_ticks=100, on_full="raise", total_capacity_ticks=1000, output_memory=1 << 20)
+    with strand.Dispatcher(3, "count", pool=pool, limits=limits) as dispatcher:
+        found = dispatcher._engine.config
+    assert (found.n_workers, found.idle, found.budget_ticks, found.budget_ns) == (2, "park", 7, 50_000)
+    assert (found.n_publishers, found.capacity_ticks, found.on_full) == (2, 100, "raise")
+    assert (found.total_capacity_ticks, found.output_memory) == (1000, 1 << 20)
+    alone = strand.Dispatcher(3, "count", workers=2, cores=None, idle="park", budget_ticks=7, capacity_ticks=100)
+    group = strand.Pool(workers=2, cores=None, idle="park", budget_ticks=7)
+    both = strand.Dispatcher(3, "count", pool=group, limits=strand.Limits(capacity_ticks=100))
+    assert alone._engine.config == both._engine.config
+    plain_loop = strand.replay(sample_path(), "count", pool=strand.Pool(workers=0), limit=10)
+    assert plain_loop.statistics.workers[0].name == "publishers"
+
+
+def test_a_group_of_options_is_frozen_short_and_checks_what_it_is_given() -> None:
+    with pytest.raises(FrozenInstanceError):
+        strand.Pool().workers = 3  # type: ignore[misc]
+    assert repr(strand.Pool(workers=2, cores=None)) == "Pool(workers=2, cores=None)"
+    assert repr(strand.Limits(on_full="raise")) == "Limits(on_full='raise')"
+    for make in (lambda: strand.Pool(idle="sleep"), lambda: strand.Limits(on_full="wait")):
+        with pytest.raises(ConfigurationError, match="is not one of"):
+            make()
+
+
 def test_an_option_that_another_format_has_is_refused_for_this_one() -> None:
     with pytest.raises(UnknownOptionError, match=r"^feeds.open\(\) of itch files has no option 'time_zone'; "):
         strand.feeds.open(sample_path(), time_zone="UTC")
@@ -168,8 +215,10 @@ def test_mypy_passes_calls_and_fails_those_that_are_misspelt(checked: Any, tmp_p
     status, said = checked(tmp_path, GOOD)
     assert status == 0, said
     imports = "import strand\nfrom strand.feeds.sample import sample_path\n"
-    status, said = checked(tmp_path, imports + "".join(f"{call}\n" for call, _, _ in MISSPELT))
+    more = ["strand.Pool(worker=1)", "strand.Dispatcher(1, 'count', min_workers=1)"]
+    wrong = [*(call for call, _, _ in MISSPELT), *more]
+    status, said = checked(tmp_path, imports + "".join(f"{call}\n" for call in wrong))
     assert status == 1
     lines = {int(line.split(":")[1]) for line in said.splitlines() if ": error: " in line}
-    assert lines == {*range(3, 3 + len(MISSPELT))}, said
+    assert lines == {*range(3, 3 + len(wrong))}, said
     assert 'Unexpected keyword argument "worker" for "replay"; did you mean "workers"?' in said

@@ -41,7 +41,7 @@ def test_each_call_finds_what_a_plain_loop_has_at_its_place(case: Case, data: st
     ticks = ticks_for(case.streams[0])
     asked: list[tuple[int, int, Any]] = []
     handler: Any = spin_in_python if case.python else "spin"
-    with Dispatcher(case.symbols, handler, cores=None, strands=case.strands, **case.options) as d:
+    with Dispatcher(case.symbols, handler, strands=case.strands, **case.options) as d:
         for at in range(0, len(ticks), case.cuts):
             for symbol in data.draw(st.lists(st.integers(0, case.symbols - 1), max_size=4)):
                 asked.append((at, symbol, d.submit_call(symbol, lambda view: view.row)))
@@ -69,7 +69,7 @@ def test_no_bound_drops_a_call_and_none_finds_what_was_published_after_it(
     asked: list[tuple[int, int, Any]] = []
     handler: Any = spin_in_python if case.python else "spin"
     options = case.options | ({"capacity_ticks": 2 * case.symbols} if on_full == "conflate" else {})
-    with Dispatcher(case.symbols, handler, cores=None, strands=case.strands, on_full=on_full, **options) as d:
+    with Dispatcher(case.symbols, handler, strands=case.strands, on_full=on_full, **options) as d:
         for symbol in range(case.symbols if paused else 0):
             d.pause(symbol)
         for at in range(0, len(ticks), case.cuts):

@@ -11,6 +11,7 @@ from engine_support import worker_threads
 
 from strand import Dispatcher
 from strand.dispatch.configuration import merging_cores
+from strand.dispatch.options import grouped
 from strand.errors import ConfigurationError
 from strand.policies.policy import Policy
 from strand.ticks import zeros
@@ -70,7 +71,7 @@ MISSING = max(os.sched_getaffinity(0)) + 1
 )
 def test_an_argument_that_cannot_work_is_named(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
-        Dispatcher(3, "count", **options)
+        Dispatcher(3, "count", **grouped(**options))
     assert worker_threads() == []
 
 

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from strand.dispatch.pool import Limits, Pool
     from strand.errors import StrandError
     from strand.handlers import (
+        Bar,
         Context,
         Handler,
         Tick,
+        Top,
         Trade,
         bars,
         batch_handler,
@@ -65,6 +67,7 @@ __all__ = [
     "UNDEF_PRICE",
     "Aging",
     "Attached",
+    "Bar",
     "Config",
     "Context",
     "Dispatcher",
@@ -86,6 +89,7 @@ __all__ = [
     "SweepResult",
     "TaskGroup",
     "Tick",
+    "Top",
     "Trade",
     "attach",
     "bars",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar, TypeVarTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from strand.binding.engine_words import StrandInspection
 from strand.binding.feeder import Feeder
 from strand.binding.tick_counts import Seen
 from strand.dispatch.activating import least_of
-from strand.dispatch.calls import CallFuture
+from strand.dispatch.calls import CallFuture, SymbolView
 from strand.dispatch.configuration import RENAMED, engine_config, symbol_counts, worker_cores
 from strand.dispatch.description import ShownNames, described
 from strand.dispatch.engine_run import EngineRun
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from strand.feeds.mapping.options import ColumnOptions
 
 __all__ = ["Dispatcher"]
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 
 
 class Dispatcher(EngineRun):
@@ -276,7 +279,9 @@ class Dispatcher(EngineRun):
 
     # ---- calls
 
-    def call(self, symbol: str | int, fn: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:
+    def call(
+        self, symbol: str | int, fn: Callable[[SymbolView, *Ts], R], *args: *Ts, timeout_s: float | None = None
+    ) -> R:
         """Runs ``fn(view, *args)`` on the symbol's strand, in order with its ticks, and returns what it returns.
 
         It runs after all ticks published before the call and before any published after it, while nothing else of the
@@ -289,9 +294,10 @@ class Dispatcher(EngineRun):
         HandlerError when a handler's failure has stopped the run; StoppedError after a stop and where no worker was
         ever started; BackpressureError where there is no place for one more call; UnknownSymbolError.
         """
-        return self._calls.call(symbol, fn, args, timeout_s)
+        answer: R = self._calls.call(symbol, fn, args, timeout_s)
+        return answer
 
-    def submit_call(self, symbol: str | int, fn: Callable[..., Any], *args: Any) -> CallFuture:
+    def submit_call(self, symbol: str | int, fn: Callable[[SymbolView, *Ts], R], *args: *Ts) -> CallFuture[R]:
         """``call`` without waiting: a ``concurrent.futures.Future`` of the answer, to be had inside handlers too. Its
         ``result()`` does not wait there, but raises WouldDeadlockError: give the future an ``add_done_callback``.
 

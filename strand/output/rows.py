@@ -110,16 +110,17 @@ class Rows(Tabular):
         """The names of the handlers, by their numbers."""
         return tuple(self._names)
 
-    def at(self, index: int) -> Any:
+    def at(self, index: int) -> np.void:
         """The row of the symbol with an index."""
-        return self._views[self._handler_of_symbol[index]][index]
+        row: np.void = self._views[self._handler_of_symbol[index]][index]
+        return row
 
     def as_seen_by(self, index: int) -> npt.NDArray[Any]:
         """All rows, shape (n_symbols,), with the dtype of the handler that the symbol with an index has."""
         found: npt.NDArray[Any] = self._views[self._handler_of_symbol[index]]
         return found
 
-    def __getitem__(self, symbol: str | int) -> Any:
+    def __getitem__(self, symbol: str | int) -> np.void:
         """The row of a symbol. Raises UnknownSymbolError."""
         return self.at(self._table.index(symbol))
 

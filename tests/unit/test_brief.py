@@ -18,6 +18,7 @@ from strand.feeds import BaseFeed, FeedInfo, Selection, TickBatch
 from strand.feeds.merge.feeds import MergedFeed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.synthetic.market import SyntheticFeed
+from strand.policies.policy import LEVELS
 from strand.replaying.pacing import Pacer
 from strand.tasks.native import NativeTask
 
@@ -26,7 +27,7 @@ LONG = "<b>" + "S" * 252
 DAY = {"date": SAMPLE_DATE}
 #: Public names of classes that have no line of their own: an error's is Python's, a sink is the user's own object, a
 #: handler is of one of its kinds, and a tuple shows its fields.
-NO_LINE = {"StrandError", "Sink", "Handler", "Tick", "Trade"}
+NO_LINE = {"StrandError", "Sink", "Handler", "Tick", "Trade", "Top", "Bar"}
 
 
 @strand.batch_handler(state=[(f"field_{i}", "i8") for i in range(100)], outputs={"seen": [("n", "i8")]})
@@ -49,6 +50,8 @@ LINES: dict[str, str] = {}
 
 def options() -> Iterator[Any]:
     yield strand.Fifo()
+    yield strand.Pool(workers=2)
+    yield strand.Limits(level_capacity_ticks=dict.fromkeys(LEVELS, 1))
     yield strand.Levels({"high": "250us"}, hold={"low": "1s"})
     yield strand.Aging(classes={"urgent": 3, "high": 2, "normal": 1}, max_wait="1ms")
     yield strand.Fair(slice_ms=5, weights={f"group {i}": i for i in range(1, 100)})

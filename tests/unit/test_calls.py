@@ -49,6 +49,7 @@ MISSPELT: list[tuple[str, str, str]] = [
 #: What mypy has to pass under --strict.
 GOOD = """
 import strand
+from strand.dispatch.calls import SymbolView
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 
 result = strand.replay(sample_path(), "vwap", workers=2, cores=None, date=SAMPLE_DATE, symbols=["AAA*"])
@@ -57,6 +58,30 @@ run = strand.replay(sample_path(), "count", pool=strand.Pool(min_workers=1), lim
 with strand.Dispatcher(["A"], "count", workers=1, policy=strand.Levels(), priorities={"A": "high"}) as dispatcher:
     dispatcher.publish(strand.ticks.zeros(1))
 feed = strand.feeds.open(sample_path(), symbols=["AAA*"], date=SAMPLE_DATE, batch_ticks=4096)
+row = result.rows["AAAHD"]
+trades: int = int(row["trades"])
+
+
+class Spreads:
+    def on_tick(self, tick: strand.Tick) -> None:
+        self.price = tick.price
+
+    def on_book(self, top: strand.Top) -> None:
+        self.spread = top.ask_price - top.bid_price
+
+    def on_bar(self, bar: strand.Bar) -> None:
+        self.high = bar.high
+
+
+def size_before(view: SymbolView, order: int) -> int:
+    found = view.book.order(order)
+    return 0 if found is None else int(found["ahead_size"])
+
+
+with strand.Dispatcher(["A"], strand.chain("book", Spreads), workers=1, cores=None) as kept:
+    count: int = kept.call("A", lambda view: len(view.book.bids(5)))
+    before: int = kept.call("A", size_before, 7, timeout_s=5.0)
+    later: int = kept.submit_call("A", size_before, 7).result()
 strand.testing.assert_same(strand.testing.seeded(feed, "count", seed=3, workers=3, strands=1, limit=10),
                            strand.testing.reference(feed, "count", limit=10))
 """
@@ -189,6 +214,15 @@ def test_the_date_stands_beside_the_options_of_the_feed() -> None:
         strand.replay(strand.testing.feed([("A", 1, 1.0, 1)]), "count", date=SAMPLE_DATE)
 
 
+def test_what_on_book_and_on_bar_are_called_with_has_the_fields_that_are_declared() -> None:
+    def declared(kind: type[Any]) -> set[str]:
+        return {name for name, value in vars(kind).items() if isinstance(value, property)}
+
+    assert declared(strand.Bar) == set(strand.handlers.BAR.names or ())
+    for dtype in (strand.handlers.BOOK_ROW, strand.handlers.depth_row(1)):
+        assert declared(strand.Top) <= set(dtype.names or ())
+
+
 @pytest.fixture(scope="session")
 def checked(once: Callable[[str, Callable[[Path], object]], Path]) -> Callable[[Path, str], tuple[int, str]]:
     """Runs mypy --strict over a text of Python, and returns its exit status and what it prints."""
@@ -215,7 +249,11 @@ def test_mypy_passes_calls_and_fails_those_that_are_misspelt(checked: Any, tmp_p
     status, said = checked(tmp_path, GOOD)
     assert status == 0, said
     imports = "import strand\nfrom strand.feeds.sample import sample_path\n"
-    more = ["strand.Pool(worker=1)", "strand.Dispatcher(1, 'count', min_workers=1)"]
+    more = [
+        "strand.Dispatcher(1, 'book').call(0, lambda view: view.bok)",
+        "strand.Dispatcher(1, 'count', min_workers=1)",
+        "strand.Pool(worker=1)",
+    ]
     wrong = [*(call for call, _, _ in MISSPELT), *more]
     status, said = checked(tmp_path, imports + "".join(f"{call}\n" for call in wrong))
     assert status == 1

@@ -23,6 +23,7 @@ from strand.dispatch.calls import SymbolView
 from strand.errors import (
     BackpressureError,
     CallTimeoutError,
+    ConfigurationError,
     HandlerError,
     QuarantinedError,
     StoppedError,
@@ -145,8 +146,11 @@ def test_a_book_answers_while_the_run_goes_on() -> None:
         assert bids.tolist() == [(100, 12, 2)]
         assert d.call("A", lambda view, order: view.book.order(order)["ahead_size"], 2) == 5
         assert d.call("B", lambda view: (view.symbol, view.index, len(view.book))) == ("B", 1, 0)
-    with Dispatcher(["A"], "count", workers=1, cores=None) as d:
-        assert d.call("A", lambda view: view.book) is None
+    with (
+        Dispatcher(["A"], "count", workers=1, cores=None) as d,
+        pytest.raises(ConfigurationError, match="the handler of A keeps no book"),
+    ):
+        d.call("A", lambda view: view.book)
 
 
 def test_what_a_call_returns_of_the_row_stays_as_it_was() -> None:

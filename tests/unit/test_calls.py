@@ -42,6 +42,7 @@ MISSPELT: list[tuple[str, str, str]] = [
     ("strand.testing.check_seeds(sample_path(), 'count', seedss=range(3))", "check_seeds()", "seeds"),
     ("strand.testing.feed([], venu='X')", "feed()", "venue"),
     ("strand.native('libmine.so', 'f', stat=[])", "native()", "state"),
+    ("strand.sweep('day.gz', 'count', [], worker=1)", "sweep()", "workers"),
     ("strand.Scheduler(worker=1)", "Scheduler()", "workers"),
     ("strand.napoleon(worker=1)", "napoleon()", "workers"),
 ]  # fmt: skip

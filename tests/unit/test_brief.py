@@ -40,6 +40,11 @@ def compiled(row: Any, tick: Any) -> None:
     row.n += 1
 
 
+@strand.handler(state=[("n", "i8")], params=[("least", "i8")])
+def swept(row: Any, tick: Any, params: Any) -> None:
+    row.n += tick.size >= params.least
+
+
 class Mine:
     def on_tick(self, tick: strand.Tick) -> None: ...
 
@@ -92,6 +97,12 @@ def results() -> Iterator[Any]:
     yield testing.Clock()
 
 
+def sweeps() -> Iterator[Any]:
+    pytest.importorskip("numba")
+    pytest.importorskip("pyarrow")
+    yield strand.sweep(sample_path(), swept, [{"least": 1}], feed_options=DAY, workers=1, limit=100)
+
+
 def dispatchers() -> Iterator[Any]:
     with strand.Dispatcher([LONG, "B"], many_fields, workers=1, attachable=True, policy=strand.Fair()) as dispatcher:
         dispatcher.publish(ticks_for([0, 1, 0]))
@@ -119,7 +130,7 @@ def tasks() -> Iterator[Any]:
     yield scheduler
 
 
-@pytest.mark.parametrize("made", [options, handlers, feeds, results, dispatchers, tasks])
+@pytest.mark.parametrize("made", [options, handlers, feeds, results, sweeps, dispatchers, tasks])
 def test_an_object_says_in_one_short_line_what_it_is(made: Any) -> None:
     for thing in made():
         line = repr(thing)
@@ -131,9 +142,8 @@ def test_an_object_says_in_one_short_line_what_it_is(made: Any) -> None:
 
 
 def test_all_public_classes_are_among_them() -> None:
-    shown = {
-        type(thing).__name__ for made in (options, handlers, feeds, results, dispatchers, tasks) for thing in made()
-    }
+    every = (options, handlers, feeds, results, sweeps, dispatchers, tasks)
+    shown = {type(thing).__name__ for made in every for thing in made()}
     for name in ("Context", "SymbolView"):
         assert name in LINES[name]
         assert len(LINES[name]) < 200

@@ -25,6 +25,10 @@ class ConfigurationError(StrandError, ValueError):
     """An argument or option cannot work; the message names the field and the values that can."""
 
 
+class UnknownOptionError(ConfigurationError, TypeError):
+    """A call has no option of that name; the message names the call, and the nearest name that it has."""
+
+
 class MissingExtraError(StrandError, ImportError):
     """An optional dependency is not installed; the message names the extra to install."""
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import brief, listed, several
+
 __all__ = [
     "FairStatistics",
     "GroupStatistics",
@@ -58,6 +60,10 @@ class Latency:
     maximum_ns: float
     counts: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64), compare=False, repr=False)
     floors_ns: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0), compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        percentiles = (f"p{p:g} {ns:,.0f} ns" for p, ns in self.percentiles.items())
+        return brief(self, f"{self.count:,} counted", *percentiles, f"maximum {self.maximum_ns:,.0f} ns")
 
     @classmethod
     def from_histogram(cls, counts: npt.NDArray[np.uint64], floors_ns: npt.NDArray[np.float64]) -> Latency:
@@ -169,6 +175,10 @@ class GuardStatistics:
     expired: int
     held_ns: int
 
+    def __repr__(self) -> str:
+        now = "holding" if self.holding else "not holding"
+        return brief(self, now, f"{self.begun:,} begun", f"{self.expired:,} expired", f"held {self.held_ns:,} ns")
+
 
 @dataclass(frozen=True, slots=True)
 class GroupStatistics:
@@ -197,6 +207,9 @@ class LongStretch:
     visits: int
     longest_ns: int
 
+    def __repr__(self) -> str:
+        return brief(self, listed(self.symbols), several(self.visits, "visit"), f"longest {self.longest_ns:,} ns")
+
 
 @dataclass(frozen=True, slots=True)
 class FairStatistics:
@@ -208,6 +221,10 @@ class FairStatistics:
     cap_holds: int | None
     long_stretches: int
     longest: tuple[LongStretch, ...]
+
+    def __repr__(self) -> str:
+        groups = f"{several(len(self.groups), 'group')} ({listed(self.groups)})"
+        return brief(self, groups, f"{self.long_stretches:,} long stretches")
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +290,13 @@ class Statistics:
                 raise AttributeError("Statistics.claimed is called handled_inline now", name=name, obj=self)
             raise AttributeError(f"Statistics has no attribute {name!r}", name=name, obj=self)
 
+    def __repr__(self) -> str:
+        counts = ("accepted", "handled", "pending", "handled_inline")
+        figures = [f"{getattr(self, name):,} {name.replace('_', ' ')}" for name in counts]
+        figures.insert(2, f"{sum(self.dropped.values()):,} dropped")
+        threads = sum(worker.name != "publishers" for worker in self.workers)
+        return brief(self, *figures, several(threads, "worker"))
+
     @property
     def imbalance(self) -> float:
         """Ticks of the busiest worker over the mean of all workers; 1 is even, 0 when none handled any."""
@@ -336,6 +360,10 @@ class TaskStatistics:
     picked: Mapping[str, int] = field(default_factory=FrozenDict)
     picked_by_rule: Mapping[str, int] = field(default_factory=FrozenDict)
     fair: FairStatistics | None = None
+
+    def __repr__(self) -> str:
+        ended = (f"{n:,} {end}" for end, n in self.ended.items() if n)
+        return brief(self, f"{self.submitted:,} submitted", *ended, f"{self.pending:,} pending")
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON. A percentile of no task is None."""

@@ -7,9 +7,12 @@ import logging
 import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, wait
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import numpy as np
 
 from strand.binding.gate import NOT_STARTED
+from strand.brief import one_line
 from strand.clock import Deadline
 from strand.dispatch.control import Control
 from strand.dispatch.run_tasks import RunTasks
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CallFuture", "Calls", "SymbolView"]
 
+R = TypeVar("R")
+
 #: How long a caller waits before it looks whether the run still goes on.
 SLICE_NS = 20_000_000
 #: The first tag of a call. Tasks have those below.
@@ -60,21 +65,22 @@ class SymbolView:
         self._books = books
 
     @property
-    def row(self) -> Any:
+    def row(self) -> np.void:
         """A copy of the symbol's row."""
         return self._rows.at(self.index).copy()
 
     @property
-    def book(self) -> Book | None:
-        """The symbol's order book; None where its handler keeps none."""
-        found: Book | None = self._books.find(self.index)
+    def book(self) -> Book:
+        """The symbol's order book; a ``DepthBook`` after ``depth``. Raises ConfigurationError where its handler keeps
+        none."""
+        found: Book = self._books[self.index]
         return found
 
     def __repr__(self) -> str:
-        return f"<SymbolView of {self.symbol}>"
+        return one_line(f"<SymbolView of {self.symbol}>")
 
 
-class CallFuture(Future[Any]):
+class CallFuture(Future[R]):
     """The answer of a call to come: a ``concurrent.futures.Future`` which asyncio awaits.
 
     ``cancel()`` gives the call up unless it has begun. ``symbol`` is the one it is about. ``result()`` and
@@ -95,6 +101,12 @@ class CallFuture(Future[Any]):
         self._calls = calls
         self._tag = tag
 
+    def __repr__(self) -> str:
+        state = "running" if self.running() else "pending"
+        if self.done():
+            state = "cancelled" if self.cancelled() else "done"
+        return one_line(f"<CallFuture of {self.symbol}: {state}>")
+
     def cancel(self) -> bool:
         """Gives the call up. False: it runs already, or is done."""
         if not super().cancel():
@@ -102,9 +114,10 @@ class CallFuture(Future[Any]):
         self._calls.forget(self._tag)
         return True
 
-    def result(self, timeout: float | None = None) -> Any:
+    def result(self, timeout: float | None = None) -> R:
         """What the call returned, or raises what it raised; waits for it as ``Future.result`` does."""
-        return self._calls.wait_for(self, timeout, super().result)
+        found: R = self._calls.wait_for(self, timeout, super().result)
+        return found
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """What the call raised, None where it returned; waits for it as ``Future.exception`` does."""
@@ -147,14 +160,14 @@ class Calls:
         self._engine = state.engine
         self._inside = state.inside
         self._tags = itertools.count(_FIRST)
-        self._waiting: dict[int, tuple[CallFuture, int, Callable[..., Any], tuple[Any, ...]]] = {}
+        self._waiting: dict[int, tuple[CallFuture[Any], int, Callable[..., Any], tuple[Any, ...]]] = {}
 
     def submit(
         self,
         symbol: str | int,
         function: Callable[..., Any],
         arguments: tuple[Any, ...],
-    ) -> CallFuture:
+    ) -> CallFuture[Any]:
         """Queues a call. Raises BackpressureError where too many calls wait."""
         if not callable(function):
             raise TypeError(f"fn: {function!r} cannot be called")
@@ -166,7 +179,7 @@ class Calls:
             raise StoppedError(NOT_STARTED)
         self._refuse_quarantined(index)
         tag = next(self._tags)
-        future = CallFuture(self, tag, self._state.table.name(index), strand)
+        future: CallFuture[Any] = CallFuture(self, tag, self._state.table.name(index), strand)
         self._waiting[tag] = (future, index, function, arguments)
         try:
             handle = self._engine.tasks.enqueue(strand, tag)
@@ -197,7 +210,7 @@ class Calls:
         return future.result()
 
     def _wait_for_answer(
-        self, symbol: str | int, future: CallFuture, deadline: Deadline, timeout_s: float | None
+        self, symbol: str | int, future: CallFuture[Any], deadline: Deadline, timeout_s: float | None
     ) -> None:
         me = threading.get_ident()
         try:
@@ -214,7 +227,7 @@ class Calls:
         finally:
             self._inside.threads.remove(me)
 
-    def wait_for(self, future: CallFuture, timeout: float | None, ask: Callable[[float | None], Any]) -> Any:
+    def wait_for(self, future: CallFuture[Any], timeout: float | None, ask: Callable[[float | None], Any]) -> Any:
         """What ``ask`` says with the timeout, where waiting for the future is not waiting for oneself."""
         if not future.done() and ((timeout := seconds("timeout", timeout)) is None or timeout > 0):
             words = future.in_words()
@@ -287,7 +300,7 @@ class Calls:
             if future.set_running_or_notify_cancel():
                 _answer(future.set_exception, self._state.stopped_error())
 
-    def _refuse_quarantined(self, index: int, future: CallFuture | None = None) -> None:
+    def _refuse_quarantined(self, index: int, future: CallFuture[Any] | None = None) -> None:
         """Raises where the strand is quarantined, and the call, if there is one yet, could be given up."""
         if not self._control.inspect(index).quarantined or (future is not None and not future.cancel()):
             return

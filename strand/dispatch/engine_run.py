@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from strand.binding.engine import Engine
 from strand.binding.space import Space
+from strand.brief import brief, listed, several
 from strand.dispatch.base import RunBase
 from strand.dispatch.calls import Calls
 from strand.dispatch.control import Control
@@ -146,6 +147,12 @@ class EngineRun(RunBase):
 
     def _leave_ends_out(self) -> None:
         self._end.with_ends = False
+
+    def __repr__(self) -> str:
+        handlers, totals = listed(dict.fromkeys(h.name for h in self._handlers)), self._engine.totals()
+        counts = (f"{totals[name]:,} ticks {name}" for name in ("accepted", "pending"))
+        run = self._state.stage, several(self._table.n_shown, "symbol"), handlers, several(self.workers, "worker")
+        return brief(self, *run, *counts)
 
     @property
     def workers(self) -> int:

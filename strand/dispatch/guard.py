@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import written
 from strand.errors import ConfigurationError
-from strand.handlers.spans import SpanLike, span_ns
+from strand.handlers.spans import SpanLike, span_ns, span_text
 from strand.policies.marks import mark_bits
 from strand.policies.policy import Levels, Policy
 from strand.symbols import SymbolTable
@@ -82,6 +83,9 @@ class Guard:
     @property
     def every_ns(self) -> int:
         return span_ns("every", self.every)
+
+    def __repr__(self) -> str:
+        return written(self, span_text)
 
     def strains(self, reading: Reading) -> dict[str, float | None]:
         """By resource (``"cpu"``, ``"memory"``, ``"io"``) what was measured over its threshold; None where it is not

@@ -68,6 +68,13 @@ class RunState:
         self.activating: Activating | None = None
         self.overload = OverloadWatch(engine, is_on=not engine.config.total_capacity_ticks)
 
+    @property
+    def stage(self) -> str:
+        """How far the run is, in a word or two."""
+        if self.closing or self.dropped:
+            return "stopped"
+        return "running" if self.threads else "not started"
+
     def look_regularly(self, allowed: Sequence[int], *, guard: Guard | None, least: int | None) -> None:
         """Makes what decides from the start to the stop: a guard, and how many workers are active, ``least`` or more.
         None: nothing does. ``allowed``: the cores that its threads run on. Raises MissingExtraError."""

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.trades import TradeSource
+from strand.brief import brief, listed
 from strand.errors import ConfigurationError
 from strand.handlers.bound import BindContext, BoundHandler
 from strand.handlers.called_again import FailedCall, trade_of
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Handler", "HandlerLike", "SingleHandler", "TradesHandler"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Handler(ABC):
     """A handler ready to be given to a dispatcher. Made by the functions of this package.
 
@@ -48,6 +49,11 @@ class Handler(ABC):
         """Its name, and the options it was made with as far as they are known."""
         options = ", ".join(f"{name}={text}" for name, text in (self.origin.options if self.origin else {}).items())
         return f"{self.name} ({options})" if options else self.name
+
+    def __repr__(self) -> str:
+        outputs = listed(name for name, _ in self.emitted)
+        row = f"row of {listed(self.state.names or ())}" if self.state.names else ""
+        return brief(self, self.described, row, f"emits {outputs}" if outputs else "")
 
     # ---- what it does
 
@@ -148,7 +154,7 @@ class Handler(ABC):
 HandlerLike = Handler | str | type
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class SingleHandler(Handler):
     """A handler that is not a chain.
 
@@ -198,7 +204,7 @@ class SingleHandler(Handler):
         """As ``bind``, for rows of a dtype."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TradesHandler(SingleHandler):
     """One that may be called with trades. ``trades``: where those come from that it is called with, instead of ticks or
     beside them; None: with ticks alone."""

@@ -28,7 +28,7 @@ __all__ = ["PythonHandler", "batch_handler"]
 OnTicks = Callable[[str, Any, Any], None] | Callable[[str, Any, Any, Context], None]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class PythonHandler(HostedHandler):
     """A handler of functions that Python calls: ``on_ticks`` with a batch of ticks or trades, the others at timers and
     at the end of a run."""

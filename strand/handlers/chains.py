@@ -33,7 +33,7 @@ __all__ = ["ChainHandler", "chain", "chain_dtype"]
 _ALIGN = 8
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ChainHandler(Handler):
     """Several handlers in a row, by name. All but the last are native."""
 

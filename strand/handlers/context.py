@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import one_line
 from strand.errors import ConfigurationError
 from strand.handlers.timer import Timer
 from strand.ticks import TRADE
@@ -206,4 +207,4 @@ class Context:
         return _Logger(logging.getLogger(f"strand.handlers.{self.handler}"), {"symbol": self.symbol})
 
     def __repr__(self) -> str:
-        return f"<Context of {self.handler} for {self.symbol}>"
+        return one_line(f"<Context of {self.handler} for {self.symbol}>")

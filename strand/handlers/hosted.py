@@ -20,7 +20,7 @@ from strand.handlers.watches import check_states
 __all__ = ["HostedHandler"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class HostedHandler(TradesHandler):
     """A handler that Python runs: each symbol has functions of its own, from its first tick on."""
 

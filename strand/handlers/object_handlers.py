@@ -133,7 +133,7 @@ _TRADE_FIELDS: Final = struct.Struct("<qqQqqIHc?Qq?7x")
 _new_trade: Final = partial(tuple.__new__, Trade)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ObjectHandler(HostedHandler):
     """A handler of objects, one a symbol. ``factory``: their class, or what makes them. ``counts``: the row is
     ``OBJECT_ROW``, in which ticks are counted for them."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from strand.binding.space import Space
 from strand.dispatch.base import RunBase
 from strand.dispatch.configuration import RENAMED, check_timed
 from strand.dispatch.guard import Guard, marks_of
+from strand.dispatch.options import GROUPS, QueueOptions
 from strand.dispatch.priorities import priorities_of
 from strand.dispatch.python_handlers import stop_objects
 from strand.dispatch.records import RecordReader
@@ -30,7 +31,7 @@ from strand.handlers import HandlerLike
 from strand.handlers.bound import BoundHandler, BoundNative, BoundPython
 from strand.handlers.failures import error_of
 from strand.handlers.traded import warn_of_unpriced
-from strand.options import options_of, refuse_unknown
+from strand.options import named_options
 from strand.output.sink import Destination
 from strand.policies.every_policy import policy_config
 from strand.policies.fair import groups_of
@@ -43,18 +44,9 @@ from strand.validate import yes_or_no
 
 if TYPE_CHECKING:
     from strand.feeds.base import TicksAre
+    from strand.feeds.mapping.options import ColumnOptions
 
 __all__ = ["SerialLoop"]
-
-#: Arguments of a dispatcher that are about its workers and queues: a loop has none, and nothing to choose.
-_OF_QUEUES: Final = frozenset(
-    (
-        "workers", "min_workers", "python_workers", "cores", "strands", "counts", "retry",
-        "capacity_ticks", "total_capacity_ticks", "level_capacity_ticks", "on_full", "idle",
-        "budget_ticks", "budget_us", "batch_ticks", "publisher_drains", "max_publishers",
-        "memory_bytes", "output_memory", "name",
-    )
-)  # fmt: skip
 
 
 class SerialLoop(RunBase):
@@ -69,6 +61,7 @@ class SerialLoop(RunBase):
     Raises ConfigurationError naming the argument that cannot work.
     """
 
+    @named_options("SerialLoop()", RENAMED, more=QueueOptions, groups=GROUPS)
     def __init__(
         self,
         symbols: int | Sequence[str],
@@ -81,7 +74,7 @@ class SerialLoop(RunBase):
         dtype: np.dtype[Any] = TICK,
         key: str = "instrument_id",
         columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
-        column_options: Mapping[str, Any] | None = None,
+        column_options: ColumnOptions | None = None,
         feed: TicksAre | None = None,
         attachable: bool = False,
         policy: Policy = Fifo(),  # noqa: B008 - frozen
@@ -89,9 +82,8 @@ class SerialLoop(RunBase):
         guard: Guard | None = None,
         marks: Mapping[str, str | Iterable[str]] | None = None,
         groups: Mapping[str, str] | None = None,
-        **of_queues: Any,
+        **_: Unpack[QueueOptions],
     ) -> None:
-        refuse_unknown(of_queues, _OF_QUEUES | options_of(SerialLoop), "a dispatcher", RENAMED)
         if on_error != "stop":
             raise ConfigurationError(f"on_error: a plain loop (workers=0) stops at a failing handler, not {on_error!r}")
         if yes_or_no("attachable", attachable):

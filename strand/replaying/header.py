@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from strand.brief import in_full
 from strand.distribution import DISTRIBUTION
 from strand.errors import FeedError
 from strand.feeds import Feed
@@ -46,7 +47,7 @@ def run_header(
 
 
 def _plain(value: Any) -> Any:
-    return value if isinstance(value, int | float | str | None) else str(value)
+    return value if isinstance(value, int | float | str | None) else in_full(value)
 
 
 def describe_source(source: Any, feed_options: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from strand import feeds
 from strand.dispatch.configuration import RENAMED
 from strand.dispatch.dispatcher import Dispatcher
+from strand.dispatch.options import GROUPS, RunOptions, workers_of
 from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo
 from strand.feeds.merge.selected import SelectedFeed, batches_from, empty_feed, unknown_symbol
 from strand.feeds.opening import APART
+from strand.feeds.reader_options import FeedOptions
 from strand.feeds.selection import Selection
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date
 from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler, HandlerLike, resolve
-from strand.options import check_apart, options_of, refuse_unknown
+from strand.options import check_apart, named_options
 from strand.output.sink import Destination, files_and_sinks
 from strand.reference.loop import SerialLoop
 from strand.replaying.days import DayRecorder, NoDays
@@ -39,6 +42,7 @@ from strand.validate import whole, yes_or_no
 __all__ = ["ReplayResult", "replay"]
 
 
+@named_options("replay()", RENAMED, more=RunOptions, like=Dispatcher, groups=GROUPS)
 def replay(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     handler: HandlerLike | None = None,
@@ -51,7 +55,8 @@ def replay(
     position: int = 0,
     allow_empty: bool = False,
     progress: Callable[[int], None] | None = None,
-    feed_options: Mapping[str, Any] | None = None,
+    date: dt.date | str | None = None,
+    feed_options: FeedOptions | None = None,
     pin_publisher: bool | None = None,
     speed: float = 0.0,
     pacer: Pacer | None = None,
@@ -67,7 +72,7 @@ def replay(
     until: tuple[str, int] | str | int | None = None,
     pdb: bool = False,
     _dispatcher: Callable[..., Any] | None = None,
-    **options: Any,
+    **options: Unpack[RunOptions],
 ) -> ReplayResult:
     """Replays a file (or several, or a feed) through a handler, or ``handlers`` by symbol with ``"*"`` for the others.
 
@@ -76,7 +81,8 @@ def replay(
     passed over. ``position``: ticks of the selection to pass over first, ``limit``: ticks to replay then.
     ``allow_empty``: what ends without one tick has a result, and is no error.
     ``progress`` is called with the ticks published so far; its method ``opened``, if it has one, with the feed before.
-    ``feed_options`` go to the file's reader, ``options`` to the Dispatcher; ``workers=0`` replays in a plain loop on
+    ``date``: the trading day of files that do not say it. ``feed_options``: the other options of ``strand.feeds.open``,
+    by name. ``options`` go to the Dispatcher; ``workers=0`` replays in a plain loop on
     the calling thread, without queues (a ``Scheduler`` of tasks has all cores then). ``pin_publisher`` pins the calling
     thread for the length of the call to a core no worker has; by default not where a thread inflates the file, which
     would be left with a share of some worker's core, unless there is one more that no worker has.
@@ -119,25 +125,25 @@ def replay(
     """
     if fingerprint_every is not None:
         fingerprint_every = whole("fingerprint_every", fingerprint_every, 1)
-    pacer, stop = _check(limit, position, speed, pacer), Until.of(until, pdb=pdb, workers=options.get("workers"))
-    _check_given(progress, feed_options)
-    refuse_unknown(options, options_of(replay) | options_of(Dispatcher) - {"feed"}, "strand.replay", RENAMED)
+    pacer, stop = _check(limit, position, progress, speed, pacer), Until.of(until, pdb=pdb, workers=workers_of(options))
+    reading = _reading(feed_options, date)
     _check_flags(
         timeline=timeline, pin_publisher=pin_publisher, per_day=per_day, allow_empty=allow_empty, strict=strict, pdb=pdb
     )
     left = SavedReplay.of(
-        load, source, feed_options or {},
-        {**options, "per_day": per_day, "fingerprints": fingerprints is not None or fingerprint_every is not None},
+        load, source, reading,
+        {"workers": workers_of(options), "per_day": per_day,
+         "fingerprints": fingerprints is not None or fingerprint_every is not None},
         selection={"symbols": list(symbols or ()) or None, "start": start, "end": end}, position=position, save=save,
     )  # fmt: skip
-    position, options = left.position, options | left.options
+    position = left.position
     given = handler
     if handler is not None:
         handler = resolve(handler)
     written = [*output_paths(files_and_sinks(out)[0], fingerprints), ("save", save)]
-    check_outputs(written, source, symbols=symbols, options=feed_options)
+    check_outputs(written, source, symbols=symbols, options=reading)
     wanted = feeds.read_symbols(symbols or ())
-    feed = _feed(source, wanted, start, end, feed_options or {})
+    feed = _feed(source, wanted, start, end, reading)
     begun = time.perf_counter()
     try:
         if (opened := getattr(progress, "opened", None)) is not None:
@@ -151,12 +157,13 @@ def replay(
             raise empty_feed(feed, selected=bool(wanted or position) or start is not None or end is not None)
         ready = time.perf_counter()
         handler, handlers = _for_feed(handler, handlers, feed.info)
-        make = _dispatcher or (SerialLoop if options.get("workers") == 0 else Dispatcher)
+        make: Callable[..., Any] = _dispatcher or (SerialLoop if workers_of(options) == 0 else Dispatcher)
         dispatcher = make(
             SymbolTable.with_capacity(feed.symbols, feed.max_symbols),
             handler,
             handlers=handlers,
             out=out,
+            **({} if load is None else {"load": load}),
             **options,
         )
         recorder = recorder_for(
@@ -168,9 +175,9 @@ def replay(
                 source,
                 {"*": given} if handlers is None else handlers,
                 selection={"symbols": list(wanted), "start": start, "end": end, "limit": limit, "position": position},
-                feed_options=feed_options or {},
+                feed_options=reading,
                 every=fingerprint_every,
-                settings=options | {"workers": dispatcher.workers},
+                settings={**options, "workers": dispatcher.workers},
             ),
         )
         sampler = Sampler(dispatcher, begun, watch, on=timeline) if isinstance(dispatcher, Dispatcher) else NoSampler()
@@ -222,11 +229,13 @@ def replay(
     return result
 
 
-def _check(limit: int | None, position: int, speed: float, pacer: Pacer | None) -> Pacer | None:
+def _check(limit: int | None, position: int, progress: object, speed: float, pacer: Pacer | None) -> Pacer | None:
     """Refuses what cannot work; returns the pacer, if the replay has one."""
     for name, value, least in (("limit", limit, 1), ("position", position, 0)):
         if value is not None:
             whole(name, value, least)
+    if progress is not None and not callable(progress):
+        raise ConfigurationError(f"progress: {progress!r} cannot be called")
     if pacer is not None and not isinstance(pacer, Pacer):
         raise ConfigurationError(f"pacer: {pacer!r} is no strand.replaying.pacing.Pacer")
     if pacer is None:
@@ -236,12 +245,14 @@ def _check(limit: int | None, position: int, speed: float, pacer: Pacer | None) 
     return pacer
 
 
-def _check_given(progress: object, feed_options: object) -> None:
-    if progress is not None and not callable(progress):
-        raise ConfigurationError(f"progress: {progress!r} cannot be called")
-    if feed_options is not None and not isinstance(feed_options, Mapping):
+def _reading(feed_options: FeedOptions | None, date: dt.date | str | None) -> FeedOptions:
+    """The options of ``strand.feeds.open``, with the date."""
+    if feed_options is None:
+        feed_options = {}
+    if not isinstance(feed_options, Mapping):
         raise ConfigurationError(f"feed_options: {feed_options!r} is not a dict of options by name")
-    check_apart("feed_options", feed_options or {}, APART)
+    check_apart("feed_options", feed_options, APART if date is None else {*APART, "date"})
+    return feed_options if date is None else {**feed_options, "date": date}
 
 
 def _check_flags(**flags: bool | None) -> None:
@@ -265,7 +276,7 @@ def _feed(
     wanted: Sequence[str],
     start: str | int | None,
     end: str | int | None,
-    options: Mapping[str, Any],
+    options: FeedOptions,
 ) -> Feed:
     if isinstance(source, str | os.PathLike | Sequence):
         return feeds.open(source, symbols=wanted, start=start, end=end, **options)

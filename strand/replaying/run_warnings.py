@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import brief
 from strand.units import NO_SIZE_UNIT
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ class RunWarning:
     count: int
     example: str
     cure: str
+
+    def __repr__(self) -> str:
+        return brief(self, self.kind, f"{self.count:,}", self.example)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from strand.brief import in_full
 from strand.distribution import DISTRIBUTION
 from strand.errors import FeedError
 from strand.handlers import Handler
@@ -63,7 +64,7 @@ def code_digest(handler: Handler, options: Mapping[str, Any]) -> str:
                 add_function(whole, function, set())
         if isinstance(part, NativeHandler):
             words += _library(part)
-    whole.update(repr(words).encode())
+    whole.update(in_full(words).encode())
     return whole.hexdigest()
 
 

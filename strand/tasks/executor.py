@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
 
+from strand.brief import brief
 from strand.clock import Deadline
 from strand.errors import StoppedError, WouldDeadlockError
 from strand.handlers.spans import SpanLike, span_ns
@@ -30,6 +31,9 @@ class TaskExecutor(Executor):
         self._core = core
         self._options = options
         self._periodics = periodics
+
+    def __repr__(self) -> str:
+        return brief(self, self._core.table.stage, *self._options.figures)
 
     def submit(self, fn: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> TaskFuture:
         """Calls ``fn(*args, **kwargs)`` in a worker. Returns its future. All keywords go to ``fn``.

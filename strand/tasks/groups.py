@@ -11,6 +11,7 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, Final, Self
 
+from strand.brief import one_line
 from strand.errors import ConfigurationError, StoppedError
 from strand.tasks.awaiting import noted_wait
 
@@ -58,7 +59,8 @@ class TaskGroup:
         self._left: tuple[Future[Any], Callable[[], object]] | None = None
 
     def __repr__(self) -> str:
-        return f"<TaskGroup {self.name or ''}, {len(self._members)} tasks>".replace(" ,", ",")
+        name = f" {self.name}" if self.name else ""
+        return one_line(f"<TaskGroup{name}, {len(self._members):,} tasks>")
 
     def __len__(self) -> int:
         """The number of its tasks that have not ended."""

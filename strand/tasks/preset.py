@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from strand.config.configuration import Config
 from strand.dispatch.guard import Guard
 from strand.errors import ConfigurationError
+from strand.options import named_options
 from strand.policies.policy import Levels
 from strand.tasks.retry import RetryPolicy
-from strand.tasks.scheduler import Scheduler, config_of
+from strand.tasks.scheduler import Scheduler, SchedulerOptions, config_of
 
 __all__ = ["napoleon"]
 
 _HOLD: Final = {"low": "30s"}
 
 
-def napoleon(config: Config | str | os.PathLike[str] | None = None, **more: Any) -> Scheduler:
+@named_options("napoleon()", more=SchedulerOptions, like=Scheduler)
+def napoleon(config: Config | str | os.PathLike[str] | None = None, **more: Unpack[SchedulerOptions]) -> Scheduler:
     """A ``strand.Scheduler`` that leaves letters of level ``low`` unopened for a while (docs/napoleon.md).
 
     It has ``Levels(hold={"low": "30s"})``: a task rises from ``high`` after 30 s, from ``retry`` after 60 s, from
@@ -32,7 +34,7 @@ def napoleon(config: Config | str | os.PathLike[str] | None = None, **more: Any)
     ``Scheduler``, which win; ``guard=None`` leaves the guard out.
 
     Raises ConfigurationError for another policy than ``Levels``, and what ``Scheduler`` raises: MissingExtraError for a
-    guard of the machine without the extra ``guard``, and TypeError for an argument that it does not have.
+    guard of the machine without the extra ``guard``, and UnknownOptionError.
     """
     found: dict[str, Any] = {"policy": Levels(), "retry": RetryPolicy(), "guard": Guard()}
     if config is not None:

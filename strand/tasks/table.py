@@ -15,6 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from strand.binding.gate import NOT_STARTED
+from strand.brief import several
 from strand.errors import QueueFull
 from strand.tasks.future import TaskFuture
 from strand.threads import Inside
@@ -54,6 +56,12 @@ class Table:
         acquire = self.lock.acquire
         while not acquire(False):
             time.sleep(0)
+
+    @property
+    def stage(self) -> str:
+        """Whether tasks can be submitted, in a word or two, and how many of Python's have not ended."""
+        words = {None: "running", NOT_STARTED: "not started"}.get(self.refusal, "stopped")
+        return f"{words}, {several(len(self.alive), 'task')} pending"
 
     def take_room(self, n: int) -> None:
         """Makes room for tasks that will wait. Raises QueueFull."""

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
+from strand.brief import brief
 from strand.clock import Clock
 from strand.handlers.spans import SpanLike
 from strand.stats import TaskStatistics
@@ -63,9 +64,6 @@ class Tasks(TaskExecutor):
         self._strand_of = strand_of
         super().__init__(core, options_of(ranks, strand_of, retry=retry), weakref.WeakSet())
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self._core.waiting.name}>"
-
     def options(
         self,
         *,
@@ -109,6 +107,11 @@ class Tasks(TaskExecutor):
             marks=marks,
         )
         return TaskExecutor(self._core, found, self._periodics)
+
+    def __repr__(self) -> str:
+        dead = len(self.dead_letters)
+        letters = f"{dead:,} dead letters" if dead else ""
+        return brief(self, self._core.waiting.name, self._core.table.stage, letters, repr(self._ranks.policy))
 
     @property
     def dead_letters(self) -> DeadLetters:

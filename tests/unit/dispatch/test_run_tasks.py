@@ -27,6 +27,8 @@ from strand import (
     blocking,
     object_handler,
 )
+from strand.dispatch.options import grouped
+from strand.dispatch.pool import Pool
 from strand.errors import ConfigurationError, SavedStateError, StoppedError, TaskDropped, WouldDeadlockError
 from strand.tasks import TaskFuture
 
@@ -218,7 +220,7 @@ def test_never_more_tasks_run_than_python_workers_and_as_many_do(policy: Any) ->
         with inside:
             time.sleep(0.0005)
 
-    with Dispatcher(4, "count", workers=4, python_workers=2, cores=None, policy=policy) as d:
+    with Dispatcher(4, "count", pool=Pool(workers=4, python_workers=2, cores=None), policy=policy) as d:
         both = [d.tasks.submit(meet.wait, 60) for _ in range(2)]
         assert sorted(future.result(60) for future in both) == [0, 1]
         tasks = [d.tasks.submit(short) for _ in range(200)]
@@ -244,7 +246,7 @@ class Python:
 )
 def test_all_workers_may_run_tasks(handler: Any, options: dict[str, Any]) -> None:
     meet = threading.Barrier(3)
-    with Dispatcher(1, handler, workers=3, cores=None, **options) as d:
+    with Dispatcher(1, handler, **grouped(workers=3, cores=None, **options)) as d:
         futures = [d.tasks.submit(meet.wait, 60) for _ in range(3)]
         assert sorted(future.result(60) for future in futures) == [0, 1, 2]
 
@@ -284,7 +286,7 @@ def test_a_stop_ends_what_waits_for_a_worker() -> None:
 @pytest.mark.parametrize("wrong", [0, -1, 3, True, 1.0, "1"])
 def test_a_bad_number_of_python_workers_is_refused_by_name(wrong: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"python_workers: .* is not a whole number from 1 to 2"):
-        Dispatcher(1, "count", workers=2, python_workers=wrong, cores=None)
+        Dispatcher(1, "count", pool=Pool(workers=2, python_workers=wrong, cores=None))
 
 
 def fails_twice() -> Any:

@@ -1,0 +1,71 @@
+"""Lays docstrings out for the reference: what is said of a parameter, and what is raised, is an item of a list.
+
+A docstring says it in sentences: ``workers``: threads that drain. Raises ConfigurationError for ... The lines of the
+docstring stay what they are; only the page has them apart.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+__all__ = ["laid_out", "setup"]
+
+#: A sentence that says what parameters mean: it begins a paragraph or follows a sentence.
+_PARAMETERS = re.compile(r"(?:^|(?<=[.;:)] ))(?=``\w+``(?:(?:, | and |, and )``\w+``)*: )")
+_NAMES = re.compile(r"^((?:``\w+``(?:, and | and |, )?)+): (.*)$", re.DOTALL)
+_RAISES = re.compile(r"(?:^|(?<=[.)] ))(?=Raises [A-Z])")
+_PAGE = re.compile(r"(?<![\w`/])docs/([\w/-]+)\.md")
+
+
+def _items(paragraph: str) -> list[str]:
+    """A paragraph that is plain text, as itself or as items."""
+    pieces = [piece.strip() for part in _RAISES.split(paragraph) for piece in _PARAMETERS.split(part)]
+    found = []
+    for piece in filter(None, pieces):
+        if named := _NAMES.match(piece):
+            names = named[1].replace("``", "**")
+            found.append(f"* {names}: {named[2]}")
+        elif piece.startswith("Raises "):
+            found.append(f"* *Raises*: {piece.removeprefix('Raises ')}")
+        else:
+            found.append(piece)
+    return found
+
+
+def _table(lines: list[str]) -> list[str]:
+    """The rows of a table as Markdown has it, whose second line is a rule."""
+    found = [".. list-table::", "   :header-rows: 1", ""]
+    for line in [lines[0], *lines[2:]]:
+        cells = [cell.strip() for cell in line.strip("| ").split(" | ")]
+        found += [f"   {'  ' if number else '* '}- {cell}" for number, cell in enumerate(cells)]
+    return found
+
+
+def laid_out(lines: list[str]) -> list[str]:
+    """The lines of a docstring, as reStructuredText with lists."""
+    found: list[str] = []
+    for paragraph in re.split(r"\n\s*\n", "\n".join(lines).strip("\n")):
+        if all(line.startswith("|") for line in paragraph.splitlines()):
+            found += [*_table(paragraph.splitlines()), ""]
+            continue
+        plain = not any(line.startswith((" ", "-", "*", "+", "|", ">>>")) for line in paragraph.splitlines())
+        if not plain:
+            found += [*paragraph.splitlines(), ""]
+            continue
+        for item in _items(" ".join(paragraph.splitlines())):
+            found += [_PAGE.sub(r":doc:`/\1`", item), ""]
+    return found
+
+
+def _process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    lines[:] = laid_out(lines)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Called by Sphinx."""
+    app.connect("autodoc-process-docstring", _process)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -99,7 +99,7 @@ bench: install
 
 # Without network, from what `make dev` has installed. A warning is an error.
 docs: dev
-	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -b html -d build/site-pages docs build/site
+	@$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going -b html -d build/site-pages docs build/site
 	@echo "the site is at $(CURDIR)/build/site/index.html"
 
 lint: dev

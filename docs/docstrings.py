@@ -6,6 +6,7 @@ docstring stay what they are; only the page has them apart.
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -18,19 +19,34 @@ __all__ = ["laid_out", "setup"]
 _PARAMETERS = re.compile(r"(?:^|(?<=[.;:)] ))(?=``\w+``(?:(?:, | and |, and )``\w+``)*: )")
 _NAMES = re.compile(r"^((?:``\w+``(?:, and | and |, )?)+): (.*)$", re.DOTALL)
 _RAISES = re.compile(r"(?:^|(?<=[.)] ))(?=Raises [A-Z])")
+#: A place between two sentences, of which the second begins with a name; and that name.
+_SENTENCES = re.compile(r"(?<=[.)]) (?=``\w+`` )")
+_SUBJECT = re.compile(r"``(\w+)``(?= )")
+#: A literal with letters right behind it, which reStructuredText takes for no end.
+_LITERAL = re.compile(r"(``.+?``)(?=[A-Za-z])")
 _PAGE = re.compile(r"(?<![\w`/])docs/([\w/-]+)\.md")
 
 
-def _items(paragraph: str) -> list[str]:
+def _items(paragraph: str, parameters: frozenset[str]) -> list[str]:
     """A paragraph that is plain text, as itself or as items."""
-    pieces = [piece.strip() for part in _RAISES.split(paragraph) for piece in _PARAMETERS.split(part)]
-    found = []
+    pieces = [
+        piece.strip()
+        for part in _RAISES.split(paragraph)
+        for sentences in _PARAMETERS.split(part)
+        for piece in _SENTENCES.split(sentences)
+    ]
+    found: list[str] = []
     for piece in filter(None, pieces):
+        subject = _SUBJECT.match(piece)
         if named := _NAMES.match(piece):
             names = named[1].replace("``", "**")
-            found.append(f"* {names}: {named[2]}")
+            found.append(f"* {names}: {re.sub(';$', '.', named[2])}")
         elif piece.startswith("Raises "):
             found.append(f"* *Raises*: {piece.removeprefix('Raises ')}")
+        elif subject and subject[1] in parameters:
+            found.append(f"* **{subject[1]}**{piece[subject.end() :]}")
+        elif found:
+            found[-1] += f" {piece}"
         else:
             found.append(piece)
     return found
@@ -45,8 +61,8 @@ def _table(lines: list[str]) -> list[str]:
     return found
 
 
-def laid_out(lines: list[str]) -> list[str]:
-    """The lines of a docstring, as reStructuredText with lists."""
+def laid_out(lines: list[str], parameters: frozenset[str] = frozenset()) -> list[str]:
+    """The lines of a docstring, as reStructuredText with lists. ``parameters``: those of what it is about."""
     found: list[str] = []
     for paragraph in re.split(r"\n\s*\n", "\n".join(lines).strip("\n")):
         if all(line.startswith("|") for line in paragraph.splitlines()):
@@ -56,16 +72,28 @@ def laid_out(lines: list[str]) -> list[str]:
         if not plain:
             found += [*paragraph.splitlines(), ""]
             continue
-        for item in _items(" ".join(paragraph.splitlines())):
-            found += [_PAGE.sub(r":doc:`/\1`", item), ""]
+        for item in _items(" ".join(paragraph.splitlines()), parameters):
+            found += [_PAGE.sub(r":doc:`/\1`", _LITERAL.sub(r"\1\\ ", item)), ""]
     return found
 
 
 def _process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    lines[:] = laid_out(lines)
+    try:
+        parameters = frozenset(inspect.signature(obj).parameters)
+    except (TypeError, ValueError):  # a constant, or what C made
+        parameters = frozenset()
+    lines[:] = laid_out(lines, parameters)
+
+
+def _without_private(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """A parameter whose name begins with an underline is none of the user's."""
+    return (re.sub(r", _\w+(?:=(?:[^,()]|\([^()]*\))*)?(?=[,)])", "", signature) if signature else signature), returns
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
     app.connect("autodoc-process-docstring", _process)
+    app.connect("autodoc-process-signature", _without_private)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from strand.command.completing import complete_files
 from strand.command.fingerprints import fingerprinting
 from strand.command.handling import handling
 from strand.command.parameters import progress, show
@@ -27,7 +28,7 @@ __all__ = ["replay"]
 
 
 @click.command("replay")
-@click.argument("files", nargs=-1, required=True)
+@click.argument("files", nargs=-1, required=True, shell_complete=complete_files)
 @handling
 @click.option(
     "--workers",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import re
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -21,6 +23,21 @@ TEXT = "\n".join(page.read_text("utf-8") for page in sorted((DOCS / "reference")
 DOCUMENTED = set(re.findall(r"^\.\. (?:auto\w+|py:data):: ([\w.]+)", TEXT, flags=re.MULTILINE))
 #: Not a class or function of its own: the page says in words what it is.
 IN_WORDS = {"strand.feeds.TickBatch", "strand.testing.ListFeed"}
+
+
+#: Functions, and readers, which users make; most other classes are made by strand.
+CALLED = set(re.findall(r"^\.\. autofunction:: ([\w.]+)", TEXT, flags=re.MULTILINE)) | {
+    name for name in DOCUMENTED if name.startswith("strand.feeds.") and name.endswith("Feed")
+} - {"strand.feeds.Feed"}
+
+
+def named(name: str) -> Any:
+    first, *parts = name.split(".")
+    path, found = first, importlib.import_module(first)
+    for part in parts:
+        path += f".{part}"
+        found = getattr(found, part) if part in dir(found) else importlib.import_module(path)
+    return found
 
 
 def layout() -> ModuleType:
@@ -49,16 +66,16 @@ def test_every_built_in_handler_that_takes_options_is_in_the_reference() -> None
 
 @pytest.mark.parametrize("name", sorted(DOCUMENTED))
 def test_what_the_reference_names_is_there_and_has_a_docstring(name: str) -> None:
-    parts = name.split(".")
-    for split in range(len(parts), 0, -1):
-        try:
-            found: object = importlib.import_module(".".join(parts[:split]))
-        except ModuleNotFoundError:
-            continue
-        break
-    for part in parts[split:]:
-        found = getattr(found, part)
-    assert getattr(found, "__doc__", None)
+    assert getattr(named(name), "__doc__", None)
+
+
+@pytest.mark.parametrize("name", sorted(CALLED))
+def test_the_docstring_of_what_users_call_says_what_each_parameter_means(name: str) -> None:
+    called = named(name)
+    text = inspect.getdoc(called) or ""
+    parameters = inspect.signature(called).parameters.values()
+    own = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD and not one.name.startswith("_")]
+    assert [one for one in own if not re.search(rf"\b{one}\b", text)] == []
 
 
 def test_what_is_said_of_parameters_and_errors_becomes_a_list() -> None:

@@ -59,6 +59,20 @@ def test_there_are_blocks_of_each_kind_and_none_of_an_unknown_one() -> None:
     assert languages - RUN - shown == set()
 
 
+def test_a_prompt_is_shown_in_blocks_that_run() -> None:
+    outside = {
+        f"{name_of(page)}:{number}"
+        for page in PAGES
+        for number, line in enumerate(page.read_text("utf-8").splitlines(), 1)
+        if line.lstrip().startswith("$ ")
+        and not any(
+            block.language == "console" and block.line <= number < block.line + block.text.count("\n")
+            for block in blocks_of(page)
+        )
+    }
+    assert outside == set()
+
+
 def test_each_command_that_is_not_run_is_run_by_other_tests() -> None:
     tests = "".join(path.read_text("utf-8") for path in (ROOT / "tests/unit/command").glob("test_*.py"))
     for command in NOT_RUN:

@@ -23,7 +23,7 @@ _RAISES = re.compile(r"(?:^|(?<=[.)] ))(?=Raises [A-Z])")
 _SENTENCES = re.compile(r"(?<=[.)]) (?=``\w+`` )")
 _SUBJECT = re.compile(r"``(\w+)``(?= )")
 #: A literal with letters right behind it, which reStructuredText takes for no end.
-_LITERAL = re.compile(r"(``.+?``)(?=[A-Za-z])")
+_LITERAL = re.compile(r"(``.+?``)([A-Za-z]?)")
 _PAGE = re.compile(r"(?<![\w`/])docs/([\w/-]+)\.md")
 
 
@@ -52,6 +52,12 @@ def _items(paragraph: str, parameters: frozenset[str]) -> list[str]:
     return found
 
 
+def _linked(text: str) -> str:
+    """Pages that it names become links, and each literal has an end."""
+    apart = _LITERAL.sub(lambda found: rf"{found[1]}\ {found[2]}" if found[2] else found[1], text)
+    return _PAGE.sub(r":doc:`/\1`", apart)
+
+
 def _table(lines: list[str]) -> list[str]:
     """The rows of a table as Markdown has it, whose second line is a rule."""
     found = [".. list-table::", "   :header-rows: 1", ""]
@@ -73,7 +79,7 @@ def laid_out(lines: list[str], parameters: frozenset[str] = frozenset()) -> list
             found += [*paragraph.splitlines(), ""]
             continue
         for item in _items(" ".join(paragraph.splitlines()), parameters):
-            found += [_PAGE.sub(r":doc:`/\1`", _LITERAL.sub(r"\1\\ ", item)), ""]
+            found += [_linked(item), ""]
     return found
 
 

@@ -80,12 +80,12 @@ def test_the_docstring_of_what_users_call_says_what_each_parameter_means(name: s
 
 def test_what_is_said_of_parameters_and_errors_becomes_a_list() -> None:
     lines = [
-        "``x``s do it. ``path``: a file; ``size``, ``count``: numbers,",
+        "``x``s do ``it``, ``so``. ``path``: a file; ``size``, ``count``: numbers,",
         "above 0. ``mode`` is a word. ``other`` is none of them.",
         "Raises ConfigurationError for others (docs/feeds/csv.md).",
     ]
     assert [line for line in layout().laid_out(lines, frozenset({"mode"})) if line] == [
-        "``x``\\ s do it.",
+        "``x``\\ s do ``it``, ``so``.",
         "* **path**: a file.",
         "* **size**, **count**: numbers, above 0.",
         "* **mode** is a word. ``other`` is none of them.",

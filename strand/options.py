@@ -65,7 +65,8 @@ def named_options(
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             if called is not None and not known.issuperset(kwargs):
-                _refuse_fields(kwargs.keys() - known, called, fields_of, renamed or {})
+                alone = {old for old, now in (renamed or {}).items() if now in known}
+                _refuse_fields(kwargs.keys() - known - alone, called, fields_of, renamed or {})
                 refuse_unknown(kwargs, known, called, renamed or {})
             for group, names in fields_of.items():
                 if kwargs.get(group) is not None and (both := sorted(names.intersection(kwargs))):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import strand
-from strand import Dispatcher, testing
+from strand import Dispatcher, Limits, testing
 from strand.dispatch import overload_watch
 from strand.dispatch.overload_watch import EVERY_NS, LASTING_LOOKS, OverloadWatch
 from strand.feeds.merge.feeds import merge_feeds
@@ -147,7 +147,7 @@ def test_a_dispatcher_warns_where_nothing_bounds_what_waits(
 ) -> None:
     with (
         warnings.catch_warnings(record=True) as seen,
-        Dispatcher(1, Waits, workers=1, cores=None, total_capacity_ticks=bound) as d,
+        Dispatcher(1, Waits, workers=1, cores=None, limits=Limits(total_capacity_ticks=bound)) as d,
     ):
         warnings.simplefilter("always")
         for tick in ticks(n):
@@ -168,7 +168,12 @@ def test_a_dispatcher_warns_where_nothing_bounds_what_waits(
 
 @pytest.mark.parametrize(
     ("how", "comes"),
-    [({"speed": 1000.0}, True), ({}, False), ({"speed": 1000.0, "total_capacity_ticks": 1000}, False), ("live", True)],
+    [
+        ({"speed": 1000.0}, True),
+        ({}, False),
+        ({"speed": 1000.0, "limits": Limits(total_capacity_ticks=1000)}, False),
+        ("live", True),
+    ],
     ids=["paced", "as fast as it goes", "bounded", "live"],
 )
 @pytest.mark.filterwarnings("error::RuntimeWarning")

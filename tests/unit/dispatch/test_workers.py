@@ -79,7 +79,8 @@ def test_a_core_that_is_gone_leaves_its_worker_alone_unpinned(monkeypatch: pytes
     calls: list[int] = []
 
     def refuse_first(pid: int, cores: set[int]) -> None:
-        calls.append(pid)
+        if pid:  # a thread's own calls, by which it has all cores until it has one, are of 0
+            calls.append(pid)
         if len(calls) == 1:
             raise OSError(22, "Invalid argument")
 

@@ -315,7 +315,7 @@ def test_a_circle_over_two_schedulers_names_both(tasks: EngineTasks) -> None:
         told = tasks.options(key="k").submit(waits_there).exception(60)
         assert begun.is_set()
         assert isinstance(told, WouldDeadlockError)
-        home, there = (repr(each).rpartition(": ")[2].rstrip(">") for each in (tasks, other))
+        home, there = (re.findall(r"(?:scheduler|dispatcher) \d+", repr(each))[0] for each in (tasks, other))
         assert home != there
         ours, theirs = rf"task \d of {home}", rf"task \d of {there}"
         assert re.match(f"({ours} would wait for {theirs}|{theirs} would wait for {ours}), which waits for", str(told))

@@ -11,7 +11,6 @@ import click
 
 from strand.command.handling import given_options
 from strand.errors import ConfigurationError
-from strand.feeds.option_texts import option_values
 
 __all__ = ["Reads", "names", "reading"]
 
@@ -96,6 +95,8 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
         }
         options: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
         if given:
+            from strand.feeds.option_texts import option_values
+
             options |= option_values(given_options("--feed", given))
         options |= {"reorder_ns": reorder_ns, "on_disorder": on_disorder, "venue_in_name": venue_in_name}
         command(reads=Reads(names(symbols), start, end, limit, allow_empty, options), **others)

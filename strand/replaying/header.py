@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from strand.feeds import Feed
 from strand.feeds.opening import expand
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.handlers.options import Origin
+from strand.machine import strand_version
 
 __all__ = ["describe_handlers", "describe_source", "run_header"]
 
@@ -34,7 +34,7 @@ def run_header(
 ) -> dict[str, Any]:
     """The header: everything in it is plain. ``settings`` are those that must not matter, such as ``workers``."""
     return {
-        "version": version("strand"),
+        "version": strand_version(),
         "every": every,
         "source": describe_source(source, feed_options),
         "handlers": describe_handlers(handlers),

@@ -24,7 +24,6 @@ from strand.errors import (
     WouldDeadlockError,
 )
 from strand.handlers.failures import interrupts
-from strand.tasks.future import waiter_here
 from strand.tasks.places import Seat, seat_here
 from strand.tasks.waits import Waiter
 from strand.threads import WAITS_FOR_ITSELF
@@ -231,6 +230,8 @@ class Calls:
     def _place_of_wait(self, refusal: str) -> tuple[Seat, Waiter] | None:
         """The seat of the task or call that is about to wait, and itself; None: another thread waits. Raises
         WouldDeadlockError where the thread is inside in another way, as a handler is."""
+        from strand.tasks.future import waiter_here
+
         seat, waiter = waiter_here()
         times_inside = self._inside.threads.count(threading.get_ident())
         if seat is not None and waiter is not None:

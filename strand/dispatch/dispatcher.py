@@ -32,7 +32,6 @@ from strand.options import options_of, refuse_unknown
 from strand.output.sink import Destination
 from strand.policies.every_policy import policy_config
 from strand.policies.policy import Fifo, Policy
-from strand.tasks.retry import RetryPolicy
 from strand.ticks import TICK
 from strand.validate import text
 
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from strand.feeds.base import TicksAre
     from strand.tasks.engine_tasks import EngineTasks
     from strand.tasks.places import ThreadCounts
+    from strand.tasks.retry import RetryPolicy
 
 __all__ = ["Dispatcher"]
 

@@ -10,13 +10,12 @@ from strand.clock import Deadline
 from strand.dispatch.control import Control
 from strand.dispatch.priorities import Priorities
 from strand.dispatch.state import RunState
-from strand.tasks.options import check_retry
-from strand.tasks.retry import RetryPolicy
 from strand.tasks.waits import Waiter
 
 if TYPE_CHECKING:
     from strand.tasks.core import Core
     from strand.tasks.engine_tasks import EngineTasks
+    from strand.tasks.retry import RetryPolicy
 
 __all__ = ["RunTasks"]
 
@@ -31,7 +30,10 @@ class RunTasks:
     def __init__(
         self, state: RunState, control: Control, priorities: Priorities, retry: RetryPolicy | None = None
     ) -> None:
-        check_retry(retry)
+        if retry is not None:
+            from strand.tasks.options import check_retry
+
+            check_retry(retry)
         self._state = state
         self._control = control
         self._priorities = priorities

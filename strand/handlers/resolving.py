@@ -5,7 +5,6 @@ from __future__ import annotations
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, HandlerLike
 from strand.handlers.builtin import BUILTIN
-from strand.handlers.object_handlers import is_object_class, object_handler
 
 __all__ = ["resolve"]
 
@@ -18,6 +17,8 @@ def resolve(like: HandlerLike) -> Handler:
         if like not in BUILTIN:
             raise ConfigurationError(f"handler: {like!r} is not one of {', '.join(sorted(BUILTIN))}")
         return BUILTIN[like]()
+    from strand.handlers.object_handlers import is_object_class, object_handler
+
     if is_object_class(like):
         return object_handler(like)
     raise ConfigurationError(

@@ -109,6 +109,8 @@ def check_path(path: Path) -> None:
         raise ConfigurationError(f"out: {path} does not end in one of {', '.join(SUFFIXES)}")
     if not path.parent.is_dir():
         raise ConfigurationError(f"out: there is no folder {path.parent}")
+    if path.is_dir():
+        raise ConfigurationError(f"out: {path} is a folder")
     if suffix != ".npy":
         _pyarrow(suffix)
 

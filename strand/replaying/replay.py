@@ -14,6 +14,7 @@ from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSym
 from strand.feeds import Feed, FeedInfo
 from strand.feeds.merge.selected import SelectedFeed, batches_from, empty_feed, unknown_symbol
 from strand.feeds.opening import APART
+from strand.feeds.progress_bar import Told
 from strand.feeds.selection import Selection
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date
@@ -47,7 +48,7 @@ def replay(
     limit: int | None = None,
     position: int = 0,
     allow_empty: bool = False,
-    progress: Callable[[int], None] | None = None,
+    progress: bool | Callable[[int], None] = False,
     feed_options: Mapping[str, Any] | None = None,
     pin_publisher: bool | None = None,
     speed: float = 0.0,
@@ -70,7 +71,9 @@ def replay(
     keep; ``start``, ``end``: the span of receive times to keep, as ``strand.feeds.open`` has it; what is not kept is
     passed over. ``position``: ticks of the selection to pass over first, ``limit``: ticks to replay then.
     ``allow_empty``: what ends without one tick has a result, and is no error.
-    ``progress`` is called with the ticks published so far; its method ``opened``, if it has one, with the feed before.
+    ``progress``: True shows a bar, on standard error where that is a terminal, or in a notebook: rate, feed time, and
+    where the end is known the share done and the time left. A function is called with the ticks published so far; its
+    method ``opened``, if it has one, with the feed before, and ``follow`` with a function that gives the feed's time.
     ``feed_options`` go to the file's reader, ``options`` to the Dispatcher; ``workers=0`` replays in a plain loop on
     the calling thread, without queues (a ``Scheduler`` of tasks has all cores then). ``pin_publisher`` pins the calling
     thread for the length of the call to a core no worker has; by default not where a thread inflates the file, which
@@ -108,7 +111,7 @@ def replay(
     if fingerprint_every is not None:
         fingerprint_every = whole("fingerprint_every", fingerprint_every, 1)
     pacer = _check(limit, position, speed, pacer)
-    _check_given(progress, feed_options)
+    told = _told(progress, limit, feed_options)
     refuse_unknown(options, options_of(replay) | options_of(Dispatcher) - {"feed"}, "strand.replay", RENAMED)
     _check_flags(
         timeline=timeline, pin_publisher=pin_publisher, per_day=per_day, allow_empty=allow_empty, strict=strict
@@ -128,8 +131,7 @@ def replay(
     feed = _feed(source, wanted, start, end, feed_options or {})
     begun = time.perf_counter()
     try:
-        if (opened := getattr(progress, "opened", None)) is not None:
-            opened(feed)
+        told.opened(feed)
         batches = Timed(batches_from(feed, position))
         # With allow_empty a fault before the first tick comes with a result, as one after it does.
         first = next(batches if allow_empty else filter(len, batches), None)
@@ -172,7 +174,7 @@ def replay(
                 pieces if pacer is None else pacer.paced(pieces),
                 fed=batches if pacer is None and position == 0 and run.may_feed else None,
                 limit=limit,
-                progress=progress,
+                progress=told.tell,
                 hold_interrupt=pacer is not None or bool(out) or watch is not None or save is not None,
             )
             wall_s = time.perf_counter() - begun
@@ -183,6 +185,7 @@ def replay(
                 left.save(dispatcher, save, position + run.ticks, run.by_symbol)
             feed_statistics = dict(feed.statistics())
     finally:
+        told.end()
         feed.close()
     dispatcher.learn_symbols(feed.symbols)
     days.end(run.by_symbol)
@@ -212,12 +215,13 @@ def _check(limit: int | None, position: int, speed: float, pacer: Pacer | None) 
     return pacer
 
 
-def _check_given(progress: object, feed_options: object) -> None:
-    if progress is not None and not callable(progress):
-        raise ConfigurationError(f"progress: {progress!r} cannot be called")
+def _told(progress: bool | Callable[[int], None] | None, limit: int | None, feed_options: object) -> Told:
+    if progress is not None and not isinstance(progress, bool) and not callable(progress):
+        raise ConfigurationError(f"progress: {progress!r} is neither True nor False, and cannot be called")
     if feed_options is not None and not isinstance(feed_options, Mapping):
         raise ConfigurationError(f"feed_options: {feed_options!r} is not a dict of options by name")
     check_apart("feed_options", feed_options or {}, APART)
+    return Told("replaying", progress, limit)
 
 
 def _check_flags(**flags: bool | None) -> None:

@@ -56,6 +56,7 @@ class OutputFile:
         self._writer: Sink | None = None
         file = self._stack.enter_context(atomic_write(path))
         with self._failing():
+            _import_writer(_suffix(path))
             escapes = escape_formulas and _suffix(path) == ".csv"
             write = _csv_escaped if escapes else _WRITERS[_suffix(path)]
             self._writer = write(file, Table(dtype, size_unit), names)
@@ -109,24 +110,22 @@ def check_path(path: Path) -> None:
         raise ConfigurationError(f"out: {path} does not end in one of {', '.join(SUFFIXES)}")
     if not path.parent.is_dir():
         raise ConfigurationError(f"out: there is no folder {path.parent}")
-    if path.is_dir():
-        raise ConfigurationError(f"out: {path} is a folder")
-    if suffix != ".npy":
-        _pyarrow(suffix)
+    _import_writer(suffix)
 
 
-def _pyarrow(suffix: str) -> Any:
+def _import_writer(suffix: str) -> None:
+    """Imports what writes files of an ending. Raises MissingExtraError."""
+    if suffix not in _MODULES:
+        return
     module, extra = _MODULES[suffix]
     try:
-        import pyarrow
-
+        import_module("pyarrow")
         import_module(module)
     except ImportError as error:
         raise MissingExtraError(f"writing {suffix} files", "pyarrow", extra) from error
-    return pyarrow
 
 
-#: What writes files of an ending, and the extra that has it.
+#: The part of pyarrow that writes files of an ending, and the extra that has it.
 _MODULES: Mapping[str, tuple[str, str]] = {
     ".parquet": ("pyarrow.parquet", "parquet"),
     ".arrow": ("pyarrow.ipc", "parquet"),

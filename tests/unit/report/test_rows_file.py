@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import strand
+from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds.sample import sample_path
-from strand.report.rows_file import rows_with_names, write_rows
+from strand.report.rows_file import check_rows_path, rows_with_names, write_rows
 
 pytestmark = pytest.mark.python
 
@@ -63,3 +65,15 @@ def test_a_table_of_rows_per_day_has_each_day_s(tmp_path: Path) -> None:
     assert found.column_names[:2] == ["day", "symbol"]
     assert found["day"].to_pylist() == rows_with_names(result)["day"].tolist()
     assert found["symbol"].to_pylist() == rows_with_names(result)["symbol"].tolist()
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".arrow"])
+def test_rows_of_a_missing_package_are_refused_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"strand\[parquet\]"):
+        check_rows_path(tmp_path / f"rows{ending}")
+    (tmp_path / "rows.csv").mkdir()
+    with pytest.raises(ConfigurationError, match=r"rows\.csv is a folder"):
+        check_rows_path(tmp_path / "rows.csv")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from strand.distribution import DISTRIBUTION
 from strand.errors import ConfigurationError
 
 __all__ = ["Cores", "choose_cores", "describe", "pinned", "strand_version"]
@@ -86,4 +87,4 @@ def strand_version() -> str:
     """The version of Strand that is installed."""
     from importlib.metadata import version  # of which no run needs what it imports, the package email among it
 
-    return version("strand")
+    return version(DISTRIBUTION)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from strand.command.handling import given_options
 from strand.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from strand.feeds.reader_options import FeedOptions
 __all__ = ["Reads", "names", "reading"]
 
 
@@ -24,7 +26,7 @@ class Reads:
     end: str | None
     limit: int | None
     allow_empty: bool
-    options: dict[str, Any]
+    options: FeedOptions
 
 
 def names(text: str | None) -> list[str] | None:
@@ -93,7 +95,7 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
             "new_day": new_day,
             "carry_over": carry_over or None,
         }
-        options: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+        options: Any = {name: value for name, value in said.items() if value is not None}
         if given:
             from strand.feeds.option_texts import option_values
 

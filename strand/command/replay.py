@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from bdb import BdbQuit
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -15,8 +16,9 @@ from strand.command.reading import Reads, reading
 from strand.command.report_options import ReportOptions, reporting
 from strand.command.running import running
 from strand.command.showing import Shows, showing
+from strand.command.stopping import stopping
 from strand.command.writing import Writes, writing
-from strand.errors import FeedError, StrictError, UnknownSymbolError
+from strand.errors import FeedError, HandlerError, StrictError, UnknownSymbolError
 from strand.feeds import Feed
 from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler
@@ -26,6 +28,9 @@ from strand.report.rows_file import write_rows
 from strand.report.to_json import as_dict
 
 __all__ = ["replay"]
+
+#: For q at the prompt of --pdb.
+_QUIT: Final = click.exceptions.Exit(0)
 
 
 @click.command("replay")
@@ -38,6 +43,7 @@ __all__ = ["replay"]
 )
 @running
 @reading
+@stopping
 @fingerprinting
 @click.option(
     "--speed", type=click.FloatRange(0), default=0.0, help="1 as recorded, 10 ten times as fast, 0 as fast as it goes."
@@ -113,6 +119,13 @@ def replay(
             )
     except KeyboardInterrupt as interrupt:
         ended_early(getattr(interrupt, "partial", None), "interrupted")
+        raise
+    except BdbQuit:
+        raise _QUIT from None
+    except HandlerError as error:
+        if isinstance(error.__cause__, BdbQuit):
+            raise _QUIT from None
+        ended_early(error.partial, error)
         raise
     except (FeedError, StrictError, UnknownSymbolError) as error:
         # What was handled before the fault is reported; only then is the fault, by main.

@@ -13,6 +13,7 @@ import numpy as np
 
 from strand.binding.books import BookMemory
 from strand.binding.depths import DepthMemory
+from strand.brief import brief, listed
 from strand.errors import AttachError
 from strand.machine import strand_version
 from strand.units import layout_from_json, layout_to_json
@@ -52,6 +53,9 @@ class Description:
     configuration: Mapping[str, Any]
     handlers: tuple[HandlerDescription, ...]
     outputs: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return brief(self, self.name, f"process {self.pid}", listed(handler.name for handler in self.handlers))
 
     @classmethod
     def of(cls, text: bytes) -> Description:

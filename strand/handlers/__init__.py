@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from strand.handlers.native_handlers import NativeHandler, SymbolMemory, native
     from strand.handlers.object_handlers import ObjectHandler, Tick, Trade, object_handler
     from strand.handlers.resolving import resolve
+    from strand.handlers.watches import Bar, Top
 
 __all__ = [
     "BAR",
@@ -83,6 +84,7 @@ __all__ = [
     "VOLATILITY_ROW",
     "VWAP",
     "VWAP_ROW",
+    "Bar",
     "ChainHandler",
     "CompiledHandler",
     "Context",
@@ -93,6 +95,7 @@ __all__ = [
     "PythonHandler",
     "SymbolMemory",
     "Tick",
+    "Top",
     "Trade",
     "bars",
     "batch_handler",
@@ -132,6 +135,7 @@ _NAMES: Final = {
     "native_handlers": "NativeHandler SymbolMemory native",
     "object_handlers": "ObjectHandler Tick Trade object_handler",
     "resolving": "resolve",
+    "watches": "Bar Top",
 }
 _MODULES: Final = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -10,6 +10,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
+from strand.brief import in_full
 from strand.errors import FeedError
 from strand.feeds import Feed
 from strand.feeds.opening import expand
@@ -45,7 +46,7 @@ def run_header(
 
 
 def _plain(value: Any) -> Any:
-    return value if isinstance(value, int | float | str | None) else str(value)
+    return value if isinstance(value, int | float | str | None) else in_full(value)
 
 
 def describe_source(source: Any, feed_options: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ from strand.validate import text
 
 if TYPE_CHECKING:
     from strand.feeds.base import TicksAre
-    from strand.feeds.mapping.options import ColumnOptions
+    from strand.feeds.mapping.column_options import ColumnOptions
     from strand.tasks.engine_tasks import EngineTasks
     from strand.tasks.retry import RetryPolicy
     from strand.tasks.work import ThreadCounts

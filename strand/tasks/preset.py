@@ -47,4 +47,5 @@ def napoleon(config: Config | str | os.PathLike[str] | None = None, **more: Unpa
             f"policy: {type(policy).__name__} has no levels to hold: name levels, or use strand.Scheduler"
         )
     found["policy"] = replace(policy, hold=policy.hold or _HOLD) if given is None else given
-    return Scheduler(**(found | more))
+    found |= more
+    return Scheduler(**found)

@@ -165,8 +165,9 @@ def test_a_dispatcher_and_a_scheduler_say_whether_they_run() -> None:
         )
     assert "<Dispatcher: stopped, " in repr(dispatcher)
     with strand.Scheduler(workers=2) as scheduler:
-        assert repr(scheduler) == "<Scheduler: running, 0 tasks pending, 2 workers, Levels()>"
-    assert "<Scheduler: stopped, " in repr(scheduler)
+        name = scheduler._core.waiting.name
+        assert repr(scheduler) == f"<Scheduler: {name}, running, 0 tasks pending, 2 workers, Levels()>"
+    assert f"<Scheduler: {name}, stopped, " in repr(scheduler)
 
 
 def test_a_call_says_how_far_it_is() -> None:

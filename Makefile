@@ -3,6 +3,7 @@
 #
 #   make demo     replay the embedded sample through per-symbol handlers, beside static routing
 #   make test     the test suite
+#   make docs     the documentation as a site, in build/site
 #   make live-trial    strand serve to strand listen on this machine, with losses (30 s; DURATION=N)
 #   make lint types asan tsan aarch64 model mutants spin fuzz wheel    the rest of what continuous integration runs
 #   make proof    all that continuous integration tries a sample of: every mutant, every damaged input, longer runs (a day)
@@ -37,7 +38,7 @@ unexport PYTHONDONTWRITEBYTECODE
 CORE := $(shell find csrc -type d) $(shell find csrc -type f \( -name '*.c' -o -name '*.h' -o -name '*.cdef' -o -name '*.py' \))
 C_FILES = $(shell find csrc tests bench -type f \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.hpp' \))
 
-.PHONY: help install dev demo test live-trial lint format types asan tsan aarch64 model mutants spin fuzz proof ray bad-input hostile book-day \
+.PHONY: help install dev demo test live-trial docs lint format types asan tsan aarch64 model mutants spin fuzz proof ray bad-input hostile book-day \
   bench bench-books bench-feeds bench-peers wheel clean
 
 help:
@@ -62,6 +63,7 @@ $(VENV)/.installed: $(VENV)/.made pyproject.toml setup.py $(CORE)
 
 $(VENV)/.dev: $(VENV)/.installed
 	$(call NEEDED,dev)
+	$(call NEEDED,docs)
 	@touch $@
 
 install: $(VENV)/.installed ; @:
@@ -94,6 +96,11 @@ hostile: install
 
 bench: install
 	$(BIN)/pytest bench --benchmark-only $(PYTEST)
+
+# Without network, from what `make dev` has installed. A warning is an error.
+docs: dev
+	@$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going -b html -d build/site-pages docs build/site
+	@echo "the site is at $(CURDIR)/build/site/index.html"
 
 lint: dev
 	$(BIN)/python tools/arrows.py

@@ -106,7 +106,9 @@ class Feed(Protocol):
     """
 
     @property
-    def info(self) -> FeedInfo: ...
+    def info(self) -> FeedInfo:
+        """What is known of it without reading all of it."""
+        ...
 
     @property
     def symbols(self) -> Sequence[str]:
@@ -114,15 +116,21 @@ class Feed(Protocol):
         ...
 
     @property
-    def max_symbols(self) -> int: ...
+    def max_symbols(self) -> int:
+        """What every ``instrument_id`` is below."""
+        ...
 
-    def batches(self) -> Iterator[TickBatch]: ...
+    def batches(self) -> Iterator[TickBatch]:
+        """Arrays of ticks, shape (n,), in order. Each is valid until the next one is asked for."""
+        ...
 
     def statistics(self) -> dict[str, int]:
         """Counts kept while reading: records read, ticks made, skipped by reason, bytes in and out."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Ends the feed; may be called again."""
+        ...
 
 
 class BaseFeed(Tabular):
@@ -148,14 +156,17 @@ class BaseFeed(Tabular):
 
     @property
     @abstractmethod
-    def info(self) -> FeedInfo: ...
+    def info(self) -> FeedInfo:
+        """What is known of it without reading all of it."""
 
     @property
     @abstractmethod
-    def symbols(self) -> Sequence[str]: ...
+    def symbols(self) -> Sequence[str]:
+        """Names by ``instrument_id``; an empty string where an index has no name."""
 
     @property
     def max_symbols(self) -> int:
+        """What every ``instrument_id`` is below; by default how many symbols there are."""
         return len(self.symbols)
 
     @property
@@ -182,7 +193,8 @@ class BaseFeed(Tabular):
         return None
 
     @abstractmethod
-    def batches(self) -> Iterator[TickBatch]: ...
+    def batches(self) -> Iterator[TickBatch]:
+        """Arrays of ticks, shape (n,), in order. Each is valid until the next one is asked for."""
 
     def batches_from(self, position: int) -> Iterator[TickBatch]:
         """Goes on after the first ``position`` ticks, as many as an earlier iteration gave before it was left off."""
@@ -194,7 +206,8 @@ class BaseFeed(Tabular):
             position = 0
 
     def to_arrow(self, *, prices: Prices = "float") -> Any:
-        """All ticks of the feed, read from its start: see ``Tabular``."""
+        """All ticks of the feed, read from its start: a pyarrow.Table. ``prices``: ``"float"``, ``"decimal"`` or
+        ``"integer"`` (docs/handlers/units.md). Raises MissingExtraError without pyarrow."""
         return tick_stream(self, prices).read_all().unify_dictionaries()
 
     def to_numpy(self) -> npt.NDArray[np.void]:
@@ -211,6 +224,7 @@ class BaseFeed(Tabular):
         return None
 
     def statistics(self) -> dict[str, int]:
+        """Counts kept while reading, by name."""
         return {}
 
     def close(self) -> None:

@@ -144,7 +144,8 @@ def open(  # noqa: A001
 
 
 def read_symbols(symbols: Sequence[str]) -> list[str]:
-    """Names and globs, with those in the files that ``@FILE`` names, one a line; empty lines and ``# ...`` aside."""
+    """``symbols``: names and globs, given back with those in the files that ``@FILE`` names, one a line; empty lines
+    and ``# ...`` aside."""
     if isinstance(symbols, str):
         raise ConfigurationError(f"symbols: give a sequence of names, not the one text {symbols!r}")
     if not isinstance(symbols, Iterable):

@@ -50,9 +50,9 @@ def _fixed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 class Latency:
     """A latency distribution in ns, known to one part in sixteen; counted once per tick, or once per task.
 
-    ``percentiles`` maps 50, 90, 99 and 99.9 to ns, ``maximum_ns`` is the upper edge of the highest bucket hit.
-    ``counts``: ticks a bucket, ``floors_ns``: the buckets' lower edges, both shape (n_buckets,); empty where the
-    distribution was not made from a histogram.
+    ``count``: how many were counted. ``percentiles`` maps 50, 90, 99 and 99.9 to ns, ``maximum_ns`` is the upper edge
+    of the highest bucket hit. ``counts``: ticks a bucket, ``floors_ns``: the buckets' lower edges, both shape
+    (n_buckets,); empty where the distribution was not made from a histogram.
     """
 
     count: int
@@ -103,8 +103,10 @@ def _bucket(running: npt.NDArray[np.uint64], p: float) -> int:
 class WorkerStatistics:
     """One worker, or the publishers together (``core`` None, ``name`` "publishers").
 
-    ``busy_ns``: time in visits and tasks, in ns. It grows when a visit ends, and when a task ends or gives its worker
-    back."""
+    ``handled``: ticks, ``busy_ns``: time in visits and tasks in ns, ``visits``: drains of a strand, ``stolen``: strands
+    taken off another worker's list, ``parks``: how often it went to sleep. ``busy_ns`` grows when a visit ends, and
+    when a task ends or gives its worker back.
+    """
 
     name: str
     core: int | None
@@ -235,6 +237,8 @@ class Statistics:
     quarantined strand at its bound), ``shed`` (pending, to make room for a higher level), ``failed`` (the handler
     failed on it), ``lost`` (in the hands of a failing handler of a strand that drops or conflates), ``abandoned``
     (still pending at a stop without draining).
+    ``visits``: drains of a strand; ``stolen``: strands taken off another worker's list; ``cut``: visits that their
+    budget ended; ``parks`` and ``wakes``: how often workers went to sleep, and were woken.
     ``handled_inline`` ticks were handled by a publisher where they lay. ``wait`` is the time from publish to the start
     of the visit that handled the tick, ``handler`` the time in the handler, ``end_to_end`` from publish to its end;
     for the first and last the oldest tick of a visit stands for all in it, so they are upper bounds.

@@ -42,10 +42,10 @@ def recognise(head: bytes) -> bool:
 class PcapFeed(ItchNames, DecodedFeed):
     """A capture of MoldUDP64 with ITCH 5.0 as batches of ticks; ``ts_recv`` is the capture time.
 
-    ``port``: the feed's UDP destination port, or several (lines A and B); by default whatever looks like MoldUDP64 is
-    taken. ``session``: the MoldUDP64 session to read; by default the first, and a second one is an error.
-    ``blank_headers``: also read packets whose session and sequence are zeros, as published captures have them: each
-    goes on where the last one ended. Nothing then tells of gaps, or that a second line brings the same.
+    ``path``: the file. ``port``: the feed's UDP destination port, or several (lines A and B); by default whatever looks
+    like MoldUDP64 is taken. ``session``: the MoldUDP64 session to read; by default the first, and a second one is an
+    error. ``blank_headers``: also read packets whose session and sequence are zeros, as published captures have them:
+    each goes on where the last one ended. Nothing then tells of gaps, or that a second line brings the same.
     ``hold``, ``hold_ns``: how many packets are held for what is missing before them (0 to 255), and how long in capture
     time, before it is counted as a gap.
     ``date``: the trading day that ITCH's times of day belong to: ``datetime.date`` or ``"YYYY-MM-DD"``; by default the

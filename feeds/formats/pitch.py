@@ -64,6 +64,7 @@ def recognise(head: bytes) -> bool:
 class PitchFeed(DecodedFeed):
     """A PITCH file as batches of ticks.
 
+    ``path``: the file.
     ``date``: the trading day, which the file does not say: ``datetime.date`` or ``"YYYY-MM-DD"``; by default it is
     taken from the file's name. With neither, times count from 1970-01-01T00:00 instead of that day's midnight in New
     York, and ``info.date`` is None.

@@ -67,6 +67,7 @@ class WebSocketFeed(BaseFeed):
     ``symbols``: names that have their index from the start; others follow as they come, ``max_symbols`` in all.
     ``record``: a file to write every message to, as it came (strand.feeds.formats.websocket.recording).
     ``max_messages``, ``max_seconds``, ``idle_timeout_s``: the feed ends then. ``batch_ticks``: the most in a batch.
+    ``open_timeout_s``: how long a connect may take. ``max_message_bytes``: a longer message is refused.
 
     ``ts_recv`` is this machine's clock when the message was taken; ``ts_event`` the same where the profile has none;
     ``sequence`` the message's number since the start where it has none. Raises ConfigurationError, MissingExtraError.

@@ -8,6 +8,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from strand.command.completing import complete_files
 from strand.command.parameters import progress, show
 from strand.command.reading import Reads, reading
 from strand.feeds.write.conversion import TARGETS
@@ -19,7 +20,7 @@ __all__ = ["convert"]
 
 
 @click.command("convert")
-@click.argument("files", nargs=-1, required=True)
+@click.argument("files", nargs=-1, required=True, shell_complete=complete_files)
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("--to", type=click.Choice(TARGETS), help="What to write. [default: as OUT ends]")
 @reading

@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
+from strand.command.completing import complete_files
 from strand.command.handling import given_options
 from strand.command.parameters import show
 from strand.diff import Exact, Narrowed, Parting, RecordDifference, SymbolParting, diff_records, diff_runs, narrow
@@ -32,10 +33,18 @@ _NO_TICKS: Final = {str(AT_TIMER): ", of a timer", str(AT_END): ", of the run's 
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
 @click.option(
-    "--source", multiple=True, metavar="FILE", help="Where the input of both runs is now (repeat for several files)."
+    "--source",
+    multiple=True,
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="Where the input of both runs is now (repeat for several files).",
 )
-@click.option("--source-a", multiple=True, metavar="FILE", help="Where the input of A is now.")
-@click.option("--source-b", multiple=True, metavar="FILE", help="Where the input of B is now.")
+@click.option(
+    "--source-a", multiple=True, metavar="FILE", shell_complete=complete_files, help="Where the input of A is now."
+)
+@click.option(
+    "--source-b", multiple=True, metavar="FILE", shell_complete=complete_files, help="Where the input of B is now."
+)
 @click.option("--handler-a", metavar="HANDLER", help="What to run for A, instead of what its file names.")
 @click.option("--handler-b", metavar="HANDLER", help="What to run for B.")
 @click.option("--set-a", multiple=True, metavar="OPTION=VALUE", help="An option of --handler-a; may be given again.")

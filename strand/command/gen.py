@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 
 from strand import feeds
+from strand.command.completing import complete_files
 from strand.command.parameters import progress, show
 from strand.errors import ConfigurationError
 from strand.feeds.synthetic.calibration_check import check_calibration
@@ -107,7 +108,7 @@ def gen_npy(out: Path, as_json: bool, records: str, **day: Any) -> None:
 
 
 @gen.command("check")
-@click.argument("files", nargs=-1, required=True)
+@click.argument("files", nargs=-1, required=True, shell_complete=complete_files)
 @click.option("--date", help="The trading day of files that do not say it, YYYY-MM-DD.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
 def gen_check(files: tuple[str, ...], date: str | None, as_json: bool) -> None:

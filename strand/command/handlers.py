@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from strand.command.completing import complete_handlers
 from strand.command.handling import NAME, given_options
 from strand.command.parameters import show
 from strand.handlers import BUILTIN, CompiledHandler
@@ -25,7 +26,7 @@ UNSAID: Final = {"book": "by the feed", "fills": "by the feed"}
 
 
 @click.command("handlers")
-@click.argument("name", required=False, metavar=f"[{NAME}]")
+@click.argument("name", required=False, metavar=f"[{NAME}]", shell_complete=complete_handlers)
 @click.option("--set", "given", multiple=True, metavar="OPTION=VALUE", help="Show it as it is with this option.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def handlers(name: str | None, given: tuple[str, ...], as_json: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from strand.command.completing import complete_handlers, complete_settings
 from strand.handlers.loading import load_handler
 
 __all__ = ["NAME", "given_options", "handling"]
@@ -24,6 +25,7 @@ def handling(command: Callable[..., None]) -> Callable[..., None]:
         "name",
         default="count",
         metavar=NAME,
+        shell_complete=complete_handlers,
         help="What runs over each symbol's ticks; strand handlers lists those that are built in.",
     )
     @click.option(
@@ -31,6 +33,7 @@ def handling(command: Callable[..., None]) -> Callable[..., None]:
         "options",
         multiple=True,
         metavar="OPTION=VALUE",
+        shell_complete=complete_settings,
         help="An option of the handler; may be given again. strand handlers NAME lists them.",
     )
     @functools.wraps(command)

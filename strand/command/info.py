@@ -9,6 +9,7 @@ import numpy as np
 
 from strand import feeds
 from strand.binding.tick_counts import count_by_symbol
+from strand.command.completing import complete_files
 from strand.command.parameters import progress, show
 from strand.command.reading import Reads, reading
 from strand.errors import FeedError, UnknownSymbolError
@@ -21,7 +22,7 @@ __all__ = ["info"]
 
 
 @click.command("info")
-@click.argument("files", nargs=-1, required=True)
+@click.argument("files", nargs=-1, required=True, shell_complete=complete_files)
 @reading
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
 def info(files: tuple[str, ...], reads: Reads, as_json: bool) -> None:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from strand import feeds
+from strand.command.completing import complete_files
 from strand.command.handling import handling
 from strand.command.parameters import show
 from strand.command.reading import Reads, reading
@@ -39,7 +40,14 @@ def policy() -> None:
 @policy.command("plan")
 @click.option("--rate", "rates", multiple=True, metavar="N|SYMBOL=N", help="Ticks per second, in all or of a symbol.")
 @click.option("--service", metavar="SPAN", help="Time that a tick takes on average, like 800ns. [default: measured]")
-@click.option("--from", "files", multiple=True, metavar="FILE", help="Measure a recorded file; may be given again.")
+@click.option(
+    "--from",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="Measure a recorded file; may be given again.",
+)
 @click.option("--wait", required=True, metavar="pNN=SPAN|mean=SPAN", help="The wait to keep, like p99=5ms or mean=1ms.")
 @click.option("--workers", type=click.IntRange(1), help="Tell the waits with so many workers, too.")
 @handling

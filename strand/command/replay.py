@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from strand.command.completing import complete_files
 from strand.command.fingerprints import fingerprinting
 from strand.command.handling import handling
 from strand.command.parameters import progress
@@ -34,7 +35,7 @@ _QUIT: Final = click.exceptions.Exit(0)
 
 
 @click.command("replay")
-@click.argument("files", nargs=-1, required=True)
+@click.argument("files", nargs=-1, required=True, shell_complete=complete_files)
 @handling
 @click.option(
     "--workers",

@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from strand.command.completing import complete_files
 from strand.command.handling import given_options, handling
 from strand.command.parameters import show
 from strand.command.reading import Reads, reading
@@ -28,7 +29,7 @@ SHOWN = 20
 
 
 @click.command("sweep")
-@click.argument("files", nargs=-1, required=True)
+@click.argument("files", nargs=-1, required=True, shell_complete=complete_files)
 @handling
 @click.option(
     "--each",

@@ -11,6 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
+from strand.command.completing import complete_files
 from strand.feeds import Feed
 from strand.handlers import Handler
 from strand.report.rows_file import check_rows_path
@@ -42,6 +43,7 @@ def writing(command: Callable[..., None]) -> Callable[..., None]:
         "outs",
         multiple=True,
         metavar="FILE|NAME=FILE",
+        shell_complete=complete_files,
         help="Write the symbols' final rows: .parquet, .arrow, .npy, .csv or .csv.gz; with NAME=, which may come "
         "again, what the handler emits to that output: .parquet, .arrow, .npy or .csv.",
     )

@@ -44,8 +44,8 @@ class RecordDifference:
 
 
 def diff_records(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> tuple[RecordDifference | None, int]:
-    """The first difference of two files of records (npy, Parquet, Arrow IPC, CSV), None where there is none; and how
-    many records were compared.
+    """The first difference of two files ``a`` and ``b`` of records (npy, Parquet, Arrow IPC, CSV), None where there is
+    none; and how many records were compared.
 
     Numbers are compared by their bits, text as it stands: -0.0 is not 0.0, and a NaN is as good as another. Raises
     FeedError for a file that cannot be read; ConfigurationError for CSV beside another format, as text has no types.

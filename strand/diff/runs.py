@@ -112,7 +112,7 @@ class _Side:
 
 
 def diff_runs(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Parting:
-    """Compares two fingerprint files, in one pass over both.
+    """Compares two fingerprint files, ``a`` and ``b``, in one pass over both.
 
     Files recorded with different ``every`` are compared where both were at rest after the same number of ticks.
     Raises FormatError and TruncatedFeedError for files that are not whole.

@@ -78,10 +78,12 @@ class Guard:
 
     @property
     def max_hold_ns(self) -> int:
+        """``max_hold`` in ns."""
         return span_ns("max_hold", self.max_hold)
 
     @property
     def every_ns(self) -> int:
+        """``every`` in ns."""
         return span_ns("every", self.every)
 
     def __repr__(self) -> str:

@@ -197,7 +197,7 @@ def object_handler(
     name: str | None = None,
     outputs: Mapping[str, Any] | None = None,
 ) -> ObjectHandler | Callable[[Callable[..., Any]], ObjectHandler]:
-    """Makes a handler of a class, or of what makes such objects: each symbol has one, from its first tick on.
+    """Makes a handler of a class ``cls``, or of what makes such objects: each symbol has one, from its first tick on.
 
     Of these methods those that are defined are called: ``on_start(ctx)`` before the first tick, with the symbol's
     ``Context``; ``on_tick(tick)`` for each tick, ``on_order``, ``on_quote`` and ``on_status`` for those of their

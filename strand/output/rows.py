@@ -234,12 +234,13 @@ class Rows(Tabular):
         return arrow_table({"symbol": SymbolNames(symbols, self._table), **columns})
 
     def to_polars(self, handler: str | None = None, *, prices: Prices = "float") -> Any:
-        """A polars.DataFrame of the same. Raises MissingExtraError without polars or pyarrow, else as ``to_arrow``."""
+        """A polars.DataFrame of the same; ``handler`` and ``prices`` as there. Raises MissingExtraError without polars
+        or pyarrow, else as ``to_arrow``."""
         return polars_frame(partial(self.to_arrow, handler, prices=prices))
 
     def to_pandas(self, handler: str | None = None, *, prices: Prices = "float") -> Any:
-        """A pandas.DataFrame of the same, the symbols its index. Raises MissingExtraError without pandas or pyarrow,
-        else as ``to_arrow``."""
+        """A pandas.DataFrame of the same, the symbols its index; ``handler`` and ``prices`` as there. Raises
+        MissingExtraError without pandas or pyarrow, else as ``to_arrow``."""
         return pandas_frame(partial(self.to_arrow, handler, prices=prices), index="symbol")
 
     def kept(self, number: int = 0) -> npt.NDArray[np.intp]:

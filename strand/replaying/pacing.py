@@ -125,6 +125,7 @@ class Pacer:
 
     @property
     def paused(self) -> bool:
+        """Whether it is paused."""
         return self._paused
 
     @property
@@ -178,7 +179,8 @@ class Pacer:
             self._changed.notify_all()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Waits until the replay is paused and all that may pass has been published, or is over. False: not in time."""
+        """Waits until the replay is paused and all that may pass has been published, or is over. False: not within
+        ``timeout_s`` seconds; None waits without end."""
         with self._changed:
             return self._changed.wait_for(lambda: self._resting, timeout_s)
 

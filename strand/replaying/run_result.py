@@ -39,10 +39,11 @@ def inflates(info: FeedInfo) -> bool:
 class RunResult:
     """What a run did.
 
-    ``ticks``: handed to the dispatcher, ``seen``: how many of each kind, and with times that run backwards.
-    ``unpriced``: by symbol, trades without a price, with which no handler of one's own that asks for trades was called.
-    ``wall_s``: asking for the first batch to the last handler's end; of it, ``setup_s`` went into making the dispatcher
-    and starting its workers.
+    ``info``: what the feed said of itself, ``symbols``: its names, by ``instrument_id``, ``n_strands``: strands of the
+    run. ``ticks``: handed to the dispatcher, ``ticks_by_symbol``: the same by symbol, shape (n,), i8, ``seen``: how
+    many of each kind, and with times that run backwards. ``unpriced``: by symbol, trades without a price, with which no
+    handler of one's own that asks for trades was called. ``wall_s``: asking for the first batch to the last handler's
+    end; of it, ``setup_s`` went into making the dispatcher and starting its workers.
     ``feed_s``: time the publishing thread spent getting batches (reading, inflating, decoding); of it, ``input_wait_s``
     was spent on the file's bytes: reading them, or waiting for the thread that reads and inflates them; 0 where the
     feed does not tell. ``statistics`` as of the end, ``rows`` the final state,
@@ -101,6 +102,7 @@ class RunResult:
 
     @property
     def ticks_per_s(self) -> float:
+        """Ticks per second of ``wall_s``."""
         return self.ticks / self.wall_s if self.wall_s > 0 else 0.0
 
     @property

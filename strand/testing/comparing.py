@@ -51,7 +51,8 @@ def reference(
     """Runs handlers over a feed, or a file, in a plain loop on the calling thread: no queues, no strands, no workers.
 
     What every run over the same ticks has to come to (docs/determinism.md): ``reference(feed, handler).rows["AAPL"]``,
-    and ``.outputs["bars"]``. ``options`` as ``strand.replay`` has them. Raises what that raises.
+    and ``.outputs["bars"]``. ``source``, ``handlers`` and
+    ``options`` as ``strand.replay`` has them. Raises what that raises.
     """
     for name in ("workers", "pool"):
         if name in options:

@@ -32,7 +32,7 @@ def seeded(
     handlers: Mapping[str, HandlerLike] | None = None,
     **options: Unpack[ReplayOptions],
 ) -> ReplayResult:
-    """Replays a feed through a dispatcher in which ``seed`` decides who goes on when: same seed, same run.
+    """Replays a feed, ``source``, through a dispatcher in which ``seed`` decides who goes on when: same seed, same run.
 
     It runs the engine's real code on the calling thread. Publisher and workers take turns, and may change places at
     each atomic operation of the engine; pauses, steals, timers, bounds and drops come about as they do on cores, only
@@ -61,11 +61,11 @@ def check_seeds(
     handlers: Mapping[str, HandlerLike] | None = None,
     **options: Unpack[ReplayOptions],
 ) -> None:
-    """Runs a feed under many seeds, and compares each run with the plain loop, as ``assert_same`` does.
+    """Runs a feed, ``source``, under many seeds, and compares each run with the plain loop, as ``assert_same`` does.
 
     Raises DifferenceError for the first seed that comes to something else: its ``seed`` makes ``seeded`` do the same
     again. That is a handler which goes by more than its symbol's ticks, as one that shares what it writes to among
-    symbols; or one whose ticks a bound has dropped. ``options`` and what else it raises: ``seeded``.
+    symbols; or one whose ticks a bound has dropped. ``handlers``, ``options`` and what else it raises: ``seeded``.
     """
     if "out" in options:
         raise ConfigurationError("out: what is written to files is not compared: leave it out")

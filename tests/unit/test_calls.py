@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import FrozenInstanceError
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typed_calls import as_text, kinds, named, parameters
 
 import strand
-from strand.dispatch.options import QueueOptions, RunOptions
 from strand.errors import ConfigurationError, UnknownOptionError
-from strand.feeds.formats.registry import formats
-from strand.feeds.reader_options import FeedOptions, ReaderOptions
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.options import options_of
-from strand.reference.loop import SerialLoop
-from strand.replaying.options import ReplayOptions
 from strand.tasks.scheduler import SchedulerOptions
 from strand.testing.list_feed import InfoOptions
 
@@ -88,57 +81,9 @@ strand.testing.assert_same(strand.testing.seeded(feed, "count", seed=3, workers=
 """
 
 
-def kinds(options: type[Any]) -> dict[str, str]:
-    """A TypedDict's options with their types, as they are written."""
-    return {name: _text(kind) for name, kind in options.__annotations__.items()}
-
-
-def _text(kind: Any) -> str:
-    return str(getattr(kind, "__forward_arg__", kind))
-
-
-def parameters(called: Any) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(called).parameters
-
-
-def named(called: Any) -> dict[str, str]:
-    found = parameters(called).values()
-    return {one.name: _text(one.annotation) for one in found if one.kind is one.KEYWORD_ONLY}
-
-
-def test_the_options_of_a_run_are_those_of_the_dispatcher_and_have_its_types() -> None:
-    own = {"handlers", "out", "feed", "load", "dtype", "key", "columns", "column_options"}
-    assert {n: kind for n, kind in named(strand.Dispatcher).items() if n not in own} == kinds(RunOptions)
-    assert named(SerialLoop) == {n: kind for n, kind in named(strand.Dispatcher).items() if n != "load"}
-    assert kinds(QueueOptions).items() <= kinds(RunOptions).items()
-
-
-def test_the_options_of_what_is_called_like_replay_are_those_of_replay() -> None:
-    assert {n: kind for n, kind in named(strand.replay).items() if n != "handlers"} == kinds(ReplayOptions)
-    for called in (strand.testing.reference, strand.testing.seeded, strand.testing.check_seeds):
-        assert kinds(ReplayOptions).items() <= named(called).items()
-    own = {name: one.default for name, one in parameters(strand.Dispatcher).items() if name in kinds(RunOptions)}
-    assert own.items() <= {name: one.default for name, one in parameters(strand.replay).items()}.items()
-
-
-def test_the_options_of_opening_are_those_of_all_readers() -> None:
-    readers = [form.feed_class() for form in formats()]
-    every = {name for reader in readers for name in options_of(reader)} - {"select", "symbols"}
-    assert {*kinds(ReaderOptions), "date"} == every
-    own = {name: kind for name, kind in kinds(FeedOptions).items() if name not in kinds(ReaderOptions)}
-    assert own.items() <= named(strand.feeds.open).items()
-    assert named(strand.feeds.open).keys() == kinds(FeedOptions).keys() | {"symbols", "start", "end"}
-    for reader in readers:
-        for name, kind in named(reader).items():
-            if name in kinds(ReaderOptions):
-                theirs = {*kind.removesuffix(" | None").replace("Path", "os.PathLike[str]").split(" | ")}
-                theirs = {part.replace("os.os.PathLike[str]Like[str]", "os.PathLike[str]") for part in theirs}
-                assert theirs <= {*kinds(ReaderOptions)[name].split(" | ")}, (reader, name)
-
-
 def test_the_options_of_others_are_those_that_they_hand_on() -> None:
     assert kinds(InfoOptions).keys() == strand.feeds.FeedInfo.__dataclass_fields__.keys()
-    of_scheduler = {name: _text(one.annotation) for name, one in parameters(strand.Scheduler).items()}
+    of_scheduler = {name: as_text(one.annotation) for name, one in parameters(strand.Scheduler).items()}
     of_scheduler.pop("config")
     assert kinds(SchedulerOptions) == of_scheduler
     assert kinds(SchedulerOptions).items() <= named(strand.napoleon).items()
@@ -152,51 +97,6 @@ def test_a_misspelt_option_is_refused_with_the_near_name_of_what_was_called(call
     assert isinstance(caught.value, ConfigurationError)
     assert str(caught.value).startswith(f"{called} has no option '")
     assert str(caught.value).endswith(f"; did you mean {near!r}?")
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"pool": strand.Pool(workers=2), "workers": 2}, "^workers: give it in pool, or leave pool out$"),
-        ({"pool": strand.Pool(), "cores": "auto"}, "^cores: give it in pool, or leave pool out$"),
-        ({"limits": strand.Limits(), "on_full": "block"}, "^on_full: give it in limits, or leave limits out$"),
-        ({"min_workers": 1}, r"has no option 'min_workers'; give pool=strand.Pool\(min_workers=...\)$"),
-        ({"memory_bytes": 1}, r"has no option 'memory_bytes'; give limits=strand.Limits\(memory_bytes=...\)$"),
-        ({"pool": 3}, "^pool: 3 is no strand.Pool$"),
-        ({"limits": {"on_full": "raise"}}, "^limits: .* is no strand.Limits$"),
-    ],
-)
-def test_a_group_of_options_is_given_whole_or_not_at_all(options: dict[str, Any], says: str) -> None:
-    for call in (strand.replay, strand.Dispatcher):
-        source: Any = sample_path() if call is strand.replay else 3
-        with pytest.raises(ConfigurationError, match=says):
-            call(source, "count", **options)
-
-
-def test_a_group_of_options_is_the_same_as_they_are_alone() -> None:
-    pool = strand.Pool(workers=2, cores=None, idle="park", budget_ticks=7, budget_us=50.0, max_publishers=2)
-    limits = strand.Limits(capacity_ticks=100, on_full="raise", total_capacity_ticks=1000, output_memory=1 << 20)
-    with strand.Dispatcher(3, "count", pool=pool, limits=limits) as dispatcher:
-        found = dispatcher._engine.config
-    assert (found.n_workers, found.idle, found.budget_ticks, found.budget_ns) == (2, "park", 7, 50_000)
-    assert (found.n_publishers, found.capacity_ticks, found.on_full) == (2, 100, "raise")
-    assert (found.total_capacity_ticks, found.output_memory) == (1000, 1 << 20)
-    alone = strand.Dispatcher(3, "count", workers=2, cores=None, idle="park", budget_ticks=7, capacity_ticks=100)
-    group = strand.Pool(workers=2, cores=None, idle="park", budget_ticks=7)
-    both = strand.Dispatcher(3, "count", pool=group, limits=strand.Limits(capacity_ticks=100))
-    assert alone._engine.config == both._engine.config
-    plain_loop = strand.replay(sample_path(), "count", pool=strand.Pool(workers=0), limit=10)
-    assert plain_loop.statistics.workers[0].name == "publishers"
-
-
-def test_a_group_of_options_is_frozen_short_and_checks_what_it_is_given() -> None:
-    with pytest.raises(FrozenInstanceError):
-        strand.Pool().workers = 3  # type: ignore[misc]
-    assert repr(strand.Pool(workers=2, cores=None)) == "Pool(workers=2, cores=None)"
-    assert repr(strand.Limits(on_full="raise")) == "Limits(on_full='raise')"
-    for make in (lambda: strand.Pool(idle="sleep"), lambda: strand.Limits(on_full="wait")):
-        with pytest.raises(ConfigurationError, match="is not one of"):
-            make()
 
 
 def test_an_option_that_another_format_has_is_refused_for_this_one() -> None:

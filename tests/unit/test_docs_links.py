@@ -20,6 +20,7 @@ FOR_DEVELOPERS = [
 ]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 #: A name in backticks that is a path from the root of the repository.
 PATH = re.compile(r"`((?:bench|csrc|docs|examples|feeds|strand|tests|tools)/[\w./]*)`")
 
@@ -84,6 +85,22 @@ def test_every_page_about_a_part_or_a_decision_is_linked_from_another_page() -> 
     pages = [page for folder in ("internals", "decisions") for page in (ROOT / "docs" / folder).glob("*.md")]
     assert len(pages) > 10
     assert [name_of(page) for page in pages if page not in linked] == []
+
+
+def test_every_page_of_the_site_is_in_its_table_of_contents() -> None:
+    """Sphinx warns of it too, and of a page that a table of contents names and that is not there."""
+    named: set[Path] = set()
+    for page in (ROOT / "docs").rglob("*.md"):
+        for block in TOCTREE.findall(page.read_text("utf-8")):
+            entries = [line for line in block.splitlines() if line and not line.startswith(":")]
+            assert entries
+            for entry in entries:
+                found = {target.resolve() for target in page.parent.glob(f"{entry}.md")}
+                assert found, f"{name_of(page)}: {entry} is no page"
+                named |= found - {page}
+    pages = {*(ROOT / "docs").rglob("*.md")} - {ROOT / "docs/index.md"}
+    assert len(pages) > 80
+    assert sorted(map(name_of, pages - named)) == []
 
 
 def test_the_rooms_that_the_design_draws_are_those_of_the_list_in_their_order() -> None:

@@ -1,86 +1,51 @@
-"""What the README shows runs as it is printed."""
+"""The README is short, and says what it has to. What it shows is run by test_pages.py."""
 
 from __future__ import annotations
 
-import contextlib
-import io
-import itertools
 import re
-import shlex
 from pathlib import Path
 
 import pytest
-from command_here import run_here
-from shown_commands import check_command, commands_on
-from warm_python import run_warm
 
 pytestmark = pytest.mark.python
 
-README = Path(__file__).parents[2] / "README.md"
-TEXT = README.read_text()
-EXAMPLE, WITH_AN_OUTPUT, WITH_A_DISPATCHER, WITH_TASKS = re.findall(r"```python\n(.*?)```", TEXT, flags=re.S)
-COMMANDS = commands_on(README)
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "README.md").read_text("utf-8")
 
 
-def test_the_example_runs_and_counts_every_tick_of_the_sample(tmp_path: Path) -> None:
-    pytest.importorskip("numba")
-    script = tmp_path / "example.py"
-    script.write_text(EXAMPLE)
-    done = run_warm(script)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("200,500 ticks")
-    assert re.search(r"AAAHD: [1-9]\d* trades, [1-9]\d* shares, high [1-9]", done.stdout)
+def section(title: str) -> str:
+    return TEXT.split(f"## {title}\n")[1].split("\n## ")[0]
 
 
-def test_the_example_with_an_output_writes_bars(tmp_path: Path) -> None:
-    pytest.importorskip("pandas")
-    script = tmp_path / "example.py"
-    script.write_text(WITH_AN_OUTPUT)
-    done = run_warm(script, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    bars = (tmp_path / "bars.csv").read_text().splitlines()
-    assert re.fullmatch(rf"\(.*bars\.csv'\), {len(bars) - 1}\) [0-9a-f]{{32}}\n", done.stdout), done.stdout
+def test_it_has_120_lines_at_most() -> None:
+    assert len(TEXT.splitlines()) <= 120
 
 
-def test_the_example_with_a_dispatcher_runs_and_handles_all(tmp_path: Path) -> None:
-    script = tmp_path / "example.py"
-    script.write_text(WITH_A_DISPATCHER)
-    done = run_warm(script)
-    assert (done.returncode, done.stdout) == (0, "500 1000\n"), done.stderr
+def test_its_two_commands_are_targets_of_make() -> None:
+    commands = re.findall(r"^    make (\w+) ", section("Two commands"), flags=re.M)
+    assert commands == ["demo", "test"]
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert all(re.search(rf"^{command}: ", makefile, flags=re.M) for command in commands)
 
 
-def shown_after(prompt: str) -> list[str]:
-    """The lines the README shows after a prompt, down to the next prompt or the end of the block."""
-    after = TEXT.split(f"    $ {prompt}\n")[1].splitlines()
-    return list(itertools.takewhile(lambda line: re.match(r"    [^$.]", line), after))
+def test_it_has_one_example_with_its_output() -> None:
+    assert re.findall(r"^```(\w+)$", TEXT, flags=re.M) == ["python", "text"]
 
 
-def test_the_output_shown_is_what_the_commands_shown_make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "110")
-    for line in (line for line in COMMANDS if "day.itch50.gz" in line):
-        done = run_here(*shlex.split(line)[1:], cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        if line.startswith("strand info"):
-            shown = [row.strip() for row in shown_after(line)]
-            assert len(shown) > 5
-            assert [row.strip() for row in done.stdout.splitlines()][: len(shown)] == shown
-    rows = [row.strip() for row in shown_after("head -2 rows.csv")]
-    assert (tmp_path / "rows.csv").read_text().splitlines()[:2] == rows
+def test_each_guarantee_of_the_contract_has_a_line() -> None:
+    names = r"^\d\. \*\*(.*?)\.\*\* "
+    contract = (ROOT / "docs/design.md").read_text("utf-8").split("## 1. The contract\n")[1].split("\n## ")[0]
+    of_the_contract = re.findall(names, contract, flags=re.M)
+    assert len(of_the_contract) == 6
+    assert re.findall(names, section("Guarantees"), flags=re.M) == of_the_contract
+    assert re.findall(names, (ROOT / "docs/guarantees.md").read_text("utf-8"), flags=re.M) == of_the_contract
 
 
-@pytest.mark.parametrize("line", COMMANDS)
-def test_every_command_shown_has_the_subcommand_and_options_it_names(line: str) -> None:
-    check_command(line)
+def test_the_comparison_has_ten_rows() -> None:
+    rows = [line for line in section("Beside other ways").splitlines() if line.startswith("| ")]
+    assert len(rows) == 1 + 10
+    assert len({row.count("|") for row in rows}) == 1
 
 
-def test_the_example_of_tasks_prints_what_it_says() -> None:
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(WITH_TASKS, "README.md", "exec"), {})
-    said = re.findall(r"print\(.*\)  # (.*)", WITH_TASKS)
-    assert len(said) == 4
-    assert printed.getvalue().splitlines() == said
-
-
-def test_there_are_commands_to_check() -> None:
-    assert len(COMMANDS) > 5
+def test_no_measured_figure_is_in_it() -> None:
+    assert not re.search(r"\d (?:ns|us|ms)\b|\d per second|million ticks", TEXT)

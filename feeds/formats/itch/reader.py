@@ -92,6 +92,7 @@ def recognise(head: bytes) -> bool:
 class ItchFeed(ItchNames, DecodedFeed):
     """An ITCH 5.0 file as batches of ticks.
 
+    ``path``: the file.
     ``date``: the trading day, which the file does not say: ``datetime.date`` or ``"YYYY-MM-DD"``; by default it is
     taken from the file's name (``01302019.NASDAQ_ITCH50``, ``S010220-v50.txt.gz``, ``20190130...``). With neither,
     times count from 1970-01-01T00:00 instead of that day's midnight in New York, and ``info.date`` is None.

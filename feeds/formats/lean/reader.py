@@ -33,7 +33,8 @@ class LeanFeed(BaseFeed):
     """Ticks of one or several LEAN equity tick archives, merged by time, then in the order given, then by position.
 
     The rows of an archive keep their order; where a time goes back, ``ts_recv`` is the latest time so far, and
-    ``statistics()["times_raised"]`` counts such rows. Symbols are in upper case, numbered as they first appear.
+    ``statistics()["times_raised"]`` counts such rows. ``paths``: one or several archives. ``batch_ticks``: ticks in a
+    batch. ``limits``: what an archive may expand to. Symbols are in upper case, numbered as they first appear.
 
     | tick | trade | quote |
     |---|---|---|

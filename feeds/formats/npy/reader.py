@@ -44,6 +44,8 @@ _BATCH_BYTES: Final = 1 << 26
 class NpyFeed(BaseFeed):
     """Ticks from a structured array in a .npy or .npz file, in the order of the file. An .npy may be packed.
 
+    ``path``: the file. ``batch_ticks``: ticks in a batch. ``limits``: what a packed file may expand to.
+
     A file of dtype ``TICK`` is read as it is. Any other structured dtype needs ``columns``, a map from tick field to
     source field, table of a profile's keys or None; what it does not name is recognised by common names, and values are
     converted, as in a Parquet file (docs/feeds/parquet.md). ``constants`` gives tick fields one value for all.

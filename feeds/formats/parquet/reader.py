@@ -67,10 +67,10 @@ class _Made:
 class ParquetFeed(BaseFeed):
     """A Parquet or Arrow file as batches of ticks, in the order of its rows.
 
-    ``columns`` maps tick fields, ``symbol``, and of quotes ``bid_price``, ``bid_size``, ``ask_price`` and ``ask_size``
-    to columns (None: none), or to tables of a profile's keys (docs/feeds/parquet.md); what it does not name is
-    recognised by common names. ``constants`` gives tick fields one value for all. ``symbol`` names the one
-    symbol of a file without a column for it. Only columns that are used are read.
+    ``path``: the file. ``columns`` maps tick fields, ``symbol``, and of quotes ``bid_price``, ``bid_size``,
+    ``ask_price`` and ``ask_size`` to columns (None: none), or to tables of a profile's keys (docs/feeds/parquet.md);
+    what it does not name is recognised by common names. ``constants`` gives tick fields one value for all. ``symbol``
+    names the one symbol of a file without a column for it. Only columns that are used are read.
 
     ``price_unit``: what 1 in the price column is worth, a power of ten (``"0.0001"``); without it decimals and floats
     are currency, integers are in 1e-9. ``size_unit``: what 1 in a tick's ``size`` is worth, for fractions of a coin. A
@@ -85,7 +85,8 @@ class ParquetFeed(BaseFeed):
 
     ``on_bad_record``: ``"raise"``, or ``"skip"`` to pass over bad rows, counting and sampling them. ``max_symbols``:
     65,536 by default. ``select``: row groups whose statistics lie outside it are not read, other rows are
-    passed over before they become ticks. ``batch_ticks``: the most rows read at a time.
+    passed over before they become ticks. ``batch_ticks``: the most rows read at a time. ``limits``: what a compressed
+    file may expand to.
 
     Raises FormatError for a file without usable columns, TruncatedFeedError for one that is cut, ConfigurationError for
     an option that cannot work, MissingExtraError without ``pyarrow``.

@@ -226,7 +226,8 @@ def vwap(
     """Volume-weighted average price of trades.
 
     A row is ``VWAP_ROW``, sums in publish order, in units of currency; with ``every`` or ``sessions`` it has more
-    fields behind those. The output ``vwap`` has a ``VWAP`` for each interval with a trade.
+    fields behind those. The output ``vwap`` has a ``VWAP`` for each interval with a trade. ``every``, ``partial``,
+    ``sessions``, ``crosses``, ``book`` and ``fills`` are as in ``strand.bars``.
     """
     if every is None and sessions is None:
         return tape_handler("vwap", VWAP_ROW, b"", crosses=crosses, book=book, fills=fills)
@@ -260,7 +261,8 @@ def spread(
 
     A row is ``SPREAD_ROW``. Quotes are ticks of kind quote; with ``book``, the top of order books. The output
     ``spread`` has a ``SPREAD`` for each interval with a trade or a change of the top; with ``fill`` also for those in
-    which a top with both sides only stood, none of them after a day's last trade or quote.
+    which a top with both sides only stood, none of them after a day's last trade or quote. ``every``, ``partial``,
+    ``sessions``, ``crosses`` and ``fills`` are as in ``strand.bars``.
     """
     step = _step(every)
     if fill and not step:
@@ -295,6 +297,7 @@ def imbalance(
     """Imbalance of the best quotes' sizes, and order flow imbalance after Cont, Kukanov and Stoikov (2014).
 
     A row is ``IMBALANCE_ROW``. The output ``imbalance`` has an ``IMBALANCE`` for each interval with an event.
+    ``every``, ``partial``, ``sessions``, ``book`` and ``fills`` are as in ``strand.bars``.
     """
     step = _step(every)
     return tape_handler(
@@ -328,7 +331,7 @@ def volatility(
     One of ``step``: returns over a grid of so much time (``"5m"``), or ``ticks``: over so many prices. ``price``: of
     trades, or the ``"mid"`` of the best quotes. A row is ``VOLATILITY_ROW``. With ``every``, each window of so much
     time, a multiple of ``step``, is emitted to the output ``volatility`` as a ``VOLATILITY``; with ``partial`` also
-    what the run's end leaves unfinished.
+    what the run's end leaves unfinished. ``sessions``, ``crosses``, ``book`` and ``fills`` are as in ``strand.bars``.
     """
     if (step is None) == (ticks is None):
         raise ConfigurationError("volatility: give one of step and ticks")
@@ -368,7 +371,8 @@ def trade_stats(
 
     ``sign``: who bought, told by the ``"tick"`` rule, or by the trade's ``"aggressor"``; ``"resting"`` is the same for
     ticks whose side is that of the order that rested, and keeps no books. A row is ``TRADE_STATS_ROW``. The output
-    ``trade_stats`` has a ``TRADE_STATS`` for each interval with a trade.
+    ``trade_stats`` has a ``TRADE_STATS`` for each interval with a trade. ``every``, ``partial``, ``sessions``,
+    ``crosses``, ``book`` and ``fills`` are as in ``strand.bars``.
     """
     how = one_of("sign", sign, ("tick", "aggressor", "resting"))
     if how == 2:

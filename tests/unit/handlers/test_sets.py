@@ -54,13 +54,6 @@ def spans(row, trade, params, emit, ctx):  # type: ignore[no-untyped-def]
         ctx.wake_at((ctx.time // params.span + 1) * params.span)
 
 
-@strand.handler(state=[("wide", "i8"), ("sum", "f8")], params=Span)
-def behind_a_book(row, tick, params):  # type: ignore[no-untyped-def]
-    if row.book.bid_orders and row.book.ask_orders:
-        row.wide += row.book.ask_price - row.book.bid_price > params.span
-        row.sum += params.span * 0.5
-
-
 def _alone(handler: Handler) -> Handler:
     return handler
 
@@ -100,18 +93,6 @@ def test_each_set_has_the_timers_and_records_of_a_run_of_its_own(workers: int, w
             assert (found[name] == expected[name]).all(), name
         mine = one.rows.array if wraps is _alone else one.rows.array["spans"]
         assert (rows["sets"][:, place] == mine).all()
-
-
-def test_sets_behind_a_book_see_it_as_one_of_them_would() -> None:
-    sets = [{"span": span} for span in (0, 20_000_000, 50_000_000)]
-    chained = strand.chain(strand.book(), behind_a_book)
-    many = strand.replay(sample_path(), with_sets(chained, sets), **OPTIONS).rows
-    for place, values in enumerate(sets):
-        alone = strand.chain(strand.book(), behind_a_book.with_params({"*": values}))
-        one = strand.replay(sample_path(), alone, **OPTIONS).rows
-        assert one.array["behind_a_book"]["wide"].any()
-        assert (many.array["behind_a_book"]["sets"][:, place] == one.array["behind_a_book"]).all()
-        assert (many.array["book"] == one.array["book"]).all()
 
 
 @pytest.mark.parametrize(

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.feeds.sample import sample_path
 
 ray = pytest.importorskip("ray", reason="the extra ray is not installed (make proof runs this)")
 pytest.importorskip("numba")
 
+from sweep_files import FEW  # noqa: E402
 from sweep_handlers import SETS, wide  # noqa: E402
 
 from strand.sweeping.sweep import sweep  # noqa: E402
 
 FILES = 8
-FEW: dict[str, Any] = {"symbols": ["AAAA*"], "feed_options": {"date": SAMPLE_DATE}}
 
 
 @pytest.fixture

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +17,6 @@ pytestmark = pytest.mark.python
 
 SECOND = 1_000_000_000
 SYMBOLS = 6
-DOCS = Path(__file__).resolve().parents[4] / "docs" / "handlers"
 OPEN = [(95 * SECOND, 301 * SECOND), (301 * SECOND, 340 * SECOND), (600 * SECOND, 1_111 * SECOND)]
 
 
@@ -102,12 +97,3 @@ def test_bars_of_itch_come_from_books_and_add_up_to_their_volume() -> None:
     assert volumes.sum() > 0
     assert (volumes[: len(books.rows.array)] == books.rows.array["volume"]).all()
     assert result.rows.array["unpriced"].sum() == 0
-
-
-@pytest.mark.parametrize("page", ["bars.md", "measures.md", "tables.md"])
-def test_the_examples_of_the_docs_run(page: str) -> None:
-    code = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text("utf-8"), re.DOTALL)
-    assert code
-    with contextlib.redirect_stdout(io.StringIO()):
-        for block in code:
-            exec(compile(block, page, "exec"), {"__name__": "page"})

@@ -1,0 +1,30 @@
+"""What calls take by name, and of which types."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["as_text", "kinds", "named", "parameters"]
+
+
+def kinds(options: type[Any]) -> dict[str, str]:
+    """A TypedDict's options with their types, as they are written."""
+    return {name: as_text(kind) for name, kind in options.__annotations__.items()}
+
+
+def as_text(kind: Any) -> str:
+    """An annotation as it is written."""
+    return str(getattr(kind, "__forward_arg__", kind))
+
+
+def parameters(called: Any) -> Mapping[str, inspect.Parameter]:
+    """By name."""
+    return inspect.signature(called).parameters
+
+
+def named(called: Any) -> dict[str, str]:
+    """The types of those that are given by name."""
+    found = parameters(called).values()
+    return {one.name: as_text(one.annotation) for one in found if one.kind is one.KEYWORD_ONLY}

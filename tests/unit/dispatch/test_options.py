@@ -1,0 +1,19 @@
+"""The options of a run, by name and type."""
+
+from __future__ import annotations
+
+import pytest
+from typed_calls import kinds, named
+
+import strand
+from strand.dispatch.options import QueueOptions, RunOptions
+from strand.reference.loop import SerialLoop
+
+pytestmark = pytest.mark.python
+
+
+def test_the_options_of_a_run_are_those_of_the_dispatcher_and_have_its_types() -> None:
+    own = {"handlers", "out", "feed", "load", "dtype", "key", "columns", "column_options"}
+    assert {n: kind for n, kind in named(strand.Dispatcher).items() if n not in own} == kinds(RunOptions)
+    assert named(SerialLoop) == {n: kind for n, kind in named(strand.Dispatcher).items() if n != "load"}
+    assert kinds(QueueOptions).items() <= kinds(RunOptions).items()

@@ -1,0 +1,64 @@
+"""When a result has to be made again: digests of files and of code."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import strand
+from strand.errors import FeedError
+from strand.sweeping.digests import code_digest, file_digest, stamp_of
+
+pytest.importorskip("numba")
+
+LEAST = 5
+
+
+def _handler(constant: int = 1, **options: Any) -> Any:
+    @strand.handler(state=[("n", "i8")], params=[("least", "u4")], cache=False, **options)
+    def large(row, tick, params):  # type: ignore[no-untyped-def]
+        row.n += constant * (tick.size >= params.least + LEAST)
+
+    return large
+
+
+def test_the_same_code_has_the_same_digest() -> None:
+    assert code_digest(_handler(), {"start": None}) == code_digest(_handler(), {"start": None})
+
+
+def test_the_digest_covers_code_constants_options_and_the_handlers_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = _handler()
+    found = {
+        code_digest(one, {}),
+        code_digest(one, {"start": "09:30"}),
+        code_digest(_handler(2), {}),
+        code_digest(one.with_params({"*": {"least": 7}}), {}),
+        code_digest(strand.chain(strand.book(), one), {}),
+        code_digest(strand.chain(strand.bars("1m"), one), {}),
+        code_digest(strand.chain(strand.bars("5m"), one), {}),
+    }
+    monkeypatch.setitem(globals(), "LEAST", 6)
+    found.add(code_digest(one, {}))
+    assert len(found) == 8
+
+
+def test_the_digest_of_a_file_goes_by_its_bytes(tmp_path: Path) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    a.write_bytes(np.arange(1_000_000).tobytes())
+    b.write_bytes(np.arange(1_000_000).tobytes())
+    assert file_digest(a) == file_digest(b)
+    size, changed = stamp_of(a)
+    os.utime(a, ns=(changed + 1, changed + 1))
+    assert stamp_of(a) == (size, changed + 1)
+    a.write_bytes(b"x")
+    assert file_digest(a) != file_digest(b)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    for look in (stamp_of, file_digest):
+        with pytest.raises(FeedError, match=r"gone\.gz"):
+            look(tmp_path / "gone.gz")

@@ -1,0 +1,58 @@
+"""What a data set of sweeps knows that it has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sweep_files import FEW, beginning, two_days
+
+import strand
+from strand.errors import ConfigurationError
+from strand.feeds.sample import sample_path
+from strand.sweeping.sweep import sweep
+
+pl = pytest.importorskip("polars")
+pytest.importorskip("numba")
+pytest.importorskip("loky")
+
+from sweep_handlers import SETS, signal, wide  # noqa: E402
+
+
+@pytest.fixture
+def days(tmp_path: Path) -> Path:
+    return two_days(tmp_path)
+
+
+def test_what_is_unchanged_is_not_run_again(days: Path, tmp_path: Path) -> None:
+    def again(sets: list[dict[str, Any]], handler: Any = wide) -> Any:
+        return sweep(sorted(days.iterdir()), handler, sets, out=tmp_path / "out", workers=1, **FEW)
+
+    first = again(SETS[:2])
+    assert again(SETS[:2]).ran == ()
+    before = {path: path.stat().st_mtime_ns for path in first.folder.rglob("*.parquet")}
+    more = again(SETS)
+    assert len(more.ran) == 2
+    assert all(path.stat().st_mtime_ns == changed for path, changed in before.items())
+    assert more.rows.to_polars()["set"].unique().sort().to_list() == [0, 1, 2]
+    assert again(SETS[1:2]).rows.to_polars()["set"].unique().to_list() == [1]
+
+    (days / "2026-01-06.itch50").write_bytes(beginning(1_000_000))
+    changed = again(SETS)
+    assert changed.ran == ("2026-01-06.itch50",)
+    assert changed.runs[-1].ticks < more.runs[-1].ticks
+    assert len(list(first.folder.rglob("*06.itch50/*.parquet"))) == 2
+
+    other = again(SETS, strand.chain(strand.book(), signal.with_params({"*": {"least": 0, "weight": 3.0}})))
+    assert len(other.ran) == 2
+    assert other.code != changed.code
+    assert again(SETS).ran == ()
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    with pytest.raises(ConfigurationError, match="has files that are not of a sweep"):
+        sweep(sample_path(), wide, SETS, out=tmp_path / "out", **FEW)
+    assert (tmp_path / "out" / "notes.txt").read_text() == "mine"

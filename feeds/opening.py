@@ -11,7 +11,6 @@ from typing import Any, Final, Unpack
 
 from strand.errors import ConfigurationError, UnknownFormatError
 from strand.feeds.base import RENAMED, BaseFeed
-from strand.feeds.formats.json.profile import is_message_profile
 from strand.feeds.formats.registry import Format, format_named, recognised
 from strand.feeds.io.files import small_text
 from strand.feeds.io.paths import Paths, files_in, named_paths
@@ -76,6 +75,8 @@ def open(  # noqa: A001
     """
     if format is None and options.get("profile") is not None:
         # A profile says what the content does not show.
+        from strand.feeds.formats.json.profile import is_message_profile
+
         format = "jsonl" if is_message_profile(options["profile"]) else "csv"  # noqa: A001
     moments = Moment.parse("start", start), Moment.parse("end", end)
     wanted = tuple(read_symbols(symbols))

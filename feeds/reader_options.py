@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from strand.feeds.mapping.options import ColumnOptions
+from strand.feeds.mapping.column_options import ColumnOptions
 
 if TYPE_CHECKING:
     from strand.feeds.base import TicksAre

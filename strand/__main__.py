@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 from strand.command import starting
 
 __all__ = ["main"]
@@ -13,6 +15,7 @@ def main() -> None:
     from strand.command.cli import main as run
 
     run()
+    gc.freeze()  # what is left ends with the process, and is not looked through before
 
 
 if __name__ == "__main__":

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from strand.distribution import DISTRIBUTION
 from strand.errors import ConfigurationError
 
-__all__ = ["Cores", "choose_cores", "describe", "pinned"]
+__all__ = ["Cores", "choose_cores", "describe", "pinned", "strand_version"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +81,10 @@ def _cpu_model() -> str:
         if name.strip() == "model name":
             return value.strip()
     return platform.machine()
+
+
+def strand_version() -> str:
+    """The version of Strand that is installed."""
+    from importlib.metadata import version  # of which no run needs what it imports, the package email among it
+
+    return version(DISTRIBUTION)

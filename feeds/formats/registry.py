@@ -16,7 +16,6 @@ from numpy.lib import format as npy_format
 
 from strand.errors import ConfigurationError, TruncatedFeedError, UnknownFormatError
 from strand.feeds.formats.guess import guess
-from strand.feeds.formats.lean.archive import named_as_lean
 from strand.feeds.io.bytestream import HEAD_BYTES, InflateLimits
 from strand.feeds.io.sources import STANDARD_INPUT, is_pipe, open_source
 from strand.feeds.io.streams import open_stream
@@ -43,8 +42,8 @@ class Input:
 class Format:
     """A format: its name as an option, what to call it, the reader's module in this package, and its class.
 
-    ``endings`` decide where the content looks like more than one format. ``takes_list``: the reader merges several
-    files by itself.
+    ``endings`` decide where the content looks like more than one format. ``begins``: what all files of it begin with,
+    so that the module is imported for such files only. ``takes_list``: the reader merges several files by itself.
     """
 
     name: str
@@ -54,12 +53,13 @@ class Format:
     endings: tuple[str, ...] = ()
     recognises: Callable[[Input], bool] | None = None
     takes_list: bool = False
+    begins: tuple[bytes, ...] = (b"",)
 
     def matches(self, found: Input) -> bool:
         """Whether the reader would take it."""
         if self.recognises is not None:
             return self.recognises(found)
-        if not found.head:
+        if not found.head or not found.head.startswith(self.begins):
             return False
         return bool(self._imported().recognise(found.head))
 
@@ -79,14 +79,17 @@ def _is_numpy(found: Input) -> bool:
 
 
 def _is_lean(found: Input) -> bool:
-    return named_as_lean(Path(found.path), [name for name in found.members if name.lower().endswith(".csv")])
+    tables = [name for name in found.members if name.lower().endswith(".csv")]
+    archive = importlib.import_module("strand.feeds.formats.lean.archive") if tables else None
+    return archive is not None and bool(archive.named_as_lean(Path(found.path), tables))
 
 
 def _is_recording(found: Input) -> bool:
     # A look at the file beside it costs a system call, so only files that a recorder may have written get one.
     itch = importlib.import_module("strand.feeds.formats.itch.reader")
-    recording = importlib.import_module("strand.feeds.formats.recording")
-    return bool(itch.recognise(found.head) and not is_pipe(found.path) and recording.has_times(found.path))
+    if not itch.recognise(found.head) or is_pipe(found.path):
+        return False
+    return bool(importlib.import_module("strand.feeds.formats.recording").has_times(found.path))
 
 
 def _never(found: Input) -> bool:
@@ -98,17 +101,20 @@ def _never(found: Input) -> bool:
 # What is told by a magic comes before what is told by how its first records look.
 _FORMATS: Final = (
     Format("npy", "numpy arrays (.npy, .npz)", "npy.reader", "NpyFeed", (".npy", ".npz"), _is_numpy),
-    Format("dbn", "Databento DBN", "dbn.reader", "DbnFeed", (".dbn",)),
-    Format("parquet", "Parquet and Arrow", "parquet.reader", "ParquetFeed", (".parquet", ".arrow", ".feather")),
-    Format("pcap", "pcap of MoldUDP64", "pcap", "PcapFeed", (".pcap", ".pcapng")),
-    Format("websocket", "recordings of WebSocket feeds", "websocket.recording", "RecordedMessages"),
+    Format("dbn", "Databento DBN", "dbn.reader", "DbnFeed", (".dbn",), begins=(b"DBN",)),
+    Format("parquet", "Parquet and Arrow", "parquet.reader", "ParquetFeed", (".parquet", ".arrow", ".feather"),
+           begins=(b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")),
+    Format("pcap", "pcap of MoldUDP64", "pcap", "PcapFeed", (".pcap", ".pcapng"),
+           begins=(b"\xa1\xb2", b"\xd4\xc3", b"\x4d\x3c", b"\x0a\x0d\x0d\x0a")),
+    Format("websocket", "recordings of WebSocket feeds", "websocket.recording", "RecordedMessages",
+           begins=(b"strand-websocket ",)),
     Format("lean", "LEAN equity tick archives", "lean.reader", "LeanFeed", (), _is_lean, takes_list=True),
     Format("recording", "recordings of live feeds", "recording", "RecordedFeed", (".itch", ".itch50"), _is_recording),
     Format("itch", "NASDAQ TotalView-ITCH 5.0", "itch.reader", "ItchFeed", (".itch", ".itch50")),
     Format("pitch", "Cboe PITCH", "pitch", "PitchFeed", (".pitch",)),
     Format("jsonl", "JSON lines (by a profile)", "json.reader", "JsonLinesFeed", (), _never),
     Format("csv", "CSV (of other columns: by a profile)", "csv.reader", "CsvFeed", (".csv", ".tsv")),
-)
+)  # fmt: skip
 _SHOWN_LETTERS: Final = 80
 _PACKINGS: Final = (".gz", ".zst", ".bz2", ".xz", ".zip")
 
@@ -155,13 +161,11 @@ def recognised(path: str | Path, limits: InflateLimits | None = None) -> Format:
     Raises UnknownFormatError where no reader knows the content, and as ``look_at`` does.
     """
     found = look_at(path, limits)
-    matching = [known for known in formats() if known.matches(found)]
     ending = _ending(found.path)
-    for known in matching:
-        if ending in known.endings:
+    # Those of the ending come first, and the first that matches is it: so few modules are imported.
+    for known in sorted(formats(), key=lambda known: ending not in known.endings):
+        if known.matches(found):
             return known
-    if matching:
-        return matching[0]
     if not found.head and len(found.members) != 1 and found.compression == "zip":
         if {"state.json", "memory"} <= set(found.members):
             raise UnknownFormatError(

@@ -1,10 +1,8 @@
-"""The options of all readers of columns: what they are called, and what they may be."""
+"""What the options of all readers of columns may be: their names for users are those of ``column_options``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from decimal import Decimal
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -12,23 +10,12 @@ from strand.errors import ConfigurationError
 from strand.feeds.base import TicksAre
 from strand.feeds.mapping.rules import told
 
-__all__ = ["MEND", "ColumnOptions", "Options", "check_options"]
+__all__ = ["MEND", "Options", "check_options"]
 
 #: What an error about a row ends with.
 MEND: Final = (
     "mend it or its mapping; on_bad_record='skip' leaves such rows out, and a book that lacks an order is wrong"
 )
-
-
-class ColumnOptions(TypedDict, total=False):
-    """What is said of all columns alike, as users give it."""
-
-    constants: Mapping[str, int | str | bytes] | None
-    price_unit: str | Decimal | None
-    size_unit: str | Decimal | None
-    time_unit: Literal["s", "ms", "us", "ns"]
-    inexact: Literal["raise", "round"] | None
-    nulls: Literal["raise", "undefined"]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import numpy as np
+import numpy.typing as npt
 from numpy.lib import format as npy_format
 
 from strand.errors import ConfigurationError, FeedError
@@ -32,6 +33,8 @@ from strand.feeds.write.itch import ItchTicks
 from strand.feeds.write.npy import npy_header
 from strand.feeds.write.parquet import ParquetTicks, TickColumns, write_arrow
 from strand.options import check_apart, named_options
+from strand.tables.columns import Prices
+from strand.tables.tabular import Tabular
 from strand.ticks import TICK
 from strand.validate import whole
 
@@ -56,9 +59,12 @@ _ARROW_TICKS: Final = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
-class Converted:
+class Converted(Tabular):
     """What was written: ``ticks``, the ``symbols`` that have any, the file's ``bytes`` on disk; what of the source was
-    passed over; and whether its times count from 1970-01-01 because nothing told their day (``undated``)."""
+    passed over; and whether its times count from 1970-01-01 because nothing told their day (``undated``).
+
+    ``to_arrow`` and the like read the file as a feed, and give the tables of one: see ``strand.feeds.BaseFeed``.
+    """
 
     path: str
     format: str
@@ -67,6 +73,20 @@ class Converted:
     bytes: int
     skipped: Skipped
     undated: bool = False
+
+    def to_arrow(self, *, prices: Prices = "float") -> Any:
+        """All ticks of the file: see ``Tabular``. Raises FeedError where it cannot be read, or is empty."""
+        with open_feed(self.path) as feed:
+            return feed.to_arrow(prices=prices)
+
+    def to_numpy(self) -> npt.NDArray[np.void]:
+        """All ticks of the file: a ``strand.Ticks`` array of shape (n,), exact integers. Raises FeedError."""
+        with open_feed(self.path) as feed:
+            return feed.to_numpy()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The same as a stream of Arrow's C interface, with one batch of 65,536 ticks at a time in memory."""
+        return open_feed(self.path).__arrow_c_stream__(requested_schema)
 
 
 class _Target(ABC):

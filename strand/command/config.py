@@ -14,11 +14,11 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from strand.command.parameters import show
-from strand.command.terminal import printable
 from strand.config.configuration import Config, check_file
 from strand.config.reading import format_of
 from strand.config.template import template
 from strand.errors import ConfigurationError
+from strand.report.printing import printable
 
 __all__ = ["config"]
 

@@ -19,8 +19,8 @@ from strand.command.ordering import (
     policy_arguments,
     policy_options,
 )
-from strand.command.terminal import printable
 from strand.policies.every_policy import POLICIES
+from strand.report.printing import printable
 
 __all__ = ["ordering"]
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
-import time
+import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from strand.command.terminal import TerminalConsole
-from strand.feeds import Feed
-from strand.feeds.input_share import InputShare
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from strand.feeds import Feed
+    from strand.feeds.progress_bar import ProgressBar
 
 __all__ = ["CoreList", "ErrorChoice", "RenamedOptions", "StrandCount", "progress", "show"]
-
-# As often as the bar is drawn, and not for each batch.
-_SHOW_EVERY_S: Final = 0.1
 
 
 class CoreList(click.ParamType[list[int]]):
@@ -91,58 +87,51 @@ class RenamedOptions(click.Command):
 def show(as_json: bool, plain: dict[str, Any], human: Callable[[Console], None]) -> None:
     """One JSON object, or what ``human`` prints."""
     if as_json:
+        import json
+
         click.echo(json.dumps(plain))
-    else:
-        human(TerminalConsole())
+        return
+    from strand.command.terminal import TerminalConsole
+
+    human(TerminalConsole())
 
 
 class progress:  # noqa: N801 - used like a function
-    """A progress bar on standard error while something runs; silent for JSON and where nobody watches.
+    """A progress bar on standard error while something runs; silent for JSON and where that is no terminal.
 
     ``total``: how much is to come, where that is known. Where it is not, and a feed is told of by ``opened``, the bar's
     end is that of the feed's files. ``check``: called with that feed before anything is read of it.
     """
 
     def __init__(self, what: str, total: int | None, quiet: bool, check: Callable[[Feed], None] | None = None) -> None:
-        console = Console(stderr=True)
         self._check = check
-        self._total = total
-        self._share: InputShare | None = None
-        # Where nobody knows how much is to come, the bar moves and the number says how far it is.
-        count = "{task.fields[done]:,}" if total is None else "{task.fields[done]:,} of {task.total:,}"
-        self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), TextColumn(count), TimeElapsedColumn(),
-            console=console, transient=True, disable=quiet or not console.is_terminal,
-        )  # fmt: skip
-        self._task = self._bar.add_task(what, total=total, done=0)
-        self._shown_s = 0.0
-        self._done = 0
+        self._bar: ProgressBar | None = None
+        if not quiet and sys.stderr is not None and sys.stderr.isatty():
+            from strand.feeds.progress_bar import ProgressBar
+
+            self._bar = ProgressBar(what, total, stays=False)
 
     def opened(self, feed: Feed) -> None:
         """What is to come is this feed. Raises what its check does."""
         if self._check is not None:
             self._check(feed)
-        if self._total is None and not self._bar.disable:
-            self._share = InputShare(feed)
+        if self._bar is not None:
+            self._bar.opened(feed)
+
+    def follow(self, feed_ns: Callable[[], int | None]) -> None:
+        """Where the feed's time is known: see ``strand.feeds.progress_bar``."""
+        if self._bar is not None:
+            self._bar.follow(feed_ns)
 
     def __call__(self, done: int) -> None:
-        self._done = done
-        if not self._bar.disable and (now := time.monotonic()) - self._shown_s >= _SHOW_EVERY_S:
-            self._shown_s = now
-            self._show(done)
-
-    def _show(self, done: int) -> None:
-        share = None if self._share is None else self._share(done)
-        if share is None:
-            self._bar.update(self._task, completed=done, done=done)
-        else:
-            self._bar.update(self._task, completed=share, total=1.0, done=done)
+        if self._bar is not None:
+            self._bar(done)
 
     def __enter__(self) -> Self:
-        self._bar.start()
+        if self._bar is not None:
+            self._bar.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self._bar.disable:
-            self._show(self._done)
-        self._bar.stop()
+        if self._bar is not None:
+            self._bar.__exit__()

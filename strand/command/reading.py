@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from strand.command.handling import given_options
 from strand.errors import ConfigurationError
-from strand.feeds.option_texts import option_values
-from strand.feeds.reader_options import FeedOptions
 
+if TYPE_CHECKING:
+    from strand.feeds.reader_options import FeedOptions
 __all__ = ["Reads", "names", "reading"]
 
 
@@ -97,6 +97,8 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
         }
         options: Any = {name: value for name, value in said.items() if value is not None}
         if given:
+            from strand.feeds.option_texts import option_values
+
             options |= option_values(given_options("--feed", given))
         options |= {"reorder_ns": reorder_ns, "on_disorder": on_disorder, "venue_in_name": venue_in_name}
         command(reads=Reads(names(symbols), start, end, limit, allow_empty, options), **others)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import functools
+import json
 from bdb import BdbQuit
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -11,19 +12,20 @@ import click
 from strand.command.completing import complete_files
 from strand.command.fingerprints import fingerprinting
 from strand.command.handling import handling
-from strand.command.parameters import progress, show
+from strand.command.parameters import progress
 from strand.command.reading import Reads, reading
 from strand.command.report_options import ReportOptions, reporting
 from strand.command.running import running
+from strand.command.showing import Shows, showing
 from strand.command.stopping import stopping
 from strand.command.writing import Writes, writing
 from strand.errors import FeedError, HandlerError, StrictError, UnknownSymbolError
+from strand.feeds import Feed
 from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler
 from strand.replaying.replay import replay as run_replay
 from strand.replaying.result import ReplayResult
 from strand.report.rows_file import write_rows
-from strand.report.tables import print_replay
 from strand.report.to_json import as_dict
 
 __all__ = ["replay"]
@@ -58,13 +60,14 @@ _QUIT: Final = click.exceptions.Exit(0)
 @click.option("--per-day", is_flag=True, help="Let rows begin anew with each day, and report each day's.")
 @writing
 @reporting
+@showing
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def replay(
     files: tuple[str, ...], handler: Handler, run: dict[str, Any], reads: Reads,
     speed: float, writes: Writes, report: ReportOptions, as_json: bool,
-    recording: dict[str, Any], per_day: bool, save: str | None, load: str | None,
+    recording: dict[str, Any], per_day: bool, save: str | None, load: str | None, shows: Shows,
 ) -> None:  # fmt: skip
-    """Replay recorded files through a handler on all cores, and report how it went.
+    """Replay recorded files through a handler on all cores, and show the symbols' rows it comes to.
 
     FILES: files, folders, globs, or - for standard input.
     """
@@ -75,8 +78,25 @@ def replay(
         symbols=reads.symbols,
         options=reads.options,
     )
+
+    def check(feed: Feed) -> None:
+        writes.check(handler, feed)
+        shows.check(handler, feed)
+
+    def ended(result: ReplayResult, rows_file: Path | None, error: str | None = None) -> None:
+        if as_json:
+            click.echo(json.dumps(as_dict(result) | ({} if error is None else {"error": error})))
+        else:
+            shows.print(result, rows_file=rows_file, symbols=reads.symbols)
+
+    def ended_early(result: ReplayResult | None, why: Exception | str) -> None:
+        """What was handled before, where the replay got so far as to say."""
+        if result is not None:
+            report.write(result, "" if isinstance(why, StrictError) else str(why))
+            ended(result, None, str(why))
+
     try:
-        with progress("replaying", reads.limit, as_json, functools.partial(writes.check, handler)) as advance:
+        with progress("replaying", reads.limit, as_json, check) as advance:
             result = run_replay(
                 files if len(files) > 1 else files[0],
                 handler,
@@ -93,35 +113,26 @@ def replay(
                 out=writes.outputs,
                 escape_formulas=writes.escape_formulas,
                 watch=report.watch,
+                timeline=report.path is not None,
                 per_day=per_day,
                 save=save,
                 load=load,
             )
     except KeyboardInterrupt as interrupt:
-        # What was handled before it is reported, where the replay got so far as to say.
-        _report_partial(getattr(interrupt, "partial", None), "interrupted", report, as_json)
+        ended_early(getattr(interrupt, "partial", None), "interrupted")
         raise
     except BdbQuit:
         raise _QUIT from None
     except HandlerError as error:
         if isinstance(error.__cause__, BdbQuit):
             raise _QUIT from None
-        _report_partial(error.partial, error, report, as_json)
+        ended_early(error.partial, error)
         raise
     except (FeedError, StrictError, UnknownSymbolError) as error:
         # What was handled before the fault is reported; only then is the fault, by main.
-        _report_partial(error.partial, error, report, as_json)
+        ended_early(error.partial, error)
         raise
     if out is not None:
         write_rows(out, result, escape_formulas=writes.escape_formulas)
     report.write(result)
-    show(as_json, as_dict(result), lambda console: print_replay(console, result, out))
-
-
-def _report_partial(partial: ReplayResult | None, why: Exception | str, report: ReportOptions, as_json: bool) -> None:
-    """What was handled before a run ended early, where it got so far as to say."""
-    if partial is None:
-        return
-    report.write(partial, "" if isinstance(why, StrictError) else str(why))
-    plain = as_dict(partial) | {"error": str(why)}
-    show(as_json, plain, lambda console: print_replay(console, partial, None))
+    ended(result, out)

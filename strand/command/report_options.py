@@ -6,13 +6,14 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from strand.handlers import Handler
-from strand.replaying.result import ReplayResult
-from strand.report.page import check_page_path, write_page
+if TYPE_CHECKING:
+    from strand.handlers import Handler
+    from strand.replaying.result import ReplayResult
+
 
 __all__ = ["ReportOptions", "reporting"]
 
@@ -37,6 +38,8 @@ class ReportOptions:
         if names == []:
             raise click.UsageError("--report-symbols: name a symbol")
         if path is not None:
+            from strand.report.page import check_page_path
+
             check_page_path(path)
         return cls(path, names, handler.described)
 
@@ -50,6 +53,8 @@ class ReportOptions:
     def write(self, result: ReplayResult, error: str = "") -> None:
         """Writes the page; ``error``: what ended the run early."""
         if self.path is not None:
+            from strand.report.page import write_page
+
             write_page(self.path, result, symbols=self.symbols, handler=self.handler, error=error)
             click.echo(f"report written to {self.path}", err=True)
 

@@ -1,4 +1,4 @@
-"""Text for a terminal: names come from files, and a control character in one would move the cursor or hide a line."""
+"""A console whose text moves no cursor. It imports rich, which takes longer than the rest of a command's start."""
 
 from __future__ import annotations
 
@@ -8,17 +8,9 @@ from typing import Any
 from rich.console import Console, ConsoleOptions
 from rich.segment import Segment
 
-__all__ = ["TerminalConsole", "printable"]
+from strand.report.printing import printable
 
-
-def printable(text: str) -> str:
-    """The text with each character that is not to be seen as its escape, such as ``\\x1b``; ends of lines stay."""
-    if text.replace("\n", "").isprintable():
-        return text
-    return "".join(
-        letter if letter == "\n" or letter.isprintable() else letter.encode("unicode_escape").decode()
-        for letter in text
-    )
+__all__ = ["TerminalConsole"]
 
 
 class TerminalConsole(Console):

@@ -44,8 +44,8 @@ def writing(command: Callable[..., None]) -> Callable[..., None]:
         multiple=True,
         metavar="FILE|NAME=FILE",
         shell_complete=complete_files,
-        help="Write the symbols' final rows: .npy, .csv or .csv.gz; with NAME=, which may come again, what the handler "
-        "emits to that output: .parquet, .arrow, .npy or .csv.",
+        help="Write the symbols' final rows: .parquet, .arrow, .npy, .csv or .csv.gz; with NAME=, which may come "
+        "again, what the handler emits to that output: .parquet, .arrow, .npy or .csv.",
     )
     @click.option(
         "--escape-formulas",

@@ -26,7 +26,6 @@ from strand.errors import (
     UnknownSymbolError,
     WouldDeadlockError,
 )
-from strand.tasks.awaiting import awaited
 from strand.tasks.current import wait_as, waiter_here
 from strand.tasks.places import Seat, seat_here
 from strand.tasks.waits import Waiter, check_not_in_loop
@@ -127,6 +126,8 @@ class CallFuture(Future[R]):
     def __await__(self) -> Generator[Any, None, Any]:
         """In asyncio ``await`` gives what ``result`` does. Where the await is cancelled, so is the call, unless it
         has begun. Raises WouldDeadlockError in a coroutine of a scheduler for which this call waits."""
+        from strand.tasks.awaiting import awaited  # whose asyncio is there where somebody awaits
+
         return awaited(self)
 
     # -- for who looks for circles of waits

@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +14,8 @@ import numpy as np
 from strand.binding.books import BookMemory
 from strand.binding.depths import DepthMemory
 from strand.brief import brief, listed
-from strand.distribution import DISTRIBUTION
 from strand.errors import AttachError
+from strand.machine import strand_version
 from strand.units import layout_from_json, layout_to_json
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def described(
     """The text for a dispatcher of this process."""
     about = {
         "name": name,
-        "version": version(DISTRIBUTION),
+        "version": strand_version(),
         "pid": os.getpid(),
         "made_at": time.time(),
         "configuration": asdict(config),

@@ -34,15 +34,15 @@ from strand.options import named_options
 from strand.output.sink import Destination
 from strand.policies.every_policy import policy_config
 from strand.policies.policy import Fifo, Policy
-from strand.tasks.engine_tasks import EngineTasks
-from strand.tasks.retry import RetryPolicy
-from strand.tasks.work import ThreadCounts
 from strand.ticks import TICK
 from strand.validate import text
 
 if TYPE_CHECKING:
     from strand.feeds.base import TicksAre
-    from strand.feeds.mapping.options import ColumnOptions
+    from strand.feeds.mapping.column_options import ColumnOptions
+    from strand.tasks.engine_tasks import EngineTasks
+    from strand.tasks.retry import RetryPolicy
+    from strand.tasks.work import ThreadCounts
 
 __all__ = ["Dispatcher"]
 

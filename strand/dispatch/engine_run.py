@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,9 @@ from strand.dispatch.statistics import EngineStatistics
 from strand.errors import HandlerError, SavedStateError
 from strand.output.rows import Rows
 from strand.stats import Statistics
-from strand.tasks.retry import RetryPolicy
+
+if TYPE_CHECKING:
+    from strand.tasks.retry import RetryPolicy
 
 __all__ = ["EngineRun", "RunEnd"]
 

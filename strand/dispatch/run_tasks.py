@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
 from strand.binding.gate import NOT_STARTED, Code
 from strand.clock import Deadline
 from strand.dispatch.control import Control
 from strand.dispatch.priorities import Priorities
 from strand.dispatch.state import FORKED, RunState
-from strand.tasks.core import Core
-from strand.tasks.engine_pool import EnginePool
-from strand.tasks.engine_tasks import EngineTasks
-from strand.tasks.group_numbers import NumberedGroups
-from strand.tasks.options import check_retry
-from strand.tasks.ranks import Ranks
-from strand.tasks.retry import RetryPolicy
 from strand.tasks.waits import IN_LOOP, Waiter, numbered
+
+if TYPE_CHECKING:
+    from strand.tasks.core import Core
+    from strand.tasks.engine_tasks import EngineTasks
+    from strand.tasks.retry import RetryPolicy
 
 __all__ = ["RunTasks"]
 
@@ -31,7 +30,10 @@ class RunTasks:
     def __init__(
         self, state: RunState, control: Control, priorities: Priorities, retry: RetryPolicy | None = None
     ) -> None:
-        check_retry(retry)
+        if retry is not None:
+            from strand.tasks.options import check_retry
+
+            check_retry(retry)
         self._state = state
         self._control = control
         self._priorities = priorities
@@ -46,6 +48,12 @@ class RunTasks:
         """See ``Dispatcher.tasks``."""
         with self._lock:
             if self._tasks is None:
+                # Only now: they import asyncio and more, which a replay without tasks does not need.
+                from strand.tasks.engine_pool import EnginePool
+                from strand.tasks.engine_tasks import EngineTasks
+                from strand.tasks.group_numbers import NumberedGroups
+                from strand.tasks.ranks import Ranks
+
                 engine, policy, groups = self._state.engine, self._priorities.policy, self._priorities.groups
                 ranks = Ranks(policy, None if groups is None else NumberedGroups(engine, groups))
                 self._tasks = EngineTasks(

@@ -15,7 +15,6 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.space import ABI_VERSION
-from strand.distribution import DISTRIBUTION
 from strand.errors import ConfigurationError, SavedStateError
+from strand.machine import strand_version
 
 __all__ = ["FORMAT", "SavedState", "SavedSymbol", "build", "check_name"]
 
@@ -42,7 +41,7 @@ def check_name(path: str | os.PathLike[str]) -> None:
 
 def build() -> str:
     """What decides how memory is laid out: the release, the version of the layout, and the processor."""
-    return f"strand {version(DISTRIBUTION)}, layout {ABI_VERSION}, {platform.machine()}"
+    return f"strand {strand_version()}, layout {ABI_VERSION}, {platform.machine()}"
 
 
 @dataclass(frozen=True)

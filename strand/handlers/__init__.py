@@ -12,46 +12,52 @@ Five kinds, all accepted wherever a handler is asked for, alone or in a ``chain`
 
 from __future__ import annotations
 
-from strand.handlers.base import Handler, HandlerLike
-from strand.handlers.batch_handlers import PythonHandler, batch_handler
-from strand.handlers.builtin import BUILTIN
-from strand.handlers.builtin.bar_handlers import (
-    BAR,
-    BAR_CUT,
-    BAR_EMPTY,
-    BAR_OUTSIDE,
-    BAR_PARTIAL,
-    BARS_ROW,
-    bars,
-)
-from strand.handlers.builtin.counting import COUNT_ROW, SPIN_ROW, spin
-from strand.handlers.builtin.level_books import depth, depth_row
-from strand.handlers.builtin.market_tables import BBO, BBO_ROW, TRADES, TRADES_ROW, bbo, trades
-from strand.handlers.builtin.measures import (
-    IMBALANCE,
-    IMBALANCE_ROW,
-    SPREAD,
-    SPREAD_ROW,
-    TRADE_STATS,
-    TRADE_STATS_ROW,
-    VOLATILITY,
-    VOLATILITY_ROW,
-    VWAP,
-    VWAP_ROW,
-    imbalance,
-    spread,
-    trade_stats,
-    volatility,
-    vwap,
-)
-from strand.handlers.builtin.order_books import BOOK_ROW, book
-from strand.handlers.chains import ChainHandler, chain
-from strand.handlers.compiled_handlers import CompiledHandler, handler
-from strand.handlers.context import Context
-from strand.handlers.native_handlers import NativeHandler, SymbolMemory, native
-from strand.handlers.object_handlers import ObjectHandler, Tick, Trade, object_handler
-from strand.handlers.resolving import resolve
-from strand.handlers.watches import Bar, Top
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from strand.moved import refuse_missing
+
+if TYPE_CHECKING:
+    from strand.handlers.base import Handler, HandlerLike
+    from strand.handlers.batch_handlers import PythonHandler, batch_handler
+    from strand.handlers.builtin import BUILTIN
+    from strand.handlers.builtin.bar_handlers import (
+        BAR,
+        BAR_CUT,
+        BAR_EMPTY,
+        BAR_OUTSIDE,
+        BAR_PARTIAL,
+        BARS_ROW,
+        bars,
+    )
+    from strand.handlers.builtin.counting import COUNT_ROW, SPIN_ROW, spin
+    from strand.handlers.builtin.level_books import depth, depth_row
+    from strand.handlers.builtin.market_tables import BBO, BBO_ROW, TRADES, TRADES_ROW, bbo, trades
+    from strand.handlers.builtin.measures import (
+        IMBALANCE,
+        IMBALANCE_ROW,
+        SPREAD,
+        SPREAD_ROW,
+        TRADE_STATS,
+        TRADE_STATS_ROW,
+        VOLATILITY,
+        VOLATILITY_ROW,
+        VWAP,
+        VWAP_ROW,
+        imbalance,
+        spread,
+        trade_stats,
+        volatility,
+        vwap,
+    )
+    from strand.handlers.builtin.order_books import BOOK_ROW, book
+    from strand.handlers.chains import ChainHandler, chain
+    from strand.handlers.compiled_handlers import CompiledHandler, handler
+    from strand.handlers.context import Context
+    from strand.handlers.native_handlers import NativeHandler, SymbolMemory, native
+    from strand.handlers.object_handlers import ObjectHandler, Tick, Trade, object_handler
+    from strand.handlers.resolving import resolve
+    from strand.handlers.watches import Bar, Top
 
 __all__ = [
     "BAR",
@@ -110,3 +116,42 @@ __all__ = [
     "volatility",
     "vwap",
 ]
+
+#: The public names of each module.
+_NAMES: Final = {
+    "base": "Handler HandlerLike",
+    "batch_handlers": "PythonHandler batch_handler",
+    "builtin": "BUILTIN",
+    "builtin.bar_handlers": "BAR BARS_ROW BAR_CUT BAR_EMPTY BAR_OUTSIDE BAR_PARTIAL bars",
+    "builtin.counting": "COUNT_ROW SPIN_ROW spin",
+    "builtin.level_books": "depth depth_row",
+    "builtin.market_tables": "BBO BBO_ROW TRADES TRADES_ROW bbo trades",
+    "builtin.measures": "IMBALANCE IMBALANCE_ROW SPREAD SPREAD_ROW TRADE_STATS TRADE_STATS_ROW VOLATILITY "
+    "VOLATILITY_ROW VWAP VWAP_ROW imbalance spread trade_stats volatility vwap",
+    "builtin.order_books": "BOOK_ROW book",
+    "chains": "ChainHandler chain",
+    "compiled_handlers": "CompiledHandler handler",
+    "context": "Context",
+    "native_handlers": "NativeHandler SymbolMemory native",
+    "object_handlers": "ObjectHandler Tick Trade object_handler",
+    "resolving": "resolve",
+    "watches": "Bar Top",
+}
+_MODULES: Final = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+
+def _load(name: str) -> object:
+    """A public name, on its first use: a run imports the kinds of handlers that it has."""
+    if name not in _MODULES:
+        refuse_missing("strand.handlers", name)
+    found: object = getattr(import_module(f"strand.handlers.{_MODULES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+if not TYPE_CHECKING:  # a checker knows the names from above, and that there are no others
+    __getattr__ = _load
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -20,7 +20,6 @@ from strand.handlers.base import Handler
 from strand.handlers.builtin import BUILTIN
 from strand.handlers.builtin.definition import Builtin
 from strand.handlers.native_handlers import NativeHandler
-from strand.handlers.object_handlers import is_object_class
 from strand.handlers.options import Option, Origin, options_of_function
 from strand.handlers.resolving import resolve
 
@@ -79,6 +78,8 @@ def find(name: str) -> Makes:
     found: Any = getattr(module, attribute)
     if inspect.isfunction(found) and _returns_a_handler(found):
         return found
+    from strand.handlers.object_handlers import is_object_class
+
     if not isinstance(found, Handler) and not is_object_class(found):
         raise ConfigurationError(
             f"handler: {name!r} is no handler: decorate it with @strand.handler or @strand.batch_handler, or annotate "
@@ -90,6 +91,8 @@ def find(name: str) -> Makes:
 def _lacking(module: ModuleType, attribute: str) -> str:
     """What to say where a module has no such name: its handlers, and its file, which may be another than meant."""
     name = module.__name__
+    from strand.handlers.object_handlers import is_object_class
+
     there = sorted(
         found
         for found, value in vars(module).items()

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+import os
+
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, HandlerLike
 from strand.handlers.builtin import BUILTIN
-from strand.handlers.compiled_handlers import CompiledHandler
-from strand.handlers.object_handlers import is_object_class, object_handler
-from strand.handlers.uncompiled import is_jit_disabled, uncompiled
 
-__all__ = ["resolve"]
+__all__ = ["is_jit_disabled", "resolve"]
 
 
 def resolve(like: HandlerLike) -> Handler:
     """A handler from what the user gave: one, the name of a built-in one, or a class whose objects are handlers."""
-    if isinstance(like, CompiledHandler) and is_jit_disabled():
-        return uncompiled(like)
     if isinstance(like, Handler):
-        return like
+        return _as_python(like) if is_jit_disabled() else like
     if isinstance(like, str):
         if like not in BUILTIN:
             raise ConfigurationError(f"handler: {like!r} is not one of {', '.join(sorted(BUILTIN))}")
         return BUILTIN[like]()
+    from strand.handlers.object_handlers import is_object_class, object_handler
+
     if is_object_class(like):
         return object_handler(like)
     raise ConfigurationError(
         f"handler: {like!r} is no handler; decorate a function with @strand.handler or @strand.batch_handler"
     )
+
+
+def is_jit_disabled() -> bool:
+    """Whether numba is told to compile nothing."""
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
+
+def _as_python(handler: Handler) -> Handler:
+    from strand.handlers.compiled_handlers import CompiledHandler
+    from strand.handlers.uncompiled import uncompiled
+
+    return uncompiled(handler) if isinstance(handler, CompiledHandler) else handler

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -15,12 +14,7 @@ from strand.handlers.compiled_handlers import CompiledHandler, arguments_of
 from strand.handlers.context import Context
 from strand.handlers.object_handlers import ObjectHandler
 
-__all__ = ["is_jit_disabled", "uncompiled"]
-
-
-def is_jit_disabled() -> bool:
-    """Whether numba is told to compile nothing."""
-    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+__all__ = ["uncompiled"]
 
 
 def uncompiled(handler: CompiledHandler) -> ObjectHandler:

@@ -9,17 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
-import numpy.lib.recfunctions as rfn
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds.io.atomic_write import atomic_write
 from strand.output.sink import Sink
-from strand.tables.arrow import arrow_array, text_array
+from strand.tables.arrow import arrow_array, taken_texts, text_array
 from strand.tables.columns import FORMULA_STARTS, Shown, Table
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class OutputFile:
         self._writer: Sink | None = None
         file = self._stack.enter_context(atomic_write(path))
         with self._failing():
+            _import_writer(_suffix(path))
             escapes = escape_formulas and _suffix(path) == ".csv"
             write = _csv_escaped if escapes else _WRITERS[_suffix(path)]
             self._writer = write(file, Table(dtype, size_unit), names)
@@ -109,20 +110,33 @@ def check_path(path: Path) -> None:
         raise ConfigurationError(f"out: {path} does not end in one of {', '.join(SUFFIXES)}")
     if not path.parent.is_dir():
         raise ConfigurationError(f"out: there is no folder {path.parent}")
-    if suffix != ".npy":
-        _pyarrow(suffix)
+    _import_writer(suffix)
 
 
-def _pyarrow(suffix: str) -> Any:
+def _import_writer(suffix: str) -> None:
+    """Imports what writes files of an ending. Raises MissingExtraError."""
+    if suffix not in _MODULES:
+        return
+    module, extra = _MODULES[suffix]
     try:
-        import pyarrow
-        import pyarrow.csv
-        import pyarrow.ipc
-        import pyarrow.parquet
+        import_module("pyarrow")
+        import_module(module)
     except ImportError as error:
-        extra = "csv" if suffix == ".csv" else "parquet"
         raise MissingExtraError(f"writing {suffix} files", "pyarrow", extra) from error
-    return pyarrow
+
+
+#: The part of pyarrow that writes files of an ending, and the extra that has it.
+_MODULES: Mapping[str, tuple[str, str]] = {
+    ".parquet": ("pyarrow.parquet", "parquet"),
+    ".arrow": ("pyarrow.ipc", "parquet"),
+    ".feather": ("pyarrow.ipc", "parquet"),
+    ".csv": ("pyarrow.csv", "csv"),
+}
+
+
+def _packed(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The same fields without gaps between them. numpy's own function for it imports its masked arrays."""
+    return np.dtype([(name, dtype[name]) for name in dtype.names or ()])
 
 
 class _Npy:
@@ -130,7 +144,7 @@ class _Npy:
 
     def __init__(self, file: BinaryIO, table: Table, names: SymbolTable) -> None:  # noqa: ARG002
         self._file = file
-        self._dtype: np.dtype[Any] = rfn.repack_fields(table.plain)
+        self._dtype = _packed(table.plain)
         self._n = 0
         self._header()
         self._start = file.tell()
@@ -144,7 +158,10 @@ class _Npy:
     def write(self, batch: npt.NDArray[Any]) -> None:
         self._n += len(batch)
         if batch.dtype != self._dtype:
-            batch = rfn.repack_fields(batch)
+            packed = np.empty(len(batch), self._dtype)
+            for name in self._dtype.names or ():
+                packed[name] = batch[name]
+            batch = packed
         self._file.write(batch.view(np.uint8).data)
 
     def close(self) -> None:
@@ -161,13 +178,19 @@ class _Arrow:
     """A file that pyarrow writes, in tables of GROUP_ROWS: they do not depend on how records came in batches."""
 
     def __init__(
-        self, file: BinaryIO, table: Table, names: SymbolTable, make: Callable[[Any, BinaryIO, Any], Any]
+        self,
+        file: BinaryIO,
+        table: Table,
+        names: SymbolTable,
+        make: Callable[[Any, BinaryIO, Any], Any],
+        *,
+        as_text: bool = True,
     ) -> None:
-        self._pa = _pyarrow(".arrow")
+        self._pa = import_module("pyarrow")
         self._table = table
         fields = table.plain
         self._columns = {name: np.empty(GROUP_ROWS, fields[name].newbyteorder("=")) for name in fields.names or ()}
-        self._symbols = _Symbols(self._pa, names)
+        self._symbols = _Symbols(self._pa, names, as_text=as_text)
         self._n = 0
         self._writer = make(self._pa, file, self._group().schema)
 
@@ -203,52 +226,51 @@ class _Arrow:
 
     def abort(self) -> None:
         """Without this a Parquet writer would write the end of the file when it is garbage collected."""
-        if isinstance(self._writer, self._pa.parquet.ParquetWriter):
+        if hasattr(self._writer, "is_open"):
             self._writer.is_open = False
 
 
 class _Symbols:
-    """The names of symbols as Arrow arrays. Each name is looked up once."""
+    """The names of symbols as Arrow arrays: of a category, whose words are those of the array's symbols, or of text.
 
-    def __init__(self, pa: Any, table: SymbolTable) -> None:
+    pyarrow's own ways from one to the other import its functions for computing, which takes longer than the rest of it.
+    """
+
+    def __init__(self, pa: Any, table: SymbolTable, *, as_text: bool) -> None:
         self._pa = pa
         self._table = table
-        self._words = text_array(pa, [])
-        #: By key: 1 more than the place of its name among the words; 0: not looked up yet.
-        self._place = np.zeros(0, np.uint32)
+        self._as_text = as_text
+        #: By key: of those that have a name. Others may have one in the next batch.
+        self._named: dict[int, str] = {}
 
     def of(self, keys: npt.NDArray[np.uint32]) -> Any:
         """The names for keys of shape (n,)."""
-        maximum = int(keys.max(initial=0))
-        if maximum >= len(self._place):
-            self._place = np.concatenate([self._place, np.zeros(maximum + 1, np.uint32)])
-        words, places = self._words, self._place[keys]
-        if not places.all():
-            new = np.unique(keys[places == 0])
-            named = np.array([self._table.has_name(key) for key in new.tolist()], bool)
-            self._words = self._with(new[named])
-            # Symbols without a name yet may have one in the next batch.
-            words = self._with(new[~named])
-            places = self._place[keys]
-            self._place[new[~named]] = 0
-        return words.take(arrow_array(self._pa, Shown(places - 1, None)))
-
-    def _with(self, keys: npt.NDArray[np.uint32]) -> Any:
-        """The words, followed by the names of more keys. Sets the places of these keys."""
-        self._place[keys] = len(self._words) + 1 + np.arange(len(keys))
-        return self._pa.concat_arrays(
-            [self._words, text_array(self._pa, [self._table.name(key) for key in keys.tolist()])]
+        is_here = np.zeros(int(keys.max(initial=0)) + 1, bool)
+        is_here[keys] = True
+        known = self._named
+        words = [known.get(key) or self._name(key) for key in np.flatnonzero(is_here).tolist()] if len(keys) else []
+        places = (np.cumsum(is_here, dtype=np.int32) - 1)[keys]
+        if self._as_text:
+            return taken_texts(self._pa, words, places)
+        return self._pa.DictionaryArray.from_arrays(
+            arrow_array(self._pa, Shown(places, None)), text_array(self._pa, words)
         )
+
+    def _name(self, key: int) -> str:
+        name = self._table.name(key)
+        if self._table.has_name(key):
+            self._named[key] = name
+        return name
 
 
 def _parquet(file: BinaryIO, table: Table, names: SymbolTable) -> Sink:
-    return _Arrow(file, table, names, _parquet_writer)
+    return _Arrow(file, table, names, _parquet_writer, as_text=False)
 
 
 def _parquet_writer(pa: Any, to: BinaryIO, schema: Any) -> Any:
     # A market's numbers repeat too seldom for dictionaries, which take a third of the time, and more space.
     # Neighbouring numbers are close: to write differences takes less time and less space.
-    texts = [field.name for field in schema if field.type == pa.string()]
+    texts = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_dictionary(f.type)]
     whole = (pa.types.is_integer, pa.types.is_timestamp)
     near = {field.name: "DELTA_BINARY_PACKED" for field in schema if any(kind(field.type) for kind in whole)}
     return pa.parquet.ParquetWriter(to, schema, compression="zstd", use_dictionary=texts, column_encoding=near)

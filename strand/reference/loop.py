@@ -44,7 +44,7 @@ from strand.validate import yes_or_no
 
 if TYPE_CHECKING:
     from strand.feeds.base import TicksAre
-    from strand.feeds.mapping.options import ColumnOptions
+    from strand.feeds.mapping.column_options import ColumnOptions
 
 __all__ = ["SerialLoop"]
 

@@ -20,7 +20,6 @@ from strand.handlers.timed import Host
 from strand.handlers.traded import Traded
 from strand.reference.emitted import SerialEmitted
 from strand.reference.site import SerialSite
-from strand.reference.tick_by_tick import TicksInTurn
 from strand.threads import interrupts
 
 if TYPE_CHECKING:
@@ -138,6 +137,8 @@ class SerialPython:
         """What runs a handler over ticks of several symbols."""
         found = self._in_turn.get(id(bound))
         if found is None:
+            from strand.reference.tick_by_tick import TicksInTurn
+
             host_of = partial(self._symbols.bind, bound)
             ticks = TicksInTurn(
                 host_of, emitted=self._emitted, rows=self._rows if by_tick.counts else None, key=self._reader.key

@@ -7,17 +7,16 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
 from strand.brief import in_full
-from strand.distribution import DISTRIBUTION
 from strand.errors import FeedError
 from strand.feeds import Feed
 from strand.feeds.opening import expand
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.handlers.options import Origin
+from strand.machine import strand_version
 
 __all__ = ["describe_handlers", "describe_source", "run_header"]
 
@@ -36,7 +35,7 @@ def run_header(
 ) -> dict[str, Any]:
     """The header: everything in it is plain. ``settings`` are those that must not matter, such as ``workers``."""
     return {
-        "version": version(DISTRIBUTION),
+        "version": strand_version(),
         "every": every,
         "source": describe_source(source, feed_options),
         "handlers": describe_handlers(handlers),

@@ -26,7 +26,7 @@ class ReplayOptions(RunOptions, total=False):
     limit: int | None
     position: int
     allow_empty: bool
-    progress: Callable[[int], None] | None
+    progress: bool | Callable[[int], None]
     date: dt.date | str | None
     feed_options: FeedOptions | None
     pin_publisher: bool | None

@@ -17,6 +17,7 @@ from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSym
 from strand.feeds import Feed, FeedInfo
 from strand.feeds.merge.selected import SelectedFeed, batches_from, empty_feed, unknown_symbol
 from strand.feeds.opening import APART
+from strand.feeds.progress_bar import Told
 from strand.feeds.reader_options import FeedOptions
 from strand.feeds.selection import Selection
 from strand.feeds.times import Moment
@@ -54,7 +55,7 @@ def replay(
     limit: int | None = None,
     position: int = 0,
     allow_empty: bool = False,
-    progress: Callable[[int], None] | None = None,
+    progress: bool | Callable[[int], None] = False,
     date: dt.date | str | None = None,
     feed_options: FeedOptions | None = None,
     pin_publisher: bool | None = None,
@@ -80,7 +81,9 @@ def replay(
     keep; ``start``, ``end``: the span of receive times to keep, as ``strand.feeds.open`` has it; what is not kept is
     passed over. ``position``: ticks of the selection to pass over first, ``limit``: ticks to replay then.
     ``allow_empty``: what ends without one tick has a result, and is no error.
-    ``progress`` is called with the ticks published so far; its method ``opened``, if it has one, with the feed before.
+    ``progress``: True shows a bar, on standard error where that is a terminal, or in a notebook: rate, feed time, and
+    where the end is known the share done and the time left. A function is called with the ticks published so far; its
+    method ``opened``, if it has one, with the feed before, and ``follow`` with a function that gives the feed's time.
     ``date``: the trading day of files that do not say it. ``feed_options``: the other options of ``strand.feeds.open``,
     by name. ``options`` go to the Dispatcher; ``workers=0`` replays in a plain loop on
     the calling thread, without queues (a ``Scheduler`` of tasks has all cores then). ``pin_publisher`` pins the calling
@@ -125,8 +128,8 @@ def replay(
     """
     if fingerprint_every is not None:
         fingerprint_every = whole("fingerprint_every", fingerprint_every, 1)
-    pacer, stop = _check(limit, position, progress, speed, pacer), Until.of(until, pdb=pdb, workers=workers_of(options))
-    reading = _reading(feed_options, date)
+    pacer, stop = _check(limit, position, speed, pacer), Until.of(until, pdb=pdb, workers=workers_of(options))
+    reading, told = _reading(feed_options, date), _told(progress, limit)
     _check_flags(
         timeline=timeline, pin_publisher=pin_publisher, per_day=per_day, allow_empty=allow_empty, strict=strict, pdb=pdb
     )
@@ -146,8 +149,7 @@ def replay(
     feed = _feed(source, wanted, start, end, reading)
     begun = time.perf_counter()
     try:
-        if (opened := getattr(progress, "opened", None)) is not None:
-            opened(feed)
+        told.opened(feed)
         batches = Timed(batches_from(feed, position))
         # With allow_empty a fault before the first tick comes with a result, as one after it does.
         first = next(batches if allow_empty else filter(len, batches), None)
@@ -188,9 +190,7 @@ def replay(
             telling_more(
                 dispatcher,
                 partial(run.so_far, begun, batches, pacer),
-                None
-                if load
-                else rereading(source, position, symbols=wanted, start=start, end=end, options=feed_options),
+                None if load else rereading(source, position, symbols=wanted, start=start, end=end, options=reading),
             ),
             recorder,
             pinned(dispatcher, feed, pin_publisher),
@@ -203,7 +203,7 @@ def replay(
                 pieces if pacer is None else pacer.paced(pieces),
                 fed=batches if pacer is None and position == 0 and run.may_feed and not stop.cuts else None,
                 limit=limit,
-                progress=progress,
+                progress=told.tell,
                 hold_interrupt=pacer is not None or bool(out) or watch is not None or save is not None,
             )
             wall_s = time.perf_counter() - begun
@@ -214,6 +214,7 @@ def replay(
                 left.save(dispatcher, save, position + run.ticks, run.by_symbol)
             feed_statistics = dict(feed.statistics())
     finally:
+        told.end()
         feed.close()
     dispatcher.learn_symbols(feed.symbols)
     days.end(run.by_symbol)
@@ -229,13 +230,11 @@ def replay(
     return result
 
 
-def _check(limit: int | None, position: int, progress: object, speed: float, pacer: Pacer | None) -> Pacer | None:
+def _check(limit: int | None, position: int, speed: float, pacer: Pacer | None) -> Pacer | None:
     """Refuses what cannot work; returns the pacer, if the replay has one."""
     for name, value, least in (("limit", limit, 1), ("position", position, 0)):
         if value is not None:
             whole(name, value, least)
-    if progress is not None and not callable(progress):
-        raise ConfigurationError(f"progress: {progress!r} cannot be called")
     if pacer is not None and not isinstance(pacer, Pacer):
         raise ConfigurationError(f"pacer: {pacer!r} is no strand.replaying.pacing.Pacer")
     if pacer is None:
@@ -243,6 +242,12 @@ def _check(limit: int | None, position: int, progress: object, speed: float, pac
     if speed != 0:
         raise ConfigurationError("speed: give it to the pacer")
     return pacer
+
+
+def _told(progress: bool | Callable[[int], None] | None, limit: int | None) -> Told:
+    if progress is not None and not isinstance(progress, bool) and not callable(progress):
+        raise ConfigurationError(f"progress: {progress!r} is neither True nor False, and cannot be called")
+    return Told("replaying", progress, limit)
 
 
 def _reading(feed_options: FeedOptions | None, date: dt.date | str | None) -> FeedOptions:

@@ -55,6 +55,8 @@ class Run:
         self._sampler = sampler
         self._days = days
         self._uncounted: TickBatch = _NOTHING
+        self._latest: TickBatch = _NOTHING
+        self._feeder: Feeder | None = None
         self.by_symbol = np.zeros(feed.max_symbols, dtype=np.int64)
         self.seen = Seen()
         self.unpriced = np.zeros(feed.max_symbols, dtype=np.int64)
@@ -101,6 +103,8 @@ class Run:
         """Publishes up to ``limit`` ticks, and has all of them handled. A feed's fault ends it, and with
         ``hold_interrupt`` a KeyboardInterrupt: ``ended_by``. ``fed``: the feed's own batches, of which all after
         the first are published as they are decoded."""
+        if (follow := getattr(progress, "follow", None)) is not None:
+            follow(self._feed_ns)
         try:
             for batch in pieces:
                 self._uncounted = chosen = batch if limit is None else batch[: limit - self.ticks]
@@ -110,6 +114,7 @@ class Run:
                 self._uncounted = _NOTHING
                 self._recorder.published(chosen, self.by_symbol)
                 if progress is not None:
+                    self._latest = chosen
                     progress(self.ticks)
                 if self.ticks == limit:
                     break
@@ -138,6 +143,7 @@ class Run:
         left = None if limit is None else limit - self.ticks
         feeder = self._dispatcher._feeder(self.by_symbol, self.seen, left)
         self._sampler.follow(lambda: feeder.feed_ns)
+        self._feeder = feeder
         try:
             for _ in batches.feed(feeder):
                 if progress is not None:
@@ -146,6 +152,12 @@ class Run:
                     break
         finally:
             self._uncounted = feeder.held
+
+    def _feed_ns(self) -> int | None:
+        """The time of the latest tick that was published, in ns since the epoch; None before the first."""
+        if self._feeder is not None and self._feeder.feed_ns:
+            return self._feeder.feed_ns
+        return int(self._latest["ts_recv"][-1]) if len(self._latest) else None
 
     def end(self) -> None:
         """All that was published has been handled: to be called before the dispatcher stops."""

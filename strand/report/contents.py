@@ -6,15 +6,13 @@ import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from strand.distribution import DISTRIBUTION
 from strand.errors import FeedError, MissingExtraError
-from strand.machine import describe
+from strand.machine import describe, strand_version
 from strand.report import figures
 from strand.report.bars import bars_of
 from strand.report.final_rows import final_rows
@@ -320,5 +318,5 @@ def _footer(result: RunResult) -> str:
     here = describe()
     now = datetime.now(UTC)
     where = f"{here['cpu']}, {here['cores']} cores, Linux {here['kernel']}"
-    made = f"strand {version(DISTRIBUTION)}, Python {platform.python_version()}"
+    made = f"strand {strand_version()}, Python {platform.python_version()}"
     return f"Fingerprint {result.fingerprint}. {made}, {where}; {now:%Y-%m-%d %H:%M} UTC"

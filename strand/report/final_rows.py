@@ -13,10 +13,10 @@ from strand.report.quantities import moment
 if TYPE_CHECKING:
     from strand.replaying.run_result import RunResult
 
-__all__ = ["FinalRows", "final_rows"]
+__all__ = ["PREFERRED", "FinalRows", "final_rows"]
 
 COLUMNS: Final = 9
-_PREFERRED: Final = (
+PREFERRED: Final = (
     "bid_price", "bid_size", "ask_price", "ask_size", "last_price", "volume", "trades", "orders", "vwap",
     "last_open", "last_high", "last_low", "last_close", "last_volume", "last_vwap", "bars",
 )  # fmt: skip
@@ -42,7 +42,7 @@ def final_rows(result: RunResult, busiest: Sequence[int]) -> FinalRows | None:
     symbols = columns.pop("symbol").tolist()
     if not columns:
         return None
-    known = [name for name in columns if name in _PREFERRED] if len(columns) > COLUMNS else []
+    known = [name for name in columns if name in PREFERRED] if len(columns) > COLUMNS else []
     fields = (known + [name for name in columns if name not in known])[:COLUMNS]
     left = len(columns) - len(fields)
     note = "As the handler left them, in natural units; times are UTC, an empty cell is undefined."

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import resources
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from strand.distribution import DISTRIBUTION
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds.io.atomic_write import atomic_write
+from strand.machine import strand_version
 from strand.report.canvas import matplotlib
 from strand.report.contents import contents
 from strand.report.palette import DARK, LIGHT, css
@@ -42,7 +41,7 @@ def page(result: RunResult, *, symbols: Sequence[str] | None = None, handler: st
 
     template = environment.get_template("page.html")
     text: str = template.render(
-        version=version(DISTRIBUTION),
+        version=strand_version(),
         light=css(LIGHT),
         dark=css(DARK),
         stylesheet=Markup(_read("page.css")),

@@ -6,27 +6,35 @@ import csv
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.feeds.io.atomic_write import atomic_write
+from strand.output.files import check_path
 from strand.replaying.run_result import RunResult
 from strand.tables.columns import FORMULA_STARTS, Column
 
 __all__ = ["check_rows_path", "rows_with_names", "write_rows"]
 
-ENDINGS = (".npy", ".csv", ".csv.gz")
+#: Those that pyarrow writes.
+_TABLES = (".parquet", ".arrow", ".feather")
+ENDINGS = (".npy", ".csv", ".csv.gz", *_TABLES)
 
 
 def check_rows_path(path: Path) -> None:
-    """Raises ConfigurationError, before anything has run, when rows cannot be written there."""
+    """Raises ConfigurationError, before anything has run, when rows cannot be written there; MissingExtraError where
+    that needs pyarrow."""
     if not path.name.endswith(ENDINGS):
         raise ConfigurationError(f"out: {path.name!r} must end in one of {', '.join(ENDINGS)}")
     if not path.parent.is_dir():
         raise ConfigurationError(f"out: there is no folder {path.parent}")
+    if path.is_dir():
+        raise ConfigurationError(f"out: {path} is a folder")
+    if path.name.endswith(_TABLES):
+        check_path(path)
 
 
 def rows_with_names(result: RunResult) -> npt.NDArray[Any]:
@@ -86,8 +94,28 @@ def _cells(column: Column, *, escape_formulas: bool) -> list[Any]:
     return [None if np.isnat(at) else f"{at}Z" for at in np.asarray(column)]
 
 
+def _write_table(file: BinaryIO, path: Path, result: RunResult) -> None:
+    import pyarrow as pa
+
+    if result.days:
+        parts = [day.rows.to_arrow() for day in result.days]
+        numbers = [pa.array([number] * len(part), pa.int64()) for number, part in enumerate(parts, 1)]
+        table = pa.concat_tables(part.add_column(0, "day", at) for part, at in zip(parts, numbers, strict=True))
+    else:
+        table = result.rows.of(np.flatnonzero(result.ticks_by_symbol)).to_arrow()
+    table = table.unify_dictionaries()
+    if path.name.endswith(".parquet"):
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(table, file, compression="zstd")
+        return
+    with pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+
+
 def write_rows(path: Path, result: RunResult, *, escape_formulas: bool = False) -> None:
-    """Writes the rows: exact integers as ``.npy``, natural units as CSV, with an empty cell for what is undefined.
+    """Writes the rows: exact integers as ``.npy``, natural units as CSV, with an empty cell for what is undefined, and
+    as Parquet and Arrow, with the types that ``rows.to_arrow()`` has.
 
     ``escape_formulas``: of CSV, as ``Dispatcher`` has it. The file appears under its name only when it is whole. Raises
     ConfigurationError for sizes whose unit nobody knows.
@@ -95,6 +123,9 @@ def write_rows(path: Path, result: RunResult, *, escape_formulas: bool = False) 
     with atomic_write(path) as file:
         if path.name.endswith(".npy"):
             np.save(file, rows_with_names(result), allow_pickle=False)
+            return
+        if path.name.endswith(_TABLES):
+            _write_table(file, path, result)
             return
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         writer = csv.writer(text, lineterminator="\n")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import blake2b
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
 from strand.brief import in_full
-from strand.distribution import DISTRIBUTION
 from strand.errors import FeedError
 from strand.handlers import Handler
 from strand.handlers.base import SingleHandler
@@ -17,6 +15,7 @@ from strand.handlers.compiled_handlers import CompiledHandler, numba_module
 from strand.handlers.native_functions import NativeFunctions
 from strand.handlers.native_handlers import NativeHandler
 from strand.handlers.sets import part_with_sets
+from strand.machine import strand_version
 
 __all__ = ["Stamp", "code_digest", "file_digest", "stamp_of"]
 
@@ -55,7 +54,7 @@ def code_digest(handler: Handler, options: Mapping[str, Any]) -> str:
 
     whole = blake2b(digest_size=DIGEST_BYTES)
     swept, _ = part_with_sets(handler)
-    words: list[object] = [version(DISTRIBUTION), sorted(options.items())]
+    words: list[object] = [strand_version(), sorted(options.items())]
     for called, part in handler.parts_as(handler.name):
         words += [called, type(part).__name__, part.state.descr, sorted(part.outputs.items())]
         words += [_params(part, called == swept), None if part.origin is None else sorted(part.origin.options.items())]

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from strand.errors import MissingExtraError
 from strand.tables.columns import PRICE_DIGITS, Shown, ShownColumn, SymbolNames
 
-__all__ = ["arrow_array", "arrow_table", "imported", "text_array"]
+__all__ = ["arrow_array", "arrow_table", "imported", "taken_texts", "text_array"]
 
 #: A whole price is an i8, which has up to 19 digits.
 DECIMAL_DIGITS: Final = 19
@@ -80,6 +80,18 @@ def text_array(arrow: Any, words: Sequence[str], valid: Any = None) -> Any:
     ends = np.zeros(len(packed) + 1, np.int32)
     np.cumsum([len(word) for word in packed], out=ends[1:])
     return arrow.StringArray.from_buffers(len(packed), arrow.py_buffer(ends), arrow.py_buffer(b"".join(packed)), valid)
+
+
+def taken_texts(arrow: Any, words: Sequence[str], places: npt.NDArray[np.int32]) -> Any:
+    """An Arrow array of text: the words at ``places``, of shape (n,)."""
+    packed = np.array([word.encode() for word in words] or [b""], np.bytes_)
+    sizes = np.array([len(word.encode()) for word in words] or [0], np.int32)
+    taken = sizes[places]
+    ends = np.zeros(len(places) + 1, np.int32)
+    np.cumsum(taken, out=ends[1:])
+    letters = packed[places].view(np.uint8).reshape(len(places), packed.itemsize)
+    text = letters[np.arange(packed.itemsize) < taken[:, None]]
+    return arrow.StringArray.from_buffers(len(places), arrow.py_buffer(ends), arrow.py_buffer(text))
 
 
 def _letters(arrow: Any, values: npt.NDArray[np.str_], valid: Any) -> Any:

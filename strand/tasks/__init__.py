@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from strand.tasks.dead_letters import DeadLetter, DeadLetters
-from strand.tasks.executor import TaskExecutor
-from strand.tasks.future import TaskFuture, current_task
-from strand.tasks.groups import TaskGroup
-from strand.tasks.periodic import Periodic
-from strand.tasks.pool import Pool
-from strand.tasks.ranks import Ranks
-from strand.tasks.registry import task
-from strand.tasks.retry import RetryPolicy
-from strand.tasks.tasks import Tasks
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from strand.moved import refuse_missing
+
+if TYPE_CHECKING:
+    from strand.tasks.dead_letters import DeadLetter, DeadLetters
+    from strand.tasks.executor import TaskExecutor
+    from strand.tasks.future import TaskFuture, current_task
+    from strand.tasks.groups import TaskGroup
+    from strand.tasks.periodic import Periodic
+    from strand.tasks.pool import Pool
+    from strand.tasks.ranks import Ranks
+    from strand.tasks.registry import task
+    from strand.tasks.retry import RetryPolicy
+    from strand.tasks.tasks import Tasks
 
 __all__ = [
     "DeadLetter",
@@ -27,3 +33,35 @@ __all__ = [
     "current_task",
     "task",
 ]
+
+_MODULES: Final = {
+    "DeadLetter": "dead_letters",
+    "DeadLetters": "dead_letters",
+    "Periodic": "periodic",
+    "Pool": "pool",
+    "Ranks": "ranks",
+    "RetryPolicy": "retry",
+    "TaskExecutor": "executor",
+    "TaskFuture": "future",
+    "TaskGroup": "groups",
+    "Tasks": "tasks",
+    "current_task": "future",
+    "task": "registry",
+}
+
+
+def _load(name: str) -> object:
+    """A public name, on its first use: a replay without tasks imports none of this."""
+    if name not in __all__:
+        refuse_missing("strand.tasks", name)
+    found: object = getattr(import_module(f"strand.tasks.{_MODULES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+if not TYPE_CHECKING:  # a checker knows the names from above, and that there are no others
+    __getattr__ = _load
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from strand.tasks.places import Seat, seat_here
 from strand.tasks.waits import Waiter, begin_wait, end_wait
+
+if TYPE_CHECKING:
+    import asyncio
 
 __all__ = ["CURRENT_TASK", "ENDING_TASK", "RunningTask", "on_behalf_of", "wait_as", "waiter_here"]
 

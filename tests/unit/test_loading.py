@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 import strand
 from strand.command.cli import COMMANDS, cli
+from strand.feeds.sample import SAMPLE_DATE, sample_path
 
 pytestmark = pytest.mark.python
 
@@ -65,6 +66,21 @@ def imported(program: str) -> set[str]:
 )  # fmt: skip
 def test_what_needs_no_numpy_imports_none(program: str) -> None:
     assert not imported(program) & SLOW
+
+
+def test_a_replay_to_a_parquet_file_imports_none_of_what_it_does_not_use(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    words = ["replay", str(sample_path()), "--handler", "bbo", "--date", SAMPLE_DATE, "--limit", "1000"]
+    words += ["--out", f"bbo={tmp_path / 'bbo.parquet'}"]
+    found = imported(f"import sys\nsys.argv[1:] = {words!r}\nfrom strand.__main__ import main\nmain()")
+    assert (tmp_path / "bbo.parquet").exists()
+    assert "strand.handlers.builtin.market_tables" in found
+    assert not found & {
+        "asyncio", "importlib.metadata", "msgspec", "numba", "numpy.ma.core", "pandas", "polars", "pyarrow.compute",
+        "rich", "strand.feeds.formats.csv.reader", "strand.feeds.formats.lean.archive", "strand.handlers.chains",
+        "strand.handlers.compiled_handlers", "strand.handlers.object_handlers", "strand.report.page",
+        "strand.report.tables", "strand.tasks.core", "strand.tasks.future",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("when", ["first", "last"])

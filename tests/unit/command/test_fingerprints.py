@@ -23,7 +23,8 @@ def test_replay_s_command_prints_and_writes_fingerprints(tmp_path: Path, order_d
     done = run_here(*base, "--workers", "0", "--fingerprint-every", "1000", "--fingerprints", tmp_path / "run.jsonl")
     assert done.returncode == 0, done.stderr
     assert f"fingerprint: {expected}" in done.stdout
-    assert "at 1,000 ticks: fingerprint" in done.stdout
+    full = run_here(*base, "-v", "--workers", "0", "--fingerprint-every", "1000")
+    assert "at 1,000 ticks: fingerprint" in full.stdout
     plain = json.loads(run_here(*base, "--fingerprint-every", "1000", "--json").stdout)
     assert plain["fingerprint"] == expected == plain["intervals"][-1]["fingerprint"]
     assert plain["intervals"][0]["ticks"] == 1000

@@ -15,7 +15,7 @@ from command_apart import strand
 from command_here import run_here
 from warm_python import run_warm
 
-from strand.feeds.sample import sample_path
+from strand.feeds.sample import SAMPLE_DATE, sample_path
 
 pytestmark = pytest.mark.python
 SAMPLE = str(sample_path())
@@ -35,7 +35,7 @@ def test_replay_prints_one_json_object_and_writes_the_rows(tmp_path: Path) -> No
 def test_a_report_says_what_was_shed_and_of_which_level() -> None:
     levels = ["--policy", "levels", "--priority", "AAAHD=high", "--priority", "*=low"]
     bounds = ["--on-full", "shed", "--total-capacity-ticks", "20"]
-    done = strand("replay", SAMPLE, "--handler", "count", *levels, *bounds)
+    done = strand("replay", SAMPLE, "-v", "--handler", "count", *levels, *bounds)
     assert done.returncode == 0, done.stderr
     dropped, by_level = (line for line in done.stdout.splitlines() if line.startswith("dropped"))
     assert " newest" in dropped
@@ -43,7 +43,7 @@ def test_a_report_says_what_was_shed_and_of_which_level() -> None:
     assert by_level.endswith(" low")
 
 
-@pytest.mark.parametrize(("options", "status"), [((), 0), (("--json",), 0), (("--cores", "0"), 2)])
+@pytest.mark.parametrize(("options", "status"), [(("-v",), 0), (("--json",), 0), (("--cores", "0"), 2)])
 def test_where_pinning_is_refused_a_replay_runs_and_its_report_says_so(options: tuple[str, ...], status: int) -> None:
     program = """
 import os, sys
@@ -62,20 +62,27 @@ main()
         return
     refused = "workers are not pinned to cores: the system refused it (Operation not permitted)"
     assert done.stderr.count(refused) == 1
-    if options:
+    if "--json" in options:
         assert json.loads(done.stdout)["statistics"]["unpinned"] == refused
     else:
         assert refused in " ".join(done.stdout.split())
 
 
-def test_replay_shows_rates_workers_latencies_and_drops_to_people() -> None:
-    done = run_here("replay", SAMPLE, "--limit", "1000")
+def test_a_replay_shows_rows_and_one_line_of_figures_and_all_of_them_when_asked() -> None:
+    done = run_here("replay", SAMPLE, "--limit", "1000", "--workers", "1", "--date", SAMPLE_DATE)
+    assert done.returncode == 0, done.stderr
+    head, *_, figures = done.stdout.splitlines()
+    assert head.split()[:2] == ["symbol", "ticks"]
+    assert figures.startswith("1,000 ticks of ")
+    assert figures.endswith(", 1 worker, warnings: none")
+    assert "worker 0" not in done.stdout
+    done = run_here("replay", SAMPLE, "--limit", "1000", "-v")
     assert done.returncode == 0, done.stderr
     for word in ("1,000 ticks", "limited by", "worker 0", "publishers", "end to end", "p99.9", "dropped: nothing"):
         assert word in " ".join(done.stdout.split()), word
 
 
-@pytest.mark.parametrize(("limit", "words"), [(("--limit", "150000"), "150,000 of 150,000"), ((), "replaying")])
+@pytest.mark.parametrize(("limit", "words"), [(("--limit", "150000"), "150,000 "), ((), "replaying")])
 def test_whoever_watches_sees_how_far_a_replay_is(limit: tuple[str, ...], words: str) -> None:
     ours, theirs = pty.openpty()
     done = subprocess.Popen(

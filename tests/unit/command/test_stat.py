@@ -75,7 +75,7 @@ def test_histograms_count_each_tick_once_and_give_the_percentiles() -> None:
 
 def test_statistics_have_the_shape_and_the_words_that_a_replay_has() -> None:
     replayed = CliRunner().invoke(cli, ["replay", str(sample_path()), "--handler", "count", "--json"]).output
-    text = CliRunner().invoke(cli, ["replay", str(sample_path()), "--handler", "count"]).output
+    text = CliRunner().invoke(cli, ["replay", str(sample_path()), "--handler", "count", "-v"]).output
     with Dispatcher(40, "count", workers=1, cores=None, attachable=True) as dispatcher:
         dispatcher.publish(ticks_for(np.arange(500) % 40))
         dispatcher.drain()

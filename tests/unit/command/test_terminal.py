@@ -11,19 +11,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from strand.command import cli
-from strand.command.terminal import TerminalConsole, printable
+from strand.command.terminal import TerminalConsole
 from strand.ticks import zeros
 
 pytestmark = pytest.mark.python
 
 NASTY = "A\x1b[2J\x9b\u202eB"
 SHOWN = r"A\x1b[2J\x9b\u202eB"
-
-
-def test_what_is_not_to_be_seen_is_its_escape_and_all_else_stays() -> None:
-    assert printable(f"{NASTY}\nnext") == f"{SHOWN}\nnext"
-    assert printable("é 中 [x]\\") == "é 中 [x]\\"
-    assert printable("\udc80\0\r") == r"\udc80\x00\r"
 
 
 def test_a_console_shows_text_and_cells_so() -> None:
@@ -48,8 +42,8 @@ def test_names_in_a_report_and_in_an_error_move_no_cursor(
     monkeypatch.setattr("sys.argv", ["strand", command, str(path)])
     cli.main()
     said = capsys.readouterr().out
-    assert r"\x1b" in said
-    assert command == "replay" or r"A\u202eB" in said
+    assert command == "replay" or r"\x1b" in said
+    assert r"A\u202eB" in said
     assert said.replace("\n", "").isprintable()
     monkeypatch.setattr("sys.argv", ["strand", command, str(path), "--symbols", "none"])
     with pytest.raises(SystemExit):

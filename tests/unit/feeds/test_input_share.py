@@ -11,7 +11,6 @@ import pytest
 from feed_samples import some_ticks
 
 from strand import feeds
-from strand.command.parameters import progress
 from strand.feeds.input_share import InputShare
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.write.conversion import convert
@@ -85,15 +84,3 @@ def test_a_replay_and_a_conversion_tell_the_bar_of_their_feed(tmp_path: Path) ->
         bar = Bar()
         run(bar)
         assert bar.feed is not None
-
-
-def test_a_bar_ends_with_the_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    write_npy(tmp_path / "a.npz", some_ticks(100), ["A", "B"])
-    with feeds.open(tmp_path / "a.npz") as feed, progress("reading", None, quiet=False) as bar:
-        bar.opened(feed)
-        bar(25)
-        (task,) = bar._bar.tasks
-        assert task.percentage == 25
-        assert task.fields["done"] == 25

@@ -12,8 +12,7 @@ import pytest
 from written_for_numba import fingerprints
 
 import strand
-from strand.handlers.resolving import resolve
-from strand.handlers.uncompiled import is_jit_disabled
+from strand.handlers.resolving import is_jit_disabled, resolve
 from strand.testing import feed, reference
 
 SUPPORT = Path(__file__).resolve().parents[2] / "support"

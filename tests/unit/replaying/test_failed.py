@@ -9,7 +9,7 @@ import pytest
 
 import strand
 from strand.errors import HandlerError
-from strand.feeds.sample import sample_path
+from strand.feeds.sample import SAMPLE_DATE, sample_path
 
 pytestmark = pytest.mark.python
 
@@ -64,6 +64,10 @@ def test_the_number_is_that_of_the_replay_s_own_ticks() -> None:
     later = failure(compiled(), workers=2, strands=2, symbols=["AAAHD"], position=10)
     assert (whole.number, later.number) == (7, 7)
     assert later.sequence > whole.sequence
+
+
+def test_the_date_of_the_replay_is_that_of_what_is_read_again() -> None:
+    assert failure(compiled(), workers=0, date=SAMPLE_DATE, start="09:31").number == 7
 
 
 def test_a_feed_that_cannot_be_read_again_leaves_the_number_out() -> None:

@@ -259,7 +259,7 @@ def test_options_for_files_are_refused_with_a_feed() -> None:
         ({"limit": "3"}, "limit: '3' is not a whole number"),
         ({"limit": 0}, "limit: 0 is not a whole number from 1"),
         ({"position": -1}, "position: -1 is not a whole number from 0"),
-        ({"progress": 3}, "progress: 3 cannot be called"),
+        ({"progress": 3}, "progress: 3 is neither True nor False, and cannot be called"),
         ({"pacer": 3}, "pacer: 3 is no strand.replaying.pacing.Pacer"),
         ({"feed_options": "date"}, "feed_options: 'date' is not a dict"),
         ({"timeline": "no"}, "timeline: 'no' is neither True nor False"),

@@ -12,10 +12,12 @@ import pytest
 from click.testing import CliRunner
 from converted import ITCH_NAME, assert_same, read
 
-from strand import TICK
+import strand
+from strand import TICK, UNDEF_PRICE
 from strand.command.cli import cli
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds.formats.npy.reader import NpyFeed
+from strand.feeds.opening import open as open_feed
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.write.conversion import convert, target_of
 from strand.feeds.write.npy import write_npy
@@ -193,3 +195,40 @@ def test_what_has_an_argument_of_its_own_is_refused_among_the_options(tmp_path: 
         convert(sample_path(), tmp_path / "a.parquet", options={})  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match=r"open\(\) of itch files has no option 'prize'"):
         convert(sample_path(), tmp_path / "a.parquet", feed_options={"prize": 5})
+
+
+@pytest.mark.parametrize("name", ["day.parquet", "day.arrow", "day.npz", ITCH_NAME])
+def test_what_was_written_gives_the_tables_that_its_feed_gives(tmp_path: Path, day: Path, name: str) -> None:
+    import pyarrow as pa
+
+    written = convert(day, tmp_path / name, limit=5000)
+    with open_feed(tmp_path / name) as feed:
+        expected, exact = feed.to_arrow(), feed.to_numpy()
+    assert written.to_arrow().equals(expected)
+    assert pa.table(written).schema.equals(expected.schema)
+    assert pa.table(written).to_pylist() == expected.to_pylist()
+    np.testing.assert_array_equal(written.to_numpy(), exact)
+    assert len(exact) == 5000
+    assert written.to_arrow(prices="integer")["price"].to_pylist()[:10] == [
+        None if price == UNDEF_PRICE else price for price in exact["price"][:10].tolist()
+    ]
+
+
+def test_a_converted_day_an_output_s_file_and_rows_join_in_polars(tmp_path: Path, day: Path) -> None:
+    polars = pytest.importorskip("polars")
+    ticks = convert(day, tmp_path / "day.parquet").to_polars()
+    result = strand.replay(day, "bbo", out={"bbo": tmp_path / "bbo.parquet"}, workers=1)
+    quotes, rows = polars.read_parquet(tmp_path / "bbo.parquet"), result.rows.to_polars()
+    assert ticks.schema["symbol"] == quotes.schema["symbol"] == rows.schema["symbol"] == polars.Categorical
+    joined = quotes.join(ticks.select("number", "symbol", "ts_recv"), on=["number", "symbol"])
+    assert len(joined) == len(quotes) == result.written["bbo"][1] > 1000
+    last = joined.group_by("symbol").len().join(rows, on="symbol")
+    assert last["len"].sum() == len(quotes)
+    assert last.select((polars.col("len") == polars.col("changes")).all()).item()
+
+
+def test_a_converted_real_day_gives_the_tables_of_the_day(tmp_path: Path, shared_data: Path) -> None:
+    source = next((shared_data / "itch50").iterdir())
+    written = convert(source, tmp_path / "day.parquet")
+    with open_feed(source) as feed:
+        assert written.to_arrow().to_pylist() == feed.to_arrow().to_pylist()

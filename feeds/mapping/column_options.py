@@ -1,0 +1,20 @@
+"""What is said of all columns alike, by name and type. It stands apart from what checks it, which imports msgspec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Literal, TypedDict
+
+__all__ = ["ColumnOptions"]
+
+
+class ColumnOptions(TypedDict, total=False):
+    """What is said of all columns alike, as users give it."""
+
+    constants: Mapping[str, int | str | bytes] | None
+    price_unit: str | Decimal | None
+    size_unit: str | Decimal | None
+    time_unit: Literal["s", "ms", "us", "ns"]
+    inexact: Literal["raise", "round"] | None
+    nulls: Literal["raise", "undefined"]

@@ -1,0 +1,139 @@
+"""A bar that shows how far a run is, on standard error of a terminal or in a notebook."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final, Self
+
+from strand.feeds.base import Feed
+from strand.feeds.input_share import InputShare
+
+__all__ = ["ProgressBar", "Told", "bar_text", "is_watched"]
+
+#: As often as the bar is drawn, and not for each batch.
+_SHOW_EVERY_S: Final = 0.1
+_BAR_LETTERS: Final = 14
+#: A rate of less time than this says nothing.
+_LEAST_S: Final = 0.2
+
+
+def is_watched() -> bool:
+    """Whether somebody sees a bar: standard error is a terminal, or this is a notebook."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        return True
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+class ProgressBar:
+    """Ticks so far, their rate, the feed's time, and where the end is known the share done and the time left.
+
+    ``what``: a word for what goes on. ``total``: how many are to come; None: the end of the files of the feed that
+    ``opened`` tells of, if their size is known. ``stays``: whether the last state stays to be seen. Its figures are
+    what a run counts anyway: a call with the number of ticks costs a look at the clock, and ten times per second a
+    drawing.
+    """
+
+    def __init__(self, what: str, total: int | None = None, *, stays: bool = True) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self._total = total
+        self._input: InputShare | None = None
+        self._feed_ns: Callable[[], int | None] = lambda: None
+        self._bar = Progress(
+            TextColumn("{task.description}"), BarColumn(_BAR_LETTERS), TextColumn("{task.fields[said]}"),
+            console=Console(stderr=True), transient=not stays,
+        )  # fmt: skip
+        self._task = self._bar.add_task(what, total=None, said="")
+        self._begun_s = self._shown_s = time.monotonic()
+        self._done = self._begun_done = 0
+        self._at_ns: int | None = None
+
+    def opened(self, feed: Feed) -> None:
+        """What is to come is this feed."""
+        if self._total is None:
+            self._input = InputShare(feed)
+
+    def follow(self, feed_ns: Callable[[], int | None]) -> None:
+        """``feed_ns`` gives the time of the latest tick so far, in ns since the epoch, None before the first. It is
+        called in the thread that calls this object."""
+        self._feed_ns = feed_ns
+
+    def __call__(self, done: int) -> None:
+        now = time.monotonic()
+        if not self._done:  # what came before, set-up and the opening of files, says nothing of the rate
+            self._begun_s, self._begun_done = now, done
+        self._done = done
+        if now - self._shown_s >= _SHOW_EVERY_S:
+            self._shown_s = now
+            self._show()
+
+    def _share(self) -> float | None:
+        if self._total is not None:
+            return min(self._done / self._total, 1.0)
+        return None if self._input is None else self._input(self._done)
+
+    def _show(self) -> None:
+        share = self._share()
+        self._at_ns = self._feed_ns()
+        elapsed_s = time.monotonic() - self._begun_s
+        rate = (self._done - self._begun_done) / elapsed_s if elapsed_s >= _LEAST_S else None
+        said = bar_text(self._done, rate, elapsed_s, share, self._at_ns)
+        known: dict[str, Any] = {} if share is None else {"completed": share, "total": 1.0}
+        self._bar.update(self._task, said=said, **known)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._feed_ns, at = (lambda: at), self._at_ns  # what it was asked of may be gone
+        self._show()
+        self._bar.stop()
+
+
+class Told:
+    """What an argument ``progress`` means: True a bar where somebody sees it, a function itself.
+
+    ``tell``: what is to be called with the ticks so far; None: nothing.
+    """
+
+    def __init__(self, what: str, progress: bool | Callable[[int], None] | None, total: int | None) -> None:
+        self._bar = ProgressBar(what, total) if progress is True and is_watched() else None
+        self.tell = self._bar if progress is None or isinstance(progress, bool) else progress
+
+    def opened(self, feed: Feed) -> None:
+        """Before anything is read of the feed."""
+        if self._bar is not None:
+            self._bar.__enter__()
+        if (opened := getattr(self.tell, "opened", None)) is not None:
+            opened(feed)
+
+    def end(self) -> None:
+        """However it ends, after ``opened`` or before."""
+        if self._bar is not None:
+            self._bar.__exit__()
+
+
+def bar_text(done: int, rate: float | None, elapsed_s: float, share: float | None, feed_ns: int | None) -> str:
+    """``12,345,678 25.1 M/s 14:31:07 UTC 43% 0:00:12 left``; without a share the time so far stands at the end."""
+    parts = [f"{done:,}"]
+    if rate is not None:
+        parts.append(f"{rate / 1e6:.1f} M/s" if rate >= 1e5 else f"{rate:,.0f}/s")
+    if feed_ns is not None:
+        parts.append(f"{datetime.fromtimestamp(feed_ns // 10**9, UTC):%H:%M:%S} UTC")
+    if share is None:
+        return " ".join((*parts, _clock(elapsed_s)))
+    parts.append(f"{share:.0%}")
+    if share > 0 and rate is not None:
+        parts.append(f"{_clock(elapsed_s * (1 - share) / share)} left")
+    return " ".join(parts)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"

@@ -1,0 +1,68 @@
+"""What a run says at its end, in a few lines: its figures in one, and what a user has to know beside them.
+
+Plain text, so that a command whose results go to files needs no library for tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from strand.replaying.run_result import RunResult
+from strand.report.quantities import duration
+from strand.report.to_json import UNDATED
+
+__all__ = ["closing_lines", "figures_line"]
+
+
+def figures_line(result: RunResult) -> str:
+    """Ticks, time, rate and workers, and how much was passed over, dropped, quarantined or warned of."""
+    counts = {
+        "skipped": result.skipped.total,
+        "dropped": sum(result.statistics.dropped.values()),
+        "quarantined": len(result.failures),
+    }
+    symbols = np.count_nonzero(result.ticks_by_symbol)
+    parts = [
+        f"{result.ticks:,} ticks of {symbols:,} symbol{'s' if symbols != 1 else ''} in {duration(result.wall_s * 1e9)}",
+        f"{result.ticks_per_s / 1e6:,.2f} M ticks/s",
+        f"{result.workers} worker{'s' if result.workers != 1 else ''}",
+        *(f"{n:,} {what}" for what, n in counts.items() if n),
+        f"warnings: {len(result.warnings) or 'none'}",
+    ]
+    return ", ".join(parts)
+
+
+def closing_lines(result: RunResult, rows_file: Path | None) -> Iterator[tuple[str, str]]:
+    """Words to stress, if any, and the text behind them, line by line. ``rows_file``: where the rows were written."""
+    yield "", figures_line(result)
+    if result.info.undated:
+        yield UNDATED, ""
+    if (pacing := result.pacing) is not None:
+        late = pacing.lateness
+        yield (
+            "",
+            (
+                f"pace: speed {pacing.speed:g}; late by p50 {duration(late.percentiles[50.0])}, "
+                f"p99 {duration(late.percentiles[99.0])}, max {duration(late.maximum_ns)}"
+            ),
+        )
+    for reason, count in result.skipped.counts.items():
+        yield "skipped:", f" {count:,} {reason}"
+    for reason, count in result.statistics.dropped.items():
+        if count:
+            yield "dropped:", f" {count:,} {reason}"
+    for failure in result.failures:
+        yield "quarantined:", f" {failure}"
+    if result.intervals:
+        yield "", f"fingerprint: {result.fingerprint}, and at {len(result.intervals):,} places before"
+    if result.days:
+        yield "", f"rows of {len(result.days):,} days, shown are the last one's"
+    if rows_file is not None:
+        yield "", f"rows written to {rows_file}"
+    for name, (path, records) in result.written.items():
+        yield "", f"{name}: {records:,} records written to {path}"
+    for name, array in result.outputs.items():
+        yield "", f"{name}: {len(array):,} records, not written (--out {name}=FILE)"

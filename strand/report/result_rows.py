@@ -1,0 +1,195 @@
+"""The rows of a run as a table of text: the busiest symbols, their fields with units, and every number readable.
+
+No number is cut: a column whose cells do not fit the width is left out, and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import ConfigurationError
+from strand.report.final_rows import PREFERRED
+from strand.report.printing import printable
+from strand.report.quantities import duration, moment
+from strand.units import Unit
+
+if TYPE_CHECKING:
+    from strand.output.rows import Rows
+    from strand.replaying.run_result import RunResult
+
+__all__ = ["TOP", "ResultRows", "ShownField", "check_sort", "result_rows", "sort_fields"]
+
+#: How many rows are shown where nobody says.
+TOP: Final = 10
+UNDEFINED: Final = "-"
+#: What stands below a field's name; a span has its unit in each cell.
+_UNITS: Final = {"price": "currency", "notional": "currency", "size": "units", "size squared": "units²"}
+#: Digits that a computed number has at least, and decimals of one in units of currency.
+_DIGITS: Final = 5
+_DECIMALS: Final = {"price": 4, "notional": 2}
+#: Below this a number is shown with an exponent, and not with zeros.
+_SMALL: Final = 1e-4
+
+
+class ShownField(NamedTuple):
+    """A column as text. ``flush_right``: it holds numbers."""
+
+    name: str
+    unit: str
+    cells: Sequence[str]
+    flush_right: bool = True
+
+    @property
+    def width(self) -> int:
+        return max(map(len, (self.name, self.unit, *self.cells)))
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRows:
+    """The rows that are shown. ``symbols`` and ``ticks``: the first two columns. ``fields``: the others, those that
+    matter most first. ``lists``: names of fields of several values, which have no place in a table. ``rest``: symbols
+    whose rows are not shown. ``by``: what they are sorted by. ``others``: how many symbols have another handler."""
+
+    symbols: ShownField
+    ticks: ShownField
+    fields: Sequence[ShownField]
+    lists: Sequence[str]
+    rest: int
+    by: str
+    others: int
+
+    def fitting(self, width: int | None, gap: int) -> tuple[list[ShownField], list[str]]:
+        """The columns that fit, and the names of fields that are left out. ``width``: letters in a line, None: any
+        number; ``gap``: letters beside each column."""
+        shown, left = [self.symbols, self.ticks], list(self.lists)
+        used = sum(field.width + gap for field in shown)
+        for field in self.fields:
+            used += field.width + gap
+            if width is None or used <= width:
+                shown.append(field)
+            else:
+                used -= field.width + gap
+                left.append(field.name)
+        return shown, left
+
+
+def sort_fields(dtype: np.dtype[Any]) -> list[str]:
+    """What rows of a dtype can be sorted by."""
+    return ["symbol", "ticks", *(name for name in dtype.names or () if not dtype[name].shape and name != "ticks")]
+
+
+def check_sort(sort: str | None, columns: Sequence[str]) -> None:
+    """Raises ConfigurationError where rows with these columns have none of that name."""
+    if sort is not None and sort not in ("symbol", "ticks", *columns):
+        there = ", ".join(dict.fromkeys(("symbol", "ticks", *columns)))
+        raise ConfigurationError(f"sort: the rows have no field {sort!r}; there are {there}")
+
+
+def result_rows(result: RunResult, *, top: int | None = TOP, sort: str | None = None) -> ResultRows | None:
+    """The rows of symbols that had ticks, the ``top`` first ones (None: all); None: no symbol had any.
+
+    ``sort``: ``"ticks"`` or a field, greatest first and undefined last, or ``"symbol"``. Raises ConfigurationError for
+    a field that the rows do not have, and for sizes whose unit nobody knows.
+    """
+    busiest = np.argsort(-result.ticks_by_symbol, kind="stable")
+    busiest = busiest[: np.count_nonzero(result.ticks_by_symbol)]
+    if not len(busiest):
+        return None
+    rows: Rows = result.rows.alike(busiest)
+    table = rows.table()
+    columns = {name: column for name, column in table.items() if column.ndim == 1 and name not in ("symbol", "ticks")}
+    check_sort(sort, list(columns))
+    names = table["symbol"].tolist()
+    by_name = dict(zip(result.symbols, result.ticks_by_symbol.tolist(), strict=False))
+    ticks = np.array([by_name[name] for name in names])
+    order = _order(sort, {"symbol": table["symbol"], "ticks": ticks, **columns})[:top]
+    fields = [
+        _shown(name, column[order], rows.units.get(name), is_exact=_is_exact(rows, name))
+        for name, column in columns.items()
+    ]
+    return ResultRows(
+        ShownField("symbol", "", [printable(names[at]) for at in order], flush_right=False),
+        ShownField("ticks", "", [f"{ticks[at]:,}" for at in order]),
+        sorted(fields, key=lambda field: _rank(field, sort)),
+        [name for name, column in table.items() if column.ndim > 1],
+        len(names) - len(order),
+        sort or "ticks",
+        len(busiest) - len(names),
+    )
+
+
+def _order(sort: str | None, columns: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.intp]:
+    """Places of rows in the order in which they are shown."""
+    values = columns[sort or "ticks"]
+    ranks = np.unique(np.asarray(values), return_inverse=True)[1]
+    if sort == "symbol":
+        return np.argsort(ranks)
+    none = np.ma.getmaskarray(values)
+    return np.lexsort((-columns["ticks"], -ranks, none))
+
+
+def _rank(field: ShownField, sort: str | None) -> tuple[bool, bool, int]:
+    """What is sorted by comes first, what says nothing last: a column of dashes or zeros."""
+    known = PREFERRED.index(field.name) if field.name in PREFERRED else len(PREFERRED)
+    return field.name != sort, set(field.cells) <= {UNDEFINED, "0"}, known
+
+
+def _is_exact(rows: Rows, name: str) -> bool:
+    """Whether a field's numbers are whole ones of a smaller unit."""
+    dtype = rows.array.dtype
+    for part in name.split("."):
+        dtype = dtype[part] if part in (dtype.names or ()) else dtype
+    return dtype.kind in "iu"
+
+
+def _shown(name: str, column: npt.NDArray[Any], unit: Unit | None, *, is_exact: bool) -> ShownField:
+    quantity = "raw" if unit is None else unit.quantity
+    values: list[Any] = column.tolist()  # None where one is undefined
+    if column.dtype.kind == "M":
+        return _times(name, values)
+    if quantity == "span":
+        return ShownField(name, "", [UNDEFINED if ns is None else duration(ns) for ns in values])
+    if column.dtype.kind == "f":
+        return ShownField(name, _UNITS.get(quantity, ""), _floats(values, quantity, is_exact=is_exact))
+    if column.dtype.kind in "iu":
+        cells = [UNDEFINED if n is None else f"{n:,}" for n in values]
+        return ShownField(name, _UNITS.get(quantity, ""), cells)
+    return ShownField(
+        name, "", [UNDEFINED if v in (None, "") else printable(str(v)) for v in values], flush_right=False
+    )
+
+
+def _times(name: str, values: Sequence[int | None]) -> ShownField:
+    """Of one day they are times of day, and the day stands below the name."""
+    texts = [None if ns is None else moment(ns) for ns in values]
+    days = {text[:10] for text in texts if text is not None}
+    if len(days) == 1:
+        return ShownField(name, f"{days.pop()} UTC", [UNDEFINED if text is None else text[11:] for text in texts])
+    return ShownField(name, "UTC", [text or UNDEFINED for text in texts])
+
+
+def _floats(values: Sequence[float | None], quantity: str, *, is_exact: bool) -> list[str]:
+    """Numbers of a column, all with as many decimals as the one that needs most of them."""
+    sizes = [abs(v) for v in values if v and np.isfinite(v)]
+    if is_exact:
+        # Nine digits at most behind the point, and 15 in all: what a float has for certain.
+        decimals = max((max(0, -_exponent(v)) for v in sizes), default=0)
+        decimals = max(decimals, 2 if quantity == "price" else 0)
+    elif sizes and min(sizes) < _SMALL:
+        return [UNDEFINED if v is None else f"{v:,.6g}" for v in values]
+    else:
+        needed = [_DIGITS - 1 - int(np.floor(np.log10(v))) for v in sizes]
+        decimals = max((_DECIMALS.get(quantity, 0), *needed))
+    return [UNDEFINED if v is None else f"{v:,.{decimals}f}" for v in values]
+
+
+def _exponent(value: float) -> int:
+    exponent = Decimal(f"{value:.15g}").normalize().as_tuple().exponent
+    assert isinstance(exponent, int)  # else it is no number
+    return exponent

@@ -1,0 +1,108 @@
+"""The bar of a run: what it says, where it is seen, and what it costs nobody who sees none."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from feed_samples import some_ticks
+
+import strand
+from strand import feeds
+from strand.feeds import progress_bar
+from strand.feeds.progress_bar import ProgressBar, bar_text, is_watched
+from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.feeds.write.npy import write_npy
+
+NOON_NS = 1_767_614_400_000_000_000  # 2026-01-05 12:00 UTC
+DAY = {"date": SAMPLE_DATE}
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ((12_345_678, 25_060_000.0, 10.0, 0.4, NOON_NS), "12,345,678 25.1 M/s 12:00:00 UTC 40% 0:00:15 left"),
+        ((1_000, 900.0, 3_700.0, None, None), "1,000 900/s 1:01:40"),
+        ((1_000, None, 0.1, 0.5, None), "1,000 50%"),
+        ((0, None, 0.0, 0.0, None), "0 0%"),
+    ],
+)
+def test_it_says_the_rate_the_feed_s_time_the_share_and_what_is_left(given: Any, text: str) -> None:
+    assert bar_text(*given) == text
+
+
+def test_a_bar_ends_with_the_files_and_with_a_limit(tmp_path: Path) -> None:
+    write_npy(tmp_path / "a.npz", some_ticks(100), ["A", "B"])
+    for total, share in ((None, 0.25), (50, 0.5)):
+        with feeds.open(tmp_path / "a.npz") as feed, ProgressBar("reading", total) as bar:
+            bar.opened(feed)
+            bar(25)
+            bar._show()
+            (task,) = bar._bar.tasks
+            assert task.percentage == 100 * share
+            assert task.fields["said"] == f"25 {share:.0%}"
+
+
+def test_what_has_no_end_has_no_share() -> None:
+    with ProgressBar("listening") as bar:
+        bar(25)
+        bar._show()
+        (task,) = bar._bar.tasks
+        assert (task.total, task.fields["said"]) == (None, "25 0:00:00")
+
+
+def test_it_is_watched_on_a_terminal_and_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "IPython", raising=False)
+    for terminal in (False, True):
+        monkeypatch.setattr(sys, "stderr", SimpleNamespace(isatty=lambda answer=terminal: answer))
+        assert is_watched() is terminal
+    monkeypatch.setattr(sys, "stderr", None)
+    assert not is_watched()
+    for name, watched in (("ZMQInteractiveShell", True), ("TerminalInteractiveShell", False)):
+        shell = type(name, (), {})()
+        monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda shell=shell: shell))
+        assert is_watched() is watched
+
+
+def bars_of(monkeypatch: pytest.MonkeyPatch, *, watched: bool, **options: Any) -> list[ProgressBar]:
+    """The bars of a replay of the sample."""
+    made: list[ProgressBar] = []
+
+    class Noted(ProgressBar):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            made.append(self)
+
+    monkeypatch.setattr(progress_bar, "ProgressBar", Noted)
+    monkeypatch.setattr(progress_bar, "is_watched", lambda: watched)
+    monkeypatch.setattr(progress_bar, "_SHOW_EVERY_S", 0.0)
+    strand.replay(sample_path(), feed_options=DAY, workers=1, **options)
+    return made
+
+
+@pytest.mark.parametrize("handler", ["count", "bbo"])  # the feed's decoder publishes, and the replay does
+def test_a_replay_shows_it_where_it_is_asked_to_and_somebody_sees_it(
+    monkeypatch: pytest.MonkeyPatch, handler: str
+) -> None:
+    assert bars_of(monkeypatch, watched=True, handler=handler) == []
+    assert bars_of(monkeypatch, watched=False, handler=handler, progress=True) == []
+    (bar,) = bars_of(monkeypatch, watched=True, handler=handler, progress=True)
+    (task,) = bar._bar.tasks
+    assert bar._done == 200_500
+    assert task.percentage == pytest.approx(100, abs=0.1)
+    assert " 21:" in task.fields["said"]  # the day's last tick is at 21:00 UTC
+    assert not bar._bar.live.is_started
+
+
+def test_it_ends_where_the_replay_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    @strand.batch_handler(state=[("n", "i8")])
+    def failing(symbol: str, ticks: Any, row: Any) -> None:
+        raise ValueError("no")
+
+    made: list[ProgressBar] = []
+    with pytest.raises(strand.errors.HandlerError):
+        made += bars_of(monkeypatch, watched=True, handler=failing, progress=True)
+    assert not made

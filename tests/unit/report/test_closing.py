@@ -1,0 +1,49 @@
+"""The figures of a run in one line, and what a user has to know beside them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import strand
+from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.feeds.skipped import Skipped
+from strand.report.closing import closing_lines, figures_line
+
+pytestmark = pytest.mark.python
+
+DAY = {"date": SAMPLE_DATE}
+
+
+def test_one_line_has_ticks_time_rate_workers_and_warnings() -> None:
+    result = strand.replay(sample_path(), "count", workers=1, limit=1000, feed_options=DAY)
+    symbols = int((result.ticks_by_symbol > 0).sum())
+    line = figures_line(result)
+    assert line.startswith(f"1,000 ticks of {symbols} symbols in ")
+    assert line.endswith(" M ticks/s, 1 worker, warnings: none")
+    assert list(closing_lines(result, None)) == [("", line)]
+
+
+def test_what_was_written_is_said_and_that_the_date_is_not_known(tmp_path: Path) -> None:
+    out = {"bars": tmp_path / "bars.npy"}
+    result = strand.replay(sample_path(), strand.bars("1m"), workers=1, limit=50_000, out=out)
+    lines = list(closing_lines(result, tmp_path / "rows.csv"))
+    assert ("", f"bars: {result.written['bars'][1]:,} records written to {tmp_path / 'bars.npy'}") in lines
+    assert ("", f"rows written to {tmp_path / 'rows.csv'}") in lines
+    assert any("date is not known" in words for words, _ in lines)
+    collected = strand.replay(sample_path(), strand.bars("1m"), workers=1, limit=50_000, feed_options=DAY)
+    (_, last) = list(closing_lines(collected, None))[-1]
+    assert last == f"bars: {len(collected.outputs['bars']):,} records, not written (--out bars=FILE)"
+
+
+def test_what_was_skipped_dropped_and_quarantined_is_counted_in_the_line_and_named_below() -> None:
+    result = strand.replay(sample_path(), "count", workers=1, limit=1000, feed_options=DAY)
+    skipped = Skipped()
+    skipped.add("unknown type", 3)
+    statistics = replace(result.statistics, dropped={"newest": 1200, "stopped": 0})
+    bad = replace(result, skipped=skipped, statistics=statistics, failures=("A at 7",))
+    line, *others = closing_lines(bad, None)
+    assert ", 3 skipped, 1,200 dropped, 1 quarantined, " in line[1]
+    assert others == [("skipped:", " 3 unknown type"), ("dropped:", " 1,200 newest"), ("quarantined:", " A at 7")]

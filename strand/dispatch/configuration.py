@@ -20,6 +20,7 @@ from strand.binding.engine_config import (
     segment_bytes,
     segment_records,
 )
+from strand.dispatch.basket_units import kinds_of_units
 from strand.dispatch.capacities import capacities
 from strand.dispatch.grouping import StrandsLike, strand_count, strands_for
 from strand.dispatch.priorities import kinds_of
@@ -242,13 +243,18 @@ def _pool_segments(
 
 
 def _check_conflate(
-    capacity: int, n_strands: int, kind_of_symbol: npt.NDArray[np.uint32], alone: Sequence[bool]
+    capacity: int,
+    n_strands: int,
+    kind_of_unit: npt.NDArray[np.uint32],
+    alone: Sequence[bool],
+    units: npt.NDArray[np.intp] | None,
 ) -> None:
     """Refuses a bound that cannot hold the latest tick of every symbol on a strand."""
-    spread = strands_for(n_strands, kind_of_symbol, alone, None)
-    most = int(np.bincount(spread.strand_of_symbol).max())
+    spread = strands_for(n_strands, kind_of_unit, alone, None)
+    of_symbol = spread.strand_of_symbol if units is None else spread.strand_of_symbol[units]
+    most = int(np.bincount(of_symbol).max())
     # Busy symbols may get strands of their own later, which leaves the quiet ones closer together: half the strands.
-    if n_strands < len(kind_of_symbol) and capacity < 2 * most:
+    if n_strands < len(of_symbol) and capacity < 2 * most:
         raise ConfigurationError(
             f"capacity_ticks: {capacity} cannot keep the latest tick of each of up to {2 * most} symbols that share a "
             "strand; raise it, or give strands='per-symbol'"
@@ -270,6 +276,7 @@ def engine_config(
     priorities: npt.NDArray[np.uint32],
     cores: WorkerCores,
     *,
+    units: npt.NDArray[np.intp] | None,
     marks: npt.NDArray[np.uint8],
     strands: StrandsLike,
     budget_us: float,
@@ -287,15 +294,16 @@ def engine_config(
     **given: Any,
 ) -> EngineConfig:
     """The engine's sizes and choices, from a dispatcher's arguments: ``given`` are those that EngineConfig has too.
-    ``emits``: there are outputs."""
+    ``emits``: there are outputs; ``units``: what has to share a strand, by symbol."""
     _check_limits(given | {"max_publishers": max_publishers, "budget_us": budget_us})
     total, of_levels = capacities(total_capacity_ticks, level_capacity_ticks, policy.name, given["on_full"])
     kind_of_symbol, handler_of = kinds_of(handler_of_symbol, priorities, marks)
     alone = [not handlers[handler].is_native for handler in handler_of]
-    n_symbols, n_strands = len(kind_of_symbol), strand_count(strands, kind_of_symbol, alone, cores.workers)
+    n_symbols, kind_of_symbol = len(kind_of_symbol), kinds_of_units(kind_of_symbol, units)
+    n_strands = strand_count(strands, kind_of_symbol, alone, cores.workers)
     check_memory(n_symbols, n_strands)
     if given["on_full"] == "conflate":
-        _check_conflate(given["capacity_ticks"], n_strands, kind_of_symbol, alone)
+        _check_conflate(given["capacity_ticks"], n_strands, kind_of_symbol, alone, units)
     timed = check_timed(handlers, reader)
     ends = any(h.ends for h in handlers) and reader.time_offset is not None
     ahead = max(AHEAD_TICKS, 3 * given["batch_ticks"])

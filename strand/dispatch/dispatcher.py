@@ -165,6 +165,7 @@ class Dispatcher(EngineRun):
             self._handler_of_symbol,
             ranks,
             placed,
+            units=self._units,
             marks=marked,
             strands=strands,
             budget_us=budget_us,

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
+from strand.handlers.bound import BindContext
 from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions
 from strand.handlers.emitted import output_dtypes
 from strand.handlers.feed_trades import On, source_for
@@ -52,7 +53,10 @@ class PythonHandler(HostedHandler):
         """Whether ``on_ticks`` takes no context."""
         return not _takes(self.on_ticks, 4)
 
-    def functions_of(self, context: Context) -> SymbolFunctions:
+    def functions_in(self, context: BindContext) -> Callable[[Context], SymbolFunctions]:  # noqa: ARG002 - same in all
+        return self._functions_of
+
+    def _functions_of(self, context: Context) -> SymbolFunctions:
         plain = self._is_plain
         call = _plain(self.on_ticks, context) if plain else _with_context(self.on_ticks, context)
         return SymbolFunctions(

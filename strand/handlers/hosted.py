@@ -33,13 +33,13 @@ class HostedHandler(TradesHandler):
         return ()
 
     @abstractmethod
-    def functions_of(self, context: Context) -> SymbolFunctions:
-        """What to call for a symbol."""
+    def functions_in(self, context: BindContext) -> Callable[[Context], SymbolFunctions]:
+        """What makes the functions to call for a symbol in a run."""
 
     def bind_functions(self, context: BindContext) -> Callable[[Context, TradesSite], SymbolFunctions]:
-        """What makes ``functions_of`` a symbol where they run, with trades for them if they ask for any."""
-        maker = context.maker_for(self.trades)
-        return lambda of_symbol, site: with_trades(self.functions_of(of_symbol), of_symbol, site, maker)
+        """The same where they run, with trades for them if they ask for any."""
+        maker, functions_of = context.maker_for(self.trades), self.functions_in(context)
+        return lambda of_symbol, site: with_trades(functions_of(of_symbol), of_symbol, site, maker)
 
     def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundPython:  # noqa: ARG002 - rows come one by one
         check_states(self.name, self.needs_states, {})
@@ -50,5 +50,6 @@ class HostedHandler(TradesHandler):
             ends=self.ends,
             emitting=self,
             host=lambda of_symbol, site: Timed(of_symbol, functions_of(of_symbol, site), site),
+            key=context.key,
             params=None if self.params is None else self.params.records(self.name, context.table),
         )

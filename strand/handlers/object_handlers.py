@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, overload
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
+from strand.handlers.bound import BindContext
 from strand.handlers.context import Context, FailedOnTick, SymbolFunctions
 from strand.handlers.emitted import output_dtypes
 from strand.handlers.feed_trades import source_for
@@ -22,7 +23,17 @@ from strand.handlers.state import row_dtype
 from strand.handlers.watches import STATES, Events, Watch, watches_of
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, UNDEF_PRICE
 
-__all__ = ["METHODS", "ObjectHandler", "Tick", "Trade", "is_object_class", "object_handler"]
+__all__ = [
+    "METHODS",
+    "OBJECT_ROW",
+    "ObjectHandler",
+    "Tick",
+    "Trade",
+    "as_ticks",
+    "as_trades",
+    "is_object_class",
+    "object_handler",
+]
 
 #: What is called for ticks of one kind.
 BY_KIND: Final = {
@@ -121,6 +132,16 @@ _TRADE_FIELDS: Final = struct.Struct("<qqQqqIHc?Qq?7x")
 _new_trade: Final = partial(tuple.__new__, Trade)
 
 
+def as_ticks(ticks: npt.NDArray[Any]) -> Iterator[Tick]:
+    """Records of ``strand.TICK`` as Python values."""
+    return map(_new_tick, _FIELDS.iter_unpack(ticks.tobytes()))
+
+
+def as_trades(trades: npt.NDArray[Any]) -> Iterator[Trade]:
+    """Records of ``strand.ticks.TRADE`` as Python values."""
+    return map(_new_trade, _TRADE_FIELDS.iter_unpack(trades.tobytes()))
+
+
 @dataclass(frozen=True, kw_only=True)
 class ObjectHandler(HostedHandler):
     """A handler of objects, one a symbol. ``factory``: their class, or what makes them. ``counts``: the row is
@@ -149,8 +170,8 @@ class ObjectHandler(HostedHandler):
     def written(self) -> tuple[Callable[..., Any], ...]:
         return (self.factory,)
 
-    def functions_of(self, context: Context) -> SymbolFunctions:
-        return _functions_of(self.factory, self.name, self.counts, context)
+    def functions_in(self, context: BindContext) -> Callable[[Context], SymbolFunctions]:  # noqa: ARG002 - same in all
+        return partial(_functions_of, self.factory, self.name, self.counts)
 
 
 @overload
@@ -330,7 +351,7 @@ def _stand(watches: Sequence[Watch], context: Context) -> None:
 def _trades_by_place(trades: npt.NDArray[Any]) -> dict[int, Trade]:
     """Those of a batch by the place of their tick, of records that each tick has."""
     places = np.flatnonzero(trades["size"])
-    return dict(zip(places.tolist(), map(_new_trade, _TRADE_FIELDS.iter_unpack(trades[places].tobytes())), strict=True))
+    return dict(zip(places.tolist(), as_trades(trades[places]), strict=True))
 
 
 _KIND: Final = Tick._fields.index("kind")

@@ -42,6 +42,7 @@ class SerialPython:
         rows: Rows,
         emitted: SerialEmitted,
         alarms: npt.NDArray[np.uint64],
+        units: npt.NDArray[np.intp] | None,
     ) -> None:
         self._table = table
         self._reader = reader
@@ -49,7 +50,9 @@ class SerialPython:
         self._emitted = emitted
         self._alarms = alarms
         self.site = SerialSite(memory, reader, emitted, alarms)
+        #: Of symbols whose handlers have baskets, by the first of those that share a strand; of others by key.
         self._hosts: dict[int, Host] = {}
+        self._first_of = None if units is None else np.unique(units, return_index=True)[1][units]
         self.contexts: dict[int, Context] = {}
         self.objects: dict[int, Any] = {}
 
@@ -70,7 +73,7 @@ class SerialPython:
                 return replace(failure, handled=start)
             self._emitted.hold(positions[start:end], sequences[start:end], key, numbers)
             try:
-                host = self._hosts.get(key) or self._bind(bound, key)
+                host = self._host_of(key) or self._bind(bound, key)
                 handled = host.call(shown[start:end])
             except BaseException as error:
                 failure = failure_of(error)
@@ -95,7 +98,7 @@ class SerialPython:
 
     def finish(self, key: int, time: int, numbers: Sequence[int]) -> Failure | None:
         """Runs a symbol's end, if a tick of it came as far as its handler; None where that went well."""
-        host = self._hosts.get(key)
+        host = self._host_of(key)
         if host is None:
             return None
         self._emitted.hold_timer(key, time, numbers, at_end=True)
@@ -124,10 +127,17 @@ class SerialPython:
                 return start, failure
         return len(times), None
 
+    def _first(self, key: int) -> int:
+        return key if self._first_of is None else int(self._first_of[key])
+
+    def _host_of(self, key: int) -> Host | None:
+        return self._hosts.get(self._first(key))
+
     def _bind(self, bound: BoundHandler, key: int) -> Host:
         """What is run for a symbol, from its first tick on."""
         assert isinstance(bound, BoundPython)
-        found = bound.bind_symbol(key, symbol=self._table.name(key), row=self._rows.at(key), site=self.site)
+        key = self._first(key)
+        found = bound.bind_symbol(key, symbol=self._table.name(key), row_of=self._rows.at, site=self.site)
         self.contexts[key], self._hosts[key] = _, host = found
         if host.object is not None:
             self.objects[key] = host.object

@@ -161,6 +161,7 @@ class Run:
             info=self._feed.info,
             symbols=dispatcher.symbols,
             rows=dispatcher.rows,
+            baskets=dispatcher.baskets,
             ticks=self.ticks,
             ticks_by_symbol=self.by_symbol,
             seen=self.seen.counts(),

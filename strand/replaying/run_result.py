@@ -14,6 +14,7 @@ import numpy.typing as npt
 from strand.binding.tick_counts import TickCounts
 from strand.feeds import FeedInfo
 from strand.feeds.skipped import Skipped
+from strand.output.basket_rows import BasketRows, BusiestBasket
 from strand.output.books import Books
 from strand.output.emitted import EmittedRecords
 from strand.output.fingerprint import OutputDigest, fingerprint_of_rows
@@ -44,7 +45,8 @@ class RunResult:
     and starting its workers.
     ``feed_s``: time the publishing thread spent getting batches (reading, inflating, decoding); of it, ``input_wait_s``
     was spent on the file's bytes: reading them, or waiting for the thread that reads and inflates them; 0 where the
-    feed does not tell. ``statistics`` as of the end, ``rows`` the final state,
+    feed does not tell. ``statistics`` as of the end, ``rows`` the final state, ``baskets`` that of
+    baskets by name (``strand.basket_handler``),
     ``feed_statistics`` the feed's own counts, ``skipped`` what it passed over under ``on_bad_record="skip"``,
     ``failures`` of quarantined strands as text, ``outputs`` what handlers emitted, by name, shape (n,), as
     strand.output says, ``written`` file and number of records of what went to files, ``books`` the order books where
@@ -57,6 +59,7 @@ class RunResult:
     info: FeedInfo
     symbols: SymbolTable
     rows: Rows
+    baskets: BasketRows
     ticks: int
     ticks_by_symbol: npt.NDArray[np.int64]
     seen: TickCounts
@@ -84,14 +87,21 @@ class RunResult:
     @cached_property
     def fingerprint(self) -> str:
         """32 hexadecimal digits that stand for every symbol's row and ticks counted, by name: the same for
-        any workers, grouping and batches; and for all outputs. Taken when it is first asked for."""
-        return fingerprint_of_rows(self.rows, self.symbols, self.ticks_by_symbol, self._digests())
+        any workers, grouping and batches; and for all outputs and baskets. Taken when it is first asked for."""
+        digests = {**self._digests(), **self.baskets.digests()}
+        return fingerprint_of_rows(self.rows, self.symbols, self.ticks_by_symbol, digests)
 
     @cached_property
     def warnings(self) -> tuple[RunWarning, ...]:
         """What was done to the data or found wrong in it (docs/warnings.md), one entry per kind; empty: nothing was.
         ``skipped`` and ``statistics.dropped`` count what options let pass."""
         return warnings_of(self)
+
+    @property
+    def busiest_basket(self) -> BusiestBasket | None:
+        """The baskets that share the busiest strand of baskets; None without baskets. A strand is one worker's at a
+        time, so a run is not faster than that share of its handlers' work allows."""
+        return self.baskets.busiest(self.ticks_by_symbol)
 
     @property
     def ticks_per_s(self) -> float:

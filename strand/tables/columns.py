@@ -174,11 +174,13 @@ def _masked(column: Shown) -> Column:
     return np.ma.MaskedArray(filled, none)
 
 
-def with_names(records: npt.NDArray[Any], names: npt.NDArray[np.str_], at: int) -> npt.NDArray[Any]:
-    """A copy of records, shape (n,), with a field ``symbol`` of their names as the field of the place ``at``."""
+def with_names(
+    records: npt.NDArray[Any], names: npt.NDArray[np.str_], at: int, called: str = "symbol"
+) -> npt.NDArray[Any]:
+    """A copy of records, shape (n,), with a field ``called`` so of their names as the field of the place ``at``."""
     fields: list[tuple[str, Any]] = [(name, records.dtype[name]) for name in records.dtype.names or ()]
-    found = np.zeros(len(records), np.dtype([*fields[:at], ("symbol", names.dtype), *fields[at:]]))
-    found["symbol"] = names
+    found = np.zeros(len(records), np.dtype([*fields[:at], (called, names.dtype), *fields[at:]]))
+    found[called] = names
     for name, _ in fields:
         found[name] = records[name]
     return found

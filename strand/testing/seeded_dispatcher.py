@@ -82,6 +82,7 @@ class SeededDispatcher(EngineRun):
             self._handler_of_symbol,
             ranks,
             cores,
+            units=self._units,
             marks=marks,
             max_publishers=1,
             emits=len(self._outputs) > 0,

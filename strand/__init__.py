@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from strand.policies.policy import Fifo, Levels
     from strand.replaying.replay import replay
     from strand.replaying.result import ReplayResult
+    from strand.replaying.snapshots import snapshot
     from strand.stats import Statistics
     from strand.sweeping.result import SweepResult
     from strand.sweeping.sweep import sweep
@@ -96,6 +97,7 @@ __all__ = [
     "native",
     "object_handler",
     "replay",
+    "snapshot",
     "spread",
     "sweep",
     "task",
@@ -135,6 +137,7 @@ _MODULES = {
     "napoleon": "strand.tasks.preset",
     "replay": "strand.replaying.replay",
     "sweep": "strand.sweeping.sweep",
+    "snapshot": "strand.replaying.snapshots",
     "task": "strand.tasks.registry",
 }
 

@@ -23,6 +23,7 @@ from strand.replaying.days import Day
 from strand.replaying.fingerprint_file import Interval
 from strand.replaying.pacing import Pacing
 from strand.replaying.run_warnings import RunWarning, warnings_of
+from strand.replaying.snapshot_tables import Snapshots
 from strand.replaying.timeline import Timeline
 from strand.stats import Statistics
 from strand.symbols import SymbolTable
@@ -53,7 +54,7 @@ class RunResult:
     a handler keeps them, ``objects`` an object handler's objects by symbol, ``pacing`` how well the pace was kept,
     None for as fast as it goes, ``timeline`` counters and rows over the run (None with ``timeline=False``, and of a
     plain loop), ``intervals`` what ``fingerprint_every`` recorded,
-    ``days`` each day's rows with ``per_day=True``.
+    ``days`` each day's rows with ``per_day=True``, ``snapshots`` what ``snapshot=`` asked for.
     """
 
     info: FeedInfo
@@ -82,6 +83,7 @@ class RunResult:
     timeline: Timeline | None = None
     intervals: tuple[Interval, ...] = ()
     days: tuple[Day, ...] = ()
+    snapshots: Snapshots | None = None
     _digests: Callable[[], Mapping[str, OutputDigest]] = field(default=dict, repr=False, compare=False)
 
     @cached_property

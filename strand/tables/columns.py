@@ -100,13 +100,13 @@ class Table:
 
     def __init__(self, declared: np.dtype[Any], size_unit: float | None) -> None:
         self.plain = undeclared(declared)
-        self._declared = declared
-        self._size_unit = size_unit
+        self.declared = declared
+        self.size_unit = size_unit
 
     @property
     def units(self) -> dict[str, Unit]:
         """The unit of each field's numbers; a record within a record gives ``part.field``."""
-        return {path: unit_of(dtype, self._size_unit) for path, dtype in _leaves(self._declared, "")}
+        return {path: unit_of(dtype, self.size_unit) for path, dtype in _leaves(self.declared, "")}
 
     def columns(self, records: Records, prices: NumpyPrices = "float") -> dict[str, Column]:
         """Columns of numpy by name; a record within a record gives columns ``part.field``, bytes become text.
@@ -121,7 +121,7 @@ class Table:
         ``prices`` of another name."""
         _check_prices(prices, get_args(Prices))
         found: dict[str, Shown] = {}
-        self._flatten(self._declared, records, "", found, prices)
+        self._flatten(self.declared, records, "", found, prices)
         return found
 
     def _flatten(
@@ -140,7 +140,7 @@ class Table:
     def _shown(
         self, path: str, dtype: np.dtype[Any], values: npt.NDArray[Any], none: Missing | None, prices: Prices
     ) -> Shown:
-        unit = unit_of(dtype, self._size_unit)
+        unit = unit_of(dtype, self.size_unit)
         is_whole_price = unit.quantity == "price" and dtype.base.kind in "iu"
         if is_whole_price and prices != "float":
             return Shown(values, none, is_decimal=prices == "decimal")

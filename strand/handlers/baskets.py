@@ -16,8 +16,8 @@ from strand.symbols import SymbolTable
 
 __all__ = ["MEMBER", "SPAN", "BasketMemory", "Baskets", "Members", "units_of"]
 
-#: A symbol's stretch of ``Members.entries``.
-SPAN: Final = np.dtype([("first", "<u4"), ("end", "<u4")])
+#: A symbol's stretch of ``Members.entries``, and the first of these.
+SPAN: Final = np.dtype([("first", "<u4"), ("end", "<u4"), ("basket", "<u4"), ("member", "<u4")])
 #: A basket of a symbol, and the symbol's place in it.
 MEMBER: Final = np.dtype([("basket", "<u4"), ("member", "<u4")])
 
@@ -48,7 +48,11 @@ class Members:
         ends = np.cumsum(np.bincount(keys, minlength=n_symbols))
         spans = np.zeros(n_symbols, SPAN)
         spans["end"], spans["first"][1:] = ends, ends[:-1]
-        return cls(tuple(by_name), tuple(map(tuple, by_name.values())), spans, np.ascontiguousarray(entries[order]))
+        entries = np.ascontiguousarray(entries[order])
+        # Most symbols have one basket, which is found without a look at the entries.
+        for each in ("basket", "member"):
+            spans[each] = entries[each][np.minimum(spans["first"], len(entries) - 1)]
+        return cls(tuple(by_name), tuple(map(tuple, by_name.values())), spans, entries)
 
     def of_key(self, key: int) -> list[tuple[int, int]]:
         """The baskets of a symbol, in their order, and its place in each."""

@@ -16,8 +16,8 @@ from strand.handlers.compiled_names import intrinsic, types
 
 __all__ = ["make_basket_loop", "tables_of"]
 
-#: The tables that ``sd_context.params`` points to, by their places among the words there.
-_SPANS, _ENTRIES, _BASKETS, _PARAMS = range(4)
+#: How many tables ``sd_context.params`` points to: those of ``tables_of``.
+_TABLES: Final = 4
 
 
 def tables_of(*tables: npt.NDArray[Any] | None) -> bytes:
@@ -25,20 +25,31 @@ def tables_of(*tables: npt.NDArray[Any] | None) -> bytes:
     return np.array([0 if table is None else table.ctypes.data for table in tables], np.uint64).tobytes()
 
 
-def _table(record: Any, number: int) -> Any:
-    """A function of (context, index): a record of one of the tables."""
+@intrinsic
+def _tables(typingctx: Any, context_at: Any) -> Any:
+    """The addresses of the tables, which a loop reads once: memory that it writes to could be theirs, for all that a
+    compiler knows."""
+
+    def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        word = context.get_value_type(types.intp)
+        first = builder.inttoptr(builder.load(builder.bitcast(arguments[0], word.as_pointer())), word.as_pointer())
+        places = [builder.gep(first, [context.get_constant(types.intp, number)]) for number in range(_TABLES)]
+        return context.make_tuple(builder, sig.return_type, [builder.load(place) for place in places])
+
+    return types.UniTuple(types.intp, _TABLES)(context_at), generate
+
+
+def _table(record: Any) -> Any:
+    """A function of (address of the table, index): a record of the table."""
 
     @intrinsic
-    def entry(typingctx: Any, context_at: Any, index: Any) -> Any:
+    def entry(typingctx: Any, table: Any, index: Any) -> Any:
         def generate(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
-            at, i = arguments
-            word = context.get_value_type(types.intp)
-            tables = builder.inttoptr(builder.load(builder.bitcast(at, word.as_pointer())), word.as_pointer())
-            first = builder.load(builder.gep(tables, [context.get_constant(types.intp, number)]))
+            first, i = arguments
             offset = builder.mul(i, context.get_constant(types.intp, record.size))
             return builder.inttoptr(builder.add(first, offset), context.get_value_type(record))
 
-        return record(context_at, types.intp), generate
+        return record(table, types.intp), generate
 
     return entry
 
@@ -48,10 +59,10 @@ _ARGUMENTS: Final = {
     "row": "row",
     "tick": "tick",
     "trade": "tick",
-    "basket": "basket_at(context, basket)",
+    "basket": "basket_at(baskets, basket)",
     "member": "member",
     "index": "basket",
-    "params": "params_at(context, symbol)",
+    "params": "params_at(params, symbol)",
     "emit": "emit_at(context, i)",
 }
 
@@ -61,30 +72,35 @@ def make_basket_loop(
 ) -> tuple[Callable[..., int], Any]:
     """The function over a batch and its signature, as ``compiled_loop.make_loop``. ``tick_name``: what ``one`` calls a
     record; ``counts``: a symbol's row counts its ticks."""
-    space: dict[str, Any] = {"one": one, "basket_at": _table(records["basket"], _BASKETS)}
+    space: dict[str, Any] = {"one": one, "basket_at": _table(records["basket"])}
     if "params" in arguments:
-        space["params_at"] = _table(records["params"], _PARAMS)
+        space["params_at"] = _table(records["params"])
     if "emit" in arguments:
         space["emit_at"] = emit_at(records["emit"])
     given = ", ".join(_ARGUMENTS[name] for name in arguments)
-    source = f"def step(row, tick, context, symbol, i, basket, member):\n    one({given})\n"
+    source = f"def step(row, tick, context, baskets, params, symbol, i, basket, member):\n    one({given})\n"
     source += f"def count(row):\n    {'row.ticks += 1' if counts else 'pass'}\n"
     exec(source, space)  # the words above, and no others
     step, count = numba.njit(space["step"]), numba.njit(space["count"])
-    span_at = _table(numba.from_dtype(SPAN), _SPANS)
-    entry_at = _table(numba.from_dtype(MEMBER), _ENTRIES)
+    span_at, entry_at = _table(numba.from_dtype(SPAN)), _table(numba.from_dtype(MEMBER))
 
     def loop(rows: Any, ticks: Any, n: int, context: Any) -> int:
         done = 0
+        spans, entries, baskets, params = _tables(context)
         try:
             for i in range(n):
                 tick = record_at(ticks, i)
                 symbol = np.int64(tick[key])
                 row = record_at(rows, symbol)
-                span = span_at(context, symbol)
-                for at in range(np.int64(span.first), np.int64(span.end)):
-                    entry = entry_at(context, at)
-                    step(row, tick, context, symbol, i, np.int64(entry.basket), np.int64(entry.member))
+                span = span_at(spans, symbol)
+                basket, member = np.int64(span.basket), np.int64(span.member)
+                at, end = np.int64(span.first), np.int64(span.end)
+                while at < end:
+                    step(row, tick, context, baskets, params, symbol, i, basket, member)
+                    at += 1
+                    if at < end:
+                        entry = entry_at(entries, at)
+                        basket, member = np.int64(entry.basket), np.int64(entry.member)
                 count(row)
                 done += 1
         except Exception:

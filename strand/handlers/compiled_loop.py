@@ -33,7 +33,7 @@ __all__ = [
     "record_at",
 ]
 
-#: Changes with the loop and what is checked before: code of another one is compiled again.
+#: Changes with the loops (that of compiled_baskets, too) and what is checked before: code of others is compiled again.
 LOOP = 7
 
 

@@ -140,11 +140,10 @@ class _Strand:
     @cached_property
     def _lookup(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """By symbol, its basket, or whether it has none or several; and its place there."""
-        members = self._memory.members
-        n = members.spans["end"].astype(np.int64) - members.spans["first"]
-        first = members.entries[np.minimum(members.spans["first"], len(members.entries) - 1)]
-        basket = np.where(n == 1, first["basket"].astype(np.int64), np.where(n == 0, _NONE, _SEVERAL))
-        return basket, first["member"].astype(np.int64)
+        spans = self._memory.members.spans
+        n = spans["end"].astype(np.int64) - spans["first"]
+        basket = np.where(n == 1, spans["basket"].astype(np.int64), np.where(n == 0, _NONE, _SEVERAL))
+        return basket, spans["member"].astype(np.int64)
 
     def pieces(self, keys: npt.NDArray[Any]) -> Iterator[tuple[int, slice, npt.NDArray[np.int64]]]:
         """Stretches of ticks that one basket is given at a time, with the members they are of. What comes out is as if

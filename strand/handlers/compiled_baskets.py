@@ -63,7 +63,7 @@ _ARGUMENTS: Final = {
     "member": "member",
     "index": "basket",
     "params": "params_at(params, symbol)",
-    "emit": "emit_at(context, i)",
+    "emit": "emit_at(context, i, 0)",
 }
 
 

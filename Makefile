@@ -190,7 +190,9 @@ bench-peers:
 	    export "PEER_$${peer^^}=$$(grep -m1 ERROR $(PEERS)/why/$$peer)"; \
 	done; $(PEERS)/bin/python bench/peers.py --out docs/peers.md $(PEERS_OPTIONS)
 
+# The cross compiler of aarch64 makes a wheel for that as well.
 wheel: install
+	$(call NEEDED,release)
 	$(BIN)/python tools/check_dist.py dist
 
 clean:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from strand.binding import route
 from strand.binding.engine_words import histogram_floors_ns
 from strand.dispatch.dispatcher import Dispatcher
+from strand.dispatch.pool import Pool
 from strand.feeds.synthetic.market import route_stream
 from strand.handlers import spin
 from strand.machine import Cores, choose_cores, pinned
@@ -62,8 +63,8 @@ def run(name: str, policy: Policy, ticks: npt.NDArray[Any], cores: Cores, *, wor
     groups = {"groups": dict.fromkeys(range(0, SYMBOLS, DEAR_EVERY), "hungry")} if isinstance(policy, Fair) else {}
     n_light = int((ticks["instrument_id"] % DEAR_EVERY != 0).sum())
     dispatcher = Dispatcher(
-        SYMBOLS, dataclasses.replace(handler, function=function), policy=policy, workers=1, cores=cores.pinned_workers,
-        strands="per-symbol", publisher_drains=False, max_publishers=PUBLISHERS, **groups,
+        SYMBOLS, dataclasses.replace(handler, function=function), policy=policy, strands="per-symbol",
+        pool=Pool(workers=1, cores=cores.pinned_workers, max_publishers=PUBLISHERS), publisher_drains=False, **groups,
     )  # fmt: skip
     dispatcher.start()
     with pinned(cores.publisher):

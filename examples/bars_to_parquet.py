@@ -18,7 +18,7 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 def main(out: str, path: str, date: str) -> None:
     """Trades in the file come from full order books: an execution in ITCH has no price of its own."""
     bars = strand.bars("1m", book=True, sessions="09:30-16:00 America/New_York")
-    result = strand.replay(path, bars, out={"bars": out}, feed_options={"date": date})
+    result = strand.replay(path, bars, out={"bars": out}, date=date)
     table = pq.read_table(out)
     names = len(table["symbol"].unique())
     print(f"{table.num_rows:,} bars of {names:,} symbols in {result.wall_s:.2f} s, written to {out}")

@@ -16,7 +16,7 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 
 def main(path: str, date: str) -> None:
     """Stops at 15:00, while the books are full, and prints the one with the most orders."""
-    result = strand.replay(path, "book", end="15:00", feed_options={"date": date})
+    result = strand.replay(path, "book", end="15:00", date=date)
     books = result.books
     assert books is not None
     print(f"{books.live_orders:,} orders rest in {np.count_nonzero(result.rows.array['orders']):,} books")

@@ -38,10 +38,10 @@ def order_flow(symbol: str, ticks: npt.NDArray[Any], row: Any) -> None:  # noqa:
 
 def main(path: str, date: str) -> None:
     """Finds the three busiest symbols, then replays with the signal on those."""
-    first = strand.replay(path, "count", feed_options={"date": date})
+    first = strand.replay(path, "count", date=date)
     busiest = [first.symbols[i] for i in np.argsort(-first.ticks_by_symbol, kind="stable")[:3].tolist()]
     handlers = {**dict.fromkeys(busiest, order_flow), "*": "count"}
-    result = strand.replay(path, handlers=handlers, feed_options={"date": date})
+    result = strand.replay(path, handlers=handlers, date=date)
     for name in busiest:
         row = result.rows[name]
         print(f"{name}: {row['ticks']:,} ticks, order flow {row['lowest']:+,.0f} to {row['highest']:+,.0f} shares")

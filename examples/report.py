@@ -16,7 +16,7 @@ from strand.feeds.sample import SAMPLE_DATE, sample_path
 
 def main(folder: Path, path: str, date: str) -> None:
     """Replays with the four busiest symbols watched."""
-    result = strand.replay(path, "book", watch=4, feed_options={"date": date})
+    result = strand.replay(path, "book", watch=4, date=date)
     result.report(folder / "report.html", handler="book")
     result.plot("prices").savefig(folder / "prices.png", dpi=150)
     timeline = result.timeline

@@ -24,7 +24,7 @@ def vwap(row: Any, trade: Any) -> None:
 
 def main(path: str, date: str) -> None:
     """Replays the file and prints the five symbols in which most money changed hands."""
-    result = strand.replay(path, vwap, feed_options={"date": date})
+    result = strand.replay(path, vwap, date=date)
     print(f"{result.ticks:,} ticks in {result.wall_s:.2f} s, {result.setup_s:.2f} s of it compiling and setting up")
     rows = result.rows.array
     for index in np.argsort(-rows["notional"], kind="stable")[:5].tolist():

@@ -37,4 +37,4 @@ if not TYPE_CHECKING:  # a checker knows the names from above, and that there ar
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import brief, several
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds.skipped import Skipped
 from strand.options import refuse_renamed
@@ -26,6 +28,9 @@ RENAMED: Final[Mapping[str, str]] = {
     "on_error": "on_bad_record", "price_scale": "price_unit", "reconnect_least_s": "reconnect_min_s",
     "reconnect_most_s": "reconnect_max_s", "size_scale": "size_unit",
 }  # fmt: skip
+
+#: Characters of a path that a line shows.
+_PATH: Final = 80
 
 #: A one-dimensional array of ``strand.TICK`` records, in replay order, valid until the next batch is asked for.
 TickBatch = npt.NDArray[np.void]
@@ -70,6 +75,15 @@ class FeedInfo:
     size_unit: float | None = 1.0
     ticks: TicksAre | None = "plain"
     ticks_assumed: bool = False
+
+    def __repr__(self) -> str:
+        return brief(self, *self.figures)
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """What a line says of it: format, path, date and venue, as far as they are known."""
+        path = self.path if len(self.path) <= _PATH else f"...{self.path[3 - _PATH :]}"
+        return self.format, path, self.date or "", self.venue or ""
 
     if not TYPE_CHECKING:
 
@@ -155,6 +169,12 @@ class BaseFeed(Tabular):
         return ()
 
     @property
+    def is_live(self) -> bool:
+        """Whether ticks come when they happen, however fast they are handled. A run that cannot keep up says so
+        then (docs/overload.md)."""
+        return False
+
+    @property
     def tick_feeds(self) -> npt.NDArray[np.int32] | None:
         """The feed that each tick of a merge's latest batch came from, shape (n,), as its place in
         ``info.details["feeds"]``; -1: from none. None where the feed is no merge. A run that finds more or fewer
@@ -197,6 +217,13 @@ class BaseFeed(Tabular):
         """Ends the feed, and of strand's own every iteration under way: asking one for more raises FeedError. May be
         repeated."""
         self._closed = True
+
+    def __repr__(self) -> str:
+        figures: tuple[str, ...] = ()
+        with suppress(Exception):  # a feed that could not be made, or one of a user's own: an error may have to show it
+            read = self.statistics().get("ticks", 0)
+            figures = (*self.info.figures, several(read, "tick") if read else "")
+        return brief(self, *figures, "closed" if getattr(self, "_closed", False) else "")
 
     def _check_open(self) -> None:
         if self._closed:

@@ -7,7 +7,7 @@ import importlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from strand.errors import ConfigurationError, UnknownFormatError
 from strand.feeds.base import RENAMED, BaseFeed
@@ -19,22 +19,26 @@ from strand.feeds.io.sources import forget_pipe, is_pipe
 from strand.feeds.merge.dated import DatedFeed, zone_of
 from strand.feeds.merge.days import check_new_day
 from strand.feeds.merge.selected import CarriedFeed, SelectedFeed
+from strand.feeds.reader_options import FeedOptions, ReaderOptions
 from strand.feeds.selection import Selection
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date, date_in_name
-from strand.options import options_of, refuse_unknown
+from strand.options import named_options, options_of, refuse_unknown
 
 __all__ = ["APART", "expand", "open", "read_symbols", "takes_option"]
 
 #: Arguments of ``open`` that functions with a mapping of its options have as arguments of their own.
 APART: Final = frozenset(("path_or_paths", "symbols", "start", "end"))
 
+#: Those of its options that no reader has to have.
+_OWN: Final = {*APART, *FeedOptions.__annotations__} - {"date", *ReaderOptions.__annotations__}
 _COMMENT: Final = re.compile(r"(?:^|\s)#")
 # Times of our days in s, ms or us, read as ns. Below may be small numbers that mean "from the beginning".
 _MISREAD_NS: Final = range(1_000_000, 3_000_000_000_000_000)
 _OUR_DAYS: Final = 1990
 
 
+@named_options(None, more=ReaderOptions)
 def open(  # noqa: A001
     path_or_paths: Paths,
     *,
@@ -42,12 +46,13 @@ def open(  # noqa: A001
     symbols: Sequence[str] = (),
     start: str | int | None = None,
     end: str | int | None = None,
+    date: dt.date | str | None = None,
     reorder_ns: int = 0,
     on_disorder: str = "raise",
     venue_in_name: bool = False,
     new_day: str | None = None,
     carry_over: bool = False,
-    **options: Any,
+    **options: Unpack[ReaderOptions],
 ) -> BaseFeed:
     """The feed of a file, or of several merged in time, each read as what its content shows it to be.
 
@@ -57,16 +62,17 @@ def open(  # noqa: A001
     ``symbols``: names or globs of the symbols wanted, and ``@FILE`` for a file with one a line. ``start``, ``end``:
     a half-open span of receive times: ns since the epoch, ISO 8601 with a zone, or a time of day (``"09:30"``) in New
     York on each file's own date. Readers that can pass over what is not wanted unread.
+    ``date``: the trading day of files that do not say it, a date or ``"2026-01-05"``.
     ``new_day``: where a day ends in files that do not say it: ``"file"``, each of several; ``"date"``, where the date
     of the receive time changes in UTC, or ``"date America/New_York"`` there. ``carry_over``: no day ends
     (docs/feeds/days.md).
     ``reorder_ns``, ``on_disorder``, ``venue_in_name``: how several files are merged, or one is put in order; see
     ``merge_feeds``.
-    ``options`` go to the readers: ``date``, ``on_bad_record``, ``batch_ticks``, ``limits``, and what each has of its
-    own.
+    ``options`` go to the readers: ``on_bad_record``, ``batch_ticks``, ``limits``, and what each has of its own.
 
     Raises FeedError for what cannot be read or is empty, UnknownFormatError where no reader knows the content,
-    ConfigurationError for an option that no reader has or a value that cannot work.
+    UnknownOptionError for an option that the files' reader does not have, ConfigurationError for a value that cannot
+    work.
     """
     if format is None and options.get("profile") is not None:
         # A profile says what the content does not show.
@@ -81,15 +87,16 @@ def open(  # noqa: A001
     paths = expand(path_or_paths, options)
     chosen = [(path, _format_of(path, format, options)) for path in paths]
     of_day = any(moment is not None and moment.needs_date for moment in moments)
+    own: dict[str, Any] = {**options} if date is None else {**options, "date": date}
     # A time of day needs a date, also of files whose readers do not.
-    _check_options({known for _, known in chosen}, {name for name in options if not (of_day and name == "date")})
+    _check_options({known for _, known in chosen}, {name for name in own if not (of_day and name == "date")})
 
     def opened(path: Any, known: Format, day_of: str | Path) -> BaseFeed:
         reader = known.feed_class()
-        own = {name: value for name, value in options.items() if name in options_of(reader)}
-        day = as_date(options["date"]) if options.get("date") is not None else date_in_name(day_of)
+        taken = {name: value for name, value in own.items() if name in options_of(reader)}
+        day = as_date(date) if date is not None else date_in_name(day_of)
         if day is None and of_day:
-            with_date = reader(path, **own)
+            with_date = reader(path, **taken)
             day = as_date(with_date.info.date) if with_date.info.date is not None else None
             with_date.close()
         start_ns, end_ns = (None if moment is None else moment.ns(day, day_of) for moment in moments)
@@ -97,11 +104,11 @@ def open(  # noqa: A001
             _check_unit(day, start=start_ns, end=end_ns)
         select = Selection(wanted, start_ns, end_ns)
         if not select:
-            feed: BaseFeed = reader(path, **own)
+            feed: BaseFeed = reader(path, **taken)
         elif "select" in options_of(reader):
-            feed = reader(path, select=select, **own)
+            feed = reader(path, select=select, **taken)
         else:
-            feed = SelectedFeed(reader(path, **own), select)
+            feed = SelectedFeed(reader(path, **taken), select)
         # Files of ticks may hold clear records of their own.
         return (
             CarriedFeed(feed) if carry_over and known.name in ("npy", "parquet", "itch", "recording", "pcap") else feed
@@ -163,7 +170,7 @@ def takes_option(path: str | Path, name: str, options: Mapping[str, Any]) -> boo
     return name in options_of(_format_of(path, options.get("format"), options).feed_class())
 
 
-def expand(path_or_paths: Paths, options: dict[str, Any]) -> list[str | Path]:
+def expand(path_or_paths: Paths, options: Mapping[str, Any]) -> list[str | Path]:
     """The files that are meant, in the order they are opened in. Raises FeedError, ConfigurationError."""
     paths: list[str | Path] = []
     for path in named_paths(path_or_paths):
@@ -173,7 +180,7 @@ def expand(path_or_paths: Paths, options: dict[str, Any]) -> list[str | Path]:
     return paths
 
 
-def _in_folder(folder: Path, options: dict[str, Any]) -> list[Path]:
+def _in_folder(folder: Path, options: Mapping[str, Any]) -> list[Path]:
     """The files in a folder that can be read, by name; others are passed over."""
     found = []
     for path in files_in(folder):
@@ -205,4 +212,6 @@ def _check_unit(day: dt.date, **moments: int | None) -> None:
 def _check_options(used: set[Format], options: set[str]) -> None:
     """Each option has to be one of a reader that is used; ``select`` is made of ``symbols``, ``start`` and ``end``."""
     known = {name for form in used for name in options_of(form.feed_class())} - {"select"}
-    refuse_unknown(options, known, " or ".join(sorted(form.reader for form in used)), RENAMED)
+    if not options <= known:
+        names = " or ".join(sorted(form.name for form in used))
+        refuse_unknown(options, known | _OWN, f"feeds.open() of {names} files", RENAMED)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import written
 from strand.errors import ConfigurationError
 from strand.feeds.base import TickBatch
 
@@ -31,6 +32,9 @@ class Selection:
         if self.start_ns is not None and self.end_ns is not None and self.start_ns >= self.end_ns:
             start, end = (str(np.datetime64(ns, "ns")) for ns in (self.start_ns, self.end_ns))
             raise ConfigurationError(f"start: {start} UTC is not before end: {end} UTC")
+
+    def __repr__(self) -> str:
+        return written(self)
 
     def __bool__(self) -> bool:
         return bool(self.symbols) or self.start_ns is not None or self.end_ns is not None

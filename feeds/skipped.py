@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
+from strand.brief import brief, several
+
 __all__ = ["SAMPLES", "Skipped", "SkippedRecord"]
 
 #: Samples kept of each reason.
@@ -36,6 +38,9 @@ class Skipped:
         if sum(sample.reason == reason for sample in self.samples) < SAMPLES:
             self.samples.append(SkippedRecord(reason, offset, line, text[:80]))
         self.counts[reason] += n
+
+    def __repr__(self) -> str:
+        return brief(self, several(self.total, "record"), *(f"{n:,} {reason}" for reason, n in self.counts.items()))
 
     def clear(self) -> None:
         """As at the start: for a feed that is read again."""

@@ -6,14 +6,23 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as typing has it, whose import takes longer than all else here
 if TYPE_CHECKING:
+    from strand import errors as errors
+    from strand import feeds as feeds
+    from strand import handlers as handlers
+    from strand import testing as testing
+    from strand import ticks as ticks
+    from strand import units as units
     from strand.config.configuration import Config
     from strand.dispatch.dispatcher import Dispatcher
     from strand.dispatch.guard import Guard
+    from strand.dispatch.pool import Limits, Pool
     from strand.errors import StrandError
     from strand.handlers import (
+        Bar,
         Context,
         Handler,
         Tick,
+        Top,
         Trade,
         bars,
         basket_handler,
@@ -60,6 +69,7 @@ __all__ = [
     "UNDEF_PRICE",
     "Aging",
     "Attached",
+    "Bar",
     "Config",
     "Context",
     "Dispatcher",
@@ -68,7 +78,9 @@ __all__ = [
     "Guard",
     "Handler",
     "Levels",
+    "Limits",
     "NativeTask",
+    "Pool",
     "ReplayResult",
     "RetryPolicy",
     "Scheduler",
@@ -79,6 +91,7 @@ __all__ = [
     "SweepResult",
     "TaskGroup",
     "Tick",
+    "Top",
     "Trade",
     "attach",
     "bars",
@@ -117,8 +130,10 @@ _MODULES = {
     "Fifo": "strand.policies.policy",
     "Guard": "strand.dispatch.guard",
     "Levels": "strand.policies.policy",
+    "Limits": "strand.dispatch.pool",
     "NativeTask": "strand.tasks.native",
     "PRICE_SCALE": "strand.ticks",
+    "Pool": "strand.dispatch.pool",
     "ReplayResult": "strand.replaying.result",
     "RetryPolicy": "strand.tasks.retry",
     "Scheduler": "strand.tasks.scheduler",
@@ -140,6 +155,9 @@ _MODULES = {
     "snapshot": "strand.replaying.snapshots",
     "task": "strand.tasks.registry",
 }
+
+# What a user asks for by its name, as ``strand.feeds.open``.
+_PACKAGES = ("errors", "feeds", "handlers", "testing", "ticks", "units")
 
 
 def _load(name: str) -> object:
@@ -167,4 +185,4 @@ if not TYPE_CHECKING:  # a checker knows the names from above, and that there ar
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted((*__all__, *_PACKAGES))

@@ -6,9 +6,15 @@ import queue
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from strand.distribution import install_command
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     import numpy.typing as npt
+
+    from strand.code_line import CodeLine
 
 
 class StrandError(Exception):
@@ -19,11 +25,15 @@ class ConfigurationError(StrandError, ValueError):
     """An argument or option cannot work; the message names the field and the values that can."""
 
 
+class UnknownOptionError(ConfigurationError, TypeError):
+    """A call has no option of that name; the message names the call, and the nearest name that it has."""
+
+
 class MissingExtraError(StrandError, ImportError):
     """An optional dependency is not installed; the message names the extra to install."""
 
     def __init__(self, feature: str, package: str, extra: str) -> None:
-        super().__init__(f"{feature} needs the package {package!r}: install it with  pip install 'strand[{extra}]'")
+        super().__init__(f"{feature} needs the package {package!r}: install it with  {install_command(extra)}")
         self.package = package
         self.extra = extra
 
@@ -208,7 +218,24 @@ class HandlerError(StrandError):
     batch handler); the sequence is None for a timer, for the end of the run, and where records have no such field.
     ``handler``: its name, ``code``: the number a native handler gave. ``__cause__`` is the exception a Python handler
     raised.
+
+    ``tick``: a copy of that tick, a record of the dispatcher's dtype; None for a timer, the end, and records of more
+    than 64 bytes. ``row``: a copy of the symbol's row as the handler left it; what it did before it failed on the tick
+    is in it. ``number``: which one of its symbol's ticks it is, from 1, as ``replay(until=(symbol, number))`` takes it;
+    None where that is not known: outside of a ``strand.replay`` of files for a plain loop, and for ticks of a shared
+    strand; everywhere where ticks were dropped. ``partial``: raised by ``strand.replay``, the ``ReplayResult`` of what
+    was handled before the run stopped, else None; ends of handlers have not run.
     """
+
+    row: Any = None
+    tick: Any = None
+    number: int | None = None
+    partial: Any = None
+    _line: CodeLine | None = None
+    _again: Callable[[], Any] | None = None
+    _line_in: Callable[[BaseException], CodeLine | None] | None = None
+    #: The number of its strand, and of the ticks that were before it there.
+    _place: tuple[int, int] | None = None
 
     def __init__(self, symbol: str, sequence: int | None, handler: str, code: int, reason: str) -> None:
         where = symbol if sequence is None else f"{symbol} at sequence {sequence}"
@@ -218,6 +245,39 @@ class HandlerError(StrandError):
         self.handler = handler
         self.code = code
         self.reason = reason
+
+    def __reduce__(self) -> Any:
+        """For another process: without what can be called, and without the run's result."""
+        told = {"row": self.row, "tick": self.tick, "number": self.number, "_line": self.line}
+        return type(self), (self.symbol, self.sequence, self.handler, self.code, self.reason), told
+
+    def replay(self) -> Any:
+        """Calls the handler once more, in Python, with copies of ``row`` and ``tick``; a compiled function too, as it
+        was before numba compiled it. Set a breakpoint in it, or run this under a debugger.
+
+        Emits and asks for timers are without effect; an object handler's own object is called, as it is by now. Returns
+        the copy of the row as the handler leaves it, and raises what the handler raises. Raises ConfigurationError
+        where Python cannot call it: machine code, chains, timers, and trades that are made of more than this tick.
+        """
+        if self._again is None:
+            raise ConfigurationError(f"replay: handler {self.handler!r} did not fail on a tick that is known")
+        return self._again()
+
+    @property
+    def line(self) -> CodeLine | None:
+        """The line of the user's code that failed: ``file``, ``number`` and ``text``; None where that is not known.
+
+        Machine code does not know its lines: for a compiled handler this is the line at which ``replay()`` fails.
+        """
+        if self._line is None and self._line_in is not None:
+            line_in, self._line_in = self._line_in, None
+            try:
+                self.replay()
+            except ConfigurationError:
+                return None
+            except Exception as error:
+                self._line = line_in(error)
+        return self._line
 
 
 class SinkError(StrandError):

@@ -1,7 +1,7 @@
 """Public names that are elsewhere now, and the error for one that is asked for at its old place.
 
-A module is answered as an attribute of its package (``from strand.feeds import itch``). An import by the old path
-(``import strand.feeds.itch``) is Python's ModuleNotFoundError: CHANGELOG.md has the table.
+They are answered as attributes (``strand.feeds.itch``). An import by the old path (``import strand.feeds.itch``,
+``from strand.feeds import itch``) is Python's own ImportError: CHANGELOG.md has the table.
 """
 
 from __future__ import annotations
@@ -38,11 +38,8 @@ MOVED: Final = {
 
 
 def refuse_missing(module: str, name: str) -> NoReturn:
-    """The ``__getattr__`` of a module. Raises AttributeError, or ImportError with the new place of what has moved.
-
-    ``from module import name`` replaces an AttributeError by an ImportError with a text of its own, without the place.
-    """
+    """The ``__getattr__`` of a module. Raises AttributeError, with the new place of what has moved."""
     now = MOVED.get(f"{module}.{name}".removeprefix("strand."))
-    if now is not None:
-        raise ImportError(f"{module}.{name} is strand.{now} now", name=f"{module}.{name}")
-    raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
+    if now is None:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
+    raise AttributeError(f"{module}.{name} is strand.{now} now", name=name)

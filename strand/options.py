@@ -1,16 +1,20 @@
-"""Options that one function passes on to another by name: which ones there are, and the refusal of all others."""
+"""Options that calls take by name: which ones there are, and the refusal of all others."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import fields
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
-from strand.errors import ConfigurationError
+from strand.errors import ConfigurationError, UnknownOptionError
 
-__all__ = ["check_apart", "options_of", "refuse_renamed", "refuse_unknown"]
+__all__ = ["check_apart", "named_options", "options_of", "refuse_renamed", "refuse_unknown"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @functools.cache
@@ -30,31 +34,86 @@ def _parameters(taker: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(found.__init__ if isinstance(taker, type) else found).parameters
 
 
+def named_options(
+    called: str | None,
+    renamed: Mapping[str, str] | None = None,
+    *,
+    more: type[Any] | None = None,
+    like: Callable[..., Any] | None = None,
+    groups: Mapping[str, type[Any]] | None = None,
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorates a function that users call as ``called``, ``"replay()"``: an option that it does not have is an
+    UnknownOptionError with the nearest name, or the new one of those ``renamed``. None: it refuses such options itself.
+
+    ``more``: the TypedDict of its ``**options``. Its signature shows them one by one, as ``like`` has them, which is
+    what completion at a prompt goes by. ``groups``: options that are dataclasses, whose fields may be options of their
+    own, too. A field that is none says where it is given, and one that is given twice is a ConfigurationError.
+    """
+    fields_of = {group: {one.name for one in fields(kind)} for group, kind in (groups or {}).items()}
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+        own = [one for one in signature.parameters.values() if more is None or one.kind is not one.VAR_KEYWORD]
+        if more is not None:
+            theirs = {} if like is None else _parameters(like)
+            for name, kind in more.__annotations__.items():
+                written = getattr(kind, "__forward_arg__", kind)
+                one = theirs.get(name, inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=written))
+                own.append(one.replace(kind=one.KEYWORD_ONLY))
+        known = {one.name for one in own if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
+
+        @functools.wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            if called is not None and not known.issuperset(kwargs):
+                _refuse_fields(kwargs.keys() - known, called, fields_of, renamed or {})
+                refuse_unknown(kwargs, known, called, renamed or {})
+            for group, names in fields_of.items():
+                if kwargs.get(group) is not None and (both := sorted(names.intersection(kwargs))):
+                    raise ConfigurationError(f"{both[0]}: give it in {group}, or leave {group} out")
+            return function(*args, **kwargs)
+
+        shown = [one for one in own if not one.name.startswith("_")]
+        vars(checked)["__signature__"] = signature.replace(parameters=shown)
+        return checked
+
+    return decorate
+
+
+def _refuse_fields(
+    unknown: Iterable[str], called: str, fields_of: Mapping[str, Collection[str]], renamed: Mapping[str, str]
+) -> None:
+    for option in sorted(unknown):
+        now = renamed.get(option, option)
+        for group, names in fields_of.items():
+            if now in names:
+                where = f"{group}=strand.{group.capitalize()}({now}=...)"
+                raise UnknownOptionError(f"{called} has no option {option!r}; give {where}")
+
+
 def refuse_renamed(given: Collection[str], taker: Callable[..., Any], renamed: Mapping[str, str]) -> None:
     """Refuses old names of what a function or class takes. ``renamed``: new names by old ones; those that it does not
-    take are passed over. Raises ConfigurationError."""
+    take are passed over. Raises UnknownOptionError."""
     known = _parameters(taker)
     for option in given:
         now = known.get(renamed.get(option, ""))
         if now is not None and option not in known:
             how = ", and given without its name" if now.kind is inspect.Parameter.VAR_POSITIONAL else ""
-            raise ConfigurationError(f"{option}: is called {now.name} now{how}")
+            raise UnknownOptionError(f"{option}: is called {now.name} now{how}")
 
 
-def refuse_unknown(given: Collection[str], known: Collection[str], owner: str, renamed: Mapping[str, str]) -> None:
-    """Refuses names that are not known. ``owner`` says whose options are, ``renamed`` the new names of old ones. Raises
-    ConfigurationError."""
-    for option in given:
-        if option not in known and renamed.get(option) in known:
-            raise ConfigurationError(f"{option}: is called {renamed[option]} now")
-    unknown = sorted(set(given) - set(known))
+def refuse_unknown(given: Collection[str], known: Collection[str], called: str, renamed: Mapping[str, str]) -> None:
+    """Refuses names that are not known. ``called`` says what was called, ``renamed`` the new names of old ones. Raises
+    UnknownOptionError."""
+    unknown = sorted(map(str, {*given} - {*known}))
+    for option in unknown:
+        if renamed.get(option) in known:
+            raise UnknownOptionError(f"{option}: is called {renamed[option]} now")
     if not unknown:
         return
-    near = get_close_matches(unknown[0], sorted(known), n=1)
-    cure = f"did you mean {near[0]}? It is " if near else ""
-    raise ConfigurationError(
-        f"{', '.join(unknown)}: {cure}no option of {owner}, which has {', '.join(sorted(known)) or 'none'}"
-    )
+    public = sorted(name for name in known if not name.startswith("_"))
+    near = get_close_matches(unknown[0], public, n=1)
+    cure = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(public) or 'none'}"
+    raise UnknownOptionError(f"{called} has no option {unknown[0]!r}; {cure}")
 
 
 def check_apart(name: str, options: Mapping[str, Any], apart: Collection[str]) -> None:

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import brief, listed, several
+
 __all__ = [
     "FairStatistics",
     "GroupStatistics",
     "GuardStatistics",
     "Latency",
     "LongStretch",
+    "OverloadStatistics",
     "Statistics",
     "TaskStatistics",
     "WorkerStatistics",
@@ -58,6 +61,10 @@ class Latency:
     counts: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64), compare=False, repr=False)
     floors_ns: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0), compare=False, repr=False)
 
+    def __repr__(self) -> str:
+        percentiles = (f"p{p:g} {ns:,.0f} ns" for p, ns in self.percentiles.items())
+        return brief(self, f"{self.count:,} counted", *percentiles, f"maximum {self.maximum_ns:,.0f} ns")
+
     @classmethod
     def from_histogram(cls, counts: npt.NDArray[np.uint64], floors_ns: npt.NDArray[np.float64]) -> Latency:
         """From bucket counts and the buckets' lower edges: a percentile is its bucket's upper edge."""
@@ -94,7 +101,10 @@ def _bucket(running: npt.NDArray[np.uint64], p: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatistics:
-    """One worker, or the publishers together (``core`` None, ``name`` "publishers")."""
+    """One worker, or the publishers together (``core`` None, ``name`` "publishers").
+
+    ``busy_ns``: time in visits and tasks, in ns. It grows when a visit ends, and when a task ends or gives its worker
+    back."""
 
     name: str
     core: int | None
@@ -118,6 +128,41 @@ class ActiveStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class OverloadStatistics:
+    """The longest time in which more and more ticks waited (docs/overload.md). In so many ``seconds``, ``accepted``
+    ticks came, and ``handled`` were handled or dropped. At its end ``pending`` waited."""
+
+    seconds: float
+    accepted: int
+    handled: int
+    pending: int
+
+    @property
+    def wait_s(self) -> float:
+        """How long it takes to handle what waited at its end, at the speed that the ticks were handled with, in
+        seconds."""
+        return self.pending * self.seconds / self.handled if self.handled > 0 else float("inf")
+
+    @property
+    def said(self) -> str:
+        """These figures in words."""
+        came, left = self.accepted / self.seconds, self.handled / self.seconds
+        after = f"{self.wait_s:,.1f} s of work" if self.handled > 0 else "and none was handled"
+        return (
+            f"for {self.seconds:,.1f} s {came:,.0f} ticks per second came and {left:,.0f} were handled, until "
+            f"{self.pending:,} waited: {after}"
+        )
+
+    @property
+    def cure(self) -> str:
+        """What to do about it."""
+        return (
+            "give a bound on what waits (total_capacity_ticks), without which no wait has one, more workers, or a "
+            "cheaper handler"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class GuardStatistics:
     """What the guard decided for one resource. ``source``: where it is measured, or why it is not.
 
@@ -130,15 +175,21 @@ class GuardStatistics:
     expired: int
     held_ns: int
 
+    def __repr__(self) -> str:
+        now = "holding" if self.holding else "not holding"
+        return brief(self, now, f"{self.begun:,} begun", f"{self.expired:,} expired", f"held {self.held_ns:,} ns")
+
 
 @dataclass(frozen=True, slots=True)
 class GroupStatistics:
     """One group under ``Fair``: the on-CPU time that was charged to it in ns, its share of what was charged to all (0
     to 1; 0 where nothing was), and how often it used up its slice and had to wait its turn. ``long_stretches``: visits
-    and tasks that took more on-CPU time than the group's slice without a pause, a task from one checkpoint to the next.
-    They are counted when they are over. ``longest_stretch_ns``: the longest of these, in ns; None: there was none.
-    ``on_cpu_ns`` leaves out what a checkpoint takes to read the thread's clock, at most each 100 us: about 0.5 % of a
-    task that asks all the time."""
+    and tasks that took more on-CPU time than the group's slice without a pause: a task from one checkpoint to the next,
+    a coroutine from one await to the next. They are counted when they are over. ``longest_stretch_ns``: the longest of
+    these, in ns; None: there was none. What a checkpoint takes to read the thread's clock, at most each 100 us, is
+    charged to the task that it is of. Of coroutines ``on_cpu_ns`` has each step, from one await to the next, those too
+    of asyncio tasks that they start, until the task ends; but neither what asyncio does between them, nor other
+    threads."""
 
     on_cpu_ns: int
     share: float
@@ -156,6 +207,9 @@ class LongStretch:
     visits: int
     longest_ns: int
 
+    def __repr__(self) -> str:
+        return brief(self, listed(self.symbols), several(self.visits, "visit"), f"longest {self.longest_ns:,} ns")
+
 
 @dataclass(frozen=True, slots=True)
 class FairStatistics:
@@ -167,6 +221,10 @@ class FairStatistics:
     cap_holds: int | None
     long_stretches: int
     longest: tuple[LongStretch, ...]
+
+    def __repr__(self) -> str:
+        groups = f"{several(len(self.groups), 'group')} ({listed(self.groups)})"
+        return brief(self, groups, f"{self.long_stretches:,} long stretches")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +250,9 @@ class Statistics:
     read the statistics.
     ``active``: how many workers are active, where ``min_workers`` was given; else None.
     ``fair`` is what ``Fair`` counts, and None under another policy, and where ``attach`` read the statistics.
+    ``overload``: the longest time in which more and more ticks waited, where that was long; None: there was none, or
+    nothing looked (``total_capacity_ticks`` bounds what waits, ``attach`` read the statistics, or a replay that is
+    neither paced nor live).
     ``unpinned`` says why workers that were to be pinned are not; None where nothing refused it.
     """
 
@@ -220,6 +281,7 @@ class Statistics:
     picked: Mapping[str, int] = field(default_factory=FrozenDict)
     picked_by_rule: Mapping[str, int] = field(default_factory=FrozenDict)
     fair: FairStatistics | None = None
+    overload: OverloadStatistics | None = None
 
     if not TYPE_CHECKING:
 
@@ -227,6 +289,13 @@ class Statistics:
             if name == "claimed":
                 raise AttributeError("Statistics.claimed is called handled_inline now", name=name, obj=self)
             raise AttributeError(f"Statistics has no attribute {name!r}", name=name, obj=self)
+
+    def __repr__(self) -> str:
+        counts = ("accepted", "handled", "pending", "handled_inline")
+        figures = [f"{getattr(self, name):,} {name.replace('_', ' ')}" for name in counts]
+        figures.insert(2, f"{sum(self.dropped.values()):,} dropped")
+        threads = sum(worker.name != "publishers" for worker in self.workers)
+        return brief(self, *figures, several(threads, "worker"))
 
     @property
     def imbalance(self) -> float:
@@ -256,6 +325,7 @@ class Statistics:
             | {"imbalance": self.imbalance, "latency": latency, "workers": workers}
             | ({} if self.fair is None else {"fair": asdict(self.fair)})
             | ({} if self.active is None else {"active": asdict(self.active)})
+            | ({} if self.overload is None else {"overload": asdict(self.overload)})
         )  # fmt: skip
 
 
@@ -290,6 +360,10 @@ class TaskStatistics:
     picked: Mapping[str, int] = field(default_factory=FrozenDict)
     picked_by_rule: Mapping[str, int] = field(default_factory=FrozenDict)
     fair: FairStatistics | None = None
+
+    def __repr__(self) -> str:
+        ended = (f"{n:,} {end}" for end, n in self.ended.items() if n)
+        return brief(self, f"{self.submitted:,} submitted", *ended, f"{self.pending:,} pending")
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON. A percentile of no task is None."""

@@ -5,14 +5,19 @@ from __future__ import annotations
 import operator
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence, Sized
+from itertools import islice
 from typing import Final, cast, overload
 
+from strand.brief import brief, listed, several
 from strand.errors import ConfigurationError, UnknownSymbolError
+from strand.validate import is_whole
 
-__all__ = ["NAME_BYTES", "SymbolTable", "check_name", "name_problem"]
+__all__ = ["MAX_COMPLETIONS", "NAME_BYTES", "SymbolTable", "check_name", "name_problem"]
 
 #: The most bytes of a symbol's name, as UTF-8.
 NAME_BYTES: Final = 255
+#: The most names that a prompt is given to complete one: all of a market's, and not the million that a table may have.
+MAX_COMPLETIONS: Final = 10_000
 
 
 def name_problem(name: str) -> str | None:
@@ -130,6 +135,19 @@ class SymbolTable(Sequence[str]):
             return self._names[index]
         return f"#{index}"
 
+    def __repr__(self) -> str:
+        return brief(self, several(self.n_shown, "symbol"), listed(self.offered(5)))
+
+    @property
+    def n_shown(self) -> int:
+        """How many names were given: a feed may have room for many more. Where none was, how many indexes there are."""
+        return len(self._index) or self._size
+
+    def offered(self, maximum: int) -> list[str]:
+        """The first names that were given, as many as ``maximum``; made-up ones, where none was."""
+        given = list(islice(filter(None, self._names), maximum))
+        return given or self[: min(maximum, self._size)]
+
     @property
     def n_named(self) -> int:
         """Indexes from here on have no name."""
@@ -151,7 +169,7 @@ class SymbolTable(Sequence[str]):
             if found is None and symbol.startswith("#") and symbol[1:].isdecimal():
                 found = int(symbol[1:])
         else:
-            found = int(symbol)
+            found = int(symbol) if is_whole(symbol) else None
         if found is None or not 0 <= found < self._size:
             raise UnknownSymbolError(f"there is no symbol {symbol!r} among the {self._size}")
         return found

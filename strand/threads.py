@@ -8,7 +8,7 @@ import threading
 from contextlib import suppress
 from typing import Final
 
-__all__ = ["WAITS_FOR_ITSELF", "Inside", "has_gil", "join", "sleep_exactly"]
+__all__ = ["WAITS_FOR_ITSELF", "Inside", "has_gil", "interrupts", "join", "sleep_exactly"]
 
 _PR_SET_TIMERSLACK: Final = 29
 
@@ -43,6 +43,12 @@ class Inside:
     def here(self) -> bool:
         """Whether the calling thread is one of them."""
         return threading.get_ident() in self.threads
+
+
+def interrupts(error: BaseException) -> bool:
+    """Whether what came out of a handler is the user's Ctrl-C: Python raises that in the main thread, whatever runs
+    there. All else is the handler's failure, SystemExit too."""
+    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 
 def has_gil() -> bool:

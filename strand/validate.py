@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterable
 from typing import Any, Final, TypeGuard
 
@@ -17,8 +18,9 @@ MAXIMUM: Final = 2**63 - 1
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
-    """Whether it is a whole number, of Python or numpy. ``True`` and ``False`` are not."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    """Whether it is a whole number, of Python or numpy. ``True`` and ``False`` are not, nor are numpy's spans of time,
+    which count as integers there."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
 
 
 def is_number(value: Any) -> TypeGuard[float]:
@@ -50,12 +52,13 @@ def one_of(name: str, value: Any, words: Iterable[str]) -> int:
 
 
 def seconds(name: str, value: Any) -> float | None:
-    """The seconds that the option ``name`` allows, None for any number. Raises ConfigurationError, for NaN too."""
+    """The seconds that the option ``name`` allows; None for any number, as for more than a lock can wait for. Raises
+    ConfigurationError, for NaN too."""
     if value is None:
         return None
     if not is_number(value):
         raise ConfigurationError(f"{name}: {value!r} is not a number of seconds, nor None, which is no limit")
-    return float(value)
+    return float(value) if value <= threading.TIMEOUT_MAX else None
 
 
 def yes_or_no(name: str, value: Any) -> bool:

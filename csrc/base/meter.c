@@ -21,6 +21,7 @@ void sd_meter_begin(sd_cpu_meter *meter, uint64_t now, int exact) {
 
 uint64_t sd_meter_end(sd_cpu_meter *meter, uint64_t now) {
   uint64_t took = now > meter->began ? sd_clock_ns(now - meter->began) : 0;
+  meter->began = now;
   if (!meter->exact && !is_old(meter, now)) {
     meter->given_ns += took;
     return took;

@@ -26,7 +26,8 @@ typedef struct sd_cpu_meter {
 
 /* A stretch begins at `now`, by the thread whose meter it is. `exact`: it may wait for others, as for Python's lock. */
 void sd_meter_begin(sd_cpu_meter *meter, uint64_t now, int exact);
-/* It ends. Returns its on-CPU time, in ns. */
+/* It ends. Returns its on-CPU time, in ns. If the thread goes on with the same, the next stretch has begun: one reading of the
+ * thread's clock ends one and begins the other, so that no time falls between them. */
 uint64_t sd_meter_end(sd_cpu_meter *meter, uint64_t now);
 /* The stretches that follow are another thread's. */
 static inline void sd_meter_forget(sd_cpu_meter *meter) { meter->since = 0; }

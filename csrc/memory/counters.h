@@ -35,7 +35,7 @@ typedef struct sd_counters {
   sd_a64 handled_inline;   /* records handled where they lay, by the publisher, without being enqueued */
   sd_a64 stolen;           /* strands taken from another participant's list */
   sd_a64 cut;              /* visits that the budget ended */
-  sd_a64 busy;             /* clock counts spent draining */
+  sd_a64 busy;             /* clock counts spent draining, and in tasks */
   sd_a64 parks;            /* how often this participant went to sleep */
   sd_a64 wakes;            /* how often it woke another participant */
   sd_a64 waited;           /* publishers: clock counts spent on waiting for space or helping to drain */

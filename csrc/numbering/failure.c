@@ -16,8 +16,8 @@ int sd_dispatcher_stopping(sd_dispatcher *d) {
   return sd_load(&d->arena->stopping, acquire, T2) != 0;
 }
 
-static void fail(sd_dispatcher *d, uint32_t participant, uint32_t strand, uint32_t key, uint64_t sequence, int32_t code,
-                 const char *message) {
+static void fail(sd_dispatcher *d, uint32_t participant, uint32_t strand, uint32_t key, const unsigned char *record,
+                 int64_t unbooked, int32_t code, const char *message) {
   sd_arena *a = d->arena;
   sd_lock(&a->failures_lock);
   /* C1 */
@@ -30,7 +30,18 @@ static void fail(sd_dispatcher *d, uint32_t participant, uint32_t strand, uint32
     f->participant = participant;
     f->code = code;
     f->key = key;
-    f->sequence = sequence;
+    f->sequence = SD_NO_SEQUENCE;
+    if (record) {
+      const sd_strand *s = &d->strands[strand];
+      f->sequence = sd_sequence_of(&a->sequence, record + a->key_offset);
+      /* C1: relaxed; this thread owns the strand. */
+      f->place = sd_load(&s->handled, relaxed, C1) + sd_load(&s->failed, relaxed, C1) + (uint64_t)unbooked -
+                 d->config.sizes.counters_start;
+      if (a->record_size <= sizeof f->record) {
+        f->record_bytes = (uint32_t)a->record_size;
+        memcpy(f->record, record, a->record_size);
+      }
+    }
     snprintf(f->message, sizeof f->message, "%s", message ? message : "");
   }
   /* F1: release; pairs with F2: a failure that is counted is filled in. */
@@ -40,16 +51,11 @@ static void fail(sd_dispatcher *d, uint32_t participant, uint32_t strand, uint32
   if (d->config.on_error == SD_ON_ERROR_STOP) sd_dispatcher_stop(d);
 }
 
-void sd_fail(sd_dispatcher *d, uint32_t participant, uint32_t strand, const unsigned char *record, int32_t code,
-             const char *message) {
-  const sd_arena *a = d->arena;
+void sd_fail(sd_dispatcher *d, uint32_t participant, uint32_t strand, const unsigned char *record, int64_t unbooked,
+             int32_t code, const char *message) {
   uint32_t key = SD_NONE;
-  uint64_t sequence = SD_NO_SEQUENCE;
-  if (record) {
-    memcpy(&key, record + a->key_offset, sizeof key);
-    sequence = sd_sequence_of(&a->sequence, record + a->key_offset);
-  }
-  fail(d, participant, strand, key, sequence, code, message);
+  if (record) memcpy(&key, record + d->arena->key_offset, sizeof key);
+  fail(d, participant, strand, key, record, unbooked, code, message);
 }
 
 void sd_fail_symbol(sd_dispatcher *d, uint32_t participant, uint32_t strand, uint32_t key, uint64_t time, int at_end,
@@ -57,7 +63,7 @@ void sd_fail_symbol(sd_dispatcher *d, uint32_t participant, uint32_t strand, uin
   char text[SD_MESSAGE_BYTES];
   snprintf(text, sizeof text, "its %s at %llu ns%s%s", at_end ? "end" : "timer", (unsigned long long)time,
            message && *message ? ": " : "", message ? message : "");
-  fail(d, participant, strand, key, SD_NO_SEQUENCE, code, text);
+  fail(d, participant, strand, key, NULL, 0, code, text);
 }
 
 int sd_failure_get(sd_dispatcher *d, uint32_t index, sd_failure *out) {

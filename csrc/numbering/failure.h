@@ -8,9 +8,9 @@ void sd_dispatcher_stop(sd_dispatcher *d);
 int sd_dispatcher_stopping(sd_dispatcher *d);
 
 /* Records a failure on a record (NULL: on none) and acts on it as configured. By the strand's owner, before it books the
- * visit. */
-void sd_fail(sd_dispatcher *d, uint32_t participant, uint32_t strand, const unsigned char *record, int32_t code,
-             const char *message);
+ * visit. `unbooked`: records of the strand that the visit handled before, and did not book. */
+void sd_fail(sd_dispatcher *d, uint32_t participant, uint32_t strand, const unsigned char *record, int64_t unbooked,
+             int32_t code, const char *message);
 
 /* The same of a symbol's timer or end. */
 void sd_fail_symbol(sd_dispatcher *d, uint32_t participant, uint32_t strand, uint32_t key, uint64_t time, int at_end,

@@ -177,7 +177,7 @@ static void fail_slice(sd_dispatcher *d, uint32_t participant, sd_publisher *p, 
   const uint32_t strand = strand_of(d, bad);
   sd_strand *s = &d->strands[strand];
   uncount(d, p, done, n - done);
-  sd_fail(d, participant, strand, bad, ctx->error_code, ctx->message);
+  sd_fail(d, participant, strand, bad, p->group_of[strand], ctx->error_code, ctx->message);
   sd_bump(&s->accepted, 1);
   sd_account_failure(s);
 }

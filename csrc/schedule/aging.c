@@ -50,6 +50,7 @@ typedef struct aging_state {
 /* What a list has to give. */
 typedef struct turn {
   uint32_t why, number;
+  int counts;      /* what was taken had not been counted before */
   sd_points value; /* the priority, or the wait; the greater one comes first */
   uint64_t listed;
 } turn;
@@ -223,35 +224,41 @@ static uint32_t first_list(const sd_ready *ready, uint32_t own, int deferred, in
   return best;
 }
 
-/* Counts a strand that is taken: once, also where whoever took it lists it again because it could not visit it. */
-static void count_picked(aging_list *l, sd_aging_strand *s, const turn *t) {
-  if (s->counted) return;
+/* Counts a strand that is taken: once, also where whoever took it lists it again because it could not visit it. Zero: it
+ * was counted before. */
+static int count_picked(aging_list *l, sd_aging_strand *s, const turn *t) {
+  if (s->counted) return 0;
   s->counted = 1;
   sd_store(&l->picked[t->number], sd_load(&l->picked[t->number], relaxed, R1) + 1, relaxed, R1);
   sd_a64 *by_rule = t->why == LATE ? &l->picked_late : &l->picked_low;
   if (t->why != FIRST) sd_store(by_rule, sd_load(by_rule, relaxed, R1) + 1, relaxed, R1);
+  return 1;
 }
 
-/* Takes what comes first on a list. SD_NONE: that comes later than what was chosen. */
-static uint32_t take_first(const sd_ready *ready, uint32_t list, int low_due, uint64_t now, turn *chosen) {
+/* Takes what comes first on a list. SD_NONE: that comes later than what was chosen, or the caller has no use for it. */
+static uint32_t take_first(const sd_ready *ready, uint32_t list, int low_due, uint64_t now, turn *chosen,
+                           sd_can_use can, const void *who) {
   aging_list *l = aging_list_of(ready, list);
   uint32_t strand = SD_NONE;
   sd_lock(&ready->lists[list].lock);
   const turn t = turn_of(aging_of(ready), l, low_due, now);
-  if (t.why > chosen->why || (t.why == chosen->why && t.value >= chosen->value)) {
-    *chosen = t;
+  if (t.why > chosen->why || (t.why == chosen->why && t.value >= chosen->value))
     strand = sd_load(&l->classes[t.number].first[t.why == FIRST ? SD_BY_PRIORITY : SD_BY_AGE], relaxed, R1) - 1;
+  if (SD_UNLIKELY(can != NULL) && strand != SD_NONE && !can(who, strand)) strand = SD_NONE;
+  if (strand != SD_NONE) {
+    *chosen = t;
     delist(ready, l, strand);
     sd_store(&strands_of(ready)[strand].list, 0, relaxed, R1);
     say_heads(ready, l);
-    count_picked(l, &strands_of(ready)[strand], &t);
+    chosen->counts = count_picked(l, &strands_of(ready)[strand], &t);
     sd_list_count_taken(&ready->lists[list], 1);
   }
   sd_unlock(&ready->lists[list].lock);
   return strand;
 }
 
-static uint32_t aging_next(const sd_ready *ready, uint32_t own, int deferred, uint64_t now) {
+static uint32_t aging_next(const sd_ready *ready, uint32_t own, int deferred, uint64_t now, sd_can_use can,
+                           const void *who) {
   sd_a32 *row = &aging_list_of(ready, own)->row;
   for (;;) {
     turn chosen;
@@ -260,8 +267,10 @@ static uint32_t aging_next(const sd_ready *ready, uint32_t own, int deferred, ui
     const int low_due = aging_of(ready)->low_every && high >= high_before_low(ready);
     const uint32_t list = first_list(ready, own, deferred, low_due, now, &chosen);
     if (list == SD_NONE) return SD_NONE;
-    const uint32_t strand = take_first(ready, list, low_due, now, &chosen);
+    const uint32_t strand = take_first(ready, list, low_due, now, &chosen, can, who);
+    if (strand == SD_NONE && can) return SD_NONE;
     if (strand == SD_NONE) continue; /* Another worker took it. Which list comes first has to be looked up again. */
+    if (!chosen.counts) return strand;
     if (chosen.number == 0) sd_store(row, 0, relaxed, R2);
     else if (high < UINT32_MAX) sd_store(row, high + 1, relaxed, R2);
     return strand;

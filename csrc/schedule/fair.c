@@ -228,7 +228,8 @@ static void fair_ready(const sd_ready *ready, uint32_t list, const uint32_t *str
   sd_unlock(&ready->lists[0].lock);
 }
 
-static uint32_t fair_next(const sd_ready *ready, uint32_t own, int deferred, uint64_t now) {
+static uint32_t fair_next(const sd_ready *ready, uint32_t own, int deferred, uint64_t now, sd_can_use can,
+                          const void *who) {
   (void)own;
   fair_state *state = fair_of(ready);
   uint32_t strand = SD_NONE;
@@ -237,6 +238,7 @@ static uint32_t fair_next(const sd_ready *ready, uint32_t own, int deferred, uin
   sd_lock(&ready->lists[0].lock);
   const int side = first_side(ready, deferred);
   fair_group *g = first_group(ready, side);
+  if (g && SD_UNLIKELY(can != NULL) && !can(who, link_at(&g->first[side]) - 1)) g = NULL;
   if (g && !(state->capped && sd_bucket_holds(&state->bucket, g->in_slice, now))) {
     if (g->start < state->present) catch_up(ready, g);
     state->present = g->start;

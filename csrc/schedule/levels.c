@@ -116,15 +116,17 @@ static uint32_t choose(const sd_ready *ready, uint32_t own, int deferred, uint64
   return best;
 }
 
-/* Takes the first strand of a list. SD_NONE: it has none of this level or a higher one. */
-static uint32_t take(const sd_ready *ready, uint32_t list, uint32_t level, uint64_t now) {
+/* Takes the first strand of a list. SD_NONE: it has none of this level or a higher one, or the caller has no use for that. */
+static uint32_t take(const sd_ready *ready, uint32_t list, uint32_t level, uint64_t now, sd_can_use can,
+                     const void *who) {
   sd_level_list *l = sd_level_list_of(ready, list);
   uint32_t strand = SD_NONE;
   sd_lock(&ready->lists[list].lock);
   const uint64_t queues = sd_load(&l->queues, relaxed, R1) & ~sd_load(&l->held, relaxed, R1);
   const uint32_t found = queues ? sd_highest_level(queues) : SD_LEVEL_COUNT;
-  if (found <= level && found < SD_LEVEL_COUNT) {
-    strand = sd_level_first(ready, l, queues, found, UINT64_MAX) - 1;
+  if (found <= level && found < SD_LEVEL_COUNT) strand = sd_level_first(ready, l, queues, found, UINT64_MAX) - 1;
+  if (SD_UNLIKELY(can != NULL) && strand != SD_NONE && !can(who, strand)) strand = SD_NONE;
+  if (strand != SD_NONE) {
     sd_level_strand *s = sd_level_strand_of(ready, strand);
     sd_level_remove(ready, list, strand);
     s->was_last = 0;
@@ -140,13 +142,14 @@ static uint32_t take(const sd_ready *ready, uint32_t list, uint32_t level, uint6
   return strand;
 }
 
-static uint32_t levels_next(const sd_ready *ready, uint32_t own, int deferred, uint64_t now) {
+static uint32_t levels_next(const sd_ready *ready, uint32_t own, int deferred, uint64_t now, sd_can_use can,
+                            const void *who) {
   for (;;) {
     uint32_t level;
     const uint32_t list = choose(ready, own, deferred, now, &level);
     if (list == SD_NONE) return SD_NONE;
-    const uint32_t strand = take(ready, list, level, now);
-    if (strand != SD_NONE) return strand;
+    const uint32_t strand = take(ready, list, level, now, can, who);
+    if (strand != SD_NONE || can) return strand;
     /* Another worker took it. Which list comes first has to be looked up again. */
   }
 }

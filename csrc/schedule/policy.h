@@ -134,8 +134,10 @@ typedef struct sd_policy {
   uint32_t (*pick_if)(const sd_ready *ready, uint32_t list, uint32_t *strand, sd_can_use can, const void *who);
   /* Takes the strand that comes first of those on all lists, and on a tie a deferred one, and then that of list `own`. `deferred`:
    * SD_NONE_DEFERRED and so on. SD_NONE: none is ready. NULL: the order between lists does not matter. A worker then keeps to its own list
-   * as long as there is something on it, and steals after that; with a permit it takes from the deferred list first. */
-  uint32_t (*next)(const sd_ready *ready, uint32_t own, int deferred, uint64_t now);
+   * as long as there is something on it, and steals after that; with a permit it takes from the deferred list first.
+   * `can`: whoever asks has no use for all that is listed. If can(who, the first strand) says no, that keeps its place, and
+   * SD_NONE is returned, as it may be where another participant took the first one meanwhile. NULL: it takes any. */
+  uint32_t (*next)(const sd_ready *ready, uint32_t own, int deferred, uint64_t now, sd_can_use can, const void *who);
   /* Whether another strand would be taken before this one, which a participant with list `own` has taken and still has, if it stood on a
    * list as it did. A hint, for a participant that may let its strand go and list it again. NULL: never. */
   int (*gives_way)(const sd_ready *ready, uint32_t own, uint32_t strand, int deferred, uint64_t now);

@@ -21,17 +21,19 @@
 #include "strand/strand.h"
 #include "strand/task_pool.h"
 
-enum { SD_ERRORS = 64, SD_MESSAGE_BYTES = 256 };
+enum { SD_ERRORS = 64, SD_MESSAGE_BYTES = 256, SD_FAILED_RECORD_BYTES = 64 };
 
 /* A handler's failure, kept until somebody asks for it. */
 typedef struct sd_failure {
   uint32_t strand;
   uint32_t key;
   uint64_t sequence; /* the record's in the feed; SD_NO_SEQUENCE: it has none, or a timer or the end failed */
+  uint64_t place;    /* how many records of the strand were handled, or failed, before it */
   uint32_t handler;
   uint32_t participant;
   int32_t code;
-  uint32_t unused;
+  uint32_t record_bytes; /* of the record it failed on, which follows; 0: on none, or on a larger one */
+  unsigned char record[SD_FAILED_RECORD_BYTES];
   char message[SD_MESSAGE_BYTES];
 } sd_failure;
 

@@ -37,7 +37,7 @@ enum {
   SD_TASK_GIVEN_UP = 3,
   SD_TASK_RUNS = 4,
   SD_TASK_SUSPENDED = 5,  /* its thread sleeps, and the task is listed */
-  SD_TASK_AWAY = 6,       /* its thread is in a block, and the task is not listed: it keeps the token of its strand */
+  SD_TASK_AWAY = 6,       /* in a block, or a coroutine, and not listed: it keeps the token of its strand */
   SD_TASK_STATES = 7,     /* the bits of the state */
   SD_TASK_IN_C = 8,       /* `call` is a function; else a tag */
   SD_TASK_COPIED = 16,    /* `argument` is what was copied, and not a pointer */

@@ -44,10 +44,16 @@ static inline void sd_charge_begin(sd_dispatcher *d, uint32_t participant, uint6
   if (SD_UNLIKELY(d->policy->charge != NULL)) sd_meter_begin(&d->participants[participant].meter, now, exact);
 }
 
-/* It is done with records of it, or with a timer or task, and still owns it. */
+/* It is done with records of it, or with a timer or task, and still owns it. If it goes on with the same, what follows is charged
+ * from here. */
 static inline void sd_charge_end(sd_dispatcher *d, uint32_t participant, uint32_t strand, uint64_t now) {
   if (SD_LIKELY(d->policy->charge == NULL)) return;
   d->policy->charge(&d->ready, strand, sd_meter_end(&d->participants[participant].meter, now));
+}
+
+/* A turn of a task is over. It may have begun in another thread, whose clock may be a little ahead. */
+static inline void sd_account_turn(sd_dispatcher *d, uint32_t participant, uint64_t start, uint64_t end) {
+  sd_bump(&d->participants[participant].counters.busy, end > start ? end - start : 0);
 }
 
 /* A visit to the strand handled n records, and failed on one more if `failed`. */

@@ -43,7 +43,7 @@ int sd_call_task(sd_dispatcher *d, uint32_t participant, sd_task *t, uint32_t en
   const int again = call_function(d, participant, t, entry, why);
   const uint64_t end = sd_now();
   sd_charge_end(d, participant, entry, end);
-  sd_bump(&d->participants[participant].counters.busy, end - start);
+  sd_account_turn(d, participant, start, end);
   if (SD_LIKELY(!again)) return 0;
   /* It has begun, so it does not expire any more. */
   t->deadline = UINT64_MAX;

@@ -85,7 +85,7 @@ int sd_worker_done(sd_dispatcher *d, uint32_t participant, const sd_py_batch *ba
   sd_py_batch_emitted(d, participant, batch, n);
   if (failed) {
     const unsigned char *record = (const unsigned char *)batch->records + (size_t)n * d->arena->record_size;
-    sd_fail(d, participant, batch->strand, record, code, message);
+    sd_fail(d, participant, batch->strand, record, n, code, message);
   }
   sd_visit_over(d, participant, batch, n, failed);
   return SD_OK;

@@ -14,7 +14,7 @@ enum { LISTED_AT_ONCE = 64 }; /* tasks that are listed under one lock */
 /* ---- filling entries */
 
 static uint64_t deadline_of(const sd_task_spec *spec) {
-  return spec->fn && spec->within_ns ? sd_now() + sd_clock_counts(spec->within_ns) : UINT64_MAX;
+  return spec->fn && spec->within_ns ? sd_now() + sd_clock_span(spec->within_ns) : UINT64_MAX;
 }
 
 /* Fills an entry in; returns its handle. */

@@ -21,12 +21,10 @@ static sd_task *task_at(sd_dispatcher *d, uint32_t entry) {
 int sd_task_suspend(sd_dispatcher *d, uint32_t participant, sd_py_batch *batch, int away) {
   const uint32_t entry = batch->strand;
   sd_participant *me = &d->participants[participant];
-  const int exact = me->meter.exact;
-  sd_charge_end(d, participant, entry, sd_now());
-  if (!sd_task_pause(task_at(d, entry), away ? SD_TASK_AWAY : SD_TASK_SUSPENDED)) {
-    sd_charge_begin(d, participant, sd_now(), exact);
-    return SD_E_STOPPED;
-  }
+  const uint64_t now = sd_now();
+  sd_charge_end(d, participant, entry, now);
+  if (!sd_task_pause(task_at(d, entry), away ? SD_TASK_AWAY : SD_TASK_SUSPENDED)) return SD_E_STOPPED;
+  sd_account_turn(d, participant, batch->start, now);
   batch->task = 0;
   sd_bump(&me->tasks.suspended, 1);
   sd_meter_forget(&me->meter);
@@ -49,6 +47,10 @@ int sd_task_return(sd_dispatcher *d, uint32_t participant, uint32_t entry) {
   sd_make_ready(d, participant % d->n_workers, &entry, 1, SD_VISITED, sd_now());
   sd_idle_wake_one(&d->arena->idle);
   return SD_OK;
+}
+
+void sd_task_charge(sd_dispatcher *d, uint32_t entry, uint64_t on_cpu_ns) {
+  if (d->policy->charge) d->policy->charge(&d->ready, entry, on_cpu_ns);
 }
 
 void sd_task_resumed(sd_dispatcher *d, uint32_t participant) { sd_charge_begin(d, participant, sd_now(), 1); }

@@ -126,7 +126,9 @@ int sd_take_task(sd_dispatcher *d, uint32_t participant, uint32_t index, sd_py_b
 }
 
 void sd_worker_task_done(sd_dispatcher *d, uint32_t participant, const sd_py_batch *batch) {
-  sd_charge_end(d, participant, batch->strand, sd_now());
+  const uint64_t now = sd_now();
+  sd_charge_end(d, participant, batch->strand, now);
+  sd_account_turn(d, participant, batch->start, now);
   if (sd_is_task(d, batch->strand)) sd_end_free_task(d, participant, batch->strand);
   else end_task(d, participant, batch->strand);
   sd_permit_drop(d, participant);

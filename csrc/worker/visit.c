@@ -92,8 +92,8 @@ static uint64_t visit_lossy(sd_dispatcher *d, uint32_t participant, uint32_t ind
       done += ran;
       failed = ran < n && !ctx.stopped;
       if (failed)
-        sd_fail(d, participant, index, d->scratch[participant] + (size_t)ran * d->arena->record_size, ctx.error_code,
-                ctx.message);
+        sd_fail(d, participant, index, d->scratch[participant] + (size_t)ran * d->arena->record_size, done,
+                ctx.error_code, ctx.message);
     } else if (!handler->wake || !sd_first_position(d, index, &first) ||
                sd_timers_fire(d, handler, &ctx, index, first.time)) {
       end = sd_now();
@@ -179,7 +179,8 @@ uint64_t sd_visit(sd_dispatcher *d, uint32_t participant, uint32_t index, uint64
     int64_t ran = sd_run_handler(d, handler, index, records, positions, run, &ctx);
     failed = ran < run && !ctx.stopped;
     if (SD_UNLIKELY(failed))
-      sd_fail(d, participant, index, records + (size_t)ran * d->arena->record_size, ctx.error_code, ctx.message);
+      sd_fail(d, participant, index, records + (size_t)ran * d->arena->record_size, done + ran, ctx.error_code,
+              ctx.message);
     uint32_t at = sd_load(&s->at, relaxed, Q2) + (uint32_t)ran + (uint32_t)failed;
     sd_store(&s->at, at, relaxed, Q2);
     done += ran;

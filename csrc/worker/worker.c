@@ -65,9 +65,9 @@ static uint32_t first_of(sd_dispatcher *d, uint32_t participant, uint32_t list) 
   return got;
 }
 
-/* The strand that a policy with an order over all lists puts first. SD_NONE: none is ready. */
-static uint32_t next_of_all(sd_dispatcher *d, uint32_t participant, int deferred, uint64_t now) {
-  const uint32_t list = participant % d->n_workers, got = d->policy->next(&d->ready, list, deferred, now);
+/* The strand that a policy with an order over all lists puts first. SD_NONE: none is ready, or `can` says no to it. */
+static uint32_t next_of_all(sd_dispatcher *d, uint32_t participant, int deferred, uint64_t now, sd_can_use can) {
+  const uint32_t list = participant % d->n_workers, got = d->policy->next(&d->ready, list, deferred, now, can, d);
   if (got == SD_NONE) return SD_NONE;
   /* The token is this participant's, and `last` with it. A publisher that helps steals nothing. */
   if (participant == list && !sd_is_task(d, got) && d->strands[got].last != list)
@@ -129,7 +129,7 @@ static SD_NOINLINE uint32_t next_or_deferred(sd_dispatcher *d, uint32_t particip
   const int takes = sd_permit_take(d, participant);
   uint32_t index = SD_NONE;
   if (d->policy->next) {
-    index = next_of_all(d, participant, takes ? SD_TAKE_DEFERRED : SD_LEAVE_DEFERRED, now);
+    index = next_of_all(d, participant, takes ? SD_TAKE_DEFERRED : SD_LEAVE_DEFERRED, now, NULL);
   } else if (takes && d->policy->pick(&d->ready, d->n_workers, &index, 1, 4)) {
     look_behind(d, participant, participant);
   }
@@ -151,7 +151,7 @@ static uint32_t next_strand(sd_dispatcher *d, uint32_t participant, uint64_t now
     index = next_or_deferred(d, participant, now);
     if (index != SD_NONE || d->policy->next) return index;
   }
-  if (d->policy->next) return next_of_all(d, participant, SD_NONE_DEFERRED, now);
+  if (d->policy->next) return next_of_all(d, participant, SD_NONE_DEFERRED, now, NULL);
   if (SD_UNLIKELY(me->own_turns == LOOK_ROUND || now - me->looked >= d->budget_counts)) {
     me->own_turns = 0;
     me->looked = now;
@@ -168,7 +168,7 @@ int sd_own(sd_dispatcher *d, uint32_t participant, uint32_t index) {
   sd_strand *s = &d->strands[index];
   if (SD_UNLIKELY(sd_load(&s->control, relaxed, S2)) && sd_strand_set_aside(s)) return 0;
   if (SD_LIKELY(sd_strand_take(s, participant))) return 1;
-  sd_fail(d, participant, index, NULL, SD_E_CORRUPT,
+  sd_fail(d, participant, index, NULL, 0, SD_E_CORRUPT,
           "a strand was taken while another worker owned it: please report this");
   sd_dispatcher_stop(d);
   return 0;
@@ -294,26 +294,17 @@ static int can_help_with(const void *d, uint32_t entry) {
   return !sd_is_task(d, entry) || !sd_is_pythons(sd_task_of(d, entry));
 }
 
-/* A publisher took a free task. One of Python's, which a policy with an order over all lists may have given it, goes back, and a worker is
- * woken, as the one that was woken for it may have looked meanwhile. Zero: it did. */
-static int help_with_task(sd_dispatcher *d, uint32_t participant, uint32_t index) {
-  if (can_help_with(d, index)) {
-    sd_run_free_task(d, participant, index, NULL);
-    return 1;
-  }
-  sd_make_ready(d, participant % d->n_workers, &index, 1, SD_NOT_VISITED, sd_now());
-  if (sd_idle_wake_one(&d->arena->idle)) sd_bump(&d->participants[participant].counters.wakes, 1);
-  return 0;
-}
-
 int sd_help(sd_dispatcher *d, uint32_t participant) {
-  uint32_t index = d->policy->next ? next_of_all(d, participant, SD_NONE_DEFERRED, sd_now()) : SD_NONE;
+  uint32_t index = d->policy->next ? next_of_all(d, participant, SD_NONE_DEFERRED, sd_now(), can_help_with) : SD_NONE;
   for (uint32_t i = 0; !d->policy->next && index == SD_NONE && i < d->n_workers; i++) {
     const uint32_t list = (participant + i) % d->n_workers;
     if (d->policy->pick_if(&d->ready, list, &index, can_help_with, d)) look_behind(d, participant, list);
   }
   if (index == SD_NONE) return 0;
-  if (sd_is_task(d, index)) return help_with_task(d, participant, index);
+  if (sd_is_task(d, index)) {
+    sd_run_free_task(d, participant, index, NULL);
+    return 1;
+  }
   if (!sd_own(d, participant, index)) return 1;
   uint64_t ahead = SD_AHEAD_UNKNOWN;
   if (SD_UNLIKELY(sd_strand_tasks(&d->strands[index]))) {

@@ -19,7 +19,6 @@ int sd_should_yield(sd_dispatcher *d, uint32_t participant, uint32_t entry) {
     sd_cpu_meter *meter = &d->participants[participant].meter;
     if (now - meter->began < sd_clock_counts(CHARGED_EVERY_NS)) return 0;
     sd_charge_end(d, participant, entry, now);
-    sd_charge_begin(d, participant, now, meter->exact);
   }
   /* Its permit would be free for what is deferred. */
   const int deferred = sd_has_permit(d, participant) && sd_any_deferred(d) ? SD_TAKE_DEFERRED : SD_NONE_DEFERRED;

@@ -13,9 +13,7 @@ ROW = [("last", "i8"), ("time", "i8"), ("weighted", "f8"), ("spread", "i8")]
 def main() -> None:
     """Prints the symbols with the narrowest spreads."""
     quotes = strand.native(Path(__file__).with_name("quotes.so"), "on_ticks", state=ROW, never_publishes=True)
-    result = strand.replay(
-        sample_path(), strand.chain(strand.book(), quotes=quotes), feed_options={"date": SAMPLE_DATE}
-    )
+    result = strand.replay(sample_path(), strand.chain(strand.book(), quotes=quotes), date=SAMPLE_DATE)
     rows = result.rows.to_numpy()
     quoted = rows[rows["quotes"]["time"] > 0]
     spread = quoted["quotes"]["weighted"] / quoted["quotes"]["time"]

@@ -184,6 +184,10 @@ class MoldFeed(BaseFeed):
         )
 
     @property
+    def is_live(self) -> bool:
+        return True
+
+    @property
     def writes(self) -> Sequence[str]:
         return () if self._record is None else (os.fspath(self._record), str(times_path(self._record)))
 

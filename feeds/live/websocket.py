@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, Literal, Never
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
@@ -26,7 +26,7 @@ from strand.feeds.formats.json.ticks import EVENTS, FeedEvent, JsonTicks
 from strand.feeds.formats.websocket.lines import Header
 from strand.feeds.formats.websocket.recording import MessageRecorder
 from strand.feeds.write.destinations import check_outputs
-from strand.options import options_of, refuse_unknown
+from strand.options import named_options
 from strand.ticks import empty
 
 __all__ = ["EVENTS", "FeedEvent", "WebSocketFeed", "backoff_s"]
@@ -72,6 +72,7 @@ class WebSocketFeed(BaseFeed):
     ``sequence`` the message's number since the start where it has none. Raises ConfigurationError, MissingExtraError.
     """
 
+    @named_options("WebSocketFeed()", RENAMED)
     def __init__(
         self,
         url: str,
@@ -94,9 +95,7 @@ class WebSocketFeed(BaseFeed):
         max_seconds: float | None = None,
         idle_timeout_s: float | None = None,
         batch_ticks: int = 4_096,
-        **unknown: Never,
     ) -> None:
-        refuse_unknown(unknown, options_of(WebSocketFeed), "a WebSocket feed", RENAMED)
         super().__init__()
         if not url.startswith(("ws://", "wss://")):
             raise ConfigurationError(f"url: {_without_secrets(url)!r} does not begin with ws:// or wss://")
@@ -162,6 +161,10 @@ class WebSocketFeed(BaseFeed):
             "websocket", self._shown_url, details=details, size_unit=float(self._profile.size_unit),
             ticks=self._profile.ticks or "plain", ticks_assumed=self._profile.ticks is None,
         )  # fmt: skip
+
+    @property
+    def is_live(self) -> bool:
+        return True
 
     @property
     def writes(self) -> Sequence[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final, Literal, TypedDict
 
 import msgspec
 
@@ -10,12 +12,23 @@ from strand.errors import ConfigurationError
 from strand.feeds.base import TicksAre
 from strand.feeds.mapping.rules import told
 
-__all__ = ["MEND", "Options", "check_options"]
+__all__ = ["MEND", "ColumnOptions", "Options", "check_options"]
 
 #: What an error about a row ends with.
 MEND: Final = (
     "mend it or its mapping; on_bad_record='skip' leaves such rows out, and a book that lacks an order is wrong"
 )
+
+
+class ColumnOptions(TypedDict, total=False):
+    """What is said of all columns alike, as users give it."""
+
+    constants: Mapping[str, int | str | bytes] | None
+    price_unit: str | Decimal | None
+    size_unit: str | Decimal | None
+    time_unit: Literal["s", "ms", "us", "ns"]
+    inexact: Literal["raise", "round"] | None
+    nulls: Literal["raise", "undefined"]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from strand.errors import ConfigurationError
 from strand.feeds.base import RENAMED
 from strand.feeds.mapping.chosen import Reading
 from strand.feeds.mapping.columns import Columns
-from strand.feeds.mapping.options import check_options
+from strand.feeds.mapping.options import ColumnOptions, check_options
 from strand.feeds.mapping.units import unit_power
 from strand.feeds.mapping.values import NS_IN, Column, integers, unusable
 from strand.options import refuse_unknown
@@ -21,7 +21,6 @@ from strand.options import refuse_unknown
 __all__ = ["ArrayColumns", "BadRecordError", "RecordColumns", "numpy_column"]
 
 Array = npt.NDArray[Any]
-_OPTIONS: Final = ("constants", "price_unit", "size_unit", "time_unit", "inexact", "nulls")
 
 
 class BadRecordError(Exception):
@@ -124,7 +123,7 @@ class ArrayColumns:
     """
 
     def __init__(self, columns: Mapping[str, str | Mapping[str, Any] | None], options: Mapping[str, Any]) -> None:
-        refuse_unknown(options, _OPTIONS, "column_options", RENAMED)
+        refuse_unknown(options, ColumnOptions.__annotations__, "column_options", RENAMED)
         units = {name: options[name] for name in ("price_unit", "size_unit") if options.get(name) is not None}
         powers = {name: unit_power(name, unit) for name, unit in units.items()}
         said = check_options(columns=columns, **{name: options[name] for name in options.keys() - units.keys()})

@@ -15,7 +15,7 @@ from strand.errors import ConfigurationError
 from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
 from strand.feeds.merge.days import Boundaries, check_new_day, days_of
 from strand.feeds.merge.reorder import DISORDER, OnDisorder, Reorder
-from strand.feeds.merge.selected import files_read, files_written, skipped_of
+from strand.feeds.merge.selected import files_read, files_written, is_live, skipped_of
 from strand.feeds.merge.streams import MERGED_TICKS, merge_streams
 from strand.feeds.merge.symbol_remap import SymbolRemap
 from strand.feeds.skipped import SAMPLES, Skipped
@@ -135,6 +135,10 @@ class MergedFeed(BaseFeed):
     @property
     def writes(self) -> Sequence[str]:
         return [path for feed in self._feeds for path in files_written(feed)]
+
+    @property
+    def is_live(self) -> bool:
+        return any(is_live(feed) for feed in self._feeds)
 
     @property
     def tick_feeds(self) -> npt.NDArray[np.int32] | None:

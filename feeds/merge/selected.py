@@ -24,6 +24,7 @@ __all__ = [
     "feeds_of_batch",
     "files_read",
     "files_written",
+    "is_live",
     "skipped_of",
     "tick_feeds_of",
     "unknown_symbol",
@@ -75,6 +76,11 @@ def files_written(feed: Feed) -> Sequence[str]:
     """The files that any feed writes itself."""
     found: Sequence[str] = getattr(feed, "writes", ())
     return found
+
+
+def is_live(feed: Feed) -> bool:
+    """``BaseFeed.is_live`` of any feed."""
+    return bool(getattr(feed, "is_live", False))
 
 
 def unknown_symbol(feed: Feed, wanted: Sequence[str]) -> UnknownSymbolError | None:
@@ -154,6 +160,10 @@ class SelectedFeed(BaseFeed):
     @property
     def writes(self) -> Sequence[str]:
         return files_written(self._feed)
+
+    @property
+    def is_live(self) -> bool:
+        return is_live(self._feed)
 
     @property
     def tick_feeds(self) -> npt.NDArray[np.int32] | None:

@@ -8,10 +8,10 @@ import shutil
 import tempfile
 import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Never
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -23,6 +23,7 @@ from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.merge.selected import empty_feed, skipped_of, unknown_symbol
 from strand.feeds.opening import APART, read_symbols
 from strand.feeds.opening import open as open_feed
+from strand.feeds.reader_options import FeedOptions
 from strand.feeds.skipped import Skipped
 from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
 from strand.feeds.write.dbn import DbnTicks
@@ -30,7 +31,7 @@ from strand.feeds.write.destinations import check_outputs
 from strand.feeds.write.itch import ItchTicks
 from strand.feeds.write.npy import npy_header
 from strand.feeds.write.parquet import ParquetTicks, TickColumns, write_arrow
-from strand.options import check_apart, options_of, refuse_unknown
+from strand.options import check_apart, named_options
 from strand.ticks import TICK
 from strand.validate import whole
 
@@ -208,6 +209,7 @@ def target_of(path: str | os.PathLike[str], to: str | None = None) -> str:
     return known
 
 
+@named_options("convert()", {"options": "feed_options"})
 def convert(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     path: str | os.PathLike[str],
@@ -218,9 +220,8 @@ def convert(
     end: str | int | None = None,
     limit: int | None = None,
     allow_empty: bool = False,
-    feed_options: Mapping[str, Any] | None = None,
+    feed_options: FeedOptions | None = None,
     progress: Callable[[int], None] | None = None,
-    **unknown: Never,
 ) -> Converted:
     """Writes the ticks of a file, of several merged in time, or of a feed, as another format.
 
@@ -236,7 +237,6 @@ def convert(
     UnknownSymbolError for a name or glob that no symbol of the whole source has, EmptyFeedError for a source
     without one tick, FeedError for a source that cannot be read on or a file that cannot be written.
     """
-    refuse_unknown(unknown, options_of(convert), "convert", {"options": "feed_options"})
     kind = target_of(path, to)
     if limit is not None:
         whole("limit", limit, 1)

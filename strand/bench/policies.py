@@ -26,6 +26,7 @@ from strand.binding.engine_words import histogram_floors_ns
 from strand.binding.gate import Code
 from strand.binding.route import MAX_WORKERS
 from strand.dispatch.dispatcher import Dispatcher
+from strand.dispatch.pool import Limits
 from strand.errors import ConfigurationError, EngineError
 from strand.feeds.synthetic.market import route_stream
 from strand.handlers import spin
@@ -234,12 +235,9 @@ def _dispatcher(job: Job, function: Any, order: Mapping[str, Any]) -> Dispatcher
     return Dispatcher(
         job.symbols,
         handler,
-        workers=job.workers,
-        cores=job.cores.pinned_workers,
+        pool=job.pool,
         strands=job.strands,
-        idle=job.idle,
         batch_ticks=job.batch_ticks,
-        max_publishers=MAX_PUBLISHERS,
         publisher_drains=False,
         **order,
     )
@@ -261,7 +259,7 @@ def _order(policy: Policy, arrivals: _Arrivals) -> dict[str, Any]:
         order["groups"] = levels
     if arrivals.bound is not None:
         on_full = "shed" if isinstance(policy, Levels) else "drop_newest"
-        order |= {"total_capacity_ticks": arrivals.bound, "on_full": on_full}
+        order["limits"] = Limits(total_capacity_ticks=arrivals.bound, on_full=on_full)
     return order
 
 

@@ -18,6 +18,7 @@ from strand.binding.gate import Code
 from strand.binding.native import NativeFunction
 from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.grouping import StrandsLike
+from strand.dispatch.pool import Pool
 from strand.errors import EngineError
 from strand.handlers import SPIN_ROW, NativeHandler
 from strand.machine import Cores, pinned
@@ -63,6 +64,12 @@ class Job:
     counts_known: bool = True
     paced: bool = False
     order: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def pool(self) -> Pool:
+        """The threads of a dispatcher."""
+        cores = self.cores.pinned_workers
+        return Pool(workers=self.workers, cores=cores, idle=self.idle, max_publishers=MAX_PUBLISHERS)
 
     @property
     def workers(self) -> int:
@@ -200,13 +207,10 @@ def _strand(job: Job, *, inline: bool) -> tuple[Outcome, Rows]:
     dispatcher = Dispatcher(
         job.symbols,
         handler,
-        workers=job.workers,
-        cores=job.cores.pinned_workers,
+        pool=job.pool,
         strands=job.strands,
         counts=job.counts if job.counts_known else None,
-        idle=job.idle,
         batch_ticks=job.batch_ticks,
-        max_publishers=MAX_PUBLISHERS,
         **job.order,
     )
     if not dispatcher._routing.is_known:

@@ -136,6 +136,8 @@ class Counters:
                     handler=int(f.handler),
                     strand=int(f.strand),
                     participant=int(f.participant),
+                    record=bytes(self._ffi.buffer(f.record, f.record_bytes)) if f.record_bytes else None,
+                    place=int(f.place) if f.key != lib.SD_NONE and f.record_bytes else None,
                 )
             )
         return found

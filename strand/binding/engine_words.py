@@ -69,7 +69,8 @@ class Failure:
     ``handled`` records of its call come before the one that it failed on. ``key`` is the symbol, and ``sequence`` the
     feed's, of that record; ``time`` is that of the timer, or the end, at which it failed instead. ``handler``,
     ``strand`` and ``participant`` are the engine's numbers of the handler, its strand, the worker or publisher. What
-    nobody knows is None.
+    nobody knows is None. ``record``: the bytes of that record; ``place``: how many of its strand's were handled, or had
+    failed, before it.
     """
 
     code: int
@@ -82,6 +83,8 @@ class Failure:
     handler: int | None = None
     strand: int | None = None
     participant: int | None = None
+    record: bytes | None = None
+    place: int | None = None
 
     @property
     def reason(self) -> str:

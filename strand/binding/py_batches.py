@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 from array import array
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.binding import Core, ffi, lib
+from strand.binding.engine_config import EngineConfig
 from strand.binding.engine_words import Failure
 from strand.binding.gate import Code, refusal, text_of
 from strand.binding.memory import bytes_of
@@ -57,6 +60,8 @@ def _check(code: int, message: Any) -> None:
 class Memories(Protocol):
     """The engine, as far as batches need it."""
 
+    config: EngineConfig
+
     def memory(self, participant: int, *, copied: bool) -> tuple[int, npt.NDArray[np.uint8]]: ...
 
 
@@ -90,6 +95,13 @@ class PyBatches:
         self._copied = named(_whole(copied, dtype))
         #: All of the records in ``hand`` were handled: the next strand, as ``more``.
         self.go_on: Callable[[Any], int] = self._lib.sd_py_worker_go_on
+        # A free task takes the lock of a list alone. That of a strand may be in the hands of a publisher for a while.
+        self._n_strands = engine.config.n_strands
+        pointer, one, code = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_int
+        at, batch = (int(core.ffi.cast("uintptr_t", it)) for it in (d, self._batch))
+        suspend = core.keeping_gil("sd_task_suspend", code, pointer, one, pointer, code)
+        self._suspend = partial(suspend, at, participant, batch)
+        self._return = partial(core.keeping_gil("sd_task_return", code, pointer, one, one), at, participant)
 
     def more(self) -> int:
         """Runs native handlers until there is something for Python: a strand, or -1, and ``what`` says what it is."""
@@ -174,12 +186,16 @@ class PyBatches:
         """The task in hand gives this worker back, and nothing is in hand: another thread may be the worker. A worker
         gets it by RESUME; one that is ``away`` only after ``come_back``. False: a stop ends the tasks, and the task
         stays in hand."""
-        return bool(self._lib.sd_task_suspend(self._d, self._participant, self._batch, away) == Code.OK)
+        if self.entry < self._n_strands:
+            return bool(self._lib.sd_task_suspend(self._d, self._participant, self._batch, away) == Code.OK)
+        return self._suspend(away) == Code.OK
 
     def come_back(self, entry: int) -> bool:
         """By the thread of a task that went away from this worker: the task waits for any worker. False: a stop has
         ended the task."""
-        return bool(self._lib.sd_task_return(self._d, self._participant, entry) == Code.OK)
+        if entry < self._n_strands:
+            return bool(self._lib.sd_task_return(self._d, self._participant, entry) == Code.OK)
+        return self._return(entry) == Code.OK
 
     def resumed(self) -> None:
         """By the thread of the suspended task in hand: it goes on as this worker."""

@@ -53,26 +53,26 @@ class Tasks:
 
     cffi gives up the GIL for each call, and with several threads at tasks each would wait for it again. So what a task
     needs goes through ctypes, which keeps it. ``submit_one(tag, priority, marks)`` submits a free task of Python's and
-    returns its handle; 0: the table is full, the engine stops, or the policy has no such priority.
+    returns its handle; 0: the table is full, the engine stops, or the policy has no such priority. ``charge(entry,
+    on_cpu_ns)`` charges on-CPU time to the group of a task that is away, by its ``PyBatches.entry``.
     """
 
     def __init__(self, d: Any, core: Core) -> None:
         self._d = d
         self._lib = core.lib
         self._ffi = core.ffi
+        self._keeping_gil = core.keeping_gil
         one, word = ctypes.c_uint32, ctypes.c_uint64
         pointer = int(core.ffi.cast("uintptr_t", d))
         self.submit_one: Callable[[int, int, int], int] = partial(
             self._keeping_gil("sd_py_task_submit", word, ctypes.c_void_p, word, one, one), pointer
         )
+        self.charge: Callable[[int, int], object] = partial(
+            self._keeping_gil("sd_task_charge", None, ctypes.c_void_p, one, word), pointer
+        )
         self._submit_all = partial(
             self._keeping_gil("sd_py_tasks_submit", one, ctypes.c_void_p, ctypes.c_void_p, one, one), pointer
         )
-
-    def _keeping_gil(self, name: str, *types: Any) -> Callable[..., int]:
-        """A function of the core, called without giving up the GIL. ``types``: of its result and its arguments."""
-        address = self._ffi.addressof(self._lib, name)
-        return ctypes.PYFUNCTYPE(*types)(int(self._ffi.cast("uintptr_t", address)))
 
     def next_of(self, hand: Any) -> Callable[[], int]:
         """By the worker whose ``PyBatches.hand`` it is: a call that ends the task in hand and takes the next free one

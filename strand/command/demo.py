@@ -62,7 +62,7 @@ def demo(as_json: bool) -> None:
     console = Console(quiet=as_json)
     path = sample_path()
     console.rule("[bold]1[/] a day's file (made up, calibrated) through per-symbol handlers")
-    results = [replay(path, "vwap", workers=n, feed_options={"date": SAMPLE_DATE}) for n in sorted({1, 2, workers})]
+    results = [replay(path, "vwap", workers=n, date=SAMPLE_DATE) for n in sorted({1, 2, workers})]
     _same_rows(results)
     _show_vwap(console, results[-1])
     console.rule("[bold]2[/] two symbols with a handler of their own, in Python")
@@ -113,7 +113,7 @@ def _own_handlers(result: ReplayResult, workers: int) -> ReplayResult:
         sample_path(),
         handlers={first: highest_bid, second: highest_bid, "*": "count"},
         workers=workers,
-        feed_options={"date": SAMPLE_DATE},
+        date=SAMPLE_DATE,
     )
 
 

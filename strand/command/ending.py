@@ -14,7 +14,7 @@ from typing import Final
 import click
 
 from strand.command import starting
-from strand.errors import StrandError
+from strand.errors import HandlerError, StrandError
 
 __all__ = ["ended_by", "run_to_its_end"]
 
@@ -88,6 +88,9 @@ def run_to_its_end(command: Callable[[], object]) -> None:
     except BrokenPipeError:
         _forget_standard_output()
         sys.exit(1)
+    except HandlerError as error:
+        tick = "" if error.number is None else f" (tick {error.number} of {error.symbol})"
+        _end(f"strand: {error}{tick}" + (f", at {error.line}" if error.line is not None else ""))
     except StrandError as error:
         _end(f"strand: {error}")
     except MemoryError as error:

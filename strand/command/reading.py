@@ -12,6 +12,7 @@ import click
 from strand.command.handling import given_options
 from strand.errors import ConfigurationError
 from strand.feeds.option_texts import option_values
+from strand.feeds.reader_options import FeedOptions
 
 __all__ = ["Reads", "names", "reading"]
 
@@ -25,7 +26,7 @@ class Reads:
     end: str | None
     limit: int | None
     allow_empty: bool
-    options: dict[str, Any]
+    options: FeedOptions
 
 
 def names(text: str | None) -> list[str] | None:
@@ -94,7 +95,7 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
             "new_day": new_day,
             "carry_over": carry_over or None,
         }
-        options: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+        options: Any = {name: value for name, value in said.items() if value is not None}
         if given:
             options |= option_values(given_options("--feed", given))
         options |= {"reorder_ns": reorder_ns, "on_disorder": on_disorder, "venue_in_name": venue_in_name}

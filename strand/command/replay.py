@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from bdb import BdbQuit
+from typing import Any, Final
 
 import click
 
@@ -13,8 +14,9 @@ from strand.command.parameters import progress, show
 from strand.command.reading import Reads, reading
 from strand.command.report_options import ReportOptions, reporting
 from strand.command.running import running
+from strand.command.stopping import stopping
 from strand.command.writing import Writes, writing
-from strand.errors import FeedError, StrictError, UnknownSymbolError
+from strand.errors import FeedError, HandlerError, StrictError, UnknownSymbolError
 from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler
 from strand.replaying.replay import replay as run_replay
@@ -24,6 +26,9 @@ from strand.report.tables import print_replay
 from strand.report.to_json import as_dict
 
 __all__ = ["replay"]
+
+#: For q at the prompt of --pdb.
+_QUIT: Final = click.exceptions.Exit(0)
 
 
 @click.command("replay")
@@ -36,6 +41,7 @@ __all__ = ["replay"]
 )
 @running
 @reading
+@stopping
 @fingerprinting
 @click.option(
     "--speed", type=click.FloatRange(0), default=0.0, help="1 as recorded, 10 ten times as fast, 0 as fast as it goes."
@@ -93,6 +99,13 @@ def replay(
     except KeyboardInterrupt as interrupt:
         # What was handled before it is reported, where the replay got so far as to say.
         _report_partial(getattr(interrupt, "partial", None), "interrupted", report, as_json)
+        raise
+    except BdbQuit:
+        raise _QUIT from None
+    except HandlerError as error:
+        if isinstance(error.__cause__, BdbQuit):
+            raise _QUIT from None
+        _report_partial(error.partial, error, report, as_json)
         raise
     except (FeedError, StrictError, UnknownSymbolError) as error:
         # What was handled before the fault is reported; only then is the fault, by main.

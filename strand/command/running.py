@@ -10,6 +10,7 @@ import click
 
 from strand.command.configured import ordering
 from strand.command.parameters import CoreList, ErrorChoice, StrandCount
+from strand.dispatch.options import grouped
 
 __all__ = ["running"]
 
@@ -36,7 +37,7 @@ def running(command: Callable[..., None]) -> Callable[..., None]:
         attachable: bool, **others: Any,
     ) -> None:  # fmt: skip
         run: dict[str, Any] = {"cores": "auto" if cores is None else cores, "strands": strands, "idle": idle}
-        run |= {"on_error": on_error, "strict": strict} | order
+        run = grouped(**run, on_error=on_error, **order) | {"strict": strict}
         # A plain loop has no option ``attachable``.
         command(run=run | ({"attachable": True} if attachable else {}), **others)
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from strand.brief import written
 from strand.config.by_symbol import check_groups, check_marks, check_priorities
 from strand.config.checking import SYMBOLS, check_table, keys_of
 from strand.config.limits import guard_options
@@ -70,6 +71,9 @@ class Config:
     retry_policy: RetryPolicy = RetryPolicy()  # noqa: RUF009 - frozen
     resource_limits: ResourceLimits = ResourceLimits()  # noqa: RUF009 - frozen
     _given: Mapping[Key, tuple[Any, str]] = field(default_factory=dict, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        return written(self)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Config:

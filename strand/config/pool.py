@@ -8,6 +8,8 @@ from strand.config.by_symbol import in_a_file
 from strand.config.tables import WorkerPool
 from strand.dispatch.activating import least_of
 from strand.dispatch.capacities import capacities
+from strand.dispatch.options import grouped
+from strand.dispatch.pool import Limits
 from strand.errors import ConfigurationError
 from strand.policies.every_policy import policy_config
 from strand.policies.policy import Policy
@@ -19,7 +21,12 @@ __all__ = ["check_pool", "pool_options"]
 def check_pool(pool: WorkerPool, policy: Policy, problems: list[str]) -> None:
     """What does not go with each other, and with the policy, is added to ``problems``."""
     try:
-        capacities(pool.total_capacity_ticks, pool.level_capacity_ticks, policy_config(policy).name, pool.on_full)
+        limits = Limits(
+            on_full=pool.on_full,
+            total_capacity_ticks=pool.total_capacity_ticks,
+            level_capacity_ticks=pool.level_capacity_ticks,
+        )
+        capacities(limits, policy_config(policy).name)
     except ConfigurationError as error:
         problems.append(f"worker_pool.{in_a_file(str(error))}")
     try:
@@ -37,7 +44,6 @@ def check_pool(pool: WorkerPool, policy: Policy, problems: list[str]) -> None:
 def pool_options(pool: WorkerPool) -> dict[str, Any]:
     """The words of ``strand.Dispatcher``; what is as it is there by default is left out, but for the bound of a
     strand."""
-    found: dict[str, Any] = {"capacity_ticks": pool.queue_capacity}
     given = {
         "workers": pool.max_workers,
         "min_workers": pool.min_workers,
@@ -46,4 +52,6 @@ def pool_options(pool: WorkerPool) -> dict[str, Any]:
         "level_capacity_ticks": pool.level_capacity_ticks,
         "on_full": None if pool.on_full == "block" else pool.on_full,
     }
-    return found | {name: value for name, value in given.items() if value is not None}
+    return grouped(
+        capacity_ticks=pool.queue_capacity, **{name: value for name, value in given.items() if value is not None}
+    )

@@ -20,7 +20,7 @@ class Span(str):
     __slots__ = ()
 
 
-class WorkerPool(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerPool(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """The threads that drain, and the bounds of the queues: docs/overload.md."""
 
     max_workers: (
@@ -69,7 +69,7 @@ class WorkerPool(msgspec.Struct, frozen=True, kw_only=True):
     ] = "block"
 
 
-class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """When a task that has failed is tried again, docs/tasks.md; for a scheduler."""
 
     max_attempts: Annotated[int, Meta(ge=1, le=1000, description="With the first one.")] = 3
@@ -81,7 +81,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     ] = 0.1
 
 
-class ResourceLimits(msgspec.Struct, frozen=True, kw_only=True):
+class ResourceLimits(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """From where on the guard holds symbols back, docs/guard.md; for the policy levels."""
 
     cpu_threshold: (

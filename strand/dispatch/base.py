@@ -14,8 +14,9 @@ from strand.dispatch.configuration import assign_handlers, check_memory
 from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.python_handlers import KeepsObjects, objects_of
 from strand.dispatch.records import RecordReader
-from strand.handlers import HandlerLike
+from strand.handlers import Handler, HandlerLike
 from strand.handlers.bound import BindContext
+from strand.handlers.failures import Kept, call_again
 from strand.output.basket_rows import BasketRows
 from strand.output.books import Books
 from strand.output.outputs import Outputs
@@ -125,6 +126,23 @@ class RunBase:
     def objects(self) -> Mapping[str, Any]:
         """The objects of an object handler, by symbol, for those that have had ticks."""
         return objects_of(self._python)
+
+    def _kept(self) -> Kept:
+        """What failures are told with."""
+        return Kept(self._rows, self._python.contexts, self._python.objects, self._reader.dtype)
+
+    def _handler_of(self, key: int) -> Handler:
+        return self._handlers[int(self._handler_of_symbol[key])]
+
+    def _rehearse(self, tick: npt.NDArray[Any]) -> None:
+        """Calls the handler of a tick, shape (1,), in Python, on copies. Raises ConfigurationError where that cannot
+        be, and what the handler raises."""
+        key = int(tick[self._reader.key][0])
+        call_again(self._handler_of(key), key, tick.copy(), self._table, self._kept())
+
+    def _leave_ends_out(self) -> None:
+        """The run stops in the middle of its feed: handlers' ends are not to be called."""
+        raise NotImplementedError
 
     def _take_unpriced(self) -> npt.NDArray[np.int64]:
         """By symbol, trades without a price that handlers which ask for trades were not called with. Whoever takes

@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, wait
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import numpy as np
 
 from strand.binding.gate import NOT_STARTED
+from strand.brief import one_line
 from strand.clock import Deadline
 from strand.dispatch.control import Control
 from strand.dispatch.run_tasks import RunTasks
@@ -23,11 +26,11 @@ from strand.errors import (
     UnknownSymbolError,
     WouldDeadlockError,
 )
-from strand.handlers.failures import interrupts
-from strand.tasks.future import waiter_here
+from strand.tasks.awaiting import awaited
+from strand.tasks.current import wait_as, waiter_here
 from strand.tasks.places import Seat, seat_here
-from strand.tasks.waits import Waiter
-from strand.threads import WAITS_FOR_ITSELF
+from strand.tasks.waits import Waiter, check_not_in_loop
+from strand.threads import WAITS_FOR_ITSELF, interrupts
 from strand.validate import seconds
 
 if TYPE_CHECKING:
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
     from strand.output.rows import Rows
 
 __all__ = ["CallFuture", "Calls", "SymbolView"]
+
+R = TypeVar("R")
 
 #: How long a caller waits before it looks whether the run still goes on.
 SLICE_NS = 20_000_000
@@ -60,22 +65,23 @@ class SymbolView:
         self._books = books
 
     @property
-    def row(self) -> Any:
+    def row(self) -> np.void:
         """A copy of the symbol's row."""
         return self._rows.at(self.index).copy()
 
     @property
-    def book(self) -> Book | None:
-        """The symbol's order book; None where its handler keeps none."""
-        found: Book | None = self._books.find(self.index)
+    def book(self) -> Book:
+        """The symbol's order book; a ``DepthBook`` after ``depth``. Raises ConfigurationError where its handler keeps
+        none."""
+        found: Book = self._books[self.index]
         return found
 
     def __repr__(self) -> str:
-        return f"<SymbolView of {self.symbol}>"
+        return one_line(f"<SymbolView of {self.symbol}>")
 
 
-class CallFuture(Future[Any]):
-    """The answer of a call to come: a ``concurrent.futures.Future`` (``asyncio.wrap_future`` makes it awaitable).
+class CallFuture(Future[R]):
+    """The answer of a call to come: a ``concurrent.futures.Future`` which asyncio awaits.
 
     ``cancel()`` gives the call up unless it has begun. ``symbol`` is the one it is about. ``result()`` and
     ``exception()`` wait as within ``strand.blocking()`` in a task or another call. They raise WouldDeadlockError where
@@ -95,6 +101,12 @@ class CallFuture(Future[Any]):
         self._calls = calls
         self._tag = tag
 
+    def __repr__(self) -> str:
+        state = "running" if self.running() else "pending"
+        if self.done():
+            state = "cancelled" if self.cancelled() else "done"
+        return one_line(f"<CallFuture of {self.symbol}: {state}>")
+
     def cancel(self) -> bool:
         """Gives the call up. False: it runs already, or is done."""
         if not super().cancel():
@@ -102,20 +114,30 @@ class CallFuture(Future[Any]):
         self._calls.forget(self._tag)
         return True
 
-    def result(self, timeout: float | None = None) -> Any:
+    def result(self, timeout: float | None = None) -> R:
         """What the call returned, or raises what it raised; waits for it as ``Future.result`` does."""
-        return self._calls.wait_for(self, timeout, super().result)
+        found: R = self._calls.wait_for(self, timeout, super().result)
+        return found
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """What the call raised, None where it returned; waits for it as ``Future.exception`` does."""
         found: BaseException | None = self._calls.wait_for(self, timeout, super().exception)
         return found
 
+    def __await__(self) -> Generator[Any, None, Any]:
+        """In asyncio ``await`` gives what ``result`` does. Where the await is cancelled, so is the call, unless it
+        has begun. Raises WouldDeadlockError in a coroutine of a scheduler for which this call waits."""
+        return awaited(self)
+
     # -- for who looks for circles of waits
 
     def in_words(self) -> str:
         """See ``Waiter``."""
         return f"the call to {self.symbol}"
+
+    def home(self) -> str:
+        """See ``Waiter``."""
+        return self._calls.tasks.name
 
     def ahead(self) -> Waiter | None:
         """See ``Waiter``."""
@@ -138,14 +160,14 @@ class Calls:
         self._engine = state.engine
         self._inside = state.inside
         self._tags = itertools.count(_FIRST)
-        self._waiting: dict[int, tuple[CallFuture, int, Callable[..., Any], tuple[Any, ...]]] = {}
+        self._waiting: dict[int, tuple[CallFuture[Any], int, Callable[..., Any], tuple[Any, ...]]] = {}
 
     def submit(
         self,
         symbol: str | int,
         function: Callable[..., Any],
         arguments: tuple[Any, ...],
-    ) -> CallFuture:
+    ) -> CallFuture[Any]:
         """Queues a call. Raises BackpressureError where too many calls wait."""
         if not callable(function):
             raise TypeError(f"fn: {function!r} cannot be called")
@@ -157,7 +179,7 @@ class Calls:
             raise StoppedError(NOT_STARTED)
         self._refuse_quarantined(index)
         tag = next(self._tags)
-        future = CallFuture(self, tag, self._state.table.name(index), strand)
+        future: CallFuture[Any] = CallFuture(self, tag, self._state.table.name(index), strand)
         self._waiting[tag] = (future, index, function, arguments)
         try:
             handle = self._engine.tasks.enqueue(strand, tag)
@@ -177,22 +199,18 @@ class Calls:
         self, symbol: str | int, function: Callable[..., Any], arguments: tuple[Any, ...], timeout_s: float | None
     ) -> Any:
         """Queues a call and waits for its answer."""
-        place = self._place_of_wait(f"call: {WAITS_FOR_ITSELF}: use submit_call")
+        seat, waiter = self._place_of_wait("call", f"call: {WAITS_FOR_ITSELF}: use submit_call")
         deadline = Deadline(seconds("timeout_s", timeout_s))
         future = self.submit(symbol, function, arguments)
         try:
-            if place is None:
-                self._wait_for_answer(symbol, future, deadline, timeout_s)
-            else:
-                seat, waiter = place
-                seat.wait(waiter, future, lambda: self._wait_for_answer(symbol, future, deadline, timeout_s))
+            wait_as(seat, waiter, future, lambda: self._wait_for_answer(symbol, future, deadline, timeout_s))
         except BaseException:
             future.cancel()
             raise
         return future.result()
 
     def _wait_for_answer(
-        self, symbol: str | int, future: CallFuture, deadline: Deadline, timeout_s: float | None
+        self, symbol: str | int, future: CallFuture[Any], deadline: Deadline, timeout_s: float | None
     ) -> None:
         me = threading.get_ident()
         try:
@@ -209,15 +227,12 @@ class Calls:
         finally:
             self._inside.threads.remove(me)
 
-    def wait_for(self, future: CallFuture, timeout: float | None, ask: Callable[[float | None], Any]) -> Any:
+    def wait_for(self, future: CallFuture[Any], timeout: float | None, ask: Callable[[float | None], Any]) -> Any:
         """What ``ask`` says with the timeout, where waiting for the future is not waiting for oneself."""
-        if not future.done() and (timeout is None or timeout > 0):
-            place = self._place_of_wait(
-                f"the call to {future.symbol}: {WAITS_FOR_ITSELF}: use add_done_callback, or look for done() later"
-            )
-            if place is not None:
-                seat, waiter = place
-                return seat.wait(waiter, future, lambda: self._ask(timeout, ask))
+        if not future.done() and ((timeout := seconds("timeout", timeout)) is None or timeout > 0):
+            words = future.in_words()
+            refusal = f"{words}: {WAITS_FOR_ITSELF}: use add_done_callback, or look for done() later"
+            return wait_as(*self._place_of_wait(words, refusal), future, lambda: self._ask(timeout, ask))
         return self._ask(timeout, ask)
 
     def _ask(self, timeout: float | None, ask: Callable[[float | None], Any]) -> Any:
@@ -228,16 +243,17 @@ class Calls:
         finally:
             self._inside.threads.remove(me)
 
-    def _place_of_wait(self, refusal: str) -> tuple[Seat, Waiter] | None:
-        """The seat of the task or call that is about to wait, and itself; None: another thread waits. Raises
-        WouldDeadlockError where the thread is inside in another way, as a handler is."""
+    def _place_of_wait(self, words: str, refusal: str) -> tuple[Seat | None, Waiter | None]:
+        """``waiter_here`` for a wait, for what ``words`` say. Raises WouldDeadlockError where the thread is inside in
+        another way, as a handler is, and in one that runs coroutines."""
+        check_not_in_loop(words)
         seat, waiter = waiter_here()
         times_inside = self._inside.threads.count(threading.get_ident())
         if seat is not None and waiter is not None:
             times_inside -= threading.current_thread() in self._state.threads
         if times_inside:
             raise WouldDeadlockError(refusal)
-        return None if seat is None or waiter is None else (seat, waiter)
+        return seat, waiter
 
     def run(self, tag: int) -> None:
         """By a worker: runs a task, or a call of the strand that it holds, unless it was given up, or nobody holds the
@@ -284,7 +300,7 @@ class Calls:
             if future.set_running_or_notify_cancel():
                 _answer(future.set_exception, self._state.stopped_error())
 
-    def _refuse_quarantined(self, index: int, future: CallFuture | None = None) -> None:
+    def _refuse_quarantined(self, index: int, future: CallFuture[Any] | None = None) -> None:
         """Raises where the strand is quarantined, and the call, if there is one yet, could be given up."""
         if not self._control.inspect(index).quarantined or (future is not None and not future.cancel()):
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from strand.dispatch.pool import Limits
 from strand.errors import ConfigurationError
 from strand.policies.policy import LEVELS, level_of
 from strand.validate import whole
@@ -11,14 +12,13 @@ from strand.validate import whole
 __all__ = ["capacities"]
 
 
-def capacities(
-    total: int | None, of_levels: Mapping[str, int] | None, policy: str, on_full: str
-) -> tuple[int, tuple[int, ...]]:
+def capacities(limits: Limits, policy: str) -> tuple[int, tuple[int, ...]]:
     """The bounds in ticks, in all and by level, the highest first, as the engine takes them: 0 for none.
 
     ``policy``: its name. Raises ConfigurationError for a number below 1, an unknown level, a bound that the policy or
     ``on_full`` cannot keep."""
-    most = 2**31 - 1
+    most, on_full = 2**31 - 1, limits.on_full
+    total, of_levels = limits.total_capacity_ticks, limits.level_capacity_ticks
     if of_levels is not None and not isinstance(of_levels, Mapping):
         raise ConfigurationError(f"level_capacity_ticks: {type(of_levels).__name__} is not a dict of ticks by level")
     by_level = [0] * len(LEVELS)

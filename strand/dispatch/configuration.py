@@ -12,9 +12,7 @@ import numpy.typing as npt
 from strand.binding.engine_config import (
     ALL_BUT_ONE,
     CACHED_SEGMENTS,
-    IDLE,
     ON_ERROR,
-    ON_FULL,
     EngineConfig,
     PolicyConfig,
     segment_bytes,
@@ -23,6 +21,7 @@ from strand.binding.engine_config import (
 from strand.dispatch.basket_units import kinds_of_units
 from strand.dispatch.capacities import capacities
 from strand.dispatch.grouping import StrandsLike, strand_count, strands_for
+from strand.dispatch.pool import Limits, Pool
 from strand.dispatch.priorities import kinds_of
 from strand.dispatch.records import RecordReader
 from strand.errors import ConfigurationError
@@ -30,7 +29,7 @@ from strand.handlers import Handler, HandlerLike, resolve
 from strand.symbols import SymbolTable
 from strand.threads import has_gil
 from strand.ticks import TICK
-from strand.validate import is_number, is_whole, one_of, whole, yes_or_no
+from strand.validate import is_whole, one_of, whole, yes_or_no
 
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
@@ -53,8 +52,7 @@ __all__ = [
 RENAMED: Final = {"fields": "columns", "quantum_ticks": "budget_ticks", "quantum_us": "budget_us"}
 #: Ticks in flight from which on a publisher helps and waits: few enough that no strand is at its bound before.
 AHEAD_TICKS = 1 << 15
-#: Upper bounds of whole numbers.
-_MAXIMA = {"capacity_ticks": 2**31 - 1, "budget_ticks": 2**20, "batch_ticks": 65_536, "max_publishers": 1024}
+_MAX_BATCH: Final = 65_536
 #: What is written for each of them as a dispatcher is made: its places in tables by symbol; sizeof(sd_strand).
 _SYMBOL_BYTES, _STRAND_BYTES = 16, 128
 #: Strands that may stand at their bound, paused or slow, before the default pool of segments is used up.
@@ -86,17 +84,6 @@ def check_memory(n_symbols: int, n_strands: int) -> None:
             f"symbols: {n_symbols:,} on {n_strands:,} strands take {least / 1e9:,.1f} GB at once, and this machine has "
             f"{there / 1e9:,.1f} GB"
         )
-
-
-def _check_limits(given: Mapping[str, Any]) -> None:
-    """What bounds queues and visits, and the choices that are words."""
-    for name, maximum in _MAXIMA.items():
-        whole(name, given[name], 1, maximum)
-    for name, choices in (("idle", IDLE), ("on_error", ON_ERROR), ("on_full", ON_FULL)):
-        one_of(name, given[name], choices)
-    budget_us = given["budget_us"]
-    if not is_number(budget_us) or not 0 < budget_us < 1e9:
-        raise ConfigurationError(f"budget_us: {budget_us!r} is not a positive number of microseconds")
 
 
 class WorkerCores(NamedTuple):
@@ -232,7 +219,7 @@ def _pool_segments(
             + 2 * min(n_strands, 32_768)
         )
     size = segment_bytes(record, has_positions)
-    segments = whole("memory_bytes", memory_bytes, 1) // size
+    segments = memory_bytes // size
     if segments <= in_caches + capacity // per_segment + 1:
         least = (in_caches + capacity // per_segment + 2) * size
         raise ConfigurationError(
@@ -277,36 +264,33 @@ def engine_config(
     cores: WorkerCores,
     *,
     units: npt.NDArray[np.intp] | None,
+    pool: Pool,
+    limits: Limits,
     marks: npt.NDArray[np.uint8],
     strands: StrandsLike,
-    budget_us: float,
-    max_publishers: int,
-    memory_bytes: int | None,
     publisher_drains: bool,
-    python_workers: int | None,
     emits: bool,
-    output_memory: int,
+    on_error: str,
+    batch_ticks: int,
     attachable: bool,
     counters_start: int,
     policy: PolicyConfig,
-    total_capacity_ticks: int | None,
-    level_capacity_ticks: Mapping[str, int] | None,
-    **given: Any,
 ) -> EngineConfig:
-    """The engine's sizes and choices, from a dispatcher's arguments: ``given`` are those that EngineConfig has too.
-    ``emits``: there are outputs; ``units``: what has to share a strand, by symbol."""
-    _check_limits(given | {"max_publishers": max_publishers, "budget_us": budget_us})
-    total, of_levels = capacities(total_capacity_ticks, level_capacity_ticks, policy.name, given["on_full"])
+    """The engine's sizes and choices, from a dispatcher's arguments. ``emits``: there are outputs; ``units``: what has
+    to share a strand, by symbol."""
+    one_of("on_error", on_error, ON_ERROR)
+    whole("batch_ticks", batch_ticks, 1, _MAX_BATCH)
+    total, of_levels = capacities(limits, policy.name)
     kind_of_symbol, handler_of = kinds_of(handler_of_symbol, priorities, marks)
     alone = [not handlers[handler].is_native for handler in handler_of]
     n_symbols, kind_of_symbol = len(kind_of_symbol), kinds_of_units(kind_of_symbol, units)
     n_strands = strand_count(strands, kind_of_symbol, alone, cores.workers)
     check_memory(n_symbols, n_strands)
-    if given["on_full"] == "conflate":
-        _check_conflate(given["capacity_ticks"], n_strands, kind_of_symbol, alone, units)
+    if limits.on_full == "conflate":
+        _check_conflate(limits.capacity_ticks, n_strands, kind_of_symbol, alone, units)
     timed = check_timed(handlers, reader)
     ends = any(h.ends for h in handlers) and reader.time_offset is not None
-    ahead = max(AHEAD_TICKS, 3 * given["batch_ticks"])
+    ahead = max(AHEAD_TICKS, 3 * batch_ticks)
     has_positions = emits or timed or ends
     return EngineConfig(
         record_size=reader.dtype.itemsize,
@@ -318,27 +302,32 @@ def engine_config(
         n_symbols=n_symbols,
         n_strands=n_strands,
         n_workers=cores.workers,
-        n_publishers=max_publishers,
+        n_publishers=pool.max_publishers,
         n_segments=_pool_segments(
-            memory_bytes,
-            participants=cores.workers + max_publishers,
+            limits.memory_bytes,
+            participants=cores.workers + pool.max_publishers,
             n_strands=n_strands,
             ahead=ahead,
-            capacity=given["capacity_ticks"],
+            capacity=limits.capacity_ticks,
             record=reader.dtype.itemsize,
             has_positions=has_positions,
         ),
-        budget_ns=int(budget_us * 1000),
+        budget_ticks=pool.budget_ticks,
+        budget_ns=int(pool.budget_us * 1000),
+        batch_ticks=batch_ticks,
+        idle=pool.idle,
+        on_error=on_error,
+        on_full=limits.on_full,
+        capacity_ticks=limits.capacity_ticks,
         ahead_ticks=ahead,
         has_positions=has_positions,
         publisher_drains=yes_or_no("publisher_drains", publisher_drains),
-        python_workers=_python_workers(python_workers, cores.workers, handlers),
+        python_workers=_python_workers(pool.python_workers, cores.workers, handlers),
         one_core=len(cores.allowed) == 1,
-        output_memory=whole("output_memory", output_memory, 1),
+        output_memory=limits.output_memory,
         attachable=yes_or_no("attachable", attachable),
         counters_start=counters_start,
         policy=policy,
         total_capacity_ticks=total,
         level_capacity_ticks=of_levels,
-        **given,
     )

@@ -14,6 +14,8 @@ import numpy as np
 
 from strand.binding.books import BookMemory
 from strand.binding.depths import DepthMemory
+from strand.brief import brief, listed
+from strand.distribution import DISTRIBUTION
 from strand.errors import AttachError
 from strand.units import layout_from_json, layout_to_json
 
@@ -53,6 +55,9 @@ class Description:
     handlers: tuple[HandlerDescription, ...]
     outputs: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        return brief(self, self.name, f"process {self.pid}", listed(handler.name for handler in self.handlers))
+
     @classmethod
     def of(cls, text: bytes) -> Description:
         """From the text. Raises AttachError where it is none."""
@@ -87,7 +92,7 @@ def described(
     """The text for a dispatcher of this process."""
     about = {
         "name": name,
-        "version": version("strand"),
+        "version": version(DISTRIBUTION),
         "pid": os.getpid(),
         "made_at": time.time(),
         "configuration": asdict(config),

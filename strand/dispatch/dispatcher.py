@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar, TypeVarTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,33 +15,39 @@ from strand.binding.engine_words import StrandInspection
 from strand.binding.feeder import Feeder
 from strand.binding.tick_counts import Seen
 from strand.dispatch.activating import least_of
-from strand.dispatch.calls import CallFuture
+from strand.dispatch.calls import CallFuture, SymbolView
 from strand.dispatch.configuration import RENAMED, engine_config, symbol_counts, worker_cores
 from strand.dispatch.description import ShownNames, described
 from strand.dispatch.engine_run import EngineRun
 from strand.dispatch.grouping import StrandsLike
 from strand.dispatch.guard import Guard, marks_of
 from strand.dispatch.lifecycle import Lifecycle
+from strand.dispatch.options import GROUPS
+from strand.dispatch.pool import Limits, Pool, chosen
 from strand.dispatch.priorities import Priorities, ranks_of
 from strand.dispatch.publishers import Publishers
 from strand.dispatch.records import RecordReader
 from strand.dispatch.saved_state import check_name
 from strand.dispatch.workers import Workers
 from strand.handlers import HandlerLike
-from strand.options import options_of, refuse_unknown
+from strand.options import named_options
 from strand.output.sink import Destination
 from strand.policies.every_policy import policy_config
 from strand.policies.policy import Fifo, Policy
 from strand.tasks.engine_tasks import EngineTasks
-from strand.tasks.places import ThreadCounts
 from strand.tasks.retry import RetryPolicy
+from strand.tasks.work import ThreadCounts
 from strand.ticks import TICK
 from strand.validate import text
 
 if TYPE_CHECKING:
     from strand.feeds.base import TicksAre
+    from strand.feeds.mapping.options import ColumnOptions
 
 __all__ = ["Dispatcher"]
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 
 
 class Dispatcher(EngineRun):
@@ -50,12 +56,8 @@ class Dispatcher(EngineRun):
     ``symbols``: their names (``instrument_id`` is the index), or how many there are. ``handler``: the one for all, or
     ``handlers``: by symbol, with ``"*"`` for the others.
 
-    ``workers``: threads that drain; by default one fewer than the cores this process may use (at least one), as the
-    publisher drains too. ``min_workers``: of them so many, and more as the load asks for, are active; by default all
-    are. ``python_workers``: how many may run tasks and calls at a time; by default, where C handles ticks and there is
-    a GIL, one fewer than are active (at least one), else all (docs/tasks.md). ``cores``: the cores workers are pinned
-    to, in turn; ``"auto"`` takes the last of those this process may use, and goes on with a RuntimeWarning where the
-    system refuses to pin; None pins nothing. ``idle``: ``"spin"``, ``"backoff"`` (spin, then sleep) or ``"park"``.
+    ``workers``, ``cores``, ``idle``, ``budget_ticks``: how many threads drain, where they run, what they do without
+    work, and how many ticks a visit has; or ``pool``, a ``strand.Pool``, which has more and says what these mean.
 
     ``policy``: which ready strand is drained next, ``Fifo()``, ``Levels()``, ``Aging()`` or ``Fair()``. By symbol, with
     ``"*"`` for those not named: ``priorities``, under ``Levels`` a level (else ``"normal"``), under ``Aging`` a whole
@@ -68,21 +70,15 @@ class Dispatcher(EngineRun):
     (what to expect of each) or else by the first array published. ``capacity_ticks`` bounds each strand,
     ``on_full`` says what happens there: ``"block"``, ``"drop_newest"``, ``"drop_oldest"``, ``"conflate"`` (keep a
     symbol's latest) or ``"raise"``; with the lossy two (oldest, conflate) the bound counts ticks that wait, not
-    those in a worker's hands. ``total_capacity_ticks`` bounds all strands together, and ``level_capacity_ticks``, under
-    ``Levels``, those of a level: ``{"low": 10_000}``. There ``on_full`` may be ``"shed"``, by which ticks of the lowest
-    level make room for higher ones (docs/overload.md).
+    those in a worker's hands. Or ``limits``, a ``strand.Limits``, which has these and the bounds over several strands.
 
-    ``on_error``: a failing handler ``"stop"``s the run or ``"quarantine"``s its strand. ``budget_ticks`` and
-    ``budget_us`` end a visit. ``batch_ticks`` are grouped at one go. ``publisher_drains``: whether publishing threads
-    may run handlers, when they are ahead and where that is cheaper than handing ticks over; switch it off where a
-    publisher must never be held up by a handler. ``memory_bytes`` bounds the segments of all queues together (by
-    default 64 strands at their bound, and more); when they are used up, publishing waits whatever ``on_full`` says.
+    ``on_error``: a failing handler ``"stop"``s the run or ``"quarantine"``s its strand. ``batch_ticks`` are grouped at
+    one go. ``publisher_drains``: whether publishing threads may run handlers, when they are ahead and where that is
+    cheaper than handing ticks over; switch it off where a publisher must never be held up by a handler.
 
     ``out``: files, or sinks of your own (``strand.Sink``), for outputs that handlers emit to, by name; the others are
     collected in memory (``outputs``). ``escape_formulas``: in CSV files a text cell that a spreadsheet would run (it
     begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return) is written behind an apostrophe.
-    ``output_memory``: bytes emitted and not merged yet beyond which publishing waits. In a replay of several merged
-    feeds, each tick that is not final counts 4 bytes more.
     ``attachable``: another process of the same user may look at it while it runs (``strand.attach``), and knows it by
     its ``name``. Its memory then has the pages that the system gives to files, which are small ones as a rule.
 
@@ -102,6 +98,7 @@ class Dispatcher(EngineRun):
     work, SavedStateError for a file that does not fit, MissingExtraError where ``guard`` needs psutil.
     """
 
+    @named_options("Dispatcher()", RENAMED, groups=GROUPS)
     def __init__(
         self,
         symbols: int | Sequence[str],
@@ -109,9 +106,10 @@ class Dispatcher(EngineRun):
         *,
         handlers: Mapping[str, HandlerLike] | None = None,
         workers: int | None = None,
-        min_workers: int | None = None,
-        python_workers: int | None = None,
         cores: Sequence[int] | Literal["auto"] | None = "auto",
+        idle: str = "backoff",
+        budget_ticks: int = 4096,
+        pool: Pool | None = None,
         policy: Policy = Fifo(),  # noqa: B008 - frozen
         priorities: Mapping[str, Any] | None = None,
         guard: Guard | None = None,
@@ -121,32 +119,23 @@ class Dispatcher(EngineRun):
         strands: StrandsLike = "auto",
         counts: npt.ArrayLike | None = None,
         capacity_ticks: int = 65_536,
-        total_capacity_ticks: int | None = None,
-        level_capacity_ticks: Mapping[str, int] | None = None,
         on_full: str = "block",
+        limits: Limits | None = None,
         on_error: str = "stop",
-        idle: str = "backoff",
-        budget_ticks: int = 4096,
-        budget_us: float = 1000.0,
         batch_ticks: int = 8192,
         publisher_drains: bool = True,
-        max_publishers: int = 8,
-        memory_bytes: int | None = None,
         out: Mapping[str, Destination] | None = None,
         escape_formulas: bool = False,
-        output_memory: int = 1 << 26,
         attachable: bool = False,
         name: str = "",
         dtype: np.dtype[Any] = TICK,
         key: str = "instrument_id",
         columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
-        column_options: Mapping[str, Any] | None = None,
+        column_options: ColumnOptions | None = None,
         feed: TicksAre | None = None,
         load: str | os.PathLike[str] | None = None,
         _counters_start: int = 0,
-        **unknown: Never,
     ) -> None:
-        refuse_unknown(unknown, options_of(Dispatcher), "a dispatcher", RENAMED)
         super().__init__(
             symbols,
             handler,
@@ -158,7 +147,9 @@ class Dispatcher(EngineRun):
         )
         order, (ranks, grouped) = policy_config(policy), ranks_of(policy, self._table, priorities, groups)
         marked, name = marks_of(guard, policy, self._table, marks), text("name", name)
-        placed = worker_cores(cores, workers)
+        pool = chosen("pool", pool, Pool(workers=workers, cores=cores, idle=idle, budget_ticks=budget_ticks))
+        limits = chosen("limits", limits, Limits(capacity_ticks=capacity_ticks, on_full=on_full))
+        placed = worker_cores(pool.cores, pool.workers)
         config = engine_config(
             self._reader,
             self._handlers,
@@ -166,23 +157,14 @@ class Dispatcher(EngineRun):
             ranks,
             placed,
             units=self._units,
+            pool=pool,
+            limits=limits,
             marks=marked,
             strands=strands,
-            budget_us=budget_us,
-            max_publishers=max_publishers,
-            memory_bytes=memory_bytes,
             publisher_drains=publisher_drains,
-            python_workers=python_workers,
             emits=len(self._outputs) > 0,
-            idle=idle,
             on_error=on_error,
-            on_full=on_full,
-            capacity_ticks=capacity_ticks,
-            total_capacity_ticks=total_capacity_ticks,
-            level_capacity_ticks=level_capacity_ticks,
-            budget_ticks=budget_ticks,
             batch_ticks=batch_ticks,
-            output_memory=output_memory,
             attachable=attachable,
             counters_start=_counters_start,
             policy=order,
@@ -199,8 +181,9 @@ class Dispatcher(EngineRun):
             retry=retry,
         )
         state, calls = self._state, self._calls
-        state.look_regularly(placed.allowed, guard=guard, least=least_of(min_workers, placed.workers))
-        self._publishers = Publishers(state, self._reader, self._orders, self._routing, self._python)
+        state.look_regularly(placed.allowed, guard=guard, least=least_of(pool.min_workers, placed.workers))
+        ways = self._reader, self._orders, self._routing, self._python
+        self._publishers = Publishers(state, *ways, tasks=calls.tasks)
         self._workers = Workers(state, self._python, calls, self._reader.dtype, placed.allowed)
         parts = self._workers, self._publishers, calls, self._end
         self._lifecycle = Lifecycle(state, *parts, makers=self._makers, cores=placed)
@@ -246,9 +229,10 @@ class Dispatcher(EngineRun):
         """Stops the workers and waits for them. Returns whether everything published was handled or dropped.
 
         ``drain``: first handle what is pending, for at most ``timeout_s``; else what is pending is abandoned, and
-        counted. Ticks of paused and quarantined strands are abandoned in both. Raises HandlerError when a handler's
-        failure has stopped the run; it is stopped all the same. May be called again. A guard ends first, and lets
-        go what it holds back.
+        counted, and coroutines are cancelled. Ticks of paused and quarantined strands are abandoned in both. Raises
+        HandlerError when a handler's failure has stopped the run; it is stopped all the same. May be called again. A
+        guard ends first, and lets go what it holds back. A task or call that runs is waited for; when the workers have
+        stopped, its next ``strand.checkpoint()`` raises StoppedError.
 
         A thread inside the dispatcher cannot wait for it: in a handler, task, ``on_stop``, ``on_finish``, or a signal
         handler (or ``__del__``) that interrupts a call: there ``stop()`` raises WouldDeadlockError. Without ``drain``
@@ -274,7 +258,7 @@ class Dispatcher(EngineRun):
         """Publishes records in order, and returns how many were accepted (dropped ones included: see statistics).
 
         ``records``: shape (n,) of the dispatcher's dtype, or a single record. The array may be reused at return. From
-        inside a handler it never waits.
+        inside a handler it never waits, nor in a coroutine of its tasks without ``timeout_s``.
 
         Raises RecordTypeError for another dtype; UnknownSymbolError for a key outside the table, with what comes before
         it published; BackpressureError when a strand is full and ``on_full="raise"``, or after ``timeout_s`` of waiting
@@ -292,13 +276,15 @@ class Dispatcher(EngineRun):
 
         Returns False when ``timeout_s`` passed first; 0 only looks. Raises HandlerError when a handler's failure has
         stopped the run, StoppedError after a stop and where no worker was ever started, WouldDeadlockError inside a
-        handler.
+        handler and in a coroutine of its tasks.
         """
         return self._publishers.drain(timeout_s)
 
     # ---- calls
 
-    def call(self, symbol: str | int, fn: Callable[..., Any], *args: Any, timeout_s: float | None = None) -> Any:
+    def call(
+        self, symbol: str | int, fn: Callable[[SymbolView, *Ts], R], *args: *Ts, timeout_s: float | None = None
+    ) -> R:
         """Runs ``fn(view, *args)`` on the symbol's strand, in order with its ticks, and returns what it returns.
 
         It runs after all ticks published before the call and before any published after it, while nothing else of the
@@ -311,9 +297,10 @@ class Dispatcher(EngineRun):
         HandlerError when a handler's failure has stopped the run; StoppedError after a stop and where no worker was
         ever started; BackpressureError where there is no place for one more call; UnknownSymbolError.
         """
-        return self._calls.call(symbol, fn, args, timeout_s)
+        answer: R = self._calls.call(symbol, fn, args, timeout_s)
+        return answer
 
-    def submit_call(self, symbol: str | int, fn: Callable[..., Any], *args: Any) -> CallFuture:
+    def submit_call(self, symbol: str | int, fn: Callable[[SymbolView, *Ts], R], *args: *Ts) -> CallFuture[R]:
         """``call`` without waiting: a ``concurrent.futures.Future`` of the answer, to be had inside handlers too. Its
         ``result()`` does not wait there, but raises WouldDeadlockError: give the future an ``add_done_callback``.
 

@@ -6,10 +6,12 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine import Engine
 from strand.binding.space import Space
+from strand.brief import brief, listed, several
 from strand.dispatch.base import RunBase
 from strand.dispatch.calls import Calls
 from strand.dispatch.control import Control
@@ -31,7 +33,8 @@ __all__ = ["EngineRun", "RunEnd"]
 
 
 class RunEnd:
-    """How a run ends when nothing runs any more. ``finished``: no handler's end has failed, where they were called;
+    """How a run ends when nothing runs any more. ``with_ends``: handlers' ends are called, where all is handled;
+    ``finished``: none of them has failed;
     ``stop_failure``: how the first ``on_stop`` that failed did."""
 
     def __init__(self, state: RunState, python: PythonHandlers, rows: Rows, baskets: BasketRows) -> None:
@@ -39,7 +42,7 @@ class RunEnd:
         self._python = python
         self._rows = rows
         self._baskets = baskets
-        self.finished = True
+        self.finished = self.with_ends = True
         self.stop_failure: HandlerError | None = None
 
     def check_saved(self) -> None:
@@ -56,7 +59,7 @@ class RunEnd:
             if drained and save is not None:
                 self._check_rest()
                 save()
-            elif drained and not state.abandoned:
+            elif drained and not state.abandoned and self.with_ends:
                 self.finished = engine.finish() and self._python.finish()
             self.stop_failure = stop_objects(self._python)
             ended = True
@@ -122,7 +125,14 @@ class EngineRun(RunBase):
             inside=self._inside,
         )
         self._state = RunState(
-            engine, self._table, self._handlers, self._outputs, self._inside, causes=self._python.causes, cores=cores
+            engine,
+            self._table,
+            self._handlers,
+            self._outputs,
+            self._inside,
+            causes=self._python.causes,
+            kept=self._kept(),
+            cores=cores,
         )
         self._control = Control(self._state, self._routing, priorities)
         tasks = RunTasks(self._state, self._control, priorities, retry)
@@ -133,6 +143,20 @@ class EngineRun(RunBase):
             self._saving.take_up(saved, self._routing, self._reader, self._python)
         elif expected is not None or engine.config.n_strands >= engine.config.n_symbols:
             self._routing.by_counts(expected)
+
+    def _keys_of_strand(self, strand: int) -> npt.NDArray[np.bool_] | None:
+        """By key: whether the symbol belongs to the strand; None where ticks of it were dropped."""
+        books = self._engine.inspect(strand)
+        return None if sum(books.dropped) or books.lost else self._routing.by_counts(None) == strand
+
+    def _leave_ends_out(self) -> None:
+        self._end.with_ends = False
+
+    def __repr__(self) -> str:
+        handlers, totals = listed(dict.fromkeys(h.name for h in self._handlers)), self._engine.totals()
+        counts = (f"{totals[name]:,} ticks {name}" for name in ("accepted", "pending"))
+        run = self._state.stage, several(self._table.n_shown, "symbol"), handlers, several(self.workers, "worker")
+        return brief(self, *run, *counts)
 
     @property
     def workers(self) -> int:
@@ -150,6 +174,11 @@ class EngineRun(RunBase):
     def statistics(self) -> Statistics:
         """Totals since the start; see Statistics. The times of a seeded run are counts of steps."""
         return self._statistics.read()
+
+    def _watch_overload(self, is_on: bool) -> None:
+        """For ``replay``, which has warnings of its own: whether ticks come at a pace that is not the run's."""
+        self._state.overload.is_on &= is_on
+        self._state.overload.tells = False
 
     def watermark(self) -> int:
         """Every record whose place in the order of publishing is below this has been handled or dropped."""

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import written
 from strand.errors import ConfigurationError
-from strand.handlers.spans import SpanLike, span_ns
+from strand.handlers.spans import SpanLike, span_ns, span_text
 from strand.policies.marks import mark_bits
 from strand.policies.policy import Levels, Policy
 from strand.symbols import SymbolTable
@@ -83,6 +84,9 @@ class Guard:
     def every_ns(self) -> int:
         return span_ns("every", self.every)
 
+    def __repr__(self) -> str:
+        return written(self, span_text)
+
     def strains(self, reading: Reading) -> dict[str, float | None]:
         """By resource (``"cpu"``, ``"memory"``, ``"io"``) what was measured over its threshold; None where it is not
         watched, or not measured."""
@@ -139,7 +143,7 @@ def check_guard(guard: Any, policy: Policy) -> None:
     """Raises ConfigurationError for a guard that is none, and for a guard under a policy without levels."""
     if guard is not None and not isinstance(guard, Guard):
         raise ConfigurationError(f"guard: {guard!r} is not a strand.Guard")
-    if guard is not None and not isinstance(policy, Levels):
+    if guard is not None and isinstance(policy, Policy) and not isinstance(policy, Levels):
         raise ConfigurationError(
             f"guard: {type(policy).__name__} has no levels that could be held back; give policy=Levels()"
         )

@@ -108,7 +108,7 @@ class Lifecycle:
         """See ``Dispatcher.save``. ``write`` writes the file, when all is at rest and before anything ends."""
         if self._state.forked or self._state.closing:
             raise self._state.stopped_error()
-        if self._inside.here:
+        if self._inside.here or self._calls.tasks.here:
             raise WouldDeadlockError(f"save: {WAITS_FOR_ITSELF}: save where the ticks are published")
         me = threading.get_ident()
         try:
@@ -149,6 +149,7 @@ class Lifecycle:
         # A handler may wait for an answer in ways that cannot be refused, and its worker for it.
         self._calls.end()
         self._workers.join()
+        self._calls.tasks.join()
         # Publishers notice too, but one may be running a handler: rows and books are final when they are out.
         self._publishers.wait_for_others()
         self._engine.tasks.stop()

@@ -31,25 +31,33 @@ def pin_thread(thread: threading.Thread, core: int, *, must: bool) -> OSError | 
     return None
 
 
-def pin_here(state: RunState, place: Place) -> None:
-    """Pins this thread to the core of the place that it has got, if that has one. Where the system refuses it now, the
-    place has none any more, which statistics say."""
+def pin_here(state: RunState, place: Place, allowed: Sequence[int]) -> None:
+    """Pins this thread to the core of the place that it has got, or to none where that has none: the thread may have
+    that of the place which it had before. Where the system refuses it now, the place has none any more, which
+    statistics say."""
     if place.core is None:
+        unpin_here(state, allowed)
+    # Workers.pin says the core before it pins the thread. So if it did that in between, the core is seen here.
+    core = place.core
+    if core is None:
         return
     try:
-        os.sched_setaffinity(0, {place.core})
+        os.sched_setaffinity(0, {core})
     except OSError as error:
-        core, place.core = place.core, None
+        place.core = None
+        unpin_here(state, allowed)
         assert state.cores is not None
         state.cores = [None if i == place.participant else at for i, at in enumerate(state.cores)]
         state.unpinned = f"worker {place.participant} is not pinned any more: the system refused core {core} ({error})"
 
 
 def unpin_here(state: RunState, allowed: Sequence[int]) -> None:
-    """This thread has no place: it may run on all of ``allowed``."""
+    """This thread has no place, or one without a core: it may run on all of ``allowed``."""
     if state.cores is None:
         return
     try:
         os.sched_setaffinity(0, allowed)
     except OSError as error:
-        state.unpinned = f"a thread that waits stays pinned: the system refused all other cores ({error})"
+        state.unpinned = (
+            f"a thread without a core of its own stays pinned: the system refused all other cores ({error})"
+        )

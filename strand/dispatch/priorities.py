@@ -48,7 +48,7 @@ def ranks_of(
         return found, None
     for name, near in grouped.misspelt.items():
         warnings.warn(
-            f"weights: no symbol is in the group {name!r}: did you mean {near!r}?", RuntimeWarning, stacklevel=3
+            f"weights: no symbol is in the group {name!r}: did you mean {near!r}?", RuntimeWarning, stacklevel=4
         )
     return grouped.of_symbol, grouped
 

@@ -18,8 +18,10 @@ from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.dispatch.records import RecordReader
 from strand.dispatch.routing import Routing
+from strand.dispatch.run_tasks import RunTasks
 from strand.dispatch.state import RunState
 from strand.errors import StoppedError, WouldDeadlockError
+from strand.tasks.waits import IN_LOOP
 from strand.threads import WAITS_FOR_ITSELF
 from strand.validate import seconds
 
@@ -38,13 +40,21 @@ class Publishers:
     """
 
     def __init__(
-        self, state: RunState, reader: RecordReader, orders: OrderWatch, routing: Routing, python: PythonHandlers
+        self,
+        state: RunState,
+        reader: RecordReader,
+        orders: OrderWatch,
+        routing: Routing,
+        python: PythonHandlers,
+        *,
+        tasks: RunTasks,
     ) -> None:
         self._state = state
         self._reader = reader
         self._orders = orders
         self._routing = routing
         self._python = python
+        self._tasks = tasks
         self._engine = state.engine
         self._inside = state.inside
         #: Of each thread, by its ident, that was ever here.
@@ -63,6 +73,10 @@ class Publishers:
             self._routing.by_keys(array[self._reader.key])
         if self._inside.here:
             return self._publish_nested(array)
+        if timeout_s is None and IN_LOOP.here and self._tasks.here:
+            timeout_s = 0  # room may come only when this coroutine, or another one in its thread, has ended
+        if self._state.overload.is_on:
+            self._state.overload.look(stacklevel=3)
         deadline = Deadline(seconds("timeout_s", timeout_s))
         me, held = threading.get_ident(), self._participant()
         try:
@@ -131,7 +145,7 @@ class Publishers:
 
     def drain(self, timeout_s: float | None) -> bool:
         """See ``Dispatcher.drain``."""
-        if self._inside.here:
+        if self._inside.here or self._tasks.here:
             raise WouldDeadlockError(f"drain: {WAITS_FOR_ITSELF}: drain where the ticks are published")
         return self.drain_inside(timeout_s)
 

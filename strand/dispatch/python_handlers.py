@@ -14,10 +14,12 @@ from strand.binding.engine_words import Failure
 from strand.dispatch.site import EmittedBatch, EngineSite
 from strand.errors import HandlerError
 from strand.handlers.bound import BoundHandler, BoundPython
+from strand.handlers.called_again import line_of
 from strand.handlers.context import Context
-from strand.handlers.failures import failure_of, interrupts
+from strand.handlers.failures import failure_of
 from strand.handlers.hosted_baskets import BasketObjects
 from strand.handlers.timed import Host
+from strand.threads import interrupts
 
 if TYPE_CHECKING:
     from strand.output.rows import Rows
@@ -194,4 +196,5 @@ def stop_objects(python: KeepsObjects) -> HandlerError | None:
                 reason = f"{failure.message}, in on_stop"
                 first = HandlerError(name, 0, context.handler, failure.code, reason)
                 first.__cause__ = failure.cause
+                first._line = line_of(failure.cause, (type(thing),))
     return first

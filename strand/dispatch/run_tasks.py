@@ -8,7 +8,7 @@ from strand.binding.gate import NOT_STARTED, Code
 from strand.clock import Deadline
 from strand.dispatch.control import Control
 from strand.dispatch.priorities import Priorities
-from strand.dispatch.state import RunState
+from strand.dispatch.state import FORKED, RunState
 from strand.tasks.core import Core
 from strand.tasks.engine_pool import EnginePool
 from strand.tasks.engine_tasks import EngineTasks
@@ -16,7 +16,7 @@ from strand.tasks.group_numbers import NumberedGroups
 from strand.tasks.options import check_retry
 from strand.tasks.ranks import Ranks
 from strand.tasks.retry import RetryPolicy
-from strand.tasks.waits import Waiter
+from strand.tasks.waits import IN_LOOP, Waiter, numbered
 
 __all__ = ["RunTasks"]
 
@@ -40,6 +40,7 @@ class RunTasks:
         self._tasks: EngineTasks | None = None
         #: Tasks and calls that wait while they hold a strand, by the strand.
         self.waits_on: dict[int, Waiter] = {}
+        self.name = numbered("dispatcher")
 
     def get(self) -> EngineTasks:
         """See ``Dispatcher.tasks``."""
@@ -55,8 +56,11 @@ class RunTasks:
                     key_of=self._state.table.index,
                 )
                 self._tasks._core.waiting.waits_on = self.waits_on
+                self._tasks._core.waiting.name = self.name
             table = self._tasks._core.table
-            if not self._state.threads:
+            if self._state.forked:
+                table.is_fork, table.refusal = True, table.refusal or FORKED
+            elif not self._state.threads:
                 table.refusal = NOT_STARTED
             elif table.refusal == NOT_STARTED:
                 table.refusal = None
@@ -76,8 +80,11 @@ class RunTasks:
 
     @property
     def here(self) -> bool:
-        """Whether one of them that has not ended runs here: a coroutine does so in a thread that is no worker."""
-        return self._tasks is not None and self._tasks._core.waits_for_here() is not None
+        """Whether one of them that has not ended runs here: a coroutine does so in a thread that is no worker. Or this
+        interrupts a submit of tasks in C."""
+        if self._tasks is None:
+            return False
+        return self._tasks._core.waits_for_here() is not None or self._tasks._core.table.submitting.here
 
     def begin_end(self, *, drain: bool, timeout_s: float | None) -> bool:
         """A stop begins: no task can be submitted any more, and those that are delayed, held, or wait for a retry are
@@ -99,6 +106,8 @@ class RunTasks:
 
     def _only_held(self, core: Core) -> bool:
         """Whether all that are left wait on strands that are paused or quarantined."""
+        if core.table.submitting.threads:
+            return False
         tasks = core.table.alive.copy().values()
         waits = all(task._options.strand is not None and task.state == "waiting" for task in tasks)
         return waits and self._state.engine.drain(None, 0) == Code.OK
@@ -108,10 +117,23 @@ class RunTasks:
         tasks._core.refuse("the dispatcher was stopped: no task can be submitted")
 
     def end(self) -> None:
-        """No worker runs any more: tasks that have not begun are told, and none is tried again."""
+        """No worker runs any more: tasks that have not begun are told, coroutines are cancelled, and none is tried
+        again."""
         if self._tasks is None:
             return
         self._refuse(self._tasks)
         self._tasks._core.table.cancels_all = True
         for tag in list(self._tasks._core.table.alive):
             self._tasks.drop(tag, "the dispatcher was stopped")
+        self._tasks._core.running.coroutines.cancel()
+
+    def join(self) -> None:
+        """When the workers have ended: ends what is left, and waits until coroutines have ended, and their thread, but
+        not in that."""
+        self.end()
+        if self._tasks is None or IN_LOOP.here:
+            return
+        core = self._tasks._core
+        while not core.table.wait_until_idle(_SLICE_NS / 1e9):
+            pass
+        core.join_threads()

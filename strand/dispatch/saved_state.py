@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.space import ABI_VERSION
+from strand.distribution import DISTRIBUTION
 from strand.errors import ConfigurationError, SavedStateError
 
 __all__ = ["FORMAT", "SavedState", "SavedSymbol", "build", "check_name"]
@@ -41,7 +42,7 @@ def check_name(path: str | os.PathLike[str]) -> None:
 
 def build() -> str:
     """What decides how memory is laid out: the release, the version of the layout, and the processor."""
-    return f"strand {version('strand')}, layout {ABI_VERSION}, {platform.machine()}"
+    return f"strand {version(DISTRIBUTION)}, layout {ABI_VERSION}, {platform.machine()}"
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from strand.binding.engine import Engine
 from strand.dispatch.activating import Activating
 from strand.dispatch.guarding import Guarding
+from strand.dispatch.overload_watch import OverloadWatch
 from strand.errors import EngineError, HandlerError, StoppedError
-from strand.handlers.failures import describe, failures_of
+from strand.handlers.failures import Kept, describe, failures_of
 from strand.output.outputs import Outputs
 from strand.symbols import SymbolTable
 from strand.threads import Inside
@@ -29,12 +30,13 @@ DROPPED = "the dispatcher was dropped without a stop"
 class RunState:
     """Worker threads hold this and no dispatcher, so that one which nobody uses is found and stopped.
 
-    ``causes``: the exceptions of each worker's failures, in their order. ``threads``: the workers', once they are
+    ``causes``: the exceptions of each worker's failures, in their order, ``kept``: what errors made of those say of a
+    symbol. ``threads``: the workers', once they are
     started. ``broken``: what ended one otherwise than a stop. ``closing``: a stop has begun; ``dropped``: it came since
     nobody held the dispatcher any more; ``forked``: this process has no workers. ``cores``: those that workers are
     pinned to; ``unpinned``: why they are not. ``abandoned``: ticks that a stop left pending. ``guarding``: what holds
     strands back while resources are short, and ``activating``: what decides how many workers are active, if something
-    does.
+    does. ``overload``: what looks whether ticks come too fast, where no bound on all that waits is given.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class RunState:
         inside: Inside,
         *,
         causes: Sequence[Sequence[BaseException]],
+        kept: Kept,
         cores: Sequence[int | None] | None,
     ) -> None:
         self.engine = engine
@@ -54,6 +57,7 @@ class RunState:
         self.inside = inside
         self._handlers = handlers
         self._causes = causes
+        self._kept = kept
         self.threads: list[threading.Thread] = []
         self.broken: BaseException | None = None
         self.closing = self.dropped = self.forked = False
@@ -62,6 +66,14 @@ class RunState:
         self.abandoned = 0
         self.guarding: Guarding | None = None
         self.activating: Activating | None = None
+        self.overload = OverloadWatch(engine, is_on=not engine.config.total_capacity_ticks)
+
+    @property
+    def stage(self) -> str:
+        """How far the run is, in a word or two."""
+        if self.closing or self.dropped:
+            return "stopped"
+        return "running" if self.threads else "not started"
 
     def look_regularly(self, allowed: Sequence[int], *, guard: Guard | None, least: int | None) -> None:
         """Makes what decides from the start to the stop: a guard, and how many workers are active, ``least`` or more.
@@ -79,7 +91,7 @@ class RunState:
     @property
     def failures(self) -> list[HandlerError]:
         """The first failures of handlers (64 at most), in the order they happened."""
-        return failures_of(self.engine, self.table, self._handlers, self._causes)
+        return failures_of(self.engine, self.table, self._handlers, self._causes, self._kept)
 
     def stopped_error(self) -> Exception:
         """What has stopped the run, to be raised."""

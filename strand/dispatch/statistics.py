@@ -83,6 +83,7 @@ class EngineStatistics:
             guard=FrozenDict() if state.guarding is None else state.guarding.statistics(),
             active=None if state.activating is None else state.activating.statistics(),
             fair=self._fair(),
+            overload=state.overload.found,
         )
 
     def _fair(self) -> FairStatistics | None:

@@ -16,8 +16,8 @@ from strand.dispatch.pinning import pin_here, pin_thread, unpin_here
 from strand.dispatch.python_handlers import PythonHandlers
 from strand.dispatch.state import RunState
 from strand.handlers.failures import failure_of
-from strand.tasks.places import Places, Seat, ThreadCounts
-from strand.tasks.work import Place, Sitting
+from strand.tasks.places import Places, Seat
+from strand.tasks.work import Place, Sitting, ThreadCounts
 
 __all__ = ["Workers", "work"]
 
@@ -55,9 +55,12 @@ class Workers:
         refused: OSError | None = None
         for place, thread, core in zip(self._places.places, self._places.threads, cores, strict=False):
             assert core is not None
+            # Before it is pinned: the thread may be about to see that its place has no core, and to go on with all.
+            place.core = core
             error = pin_thread(thread, core, must=must)
             refused = refused or error
-            place.core = core if error is None else None
+            if error is not None:
+                place.core = None
             pinned.append(place.core)
         return pinned, refused
 
@@ -107,7 +110,7 @@ class _Work:
             unpin_here(self._state, self._allowed)
         else:
             self._python.site.enter(place.participant, place.batches)
-            pin_here(self._state, place)
+            pin_here(self._state, place, self._allowed)
 
     def serve(self, seat: Sitting, place: Place) -> int:
         try:
@@ -145,7 +148,8 @@ def work(
                 asked.run(batches.task)
                 if not keeps_place():
                     return TASK
-                strand = batches.task_done()
+                # Where the task goes on elsewhere there is nothing in hand.
+                strand = batches.task_done() if batches.task else batches.more()
                 continue
             if what == WAKE:
                 strand = _wake(python, batches)

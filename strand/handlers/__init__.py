@@ -54,6 +54,7 @@ from strand.handlers.context import Context
 from strand.handlers.native_handlers import NativeHandler, SymbolMemory, native
 from strand.handlers.object_handlers import ObjectHandler, Tick, Trade, object_handler
 from strand.handlers.resolving import resolve
+from strand.handlers.watches import Bar, Top
 
 __all__ = [
     "BAR",
@@ -80,6 +81,7 @@ __all__ = [
     "VOLATILITY_ROW",
     "VWAP",
     "VWAP_ROW",
+    "Bar",
     "ChainHandler",
     "CompiledHandler",
     "Context",
@@ -90,6 +92,7 @@ __all__ = [
     "PythonHandler",
     "SymbolMemory",
     "Tick",
+    "Top",
     "Trade",
     "bars",
     "basket_handler",

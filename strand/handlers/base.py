@@ -12,10 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from strand.binding.trades import TradeSource
+from strand.brief import brief, listed
 from strand.errors import ConfigurationError
 from strand.handlers.bound import BindContext, BoundHandler
+from strand.handlers.called_again import FailedCall, trade_of
 from strand.handlers.feed_trades import trades_of
 from strand.handlers.options import Option, Origin
 from strand.handlers.parameters import Parameters
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Handler", "HandlerLike", "SingleHandler", "TradesHandler"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Handler(ABC):
     """A handler ready to be given to a dispatcher. Made by the functions of this package.
 
@@ -46,6 +49,11 @@ class Handler(ABC):
         """Its name, and the options it was made with as far as they are known."""
         options = ", ".join(f"{name}={text}" for name, text in (self.origin.options if self.origin else {}).items())
         return f"{self.name} ({options})" if options else self.name
+
+    def __repr__(self) -> str:
+        outputs = listed(name for name, _ in self.emitted)
+        row = f"row of {listed(self.state.names or ())}" if self.state.names else ""
+        return brief(self, self.described, row, f"emits {outputs}" if outputs else "")
 
     # ---- what it does
 
@@ -130,6 +138,14 @@ class Handler(ABC):
     def bind(self, context: BindContext) -> BoundHandler:
         """Binds it to a table of symbols. Raises ConfigurationError, naming it, where that cannot be."""
 
+    def call_again(self, call: FailedCall) -> None:  # noqa: ARG002 - as those have it that Python can call
+        """Calls it in Python for a tick that it failed on. Raises what it raises, and ConfigurationError where Python
+        cannot call it."""
+        raise ConfigurationError(
+            f"replay: handler {self.name!r} is no single function or object of Python: stop before the tick, with "
+            "strand.replay(until=...)"
+        )
+
     def reason_of(self, message: str) -> str:
         """Why it failed, by the message of its failure."""
         return message
@@ -138,7 +154,7 @@ class Handler(ABC):
 HandlerLike = Handler | str | type
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class SingleHandler(Handler):
     """A handler that is not a chain.
 
@@ -188,7 +204,7 @@ class SingleHandler(Handler):
         """As ``bind``, for rows of a dtype."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TradesHandler(SingleHandler):
     """One that may be called with trades. ``trades``: where those come from that it is called with, instead of ticks or
     beside them; None: with ticks alone."""
@@ -206,6 +222,10 @@ class TradesHandler(SingleHandler):
     @property
     def takes_ticks_as_plain(self) -> bool:
         return self.trades is not None and self.trades.assumed
+
+    def _called_with(self, call: FailedCall) -> npt.NDArray[Any]:
+        """The tick of a failed call, or the trade that it is, shape (1,)."""
+        return call.tick if self.trades is None else trade_of(self.trades, call.tick, call.key)
 
     def known(self, info: FeedInfo) -> Handler:
         if self.trades is None:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Collection
 from typing import Any
 
 from strand.errors import ConfigurationError
+from strand.handlers.compiled_handlers import arguments_of
 from strand.handlers.functions import check_runs
 
-__all__ = ["arguments_of", "check_arguments"]
-
-
-def arguments_of(function: Callable[..., Any]) -> list[str]:
-    """Their names, in order."""
-    return list(inspect.signature(getattr(function, "py_func", function)).parameters)
+__all__ = ["check_arguments"]
 
 
 def check_arguments(

@@ -21,7 +21,7 @@ from strand.ticks import TRADE
 __all__ = ["BasketHandler", "CompiledBasketHandler", "basket_parts"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class BasketHandler(TradesHandler):
     """A handler with baskets. ``state`` is a symbol's row, ``basket_state`` the dtype of a basket's.
     ``counts``: the user declared no ``state``, and ticks are counted there."""
@@ -62,7 +62,7 @@ def basket_parts(handler: Handler) -> tuple[BasketHandler, ...]:
 # ---- compiled
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CompiledBasketHandler(BasketHandler):
     """One of a function in Python that numba compiles when a dispatcher is made."""
 

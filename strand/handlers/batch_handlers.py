@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.handlers.bound import BindContext
+from strand.handlers.called_again import FailedCall
 from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions
 from strand.handlers.emitted import output_dtypes
 from strand.handlers.feed_trades import On, source_for
@@ -20,6 +21,7 @@ from strand.handlers.functions import check_runs, name_of
 from strand.handlers.hosted import HostedHandler
 from strand.handlers.parameters import Parameters
 from strand.handlers.state import row_dtype
+from strand.handlers.timer import Timer
 from strand.validate import is_whole
 
 __all__ = ["PythonHandler", "batch_handler"]
@@ -27,7 +29,7 @@ __all__ = ["PythonHandler", "batch_handler"]
 OnTicks = Callable[[str, Any, Any], None] | Callable[[str, Any, Any, Context], None]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class PythonHandler(HostedHandler):
     """A handler of functions that Python calls: ``on_ticks`` with a batch of ticks or trades, the others at timers and
     at the end of a run."""
@@ -55,6 +57,19 @@ class PythonHandler(HostedHandler):
 
     def functions_in(self, context: BindContext) -> Callable[[Context], SymbolFunctions]:  # noqa: ARG002 - same in all
         return self._functions_of
+
+    def call_again(self, call: FailedCall) -> None:
+        timer = Timer(self.name) if self.timers else None
+        row, params = call.row[0], None if call.params is None else call.params[0]
+        context = Context(self.name, call.symbol, call.key, row, params=params, emit=_emits_nothing, timer=timer)
+        if self.trades is not None:
+            context.trades = self._called_with(call)
+        if timer is not None:
+            timer.begin(call.tick["ts_recv"])
+        try:
+            self._functions_of(context).ticks(call.tick)
+        except FailedOnTick as failed:
+            raise (failed.__cause__ or failed) from None
 
     def _functions_of(self, context: Context) -> SymbolFunctions:
         plain = self._is_plain
@@ -119,6 +134,10 @@ def batch_handler(
         )
 
     return wrap
+
+
+def _emits_nothing(records: Any, at: Any, output: str | None) -> None:
+    """In the place of what emits."""
 
 
 def _plain(on_ticks: Callable[..., Any], context: Context) -> Call:

@@ -23,7 +23,7 @@ from strand.handlers.timer import Timer
 from strand.handlers.traded import TradesSite
 from strand.symbols import SymbolTable
 
-__all__ = ["BindContext", "BoundHandler", "BoundNative", "BoundPython", "Site"]
+__all__ = ["BindContext", "BoundHandler", "BoundNative", "BoundPython", "Site", "TickByTick"]
 
 
 class Site(Clock, TradesSite, Protocol):
@@ -90,6 +90,15 @@ class BoundNative(BoundHandler):
         return self.function
 
 
+@dataclass(frozen=True, slots=True)
+class TickByTick:
+    """A handler is called tick by tick, without timers, and so may be called for several symbols in turn. ``maker``:
+    what makes its trades; ``counts``: its row's ``ticks`` are counted for it."""
+
+    maker: TradeMaker | None
+    counts: bool
+
+
 class Emitting(Protocol):
     """The handler whose code Python runs: of a chain the last one."""
 
@@ -110,6 +119,7 @@ class BoundPython(BoundHandler):
     ``name``, ``timers`` and ``ends``: its own, or those of the chain that ``emitting`` ends. ``first_output``: the
     engine's number of the first output of ``emitting``. ``params``: by key. ``states``: the rows of those before it in
     a chain, by name. ``host``: makes what is run for a symbol. ``key``: the records' field with the symbol's index.
+    ``by_tick``: it may be called for symbols in turn.
     """
 
     name: str
@@ -121,6 +131,7 @@ class BoundPython(BoundHandler):
     first_output: int = 0
     params: npt.NDArray[Any] | None = None
     states: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
+    by_tick: TickByTick | None = None
 
     @property
     def for_engine(self) -> RunByPython:

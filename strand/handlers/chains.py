@@ -34,7 +34,7 @@ __all__ = ["ChainHandler", "chain", "chain_dtype"]
 _ALIGN = 8
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ChainHandler(Handler):
     """Several handlers in a row, by name. All but the last are native."""
 
@@ -151,7 +151,7 @@ class ChainHandler(Handler):
         states = {name: part.state for name, part in before}
         check_states(last.name, last.needs_states, states)
         prefix = _prefix_of(self.state, list(states))
-        functions_of = last.bind_functions(context)
+        functions_of = last.bind_functions(context, context.maker_for(last.trades))
 
         def host(of_symbol: Context, site: Site) -> Tracked:
             whole, of_symbol.row, row_of = of_symbol.row, of_symbol.row[called], of_symbol.row_of

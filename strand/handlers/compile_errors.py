@@ -60,7 +60,7 @@ def reason_of_compiled(said: str) -> str:
     """Why a compiled handler failed: by what it said, or else, as machine code keeps no exceptions, how to find out."""
     if said and not re.fullmatch(r"its (timer|end) at \d+ ns", said):
         return said
-    hint = "it raised an exception; call it from Python with this row and tick to see which"
+    hint = "it raised an exception; error.replay() calls it in Python with this row and tick, to see which"
     return f"{said}: {hint}" if said else hint
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
 
@@ -17,6 +16,7 @@ from strand.binding.native import (
     SINK_OFFSETS,
 )
 from strand.handlers.compiled_names import cgutils, intrinsic, models, overload_method, register_model, types
+from strand.handlers.compiled_ticks import record_type
 from strand.handlers.state import SET
 
 __all__ = ["emit_at", "emit_type"]
@@ -83,7 +83,7 @@ def _method(name: str, dtype: np.dtype[Any], reserve: Any, of_sets: bool) -> Cal
 
 def _reserve(cls: Any, number: int, dtype: np.dtype[Any], at_timer: bool) -> Any:
     """A function of (emit) that gives the next record of an output to fill: sd_emit_reserve of csrc/sd_handler.h."""
-    record = numba.from_dtype(dtype)
+    record = record_type(dtype)
     entry_bytes = -(-(EMITTED_BYTES + dtype.itemsize) // 8) * 8
 
     @intrinsic

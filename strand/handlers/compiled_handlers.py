@@ -15,6 +15,7 @@ from strand.binding.native import NativeFunction, finish_pointer, pointer_from_a
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.handlers.base import TradesHandler
 from strand.handlers.bound import BindContext, BoundNative
+from strand.handlers.called_again import FailedCall, PlainClock, PlainEmit, PlainRecord
 from strand.handlers.compile_errors import explain, reason_of_compiled
 from strand.handlers.emitted import output_dtypes
 from strand.handlers.feed_trades import On, source_for
@@ -22,9 +23,9 @@ from strand.handlers.functions import check_runs, name_of
 from strand.handlers.parameters import Parameters
 from strand.handlers.state import row_dtype
 from strand.symbols import SymbolTable
-from strand.ticks import TRADE
+from strand.ticks import TRADE, named
 
-__all__ = ["CompiledHandler", "compile_function", "handler", "numba_module"]
+__all__ = ["CompiledHandler", "arguments_of", "compile_function", "handler", "numba_module"]
 
 OnTick = Callable[[Any, Any], None]
 #: What a function is called at.
@@ -36,7 +37,7 @@ Make = Callable[..., tuple[Callable[..., int], Any]]
 FURTHER = ("params", "emit", "ctx")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CompiledHandler(TradesHandler):
     """A handler of functions in Python that numba compiles when a dispatcher is made: ``on_tick``, which is called with
     ticks or trades, and those for timers and the end of a run. ``cache``: their code is kept on disk."""
@@ -102,6 +103,18 @@ class CompiledHandler(TradesHandler):
         table = SymbolTable(["*"]) if self.shared else context.table
         return np.stack([given.records(self.name, table) for given in self.sets], axis=1)
 
+    def call_again(self, call: FailedCall) -> None:
+        if self.sets:  # nobody knows which one's call failed
+            super().call_again(call)
+        given = self._called_with(call)
+        further = {
+            "params": None if call.params is None else PlainRecord(call.params),
+            "emit": PlainEmit(self.outputs),
+            "ctx": PlainClock(int(given["ts_recv"][0]) if "ts_recv" in (given.dtype.names or ()) else 0),
+        }
+        names = arguments_of(self.on_tick)[2:]
+        _plain(self.on_tick)(PlainRecord(call.row), PlainRecord(named(given)), *(further[name] for name in names))
+
     def reason_of(self, message: str) -> str:
         return reason_of_compiled(message)
 
@@ -130,6 +143,8 @@ def handler(
     either function asks for with ``ctx.wake_at(ns)``; ``ctx.time`` is the feed's time. ``on_finish``: one of (row), for
     the end of a run. Both may have ``params``, ``emit`` and ``ctx`` behind.
     ``cache``: keep the compiled code on disk, where numba keeps its own.
+    Where the environment has ``NUMBA_DISABLE_JIT=1``, Python runs the functions as they are: slowly, and a debugger
+    can stop in them (docs/handlers/numba.md).
 
     Raises ConfigurationError for a state that is none; when a dispatcher is made, MissingExtraError without numba and
     ConfigurationError, with the place and the reason, for a function that does not compile.
@@ -144,7 +159,7 @@ def handler(
         declared = {"params": parameters is not None, "emit": bool(emitted), "ctx": on_wake is not None}
         _check_arguments(called, function, f"on_{on}(row, {on})", 2, declared)
         for argument, keyword in (("params", "params"), ("emit", "outputs"), ("ctx", "on_wake")):
-            if declared[argument] and argument not in _arguments(function):
+            if declared[argument] and argument not in arguments_of(function):
                 raise ConfigurationError(f"handler {called!r}: it has no argument {argument}, which {keyword}= is for")
         if on_wake is not None:
             _check_arguments(called, on_wake, "on_wake(row, time)", 2, declared)
@@ -171,7 +186,8 @@ def _plain(function: Any) -> Callable[..., Any]:
     return found
 
 
-def _arguments(function: Callable[..., Any]) -> list[str]:
+def arguments_of(function: Callable[..., Any]) -> list[str]:
+    """The names of what one of a handler's functions takes."""
     return list(inspect.signature(_plain(function)).parameters)
 
 
@@ -180,7 +196,7 @@ def _check_arguments(
 ) -> None:
     """Raises ConfigurationError where a function takes what it cannot be given."""
     check_runs(name, function)
-    given = _arguments(function)
+    given = arguments_of(function)
     further = given[first:]
     if len(given) < first or not set(further) <= set(FURTHER):
         raise ConfigurationError(
@@ -212,7 +228,7 @@ def _compile_all(handler: CompiledHandler, record: np.dtype[Any], key: str, row:
     def one(function: Callable[..., Any] | None, first: Sequence[np.dtype[Any] | None], make: Make) -> Any:
         if function is None:
             return None
-        known = dict(zip(_arguments(function), first, strict=False))
+        known = dict(zip(arguments_of(function), first, strict=False))
         at: At = "tick" if function is handler.on_tick else "timer" if len(first) == 2 else "end"
         return compile_function(handler, function, known, key, make, at=at, cache=handler.cache, shared=shared)
 
@@ -250,7 +266,7 @@ def compile_function(
     from strand.handlers.compiled_sets import set_row_type
     from strand.handlers.compiled_ticks import record_type
 
-    names, has_sets = _arguments(given), shared is not None
+    names, has_sets = arguments_of(given), shared is not None
     dtypes = {name: dtype for name, dtype in known.items() if dtype is not None}
     if handler.params is not None:
         dtypes["params"] = handler.params.dtype

@@ -3,15 +3,21 @@ code is kept. Imported with numba only."""
 
 from __future__ import annotations
 
+import dis
+import glob
 import hashlib
+import itertools
 import operator
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Self
 
 import numba
 import numpy as np
 from numba.core.caching import FunctionCache as NumbaCache
+from numba.core.caching import IndexDataCacheFile
 from numba.core.ccallback import CFunc
 from numba.core.errors import TypingError
 
@@ -34,7 +40,7 @@ __all__ = [
 ]
 
 #: Changes with the loops (that of compiled_baskets, too) and what is checked before: code of others is compiled again.
-LOOP = 7
+LOOP = 8
 
 
 @intrinsic
@@ -214,6 +220,10 @@ def make_finish(one: Any, records: Mapping[str, Any], arguments: Sequence[str]) 
     return finish, types.int32(_pointer(records[arguments[0]]), types.uint32, types.voidptr)
 
 
+#: Digits of a key in the names of its files.
+_DIGITS = 16
+#: An object's text where it has none of its own.
+_ADDRESS = re.compile(r"\bat 0x[0-9a-f]+")
 _COMPARISONS = (operator.eq, operator.ne, operator.contains)
 
 
@@ -244,58 +254,119 @@ class FunctionCache(NumbaCache):
     Numba knows a function by its file. Here the key is made of the code itself, of the functions and constants that
     it refers to, and of the layouts of records and contexts; numba adds its version, the processor's and the source's
     own state.
+
+    Each key has an index file of its own. Numba keeps all of a function's in one, and numbers the files of code by it:
+    two processes that read the index at the same time give one number to two keys, and one of them finds the other's
+    code later.
     """
 
     _digest = ""
 
     @classmethod
     def of(cls, function: Any, layout: object) -> Self | None:
-        """A cache for the loop around a function; None where it has no file, as at a prompt."""
+        """A cache for the loop around a function; None where nothing would be found again: it has no file, as at a
+        prompt, or refers to what is another thing in each process."""
         try:
             cache = cls(function)
         except RuntimeError:
             return None
         digest = hashlib.sha256(repr((LOOP, HANDLER_LAYOUT, np.__version__, layout)).encode())
-        add_function(digest, function, set())
+        if not add_function(digest, function, set()):
+            return None
+        digest.update(repr(_codegen().magic_tuple()).encode())
         cache._digest = digest.hexdigest()
+        cache._cache_file = cache._file(f"{cache._impl.filename_base}-{cache._digest[:_DIGITS]}")
         return cache
+
+    def _file(self, base: str) -> Any:
+        return IndexDataCacheFile(self._cache_path, base, self._impl.locator.get_source_stamp())
 
     def has(self, sig: Any) -> bool:
         """Whether code is there for a signature."""
-        target = numba.core.registry.cpu_target.target_context
         found = None
         with self._guard_against_spurious_io_errors():
-            found = self._cache_file.load(self._index_key(sig, target.codegen()))
+            found = self._cache_file.load(self._index_key(sig, _codegen()))
         return found is not None
+
+    def _save_overload(self, sig: Any, data: Any) -> None:
+        super()._save_overload(sig, data)
+        self._remove_outdated()
+
+    def _remove_outdated(self) -> None:
+        """Removes the function's code of before the last change of its source."""
+        function, _, _ = self._impl.filename_base.rpartition("-")
+        for index in Path(self._cache_path).glob(f"{glob.escape(function)}-*{'[0-9a-f]' * _DIGITS}.nbi"):
+            if not self._file(index.stem)._load_index():
+                for old in (index, *index.parent.glob(f"{glob.escape(index.stem)}.*.nbc")):
+                    old.unlink(missing_ok=True)
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         return sig, codegen.magic_tuple(), self._digest
 
 
-def add_function(digest: Any, function: Any, seen: set[int]) -> None:
-    """Adds what a function does: its code, and what that refers to by name, however deep."""
+def _codegen() -> Any:
+    return numba.core.registry.cpu_target.target_context.codegen()
+
+
+def add_function(digest: Any, function: Any, seen: set[int]) -> bool:
+    """Adds what a function does: its code, and what that refers to by name, however deep. False: it refers to something
+    whose text another process would not have the same of, so that no code is found again by it."""
     function = getattr(function, "py_func", function)
     if id(function) in seen:
-        return
+        return True
     seen.add(id(function))
+    _add_code(digest, function.__code__)
+    return all(_add_value(digest, value, seen) for value in (*_referred_to(function), *(function.__defaults__ or ())))
+
+
+def _add_value(digest: Any, value: Any, seen: set[int]) -> bool:
+    """Adds one thing that a function refers to; False as ``add_function``."""
+    if isinstance(getattr(value, "py_func", value), FunctionType) and not _of_library(value):
+        return add_function(digest, value, seen)
+    if isinstance(value, np.ndarray):
+        digest.update(repr((value.dtype, value.shape)).encode() + value.tobytes())
+        return True
+    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    text = f"{getattr(value, '__module__', '')}.{name}" if isinstance(name, str) else repr(value)
+    digest.update(text.encode())
+    return not _ADDRESS.search(text)
+
+
+def _of_library(function: Any) -> bool:
+    """Whether it is numpy's or numba's, whose versions stand for it."""
+    return (function.__module__ or "").partition(".")[0] in ("numpy", "numba")
+
+
+def _referred_to(function: Any) -> Iterator[Any]:
+    """The values of the names that a function's code looks up outside of itself, and through modules.
+
+    The names of attributes are none: ``emit.bars`` does not mean the module's ``bars``, which may be the handler
+    itself, and has another text in each process.
+    """
     code: CodeType = function.__code__
-    _add_code(digest, code)
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    found = [function.__globals__[name] for name in _names(code) if name in function.__globals__]
-    for value in (*cells, *found, *(function.__defaults__ or ())):
-        if isinstance(getattr(value, "py_func", value), FunctionType):
-            add_function(digest, value, seen)
-        elif isinstance(value, np.ndarray):
-            digest.update(repr((value.dtype, value.shape)).encode() + value.tobytes())
-        elif isinstance(value, ModuleType | type):
-            digest.update(value.__name__.encode())
-        else:
-            digest.update(repr(value).encode())
+    cells = {name: cell.cell_contents for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True)}
+    missing = object()
+    for instruction, following in _with_attributes(code):
+        space = function.__globals__ if instruction.opname == "LOAD_GLOBAL" else cells
+        value = space.get(instruction.argval, missing)
+        for name in following:
+            if not isinstance(value, ModuleType):
+                break
+            value = getattr(value, name, missing)
+        if value is not missing:
+            yield value
 
 
-def _names(code: CodeType) -> list[str]:
-    inner = [name for constant in code.co_consts if isinstance(constant, CodeType) for name in _names(constant)]
-    return [*code.co_names, *inner]
+def _with_attributes(code: CodeType) -> Iterator[tuple[dis.Instruction, list[str]]]:
+    """Each look-up of a name, and the names of the attributes that are asked of what it finds."""
+    instructions = list(dis.get_instructions(code))
+    for i, instruction in enumerate(instructions):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_DEREF"):
+            behind = itertools.takewhile(lambda of: of.opname in ("LOAD_ATTR", "LOAD_METHOD"), instructions[i + 1 :])
+            yield instruction, [of.argval for of in behind]
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _with_attributes(constant)
 
 
 def _add_code(digest: Any, code: CodeType) -> None:

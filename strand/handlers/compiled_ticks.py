@@ -47,9 +47,37 @@ class _Tick(types.Record):  # type: ignore[misc]
 register_model(_Tick)(models.RecordModel)
 
 
+class _Flags(types.NestedArray):  # type: ignore[misc]
+    """An array of truth values in a record. numba's own does not know how many bytes one has."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self._shape = shape
+        types.Array.__init__(self, types.boolean, len(shape), "C", name=f"flags({shape})")
+
+    @property
+    def size(self) -> int:
+        return 1
+
+
+register_model(_Flags)(models.NestedArrayModel)
+
+
+def _type_of(dtype: np.dtype[Any]) -> Any:
+    """numba's type of a field, or of a record, which may have truth values in arrays."""
+    if dtype.names is not None:
+        fields: Any = dtype.fields
+        made = [(name, {"type": _type_of(fields[name][0]), "offset": fields[name][1]}) for name in dtype.names]
+        return types.Record(made, dtype.itemsize, dtype.isalignedstruct)
+    if dtype.subdtype is not None and dtype.base.kind == "b":
+        return _Flags(dtype.shape)
+    if dtype.subdtype is not None and dtype.base.names is not None:
+        return types.NestedArray(_type_of(dtype.base), dtype.shape)
+    return numba.from_dtype(dtype)
+
+
 def record_type(dtype: np.dtype[Any]) -> Any:
     """numba's type of a handler's records."""
-    plain = numba.from_dtype(dtype)
+    plain = _type_of(dtype)
     if dtype != TICK:
         return plain
     tick = _Tick.__new__(_Tick)

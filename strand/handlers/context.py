@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -11,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import one_line
 from strand.errors import ConfigurationError
 from strand.handlers.timer import Timer
 from strand.ticks import TRADE
@@ -28,6 +30,7 @@ class SymbolFunctions:
     """A Python handler's functions for one symbol: with its next ticks, at its timer, at the run's end, and after a
     handler before it in a chain has done something at a timer or the end. ``plain``: where ``ticks`` only calls a
     function with (symbol, ticks, row) and always handles all, that one, for who can do the same in its stead.
+    ``one``: what ``ticks`` calls with each tick, trades apart, where it needs no batch for that.
     ``stand``: the handler has been told of the others' rows as they are in ``context.after``. ``object``: the one whose
     methods they call. The context does not know it: most objects keep their context, and a circle would outlive the
     run."""
@@ -37,6 +40,7 @@ class SymbolFunctions:
     finish: Callable[[], None] | None = None
     changed: Callable[[], None] | None = None
     plain: Callable[..., Any] | None = None
+    one: Callable[[Any], Any] | None = None
     stand: Callable[[], None] | None = None
     object: Any = None
 
@@ -94,6 +98,8 @@ class Context:
         self.starts = False
         #: The place of the tick in hand in the batch; None where the handler has all of them in hand.
         self.at: int | None = None
+        #: The tick in hand of an object whose ticks come without a batch.
+        self.tick: Any = None
         self.after: Mapping[str, npt.NDArray[Any]] = {}
         #: Of a handler that asks for trades: the one that each tick in hand is, of size 0 where it is none.
         self.trades: npt.NDArray[Any] = _NO_TRADES
@@ -116,6 +122,8 @@ class Context:
         if self.timer is not None:
             times = self.times
             return int(times[-1 if self.at is None else self.at]) if len(times) else 0
+        if self.tick is not None:
+            return int(self.tick.ts_recv)
         ticks = self.ticks
         if ticks is None or len(ticks) == 0:
             return 0
@@ -183,10 +191,24 @@ class Context:
             raise IndexError(f"at: {at!r} is no place in a batch of {len(self.places)} trades")
         return np.asarray(self.places[places])
 
+    @contextmanager
+    def rehearsing(self, time: int) -> Iterator[None]:
+        """In the block the handler is called once more for a tick it failed on: what it emits and asks for is not
+        done."""
+        before = self._emit, self.timer, self.at, self.tick, self.now
+        self._emit, self.at, self.now = lambda *_: None, 0, None
+        if self.timer is not None:
+            self.timer = Timer(self.handler)
+            self.timer.begin(np.array([time]))
+        try:
+            yield
+        finally:
+            self._emit, self.timer, self.at, self.tick, self.now = before
+
     @cached_property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """For ``ctx.log.info(...)``: what a handler logs names its symbol."""
         return _Logger(logging.getLogger(f"strand.handlers.{self.handler}"), {"symbol": self.symbol})
 
     def __repr__(self) -> str:
-        return f"<Context of {self.handler} for {self.symbol}>"
+        return one_line(f"<Context of {self.handler} for {self.symbol}>")

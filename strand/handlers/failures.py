@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from strand.binding.engine import Engine
 from strand.binding.engine_words import Failure
 from strand.errors import HandlerError
-from strand.handlers.context import FailedOnTick
+from strand.handlers.called_again import FailedCall, line_of
+from strand.handlers.context import Context, FailedOnTick
+from strand.ticks import named
 
 if TYPE_CHECKING:
     from strand.handlers import Handler
     from strand.symbols import SymbolTable
 
-__all__ = ["describe", "error_of", "failure_of", "failures_of", "interrupts"]
+__all__ = ["Kept", "call_again", "describe", "error_of", "failure_of", "failures_of"]
+
+
+class KeptRows(Protocol):
+    """``strand.output.rows.Rows``."""
+
+    def at(self, index: int, /) -> Any: ...
+
 
 #: The code of a failure that was an exception in Python.
 RAISED = -1000
-
-
-def interrupts(error: BaseException) -> bool:
-    """Whether what came out of a handler is the user's Ctrl-C: Python raises that in the main thread, whatever runs
-    there. All else is the handler's failure, SystemExit too."""
-    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 
 def describe(error: BaseException) -> str:
@@ -43,17 +49,74 @@ def failure_of(error: BaseException) -> Failure:
     return Failure(RAISED, describe(cause), cause=cause, handled=handled)
 
 
-def error_of(failure: Failure, handler: Handler, table: SymbolTable) -> HandlerError:
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a run keeps of its symbols: rows by key, and the contexts and objects of those that Python runs; and the
+    dtype of its records."""
+
+    rows: KeptRows
+    contexts: Mapping[int, Context]
+    objects: Mapping[int, Any]
+    record: np.dtype[Any]
+
+
+def error_of(failure: Failure, handler: Handler, table: SymbolTable, kept: Kept) -> HandlerError:
     """The error that is raised for a failure."""
     symbol = f"strand {failure.strand}" if failure.key is None else table.name(failure.key)
     reason = handler.reason_of(failure.message)
     error = HandlerError(symbol, failure.sequence, handler.name, failure.code, reason)
     error.__cause__ = failure.cause
+    error._line = line_of(failure.cause, handler.written)
+    if failure.key is None:
+        return error
+    key = failure.key
+    row = _copy_of(kept.rows.at(key))
+    error.row = row[0]
+    if failure.record is None:
+        return error
+    tick = named(np.frombuffer(failure.record, kept.record))
+    error.tick = tick[0]
+    error._place = None if failure.place is None or failure.strand is None else (failure.strand, failure.place)
+
+    error._again = partial(call_again, handler, key, tick, table, replace(kept, rows=_OneRow(row)))
+    error._line_in = partial(line_of, written=handler.written)
     return error
 
 
+def _copy_of(record: Any) -> npt.NDArray[Any]:
+    """A record as an array of shape (1,). numpy's array() of a record may share its memory."""
+    copy = np.empty(1, record.dtype)
+    copy[0] = record
+    return copy
+
+
+@dataclass(frozen=True, slots=True)
+class _OneRow:
+    """Stands for all rows, where one is asked for."""
+
+    row: npt.NDArray[Any]
+
+    def at(self, _: int) -> Any:
+        return self.row[0]
+
+
+def call_again(handler: Handler, key: int, tick: npt.NDArray[Any], table: SymbolTable, kept: Kept) -> Any:
+    """Calls a handler in Python for a tick, shape (1,), with a copy of its symbol's row; returns that as the handler
+    leaves it. Raises what the handler raises, and ConfigurationError where Python cannot call it."""
+    row = _copy_of(kept.rows.at(key))
+    given = getattr(handler, "params", None)  # chains have none of their own
+    params = None if given is None else given.records(handler.name, table)[key : key + 1]
+    context, thing = kept.contexts.get(key), kept.objects.get(key)
+    handler.call_again(FailedCall(table.name(key), key, row, tick, params, context, thing))
+    return row[0]
+
+
 def failures_of(
-    engine: Engine, table: SymbolTable, handlers: Sequence[Handler], raised: Sequence[Sequence[BaseException]]
+    engine: Engine,
+    table: SymbolTable,
+    handlers: Sequence[Handler],
+    raised: Sequence[Sequence[BaseException]],
+    kept: Kept,
 ) -> list[HandlerError]:
     """The first ones, in the order they happened. ``raised``: each worker's exceptions, in that of its failures."""
     found = []
@@ -62,5 +125,13 @@ def failures_of(
         assert failure.handler is not None
         assert failure.participant is not None
         cause = next(causes[failure.participant], None) if failure.code == RAISED else None
-        found.append(error_of(replace(failure, cause=cause), handlers[failure.handler], table))
+        handler = handlers[failure.handler]
+        error = error_of(replace(failure, cause=cause), handler, table, kept)
+        found.append(error)
+        if error._place is None or (handler.is_native and engine.config.n_strands < engine.config.n_symbols):
+            continue
+        strand, place = error._place
+        books = engine.inspect(strand)
+        if not sum(books.dropped) and not books.lost:
+            error.number = place + 1
     return found

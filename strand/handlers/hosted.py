@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from strand.binding.trades import TradeMaker
 from strand.handlers.base import TradesHandler
-from strand.handlers.bound import BindContext, BoundPython
+from strand.handlers.bound import BindContext, BoundPython, TickByTick
 from strand.handlers.context import Context, SymbolFunctions
 from strand.handlers.timed import Timed
 from strand.handlers.traded import TradesSite, with_trades
@@ -19,7 +20,7 @@ from strand.handlers.watches import check_states
 __all__ = ["HostedHandler"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class HostedHandler(TradesHandler):
     """A handler that Python runs: each symbol has functions of its own, from its first tick on."""
 
@@ -32,18 +33,25 @@ class HostedHandler(TradesHandler):
         """Its methods that are called after another handler's row has changed."""
         return ()
 
+    def by_tick(self, maker: TradeMaker | None) -> TickByTick | None:  # noqa: ARG002 - as object handlers have it
+        """How it is called for several symbols in turn, with trades of a maker; None: it takes batches."""
+        return None
+
     @abstractmethod
     def functions_in(self, context: BindContext) -> Callable[[Context], SymbolFunctions]:
         """What makes the functions to call for a symbol in a run."""
 
-    def bind_functions(self, context: BindContext) -> Callable[[Context, TradesSite], SymbolFunctions]:
-        """The same where they run, with trades for them if they ask for any."""
-        maker, functions_of = context.maker_for(self.trades), self.functions_in(context)
+    def bind_functions(
+        self, context: BindContext, maker: TradeMaker | None
+    ) -> Callable[[Context, TradesSite], SymbolFunctions]:
+        """The same where they run, with trades of a maker for them if they ask for any."""
+        functions_of = self.functions_in(context)
         return lambda of_symbol, site: with_trades(functions_of(of_symbol), of_symbol, site, maker)
 
     def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundPython:  # noqa: ARG002 - rows come one by one
         check_states(self.name, self.needs_states, {})
-        functions_of = self.bind_functions(context)
+        maker = context.maker_for(self.trades)
+        functions_of = self.bind_functions(context, maker)
         return BoundPython(
             name=self.name,
             timers=self.timers,
@@ -52,4 +60,5 @@ class HostedHandler(TradesHandler):
             host=lambda of_symbol, site: Timed(of_symbol, functions_of(of_symbol, site), site),
             key=context.key,
             params=None if self.params is None else self.params.records(self.name, context.table),
+            by_tick=self.by_tick(maker),
         )

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.handlers.basket_arguments import arguments_of, check_arguments
+from strand.handlers.basket_arguments import check_arguments
 from strand.handlers.basket_handlers import BasketHandler
 from strand.handlers.baskets import BasketMemory
 from strand.handlers.bound import BindContext
+from strand.handlers.compiled_handlers import arguments_of
 from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions
 from strand.handlers.hosted import HostedHandler
 from strand.handlers.object_handlers import as_ticks, as_trades
@@ -74,7 +75,7 @@ class BasketContext:
         return f"<BasketContext of {self.handler} for {self.name}>"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class _HostedBasketHandler(BasketHandler, HostedHandler):
     """One that Python runs. A strand has one set of functions, whatever symbols it has."""
 
@@ -167,7 +168,7 @@ class _Strand:
 # ---- functions
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class BasketBatchHandler(_HostedBasketHandler):
     """One of a function that Python calls with a batch of ticks, or trades."""
 
@@ -209,7 +210,7 @@ class BasketBatchHandler(_HostedBasketHandler):
 # ---- objects
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class BasketObjectHandler(_HostedBasketHandler):
     """One of objects, one for each basket from its first tick on."""
 

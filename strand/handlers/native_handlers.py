@@ -17,7 +17,7 @@ from strand.handlers.emitted import output_dtypes
 from strand.handlers.native_functions import NativeFunctions
 from strand.handlers.parameters import Parameters
 from strand.handlers.state import row_dtype
-from strand.options import options_of, refuse_unknown
+from strand.options import named_options
 
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
@@ -36,7 +36,7 @@ class SymbolMemory(Protocol):
         """The handler's function, with parameters that lead to this memory."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class NativeHandler(SingleHandler):
     """A handler of functions in C: a built-in one, or one of the user's own.
 
@@ -76,6 +76,7 @@ class NativeHandler(SingleHandler):
         return BoundNative(function=replace(self.function, params=params.tobytes()))
 
 
+@named_options("native()", RENAMED)
 def native(
     source: str | Path | int | Any,
     symbol: str | None = None,
@@ -87,7 +88,6 @@ def native(
     wake: str | int | Any = None,
     finish: str | int | Any = None,
     yields: bool = False,
-    **unknown: Any,
 ) -> NativeHandler:
     """A C function ``int64_t f(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx)``.
 
@@ -100,9 +100,8 @@ def native(
     first one is its output 0. ``wake`` and ``finish``: an ``sd_wake_fn`` that runs at timers and an ``sd_finish_fn``
     for the end of a run, by name or likewise; ``yields`` promises to return where ``ctx->yield`` says so, and gets more
     than one tick a call in spite of timers.
-    Raises ConfigurationError when the object or the function cannot be found, and for an unknown option.
+    Raises ConfigurationError when the object or the function cannot be found, and UnknownOptionError.
     """
-    refuse_unknown(unknown, options_of(native), "strand.native", RENAMED)
     dtype, emitted = row_dtype(state), output_dtypes(outputs)
     fixed = params if isinstance(params, bytes | bytearray) else b""
     by_symbol = None if isinstance(params, bytes | bytearray) else Parameters.declared(params)

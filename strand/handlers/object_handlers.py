@@ -11,8 +11,10 @@ from typing import Any, Final, NamedTuple, overload
 import numpy as np
 import numpy.typing as npt
 
+from strand.binding.trades import TradeMaker
 from strand.errors import ConfigurationError
-from strand.handlers.bound import BindContext
+from strand.handlers.bound import BindContext, TickByTick
+from strand.handlers.called_again import FailedCall, trade_of
 from strand.handlers.context import Context, FailedOnTick, SymbolFunctions
 from strand.handlers.emitted import output_dtypes
 from strand.handlers.feed_trades import source_for
@@ -33,14 +35,11 @@ __all__ = [
     "as_trades",
     "is_object_class",
     "object_handler",
+    "trades_by_place",
 ]
 
 #: What is called for ticks of one kind.
-BY_KIND: Final = {
-    "on_order": KIND_ORDER,
-    "on_quote": KIND_QUOTE,
-    "on_status": KIND_STATUS,
-}
+BY_KIND: Final = {"on_order": KIND_ORDER, "on_quote": KIND_QUOTE, "on_status": KIND_STATUS}
 #: All methods that are called where they are defined.
 METHODS: Final = (*BY_KIND, *STATES, "on_trade", "on_day", "on_tick", "on_start", "on_wake", "on_finish", "on_stop")
 
@@ -142,7 +141,7 @@ def as_trades(trades: npt.NDArray[Any]) -> Iterator[Trade]:
     return map(_new_trade, _TRADE_FIELDS.iter_unpack(trades.tobytes()))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ObjectHandler(HostedHandler):
     """A handler of objects, one a symbol. ``factory``: their class, or what makes them. ``counts``: the row is
     ``OBJECT_ROW``, in which ticks are counted for them."""
@@ -169,6 +168,23 @@ class ObjectHandler(HostedHandler):
     @property
     def written(self) -> tuple[Callable[..., Any], ...]:
         return (self.factory,)
+
+    def by_tick(self, maker: TradeMaker | None) -> TickByTick | None:
+        return None if self.timers or self.needs_states else TickByTick(maker, self.counts)
+
+    def call_again(self, call: FailedCall) -> None:
+        context, thing = call.context, call.object
+        if context is None or thing is None:
+            raise ConfigurationError(
+                f"replay: handler {self.name!r} has no object of {call.symbol}: it failed at its start"
+            )
+        one = _one_of(thing)
+        with context.rehearsing(int(call.tick["ts_recv"][0])):
+            (tick,) = as_ticks(call.tick)
+            if one is not None:
+                one(tick)
+            if self.trades is not None and (trade := trades_by_place(trade_of(self.trades, call.tick, call.key))):
+                thing.on_trade(trade[0])
 
     def functions_in(self, context: BindContext) -> Callable[[Context], SymbolFunctions]:  # noqa: ARG002 - same in all
         return partial(_functions_of, self.factory, self.name, self.counts)
@@ -265,12 +281,9 @@ def _functions_of(factory: Callable[..., Any], name: str, counts: bool, context:
     _check_methods(name, thing)
     _check_told(name, factory, thing)
     context.at = 0
-    for_kind = {kind: getattr(thing, method) for method, kind in BY_KIND.items() if hasattr(thing, method)}
-    for_all = getattr(thing, "on_tick", None)
     watches = watches_of(thing, name, context.states)
-    on_day = getattr(thing, "on_day", None)
     on_trade = getattr(thing, "on_trade", None)
-    only = None if for_all is not None else _mask_of([*for_kind, *([KIND_STATUS] if on_day is not None else [])])
+    only = None if hasattr(thing, "on_tick") else _mask_of(_kinds_of(thing))
     row = context.row
     timer = context.timer
     if hasattr(thing, "on_start"):
@@ -278,26 +291,23 @@ def _functions_of(factory: Callable[..., Any], name: str, counts: bool, context:
         thing.on_start(context)
         context.starts = False
 
+    one = _one_of(thing)
+
     def call(ticks: npt.NDArray[Any]) -> int | None:
         context.ticks = ticks
         events: Events = {}
         for watch in watches:
             watch.look(context.after, events)
-        trades = {} if on_trade is None else _trades_by_place(context.trades)
+        trades = {} if on_trade is None else trades_by_place(context.trades)
         chosen, positions = _chosen(ticks, only, events, trades)
         i = 0
         try:
-            for i, fields in zip(positions, _FIELDS.iter_unpack(chosen.tobytes()), strict=True):
+            for i, tick in zip(positions, as_ticks(chosen), strict=True):
                 if timer is not None and i >= timer.end:
                     break
                 context.at = i
-                tick = _new_tick(fields)
-                if on_day is not None and tick.kind == KIND_STATUS and tick.action == b"R":
-                    on_day(tick)
-                if for_all is not None:
-                    for_all(tick)
-                if (method := for_kind.get(fields[_KIND])) is not None:
-                    method(tick)
+                if one is not None:
+                    one(tick)
                 if on_trade is not None and i in trades:
                     on_trade(trades[i])
                 if i in events:
@@ -306,6 +316,8 @@ def _functions_of(factory: Callable[..., Any], name: str, counts: bool, context:
         except BaseException as error:
             for watch in watches:
                 watch.stand(context.after, i)
+            if counts:
+                row["ticks"] += i
             raise FailedOnTick(i) from error
         handled = len(ticks) if timer is None else timer.end
         for watch in watches:
@@ -316,7 +328,33 @@ def _functions_of(factory: Callable[..., Any], name: str, counts: bool, context:
 
     wake, finish = getattr(thing, "on_wake", None), getattr(thing, "on_finish", None)
     told = (partial(tell, watches, context) if watches else None for tell in (_tell_changes, _stand))
-    return SymbolFunctions(call, wake, finish, next(told), stand=next(told), object=thing)
+    return SymbolFunctions(call, wake, finish, next(told), one=one, stand=next(told), object=thing)
+
+
+def _kinds_of(thing: object) -> list[int]:
+    """Of the ticks that have a method of their own."""
+    return [
+        *(kind for method, kind in BY_KIND.items() if hasattr(thing, method)),
+        *[KIND_STATUS] * hasattr(thing, "on_day"),
+    ]
+
+
+def _one_of(thing: object) -> Callable[[Tick], Any] | None:
+    """What is called with each tick: the methods for days, for all ticks, and by kind."""
+    on_day, on_tick = getattr(thing, "on_day", None), getattr(thing, "on_tick", None)
+    for_kind = {kind: getattr(thing, method) for method, kind in BY_KIND.items() if hasattr(thing, method)}
+    if on_day is None and not for_kind:
+        return on_tick
+
+    def one(tick: Tick) -> None:
+        if on_day is not None and tick.kind == KIND_STATUS and tick.action == b"R":
+            on_day(tick)
+        if on_tick is not None:
+            on_tick(tick)
+        if (method := for_kind.get(tick.kind)) is not None:
+            method(tick)
+
+    return one
 
 
 def _chosen(
@@ -348,13 +386,10 @@ def _stand(watches: Sequence[Watch], context: Context) -> None:
         watch.stand(context.after, 0)
 
 
-def _trades_by_place(trades: npt.NDArray[Any]) -> dict[int, Trade]:
+def trades_by_place(trades: npt.NDArray[Any]) -> dict[int, Trade]:
     """Those of a batch by the place of their tick, of records that each tick has."""
     places = np.flatnonzero(trades["size"])
     return dict(zip(places.tolist(), as_trades(trades[places]), strict=True))
-
-
-_KIND: Final = Tick._fields.index("kind")
 
 
 def _mask_of(kinds: Iterable[int]) -> npt.NDArray[np.bool_]:

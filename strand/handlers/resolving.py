@@ -5,13 +5,17 @@ from __future__ import annotations
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, HandlerLike
 from strand.handlers.builtin import BUILTIN
+from strand.handlers.compiled_handlers import CompiledHandler
 from strand.handlers.object_handlers import is_object_class, object_handler
+from strand.handlers.uncompiled import is_jit_disabled, uncompiled
 
 __all__ = ["resolve"]
 
 
 def resolve(like: HandlerLike) -> Handler:
     """A handler from what the user gave: one, the name of a built-in one, or a class whose objects are handlers."""
+    if isinstance(like, CompiledHandler) and is_jit_disabled():
+        return uncompiled(like)
     if isinstance(like, Handler):
         return like
     if isinstance(like, str):

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import brief
 from strand.errors import ConfigurationError
 
 __all__ = ["Sessions", "SessionsLike", "session_table"]
@@ -48,6 +49,9 @@ class Sessions:
     def __str__(self) -> str:
         """How many there are, and a digest that tells tables apart."""
         return f"{len(self.table):,} sessions, {blake2b(self.table.tobytes(), digest_size=8).hexdigest()}"
+
+    def __repr__(self) -> str:
+        return brief(self, str(self))
 
     @classmethod
     def daily(

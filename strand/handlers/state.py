@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 import numpy as np
@@ -23,7 +24,8 @@ _PLAIN = {bool: np.dtype("?"), int: np.dtype("<i8"), float: np.dtype("<f8")}
 
 
 def row_dtype(state: Any, called: str = "state") -> np.dtype[Any]:
-    """The dtype of a record: from a dtype, a list of (name, dtype) pairs, or an annotated class.
+    """The dtype of a record: from a dtype, a list of (name, dtype) pairs, a dict of dtypes by name (``{"n": "u8",
+    "seen": ("?", 8)}``), or an annotated class.
 
     A class's annotations are its fields in order: numpy's scalar types, ``int`` (i8), ``float`` (f8), ``bool``, other
     such classes, and ``Annotated[T, n]`` or ``Annotated[npt.NDArray[T], (n, m)]`` for a fixed-size array of ``T``;
@@ -35,14 +37,28 @@ def row_dtype(state: Any, called: str = "state") -> np.dtype[Any]:
         dtype = _from_class(state, called)
     else:
         try:
-            dtype = np.dtype(state)
-        except TypeError as error:
+            dtype = _from_dict(state) if isinstance(state, Mapping) else np.dtype(state)
+        except (TypeError, ValueError) as error:
             raise ConfigurationError(f"{called}: {state!r} is no dtype: {error}") from error
     if dtype.names is None:
         raise ConfigurationError(f"{called}: give a structured dtype, for example [('volume', 'u8')]")
     if dtype.hasobject:
         raise ConfigurationError(f"{called}: records are plain memory and cannot hold Python objects")
     return dtype
+
+
+def _from_dict(fields: Mapping[Any, Any]) -> np.dtype[Any]:
+    """From dtypes by name, or what numpy takes as a dict of its own."""
+    if {"names", "formats"} <= fields.keys():
+        return np.dtype(dict(fields))  # type: ignore[call-overload, no-any-return]
+    return np.dtype([(name, *_form(form, f"state: {name}")) for name, form in fields.items()], align=True)
+
+
+def _form(form: Any, where: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    if isinstance(form, type) or typing.get_origin(form) is Annotated:
+        return _field(form, where)
+    dtype = np.dtype(form)
+    return (dtype, ()) if dtype.subdtype is None else dtype.subdtype
 
 
 def _from_class(cls: type, called: str) -> np.dtype[Any]:

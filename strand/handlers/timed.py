@@ -37,6 +37,10 @@ class Host(Protocol):
         """A function of (symbol, ticks, row) that does what ``call`` does, where there is one."""
 
     @property
+    def one(self) -> Callable[[Any], Any] | None:
+        """What is called with one tick, trades apart, where ``TickByTick`` says that this may be."""
+
+    @property
     def object(self) -> Any:
         """The object whose methods are called; None: it has none."""
 
@@ -82,6 +86,7 @@ class Timed:
         self._functions = functions
         self._clock = clock
         self.plain = functions.plain
+        self.one = functions.one
         self.object = functions.object
 
     @property

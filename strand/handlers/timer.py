@@ -79,7 +79,7 @@ class Timer:
             )
         alarm = _alarm(ns, int(self.times[place]))
         self._asked.append((place, alarm))
-        self.end = n if not alarm else int(np.searchsorted(self.times, np.int64(alarm)))
+        self.end = n if not alarm or alarm > self.times[-1] else int(self.times.searchsorted(np.int64(alarm)))
         return self.end
 
     def ask_again(self, ns: Any, now: int) -> int:

@@ -60,7 +60,7 @@ class Tracked:
         #: The native part's rows after the last tick, or timer, that Python has seen.
         self._last = np.zeros(1, self._prefix)
         self._ahead: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None
-        self.plain = None
+        self.plain = self.one = None
         self.object = functions.object
 
     # ---- ticks

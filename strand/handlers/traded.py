@@ -13,9 +13,10 @@ import numpy.typing as npt
 from strand.binding.trades import TradeMaker
 from strand.errors import EngineError
 from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions
+from strand.threads import interrupts
 from strand.ticks import TRADE
 
-__all__ = ["TradesSite", "warn_of_unpriced", "with_trades"]
+__all__ = ["Traded", "TradesSite", "warn_of_unpriced", "with_trades"]
 
 _NONE: Final = np.empty(0, TRADE)
 
@@ -47,7 +48,7 @@ def with_trades(
     """A handler's functions for a symbol; where it asks for trades, each call finds them in ``context.trades``."""
     if maker is None:
         return functions
-    call = _Traded(context, site, maker, functions.ticks).call
+    call = Traded(context, site, maker, functions.ticks).call
     return replace(functions, ticks=call, plain=None)
 
 
@@ -63,11 +64,17 @@ def warn_of_unpriced(makers: Iterable[TradeMaker]) -> None:
         )
 
 
-class _Traded:
-    """Makes a symbol's trades. Ticks that a call leaves over come again, and have been in the book by then: what was
-    made of them is kept."""
+class HoldsTrades(Protocol):
+    """A context, or what stands for those of several symbols."""
 
-    def __init__(self, context: Context, site: TradesSite, maker: TradeMaker, call: Call) -> None:
+    trades: npt.NDArray[Any]
+
+
+class Traded:
+    """Makes the trades of ticks ahead of a handler's call. Ticks that the call leaves over come again, and have been in
+    the book by then: what was made of them is kept."""
+
+    def __init__(self, context: HoldsTrades, site: TradesSite, maker: TradeMaker, call: Call) -> None:
         self._context = context
         self._site = site
         self._maker = maker
@@ -82,7 +89,8 @@ class _Traded:
         try:
             handled = self._handle(ticks[:done], made)
         except FailedOnTick as error:
-            handled = error.handled + 1
+            # What an interrupt came upon comes again.
+            handled = error.handled + (not interrupts(error.__cause__ or error))
             raise
         except BaseException:
             handled = 1

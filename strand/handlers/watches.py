@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 
-__all__ = ["STATES", "Events", "Watch", "check_states", "watches_of"]
+__all__ = ["STATES", "Bar", "Events", "Top", "Watch", "check_states", "watches_of"]
 
 #: The method; the fields of a row that it is about; how the names begin of those it is given; what to chain.
 STATES: Final = {
@@ -20,6 +20,48 @@ STATES: Final = {
 }
 
 Events = dict[int, list[tuple[Callable[[Any], None], Any]]]
+
+
+class Top(Protocol):
+    """What ``on_book`` is called with: a named tuple of the book's row, with all its fields; these every book has.
+    Prices are in 1e-9, ``UNDEF_PRICE`` where a side is empty; sizes as the feed counts them."""
+
+    @property
+    def bid_price(self) -> int: ...
+    @property
+    def bid_size(self) -> int: ...
+    @property
+    def ask_price(self) -> int: ...
+    @property
+    def ask_size(self) -> int: ...
+
+
+class Bar(Protocol):
+    """What ``on_bar`` is called with after ``strand.bars``: a named tuple with the fields of ``strand.handlers.BAR``.
+    ``start`` and ``end`` in ns, prices in 1e-9, ``volume`` as the feed counts sizes, ``notional`` in currency."""
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def open(self) -> int: ...
+    @property
+    def high(self) -> int: ...
+    @property
+    def low(self) -> int: ...
+    @property
+    def close(self) -> int: ...
+    @property
+    def vwap(self) -> int: ...
+    @property
+    def volume(self) -> int: ...
+    @property
+    def notional(self) -> float: ...
+    @property
+    def trades(self) -> int: ...
+    @property
+    def flags(self) -> int: ...
 
 
 class Watch:

@@ -10,7 +10,9 @@ import numpy.typing as npt
 
 from strand.binding.books import LEVEL, ORDER, BookMemory
 from strand.binding.depths import DEPTH_LEVEL, DepthMemory
+from strand.brief import brief, one_line, several
 from strand.errors import ConfigurationError
+from strand.symbols import MAX_COMPLETIONS
 from strand.validate import whole
 
 if TYPE_CHECKING:
@@ -123,7 +125,7 @@ class Book(_Levels):
         return sum(self._memory.counts(self._index, place)[2] for place in self._places())
 
     def __repr__(self) -> str:
-        return f"<Book of {self.symbol}: {len(self)} orders>"
+        return one_line(f"<Book of {self.symbol}: {several(len(self), 'order')}>")
 
 
 def merged_levels(found: Sequence[npt.NDArray[Any]], letter: str) -> npt.NDArray[Any]:
@@ -145,7 +147,7 @@ class DepthBook(_Levels):
         return int(self._row["bid_levels"]) + int(self._row["ask_levels"])
 
     def __repr__(self) -> str:
-        return f"<DepthBook of {self.symbol}: {len(self)} levels>"
+        return one_line(f"<DepthBook of {self.symbol}: {several(len(self), 'level')}>")
 
 
 class Books:
@@ -164,6 +166,14 @@ class Books:
         self._memories = [m if isinstance(m, (BookMemory, DepthMemory)) else None for m in memories]
         self._handler_of_symbol = handler_of_symbol
         self._rows = rows
+
+    def __repr__(self) -> str:
+        orders = any(isinstance(memory, BookMemory) for memory in self._memories)
+        symbols, resting = several(self._table.n_shown, "symbol"), several(self.live_orders, "order") if orders else ""
+        return brief(self, symbols, resting, f"{self.bytes:,} bytes")
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self._table.offered(MAX_COMPLETIONS)
 
     @property
     def are_kept(self) -> bool:

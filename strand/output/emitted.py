@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import brief, listed, several
+from strand.output.notebook import MAX_ROWS, table_html
 from strand.tables.arrow import arrow_table
 from strand.tables.columns import Column, NumpyPrices, Prices, ShownColumn, SymbolNames, Table, with_names
 from strand.tables.tabular import Tabular
@@ -39,6 +41,18 @@ class EmittedRecords(Tabular, np.ndarray[Any, Any]):
         # A field of records is a plain array.
         return self.view(np.ndarray)[key] if isinstance(key, str | list) else super().__getitem__(key)
 
+    def __repr__(self) -> str:
+        if self.dtype.names is None or self.ndim != 1:  # what numpy makes of records by comparing or reshaping them
+            return super().__repr__()
+        return brief(self, several(len(self), "record"), listed(self.dtype.names))
+
+    def _repr_html_(self) -> str | None:
+        if self.dtype.names is None or self.ndim != 1:
+            return None
+        table = self._table().as_known()
+        columns = self[:MAX_ROWS]._columns(table, "float")
+        return table_html(columns, table.unit_words, note=several(len(self), "record"))
+
     @property
     def units(self) -> dict[str, Unit]:
         """What 1 is worth in each field."""
@@ -47,8 +61,11 @@ class EmittedRecords(Tabular, np.ndarray[Any, Any]):
     def columns(self, prices: NumpyPrices = "float") -> dict[str, Column]:
         """Columns of numpy by name, in natural units, with ``symbol`` before ``instrument_id``. Raises
         ConfigurationError for other ``prices``, and for sizes whose unit nobody knows."""
+        return self._columns(self._table(), prices)
+
+    def _columns(self, table: Table, prices: NumpyPrices) -> dict[str, Column]:
         found: dict[str, Column] = {}
-        for name, column in self._table().columns(self, prices).items():
+        for name, column in table.columns(self, prices).items():
             if name == "instrument_id":
                 found["symbol"] = self._symbols().texts()
             found[name] = column

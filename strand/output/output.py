@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import brief, several
 from strand.errors import ConfigurationError
 from strand.output.collected import Collected
 from strand.output.emitted import EmittedRecords
 from strand.output.fingerprint import OutputDigest
+from strand.output.notebook import table_html
 from strand.output.records import merged_dtype
 from strand.output.sink import Sink
 from strand.output.sinks import NamedSink
@@ -22,6 +24,9 @@ from strand.threads import Inside
 from strand.units import Unit, undeclared
 
 __all__ = ["Output", "output_digests"]
+
+#: Fields that a notebook shows.
+_FIELDS: Final = 30
 
 
 class Output(Tabular):
@@ -81,6 +86,20 @@ class Output(Tabular):
     def is_consumed(self) -> bool:
         """Whether a user iterates over it, or takes records, while the run goes on."""
         return self._collected is not None and self._collected.is_consumed
+
+    def __repr__(self) -> str:
+        return brief(self, self.name, *self._figures())
+
+    def _repr_html_(self) -> str:
+        fields, units = list(self.dtype.names or ()), self._table.unit_words
+        cells = {"field": fields, "dtype": [str(self.dtype[name]) for name in fields]}
+        cells["unit"] = [units.get(name, "") for name in fields]
+        columns = {head: np.array(texts, np.str_) for head, texts in cells.items()}
+        return table_html(columns, {}, note=", ".join((self.name, *self._figures())), maximum=_FIELDS)
+
+    def _figures(self) -> tuple[str, ...]:
+        where = "collected" if self.is_collected else f"to {self.path or 'a sink'}"
+        return several(self.records, "record"), where
 
     def __iter__(self) -> Iterator[EmittedRecords]:
         collected = self._check_collected()

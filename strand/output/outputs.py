@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,11 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine_words import Until
+from strand.brief import brief, listed, several
 from strand.errors import ConfigurationError, EngineError, WouldDeadlockError
 from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.output.files import OutputFile, check_path
 from strand.output.fingerprint import OutputDigest
 from strand.output.memory import PIECE_BYTES, Memory
+from strand.output.notebook import MAX_TABLES
 from strand.output.output import Output
 from strand.output.records import FEED, HEAD_BYTES, merged_dtype, with_feed
 from strand.output.sink import Destination, files_and_sinks
@@ -120,6 +123,17 @@ class Outputs(Mapping[str, Output]):
             there = f"there are {', '.join(self._outputs)}" if self._outputs else "no handler emits anything"
             raise KeyError(f"no output is named {name!r}: {there}")
         return self._outputs[name]
+
+    def __repr__(self) -> str:
+        return brief(
+            self, listed(f"{name} ({several(each.records, 'record')})" for name, each in self._outputs.items())
+        )
+
+    def _repr_html_(self) -> str:
+        return "".join(output._repr_html_() for output in islice(self._outputs.values(), MAX_TABLES))
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self._outputs)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._outputs)

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import brief, listed, several
 from strand.errors import ConfigurationError
-from strand.symbols import SymbolTable
+from strand.output.notebook import MAX_ROWS, MAX_TABLES, table_html
+from strand.symbols import MAX_COMPLETIONS, SymbolTable
 from strand.tables.arrow import arrow_table
 from strand.tables.columns import Column, Prices, SymbolNames, Table, with_names
 from strand.tables.tabular import Tabular, pandas_frame, polars_frame
@@ -69,16 +71,56 @@ class Rows(Tabular):
         #: Whether a handler of the user's own is called with trades: its rows do not show it.
         self.asks_for_trades = any(h.asks_for_trades for h in handlers)
 
-    def at(self, index: int) -> Any:
+    def __repr__(self) -> str:
+        kept = (
+            f"{name} ({listed(view.dtype.names or ())})" for name, view in zip(self._names, self._views, strict=True)
+        )
+        return brief(self, several(self._table.n_shown, "symbol"), listed(kept))
+
+    def _repr_html_(self) -> str:
+        return "".join(self._html_of(number) for number in range(min(len(self._views), MAX_TABLES)))
+
+    def _html_of(self, number: int) -> str:
+        """The first symbols of a handler whose rows are not zeros, in natural units."""
+        view, table = self._views[number], self._tables[number].as_known()
+        places = self._filled(number)
+        shown = places[:MAX_ROWS]
+        names = np.array([self._table.name(i) for i in shown.tolist()], np.str_)
+        columns = {"symbol": names, **table.columns(view[shown])}
+        found = f"{several(len(places), 'symbol')} of {self._table.n_shown:,}"
+        note = f"{self._names[number]}: {found} with a row that is not zeros"
+        return table_html(columns, table.unit_words, note=note)
+
+    def _filled(self, number: int) -> npt.NDArray[np.intp]:
+        """The indices of a handler's symbols whose rows are not zeros."""
+        view = self._views[number]
+        near = near_filled(view)
+        places: npt.NDArray[np.intp] = near[self._handler_of_symbol[near] == number]
+        if not len(places):
+            return places
+        rows = np.ascontiguousarray(view[places]).view(np.uint8).reshape(len(places), -1)
+        found: npt.NDArray[np.intp] = places[rows.any(axis=1)]
+        return found
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self._table.offered(MAX_COMPLETIONS)
+
+    @property
+    def handlers(self) -> tuple[str, ...]:
+        """The names of the handlers, by their numbers."""
+        return tuple(self._names)
+
+    def at(self, index: int) -> np.void:
         """The row of the symbol with an index."""
-        return self._views[self._handler_of_symbol[index]][index]
+        row: np.void = self._views[self._handler_of_symbol[index]][index]
+        return row
 
     def as_seen_by(self, index: int) -> npt.NDArray[Any]:
         """All rows, shape (n_symbols,), with the dtype of the handler that the symbol with an index has."""
         found: npt.NDArray[Any] = self._views[self._handler_of_symbol[index]]
         return found
 
-    def __getitem__(self, symbol: str | int) -> Any:
+    def __getitem__(self, symbol: str | int) -> np.void:
         """The row of a symbol. Raises UnknownSymbolError."""
         return self.at(self._table.index(symbol))
 

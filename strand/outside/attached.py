@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from strand.binding.engine_words import StrandInspection
 from strand.binding.outside import MAX_LEVELS, OutsideView
+from strand.brief import brief, listed, several
 from strand.dispatch.description import Description, HandlerDescription
 from strand.dispatch.statistics import statistics_of
 from strand.errors import AttachError, ConfigurationError, UnknownSymbolError
@@ -48,6 +49,10 @@ class Look:
     size_unit: float | None
     _declared: np.dtype[Any]
 
+    def __repr__(self) -> str:
+        counts = f"{self.counts.accepted:,} ticks accepted", f"{self.counts.pending:,} pending"
+        return brief(self, f"strand {self.strand}", self.handler, listed(self.symbols), *counts)
+
     @property
     def units(self) -> dict[str, Unit]:
         """What 1 is worth in each field of ``rows``."""
@@ -75,6 +80,9 @@ class BookLook:
     size_unit: float | None
     in_visit: bool
 
+    def __repr__(self) -> str:
+        return brief(self, self.symbol, several(len(self.bids), "bid"), several(len(self.asks), "ask"))
+
 
 class Attached:
     """A dispatcher of another process, or of this one. It goes on, and no lock is taken: each counter is exact, and not
@@ -90,6 +98,11 @@ class Attached:
         self._settled = False
         self._names: dict[int, str] = {}
         self._index: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        about, handled = self.description, self._view.totals()["handled"]
+        strands = several(self.n_strands, "strand")
+        return brief(self, about.name, f"process {about.pid}", strands, f"{handled:,} ticks handled")
 
     @property
     def configuration(self) -> Mapping[str, Any]:

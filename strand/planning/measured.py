@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from strand.binding.tick_counts import count_by_symbol
 from strand.errors import ConfigurationError
 from strand.feeds import Feed
+from strand.feeds.reader_options import FeedOptions
 from strand.handlers import HandlerLike
 from strand.planning.plan import Burstiness
 from strand.replaying.replay import replay
@@ -85,7 +85,7 @@ def measure_service(
     start: str | None = None,
     end: str | None = None,
     limit: int | None = None,
-    feed_options: Mapping[str, Any] | None = None,
+    feed_options: FeedOptions | None = None,
 ) -> float:
     """ns per tick that one worker is busy with a replay of files, taking ticks from their queues included.
 

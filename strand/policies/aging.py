@@ -30,7 +30,7 @@ _LEAST, _MOST = 0.001, 1_000_000.0
 CLASS_SHIFT: Final = 30
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Aging(Policy):
     """The strand whose priority is highest now is drained first: its base and, for each second that it waits, its
     coefficient in points.

@@ -23,7 +23,7 @@ _LOWEST, _HIGHEST = 0.001, 1000.0
 _LONGEST_MS: Final = 60_000.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Fair(Policy):
     """Groups of symbols share the on-CPU time that their handlers take, in slices, whatever their numbers of ticks.
 

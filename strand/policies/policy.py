@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import written
 from strand.errors import ConfigurationError
-from strand.handlers.spans import SpanLike, span_ns
+from strand.handlers.spans import SpanLike, span_ns, span_text
 from strand.validate import one_of
 
 __all__ = ["LEVELS", "Fifo", "Levels", "Policy", "level_of"]
@@ -23,7 +24,7 @@ LEVELS: Final = ("immediate", "high", "retry", "normal", "low")
 _TIMEOUTS: Final = {level: s * 10**9 for level, s in (("high", 30), ("retry", 60), ("normal", 300), ("low", 1800))}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Policy:
     """Base of all policies; use one of its kinds."""
 
@@ -31,6 +32,9 @@ class Policy:
     core_name: ClassVar[str | None] = None
     #: The priority, as the core has it, of a symbol that ``priorities=`` does not name. None: the policy has none.
     usual_priority: ClassVar[int | None] = None
+
+    def __repr__(self) -> str:
+        return written(self, span_text)
 
     def core_options(self) -> dict[str, Any]:
         """The options, by their names in the core's struct of this policy."""
@@ -46,7 +50,7 @@ class Policy:
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Fifo(Policy):
     """Strands are drained in the order in which they became ready, each by the worker that drained it last unless an
     idle one comes first."""
@@ -54,7 +58,7 @@ class Fifo(Policy):
     core_name = "fifo"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Levels(Policy):
     """A strand of the highest level that is ready is drained first; in a level, the one that entered it first.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,8 @@ class SerialEmitted:
         self._from_python: list[list[npt.NDArray[Any]]] = [[] for _ in self.writers]
         self._ready = [np.empty(0, self._merged(writer)) for writer in self.writers]
         self.positions = np.empty(0, POSITION)
-        self._sequences = np.empty(0, np.int64)
+        self._sequences_of: Callable[[], npt.NDArray[np.int64]] = lambda: np.empty(0, np.int64)
+        self._first = self.n = 0
         self.numbers: Sequence[int] = ()
         self._key = 0
         self.at_timer = False
@@ -55,21 +56,26 @@ class SerialEmitted:
     # ---- the batch
 
     def hold(
-        self, positions: npt.NDArray[Any], sequences: npt.NDArray[np.int64], key: int, numbers: Sequence[int]
+        self,
+        positions: npt.NDArray[Any],
+        sequences_of: Callable[[], npt.NDArray[np.int64]],
+        key: int,
+        numbers: Sequence[int],
     ) -> None:
-        """The ticks in hand: their positions and sequences, their symbol, and the numbers of its handler's outputs."""
-        self.positions, self._sequences, self._key, self.numbers = positions, sequences, key, numbers
-        self.at_timer = False
+        """The ticks in hand: their positions and sequences, their symbol, and the numbers of its handler's outputs.
+        Sequences are asked for where something is emitted: most calls emit nothing."""
+        self.positions, self._sequences_of, self._key, self.numbers = positions, sequences_of, key, numbers
+        self._first, self.n, self.at_timer = 0, len(positions), False
+
+    def place(self, at: int, key: int) -> None:
+        """Of the ticks that ``hold`` was told of, one is in hand, of a symbol."""
+        self._first, self.n, self._key = at, 1, key
 
     def hold_timer(self, key: int, time: int, numbers: Sequence[int], *, at_end: bool = False) -> None:
         """A symbol's timer in hand, or its end."""
         self.positions, self._key, self.numbers = np.empty(0, POSITION), key, numbers
+        self._first = self.n = 0
         self.at_timer, self._time, self._number = True, time, AT_END if at_end else TIMER
-
-    @property
-    def n(self) -> int:
-        """Ticks in hand."""
-        return len(self.positions)
 
     def emit(self, output: int, at: npt.NDArray[np.int64] | None, records: npt.NDArray[Any]) -> None:
         """Records on behalf of what is in hand, as ``strand.handlers.emit.EmittingBatch`` has it."""
@@ -79,11 +85,10 @@ class SerialEmitted:
             entries["head"]["number"], entries["head"]["time"] = self._number, self._time
             entries["head"]["sequence"] = NO_SEQUENCE
         else:
-            entries["head"]["number"], entries["head"]["time"] = (
-                self.positions["number"][at],
-                self.positions["time"][at],
-            )
-            entries["head"]["sequence"] = self._sequences[at]
+            assert at is not None
+            positions = self.positions[self._first + at]
+            entries["head"]["number"], entries["head"]["time"] = positions["number"], positions["time"]
+            entries["head"]["sequence"] = self._sequences_of()[self._first + at]
         entries["head"]["key"] = self._key
         entries["record"] = records.view(entries.dtype["record"])
         self._from_python[number].append(entries)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -22,15 +22,16 @@ from strand.binding.space import Space
 from strand.dispatch.base import RunBase
 from strand.dispatch.configuration import RENAMED, check_timed
 from strand.dispatch.guard import Guard, marks_of
+from strand.dispatch.options import GROUPS, QueueOptions
 from strand.dispatch.priorities import priorities_of
 from strand.dispatch.python_handlers import stop_objects
 from strand.dispatch.records import RecordReader
 from strand.errors import ConfigurationError, HandlerError, StoppedError
 from strand.handlers import HandlerLike
-from strand.handlers.bound import BoundHandler, BoundNative
+from strand.handlers.bound import BoundHandler, BoundNative, BoundPython
 from strand.handlers.failures import error_of
 from strand.handlers.traded import warn_of_unpriced
-from strand.options import options_of, refuse_unknown
+from strand.options import named_options
 from strand.output.sink import Destination
 from strand.policies.every_policy import policy_config
 from strand.policies.fair import groups_of
@@ -43,18 +44,9 @@ from strand.validate import yes_or_no
 
 if TYPE_CHECKING:
     from strand.feeds.base import TicksAre
+    from strand.feeds.mapping.options import ColumnOptions
 
 __all__ = ["SerialLoop"]
-
-#: Arguments of a dispatcher that are about its workers and queues: a loop has none, and nothing to choose.
-_OF_QUEUES: Final = frozenset(
-    (
-        "workers", "min_workers", "python_workers", "cores", "strands", "counts", "retry",
-        "capacity_ticks", "total_capacity_ticks", "level_capacity_ticks", "on_full", "idle",
-        "budget_ticks", "budget_us", "batch_ticks", "publisher_drains", "max_publishers",
-        "memory_bytes", "output_memory", "name",
-    )
-)  # fmt: skip
 
 
 class SerialLoop(RunBase):
@@ -69,6 +61,7 @@ class SerialLoop(RunBase):
     Raises ConfigurationError naming the argument that cannot work.
     """
 
+    @named_options("SerialLoop()", RENAMED, more=QueueOptions, groups=GROUPS)
     def __init__(
         self,
         symbols: int | Sequence[str],
@@ -81,7 +74,7 @@ class SerialLoop(RunBase):
         dtype: np.dtype[Any] = TICK,
         key: str = "instrument_id",
         columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
-        column_options: Mapping[str, Any] | None = None,
+        column_options: ColumnOptions | None = None,
         feed: TicksAre | None = None,
         attachable: bool = False,
         policy: Policy = Fifo(),  # noqa: B008 - frozen
@@ -89,9 +82,8 @@ class SerialLoop(RunBase):
         guard: Guard | None = None,
         marks: Mapping[str, str | Iterable[str]] | None = None,
         groups: Mapping[str, str] | None = None,
-        **of_queues: Any,
+        **_: Unpack[QueueOptions],
     ) -> None:
-        refuse_unknown(of_queues, _OF_QUEUES | options_of(SerialLoop), "a dispatcher", RENAMED)
         if on_error != "stop":
             raise ConfigurationError(f"on_error: a plain loop (workers=0) stops at a failing handler, not {on_error!r}")
         if yes_or_no("attachable", attachable):
@@ -133,6 +125,7 @@ class SerialLoop(RunBase):
         self._failed_timers: list[tuple[int, int, int]] = []
         self._failure: HandlerError | None = None
         self._closed = False
+        self._ends = True
         self._handled = self._accepted = self._busy_ns = 0
 
     def _run_of(self, bound: BoundHandler, numbers: Sequence[int]) -> SerialRun | None:
@@ -152,7 +145,8 @@ class SerialLoop(RunBase):
         Raises RecordTypeError for another dtype; UnknownSymbolError for a key outside the table, with what comes before
         it handled; HandlerError when a handler fails, or has failed before; StoppedError after a stop.
         """
-        array = named(self._reader.read(records))
+        array = named(self._reader.read(records)).view()
+        array.flags.writeable = False  # as handlers see it
         if self._failure is not None:
             raise self._failure
         if self._closed:
@@ -199,14 +193,16 @@ class SerialLoop(RunBase):
         return positions
 
     def _loop(self, array: npt.NDArray[Any], keys: npt.NDArray[Any]) -> None:
-        """Records in a row that have one handler go to it in one call; to one of Python, those of one symbol."""
+        """Records in a row that have one handler go to it in one call; to one of Python that takes batches, those of
+        one symbol."""
         if len(array) == 0:
             return
         self._seen[keys] = True
         of_record = self._handler_of_symbol[keys]
         for start, end in _stretches(of_record) if len(self._handlers) > 1 else [(0, len(array))]:
             number = int(of_record[start])
-            if self._runs[number] is not None:
+            bound = self._bound[number]
+            if isinstance(bound, BoundNative) or (isinstance(bound, BoundPython) and bound.by_tick is not None):
                 self._call(number, array[start:end], self._positions[start:end])
             else:
                 for first, last in _stretches(keys[start:end]):
@@ -219,7 +215,11 @@ class SerialLoop(RunBase):
         if run is not None:
             failure = run(records, positions)
         else:
-            failure = self._python.run(self._bound[number], self._output_numbers[number], records, positions)
+            try:
+                failure = self._python.run(self._bound[number], self._output_numbers[number], records, positions)
+            except BaseException:
+                self._handled += self._python.handled
+                raise
         self._handled += len(records) if failure is None else failure.handled
         if failure is not None:
             self._failed_at = int(positions["number"][failure.handled])
@@ -274,8 +274,9 @@ class SerialLoop(RunBase):
             failure = replace(failure, message=f"{where}: {failure.message}" if failure.message else where)
         else:
             sequence = None if self._reader.sequence_offset is None else int(record["sequence"])
-            failure = replace(failure, key=int(record[self._reader.key]), sequence=sequence)
-        self._failure = error_of(failure, self._handlers[number], self._table)
+            key, raw = int(record[self._reader.key]), record.tobytes()
+            failure = replace(failure, key=key, sequence=sequence, record=raw)
+        self._failure = error_of(failure, self._handlers[number], self._table, self._kept())
         raise self._failure
 
     def drain(self, timeout_s: float | None = None) -> bool:  # noqa: ARG002 - as the Dispatcher has it
@@ -297,7 +298,8 @@ class SerialLoop(RunBase):
         try:
             if kind is None and self._failure is None:
                 try:
-                    self._finish()
+                    if self._ends:
+                        self._finish()
                 except HandlerError as error:
                     failure = error
                 self._emitted.sort(failed=self._failed_timers)
@@ -312,6 +314,9 @@ class SerialLoop(RunBase):
         warn_of_unpriced(self._makers)
 
     # ---- looking on
+
+    def _leave_ends_out(self) -> None:
+        self._ends = False
 
     @property
     def workers(self) -> Literal[0]:

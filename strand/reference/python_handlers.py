@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,12 +13,15 @@ import numpy.typing as npt
 from strand.binding.engine_words import Failure
 from strand.binding.serial import PlainRows
 from strand.dispatch.records import RecordReader
-from strand.handlers.bound import BoundHandler, BoundPython
-from strand.handlers.context import Context
-from strand.handlers.failures import failure_of, interrupts
+from strand.handlers.bound import BoundHandler, BoundPython, TickByTick
+from strand.handlers.context import Call, Context
+from strand.handlers.failures import failure_of
 from strand.handlers.timed import Host
+from strand.handlers.traded import Traded
 from strand.reference.emitted import SerialEmitted
 from strand.reference.site import SerialSite
+from strand.reference.tick_by_tick import TicksInTurn
+from strand.threads import interrupts
 
 if TYPE_CHECKING:
     from strand.output.rows import Rows
@@ -50,37 +54,39 @@ class SerialPython:
         self._emitted = emitted
         self._alarms = alarms
         self.site = SerialSite(memory, reader, emitted, alarms)
-        #: Of symbols whose handlers have baskets, by the first of those that share a strand; of others by key.
-        self._hosts: dict[int, Host] = {}
-        self._first_of = None if units is None else np.unique(units, return_index=True)[1][units]
-        self.contexts: dict[int, Context] = {}
-        self.objects: dict[int, Any] = {}
+        self._symbols = symbols = _Symbols(table, rows, self.site, units)
+        self._hosts, self.contexts, self.objects = symbols.hosts, symbols.contexts, symbols.objects
+        self._in_turn: dict[int, Call] = {}
+        #: Of the ticks of the last call, how many were handled.
+        self.handled = 0
 
     # ---- what the loop asks
 
     def run(
         self, bound: BoundHandler, numbers: Sequence[int], records: npt.NDArray[Any], positions: npt.NDArray[Any]
     ) -> Failure | None:
-        """Runs a handler over one symbol's ticks, with its timers before them; None where that went well."""
+        """Runs a handler over one symbol's ticks, with its timers before them, or over those of several where it takes
+        them in turn; None where that went well. ``records``: read-only."""
+        self.handled = start = 0
+        assert isinstance(bound, BoundPython)
+        in_turn = None if bound.by_tick is None else self._in_turn_of(bound, bound.by_tick)
         key = self.site.key = int(records[self._reader.key][0])
-        shown = records.view()
-        shown.flags.writeable = False
-        sequences = self._reader.sequences(records)
-        start = 0
         while start < len(records):
             end, failure = self._wake_until(key, numbers, positions["time"], start)
             if failure is not None:
                 return replace(failure, handled=start)
-            self._emitted.hold(positions[start:end], sequences[start:end], key, numbers)
+            part = records[start:end] if end - start < len(records) else records
+            self._emitted.hold(positions[start:end], partial(self._reader.sequences, part), key, numbers)
             try:
-                host = self._host_of(key) or self._bind(bound, key)
-                handled = host.call(shown[start:end])
+                call = in_turn or (self._symbols.host_of(key) or self._symbols.bind(bound, key)[1]).call
+                handled = call(part)
             except BaseException as error:
                 failure = failure_of(error)
+                self.handled = start + failure.handled
                 if failure.cause is not None and interrupts(failure.cause):
                     raise failure.cause from None
-                return replace(failure, handled=start + failure.handled)
-            start = end if handled is None else start + handled
+                return replace(failure, handled=self.handled)
+            self.handled = start = end if handled is None else start + handled
         return None
 
     def wake(self, key: int, time: int, numbers: Sequence[int]) -> Failure | None:
@@ -98,7 +104,7 @@ class SerialPython:
 
     def finish(self, key: int, time: int, numbers: Sequence[int]) -> Failure | None:
         """Runs a symbol's end, if a tick of it came as far as its handler; None where that went well."""
-        host = self._host_of(key)
+        host = self._symbols.host_of(key)
         if host is None:
             return None
         self._emitted.hold_timer(key, time, numbers, at_end=True)
@@ -121,24 +127,55 @@ class SerialPython:
         """Runs the timers before tick ``start``; returns where the ticks end that come before the next one, and how one
         of them failed."""
         while alarm := int(self._alarms[key]):
+            if alarm > times[-1]:
+                break
             if alarm > times[start]:
-                return start + int(np.searchsorted(times[start:], np.int64(alarm))), None
+                return start + int(times[start:].searchsorted(np.int64(alarm))), None
             if (failure := self.wake(key, alarm, numbers)) is not None:
                 return start, failure
         return len(times), None
 
-    def _first(self, key: int) -> int:
-        return key if self._first_of is None else int(self._first_of[key])
+    def _in_turn_of(self, bound: BoundPython, by_tick: TickByTick) -> Call:
+        """What runs a handler over ticks of several symbols."""
+        found = self._in_turn.get(id(bound))
+        if found is None:
+            host_of = partial(self._symbols.bind, bound)
+            ticks = TicksInTurn(
+                host_of, emitted=self._emitted, rows=self._rows if by_tick.counts else None, key=self._reader.key
+            )
+            found = ticks.call
+            if by_tick.maker is not None:
+                found = Traded(ticks, self.site, by_tick.maker, ticks.call).call
+            self._in_turn[id(bound)] = found
+        return found
 
-    def _host_of(self, key: int) -> Host | None:
-        return self._hosts.get(self._first(key))
 
-    def _bind(self, bound: BoundHandler, key: int) -> Host:
-        """What is run for a symbol, from its first tick on."""
-        assert isinstance(bound, BoundPython)
+class _Symbols:
+    """What is run for each symbol, from its first tick on, and its context. They know nothing of who asks for them.
+
+    Symbols whose handler has baskets have one of each for all that share a strand (``units``), by the first's key."""
+
+    def __init__(self, table: SymbolTable, rows: Rows, site: SerialSite, units: npt.NDArray[np.intp] | None) -> None:
+        self._table = table
+        self._rows = rows
+        self._site = site
+        self._first_of = None if units is None else np.unique(units, return_index=True)[1][units]
+        self.hosts: dict[int, Host] = {}
+        self.contexts: dict[int, Context] = {}
+        self.objects: dict[int, Any] = {}
+
+    def host_of(self, key: int) -> Host | None:
+        """What is run for a symbol, if a tick of it has come."""
+        return self.hosts.get(self._first(key))
+
+    def bind(self, bound: BoundPython, key: int) -> tuple[Context, Host]:
+        """Binds a handler to a symbol."""
         key = self._first(key)
-        found = bound.bind_symbol(key, symbol=self._table.name(key), row_of=self._rows.at, site=self.site)
-        self.contexts[key], self._hosts[key] = _, host = found
+        found = bound.bind_symbol(key, symbol=self._table.name(key), row_of=self._rows.at, site=self._site)
+        self.contexts[key], self.hosts[key] = _, host = found
         if host.object is not None:
             self.objects[key] = host.object
-        return host
+        return found
+
+    def _first(self, key: int) -> int:
+        return key if self._first_of is None else int(self._first_of[key])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import brief, several
 from strand.errors import ConfigurationError
 from strand.feeds import Feed, TickBatch
 from strand.feeds.merge.days import is_clear
@@ -37,6 +38,10 @@ class Day:
     symbols: tuple[str, ...]
     ticks_by_symbol: npt.NDArray[np.int64]
     rows: Rows
+
+    def __repr__(self) -> str:
+        day = str(np.datetime64(self.start_ns, "ns"))[:10]
+        return brief(self, day, several(self.ticks, "tick"), several(len(self.symbols), "symbol"))
 
     @property
     def ticks(self) -> int:

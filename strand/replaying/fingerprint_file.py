@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
+from strand.brief import brief, several
 from strand.errors import ConfigurationError, FormatError, TruncatedFeedError
 from strand.feeds.io.atomic_write import atomic_write
 
@@ -60,6 +61,9 @@ class Interval:
     input: str
     outputs: Mapping[str, OutputState] = field(default_factory=dict, hash=False)
     changed: Mapping[str, SymbolState] = field(default_factory=dict, hash=False)
+
+    def __repr__(self) -> str:
+        return brief(self, several(self.ticks, "tick"), self.fingerprint)
 
 
 @dataclass(frozen=True, slots=True)

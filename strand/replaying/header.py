@@ -11,6 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from strand.brief import in_full
+from strand.distribution import DISTRIBUTION
 from strand.errors import FeedError
 from strand.feeds import Feed
 from strand.feeds.opening import expand
@@ -34,7 +36,7 @@ def run_header(
 ) -> dict[str, Any]:
     """The header: everything in it is plain. ``settings`` are those that must not matter, such as ``workers``."""
     return {
-        "version": version("strand"),
+        "version": version(DISTRIBUTION),
         "every": every,
         "source": describe_source(source, feed_options),
         "handlers": describe_handlers(handlers),
@@ -45,7 +47,7 @@ def run_header(
 
 
 def _plain(value: Any) -> Any:
-    return value if isinstance(value, int | float | str | None) else str(value)
+    return value if isinstance(value, int | float | str | None) else in_full(value)
 
 
 def describe_source(source: Any, feed_options: Mapping[str, Any]) -> list[dict[str, Any]]:

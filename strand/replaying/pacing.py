@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding import pace as _pace
+from strand.brief import brief, several
 from strand.clock import Clock, installed
 from strand.errors import ConfigurationError
 from strand.stats import Latency
@@ -53,6 +54,9 @@ class Pacing:
     late_after_ns: int
     waited_s: float
 
+    def __repr__(self) -> str:
+        return brief(self, f"speed {self.speed:g}", f"{self.late:,} of {several(self.lateness.count, 'tick')} late")
+
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""
         percentiles = {f"p{p:g}_ns": ns for p, ns in self.lateness.percentiles.items()}
@@ -90,6 +94,9 @@ class Pacer:
         self._step_until: int | None = None
         self._running = self._resting = False
         self._reset()
+
+    def __repr__(self) -> str:
+        return brief(self, f"speed {self.speed:g}", "paused" if self._paused else "")
 
     def _reset(self) -> None:
         self._book = _pace.Book()

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Unpack
 
 from strand import feeds
 from strand.dispatch.configuration import RENAMED
 from strand.dispatch.dispatcher import Dispatcher
+from strand.dispatch.options import GROUPS, RunOptions, workers_of
 from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo
 from strand.feeds.merge.selected import SelectedFeed, batches_from, empty_feed, unknown_symbol
 from strand.feeds.opening import APART
+from strand.feeds.reader_options import FeedOptions
 from strand.feeds.selection import Selection
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date
 from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler, HandlerLike, resolve
-from strand.options import check_apart, options_of, refuse_unknown
+from strand.options import check_apart, named_options
 from strand.output.sink import Destination, files_and_sinks
 from strand.reference.loop import SerialLoop
 from strand.replaying.days import DayRecorder, NoDays
+from strand.replaying.failed import rereading, telling_more
 from strand.replaying.header import run_header
 from strand.replaying.pacing import Pacer
 from strand.replaying.recorder import recorder_for
@@ -31,12 +36,14 @@ from strand.replaying.run import Run, Timed, chain, pinned
 from strand.replaying.sampler import NoSampler, Sampler
 from strand.replaying.saved_replay import SavedReplay
 from strand.replaying.snapshots import Snapshot
+from strand.replaying.until import Until
 from strand.symbols import SymbolTable
 from strand.validate import whole, yes_or_no
 
 __all__ = ["ReplayResult", "replay"]
 
 
+@named_options("replay()", RENAMED, more=RunOptions, like=Dispatcher, groups=GROUPS)
 def replay(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     handler: HandlerLike | None = None,
@@ -49,7 +56,8 @@ def replay(
     position: int = 0,
     allow_empty: bool = False,
     progress: Callable[[int], None] | None = None,
-    feed_options: Mapping[str, Any] | None = None,
+    date: dt.date | str | None = None,
+    feed_options: FeedOptions | None = None,
     pin_publisher: bool | None = None,
     speed: float = 0.0,
     pacer: Pacer | None = None,
@@ -63,8 +71,10 @@ def replay(
     strict: bool = False,
     save: str | os.PathLike[str] | None = None,
     load: str | os.PathLike[str] | None = None,
+    until: tuple[str, int] | str | int | None = None,
+    pdb: bool = False,
     _dispatcher: Callable[..., Any] | None = None,
-    **options: Any,
+    **options: Unpack[RunOptions],
 ) -> ReplayResult:
     """Replays a file (or several, or a feed) through a handler, or ``handlers`` by symbol with ``"*"`` for the others.
 
@@ -73,7 +83,8 @@ def replay(
     passed over. ``position``: ticks of the selection to pass over first, ``limit``: ticks to replay then.
     ``allow_empty``: what ends without one tick has a result, and is no error.
     ``progress`` is called with the ticks published so far; its method ``opened``, if it has one, with the feed before.
-    ``feed_options`` go to the file's reader, ``options`` to the Dispatcher; ``workers=0`` replays in a plain loop on
+    ``date``: the trading day of files that do not say it. ``feed_options``: the other options of ``strand.feeds.open``,
+    by name. ``options`` go to the Dispatcher; ``workers=0`` replays in a plain loop on
     the calling thread, without queues (a ``Scheduler`` of tasks has all cores then). ``pin_publisher`` pins the calling
     thread for the length of the call to a core no worker has; by default not where a thread inflates the file, which
     would be left with a share of some worker's core, unless there is one more that no worker has.
@@ -96,6 +107,12 @@ def replay(
     replayed before are read and passed over. ``ticks``, outputs and times of the result are then of this call; rows and
     ``ticks_by_symbol`` are of all.
 
+    ``until``: where to stop, with everything published up to there handled, and rows as they are then: ends of handlers
+    do not run. ``("AAPL", 17)``: after the 17th tick of AAPL in this replay; ticks of other symbols are in that come
+    before it in the feed, and none behind it. A time, as ``start`` has it: before the first tick whose ``ts_recv`` is
+    after it. ``pdb``: start Python's debugger where the handler is called with that tick; needs ``workers=0``. A
+    compiled function is called in Python then, on copies, before its machine code is.
+
     ``strict``: warnings of the run (``result.warnings``) are a StrictError, which has the result as ``partial``.
 
     ``out``: files that outputs of the handlers are written to, by name: ``{"bars": "bars.parquet"}``, or sinks of your
@@ -104,32 +121,32 @@ def replay(
     written to, is refused before anything is read, whatever path leads to it.
 
     Raises FeedError for a file that cannot be read; where that shows in mid-stream, after every tick before it has been
-    handled, and with the result of those as ``error.partial``. So does UnknownSymbolError, for a name or glob that no
-    symbol of the whole feed has, and for a name in ``watch`` or ``snapshot``. Raises EmptyFeedError, a FeedError,
-    before any output is made, where no tick comes of the source. Raises StrictError, HandlerError, SinkError,
-    SavedStateError, ConfigurationError.
+    handled, and with the result of those as ``error.partial``. A HandlerError has what came before it as ``partial``
+    too. So does UnknownSymbolError, for a name or glob that no symbol of the whole feed has, and for a name in
+    ``watch`` or ``snapshot``. Raises EmptyFeedError, a FeedError, before any output is made, where no tick comes of the
+    source. Raises StrictError, HandlerError, SinkError, SavedStateError, ConfigurationError.
     """
     if fingerprint_every is not None:
         fingerprint_every = whole("fingerprint_every", fingerprint_every, 1)
-    pacer = _check(limit, position, speed, pacer)
-    _check_given(progress, feed_options)
-    refuse_unknown(options, options_of(replay) | options_of(Dispatcher) - {"feed"}, "strand.replay", RENAMED)
+    pacer, stop = _check(limit, position, progress, speed, pacer), Until.of(until, pdb=pdb, workers=workers_of(options))
+    reading = _reading(feed_options, date)
     _check_flags(
-        timeline=timeline, pin_publisher=pin_publisher, per_day=per_day, allow_empty=allow_empty, strict=strict
+        timeline=timeline, pin_publisher=pin_publisher, per_day=per_day, allow_empty=allow_empty, strict=strict, pdb=pdb
     )
     left = SavedReplay.of(
-        load, source, feed_options or {},
-        {**options, "per_day": per_day, "fingerprints": fingerprints is not None or fingerprint_every is not None},
+        load, source, reading,
+        {"workers": workers_of(options), "per_day": per_day,
+         "fingerprints": fingerprints is not None or fingerprint_every is not None},
         selection={"symbols": list(symbols or ()) or None, "start": start, "end": end}, position=position, save=save,
     )  # fmt: skip
-    position, options = left.position, options | left.options
+    position = left.position
     given = handler
     if handler is not None:
         handler = resolve(handler)
     written = [*output_paths(files_and_sinks(out)[0], fingerprints), ("save", save)]
-    check_outputs(written, source, symbols=symbols, options=feed_options)
+    check_outputs(written, source, symbols=symbols, options=reading)
     wanted = feeds.read_symbols(symbols or ())
-    feed = _feed(source, wanted, start, end, feed_options or {})
+    feed = _feed(source, wanted, start, end, reading)
     begun = time.perf_counter()
     try:
         if (opened := getattr(progress, "opened", None)) is not None:
@@ -143,12 +160,13 @@ def replay(
             raise empty_feed(feed, selected=bool(wanted or position) or start is not None or end is not None)
         ready = time.perf_counter()
         handler, handlers = _for_feed(handler, handlers, feed.info)
-        make = _dispatcher or (SerialLoop if options.get("workers") == 0 else Dispatcher)
+        make: Callable[..., Any] = _dispatcher or (SerialLoop if workers_of(options) == 0 else Dispatcher)
         dispatcher = make(
             SymbolTable.with_capacity(feed.symbols, feed.max_symbols),
             handler,
             handlers=handlers,
             out=out,
+            **({} if load is None else {"load": load}),
             **options,
         )
         recorder = recorder_for(
@@ -160,21 +178,36 @@ def replay(
                 source,
                 {"*": given} if handlers is None else handlers,
                 selection={"symbols": list(wanted), "start": start, "end": end, "limit": limit, "position": position},
-                feed_options=feed_options or {},
+                feed_options=reading,
                 every=fingerprint_every,
-                settings=options | {"workers": dispatcher.workers},
+                settings={**options, "workers": dispatcher.workers},
             ),
         )
         sampler = Sampler(dispatcher, begun, watch, on=timeline) if isinstance(dispatcher, Dispatcher) else NoSampler()
         days = DayRecorder(feed, dispatcher) if per_day else NoDays()
-        run = Run(feed, dispatcher, recorder, sampler, days, position=position, snapshot=snapshot)
+        run = Run(
+            feed, dispatcher, recorder, sampler, days,
+            position=position, snapshot=snapshot, paced=pacer is not None,
+        )  # fmt: skip
         run.by_symbol += left.ticks_by_symbol(len(run.by_symbol))
-        with recorder, pinned(dispatcher, feed, pin_publisher), dispatcher, sampler:
+        with (
+            telling_more(
+                dispatcher,
+                partial(run.so_far, begun, batches, pacer),
+                None
+                if load
+                else rereading(source, position, symbols=wanted, start=start, end=end, options=feed_options),
+            ),
+            recorder,
+            pinned(dispatcher, feed, pin_publisher),
+            dispatcher,
+            sampler,
+        ):
             setup_s = time.perf_counter() - ready
-            pieces = run.pieces(chain(first, batches))
+            pieces = run.pieces(stop.cut(chain(first, batches), feed, dispatcher))
             run.publish(
                 pieces if pacer is None else pacer.paced(pieces),
-                fed=batches if pacer is None and position == 0 and run.may_feed else None,
+                fed=batches if pacer is None and position == 0 and run.may_feed and not stop.cuts else None,
                 limit=limit,
                 progress=progress,
                 hold_interrupt=pacer is not None or bool(out) or watch is not None or save is not None,
@@ -202,11 +235,13 @@ def replay(
     return result
 
 
-def _check(limit: int | None, position: int, speed: float, pacer: Pacer | None) -> Pacer | None:
+def _check(limit: int | None, position: int, progress: object, speed: float, pacer: Pacer | None) -> Pacer | None:
     """Refuses what cannot work; returns the pacer, if the replay has one."""
     for name, value, least in (("limit", limit, 1), ("position", position, 0)):
         if value is not None:
             whole(name, value, least)
+    if progress is not None and not callable(progress):
+        raise ConfigurationError(f"progress: {progress!r} cannot be called")
     if pacer is not None and not isinstance(pacer, Pacer):
         raise ConfigurationError(f"pacer: {pacer!r} is no strand.replaying.pacing.Pacer")
     if pacer is None:
@@ -216,12 +251,14 @@ def _check(limit: int | None, position: int, speed: float, pacer: Pacer | None) 
     return pacer
 
 
-def _check_given(progress: object, feed_options: object) -> None:
-    if progress is not None and not callable(progress):
-        raise ConfigurationError(f"progress: {progress!r} cannot be called")
-    if feed_options is not None and not isinstance(feed_options, Mapping):
+def _reading(feed_options: FeedOptions | None, date: dt.date | str | None) -> FeedOptions:
+    """The options of ``strand.feeds.open``, with the date."""
+    if feed_options is None:
+        feed_options = {}
+    if not isinstance(feed_options, Mapping):
         raise ConfigurationError(f"feed_options: {feed_options!r} is not a dict of options by name")
-    check_apart("feed_options", feed_options or {}, APART)
+    check_apart("feed_options", feed_options, APART if date is None else {*APART, "date"})
+    return feed_options if date is None else {**feed_options, "date": date}
 
 
 def _check_flags(**flags: bool | None) -> None:
@@ -247,7 +284,7 @@ def _feed(
     wanted: Sequence[str],
     start: str | int | None,
     end: str | int | None,
-    options: Mapping[str, Any],
+    options: FeedOptions,
 ) -> Feed:
     if isinstance(source, str | os.PathLike | Sequence):
         return feeds.open(source, symbols=wanted, start=start, end=end, **options)

@@ -13,7 +13,7 @@ from strand.replaying.run_result import RunResult
 __all__ = ["ReplayResult"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ReplayResult(RunResult):
     """What ``strand.replay`` returns. ``RunResult`` (``strand.replaying.run_result``) says what its fields are."""
 

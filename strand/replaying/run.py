@@ -16,7 +16,7 @@ from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, RecordTypeError
 from strand.feeds import Feed, TickBatch
 from strand.feeds.formats.decoded import DecodedFeed
-from strand.feeds.merge.selected import feeds_of_batch, skipped_of, tick_feeds_of
+from strand.feeds.merge.selected import feeds_of_batch, is_live, skipped_of, tick_feeds_of
 from strand.output.output import output_digests
 from strand.output.outputs import Outputs
 from strand.output.tick_feeds import TickFeeds
@@ -49,6 +49,7 @@ class Run:
         *,
         position: int = 0,
         snapshot: Snapshot | None = None,
+        paced: bool = False,
     ) -> None:
         self._feed = feed
         self._dispatcher = dispatcher
@@ -62,6 +63,8 @@ class Run:
         self.unpriced = np.zeros(feed.max_symbols, dtype=np.int64)
         self.ended_by: FeedError | KeyboardInterrupt | None = None
         self._tick_feeds = add_feed_column(feed, dispatcher.outputs)
+        if isinstance(dispatcher, Dispatcher):
+            dispatcher._watch_overload(paced or is_live(feed))
         #: Whether the next batch's beginning may have been passed over.
         self._cut = position > 0
 
@@ -127,10 +130,13 @@ class Run:
             self.ended_by = error
         self._dispatcher.drain()
         if isinstance(self.ended_by, KeyboardInterrupt):
-            # It may have come when a batch was in, and not yet counted.
-            more = self._dispatcher.statistics().accepted - self.ticks
-            if 0 < more <= len(self._uncounted):
-                count_by_symbol(self._uncounted[:more], self.by_symbol, self.seen)
+            self.count_the_rest()
+
+    def count_the_rest(self) -> None:
+        """What ended the run may have come when a batch was in, and not yet counted."""
+        more = self._dispatcher.statistics().accepted - self.ticks
+        if 0 < more <= len(self._uncounted):
+            count_by_symbol(self._uncounted[:more], self.by_symbol, self.seen)
 
     def _feed_from(self, batches: Timed, limit: int | None, progress: Callable[[int], None] | None) -> None:
         assert isinstance(self._dispatcher, Dispatcher)
@@ -153,6 +159,13 @@ class Run:
         self._snapshots.end(self.by_symbol)
         self._sampler.drained(self.by_symbol, self._feed.symbols)
         self.unpriced = self._dispatcher._take_unpriced()
+
+    def so_far(self, begun: float, batches: Timed, pacer: Pacer | None) -> ReplayResult:
+        """The result of a run that has begun at a time of ``perf_counter``, and was ended by an error."""
+        self._dispatcher.learn_symbols(self._feed.symbols)
+        self.count_the_rest()
+        wall_s = time.perf_counter() - begun
+        return self.result(wall_s, 0.0, batches.spent_s, dict(self._feed.statistics()), pacer)
 
     def result(
         self,

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.tick_counts import TickCounts
+from strand.brief import brief, listed, several
 from strand.feeds import FeedInfo
 from strand.feeds.skipped import Skipped
 from strand.output.basket_rows import BasketRows, BusiestBasket
@@ -36,7 +37,7 @@ def inflates(info: FeedInfo) -> bool:
     return bool(info.details.get("compression", "none") != "none")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunResult:
     """What a run did.
 
@@ -85,6 +86,11 @@ class RunResult:
     days: tuple[Day, ...] = ()
     snapshots: Snapshots | None = None
     _digests: Callable[[], Mapping[str, OutputDigest]] = field(default=dict, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        symbols = several(int(np.count_nonzero(self.ticks_by_symbol)), "symbol")
+        figures = f"{self.wall_s:.3g} s", f"{self.ticks_per_s:,.0f} ticks/s", listed(self.rows.handlers)
+        return brief(self, f"{several(self.ticks, 'tick')} of {symbols}", *figures)
 
     @cached_property
     def fingerprint(self) -> str:

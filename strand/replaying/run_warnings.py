@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import brief
 from strand.units import NO_SIZE_UNIT
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from strand.output.rows import Rows
     from strand.replaying.days import Day
     from strand.replaying.pacing import Pacing
+    from strand.stats import Statistics
     from strand.symbols import SymbolTable
 
 __all__ = ["RunWarning", "warnings_of"]
@@ -40,6 +42,9 @@ class RunWarning:
     count: int
     example: str
     cure: str
+
+    def __repr__(self) -> str:
+        return brief(self, self.kind, f"{self.count:,}", self.example)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -76,6 +81,8 @@ class RunFacts(Protocol):
     def feed_statistics(self) -> Mapping[str, int]: ...
     @property
     def pacing(self) -> Pacing | None: ...
+    @property
+    def statistics(self) -> Statistics: ...
 
 
 class _Counter(NamedTuple):
@@ -344,3 +351,6 @@ def _of_pace(result: RunFacts) -> Iterator[RunWarning]:
     if pacing is not None and pacing.late:
         example = f"one that was {pacing.lateness.maximum_ns / 1e6:,.3f} ms late"
         yield RunWarning("late ticks", pacing.late, example, "replay at a lower speed, or with more workers")
+    overload = result.statistics.overload
+    if overload is not None:
+        yield RunWarning("lasting overload", overload.pending, overload.said, overload.cure)

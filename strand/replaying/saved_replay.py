@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import in_full
 from strand.dispatch.saved_state import SavedState, check_name
 from strand.errors import ConfigurationError
 from strand.replaying.header import describe_source
@@ -23,15 +24,13 @@ __all__ = ["SavedReplay"]
 
 @dataclass
 class SavedReplay:
-    """``position``: ticks of the selection that were replayed before, or are to be passed over. ``options``: what the
-    dispatcher is to be given. ``source``: what the files are known by, ``selection``: which of their ticks are
-    replayed."""
+    """``position``: ticks of the selection that were replayed before, or are to be passed over. ``source``: what the
+    files are known by, ``selection``: which of their ticks are replayed."""
 
     position: int
     source: list[dict[str, Any]]
     selection: dict[str, str]
     state: SavedState | None = None
-    options: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -59,7 +58,7 @@ class SavedReplay:
         if given["per_day"]:
             raise ConfigurationError("per_day: a saved state has no rows of single days: replay day by day, without it")
         about = describe_source(source, feed_options)
-        chosen = {name: repr(value) for name, value in {**selection, **feed_options}.items() if value is not None}
+        chosen = {name: in_full(value) for name, value in {**selection, **feed_options}.items() if value is not None}
         if load is None:
             return cls(position, about, chosen)
         if position:
@@ -71,7 +70,7 @@ class SavedReplay:
         with state.reading():
             saved = state.about["more"]
             _check_same(state, saved, about, chosen)
-            return cls(int(saved["position"]), about, chosen, state, {"load": load})
+            return cls(int(saved["position"]), about, chosen, state)
 
     def ticks_by_symbol(self, n: int) -> npt.NDArray[np.int64]:
         """Of the ticks that were replayed before, shape (n,)."""

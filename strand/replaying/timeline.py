@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import brief, listed, several
+
 __all__ = ["SymbolTimeline", "Timeline"]
 
 
@@ -25,6 +27,9 @@ class SymbolTimeline:
     symbol: str
     index: int
     rows: npt.NDArray[Any]
+
+    def __repr__(self) -> str:
+        return brief(self, self.symbol, several(len(self.rows), "moment"), listed(self.rows.dtype.names or ()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +60,10 @@ class Timeline:
     handler_ns: npt.NDArray[np.uint64]
     handler_ticks: npt.NDArray[np.uint64]
     symbols: Mapping[str, SymbolTimeline]
+
+    def __repr__(self) -> str:
+        seconds = f"{self.at_s[-1]:.3g} s" if len(self) else ""
+        return brief(self, several(len(self), "moment"), seconds, listed(self.symbols))
 
     def __len__(self) -> int:
         return len(self.at_s)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from strand.output.notebook import facts_html
 from strand.report.quantities import duration
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def card(result: RunResult) -> str:
         f"{result.symbols[i]} {result.ticks_by_symbol[i]:,}" for i in ranked if result.ticks_by_symbol[i]
     )
     p50, p99 = (duration(s.end_to_end.percentiles[p]) for p in (50.0, 99.0))
-    lines = {
+    facts = {
         "warnings": "; ".join(f"{w.kind} {w.count:,} ({w.example})" for w in result.warnings) or "none",
         "file": f"{result.info.path} ({result.info.format})",
         "ticks": f"{result.ticks:,} of {np.count_nonzero(result.ticks_by_symbol):,} symbols",
@@ -39,9 +39,4 @@ def card(result: RunResult) -> str:
         "quarantined": "; ".join(result.failures),
         "busiest": busiest,
     }
-    rows = "".join(
-        f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(text)}</td></tr>'
-        for name, text in lines.items()
-        if text
-    )
-    return f"<table>{rows}</table>"
+    return facts_html(facts)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from strand.distribution import DISTRIBUTION
 from strand.errors import FeedError, MissingExtraError
 from strand.machine import describe
 from strand.report import figures
@@ -319,5 +320,5 @@ def _footer(result: RunResult) -> str:
     here = describe()
     now = datetime.now(UTC)
     where = f"{here['cpu']}, {here['cores']} cores, Linux {here['kernel']}"
-    made = f"strand {version('strand')}, Python {platform.python_version()}"
+    made = f"strand {version(DISTRIBUTION)}, Python {platform.python_version()}"
     return f"Fingerprint {result.fingerprint}. {made}, {where}; {now:%Y-%m-%d %H:%M} UTC"

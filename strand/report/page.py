@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from strand.distribution import DISTRIBUTION
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds.io.atomic_write import atomic_write
 from strand.report.canvas import matplotlib
@@ -41,7 +42,7 @@ def page(result: RunResult, *, symbols: Sequence[str] | None = None, handler: st
 
     template = environment.get_template("page.html")
     text: str = template.render(
-        version=version("strand"),
+        version=version(DISTRIBUTION),
         light=css(LIGHT),
         dark=css(DARK),
         stylesheet=Markup(_read("page.css")),

@@ -8,6 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from strand.brief import in_full
+from strand.distribution import DISTRIBUTION
 from strand.errors import FeedError
 from strand.handlers import Handler
 from strand.handlers.base import SingleHandler
@@ -53,7 +55,7 @@ def code_digest(handler: Handler, options: Mapping[str, Any]) -> str:
 
     whole = blake2b(digest_size=DIGEST_BYTES)
     swept, _ = part_with_sets(handler)
-    words: list[object] = [version("strand"), sorted(options.items())]
+    words: list[object] = [version(DISTRIBUTION), sorted(options.items())]
     for called, part in handler.parts_as(handler.name):
         words += [called, type(part).__name__, part.state.descr, sorted(part.outputs.items())]
         words += [_params(part, called == swept), None if part.origin is None else sorted(part.origin.options.items())]
@@ -62,7 +64,7 @@ def code_digest(handler: Handler, options: Mapping[str, Any]) -> str:
                 add_function(whole, function, set())
         if isinstance(part, NativeHandler):
             words += _library(part)
-    whole.update(repr(words).encode())
+    whole.update(in_full(words).encode())
     return whole.hexdigest()
 
 

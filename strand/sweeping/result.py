@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from strand.brief import brief, several
 from strand.handlers.state import SET
 from strand.sweeping.job import ROWS
 from strand.sweeping.manifest import Manifest, SweepRun
@@ -82,7 +83,7 @@ class SweepTable:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class SweepResult:
     """What ``strand.sweep`` returns.
 
@@ -95,6 +96,10 @@ class SweepResult:
     numbers: tuple[int, ...]
     ran: tuple[str, ...]
     _place: Place = field(repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        figures = several(len(self.labels), "file"), several(len(self.numbers), "set"), f"{len(self.ran):,} run"
+        return brief(self, *figures, f"code {self.code[:8]}")
 
     @property
     def folder(self) -> Path:

@@ -12,10 +12,12 @@ from typing import Any, Final
 
 from strand.errors import ConfigurationError
 from strand.feeds.opening import expand, takes_option
+from strand.feeds.reader_options import FeedOptions
 from strand.feeds.trading_day import as_date
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.handlers.sets import part_with_sets, with_sets
 from strand.handlers.state import SET
+from strand.options import named_options
 from strand.sweeping.backends import Backend, backend_for
 from strand.sweeping.digests import code_digest, file_digest, stamp_of
 from strand.sweeping.job import ROWS, Done, Job
@@ -44,6 +46,7 @@ class _Input:
     options: Mapping[str, Any]
 
 
+@named_options("sweep()")
 def sweep(
     files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     handler: HandlerLike,
@@ -57,7 +60,7 @@ def sweep(
     end: str | int | None = None,
     limit: int | None = None,
     allow_empty: bool = False,
-    feed_options: Mapping[str, Any] | None = None,
+    feed_options: FeedOptions | None = None,
     backend: Backend = "processes",
     progress: Callable[[int, int], None] | None = None,
 ) -> SweepResult:
@@ -87,7 +90,7 @@ def sweep(
     _check_names(given)
     with_sets(given, sets)  # what is wrong with a set is said before anything is read
     n_workers = len(os.sched_getaffinity(0)) if workers is None else whole("workers", workers, 1)
-    options = dict(feed_options or {})
+    options: dict[str, Any] = {**(feed_options or {})}
     selection = {
         "symbols": list(symbols) if symbols else None, "start": start, "end": end, "limit": limit,
         "allow_empty": allow_empty,

@@ -48,6 +48,12 @@ Missing = npt.NDArray[np.bool_]
 #: Quantities that tables show in another unit than fields have them.
 _SCALED: Final = frozenset(("price", "size", "size squared", "notional"))
 
+#: The units of columns, in a word.
+_WORDS: Final = {
+    "price": "currency", "notional": "currency", "size": "units", "size squared": "units squared", "time": "UTC",
+    "span": "ns",
+}  # fmt: skip
+
 
 class Records(Protocol):
     """Fields by name, each of shape (n, ...): a structured array, or a dict of columns."""
@@ -107,6 +113,16 @@ class Table:
     def units(self) -> dict[str, Unit]:
         """The unit of each field's numbers; a record within a record gives ``part.field``."""
         return {path: unit_of(dtype, self.size_unit) for path, dtype in _leaves(self.declared, "")}
+
+    @property
+    def unit_words(self) -> dict[str, str]:
+        """The units of ``columns``, in a word for who looks at them; fields without a unit are left out."""
+        words = {path: _WORDS.get(meaning_of(dtype).quantity, "") for path, dtype in _leaves(self.declared, "")}
+        return {path: word for path, word in words.items() if word}
+
+    def as_known(self) -> Table:
+        """The same, with sizes as the feeds count them where nobody knows their unit."""
+        return self if self.size_unit is not None else Table(self.declared, 1.0)
 
     def columns(self, records: Records, prices: NumpyPrices = "float") -> dict[str, Column]:
         """Columns of numpy by name; a record within a record gives columns ``part.field``, bytes become text.

@@ -9,8 +9,9 @@ from typing import Any, Protocol
 from strand.clock import Clock
 from strand.errors import StoppedError
 from strand.tasks.counts import Counts
+from strand.tasks.current import CURRENT_TASK, ENDING_TASK, RunningTask
 from strand.tasks.dead_letters import DeadLetters
-from strand.tasks.future import CURRENT_TASK, ENDING_TASK, TaskFuture
+from strand.tasks.future import TaskFuture
 from strand.tasks.groups import CURRENT_GROUP, TaskGroup
 from strand.tasks.options import TaskOptions
 from strand.tasks.pool import Pool
@@ -184,7 +185,7 @@ class Core:
 
     # -- the end
 
-    def waits_for_here(self) -> TaskFuture | None:
+    def waits_for_here(self) -> RunningTask | None:
         """The one of these tasks that has not ended and runs here, or whose callbacks do: a wait for the end of all
         would be one for itself."""
         for me in (CURRENT_TASK.get(), ENDING_TASK.get()):

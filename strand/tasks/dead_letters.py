@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from strand.brief import brief, several
 from strand.errors import ConfigurationError
 from strand.tasks.future import TaskFuture
 from strand.tasks.options import TaskOptions
@@ -33,6 +34,11 @@ class DeadLetter:
     died_ns: int
     options: TaskOptions
 
+    def __repr__(self) -> str:
+        function = getattr(self.function, "__qualname__", type(self.function).__name__)
+        attempts = several(self.attempts, "attempt")
+        return brief(self, f"task {self.task_id}", function, attempts, type(self.error).__name__)
+
 
 class DeadLetters:
     """The dead letters that are kept, the oldest first: ``len``, and iteration over a copy. They live in memory only.
@@ -46,6 +52,9 @@ class DeadLetters:
         self._submit = submit
         self._lock = threading.RLock()
         self._letters: OrderedDict[int, DeadLetter] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return brief(self, f"{len(self):,} kept", f"{self.dropped:,} dropped")
 
     def __len__(self) -> int:
         return len(self._letters)

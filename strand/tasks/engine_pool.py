@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -11,9 +12,11 @@ import numpy.typing as npt
 from strand.binding.engine import Engine
 from strand.binding.tasks import USUAL_PRIORITY
 from strand.errors import QueueFull, StoppedError
+from strand.policies.fair import Fair
 from strand.policies.policy import Fifo, Policy
 from strand.tasks.native import NativeTask
 from strand.tasks.places import seat_here
+from strand.tasks.turns import Turn
 
 __all__ = ["EnginePool"]
 
@@ -30,6 +33,7 @@ class EnginePool:
         self._submit = engine.tasks.submit_one
         #: Under a policy without priorities all are the usual one.
         self._only = USUAL_PRIORITY if isinstance(policy, Fifo) else None
+        self._charges = isinstance(policy, Fair)
         #: Tasks in C that workers may call, by their addresses, for as long as there is an engine.
         self._native: dict[int, NativeTask] = {}
 
@@ -55,6 +59,18 @@ class EnginePool:
     def may_go_on(self, elapsed_ns: int) -> bool:
         seat = seat_here()
         return seat is not None and elapsed_ns < _VISIT_NS and seat.may_go_on()
+
+    def may_hold(self) -> bool:
+        seat = seat_here()
+        return seat is not None and not seat.inline
+
+    def hold(self) -> Turn:
+        seat = seat_here()
+        assert seat is not None
+        turn = seat.hold()
+        if self._charges:
+            turn.charge = partial(self._tasks.charge, turn.entry)
+        return turn
 
     def submit_native(
         self, task: NativeTask, items: npt.NDArray[Any], *, key: int, priority: int, marks: int, within_ns: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -48,7 +49,8 @@ class EngineTasks(Tasks):
         options are as in ``options``. A task belongs to no group.
 
         The function is called with ``SD_TASK_RUN`` on its turn, and may ask for another turn by ``ctx->again``; or once
-        with ``SD_TASK_EXPIRED``, where its first turn comes after the deadline. A shutdown waits for these tasks, too.
+        with ``SD_TASK_EXPIRED``, where its first turn comes after the deadline. A shutdown waits for these tasks, too,
+        and for a submit that has begun before it.
         With ``cancel_futures``, and where a dispatcher stops without draining, those that wait are told
         ``SD_TASK_STOPPED``. ``max_queue`` does not count them.
 
@@ -65,18 +67,21 @@ class EngineTasks(Tasks):
         )
         if options.waits_ns:
             raise ConfigurationError(f"priority: {options.priority!r} has a hold, and a task in C cannot be held")
-        if self._core.table.refusal is not None:
-            raise StoppedError(self._core.table.refusal)
-        if self._core.workers is not None:
-            self._core.workers.expect_native()
-        return self._pool.submit_native(
-            task,
-            items,
-            key=NO_KEY if symbol is None or self._key_of is None else self._key_of(symbol),
-            priority=self._ranks.number_in(None, options.number),
-            marks=options.marks,
-            within_ns=options.deadline_ns or 0,
-        )
+        key = NO_KEY if symbol is None or self._key_of is None else self._key_of(symbol)
+        number = self._ranks.number_in(None, options.number)
+        table, me = self._core.table, threading.get_ident()
+        try:
+            table.submitting.threads.append(me)
+            if table.refusal is not None:
+                raise StoppedError(table.refusal)
+            if self._core.workers is not None:
+                self._core.workers.expect_native()
+            return self._pool.submit_native(
+                task, items, key=key, priority=number, marks=options.marks, within_ns=options.deadline_ns or 0
+            )
+        finally:
+            table.submitting.threads.remove(me)
+            table.submit_is_over()
 
 
 def _items(arguments: Any) -> npt.NDArray[Any]:

@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
 
+from strand.brief import brief
 from strand.clock import Deadline
 from strand.errors import StoppedError, WouldDeadlockError
 from strand.handlers.spans import SpanLike, span_ns
@@ -31,12 +32,15 @@ class TaskExecutor(Executor):
         self._options = options
         self._periodics = periodics
 
+    def __repr__(self) -> str:
+        return brief(self, self._core.table.stage, *self._options.figures)
+
     def submit(self, fn: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> TaskFuture:
         """Calls ``fn(*args, **kwargs)`` in a worker. Returns its future. All keywords go to ``fn``.
 
         ``fn``: a function, or the name of one registered by ``@strand.task``. A coroutine that it returns, as an
         ``async`` function does, is awaited in the scheduler's asyncio thread, and the task ends with it; deadline,
-        ``expire_if`` and retries go by its start, and its key waits for its end.
+        ``expire_if`` and retries go by its start, and its key or symbol waits for its end.
 
         Raises StoppedError after a shutdown, in a fork's child, and where the task's group has ended or was cancelled,
         QueueFull where ``max_queue`` tasks wait, ConfigurationError for a name that no function has, and TypeError for
@@ -87,6 +91,8 @@ class TaskExecutor(Executor):
         me = core.waits_for_here()
         if wait and me is not None:
             raise WouldDeadlockError(f"shutdown: task {me.id} would wait for its own end: use wait=False")
+        if wait and core.table.submitting.here:
+            raise WouldDeadlockError("shutdown: it interrupts a submit_native of this thread, and waits for that")
         core.refuse("the scheduler was shut down: no task can be submitted")
         for periodic in list(self._periodics):
             periodic.cancel()

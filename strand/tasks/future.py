@@ -17,31 +17,30 @@ a future as finished that then tells its waiter again.
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import CancelledError, Future
 from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, LOGGER, PENDING, RUNNING
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, Final, Protocol
+from contextlib import suppress
+from typing import Any, Final, Protocol, cast
 
 from strand.errors import StoppedError
-from strand.handlers.failures import interrupts
 from strand.handlers.spans import SpanLike
+from strand.tasks.awaiting import awaited
+from strand.tasks.current import CURRENT_TASK, ENDING_TASK, on_behalf_of, wait_as, waiter_here
 from strand.tasks.groups import TaskGroup
 from strand.tasks.lazy import NOBODY, Lazy
 from strand.tasks.options import TaskOptions
-from strand.tasks.places import Seat, seat_here
+from strand.tasks.places import Seat
 from strand.tasks.waits import Waiter, begin_wait, check_not_in_loop, end_wait
+from strand.threads import interrupts
+from strand.validate import seconds
 
-__all__ = ["CURRENT_TASK", "ENDING_TASK", "ENDS", "TaskFuture", "current_task", "on_behalf_of", "waiter_here"]
+__all__ = ["ENDS", "TaskFuture", "current_task"]
 
 #: How a task ends, each in exactly one of these ways.
 ENDS: Final = ("done", "failed", "cancelled", "expired", "dropped", "dead")
-#: The task that runs here.
-CURRENT_TASK: Final[ContextVar[TaskFuture | None]] = ContextVar("strand_task", default=None)
-#: The task whose callbacks run here, as it ends.
-ENDING_TASK: Final[ContextVar[TaskFuture | None]] = ContextVar("strand_ending_task", default=None)
 #: Tasks that a thread runs one within another: their frames lie on its stack.
 _MOST_WITHIN: Final = 16
 _OVER: Final = (FINISHED, CANCELLED_AND_NOTIFIED)
@@ -49,23 +48,7 @@ _OVER: Final = (FINISHED, CANCELLED_AND_NOTIFIED)
 
 def current_task() -> TaskFuture | None:
     """The task that the caller runs in, also in its ``expire_if`` and callbacks of its end; None outside of tasks."""
-    return CURRENT_TASK.get()
-
-
-@contextmanager
-def on_behalf_of(task: TaskFuture, current: ContextVar[TaskFuture | None] = CURRENT_TASK) -> Iterator[None]:
-    """What runs in the block belongs to the task: a wait of it is one of the task, and the task is not over."""
-    outer = current.set(task)
-    try:
-        yield
-    finally:
-        current.reset(outer)
-
-
-def waiter_here() -> tuple[Seat | None, Waiter | None]:
-    """The thread's seat, and the task or call that runs in it; None for what there is not."""
-    task, seat = CURRENT_TASK.get(), seat_here()
-    return seat, seat.call if task is None and seat is not None else task
+    return cast("TaskFuture | None", CURRENT_TASK.get())
 
 
 class Keeper(Protocol):
@@ -73,6 +56,8 @@ class Keeper(Protocol):
 
     #: Tasks and calls that wait while they hold a strand, by the strand.
     waits_on: dict[int, Waiter]
+    #: Of the scheduler or dispatcher.
+    name: str
 
     @property
     def is_fork(self) -> bool: ...
@@ -86,8 +71,8 @@ class Keeper(Protocol):
 
 
 class TaskFuture(Future[Any]):
-    """A task and its outcome to come. It works with ``concurrent.futures.wait`` and ``as_completed``; use
-    ``asyncio.wrap_future`` to await it.
+    """A task and its outcome to come. It works with ``concurrent.futures.wait`` and ``as_completed``, and
+    asyncio awaits it.
 
     ``result()`` returns what the function returned. It raises what the function raised where the task failed or became
     a dead letter, CancelledError, TaskExpired or TaskDropped. ``id`` rises by submit. ``priority`` is the level or
@@ -121,7 +106,8 @@ class TaskFuture(Future[Any]):
     _ended_ns = 0  # where it did not begin
     _group: TaskGroup | None = None
     _in_order = False  # of its key
-    _interrupt: Callable[[], object] | None = None  # of a coroutine that runs
+    _runner: asyncio.Task[Any] | None = None  # of a coroutine that runs
+    _charge: Callable[[int], object] | None = None  # likewise: where its steps are charged
     _place = "waiting"
     _timer: Any = None
     waits_for: Waiter | None = None
@@ -205,35 +191,37 @@ class TaskFuture(Future[Any]):
 
     def cancel(self, running: bool = False) -> bool:
         """Cancels the task unless it has begun; one that waits for its retry is cancelled, too. Returns whether it is
-        cancelled.
+        cancelled, which it never is by a fork's child.
 
         ``running``: a task that runs is asked to end, and True is returned for that. It is not tried again, and
         ``cancel_requested`` of ``strand.tasks.current_task()`` tells its function. A coroutine gets CancelledError.
         """
         if self._keeper.cancel(self):
             return True
-        if running and not self.done():
+        if running and not self.done() and not self._keeper.is_fork:
             self.cancel_requested = True
-            if self._interrupt is not None:
-                self._interrupt()
+            runner = self._runner
+            if runner is not None:
+                with suppress(RuntimeError):  # its loop is closed, so it has ended
+                    runner.get_loop().call_soon_threadsafe(runner.cancel)
             return not self.done() or self.cancelled()
         return self.cancelled()
 
     def reprioritise(self, priority: Any) -> bool:
-        """Gives a task that waits another priority. Returns False where it has begun or ended, and nothing changes. A
-        task that is held is due by the hold of its new level. Raises ConfigurationError for a priority that the policy
-        does not have."""
+        """Gives a task that waits another priority. Returns False where it has begun or ended, and in a fork's child,
+        and nothing changes. A task that is held is due by the hold of its new level. Raises ConfigurationError for a
+        priority that the policy does not have."""
         return self._keeper.reprioritise(self, priority)
 
     def set_deadline(self, deadline: SpanLike | None) -> bool:
         """Gives a task that waits so much time from now to begin, as ``"30s"``, a timedelta or ns; None: any time.
-        Returns False where it has begun or ended, and nothing changes. Raises ConfigurationError for what is no span,
-        and where a delay, a hold or a backoff ends later."""
+        Returns False where it has begun or ended, and in a fork's child, and nothing changes. Raises ConfigurationError
+        for what is no span, and where a delay, a hold or a backoff ends later."""
         return self._keeper.set_deadline(self, deadline)
 
     def set_group(self, group: TaskGroup | None) -> bool:
-        """Moves a task that waits into another group, or into none. Returns False where it has begun or ended, and
-        nothing changes. Raises StoppedError for a group that takes no more tasks."""
+        """Moves a task that waits into another group, or into none. Returns False where it has begun or ended, and in a
+        fork's child, and nothing changes. Raises StoppedError for a group that takes no more tasks."""
         return self._keeper.set_group(self, group)
 
     def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
@@ -255,7 +243,7 @@ class TaskFuture(Future[Any]):
 
         Raises TimeoutError when the time is over; WouldDeadlockError in a task or call for which this one waits, in a
         handler, in a coroutine, and where ``max_threads`` threads wait; StoppedError in a fork's child, and in a task
-        whose workers have stopped.
+        whose workers have stopped; ConfigurationError for a timeout that is no number.
         """
         if self._state not in _OVER:
             self.wait_for_end(timeout)
@@ -270,11 +258,15 @@ class TaskFuture(Future[Any]):
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """What ``result`` would raise, None where the function returned; but CancelledError is raised. Waits as
         ``result`` does."""
-        if self._state not in _OVER:
-            self.wait_for_end(timeout)
+        self.wait_for_end(timeout)
         if self._state == CANCELLED_AND_NOTIFIED:
             raise CancelledError
         return self._exception
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        """In asyncio ``await`` gives what ``result`` does. Where the await is cancelled, so is the task, unless it
+        has begun. Raises WouldDeadlockError in a coroutine of a scheduler for which this task waits."""
+        return awaited(self)
 
     def wait_for_end(self, timeout: float | None = None) -> None:
         """Waits until the task has ended, and raises only what ``result`` raises about the wait."""
@@ -285,21 +277,12 @@ class TaskFuture(Future[Any]):
         seat, me = waiter_here()
         if me is None and seat is not None:
             seat.check_not_in_handler()
-        if timeout is not None and timeout <= 0:
+        if (timeout := seconds("timeout", timeout)) is not None and timeout <= 0:
             self._wait(timeout)
             return
-        check_not_in_loop(self)
-        if me is None:
-            self._wait(timeout)
-            return
-        if seat is None:
-            begin_wait(me, self)
-            try:
-                self._wait(timeout)
-            finally:
-                end_wait(me)
-        elif timeout is not None or not isinstance(me, TaskFuture) or not self._runs_within(me, seat):
-            seat.wait(me, self, lambda: self._wait(timeout))
+        check_not_in_loop(self.in_words())
+        if seat is None or timeout is not None or not isinstance(me, TaskFuture) or not self._runs_within(me, seat):
+            wait_as(seat, me, self, lambda: self._wait(timeout))
 
     def _wait(self, timeout: float | None) -> None:
         condition = self._condition
@@ -335,6 +318,10 @@ class TaskFuture(Future[Any]):
     def in_words(self) -> str:
         """See ``Waiter``."""
         return f"task {self.id}"
+
+    def home(self) -> str:
+        """See ``Waiter``."""
+        return self._keeper.name
 
     def ahead(self) -> Waiter | None:
         """See ``Waiter``."""
@@ -382,17 +369,11 @@ class TaskFuture(Future[Any]):
             if interrupts(error):
                 raise
 
-    def set_running_or_notify_cancel(self) -> bool:
+    def set_result(self, *_: Any, **__: Any) -> Any:
         """Not for users: the scheduler alone ends a task. Raises RuntimeError."""
         raise RuntimeError(f"{self!r} is ended by its scheduler alone")
 
-    def set_result(self, result: Any) -> None:
-        """Not for users: the scheduler alone ends a task. Raises RuntimeError."""
-        raise RuntimeError(f"{self!r} is ended by its scheduler alone: no result {result!r} can be set")
-
-    def set_exception(self, exception: BaseException | None) -> None:
-        """Not for users: the scheduler alone ends a task. Raises RuntimeError."""
-        raise RuntimeError(f"{self!r} is ended by its scheduler alone: no exception {exception!r} can be set")
+    set_exception = set_running_or_notify_cancel = set_result
 
 
 def _state_of(end: str | None) -> str:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, Final, Self
 
+from strand.brief import one_line
 from strand.errors import ConfigurationError, StoppedError
+from strand.tasks.awaiting import noted_wait
 
 __all__ = ["CURRENT_GROUP", "TaskGroup"]
 
@@ -16,8 +21,13 @@ __all__ = ["CURRENT_GROUP", "TaskGroup"]
 CURRENT_GROUP: Final[ContextVar[TaskGroup | None]] = ContextVar("strand_group", default=None)
 
 
+#: What a block raises as it is, when its tasks have ended: it ends more than the block.
+_COMES_OUT: Final = (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError)
+
+
 class TaskGroup:
-    """Tasks that belong together. ``with TaskGroup() as group:`` waits for all of them on leaving.
+    """Tasks that belong together. ``with TaskGroup() as group:`` waits for all of them on leaving. So does ``async
+    with`` in asyncio, and in coroutines of a scheduler, which would stop all others by ``with``.
 
     A task belongs to the group if it is submitted within the block, if it is submitted by a task of the group, or if it
     is given ``group=``. Tasks that are spawned while the block waits belong to it too. A block within another one is a
@@ -26,8 +36,8 @@ class TaskGroup:
     Where a task fails, is dropped, or becomes a dead letter, the tasks of the group that have not begun are cancelled,
     and those that run are asked to end (``cancel(running=True)``). Leaving the block then raises an ExceptionGroup of
     the errors. If the block itself raises, all is cancelled likewise, and its error is one of the group; but
-    KeyboardInterrupt, SystemExit and GeneratorExit of the block come out as they are. Tasks that were cancelled or have
-    expired raise nothing there: their futures say so.
+    KeyboardInterrupt, SystemExit, GeneratorExit and asyncio's CancelledError of the block come out as they are. Tasks
+    that were cancelled or have expired raise nothing there: their futures say so.
 
     ``name``: what a policy that shares time by groups knows it by; None: no name. A group can be used for one block.
     Raises ConfigurationError for a name that is empty or no text. Leaving raises WouldDeadlockError where a task of the
@@ -45,9 +55,12 @@ class TaskGroup:
         self._token: Token[TaskGroup | None] | None = None
         self._refusal: str | None = None
         self._entered = False
+        #: A task that the block waits for in asyncio, and what is called when it has left the group.
+        self._left: tuple[Future[Any], Callable[[], object]] | None = None
 
     def __repr__(self) -> str:
-        return f"<TaskGroup {self.name or ''}, {len(self._members)} tasks>".replace(" ,", ",")
+        name = f" {self.name}" if self.name else ""
+        return one_line(f"<TaskGroup{name}, {len(self._members):,} tasks>")
 
     def __len__(self) -> int:
         """The number of its tasks that have not ended."""
@@ -67,6 +80,9 @@ class TaskGroup:
             if known and error is not None:
                 self._errors.append(error)
             self._lock.notify_all()
+            left = self._left if known and self._left is not None and self._left[0] is future else None
+        if left is not None:
+            left[1]()
         if known and error is not None:
             self.cancel()
 
@@ -90,17 +106,38 @@ class TaskGroup:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._token is not None:
-            CURRENT_GROUP.reset(self._token)
-            self._token = None
-        if error is not None:
-            self.cancel()
+        self._leave(error)
         try:
             self._wait()
         except BaseException:
             self.cancel()
             raise
-        if isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit)):
+        self._raise(error)
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._leave(error)
+        try:
+            await self._wait_in_loop()
+        except BaseException:
+            self.cancel()
+            raise
+        self._raise(error)
+
+    def _leave(self, error: BaseException | None) -> None:
+        if self._token is not None:
+            CURRENT_GROUP.reset(self._token)
+            self._token = None
+        if error is not None:
+            self.cancel()
+
+    def _raise(self, error: BaseException | None) -> None:
+        """What the block and its tasks have raised. ``error``: of the block."""
+        if isinstance(error, _COMES_OUT):
             return
         errors = self._errors if error is None else [error, *self._errors]
         if errors:
@@ -110,14 +147,40 @@ class TaskGroup:
             finally:
                 del errors, error  # which hold this frame
 
+    def _member(self) -> Future[Any] | None:
+        """One that is still there; None: the group takes no more. The lock is held."""
+        member = next(iter(self._members.values()), None)
+        if member is None:
+            self._refusal = self._refusal or "has ended"
+        return member
+
     def _wait(self) -> None:
         while True:
             with self._lock:
-                member = next(iter(self._members.values()), None)
-                if member is None:
-                    self._refusal = self._refusal or "has ended"
-                    return
+                member = self._member()
+            if member is None:
+                return
             member.wait_for_end()  # type: ignore[attr-defined]  # a TaskFuture
             with self._lock:  # the thread that ended it takes it out next
                 while id(member) in self._members:
                     self._lock.wait()
+
+    async def _wait_in_loop(self) -> None:
+        loop, left = asyncio.get_running_loop(), asyncio.Event()
+
+        def tell() -> None:
+            with suppress(RuntimeError):  # the loop was closed
+                loop.call_soon_threadsafe(left.set)
+
+        while True:
+            left.clear()
+            with self._lock:
+                member = self._member()
+                if member is None:
+                    return
+                self._left = member, tell
+            try:
+                with noted_wait(member):  # type: ignore[arg-type]  # a TaskFuture
+                    await left.wait()
+            finally:
+                self._left = None

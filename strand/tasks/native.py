@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from strand.brief import one_line
 from strand.handlers.native_functions import NativeFunctions
 
 __all__ = ["NativeTask"]
@@ -24,4 +25,4 @@ class NativeTask:
         self.name = symbol or hex(self.address)
 
     def __repr__(self) -> str:
-        return f"<NativeTask {self.name}>"
+        return one_line(f"<NativeTask {self.name}>")

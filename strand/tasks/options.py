@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
+from strand.brief import brief
 from strand.errors import ConfigurationError
 from strand.handlers.spans import SpanLike, span_ns, span_text
 from strand.policies.marks import mark_bits
@@ -38,6 +39,22 @@ class TaskOptions:
     goes_at_once: bool = True
     #: Whether something is to be looked at before the function is called.
     is_checked: bool = False
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """What a line says of them: those that were given, without the key, which may be somebody's data."""
+        return (
+            "" if self.priority is None else f"priority {self.priority}",
+            "" if self.key is None else "with a key",
+            "" if self.strand is None else f"strand {self.strand}",
+            "" if self.deadline_ns is None else f"deadline {span_text(self.deadline_ns)}",
+            f"delay {span_text(self.delay_ns)}" if self.delay_ns else "",
+            "" if self.retry is None else repr(self.retry),
+            "" if self.group is None else repr(self.group),
+        )
+
+    def __repr__(self) -> str:
+        return brief(self, *self.figures)
 
 
 def options_of(

@@ -20,7 +20,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -28,12 +27,13 @@ import numpy as np
 from strand.binding.engine import Engine
 from strand.binding.py_batches import RESUME
 from strand.errors import StoppedError, WouldDeadlockError
+from strand.tasks.turns import ENDED, EngineTurn, Held
 from strand.tasks.waits import Waiter, begin_wait, end_wait
-from strand.tasks.work import Place, Work
+from strand.tasks.work import Place, ThreadCounts, Work
 from strand.threads import join, sleep_exactly
 from strand.ticks import TICK
 
-__all__ = ["MAX_THREADS", "Guarding", "Places", "Seat", "ThreadCounts", "seat_here"]
+__all__ = ["MAX_THREADS", "Guarding", "Places", "Seat", "seat_here"]
 
 #: How many threads there may be, where nothing else is said.
 MAX_THREADS: Final = 256
@@ -43,20 +43,6 @@ _ASK_NS: Final = 100_000
 _GIL_NS: Final = 1_000_000
 
 _here = threading.local()
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadCounts:
-    """What the threads do. ``threads``: how many there are. ``places``: how many may run tasks at a time.
-    ``suspended``: tasks that wait for a place, ``blocked``: tasks in a block. ``suspensions``: times that a task was
-    suspended or blocked; ``refused``: times that it could not be, because of ``max_threads``."""
-
-    threads: int
-    places: int
-    suspended: int
-    blocked: int
-    suspensions: int
-    refused: int
 
 
 class Guarding(Protocol):
@@ -100,7 +86,8 @@ class Seat:
         self._places.live(self)
 
     def checkpoint(self) -> None:
-        """In a task. Lets others go, where it should. Raises StoppedError where the workers have stopped meanwhile."""
+        """In a task. Lets others go, where it should. Raises StoppedError where the workers have stopped, or do so: a
+        task that goes on until somebody tells it to end must hear of that, whether it has a place or waits for one."""
         if self.depth:
             return
         place = self.place
@@ -109,6 +96,8 @@ class Seat:
         now = time.monotonic_ns()
         if now < self._ask_ns:
             return
+        if self._places.stopping:
+            raise StoppedError(_STOPPED)
         if place.should_yield():
             self._places.suspend(self, place)
             now = time.monotonic_ns()
@@ -125,6 +114,11 @@ class Seat:
         """Whether the task in hand has ended in its own thread, and the policy has nothing that comes first."""
         place = self.place
         return place is not None and not self.depth and not self.inline and not place.should_yield()
+
+    def hold(self) -> EngineTurn:
+        """The task in hand goes on in no thread of these, and this one may run others. Returns its turn."""
+        assert self.place is not None
+        return self._places.held.take(self.place)
 
     def enter_block(self) -> None:
         """The thread gives its place away. Raises WouldDeadlockError where no thread can take it, and in a handler, and
@@ -193,6 +187,7 @@ class Places:
         self._suspended: dict[int, Seat] = {}
         #: Where those that are in a block came from, and their tasks' tags and entries.
         self._blocked: dict[Seat, tuple[Place, int, int]] = {}
+        self.held = Held()
         self._suspensions = self._refused = 0
         self._ended = False
         self.places = [Place(engine, participant, dtype) for participant in range(engine.n_workers)]
@@ -206,6 +201,11 @@ class Places:
             self._guarding.start()
         for thread in self.threads[: len(self.places)]:
             thread.start()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the workers were told to stop."""
+        return self._engine.stopping
 
     def let_go(self) -> None:
         """Nothing is held back any more."""
@@ -294,8 +294,20 @@ class Places:
             raise StoppedError(_STOPPED)
         me.place = None
         if not batches.suspend(away=away):
-            raise RuntimeError("a task was ended that still ran: please report this")
+            self._take_back(me, place)
+            spare.give(None)
+            raise RuntimeError(ENDED)
         spare.give(place)
+
+    def _take_back(self, me: Seat, place: Place) -> None:
+        """The engine has not taken the task: the thread keeps its place, as if it had not asked."""
+        with self._lock:
+            self._suspensions -= 1
+            away = self._blocked.pop(me, None) is not None
+            told = not away and self._suspended.pop(place.batches.task, None) is None
+        if told:  # by the end, which has taken it for a thread that sleeps
+            me.sleep()
+        me.place = place
 
     def _wait(self, me: Seat) -> None:
         me.sleep()
@@ -306,8 +318,11 @@ class Places:
         place.batches.resumed()
 
     def _hand_over(self, me: Seat, place: Place) -> bool:
-        """The worker has a suspended task in hand: its thread gets the place, and this one waits for another. False:
-        the end has come between and told that thread, and this one has the place."""
+        """The worker has a suspended task in hand: its thread gets the place, and this one waits for another. One that
+        has no thread is over, and ``serve`` ends it. False: the end has come between and told that thread, and this one
+        has the place."""
+        if self.held.is_over(place):
+            return True
         with self._lock:
             sleeper = self._suspended.pop(place.batches.task, None)
             if sleeper is not None:
@@ -322,9 +337,10 @@ class Places:
         return True
 
     def _spare(self) -> Seat | None:
-        """A thread that sleeps without a task; None: there may be no more threads."""
+        """A thread that sleeps without a task; None: there may be no more threads. Raises StoppedError where the
+        workers were told to stop."""
         with self._lock:
-            if self._ended:
+            if self._ended or self.stopping:
                 raise StoppedError(_STOPPED)
             if self._spares:
                 return self._spares.pop()
@@ -360,8 +376,8 @@ class Places:
             self._work.over()
 
     def end(self) -> None:
-        """Tells the threads to end after the task in hand. A task that is suspended or in a block is told by
-        StoppedError."""
+        """Tells the threads to end after the task in hand. A task is told by StoppedError: at its next checkpoint or
+        block, and where it is suspended or in a block."""
         self._engine.stop()
         with self._lock:
             self._ended = True

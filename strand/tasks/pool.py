@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from strand.tasks.turns import Turn
+
 __all__ = ["Pool"]
 
 
@@ -37,6 +39,16 @@ class Pool(Protocol):
     def may_go_on(self, elapsed_ns: int) -> bool:
         """By ``Tasks.run``, in its thread: whether it may run another task with the same priority before it returns,
         ``elapsed_ns`` after it began."""
+        ...
+
+    def may_hold(self) -> bool:
+        """By ``Tasks.run``, in its thread: whether ``hold`` can be called. False: the task runs in the middle of
+        another one, whose turn this is."""
+        ...
+
+    def hold(self) -> Turn:
+        """By ``Tasks.run``, in its thread: the task goes on elsewhere, and its turn lasts until that says it is over.
+        The thread may run other tasks when ``run`` has returned."""
         ...
 
     def prioritise(self, entry: int, priority: int) -> None:

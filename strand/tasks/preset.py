@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from strand.config.configuration import Config
 from strand.dispatch.guard import Guard
 from strand.errors import ConfigurationError
-from strand.policies.policy import Levels, Policy
+from strand.options import named_options
+from strand.policies.policy import Levels
 from strand.tasks.retry import RetryPolicy
-from strand.tasks.scheduler import Scheduler, config_of
+from strand.tasks.scheduler import Scheduler, SchedulerOptions, config_of
 
 __all__ = ["napoleon"]
 
 _HOLD: Final = {"low": "30s"}
 
 
-def napoleon(config: Config | str | os.PathLike[str] | None = None, **more: Any) -> Scheduler:
+@named_options("napoleon()", more=SchedulerOptions, like=Scheduler)
+def napoleon(config: Config | str | os.PathLike[str] | None = None, **more: Unpack[SchedulerOptions]) -> Scheduler:
     """A ``strand.Scheduler`` that leaves letters of level ``low`` unopened for a while (docs/napoleon.md).
 
     It has ``Levels(hold={"low": "30s"})``: a task rises from ``high`` after 30 s, from ``retry`` after 60 s, from
@@ -31,21 +33,18 @@ def napoleon(config: Config | str | os.PathLike[str] | None = None, **more: Any)
     policy that it names has to be ``levels``, with the hold above if it says none. ``more``: arguments of
     ``Scheduler``, which win; ``guard=None`` leaves the guard out.
 
-    Raises ConfigurationError for a file with another policy, and what ``Scheduler`` raises: MissingExtraError for a
-    guard of the machine without the extra ``guard``, and TypeError for an argument that it does not have.
+    Raises ConfigurationError for another policy than ``Levels``, and what ``Scheduler`` raises: MissingExtraError for a
+    guard of the machine without the extra ``guard``, and UnknownOptionError.
     """
     found: dict[str, Any] = {"policy": Levels(), "retry": RetryPolicy(), "guard": Guard()}
     if config is not None:
         said = config_of(config)
         found |= said.scheduler_options() | ({} if said.names_policy else {"policy": Levels()})
-    if "policy" not in more:
-        found["policy"] = _with_hold(found["policy"])
-    return Scheduler(**(found | more))
-
-
-def _with_hold(policy: Policy) -> Levels:
+    given = more.pop("policy", None)
+    policy = found["policy"] if given is None else given
     if not isinstance(policy, Levels):
         raise ConfigurationError(
             f"policy: {type(policy).__name__} has no levels to hold: name levels, or use strand.Scheduler"
         )
-    return replace(policy, hold=policy.hold or _HOLD)
+    found["policy"] = replace(policy, hold=policy.hold or _HOLD) if given is None else given
+    return Scheduler(**(found | more))

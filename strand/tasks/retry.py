@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from strand.brief import written
 from strand.errors import ConfigurationError
-from strand.handlers.spans import SpanLike, span_ns
+from strand.handlers.spans import SpanLike, span_ns, span_text
 from strand.validate import is_between, whole
 
 __all__ = ["BUSINESS", "SYSTEM", "TRANSIENT", "RetryPolicy"]
@@ -76,6 +77,9 @@ class RetryPolicy:
         for name in ("classify", "on_alert"):
             if getattr(self, name) is not None and not callable(getattr(self, name)):
                 raise ConfigurationError(f"{name}: {getattr(self, name)!r} cannot be called")
+
+    def __repr__(self) -> str:
+        return written(self, span_text)
 
     def _list_types(self) -> None:
         """What is listed for one kind is not what another kind has where nothing is said."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import CancelledError
 from concurrent.futures._base import RUNNING
+from contextvars import Context, copy_context
 from dataclasses import replace
 from types import CoroutineType
 from typing import Any
@@ -14,12 +15,13 @@ import numpy as np
 from strand.errors import TaskExpired
 from strand.tasks.coroutines import Coroutines
 from strand.tasks.counts import MOST_WAITS, Counts
+from strand.tasks.current import CURRENT_TASK, RunningTask, on_behalf_of
 from strand.tasks.dead_letters import DeadLetter, DeadLetters
-from strand.tasks.future import CURRENT_TASK, TaskFuture, on_behalf_of
+from strand.tasks.future import TaskFuture
 from strand.tasks.groups import CURRENT_GROUP, TaskGroup
 from strand.tasks.retrying import Retrying
 from strand.tasks.table import Table
-from strand.tasks.waiting import Waiting
+from strand.tasks.waiting import Waiting, dropped
 
 __all__ = ["Running"]
 
@@ -34,6 +36,7 @@ class Running:
         self._table = table
         self._alive = table.alive
         self._waiting = waiting
+        self._pool = waiting.pool
         waiting.run = self.run
         self._now = waiting.now
         self._waits = counts.waits
@@ -48,6 +51,8 @@ class Running:
         task = self._alive.get(tag)
         mine = object()
         if task is None or task.__dict__.setdefault("_claim", mine) is not mine:
+            if task is not None:
+                self._begin_coroutine(task)
             return
         if self._table.max_queue:
             self._table.count(-1)
@@ -80,7 +85,7 @@ class Running:
         try:
             value = call[0](*call[1], **call[2])
             if type(value) is CoroutineType:
-                self.coroutines.run(task, value, self._coroutine_ended)
+                self._hand_on(task, value, copy_context())
         except BaseException as error:
             self._leave(task, outer)
             self._failed(task, error)
@@ -94,7 +99,7 @@ class Running:
             task = call = value = None  # type: ignore[assignment]  # the traceback of an error holds this frame
         return None
 
-    def _leave(self, task: TaskFuture | None, outer: tuple[TaskFuture | None, TaskGroup | None]) -> None:
+    def _leave(self, task: TaskFuture | None, outer: tuple[RunningTask | None, TaskGroup | None]) -> None:
         """What runs next in this thread is no part of the task. ``outer``: what this thread was in before: it may have
         run the task from within a task or block."""
         CURRENT_TASK.set(outer[0])
@@ -102,6 +107,43 @@ class Running:
             CURRENT_GROUP.set(outer[1])
         if task is not None:
             task._ran_ns += self._now() - task._attempt_ns
+
+    def _hand_on(self, task: TaskFuture, coroutine: CoroutineType[Any, Any, Any], context: Context) -> None:
+        """A coroutine goes on in the asyncio thread, and keeps the turn of its task. Where this thread is in the middle
+        of another task, it waits for a turn of its own. Raises what keeps it from both, and then it is closed."""
+        if self._pool.may_hold():
+            try:
+                self.coroutines.run(task, coroutine, context, self._pool.hold, self._coroutine_ended)
+            except BaseException:
+                coroutine.close()
+                raise
+            return
+        task.__dict__["_coroutine"] = coroutine, context
+        try:
+            self._pool.submit(task.id, task._number)
+        except BaseException:
+            if task.__dict__.pop("_coroutine", None) is None:
+                return  # a worker has found it, by the entry from before
+            coroutine.close()
+            raise
+
+    def _begin_coroutine(self, task: TaskFuture) -> None:
+        """By a worker that found a task begun: the coroutine of it that waits for a turn, if there is one, has it."""
+        coroutine, context = task.__dict__.pop("_coroutine", (None, None))
+        if coroutine is not None:
+            try:
+                self._hand_on(task, coroutine, context)
+            except BaseException as error:
+                self._failed(task, error)
+
+    def drop_coroutine(self, task: TaskFuture, reason: str) -> bool:
+        """Ends a task whose coroutine waits for a turn. False: there is none."""
+        coroutine, _ = task.__dict__.pop("_coroutine", (None, None))
+        if coroutine is None:
+            return False
+        coroutine.close()
+        self._end(task, "dropped", None, dropped(task, reason))
+        return True
 
     def _coroutine_ended(self, task: TaskFuture, value: Any, error: BaseException | None) -> None:
         task._ran_ns += self._now() - task._attempt_ns

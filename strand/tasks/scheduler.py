@@ -8,16 +8,18 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypedDict
 
 from strand.binding.engine import Engine
 from strand.binding.engine_config import CACHED_SEGMENTS, EngineConfig
 from strand.binding.engine_words import RunByPython
+from strand.brief import brief, several
 from strand.config.configuration import Config
 from strand.dispatch.guard import Guard, check_guard
 from strand.dispatch.guarding import Guarding
 from strand.dispatch.statistics import counted_by_policy, fair_statistics
 from strand.errors import ConfigurationError
+from strand.options import named_options
 from strand.policies.every_policy import policy_config
 from strand.policies.fair import Fair, Groups
 from strand.policies.policy import Levels, Policy
@@ -28,15 +30,15 @@ from strand.tasks.ending import Ending
 from strand.tasks.engine_pool import EnginePool
 from strand.tasks.engine_tasks import EngineTasks
 from strand.tasks.group_numbers import NumberedGroups
-from strand.tasks.places import MAX_THREADS, Places, ThreadCounts
+from strand.tasks.places import MAX_THREADS, Places
 from strand.tasks.ranks import IN_NO_GROUP, Ranks
 from strand.tasks.retry import RetryPolicy
-from strand.tasks.work import TasksAlone
+from strand.tasks.work import TasksAlone, ThreadCounts
 from strand.threads import Inside
 from strand.ticks import TICK
 from strand.validate import whole
 
-__all__ = ["Scheduler", "config_of"]
+__all__ = ["Scheduler", "SchedulerOptions", "config_of"]
 
 #: Tasks that may be there at once. Places that were never used take addresses and no memory.
 _MOST_TASKS: Final = 1 << 24
@@ -44,6 +46,19 @@ _MOST_TASKS: Final = 1 << 24
 _GROUPS: Final = 4096
 
 _live: weakref.WeakSet[Core] = weakref.WeakSet()
+
+
+class SchedulerOptions(TypedDict, total=False):
+    """What ``Scheduler`` takes, but for ``config``."""
+
+    workers: int | None
+    max_queue: int | None
+    policy: Policy | None
+    retry: RetryPolicy | None
+    guard: Guard | None
+    max_dead_letters: int
+    seed: int | None
+    max_threads: int
 
 
 class Scheduler(EngineTasks):
@@ -69,6 +84,7 @@ class Scheduler(EngineTasks):
     without the extra ``guard``.
     """
 
+    @named_options("Scheduler()")
     def __init__(
         self,
         workers: int | None = None,
@@ -110,6 +126,12 @@ class Scheduler(EngineTasks):
         # All executors of this scheduler hold this set, and nothing of its threads does.
         weakref.finalize(self._periodics, core.retire).atexit = False
         self._workers.start()
+
+    def __repr__(self) -> str:
+        dead, policy = len(self.dead_letters), repr(self._ranks.policy)
+        letters = several(dead, "dead letter") if dead else ""
+        name, stage = self._core.waiting.name, self._core.table.stage
+        return brief(self, name, stage, several(self.workers, "worker"), letters, policy)
 
     @property
     def workers(self) -> int:

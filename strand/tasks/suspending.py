@@ -5,7 +5,8 @@ from __future__ import annotations
 from concurrent.futures import CancelledError
 from types import TracebackType
 
-from strand.tasks.future import CURRENT_TASK
+from strand.brief import brief
+from strand.tasks.current import CURRENT_TASK
 from strand.tasks.places import seat_here
 
 __all__ = ["blocking", "checkpoint"]
@@ -53,6 +54,9 @@ class blocking:  # noqa: N801 - users see a function
     """
 
     __slots__ = ("_seat",)
+
+    def __repr__(self) -> str:
+        return brief(self)
 
     def __enter__(self) -> None:
         self._seat = seat_here()

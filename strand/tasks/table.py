@@ -15,8 +15,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from strand.binding.gate import NOT_STARTED
+from strand.brief import several
 from strand.errors import QueueFull
 from strand.tasks.future import TaskFuture
+from strand.threads import Inside
 
 __all__ = ["Table"]
 
@@ -32,6 +35,9 @@ class Table:
     def __init__(self, max_queue: int) -> None:
         self.max_queue = max_queue
         self.alive: dict[int, TaskFuture] = {}
+        #: Threads that submit tasks in C, which are not in ``alive``. The end waits for them, so that what they submit
+        #: is run. They enter before they look at ``refusal``.
+        self.submitting = Inside()
         #: Why nothing can be submitted; None: it can.
         self.refusal: str | None = None
         self.is_fork = False
@@ -51,6 +57,12 @@ class Table:
         while not acquire(False):
             time.sleep(0)
 
+    @property
+    def stage(self) -> str:
+        """Whether tasks can be submitted, in a word or two, and how many of Python's have not ended."""
+        words = {None: "running", NOT_STARTED: "not started"}.get(self.refusal, "stopped")
+        return f"{words}, {several(len(self.alive), 'task')} pending"
+
     def take_room(self, n: int) -> None:
         """Makes room for tasks that will wait. Raises QueueFull."""
         if self.max_queue:
@@ -68,6 +80,16 @@ class Table:
         if self.max_queue:
             with self.lock:
                 self._queued += change
+
+    def submit_is_over(self) -> None:
+        """By a thread that was among ``submitting``."""
+        if self.refusal is not None:
+            self._look()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no task is left, as far as this table knows."""
+        return not self.alive and not self.submitting.threads
 
     def claim(self, task: TaskFuture) -> bool:
         """Whether the caller may begin or end the task, which nobody else may then."""
@@ -94,16 +116,16 @@ class Table:
     def _look(self) -> None:
         with self._changed:
             self._changed.notify_all()
-            when_over = None if self.alive else self._when_over
+            when_over = self._when_over if self.is_idle else None
         if when_over is not None:
             when_over()
 
     def wait_until_idle(self, wait_s: float | None) -> bool:
         """Waits so many seconds at most, None: without a limit; whether no task is left."""
         with self._changed:
-            if self.alive:
+            if not self.is_idle:
                 self._changed.wait(wait_s)
-            return not self.alive
+            return self.is_idle
 
 
 def _stop_in_child() -> None:

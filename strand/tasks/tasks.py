@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
+from strand.brief import brief
 from strand.clock import Clock
 from strand.handlers.spans import SpanLike
 from strand.stats import TaskStatistics
@@ -107,6 +108,11 @@ class Tasks(TaskExecutor):
         )
         return TaskExecutor(self._core, found, self._periodics)
 
+    def __repr__(self) -> str:
+        dead = len(self.dead_letters)
+        letters = f"{dead:,} dead letters" if dead else ""
+        return brief(self, self._core.waiting.name, self._core.table.stage, letters, repr(self._ranks.policy))
+
     @property
     def dead_letters(self) -> DeadLetters:
         """Tasks that failed after their last retry."""
@@ -131,9 +137,10 @@ class Tasks(TaskExecutor):
 
     def drop(self, tag: int, reason: str) -> bool:
         """By the pool, in place of ``run``: a task is given up, and its future raises TaskDropped with the reason.
-        False: it has begun or ended."""
+        False: it has ended, or its function or coroutine runs."""
         task = self._core.table.alive.get(tag)
-        return task is not None and self._core.waiting.drop(task, reason)
+        core = self._core
+        return task is not None and (core.waiting.drop(task, reason) or core.running.drop_coroutine(task, reason))
 
     def fire(self) -> int | None:
         """With a clock that is not the system's: does what is due. Returns when something is due next, in ns of the

@@ -59,16 +59,17 @@ class Timers:
         return len(self._heap) - self._cancelled
 
     def add(self, due_ns: int, action: Callable[[], None]) -> Timer:
-        """Calls an action at a time, ns of the clock. What it raises is logged."""
+        """Calls an action at a time, ns of the clock; never after ``end``. What it raises is logged."""
         with self._changed:
             if self._has_thread and self._thread is None and not self._closed:
                 thread = threading.Thread(target=self._run, name="strand task timers", daemon=True)
                 thread.start()
                 self._thread = thread
             timer = Timer(due_ns, next(self._turns), action)
-            heapq.heappush(self._heap, timer)
-            if self._heap[0] is timer:
-                self._changed.notify()
+            if not self._closed:
+                heapq.heappush(self._heap, timer)
+                if self._heap[0] is timer:
+                    self._changed.notify()
         return timer
 
     def cancel(self, timer: Timer) -> None:

@@ -17,9 +17,9 @@ from strand.tasks.pool import Pool
 from strand.tasks.ranks import Ranks
 from strand.tasks.table import Table
 from strand.tasks.timers import Timers
-from strand.tasks.waits import Waiter
+from strand.tasks.waits import Waiter, numbered
 
-__all__ = ["Waiting"]
+__all__ = ["Waiting", "dropped"]
 
 
 class Waiting:
@@ -36,8 +36,10 @@ class Waiting:
         self.run: Callable[[int], None]
         #: Tasks and calls that wait while they hold a strand, by the strand.
         self.waits_on: dict[int, Waiter] = {}
+        #: Of the scheduler or dispatcher.
+        self.name = numbered("scheduler")
         self._table = table
-        self._pool = pool
+        self.pool = pool
         self._ended = {end: count.numbers for end, count in counts.ended.items()}
 
     @property
@@ -98,16 +100,16 @@ class Waiting:
     def _give(self, task: TaskFuture, number: int) -> None:
         options = task._options
         if options.strand is not None:
-            self._pool.submit_on(options.strand, task.id)
+            self.pool.submit_on(options.strand, task.id)
         elif options.marks:
-            task._entry = self._pool.submit_marked(task.id, number, options.marks)
+            task._entry = self.pool.submit_marked(task.id, number, options.marks)
         else:
-            task._entry = self._pool.submit(task.id, number)
+            task._entry = self.pool.submit(task.id, number)
 
     def _raise(self, task: TaskFuture, number: int) -> None:
         """The priority of a task that is in the pool, or will be given with it. ``lock`` is held."""
         if task._entry is not None and task._place == "waiting" and "_claim" not in task.__dict__:
-            self._pool.prioritise(task._entry, number)
+            self.pool.prioritise(task._entry, number)
 
     def wait_again(self, task: TaskFuture, place: str, number: int, priority: Any, due_ns: int) -> None:
         """By the worker that has the claim: the task waits, with another priority, and anybody may cancel it.
@@ -149,7 +151,7 @@ class Waiting:
         except BaseException:  # Ctrl-C in a callback
             self._advance(task)
             raise
-        if self._pool.may_go_on(elapsed_ns):
+        if self.pool.may_go_on(elapsed_ns):
             self._table.take_lock()
             try:
                 following = self.keys.next_alike(task)
@@ -180,7 +182,7 @@ class Waiting:
             if not self._table.claim(following):
                 return  # it ends elsewhere
             task = following
-            self._conclude(task, "dropped", None, _dropped(task, f"it could not be listed: {failure}", failure))
+            self._conclude(task, "dropped", None, dropped(task, f"it could not be listed: {failure}", failure))
 
     def _conclude(self, task: TaskFuture, end: str, value: Any, error: BaseException | None) -> None:
         task._call = None
@@ -204,7 +206,7 @@ class Waiting:
         """Ends a task that the pool gives up. False: it has begun or ended."""
         if not self._table.claim(task):
             return False
-        self.end(task, "dropped", None, _dropped(task, reason, cause))
+        self.end(task, "dropped", None, dropped(task, reason, cause))
         return True
 
     # -- what futures ask for
@@ -219,6 +221,8 @@ class Waiting:
         number = self.ranks.number_of("priority", priority)
         if task._options.strand is not None:
             raise ConfigurationError("priority: a symbol's strand has one priority; change that of the symbol")
+        if self.is_fork:
+            return False
         with self.lock:
             if "_claim" in task.__dict__:
                 return False
@@ -246,6 +250,8 @@ class Waiting:
 
     def set_deadline(self, task: TaskFuture, deadline: SpanLike | None) -> bool:
         until = None if deadline is None else self.now() + span_ns("deadline", deadline)
+        if self.is_fork:
+            return False
         with self.lock:
             if "_claim" in task.__dict__:
                 return False
@@ -257,6 +263,8 @@ class Waiting:
     def set_group(self, task: TaskFuture, group: TaskGroup | None) -> bool:
         if group is not None and not isinstance(group, TaskGroup):
             raise ConfigurationError(f"group: {group!r} is no strand.TaskGroup")
+        if self.is_fork:
+            return False
         with self.lock:
             before = task._group
             if "_claim" in task.__dict__:
@@ -286,7 +294,8 @@ class Waiting:
         return None if head is task else head
 
 
-def _dropped(task: TaskFuture, reason: str, cause: BaseException | None) -> TaskDropped:
+def dropped(task: TaskFuture, reason: str, cause: BaseException | None = None) -> TaskDropped:
+    """What a task ends with that was given up."""
     error = TaskDropped(f"task {task.id} was dropped: {reason}")
     error.__cause__ = cause
     return error

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import Final, Protocol
 
 from strand.errors import WouldDeadlockError
 
-__all__ = ["IN_LOOP", "Waiter", "begin_wait", "check_not_in_loop", "end_wait"]
+__all__ = ["IN_LOOP", "Waiter", "begin_wait", "check_not_in_loop", "end_wait", "numbered"]
 
 #: Held while one looks for a circle of waits, and enters a wait.
 _WAITS: Final = threading.RLock()
+_NUMBERS: Final = itertools.count(1)
 
 
 class _InLoop(threading.local):
@@ -21,12 +23,20 @@ class _InLoop(threading.local):
 IN_LOOP: Final = _InLoop()
 
 
+def numbered(kind: str) -> str:
+    """A name for a scheduler or dispatcher that no other one of this process has, like ``"scheduler 2"``."""
+    return f"{kind} {next(_NUMBERS)}"
+
+
 class Waiter(Protocol):
     """A task or call. ``waits_for``: the one whose result it waits for, while it does."""
 
     waits_for: Waiter | None
 
     def in_words(self) -> str: ...
+
+    def home(self) -> str:
+        """The name of the scheduler or dispatcher that it is of: each of these has a task 1."""
 
     def done(self) -> bool: ...
 
@@ -38,12 +48,13 @@ class Waiter(Protocol):
         """Where to say that it waits while it holds a strand, and that strand; None: it holds none."""
 
 
-def check_not_in_loop(target: Waiter) -> None:
-    """Raises WouldDeadlockError in a thread that runs all coroutines of a scheduler."""
+def check_not_in_loop(target: str) -> None:
+    """``target``: what is to be waited for, in words. Raises WouldDeadlockError in a thread that runs all coroutines of
+    a scheduler."""
     if IN_LOOP.here:
         raise WouldDeadlockError(
-            f"{target.in_words()}: a coroutine that waits stops all others: await asyncio.wrap_future(task) instead, "
-            "and leave no block of a TaskGroup with tasks that have not ended"
+            f"{target}: a coroutine that waits stops all others: await the task or submit_call, and leave the block of "
+            "a TaskGroup by async with"
         )
 
 
@@ -59,10 +70,12 @@ def begin_wait(me: Waiter, target: Waiter) -> None:
             waiters[strand] = me
         if _leads_to(me, target):
             end_wait(me)
-            mine = me.in_words()
+            mine, other = me.in_words(), target.in_words()
+            if me.home() != target.home():
+                mine, other = f"{mine} of {me.home()}", f"{other} of {target.home()}"
             raise WouldDeadlockError(
-                f"{mine} would wait for {target.in_words()}, which waits for {mine}: use add_done_callback, or submit "
-                "without a key or symbol that the two share"
+                f"{mine} would wait for {other}, which waits for {mine}: use add_done_callback, or submit without a "
+                "key or symbol that the two share"
             )
         me.waits_for = target
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from strand.binding.engine import Engine
 from strand.binding.py_batches import TASK
 
-__all__ = ["Place", "Sitting", "TasksAlone", "Work"]
+__all__ = ["Place", "Sitting", "TasksAlone", "ThreadCounts", "Work"]
 
 
 class Place:
@@ -25,6 +26,20 @@ class Place:
         self.batches = engine.batches(participant, dtype)
         self.take: Callable[[], int] = engine.tasks.next_of(self.batches.hand)
         self.should_yield: Callable[[], int] = engine.tasks.question_of(self.batches.hand)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadCounts:
+    """What the threads do. ``threads``: how many there are. ``places``: how many may run tasks at a time.
+    ``suspended``: tasks that wait for a place, ``blocked``: tasks in a block. ``suspensions``: times that a task was
+    suspended or blocked; ``refused``: times that it could not be, because of ``max_threads``."""
+
+    threads: int
+    places: int
+    suspended: int
+    blocked: int
+    suspensions: int
+    refused: int
 
 
 class Sitting(Protocol):

@@ -8,3 +8,7 @@ from strand.testing.seeded_run import check_seeds, seeded
 from strand.testing.virtual_clock import Clock
 
 __all__ = ["Clock", "ListFeed", "assert_same", "check_seeds", "feed", "reference", "seeded"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

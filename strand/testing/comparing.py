@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.diff.to_json import to_json
-from strand.errors import DifferenceError
+from strand.dispatch.configuration import RENAMED
+from strand.dispatch.options import GROUPS
+from strand.errors import ConfigurationError, DifferenceError
 from strand.feeds import Feed
 from strand.handlers import HandlerLike
+from strand.options import named_options
 from strand.output.basket_rows import BasketRows
 from strand.output.rows import Rows
+from strand.replaying.options import ReplayOptions
 from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
 
@@ -40,19 +44,24 @@ class Ran(Protocol):
     def outputs(self) -> Mapping[str, Any]: ...
 
 
+@named_options("reference()", RENAMED, more=ReplayOptions, like=replay, groups=GROUPS)
 def reference(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     handler: HandlerLike | None = None,
     *,
     handlers: Mapping[str, HandlerLike] | None = None,
-    **options: Any,
+    **options: Unpack[ReplayOptions],
 ) -> ReplayResult:
     """Runs handlers over a feed, or a file, in a plain loop on the calling thread: no queues, no strands, no workers.
 
     What every run over the same ticks has to come to (docs/determinism.md): ``reference(feed, handler).rows["AAPL"]``,
     and ``.outputs["bars"]``. ``options`` as ``strand.replay`` has them. Raises what that raises.
     """
-    return replay(source, handler, handlers=handlers, workers=0, **options)
+    for name in ("workers", "pool"):
+        if name in options:
+            raise ConfigurationError(f"{name}: a reference is the plain loop, without workers: leave it out")
+    options["workers"] = 0
+    return replay(source, handler, handlers=handlers, **options)
 
 
 def assert_same(run: Ran, expected: Ran) -> None:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.feeds.base import RENAMED, BaseFeed, FeedInfo, TickBatch
-from strand.options import refuse_unknown
+from strand.options import named_options, refuse_unknown
 from strand.ticks import FIELDS, KIND_ORDER, KIND_QUOTE, KIND_TRADE, PRICE_SCALE, TICK, UNDEF_PRICE, limits, zeros
 from strand.validate import is_whole, whole
+
+if TYPE_CHECKING:
+    from strand.feeds.base import TicksAre
 
 __all__ = ["ListFeed", "feed"]
 
@@ -25,6 +29,22 @@ TickLike: TypeAlias = Mapping[str, Any] | tuple[str, int, Any, int]
 _LETTERS: Final = ("action", "side")
 #: The fields that a tick may be given by, beside its price.
 _NAMES: Final = frozenset(FIELDS) - {"instrument_id"} | {"symbol", "time", "bid", "bid_size", "ask", "ask_size"}
+
+
+class InfoOptions(TypedDict, total=False):
+    """Fields of ``strand.feeds.FeedInfo``."""
+
+    format: str
+    path: str
+    date: str | None
+    venue: str | None
+    price_unit: float | None
+    span: tuple[int, int] | None
+    details: dict[str, Any]
+    undated: bool
+    size_unit: float | None
+    ticks: TicksAre | None
+    ticks_assumed: bool
 
 
 class ListFeed(BaseFeed):
@@ -45,7 +65,7 @@ class ListFeed(BaseFeed):
         error_at: int | None = None,
         known_from: int = 0,
         max_symbols: int | None = None,
-        **info: Any,
+        **info: Unpack[InfoOptions],
     ) -> None:
         super().__init__()
         self.ticks = ticks
@@ -59,7 +79,7 @@ class ListFeed(BaseFeed):
         self._end = whole("error_at", len(ticks) if error_at is None else error_at, 0, len(ticks))
         self._starts = _starts(batches, self._end)
         span = (int(ticks["ts_recv"].min()), int(ticks["ts_recv"].max())) if len(ticks) else None
-        self._info = FeedInfo(**{"format": "list", "path": "memory", "span": span} | info)
+        self._info = replace(FeedInfo("list", "memory", span=span), **info)
 
     @property
     def info(self) -> FeedInfo:
@@ -97,8 +117,9 @@ class ListFeed(BaseFeed):
         self.closed += 1
 
 
+@named_options("feed()", RENAMED, more=InfoOptions, like=FeedInfo)
 def feed(
-    ticks: Sequence[TickLike] | npt.NDArray[Any],
+    records: Sequence[TickLike] | npt.NDArray[Any],
     /,
     symbols: Sequence[str] | None = None,
     *,
@@ -107,12 +128,12 @@ def feed(
     error_at: int | None = None,
     known_from: int = 0,
     max_symbols: int | None = None,
-    **info: Any,
+    **info: Unpack[InfoOptions],
 ) -> ListFeed:
     """A feed of ticks from a list, for ``strand.replay``, ``strand.testing.reference`` and ``strand.testing.seeded``.
 
-    ``ticks``: dicts, tuples ``(symbol, time, price, size)``, or an array of ``strand.TICK``, shape (n,), whose
-    ``instrument_id`` are places in ``symbols``. A dict has
+    ``records``: its ticks, as dicts, tuples ``(symbol, time, price, size)``, or an array of ``strand.TICK``, shape
+    (n,), whose ``instrument_id`` are places in ``symbols``. A dict has
 
     - ``symbol``, a name;
     - ``time``, ns since the epoch, which becomes ``ts_recv`` and ``ts_event``; without it, 1 ns after the tick before;
@@ -132,15 +153,14 @@ def feed(
 
     Raises ConfigurationError that names the tick and its field, or the option.
     """
-    if isinstance(ticks, np.ndarray):
-        if ticks.dtype != TICK or ticks.ndim != 1:
-            raise ConfigurationError(f"ticks: an array of {ticks.dtype}, shape {ticks.shape}: give strand.TICK")
+    if isinstance(records, np.ndarray):
+        if records.dtype != TICK or records.ndim != 1:
+            raise ConfigurationError(f"ticks: an array of {records.dtype}, shape {records.shape}: give strand.TICK")
         if symbols is None:
             raise ConfigurationError("symbols: give the names of the array's instrument_id, in their order")
-        array, names = ticks, list(symbols)
+        array, names = records, list(symbols)
     else:
-        array, names = _written(ticks, symbols)
-    refuse_unknown(info, FeedInfo.__dataclass_fields__, "strand.testing.feed", RENAMED)
+        array, names = _written(records, symbols)
     return ListFeed(
         array,
         names,

@@ -6,7 +6,8 @@ import inspect
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Self
+from dataclasses import replace
+from typing import Any, Final, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,8 @@ from strand.clock import installed
 from strand.dispatch.configuration import RENAMED, WorkerCores, engine_config, symbol_counts
 from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.engine_run import EngineRun
+from strand.dispatch.options import RunOptions
+from strand.dispatch.pool import Limits, Pool, chosen
 from strand.dispatch.priorities import Priorities, ranks_of
 from strand.dispatch.records import RecordReader
 from strand.dispatch.workers import work
@@ -35,7 +38,9 @@ __all__ = ["SeededDispatcher"]
 #: How long a call waits, in steps of the scheduler times three, before Python's handlers have their turn.
 SLICE: Final = 300
 #: Options of a Dispatcher about what is not here: cores, several publishers, other processes, a busy machine.
-_NOT_HERE: Final = ("cores", "max_publishers", "attachable", "name", "guard", "marks", "min_workers")
+_NOT_HERE: Final = ("cores", "attachable", "name", "guard", "marks")
+
+_PUBLISHERS: Final = Pool().max_publishers
 
 _under_way = threading.Lock()
 
@@ -51,12 +56,19 @@ class SeededDispatcher(EngineRun):
         seed: int,
         handlers: Mapping[str, HandlerLike] | None = None,
         out: Mapping[str, Destination] | None = None,
-        **options: Any,
+        **options: Unpack[RunOptions],
     ) -> None:
-        refuse_unknown(options, options_of(Dispatcher) - set(_NOT_HERE), "a seeded run", RENAMED)
+        refuse_unknown(options, RunOptions.__annotations__.keys() - set(_NOT_HERE), "a seeded run", RENAMED)
         parameters = inspect.signature(Dispatcher).parameters
-        given = {name: parameters[name].default for name in options_of(Dispatcher)} | options
-        workers = whole("workers", 2 if given["workers"] is None else given["workers"], 1, MAX_WORKERS)
+        given: dict[str, Any] = {name: parameters[name].default for name in options_of(Dispatcher)}
+        given |= options
+        of_pool = ("workers", "idle", "budget_ticks")
+        pool = chosen("pool", given["pool"], Pool(**{name: given[name] for name in of_pool}))
+        if pool != (same := replace(pool, cores="auto", min_workers=None, max_publishers=_PUBLISHERS)):
+            raise ConfigurationError(f"pool: a seeded run has no cores, min_workers or max_publishers: give {same!r}")
+        of_limits = ("capacity_ticks", "on_full")
+        limits = chosen("limits", given["limits"], Limits(**{name: given[name] for name in of_limits}))
+        workers = whole("workers", 2 if pool.workers is None else pool.workers, 1, MAX_WORKERS)
         super().__init__(
             symbols,
             handler,
@@ -68,11 +80,6 @@ class SeededDispatcher(EngineRun):
         )
         # Not of this machine: the same seed is the same run on all.
         cores = WorkerCores(workers, None, list(range(workers + 1)), are_given=False)
-        names = (
-            "strands", "budget_us", "memory_bytes", "publisher_drains", "on_error", "on_full", "capacity_ticks",
-            "total_capacity_ticks", "level_capacity_ticks", "python_workers",
-            "budget_ticks", "batch_ticks", "idle", "output_memory",
-        )  # fmt: skip
         policy = given["policy"]
         ranks, grouped = ranks_of(policy, self._table, given["priorities"], given["groups"])
         marks = np.zeros(len(self._table), np.uint8)
@@ -83,13 +90,14 @@ class SeededDispatcher(EngineRun):
             ranks,
             cores,
             units=self._units,
+            pool=replace(pool, max_publishers=1),
+            limits=limits,
             marks=marks,
-            max_publishers=1,
             emits=len(self._outputs) > 0,
             attachable=False,
             counters_start=0,
             policy=policy_config(policy),
-            **{name: given[name] for name in names},
+            **{name: given[name] for name in ("strands", "publisher_drains", "on_error", "batch_ticks")},
         )
         expected = symbol_counts(given["counts"], config.n_symbols)
         self._seed = seed

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Unpack
 
+from strand.dispatch.configuration import RENAMED
+from strand.dispatch.options import GROUPS
 from strand.errors import ConfigurationError, DifferenceError
 from strand.feeds import Feed
 from strand.handlers import HandlerLike
+from strand.options import named_options
+from strand.replaying.options import ReplayOptions
 from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
 from strand.testing.comparing import assert_same, reference
@@ -19,13 +23,14 @@ from strand.validate import whole
 __all__ = ["check_seeds", "seeded"]
 
 
+@named_options("seeded()", RENAMED, more=ReplayOptions, like=replay, groups=GROUPS)
 def seeded(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     handler: HandlerLike | None = None,
     *,
     seed: int,
     handlers: Mapping[str, HandlerLike] | None = None,
-    **options: Any,
+    **options: Unpack[ReplayOptions],
 ) -> ReplayResult:
     """Replays a feed through a dispatcher in which ``seed`` decides who goes on when: same seed, same run.
 
@@ -43,16 +48,18 @@ def seeded(
     ``strand.replay`` raises.
     """
     make = partial(SeededDispatcher, seed=whole("seed", seed, 0))
-    return replay(source, handler, handlers=handlers, timeline=False, _dispatcher=make, **options)
+    options["timeline"] = False  # its times are counts of steps
+    return replay(source, handler, handlers=handlers, _dispatcher=make, **options)
 
 
+@named_options("check_seeds()", RENAMED, more=ReplayOptions, like=replay, groups=GROUPS)
 def check_seeds(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     handler: HandlerLike | None = None,
     *,
     seeds: Iterable[int] = range(100),
     handlers: Mapping[str, HandlerLike] | None = None,
-    **options: Any,
+    **options: Unpack[ReplayOptions],
 ) -> None:
     """Runs a feed under many seeds, and compares each run with the plain loop, as ``assert_same`` does.
 
@@ -62,7 +69,10 @@ def check_seeds(
     """
     if "out" in options:
         raise ConfigurationError("out: what is written to files is not compared: leave it out")
-    of_loop = {name: value for name, value in options.items() if name not in ("workers", "on_error")}
+    of_loop = options.copy()
+    of_loop.pop("workers", None)
+    of_loop.pop("pool", None)
+    of_loop.pop("on_error", None)
     expected = reference(source, handler, handlers=handlers, **of_loop)
     for seed in seeds:
         run = seeded(source, handler, seed=seed, handlers=handlers, **options)

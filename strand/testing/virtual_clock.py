@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Protocol, Self
 
+from strand.brief import brief
 from strand.clock import install, installed
 from strand.errors import ConfigurationError
 from strand.validate import seconds, whole
@@ -46,6 +47,9 @@ class Clock:
         self._lock = threading.Lock()
         self._run: Run | None = None
         self._before_run_ns = 0
+
+    def __repr__(self) -> str:
+        return brief(self, f"{self.now_ns():,} ns")
 
     def now_ns(self) -> int:
         """The time, ns."""

@@ -1535,7 +1535,7 @@ static note *submit_note(sd_task_context *from, sd_task_spec spec) {
 static uint32_t taken_from_a_list(void) {
   uint32_t entry = SD_NONE;
   const sd_policy *policy = W.d->policy;
-  if (policy->next) return policy->next(&W.d->ready, 0, SD_NONE_DEFERRED, sd_now());
+  if (policy->next) return policy->next(&W.d->ready, 0, SD_NONE_DEFERRED, sd_now(), NULL, NULL);
   for (uint32_t i = 0; i < W.d->n_workers && entry == SD_NONE; i++) policy->pick(&W.d->ready, i, &entry, 1, 4);
   return entry;
 }
@@ -1772,7 +1772,7 @@ static const char *drains_what_tasks_submit(void) {
   return run();
 }
 
-/* With one list under fifo, tasks of Python's begin in the order of their submits, whatever a publisher that helps takes between them. */
+/* With one list and one priority, tasks of Python's begin in the order of their submits, whatever a publisher that helps takes between them. */
 static void ordered_worker(void *unused, unsigned fiber) {
   sd_py_batch batch;
   while (sd_worker_next(W.d, 0, &batch) == SD_PY_TASK) {
@@ -1805,7 +1805,7 @@ static void submits_in_order(void *unused, unsigned fiber) {
 }
 
 static const char *helpers_leave_pythons_their_place(void) {
-  const sd_config c = usual_of(SD_FIFO, 2, 1);
+  const sd_config c = usual_of((int32_t)sd_scheduler_random(4), 2, 1);
   make(&c, NATIVE, 0, 0);
   sd_scheduler_add(ordered_worker, NULL);
   W.working = 1;

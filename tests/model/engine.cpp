@@ -97,7 +97,7 @@ struct failures : rl::test_suite<failures, 2> {
   void thread(unsigned index) {
     if (index == 0) {
       text = 1;
-      sd_fail(&e.d, 0, 0, NULL, 7, "as told");
+      sd_fail(&e.d, 0, 0, NULL, 0, 7, "as told");
     } else {
       for (int i = 0; i < 3; i++) {
         sd_failure failure;

@@ -214,6 +214,7 @@ static int run_task(void *rows, uint64_t stride, uint32_t participant, sd_py_bat
     sd_should_yield(S.d, participant, entry);
     end_python();
     if (sd_task_suspend(S.d, participant, batch, away)) r->errors++;
+    if (away) sd_task_charge(S.d, entry, 100);
     if (away && sd_task_return(S.d, participant, entry)) sd_store(&S.bad, 1u, relaxed, X1);
     return 1;
   }

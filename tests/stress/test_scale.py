@@ -10,6 +10,7 @@ from bad_input import SANITIZED
 from engine_support import RELAY_ROW, balanced, ticks_for
 
 from strand import Dispatcher, native
+from strand.dispatch.pool import Limits, Pool
 
 SYMBOLS = 1_000_000
 LINE = 64
@@ -50,8 +51,9 @@ def test_a_small_pool_serves_a_hundred_thousand_strands_by_taking_blocks_back(on
     symbols = 100_000
     least = (2 + 1 + 1) * 128 * 2048 + 300 * 2048
     with Dispatcher(
-        symbols, "spin", strands="per-symbol", workers=2, cores=None, max_publishers=1, capacity_ticks=100,
-        memory_bytes=least, on_full=on_full,
+        symbols, "spin", strands="per-symbol", pool=Pool(workers=2, cores=None, max_publishers=1),
+        limits=Limits(capacity_ticks=100, memory_bytes=least, on_full=on_full),
+
     ) as d:  # fmt: skip
         keys = np.random.default_rng(2).permutation(symbols)
         for turn in range(1, 4):

@@ -119,7 +119,7 @@ class AgingModel:
             self.picked[w.cls] += 1
             self.picked_low += why == LOW_TURN
             self.picked_late += why == LATE
-        self.row[own] = 0 if w.cls == NORMAL else self.row[own] + 1
+            self.row[own] = 0 if w.cls == NORMAL else self.row[own] + 1
         return w.strand
 
     def _first(self, at: int, low_due: bool, now: int) -> tuple[int, Fraction, _Waiting] | None:

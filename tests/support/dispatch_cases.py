@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from strand import batch_handler
+from strand.dispatch.options import grouped
 from strand.handlers import SPIN_ROW
 
 __all__ = ["Case", "cases", "spin_in_python"]
@@ -42,7 +43,9 @@ def cases(draw: st.DrawFn, publishers: int = 3) -> Case:
         "_counters_start": draw(st.sampled_from([0, 2**32 - 7, 2**64 - 7])),
     }
     strands = draw(st.sampled_from(["auto", "per-symbol", 1, 3]))
-    return Case(symbols, streams, draw(st.integers(1, 60)), draw(st.booleans()), strands, options)
+    return Case(
+        symbols, streams, draw(st.integers(1, 60)), draw(st.booleans()), strands, grouped(cores=None, **options)
+    )
 
 
 @batch_handler(state=SPIN_ROW)

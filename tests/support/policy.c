@@ -43,7 +43,7 @@ void trial_ready(trial *t, uint32_t list, const uint32_t *strands, uint32_t n, i
 uint32_t trial_next(trial *t, uint32_t own, int deferred, uint64_t now) {
   const uint32_t n = t->ready.n_workers;
   uint32_t strand = SD_NONE;
-  if (t->policy->next) return t->policy->next(&t->ready, own, deferred, now);
+  if (t->policy->next) return t->policy->next(&t->ready, own, deferred, now, NULL, NULL);
   if (deferred == SD_TAKE_DEFERRED && t->policy->pick(&t->ready, n, &strand, 1, 4)) return strand;
   for (uint32_t i = 0; i < n; i++)
     if (t->policy->pick(&t->ready, (own + i) % n, &strand, 1, 4)) return strand;

@@ -10,14 +10,26 @@ from typing import Any
 from strand.errors import StoppedError
 from strand.policies.policy import Levels
 from strand.tasks import Ranks, Tasks
+from strand.tasks.ranks import GroupNumbers
 from strand.testing import Clock
 
 
-class SteppedPool:
-    """Runs a task when the test says so: of the highest level that waits, one that the seed picks."""
+class NoTurn:
+    """In a pool whose tasks hold nothing but their keys."""
 
-    def __init__(self, seed: int = 0) -> None:
+    charge = None
+
+    def over(self) -> None:
+        """Nobody waits for it."""
+
+
+class SteppedPool:
+    """Runs a task when the test says so: of the highest level that waits, one that the seed picks; of all that wait
+    where there are no levels, and whatever a policy might do is right."""
+
+    def __init__(self, seed: int = 0, levels: bool = True) -> None:
         self.tasks: Tasks | None = None
+        self._levels = levels
         self.listed: dict[int, tuple[int, int]] = {}  # by entry: the tag and the priority
         self.on_strands: list[tuple[int, int]] = []
         self.marks: dict[int, int] = {}
@@ -47,6 +59,12 @@ class SteppedPool:
         assert elapsed_ns >= 0
         return self.goes_on and self._generator.random() < 0.8
 
+    def may_hold(self) -> bool:
+        return True
+
+    def hold(self) -> NoTurn:
+        return NoTurn()
+
     def prioritise(self, entry: int, priority: int) -> None:
         if entry in self.listed:
             self.listed[entry] = (self.listed[entry][0], priority)
@@ -60,7 +78,8 @@ class SteppedPool:
         if not self.listed:
             return False
         highest = min(priority for _, priority in self.listed.values())
-        entry = self._generator.choice([entry for entry, (_, own) in self.listed.items() if own == highest])
+        first = [entry for entry, (_, own) in self.listed.items() if own == highest or not self._levels]
+        entry = self._generator.choice(first)
         tag, _ = self.listed.pop(entry)
         assert self.tasks is not None
         self.tasks.run(tag)
@@ -74,15 +93,35 @@ class SteppedPool:
         return steps
 
 
+class KnownGroups:
+    """Groups of a policy that shares time, all of which are known from the start."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = list(names)
+
+    def number_of(self, name: str, /) -> int:
+        return self._names.index(name)
+
+    def names(self) -> list[str]:
+        return self._names
+
+
 class Stepped:
     """Tasks over a stepped pool and a clock that stands still."""
 
     def __init__(
-        self, *, seed: int = 0, hold: dict[str, Any] | None = None, policy: Any = None, **options: Any
+        self,
+        *,
+        seed: int = 0,
+        hold: dict[str, Any] | None = None,
+        policy: Any = None,
+        groups: GroupNumbers | None = None,
+        **options: Any,
     ) -> None:
-        self.pool = SteppedPool(seed)
+        policy = policy or Levels(hold=hold or {})
+        self.pool = SteppedPool(seed, isinstance(policy, Levels))
         self.clock = Clock()
-        self.tasks = Tasks(self.pool, Ranks(policy or Levels(hold=hold or {})), clock=self.clock, seed=seed, **options)
+        self.tasks = Tasks(self.pool, Ranks(policy, groups), clock=self.clock, seed=seed, **options)
         self.pool.tasks = self.tasks
 
     def advance(self, seconds: float) -> None:
@@ -131,6 +170,12 @@ class ThreadPool:
 
     def may_go_on(self, elapsed_ns: int) -> bool:
         return elapsed_ns < 1_000_000
+
+    def may_hold(self) -> bool:
+        return True
+
+    def hold(self) -> NoTurn:
+        return NoTurn()
 
     def prioritise(self, entry: int, priority: int) -> None:
         with self._condition:

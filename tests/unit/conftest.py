@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,15 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / f"{name}.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
     return name
+
+
+@pytest.fixture
+def threads_come_back() -> Iterator[None]:
+    """After the test there are as many threads as before."""
+    gc.collect()
+    before = threading.active_count()
+    yield
+    assert threading.active_count() == before
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def test_a_missing_extra_is_an_import_error_that_names_the_command() -> None:
     error = MissingExtraError("reading CSV", "pyarrow", "csv")
     assert isinstance(error, ImportError)
     assert (error.package, error.extra) == ("pyarrow", "csv")
-    assert "pip install 'strand[csv]'" in str(error)
+    assert "pip install 'tickstrand[csv]'" in str(error)
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,7 @@ def imported(program: str) -> set[str]:
     [
         "import strand",
         "import strand; dir(strand)",
+        "import strand; assert not hasattr(strand, 'outputs')",
         "import strand; strand.StrandError; strand.get_include()",
         *(f"import sys\nsys.argv[1:] = {words!r}\nfrom strand.__main__ import main\nmain()"
           for words in (["--version"], ["--help"], ["include"])),
@@ -75,6 +76,16 @@ def test_public_names_are_the_same_before_and_after_all_modules_are_imported(whe
         f"strand.{name}": f"{getattr(value, '__module__', None)}.{getattr(value, '__qualname__', repr(value))}"
         for name, value in ((name, getattr(strand, name)) for name in strand.__all__)
     }
+
+
+def test_dir_shows_what_is_public_and_imports_nothing() -> None:
+    shows = "import sys, strand, strand.feeds\nbefore = {*sys.modules}\nshown = dir(strand), dir(strand.feeds)\n"
+    done = run("-c", f"{shows}assert {{*sys.modules}} == before\nprint(*shown[0], '|', *shown[1])")
+    names, feeds = (set(part.split()) for part in done.split("|"))
+    assert names == {*strand.__all__, *strand._PACKAGES}
+    assert feeds == set(strand.feeds.__all__)
+    assert all(hasattr(strand, name) for name in names)
+    assert dir(strand.testing) == sorted(strand.testing.__all__)
 
 
 def test_no_module_of_the_package_has_the_name_of_a_public_function() -> None:

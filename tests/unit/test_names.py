@@ -33,6 +33,7 @@ ELSEWHERE = {
     "binding/scheduled": ("is the engine under a seed", "testing/test_seeded_dispatcher"),
     "binding/serial": ("runs the plain loop", "reference/test_loop"),
     "binding/serve": ("sends packets of a line", "command/test_live"),
+    "command/runs": ("shows what sweeps have left", "command/test_sweep"),
     "command/serving": ("declares options of serve and listen", "command/test_live"),
     "command/starting": ("has the imports of a command that starts", "command/test_ending"),
     "dispatch/base": ("is what dispatcher and plain loop share", "reference/test_loop"),
@@ -43,9 +44,15 @@ ELSEWHERE = {
     "handlers/base": ("is what all kinds of handlers inherit", "handlers/test_kinds"),
     "handlers/bound": ("is what a handler becomes in a run", "handlers/test_chains"),
     "handlers/compiled_names": ("has numba's names and no code", "handlers/test_compiled_loop"),
+    "handlers/compiled_sets": ("is how a compiled handler sees the row of a set", "handlers/test_sets"),
     "handlers/hosted": ("is what handlers in Python inherit", "handlers/test_batch_handlers"),
     "replaying/result": ("adds what notebooks and pages show to a run's result", "report/test_card"),
     "report/contents": ("is the page, section by section", "report/test_page"),
+    "sweeping/backends": ("runs the jobs of a sweep", "sweeping/test_sweep"),
+    "sweeping/digests": ("says what has changed since a sweep", "sweeping/test_sweep"),
+    "sweeping/job": ("is one file of a sweep", "sweeping/test_sweep"),
+    "sweeping/manifest": ("knows what a sweep has run", "sweeping/test_sweep"),
+    "sweeping/result": ("has the tables of a sweep", "sweeping/test_sweep"),
 }
 
 

@@ -27,14 +27,14 @@ def test_options_are_what_is_given_by_keyword_alone() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["dat"], "dat: did you mean date? It is no option of a reader, which has date, size_unit"),
-        (["zzz", "aaa"], "aaa, zzz: no option of a reader, which has date, size_unit"),
+        (["dat"], "reader() has no option 'dat'; did you mean 'date'?"),
+        (["zzz", "aaa"], "reader() has no option 'aaa'; it has date, size_unit"),
         (["day"], "day: is called date now"),
     ],
 )
 def test_an_option_that_is_none_is_answered_with_those_there_are(given: list[str], said: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        refuse_unknown(given, options_of(takes), "a reader", {"day": "date"})
+        refuse_unknown(given, options_of(takes), "reader()", {"day": "date"})
     assert str(caught.value) == said
 
 
@@ -43,7 +43,7 @@ def test_known_options_are_taken_also_where_another_had_that_name() -> None:
 
 
 def test_an_old_name_says_a_new_one_only_where_there_is_that() -> None:
-    with pytest.raises(ConfigurationError, match="day: no option of a reader"):
+    with pytest.raises(ConfigurationError, match="a reader has no option 'day'; it has date"):
         refuse_unknown(["day"], options_of(takes), "a reader", {"day": "month"})
 
 

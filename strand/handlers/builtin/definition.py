@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, ParamSpec, TypeVar
 
+from strand.brief import brief
 from strand.handlers.base import Handler
 from strand.handlers.options import Option, Origin, options_of_function
 
@@ -26,6 +27,9 @@ class Builtin:
     make: Callable[..., Handler]
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     instead: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return brief(self, self.make.__name__)
 
     def __call__(self, **given: Any) -> Handler:
         return self.make(**(given if any(name in given for name in self.instead) else {**self.defaults, **given}))

@@ -1,6 +1,7 @@
 /* The hand-over of places (strand/tasks/places.py) under sequential consistency, searched to the end: 2 places, up to THREADS threads, tasks
- * that checkpoint and block, and an end at any time. A section under the lock of Places is one step, and so is what the engine does with a
- * task; which thread of the spares is woken, and which listed task is taken, is left open. Names are those of places.py.
+ * that checkpoint, block, or go on as coroutines, and an end at any time. A section under the lock of Places is one step, and so is what
+ * the engine does with a task; which thread of the spares is woken, and which listed task is taken, is left open. Names are those of
+ * places.py.
  *
  * One thread at a time uses a place. When nothing goes on any more, all tasks are over and each place has a thread that waits at it. A
  * thread that sleeps is woken once: as its task is taken, or by the end, after which all threads end.
@@ -9,6 +10,7 @@
  * WRONG=3: the seat is entered after the task is listed. WRONG=4: the end clears the spares and does not wake them.
  * WRONG=5: a task is suspended although the end came after its spare was found.
  * WRONG=6: a new thread does not sleep if it sees a place already, whose giver wakes it after that.
+ * WRONG=7: the entry of a coroutine is noted as held after it is away.
  */
 #ifndef WRONG
 #define WRONG 0
@@ -39,6 +41,8 @@ bool stopping;
 byte place[THREADS]; /* Seat.place */
 bool born[THREADS], woken[THREADS], is_spare[THREADS];
 byte suspended[TASKS]; /* by task: the thread */
+bool held[TASKS];      /* Held, by task */
+bool in_loop[TASKS];   /* a coroutine in the asyncio thread */
 byte n_threads = PLACES;
 bool ended;
 
@@ -126,12 +130,24 @@ task:
   if
   :: waits[k] < WAITS -> waits[k]++; goto suspend
   :: waits[k] < WAITS -> waits[k]++; goto go_away
+  :: waits[k] < WAITS -> waits[k] = WAITS; goto hold
   :: atomic { waits[k] = WAITS; state[k] = OVER; goto work }
   fi;
 
+hold: /* the thread keeps its place */
+#if WRONG != 7
+  held[k] = true;
+#endif
+  ENTER(p);
+  d_step { assert(state[k] == RUNS); state[k] = AWAY; in_loop[k] = true; LEAVE(p) }
+#if WRONG == 7
+  held[k] = true;
+#endif
+  goto work;
+
 suspend:
   atomic {
-    stopped = ended;
+    stopped = ended || stopping;
     if :: !stopped -> find_spare() :: else fi
   }
   if :: stopped -> goto told :: else fi;
@@ -154,7 +170,7 @@ suspend:
 
 go_away:
   atomic {
-    stopped = ended;
+    stopped = ended || stopping;
     if :: !stopped -> find_spare() :: else fi
   }
   if :: stopped -> goto told :: else fi;
@@ -182,6 +198,14 @@ told: /* StoppedError */
   atomic { assert(stopping); waits[k] = WAITS; state[k] = OVER; goto work }
 
 hand_over:
+  if
+  :: held[k] ->
+    held[k] = false;
+    ENTER(p);
+    d_step { assert(in_hand[p] == k && state[k] == RUNS); state[k] = OVER; LEAVE(p) }
+    goto work
+  :: else
+  fi;
   atomic {
     sleeper = suspended[k];
     suspended[k] = NONE;
@@ -203,6 +227,20 @@ hand_over:
 
 no_more:
   skip
+}
+
+/* The asyncio thread: coroutines end, and come back to whoever takes them. */
+proctype loop() {
+end_loop:
+  do
+  :: d_step { in_loop[0] -> in_loop[0] = false; assert(state[0] == AWAY); state[0] = SUSPENDED }
+#if TASKS > 1
+  :: d_step { in_loop[1] -> in_loop[1] = false; assert(state[1] == AWAY); state[1] = SUSPENDED }
+#endif
+#if TASKS > 2
+  :: d_step { in_loop[2] -> in_loop[2] = false; assert(state[2] == AWAY); state[2] = SUSPENDED }
+#endif
+  od
 }
 
 proctype end() {
@@ -266,6 +304,7 @@ init {
   }
   atomic {
     for (i : 0 .. THREADS - 1) { run thread(i) }
+    run loop();
     run end()
   }
 }

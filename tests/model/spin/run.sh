@@ -36,5 +36,5 @@ search "places, 4 threads, every state" places.pml none "" "$safe" "-m1000000"
 search "places, 3 tasks, every state" places.pml none "-DTHREADS=3 -DTASKS=3" "$safe" "-m1000000"
 for w in 1 2 3; do search "wrong: protocol $w" protocol.pml error "-DWRONG=$w" "$safe" "-m1000000"; done
 for w in 1 2 3; do search "wrong: parking $w" parking.pml error "-DWRONG=$w" "$safe" "-m1000000"; done
-for w in 1 2 3 4 5 6; do search "wrong: places $w" places.pml error "-DTHREADS=3 -DWRONG=$w" "$safe" "-m1000000"; done
+for w in 1 2 3 4 5 6 7; do search "wrong: places $w" places.pml error "-DTHREADS=3 -DWRONG=$w" "$safe" "-m1000000"; done
 exit $failed

@@ -17,6 +17,7 @@ from outside_ticks import SYMBOLS, some_ticks
 import strand
 from strand import Dispatcher
 from strand.binding.outside import OutsideView
+from strand.dispatch.options import grouped
 from strand.errors import AttachError
 
 #: Enough for what is published here. All of the memory is copied.
@@ -49,7 +50,7 @@ def test_a_look_from_outside_goes_with_the_last_reference_to_it() -> None:
 def test_a_damaged_count_of_publishers_ends_a_look(publishers: int) -> None:
     ticks = some_ticks(300)
     ticks["instrument_id"], ticks["publisher_id"], ticks["flags"] = 0, 1 + np.arange(300) % publishers, 0x80
-    options: Any = {"workers": 1, "cores": None, "attachable": True, "memory_bytes": MEMORY_BYTES}
+    options: Any = grouped(workers=1, cores=None, attachable=True, memory_bytes=MEMORY_BYTES)
     with Dispatcher(SYMBOLS, "book", feed="dbn-orders", **options) as dispatcher:
         dispatcher.publish(ticks)
         dispatcher.drain()
@@ -79,10 +80,11 @@ from test_outside import MEMORY_BYTES, _copy_of
 from strand import Dispatcher
 from strand.binding.outside import OutsideView
 from strand.dispatch.description import Description
+from strand.dispatch.options import grouped
 from strand.errors import AttachError, UnknownSymbolError
 from strand.outside.attached import Attached
-options = {"workers": 1, "cores": None, "attachable": True, "memory_bytes": MEMORY_BYTES}
-with Dispatcher(SYMBOLS, "book", max_publishers=1, **options) as dispatcher:
+options = grouped(workers=1, cores=None, attachable=True, memory_bytes=MEMORY_BYTES, max_publishers=1)
+with Dispatcher(SYMBOLS, "book", **options) as dispatcher:
     dispatcher.publish(some_ticks(2000))
     dispatcher.drain()
     fd = _copy_of(dispatcher)
@@ -129,7 +131,7 @@ assert refused > 20 and read > 20
 def test_memory_of_another_build_is_refused() -> None:
     from strand.binding.outside import OutsideView
 
-    options: Any = {"workers": 1, "cores": None, "attachable": True, "memory_bytes": MEMORY_BYTES}
+    options: Any = grouped(workers=1, cores=None, attachable=True, memory_bytes=MEMORY_BYTES)
     with Dispatcher(4, "count", **options) as dispatcher:
         fd = _copy_of(dispatcher)
     os.pwrite(fd, ctypes.c_uint32(99), 8)
@@ -144,7 +146,7 @@ def test_memory_of_another_build_is_refused() -> None:
 def test_a_description_of_a_gigabyte_is_refused_unread() -> None:
     from strand.binding.outside import OutsideView
 
-    options: Any = {"workers": 1, "cores": None, "attachable": True, "memory_bytes": MEMORY_BYTES}
+    options: Any = grouped(workers=1, cores=None, attachable=True, memory_bytes=MEMORY_BYTES)
     with Dispatcher(4, "count", **options) as dispatcher:
         fd = _copy_of(dispatcher)
     size = len(OutsideView(fd).description)

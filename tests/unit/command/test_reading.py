@@ -40,7 +40,7 @@ def test_damaged_records_are_passed_over_and_shown_when_told_so(tmp_path: Path) 
     ("given", "said"),
     [
         ("on_error=skip", "on_error: is called on_bad_record now"),
-        ("capacity=5", "capacity: no option of ItchFeed"),
+        ("capacity=5", "feeds.open() of itch files has no option 'capacity'"),
         ("path=x", "path: no reader has such an option"),
     ],
 )

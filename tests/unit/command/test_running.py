@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from strand.command.running import running
+from strand.dispatch.pool import Limits, Pool
 from strand.policies.policy import Levels
 
 pytestmark = pytest.mark.python
@@ -21,7 +22,7 @@ USUAL = {"cores": "auto", "strands": "auto", "idle": "backoff", "on_error": "sto
     [
         ([], {}),
         (["--strands", "3", "--idle", "park"], {"strands": 3, "idle": "park"}),
-        (["--min-workers", "2"], {"min_workers": 2}),
+        (["--min-workers", "2"], {"pool": Pool(min_workers=2)}),
         (["--on-error", "quarantine"], {"on_error": "quarantine"}),
         (["--policy", "levels"], {"policy": Levels(), "priorities": {}}),
         (
@@ -36,13 +37,12 @@ USUAL = {"cores": "auto", "strands": "auto", "idle": "backoff", "on_error": "sto
                 "4",
             ],
             {
-                "on_full": "shed",
-                "total_capacity_ticks": 9,
-                "capacity_ticks": 4,
-                "level_capacity_ticks": {"low": 5},
+                "limits": Limits(
+                    on_full="shed", total_capacity_ticks=9, capacity_ticks=4, level_capacity_ticks={"low": 5}
+                )
             },
         ),
-        (["--level-capacity-ticks", "low=few"], {"level_capacity_ticks": {"low": "few"}}),
+        (["--level-capacity-ticks", "low=few"], {"limits": Limits(level_capacity_ticks={"low": "few"})}),
         (["--strict", "--attachable", "--cores", "0"], {"strict": True, "attachable": True, "cores": [0]}),
     ],
 )
@@ -55,7 +55,8 @@ def test_what_is_given_is_said_and_all_else_is_as_usual(args: list[str], said: d
         found.append(run)
 
     assert CliRunner().invoke(command, args).exit_code == 0
-    assert found == [USUAL | said]
+    usual = {name: value for name, value in USUAL.items() if "pool" not in said or name not in ("cores", "idle")}
+    assert found == [usual | said]
 
 
 def test_skip_is_no_answer_to_a_failing_handler_and_says_where_it_is_one() -> None:

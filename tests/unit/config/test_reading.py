@@ -63,7 +63,7 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
 
 def test_yaml_without_its_package_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(MissingExtraError, match=r"PyYAML.*pip install 'strand\[config\]'"):
+    with pytest.raises(MissingExtraError, match=r"PyYAML.*pip install 'tickstrand\[config\]'"):
         read(tmp_path, "a.yaml", "a: 1\n")
     assert read(tmp_path, "a.toml", "a = 1\n") == {"a": 1}
 

@@ -9,7 +9,7 @@ import pytest
 
 import strand
 from strand.config.tables import TABLES, ResourceLimits, RetryPolicy, WorkerPool
-from strand.dispatch.configuration import _MAXIMA
+from strand.dispatch.pool import MAX_CAPACITY
 from strand.handlers.spans import span_ns
 
 pytestmark = pytest.mark.python
@@ -19,7 +19,7 @@ def test_defaults_and_bounds_are_the_dispatchers() -> None:
     default = inspect.signature(strand.Dispatcher.__init__).parameters["capacity_ticks"].default
     assert WorkerPool().queue_capacity == default
     assert WorkerPool().max_workers is None
-    most = _MAXIMA["capacity_ticks"]
+    most = MAX_CAPACITY
     [kind] = [field.type for field in msgspec.structs.fields(WorkerPool) if field.name == "queue_capacity"]
     assert msgspec.convert(most, kind) == most
     with pytest.raises(msgspec.ValidationError):

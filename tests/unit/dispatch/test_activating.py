@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 import strand
 from strand import Dispatcher, Levels, batch_handler, testing
 from strand.dispatch.activating import BUSY, LOOKS_TO_FEWER, LOOKS_TO_MORE, Load, decide
+from strand.dispatch.options import grouped
+from strand.dispatch.pool import Pool
 from strand.errors import ConfigurationError
 from strand.handlers import spin
 from strand.testing.seeded_dispatcher import SeededDispatcher
@@ -79,7 +81,9 @@ def test_all_ticks_are_handled_and_workers_come_and_go() -> None:
 
     ticks = np.zeros(40, TICK)
     ticks["instrument_id"] = np.arange(40) % 8
-    with Dispatcher(8, waits, workers=4, min_workers=1, cores=None, strands="per-symbol", publisher_drains=False) as d:
+    with Dispatcher(
+        8, waits, pool=Pool(workers=4, min_workers=1, cores=None), strands="per-symbol", publisher_drains=False
+    ) as d:
         assert d.statistics().active is not None
         assert d.statistics().active.now == 1
         d.publish(ticks)
@@ -105,7 +109,7 @@ def test_rows_are_the_same_however_many_are_active(policy: Any, idle: str) -> No
     ticks = strand.ticks.zeros(4_000)
     ticks["instrument_id"] = np.arange(4_000) * 7 % 31
     options: dict[str, Any] = {"policy": policy, "idle": idle, "strands": "per-symbol", "cores": None}
-    with Dispatcher(31, spin(300), workers=3, min_workers=1, **options) as adaptive:
+    with Dispatcher(31, spin(300), **grouped(workers=3, min_workers=1, **options)) as adaptive:
         for part in np.split(ticks, 20):
             adaptive.publish(part)
     with Dispatcher(31, spin(300), workers=3, **options) as all_of_them:
@@ -117,7 +121,7 @@ def test_rows_are_the_same_however_many_are_active(policy: Any, idle: str) -> No
 @pytest.mark.parametrize("least", [0, 3, -1, 1.0, True, "1"])
 def test_what_is_no_number_of_workers_is_refused(least: Any) -> None:
     with pytest.raises(ConfigurationError, match="min_workers"):
-        Dispatcher(1, "count", workers=2, min_workers=least, cores=None)
+        Dispatcher(1, "count", pool=Pool(workers=2, min_workers=least, cores=None))
 
 
 def test_while_the_cap_holds_the_pool_no_strand_counts_as_waiting() -> None:

@@ -23,6 +23,7 @@ from strand.dispatch.calls import SymbolView
 from strand.errors import (
     BackpressureError,
     CallTimeoutError,
+    ConfigurationError,
     HandlerError,
     QuarantinedError,
     StoppedError,
@@ -41,7 +42,7 @@ def test_each_call_finds_what_a_plain_loop_has_at_its_place(case: Case, data: st
     ticks = ticks_for(case.streams[0])
     asked: list[tuple[int, int, Any]] = []
     handler: Any = spin_in_python if case.python else "spin"
-    with Dispatcher(case.symbols, handler, cores=None, strands=case.strands, **case.options) as d:
+    with Dispatcher(case.symbols, handler, strands=case.strands, **case.options) as d:
         for at in range(0, len(ticks), case.cuts):
             for symbol in data.draw(st.lists(st.integers(0, case.symbols - 1), max_size=4)):
                 asked.append((at, symbol, d.submit_call(symbol, lambda view: view.row)))
@@ -69,7 +70,7 @@ def test_no_bound_drops_a_call_and_none_finds_what_was_published_after_it(
     asked: list[tuple[int, int, Any]] = []
     handler: Any = spin_in_python if case.python else "spin"
     options = case.options | ({"capacity_ticks": 2 * case.symbols} if on_full == "conflate" else {})
-    with Dispatcher(case.symbols, handler, cores=None, strands=case.strands, on_full=on_full, **options) as d:
+    with Dispatcher(case.symbols, handler, strands=case.strands, on_full=on_full, **options) as d:
         for symbol in range(case.symbols if paused else 0):
             d.pause(symbol)
         for at in range(0, len(ticks), case.cuts):
@@ -145,8 +146,11 @@ def test_a_book_answers_while_the_run_goes_on() -> None:
         assert bids.tolist() == [(100, 12, 2)]
         assert d.call("A", lambda view, order: view.book.order(order)["ahead_size"], 2) == 5
         assert d.call("B", lambda view: (view.symbol, view.index, len(view.book))) == ("B", 1, 0)
-    with Dispatcher(["A"], "count", workers=1, cores=None) as d:
-        assert d.call("A", lambda view: view.book) is None
+    with (
+        Dispatcher(["A"], "count", workers=1, cores=None) as d,
+        pytest.raises(ConfigurationError, match="the handler of A keeps no book"),
+    ):
+        d.call("A", lambda view: view.book)
 
 
 def test_what_a_call_returns_of_the_row_stays_as_it_was() -> None:

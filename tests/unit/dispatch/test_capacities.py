@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import strand
 from examples import examples
 from strand import Dispatcher, batch_handler, testing
+from strand.dispatch.options import grouped
 from strand.errors import BackpressureError, ConfigurationError, SavedStateError
 from strand.policies.policy import LEVELS, Levels
 from strand.testing.seeded_dispatcher import SeededDispatcher
@@ -58,7 +59,7 @@ def test_a_tick_is_dropped_only_where_no_lower_level_is_pending(published: list[
         seen.extend(zip(ticks["instrument_id"].tolist(), ticks["sequence"].tolist(), strict=True))
 
     options: dict[str, Any] = BY_LEVEL | {"total_capacity_ticks": bound, "on_full": "shed"}
-    dispatcher = Dispatcher(NAMES, note, workers=1, cores=None, **options)
+    dispatcher = Dispatcher(NAMES, note, workers=1, cores=None, **grouped(**options))
     all_keys: list[int] = []
     before = dispatcher.statistics().dropped_by_level
     for keys in published:
@@ -112,7 +113,7 @@ def test_whatever_comes_between_the_bounds_hold_and_all_is_counted(
     handler: Any = note if python else "count"
     refused = 0
     options: dict[str, Any] = BY_LEVEL | bounds | {"budget_ticks": 2, "batch_ticks": 4, "workers": 2}
-    with SeededDispatcher(NAMES, handler, seed=seed, **options) as d:
+    with SeededDispatcher(NAMES, handler, seed=seed, **grouped(**options)) as d:
         at = 1
         for keys in published:
             try:
@@ -142,14 +143,14 @@ def test_whatever_comes_between_the_bounds_hold_and_all_is_counted(
 def test_a_bound_that_makes_publishers_wait_changes_no_result(policy: Any) -> None:
     stream = testing.feed(ticks([0, 1, 2, 3] * 50), ["A", "B", "C", "D"])
     options: dict[str, Any] = {"policy": policy, "total_capacity_ticks": 3, "workers": 2, "batch_ticks": 8}
-    testing.check_seeds(stream, "vwap", seeds=range(20), **options)
+    testing.check_seeds(stream, "vwap", seeds=range(20), **grouped(**options))
 
 
 def test_many_publishers_at_the_bounds_lose_nothing() -> None:
     """Three threads publish and wait at the bounds, and each of their ticks is handled."""
     n = 200
     options: dict[str, Any] = {"total_capacity_ticks": 50, "level_capacity_ticks": {"low": 20}, "batch_ticks": 16}
-    with Dispatcher(NAMES, "count", workers=2, cores=None, **BY_LEVEL, **options) as d:
+    with Dispatcher(NAMES, "count", workers=2, cores=None, **BY_LEVEL, **grouped(**options)) as d:
 
         def publish(place: int) -> None:
             random = np.random.default_rng(place)
@@ -168,7 +169,9 @@ def test_many_publishers_at_the_bounds_lose_nothing() -> None:
 
 
 def test_paused_ticks_take_room_and_are_not_shed() -> None:
-    with Dispatcher(NAMES, "count", workers=1, cores=None, total_capacity_ticks=4, on_full="shed", **BY_LEVEL) as d:
+    with Dispatcher(
+        NAMES, "count", **grouped(workers=1, cores=None, total_capacity_ticks=4, on_full="shed", **BY_LEVEL)
+    ) as d:
         d.pause(NAMES[LOW])
         d.publish(ticks([LOW] * 4))
         d.publish(ticks([HIGH]))
@@ -179,7 +182,7 @@ def test_paused_ticks_take_room_and_are_not_shed() -> None:
 
 
 def test_at_a_bound_raise_says_what_did_not_go_in() -> None:
-    dispatcher = Dispatcher(NAMES, "count", total_capacity_ticks=3, on_full="raise", cores=None, **BY_LEVEL)
+    dispatcher = Dispatcher(NAMES, "count", **grouped(total_capacity_ticks=3, on_full="raise", cores=None, **BY_LEVEL))
     with pytest.raises(BackpressureError, match="their strands are full, alone or together") as caught:
         dispatcher.publish(ticks([LOW, HIGH, LOW, HIGH, NORMAL]))
     assert caught.value.rejected.tolist() == [0, 2]
@@ -188,7 +191,7 @@ def test_at_a_bound_raise_says_what_did_not_go_in() -> None:
 
 def test_a_level_at_its_bound_leaves_the_others_their_room() -> None:
     bounds: dict[str, Any] = {"level_capacity_ticks": {"low": 2}, "on_full": "drop_newest"}
-    dispatcher = Dispatcher(NAMES, "count", cores=None, **bounds, **BY_LEVEL)
+    dispatcher = Dispatcher(NAMES, "count", cores=None, **grouped(**bounds), **BY_LEVEL)
     dispatcher.publish(ticks([LOW, LOW, LOW, HIGH, HIGH, HIGH]))
     assert pending(dispatcher)["low"] == 2
     assert pending(dispatcher)["high"] == 3
@@ -205,11 +208,11 @@ def test_drops_are_counted_by_level_where_a_strand_is_full_too() -> None:
 def test_a_state_is_loaded_only_where_there_are_bounds_again(tmp_path: Any) -> None:
     path = tmp_path / "state"
     shedding: dict[str, Any] = {"on_full": "shed", "workers": 1, "cores": None} | BY_LEVEL
-    with Dispatcher(NAMES, "count", total_capacity_ticks=3, **shedding) as first:
+    with Dispatcher(NAMES, "count", **grouped(total_capacity_ticks=3, **shedding)) as first:
         first.publish(ticks([LOW, HIGH, NORMAL, HIGH] * 5))
         first.drain()
         first.save(path)
-    with Dispatcher(NAMES, "count", total_capacity_ticks=4, load=path, **shedding) as second:
+    with Dispatcher(NAMES, "count", **grouped(total_capacity_ticks=4, load=path, **shedding)) as second:
         second.publish(ticks([LOW, HIGH] * 5))
         second.drain()
         second.verify()
@@ -241,4 +244,4 @@ def test_a_state_is_loaded_only_where_there_are_bounds_again(tmp_path: Any) -> N
 )
 def test_what_cannot_be_is_refused(options: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
-        Dispatcher(["A"], "count", cores=None, **options)
+        Dispatcher(["A"], "count", cores=None, **grouped(**options))

@@ -11,6 +11,7 @@ from engine_support import worker_threads
 
 from strand import Dispatcher
 from strand.dispatch.configuration import merging_cores
+from strand.dispatch.options import grouped
 from strand.errors import ConfigurationError
 from strand.policies.policy import Policy
 from strand.ticks import zeros
@@ -26,9 +27,9 @@ MISSING = max(os.sched_getaffinity(0)) + 1
         ({"workers": -1}, "workers: -1"),
         (
             {"capacity": 64},
-            r"capacity: did you mean capacity_ticks\? It is no option of a dispatcher, which has",
+            r"Dispatcher\(\) has no option 'capacity'; did you mean 'capacity_ticks'\?",
         ),
-        ({"zzz": 64}, "zzz: no option of a dispatcher, which has attachable, batch_ticks, .*, workers$"),
+        ({"zzz": 64}, r"Dispatcher\(\) has no option 'zzz'; it has attachable, batch_ticks, .*, workers$"),
         ({"workers": 1.5}, "workers: 1.5"),
         ({"workers": True}, "workers: True"),
         ({"workers": 1025}, "workers: 1025"),
@@ -70,7 +71,7 @@ MISSING = max(os.sched_getaffinity(0)) + 1
 )
 def test_an_argument_that_cannot_work_is_named(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
-        Dispatcher(3, "count", **options)
+        Dispatcher(3, "count", **grouped(**options))
     assert worker_threads() == []
 
 

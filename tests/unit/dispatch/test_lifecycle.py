@@ -21,6 +21,7 @@ from engine_support import PAIR_ROW, balanced, counting, run_python, ticks_for, 
 
 import strand
 from strand import Dispatcher, batch_handler, native
+from strand.dispatch.pool import Pool
 from strand.errors import BackpressureError, StoppedError
 
 
@@ -249,7 +250,7 @@ def test_publishers_in_other_threads_are_out_before_rows_and_books_are_final() -
 
 
 def test_a_time_limit_holds_even_where_all_publishers_slots_are_taken() -> None:
-    with Dispatcher(1, counting, workers=1, cores=None, capacity_ticks=4, max_publishers=1) as d:
+    with Dispatcher(1, counting, pool=Pool(workers=1, cores=None, max_publishers=1), capacity_ticks=4) as d:
         d.pause(0)
         other = threading.Thread(target=d.publish, args=(ticks_for([0] * 5),))
         other.start()

@@ -19,10 +19,11 @@ CORRECTED = 60  # SD_CORRECTED_NS of the build for made-up clocks
 START = 1_000_000
 
 #: What a thread does between stretches and in them: it runs for so long, loses its core for so long, and runs again.
+#: Whether a stretch is Python's; None: the thread goes on with the one before, so that what lies between is of it.
 SPAN = st.tuples(st.integers(0, 100), st.sampled_from([0, 0, 0, 5, 50, 500]), st.integers(0, 100))
-STRETCHES = st.lists(st.tuples(SPAN, SPAN, st.sampled_from([False, False, True])), min_size=1, max_size=30)
+STRETCHES = st.lists(st.tuples(SPAN, SPAN, st.sampled_from([False, False, True, None])), min_size=1, max_size=30)
 Span = tuple[int, int, int]
-Stretches = list[tuple[Span, Span, bool]]
+Stretches = list[tuple[Span, Span, bool | None]]
 
 
 def build(folder: Path, changed: tuple[str, str] | None = None) -> ctypes.CDLL:
@@ -58,15 +59,22 @@ def charged_as_promised(built: ctypes.CDLL, stretches: Stretches) -> None:
     built.trial_forget()
     now, ran = START, 0
     charged = on_cpu = losses = 0
-    for between, within, exact in stretches:
+    exact = None
+    for between, within, of_python in stretches:
+        spans = [within]
+        if exact is not None and of_python is None:
+            spans.append(between)
         now, ran = now + sum(between), ran + between[0] + between[2]
-        begin(built, now, ran, exact)
+        if len(spans) == 1:
+            exact = bool(of_python)
+            begin(built, now, ran, exact)
         now, ran = now + sum(within), ran + within[0] + within[2]
         took = end(built, now, ran)
-        assert took <= sum(within), "no stretch is charged for more than it took"
+        used = sum(span[0] + span[2] for span in spans)
+        assert took <= sum(map(sum, spans)), "no stretch is charged for more than it took"
         if exact:
-            assert took == within[0] + within[2], "and Python's for no wait"
-        charged, on_cpu, losses = charged + took, on_cpu + within[0] + within[2], losses + (within[1] > 0)
+            assert took == used, "and Python's for no wait"
+        charged, on_cpu, losses = charged + took, on_cpu + used, losses + sum(span[1] > 0 for span in spans)
     assert on_cpu <= charged <= on_cpu + losses * CORRECTED
 
 
@@ -79,6 +87,7 @@ def test_a_thread_that_loses_its_core_is_charged_for_little_of_that(built: ctype
 WRONG = {
     "never corrects": ("  if (!meter->exact && !is_old(meter, now)) {", "  if (!meter->exact) {"),
     "charges the wait too": ("if (meter->exact || took > left) took = left;", ""),
+    "begins no next stretch": ("  meter->began = now;\n  if (!meter->exact", "  if (!meter->exact"),
     "lets a gap cover for a loss": ("exact || is_old(meter, now)) correct", "exact || !meter->since) correct"),
 }  # fmt: skip
 

@@ -160,7 +160,7 @@ def test_the_machine_itself_can_be_measured() -> None:
 def test_a_missing_psutil_names_the_extra(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psutil", None)
     for make in (cpu_meter, memory_meter):
-        with pytest.raises(MissingExtraError, match=r"pip install 'strand\[guard\]'"):
+        with pytest.raises(MissingExtraError, match=r"pip install 'tickstrand\[guard\]'"):
             make(system.root)
     assert Meters(Guard(cpu=None, memory=None), system.root).lacks_io, "what is not watched needs nothing"
 

@@ -23,6 +23,7 @@ from engine_support import (
 from order_recorder import Recorder
 
 from strand import Dispatcher, batch_handler, native
+from strand.dispatch.pool import Pool
 from strand.errors import BackpressureError, UnknownSymbolError, WouldDeadlockError
 
 
@@ -67,7 +68,7 @@ def test_the_order_handler_notices_disorder_and_company(c_handlers: Path) -> Non
 def test_a_c_handler_publishes_through_its_context(c_handlers: Path) -> None:
     symbols, hops = 50, 40
     with Dispatcher(
-        symbols, native(c_handlers, "on_relay", state=RELAY_ROW), workers=3, cores=None, max_publishers=1
+        symbols, native(c_handlers, "on_relay", state=RELAY_ROW), pool=Pool(workers=3, cores=None, max_publishers=1)
     ) as d:
         ticks = ticks_for(range(symbols))
         ticks["order_id"] = hops - 1

@@ -11,6 +11,7 @@ from engine_support import wait_until
 
 import strand
 from strand import Dispatcher, Levels
+from strand.dispatch.pinning import pin_here
 from strand.tasks.places import seat_here
 
 
@@ -55,6 +56,7 @@ def test_a_task_that_was_suspended_is_pinned_to_the_core_of_the_worker_that_take
 
     with Dispatcher(2, "count", workers=2, cores=cores, policy=Levels()) as d:
         lows = [d.tasks.options(priority="low").submit(low) for _ in range(3)]
+        wait_until(lambda: any(future.running() for future in lows))
         for _ in range(20):
             assert d.tasks.options(priority="high").submit(here).result(60) in [{core} for core in cores]
         free.set()
@@ -100,3 +102,64 @@ def test_a_core_that_is_refused_later_leaves_its_place_unpinned_and_statistics_s
         statistics = d.statistics()
         assert [worker.core for worker in statistics.workers] == [None, None]
         assert "Invalid argument" in (statistics.unpinned or "")
+
+
+class Cores:
+    """What ``pin_here`` looks at of a dispatcher."""
+
+    def __init__(self, cores: list[int | None]) -> None:
+        self.cores = cores
+        self.unpinned: str | None = None
+
+
+class Spot:
+    """A place whose core is another one each time that somebody looks, the last for good."""
+
+    participant = 0
+
+    def __init__(self, *cores: int | None) -> None:
+        self._cores = list(cores)
+
+    @property
+    def core(self) -> int | None:
+        return self._cores.pop(0) if len(self._cores) > 1 else self._cores[0]
+
+    @core.setter
+    def core(self, core: int | None) -> None:
+        self._cores = [core]
+
+
+def pinned_to_one_then(spot: Spot, state: Cores) -> set[int]:
+    """Where a thread may run that was pinned to a core, and then got a place."""
+    allowed, found = sorted(here()), set[int]()
+
+    def run() -> None:
+        os.sched_setaffinity(0, {allowed[0]})
+        pin_here(state, spot, allowed)  # type: ignore[arg-type]
+        found.update(here())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return found
+
+
+@pytest.mark.skipif(len(here()) < 2, reason="one core: all threads are pinned to it")
+def test_a_thread_that_gets_a_place_without_a_core_keeps_none_of_another_place() -> None:
+    state = Cores([min(here()), None])
+    assert pinned_to_one_then(Spot(None), state) == here()
+    assert state.unpinned is None
+
+
+@pytest.mark.skipif(len(here()) < 2, reason="one core: all threads are pinned to it")
+def test_a_core_that_a_place_gets_while_its_thread_goes_on_without_one_is_not_lost() -> None:
+    core = max(here())
+    assert pinned_to_one_then(Spot(None, core), Cores([core])) == {core}
+
+
+@pytest.mark.skipif(len(here()) < 2, reason="one core: all threads are pinned to it")
+def test_a_thread_whose_new_core_is_refused_does_not_keep_the_old_one() -> None:
+    allowed, spot, state = here(), Spot(1023), Cores([1023])
+    assert pinned_to_one_then(spot, state) == allowed
+    assert (spot.core, state.cores) == (None, [None])
+    assert "refused core 1023" in (state.unpinned or "")

@@ -14,6 +14,7 @@ from timed_runs import MS, STEPS_NS, Arrival, TimedRun, timed_run
 import strand
 from examples import examples
 from strand import testing
+from strand.dispatch.options import grouped
 from strand.policies.policy import LEVELS
 
 #: Symbols by level; two of each.
@@ -243,7 +244,7 @@ CASES["levels shed"] = POLICIES["levels"] | SHED
 def test_each_tick_is_handled_once_in_order_or_counted_as_dropped(
     *, case: str, drawn: list[tuple[int, int, int]], seed: int, workers: int
 ) -> None:
-    run = timed_run(arrivals(drawn, list(SYMBOLS)), seed=seed, workers=workers, **CASES[case])
+    run = timed_run(arrivals(drawn, list(SYMBOLS)), seed=seed, **grouped(workers=workers, **CASES[case]))
     run.check()
     if case.endswith("block"):
         assert sum(run.result.statistics.dropped.values()) == 0

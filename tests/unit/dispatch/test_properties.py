@@ -39,7 +39,7 @@ def publish_all(d: Dispatcher, case: Case) -> None:
 def test_one_publisher_s_rows_equal_a_plain_loop(case: Case) -> None:
     handler: Any = spin_in_python if case.python else "spin"
     ticks = ticks_for(case.streams[0])
-    with Dispatcher(case.symbols, handler, cores=None, strands=case.strands, **case.options) as d:
+    with Dispatcher(case.symbols, handler, strands=case.strands, **case.options) as d:
         publish_all(d, case)
         assert d.drain()
         balanced(d)
@@ -62,7 +62,7 @@ def test_each_publisher_s_ticks_of_a_symbol_are_seen_in_its_order(case: Case) ->
         )
 
     handler: Any = keeps if case.python else "count"
-    with Dispatcher(case.symbols, handler, cores=None, strands=case.strands, **case.options) as d:
+    with Dispatcher(case.symbols, handler, strands=case.strands, **case.options) as d:
         publish_all(d, case)
         assert d.drain()
         balanced(d)
@@ -88,7 +88,7 @@ def test_what_a_lossy_policy_lets_through_is_in_order_and_what_it_drops_is_count
             ticks["publisher_id"].tolist(), ticks["sequence"].tolist(), strict=True
         )
 
-    with Dispatcher(case.symbols, keeps, cores=None, strands="per-symbol", on_full=on_full, **case.options) as d:
+    with Dispatcher(case.symbols, keeps, strands="per-symbol", on_full=on_full, **case.options) as d:
         for symbol in range(0, case.symbols if paused else 0, 2):
             d.pause(symbol)
         publish_all(d, case)
@@ -125,7 +125,7 @@ def test_shared_strands_that_drop_end_with_the_latest_of_what_they_keep(case: Ca
     """Native, several symbols a strand."""
     options = case.options | ({"capacity_ticks": 2 * case.symbols} if on_full == "conflate" else {})
     keys = np.asarray(case.streams[0], np.int64)
-    with Dispatcher(case.symbols, "count", cores=None, strands=case.strands, on_full=on_full, **options) as d:
+    with Dispatcher(case.symbols, "count", strands=case.strands, on_full=on_full, **options) as d:
         publish_all(d, case)
         d.drain()
         balanced(d)

@@ -11,6 +11,7 @@ import pytest
 from engine_support import balanced, in_threads, subsequence, ticks_for, wait_until
 
 from strand import Dispatcher, batch_handler
+from strand.dispatch.pool import Limits, Pool
 from strand.errors import BackpressureError, ConfigurationError, UnknownSymbolError
 
 REASONS = ("newest", "oldest", "conflated", "quarantined", "shed", "failed", "lost", "abandoned")
@@ -227,7 +228,10 @@ def test_strands_together_cannot_take_more_blocks_than_there_are() -> None:
     saw = Saw(64)
     least = (1 + 1 + 1) * 128 * 2048 + 64 * 2048
     with Dispatcher(
-        64, saw.handler, workers=1, cores=None, max_publishers=1, memory_bytes=least, capacity_ticks=31, on_full="raise"
+        64,
+        saw.handler,
+        pool=Pool(workers=1, cores=None, max_publishers=1),
+        limits=Limits(memory_bytes=least, capacity_ticks=31, on_full="raise"),
     ) as d:
         for symbol in range(64):
             d.pause(symbol)
@@ -310,11 +314,11 @@ def test_the_largest_keys_are_refused_too(key: int) -> None:
 
 def test_memory_that_cannot_hold_one_strand_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="memory_bytes: 1000000 cannot hold") as caught:
-        Dispatcher(4, "count", workers=1, memory_bytes=1_000_000)
+        Dispatcher(4, "count", workers=1, limits=Limits(memory_bytes=1_000_000))
     least = int(str(caught.value).split("at least ")[1].split(",")[0])
-    Dispatcher(4, "count", workers=1, memory_bytes=least)
+    Dispatcher(4, "count", workers=1, limits=Limits(memory_bytes=least))
     with pytest.raises(ConfigurationError):
-        Dispatcher(4, "count", workers=1, memory_bytes=least - 2048)
+        Dispatcher(4, "count", workers=1, limits=Limits(memory_bytes=least - 2048))
 
 
 def test_a_conflating_strand_must_be_able_to_hold_a_tick_of_each_of_its_symbols() -> None:

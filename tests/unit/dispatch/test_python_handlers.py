@@ -16,6 +16,7 @@ from engine_support import (
 from order_recorder import Recorder
 
 from strand import Dispatcher, batch_handler
+from strand.dispatch.pool import Pool
 from strand.errors import BackpressureError, WouldDeadlockError
 
 
@@ -81,7 +82,7 @@ def test_a_handler_publishes_even_while_every_publisher_waits_for_room() -> None
             more["instrument_id"], more["order_id"] = 1, 0
             assert d.publish(more) == 1
 
-    with Dispatcher(["A", "B"], on_ticks, workers=1, cores=None, max_publishers=2, capacity_ticks=4) as d:
+    with Dispatcher(["A", "B"], on_ticks, pool=Pool(workers=1, cores=None, max_publishers=2), capacity_ticks=4) as d:
         first = ticks_for([0])
         first["order_id"] = 1
         d.publish(first)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from engine_support import wait_until
 
 from strand import (
     TICK,
@@ -23,9 +24,13 @@ from strand import (
     Levels,
     RetryPolicy,
     TaskGroup,
+    blocking,
     object_handler,
 )
+from strand.dispatch.options import grouped
+from strand.dispatch.pool import Pool
 from strand.errors import ConfigurationError, SavedStateError, StoppedError, TaskDropped, WouldDeadlockError
+from strand.tasks import TaskFuture
 
 
 def ticks_of(key: int, n: int) -> Any:
@@ -72,18 +77,23 @@ def test_a_stop_waits_for_what_can_run_and_cancels_what_is_delayed() -> None:
         d.tasks.submit(int)
 
 
+def stop_with_one_that_runs(d: Dispatcher, gate: threading.Event, first: TaskFuture, others: list[TaskFuture]) -> None:
+    """A stop without draining waits for the one that runs until ``gate`` opens, and ends the others."""
+    threading.Timer(0.05, gate.set).start()
+    assert not d.stop(drain=False)
+    assert first.result(60)
+    for future in others:
+        with pytest.raises((CancelledError, TaskDropped)):
+            future.result(60)
+
+
 def test_a_stop_without_drain_cancels_what_has_not_begun() -> None:
     begun, gate = threading.Event(), threading.Event()
     with Dispatcher(1, "count", workers=1, cores=None) as d:
         first = d.tasks.submit(lambda: (begun.set(), gate.wait(60)))
         assert begun.wait(60)
         others = d.tasks.submit_many(int, "12345")
-        threading.Timer(0.05, gate.set).start()
-        assert not d.stop(drain=False)
-    assert first.result(60)
-    for future in others:
-        with pytest.raises((CancelledError, TaskDropped)):
-            future.result(60)
+        stop_with_one_that_runs(d, gate, first, others)
 
 
 def test_before_the_start_and_after_a_handlers_failure_nothing_is_left_waiting() -> None:
@@ -210,7 +220,7 @@ def test_never_more_tasks_run_than_python_workers_and_as_many_do(policy: Any) ->
         with inside:
             time.sleep(0.0005)
 
-    with Dispatcher(4, "count", workers=4, python_workers=2, cores=None, policy=policy) as d:
+    with Dispatcher(4, "count", pool=Pool(workers=4, python_workers=2, cores=None), policy=policy) as d:
         both = [d.tasks.submit(meet.wait, 60) for _ in range(2)]
         assert sorted(future.result(60) for future in both) == [0, 1]
         tasks = [d.tasks.submit(short) for _ in range(200)]
@@ -236,7 +246,7 @@ class Python:
 )
 def test_all_workers_may_run_tasks(handler: Any, options: dict[str, Any]) -> None:
     meet = threading.Barrier(3)
-    with Dispatcher(1, handler, workers=3, cores=None, **options) as d:
+    with Dispatcher(1, handler, **grouped(workers=3, cores=None, **options)) as d:
         futures = [d.tasks.submit(meet.wait, 60) for _ in range(3)]
         assert sorted(future.result(60) for future in futures) == [0, 1, 2]
 
@@ -268,12 +278,7 @@ def test_a_stop_ends_what_waits_for_a_worker() -> None:
         call = d.submit_call(1, lambda view: view.index)
         d.publish(ticks_of(0, 10))
         until_handled(d, 10)
-        threading.Timer(0.05, gate.set).start()
-        assert not d.stop(drain=False)
-    assert first.result(60)
-    for future in others:
-        with pytest.raises((CancelledError, TaskDropped)):
-            future.result(60)
+        stop_with_one_that_runs(d, gate, first, others)
     with pytest.raises(StoppedError):
         call.result(60)
 
@@ -281,7 +286,7 @@ def test_a_stop_ends_what_waits_for_a_worker() -> None:
 @pytest.mark.parametrize("wrong", [0, -1, 3, True, 1.0, "1"])
 def test_a_bad_number_of_python_workers_is_refused_by_name(wrong: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"python_workers: .* is not a whole number from 1 to 2"):
-        Dispatcher(1, "count", workers=2, python_workers=wrong, cores=None)
+        Dispatcher(1, "count", pool=Pool(workers=2, python_workers=wrong, cores=None))
 
 
 def fails_twice() -> Any:
@@ -335,3 +340,35 @@ def test_a_coroutine_cannot_wait_for_the_stop_of_its_dispatcher() -> None:
         with pytest.raises(WouldDeadlockError):
             d.tasks.submit(stops).result(60)
         assert d.tasks.submit(int).result(60) == 0
+
+
+@pytest.mark.parametrize("of", ["a free task", "a task of a symbol"])
+def test_a_worker_is_busy_with_a_task_of_pythons_but_not_while_that_is_in_a_block(of: str) -> None:
+    gate, spans = threading.Event(), {"busy": 0, "blocked": 0}
+
+    def works() -> None:
+        begun = time.perf_counter_ns()
+        time.sleep(0.02)
+        spans["busy"] += time.perf_counter_ns() - begun
+        begun = time.perf_counter_ns()
+        with blocking():
+            assert gate.wait(60)
+            spans["blocked"] = time.perf_counter_ns() - begun
+        begun = time.perf_counter_ns()
+        time.sleep(0.02)
+        spans["busy"] += time.perf_counter_ns() - begun
+
+    with Dispatcher(2, "count", workers=1, cores=None) as d:
+        begun = time.perf_counter_ns()
+        tasks = d.tasks if of == "a free task" else d.tasks.options(symbol=1)
+        future = tasks.submit(works)
+        wait_until(lambda: d.thread_counts().blocked == 1)
+        at_block = d.statistics().workers[0].busy_ns
+        assert at_block >= 0.9 * spans["busy"]
+        time.sleep(0.2)
+        assert d.statistics().workers[0].busy_ns == at_block
+        gate.set()
+        future.result(60)
+        assert d.drain(timeout_s=60)
+        found, took = d.statistics().workers[0].busy_ns, time.perf_counter_ns() - begun
+    assert 0.9 * spans["busy"] <= found <= took - spans["blocked"] / 2

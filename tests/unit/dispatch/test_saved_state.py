@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import strand
+from strand.dispatch.options import grouped
 from strand.errors import SavedStateError
 from tests.support.saved_handlers import dispatcher_of, made_ticks
 
@@ -37,7 +38,9 @@ def test_another_dispatcher_is_refused_with_what_differs(options: dict[str, Any]
     other = {"workers": 2, "symbols": 8} | options
     handler = other.pop("handler", lambda: strand.bars("1m"))()
     with pytest.raises(SavedStateError, match=what):
-        strand.Dispatcher(other.pop("symbols"), handler, feed="plain", cores=None, load=tmp_path / "state", **other)
+        strand.Dispatcher(
+            other.pop("symbols"), handler, feed="plain", load=tmp_path / "state", **grouped(cores=None, **other)
+        )
 
 
 def made(**fields: str) -> Any:

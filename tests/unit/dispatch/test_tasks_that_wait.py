@@ -6,7 +6,7 @@ import concurrent.futures
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,13 +30,7 @@ policies = pytest.mark.parametrize("policy", POLICIES, ids=by_name)
 workers = pytest.mark.parametrize("workers", [1, 2])
 
 
-@pytest.fixture(autouse=True)
-def threads_come_back() -> Iterator[None]:
-    """After each stop there are as many threads as before."""
-    gc.collect()
-    before = threading.active_count()
-    yield
-    assert threading.active_count() == before
+pytestmark = pytest.mark.usefixtures("threads_come_back")
 
 
 class Noted:
@@ -140,22 +134,20 @@ def test_ticks_behind_a_blocked_task_of_their_symbol_wait_and_those_of_others_do
 # ---- at a checkpoint
 
 
-@workers
-@hows
-def test_a_checkpoint_lets_ticks_of_a_higher_level_go_first(how: str, workers: int) -> None:
+def until_ticks_went_first(how: str, workers: int, **options: Any) -> None:
+    """A task passes checkpoints until the ticks of symbol 1 were handled; those of its own come behind it."""
     noted, begun, published = Noted(), threading.Event(), threading.Event()
 
-    def low() -> int:
+    def waits_for_ticks() -> None:
         noted.events.append("begins")
         begun.set()
         published.wait(60)
         while len(noted.seen(1)) < 10:
             strand.checkpoint()
         noted.events.append("ends")
-        return threading.get_ident()
 
-    with dispatcher(noted, 2, workers=workers, policy=Levels(), priorities={"#0": "low", "#1": "high"}) as d:
-        future = submit(d, how, low)
+    with dispatcher(noted, 2, workers=workers, **options) as d:
+        future = submit(d, how, waits_for_ticks)
         assert begun.wait(60)
         d.publish(ticks_for([1, 0] * 10))
         published.set()
@@ -170,30 +162,15 @@ def test_a_checkpoint_lets_ticks_of_a_higher_level_go_first(how: str, workers: i
 
 
 @workers
+@hows
+def test_a_checkpoint_lets_ticks_of_a_higher_level_go_first(how: str, workers: int) -> None:
+    until_ticks_went_first(how, workers, policy=Levels(), priorities={"#0": "low", "#1": "high"})
+
+
+@workers
 @pytest.mark.parametrize("how", ["symbol", "call"])
 def test_a_checkpoint_under_fair_lets_other_groups_go_when_the_slice_is_over(how: str, workers: int) -> None:
-    noted, begun, published = Noted(), threading.Event(), threading.Event()
-
-    def hungry() -> None:
-        begun.set()
-        published.wait(60)
-        while len(noted.seen(1)) < 10:
-            strand.checkpoint()
-        noted.events.append("ends")
-
-    with dispatcher(noted, 2, workers=workers, policy=Fair(slice_ms=1)) as d:
-        future = submit(d, how, hungry)
-        assert begun.wait(60)
-        d.publish(ticks_for([1, 0] * 10))
-        published.set()
-        assert d.drain(60)
-        future.result(0)
-        if workers == 1:
-            assert d.thread_counts().suspensions >= 1
-    of_0 = [event for event in noted.events if event == "ends" or event[0] == 0]
-    assert of_0[0] == "ends"
-    assert len(of_0) == 11
-    balanced(d)
+    until_ticks_went_first(how, workers, policy=Fair(slice_ms=1))
 
 
 def test_under_fifo_a_checkpoint_lets_nothing_go_first() -> None:
@@ -476,6 +453,37 @@ def test_a_stop_tells_what_is_suspended_or_blocked_and_ends_all_threads(by: str,
     assert set(told) == names
     assert set(told.values()) <= {StoppedError, TaskDropped, concurrent.futures.CancelledError}
     assert told["blocked"] is told["call"] is told["suspended 0"] is StoppedError
+
+
+@policies
+@pytest.mark.parametrize("by", ["stop", "failure", "stop within"])
+def test_a_stop_tells_a_task_that_runs_and_never_waits(by: str, policy: Any) -> None:
+    """It has a place, and nothing else comes first: nobody suspends it."""
+    both = threading.Barrier(3)
+
+    def on_and_on() -> None:
+        both.wait(60)
+        while True:
+            strand.checkpoint()
+
+    @strand.batch_handler(state=COUNT_ROW)
+    def fails(symbol: str, ticks: Any, row: Any) -> None:
+        both.wait(60)
+        raise ValueError("no")
+
+    with dispatcher(fails, 2, workers=2, policy=policy) as d:
+        futures = [d.tasks.submit(on_and_on)]
+        if by == "failure":
+            d.publish(ticks_for([1]))
+        else:
+            futures.append(d.tasks.submit(on_and_on if by == "stop" else lambda: (both.wait(60), d.stop(drain=False))))
+        both.wait(60)
+        if by != "stop":
+            wait_until(lambda: d._engine.stopping)
+        assert not d.stop(drain=False)
+        ends = {type(future.exception(60)) for future in futures}
+    assert ends == ({StoppedError, type(None)} if by == "stop within" else {StoppedError})
+    assert all(future.done() for future in futures)
 
 
 def test_a_stop_that_drains_waits_for_a_blocked_task_and_a_save_refuses_none_behind_it(tmp_path: Any) -> None:

@@ -18,6 +18,7 @@ import strand.dispatch.calls
 import strand.dispatch.dispatcher
 import strand.dispatch.publishers
 from strand import Dispatcher
+from strand.dispatch.pool import Pool
 from strand.errors import WouldDeadlockError
 
 #: For programs that hang without what is tested: their limit is there for that alone.
@@ -230,7 +231,8 @@ ticks = ticks_for(np.arange(4000) % 4)
 for i in range(40):
     handler = random.choice(["count", counting, strand.bars("1s")])
     participants = random.choice([1, 8])
-    d = Dispatcher(4, handler, workers=2, cores=None, capacity_ticks=256, max_publishers=participants).start()
+    pool = strand.Pool(workers=2, cores=None, max_publishers=participants)
+    d = Dispatcher(4, handler, pool=pool, capacity_ticks=256).start()
     signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0002, 0.02))
     try:
         for _ in range(20):
@@ -279,7 +281,7 @@ def publish(*_):
     d.resume(0)
 
 signal.signal(signal.SIGALRM, publish)
-d = Dispatcher(2, counting, workers=1, cores=None, capacity_ticks=10, max_publishers=1)
+d = Dispatcher(2, counting, pool=strand.Pool(workers=1, cores=None, max_publishers=1), capacity_ticks=10)
 with d:
     d.pause(0)
     signal.setitimer(signal.ITIMER_REAL, 0.2)
@@ -343,7 +345,7 @@ def test_a_signal_handler_that_publishes_is_done_or_refused_at_each_place_of_a_c
         except WouldDeadlockError:
             refused += 1
 
-    with Dispatcher(2, "count", workers=1, cores=None, max_publishers=1) as d:
+    with Dispatcher(2, "count", pool=Pool(workers=1, cores=None, max_publishers=1)) as d:
         while interrupted(lambda: CALLS[name](d), places, publish):
             places += 1
         d.drain()
@@ -360,7 +362,7 @@ def test_an_interrupt_at_any_place_of_a_call_keeps_no_publisher_s_slot(name: str
 
     place, over = 0, False
     while not over:
-        with Dispatcher(2, "count", workers=1, cores=None, max_publishers=1) as d:
+        with Dispatcher(2, "count", pool=Pool(workers=1, cores=None, max_publishers=1)) as d:
             try:
                 over = not interrupted(lambda: CALLS[name](d), place, interrupt)
             except KeyboardInterrupt:

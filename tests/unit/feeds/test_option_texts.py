@@ -113,7 +113,7 @@ def test_convert_hands_them_to_the_reader(coins: Path) -> None:
 
 
 def test_an_option_of_another_reader_is_refused(coins: Path) -> None:
-    with pytest.raises(ConfigurationError, match="levels: no option of NpyFeed"):
+    with pytest.raises(ConfigurationError, match=r"open\(\) of npy files has no option 'levels'"):
         said_of("info", coins, *OPTIONS, "--feed", "levels=2")
 
 

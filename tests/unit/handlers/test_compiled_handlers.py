@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from engine_support import run_python
 
@@ -77,6 +78,63 @@ def test_code_is_compiled_anew_when_a_constant_the_row_or_the_function_is_anothe
     assert run_file(tmp_path, factor=4) == "1 80"
     assert run_file(tmp_path, factor=4, more=', ("more", "u8")') == "1 80"
     assert run_file(tmp_path, factor=4, more=', ("more", "u8")', expression="scaled(tick.size) + 1") == "1 90"
+
+
+ALIKE = textwrap.dedent("""
+    import math
+    import limits
+    import numpy as np
+    import strand
+    from numba.core.ccallback import CFunc
+
+    size = object()  # as a field of a tick; its text is another one in each process
+
+    @strand.handler(state=[("volume", "u8")], outputs={"bars": [("volume", "u8")]})
+    def bars(row, tick, emit):
+        row.volume += tick.size + np.uint64(limits.MORE * math.pi)
+        emit.bars(volume=row.volume)
+
+    compiled = 0
+    real = CFunc._compile_uncached
+
+    def counts(self):
+        global compiled
+        compiled += 1
+        return real(self)
+
+    CFunc._compile_uncached = counts
+    ticks = strand.ticks.zeros(10)
+    ticks["size"] = 2
+    with strand.Dispatcher(1, bars, workers=1, cores=None) as d:
+        d.publish(ticks)
+    print(compiled, d.rows[0]["volume"])
+""")
+
+
+def kept_files(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_size for path in (folder / "__pycache__").iterdir() if "bars" in path.name}
+
+
+def test_names_of_attributes_are_no_globals_to_the_cache(tmp_path: Path) -> None:
+    """A handler named like its output, a global named like a field: both have another text in each process."""
+
+    (tmp_path / "mine.py").write_text(ALIKE)
+
+    def run(more: int) -> str:
+        (tmp_path / "limits.py").write_text(f"MORE = {more}\n")
+        os.utime(tmp_path / "limits.py", (more, more))
+        result = run_python(
+            f"import sys, runpy\nsys.path.insert(0, {str(tmp_path)!r})\nrunpy.run_path({str(tmp_path / 'mine.py')!r})",
+            imported=("numba",),
+        )
+        assert result.stderr == ""
+        return result.stdout.strip()
+
+    assert run(1) == "1 50"
+    once = kept_files(tmp_path)
+    assert run(1) == "0 50"
+    assert kept_files(tmp_path) == once
+    assert run(2) == "1 80", "what a module that it asks has is part of what the code depends on"
 
 
 def test_code_lies_in_numba_s_folder_where_one_is_set(tmp_path: Path) -> None:
@@ -155,8 +213,11 @@ def test_numba_is_not_needed_to_import_the_package() -> None:
 def test_kept_code_goes_by_the_layout_of_contexts(monkeypatch: pytest.MonkeyPatch) -> None:
     from strand.handlers import compiled_loop
 
+    def counts(row: Any, tick: Any) -> None:
+        row.n += np.isscalar(tick.size)
+
     def digest() -> str:
-        cache = compiled_loop.FunctionCache.of(test_kept_code_goes_by_the_layout_of_contexts, ())
+        cache = compiled_loop.FunctionCache.of(counts, ())
         assert cache is not None
         return cache._digest
 
@@ -164,3 +225,14 @@ def test_kept_code_goes_by_the_layout_of_contexts(monkeypatch: pytest.MonkeyPatc
     assert digest() == now
     monkeypatch.setattr(compiled_loop, "HANDLER_LAYOUT", compiled_loop.HANDLER_LAYOUT - 1)
     assert digest() != now
+
+
+def test_no_code_is_kept_that_would_never_be_found_again() -> None:
+    from strand.handlers import compiled_loop
+
+    thing = object()
+
+    def refers() -> object:
+        return thing
+
+    assert compiled_loop.FunctionCache.of(refers, ()) is None

@@ -123,7 +123,7 @@ def test_without_numba_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     def plain(row, tick):  # type: ignore[no-untyped-def]
         row.n += 1
 
-    with pytest.raises(MissingExtraError, match=r"pip install 'strand\[numba\]'") as caught:
+    with pytest.raises(MissingExtraError, match=r"pip install 'tickstrand\[numba\]'") as caught:
         Dispatcher(1, plain)
     assert (caught.value.package, caught.value.extra) == ("numba", "numba")
     assert isinstance(plain, Handler)

@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from strand import Dispatcher, batch_handler, handler
+from strand import Dispatcher, batch_handler, handler, testing
 from strand.errors import ConfigurationError
 from strand.handlers.state import defaults_of, row_dtype
+from strand.units import PRICE, unit_of
 
 pytestmark = pytest.mark.python
 
@@ -46,6 +47,51 @@ def test_a_class_s_annotations_are_the_fields_in_their_order() -> None:
     assert dtype["best"] == np.dtype([("price", "<i8"), ("size", "<u4")], align=True)
     assert dtype["levels"].shape == (3,)
     assert dtype.isalignedstruct
+
+
+def test_a_dict_has_dtypes_by_name_and_lays_them_out_as_c_does() -> None:
+    dtype = row_dtype({"flag": "?", "n": "u8", "seen": ("?", 4), "price": PRICE, "level": Level, "ratio": float})
+    assert dtype.names == ("flag", "n", "seen", "price", "level", "ratio")
+    assert (dtype["n"], dtype["seen"].base, dtype["seen"].shape) == (np.dtype("<u8"), np.dtype("?"), (4,))
+    assert unit_of(dtype["price"], None).quantity == "price"
+    assert (dtype["level"], dtype["ratio"]) == (row_dtype(Level), np.dtype("<f8"))
+    assert dtype.isalignedstruct
+    assert dtype.fields is not None
+    assert dtype.fields["n"][1] == 8
+    plain = {"names": ["a"], "formats": ["u8"], "offsets": [8]}
+    assert row_dtype(plain) == np.dtype(plain)  # type: ignore[call-overload]
+    with pytest.raises(ConfigurationError, match=r"state: .* is no dtype"):
+        row_dtype({"n": "u7"})
+
+
+def test_truth_values_may_be_in_arrays_of_rows_and_records() -> None:
+    names = {"n": "u8", "seen": ("?", 4)}
+
+    @batch_handler(state=names, outputs={"first": {"kind": "u1", "flags": ("?", 3)}})
+    def in_python(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+        for at, tick in enumerate(ticks):
+            row["n"] += 1
+            row["seen"][int(tick["size"]) & 3] = True
+            if row["n"] == 3:
+                ctx.emit((7, row["seen"][:3]), at=at)
+
+    pytest.importorskip("numba")
+
+    @handler(state=names, outputs={"first": {"kind": "u1", "flags": ("?", 3)}})
+    def compiled(row: Any, tick: Any, emit: Any) -> None:
+        row.n += 1
+        row.seen[tick.size & 3] = True
+        if row.n == 3 and row.seen[1] and not row.seen[0]:
+            emit.first(7, row.seen[:3])
+
+    feed = testing.feed([("A", i, 1.0, size) for i, size in enumerate((1, 3, 3, 2, 7))])
+    runs = [testing.reference(feed, each) for each in (in_python, compiled)]
+    for run in runs:
+        assert run.rows["A"]["seen"].tolist() == [False, True, True, True]
+        assert run.outputs["first"]["flags"].tolist() == [[False, True, False]]
+    testing.assert_same(*runs)
+    seen = runs[0].rows.to_arrow()["seen"]
+    assert (str(seen.type), seen.to_pylist()) == ("fixed_size_list<item: bool>[4]", [[False, True, True, True]])
 
 
 def test_what_a_class_sets_are_defaults() -> None:

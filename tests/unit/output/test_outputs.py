@@ -18,6 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strand import Dispatcher, Handler, batch_handler, native
+from strand.dispatch.options import grouped
+from strand.dispatch.pool import Limits, Pool
 from strand.errors import BackpressureError, ConfigurationError, HandlerError, RecordTypeError
 from strand.output.fingerprint import OutputDigest
 from strand.output.memory import PIECE_BYTES, Memory
@@ -375,7 +377,11 @@ def test_publishers_wait_for_the_merger_where_more_is_emitted_than_the_bound_all
     ticks = stream(np.arange(150_000) % 3)
     ticks["depth"] = 3
     d = Dispatcher(
-        3, echo(c_handlers), workers=1, cores=None, strands="per-symbol", max_publishers=1, output_memory=1 << 20
+        3,
+        echo(c_handlers),
+        pool=Pool(workers=1, cores=None, max_publishers=1),
+        strands="per-symbol",
+        limits=Limits(output_memory=1 << 20),
     )
     with d:
         d.pause(1)
@@ -394,7 +400,7 @@ def test_a_quarantined_strand_keeps_nobody_waiting_and_what_it_emits_too_late_is
     ticks["depth"] = 1
     ticks["flags"][1] = 255
     options: dict[str, Any] = {"strands": "per-symbol", "max_publishers": 1, "output_memory": 1 << 20}
-    with Dispatcher(3, echo(c_handlers), workers=1, cores=None, on_error="quarantine", **options) as d:
+    with Dispatcher(3, echo(c_handlers), on_error="quarantine", **grouped(workers=1, cores=None, **options)) as d:
         d.publish(ticks, timeout_s=60)
         d.drain()
         pending = d.inspect(1).pending
@@ -497,10 +503,10 @@ def test_outputs_that_cannot_be_are_refused_where_they_are_declared(outputs: dic
 
 def test_a_bound_too_small_for_the_slots_is_refused_with_the_least_that_will_do(c_handlers: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"output_memory: 1000 cannot .* give at least \d+"):
-        Dispatcher(2, echo(c_handlers), workers=1, output_memory=1000)
+        Dispatcher(2, echo(c_handlers), workers=1, limits=Limits(output_memory=1000))
     for wrong in (-1, 1e8):
         with pytest.raises(ConfigurationError, match=r"output_memory: .* is not a whole number from 1"):
-            Dispatcher(2, echo(c_handlers), workers=1, output_memory=wrong)  # type: ignore[arg-type]
+            Dispatcher(2, echo(c_handlers), workers=1, limits=Limits(output_memory=wrong))  # type: ignore[arg-type]
 
 
 def test_what_was_emitted_is_there_right_after_a_drain(c_handlers: Path) -> None:

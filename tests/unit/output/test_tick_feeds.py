@@ -13,6 +13,7 @@ import pytest
 
 from strand import batch_handler, feeds, object_handler, replay
 from strand.diff import diff_runs, narrow
+from strand.dispatch.options import grouped
 from strand.errors import ConfigurationError, RecordTypeError
 from strand.feeds import FeedInfo
 from strand.feeds.base import BaseFeed
@@ -339,7 +340,7 @@ def test_feeds_of_ticks_stay_bounded_behind_a_quarantined_strand(monkeypatch: py
     parts = [Made(made(n, place, seed=place), f"made {place}", 10_000) for place in range(3)]
     options: dict[str, Any] = {"workers": 1, "max_publishers": 1, "capacity_ticks": 1024, "output_memory": memory}
     feed = merge_feeds(parts, batch_ticks=10_000)
-    result = replay(feed, fails_on_the_first_symbol, on_error="quarantine", **options)
+    result = replay(feed, fails_on_the_first_symbol, on_error="quarantine", **grouped(**options))
     assert result.ticks == 3 * n
     # Beyond the bound lies what is published between two rounds of the merger.
     assert memory // 2 < most < 6 * memory

@@ -161,6 +161,7 @@ WRONG = {
     "takes a low one too late": ("aging.c", "high >= high_before_low(ready)", "high > high_before_low(ready)"),
     "counts only its own list's load": ("aging.c", "high += sd_load(", "high = sd_load("),
     "never begins a new row": ("aging.c", "if (chosen.number == 0) sd_store(row, 0, relaxed, R2);\n    else if", "if"),
+    "counts each turn of what was put back": ("aging.c", "if (!chosen.counts) return strand;", ""),
     "keeps a strand raised for ever": ("aging.c", "if (s->raised_at <= now) s->raised = 0;", ""),
     "ends a raise that came later": ("aging.c", "if (s->raised_at <= now) s->raised = 0;", "s->raised = 0;"),
     "lists a strand that was not visited anew": ("aging.c", "if (why < SD_NOT_VISITED) {", "if (1) {"),
@@ -249,6 +250,30 @@ def test_after_so_many_of_higher_classes_comes_the_low_one_that_waits_longest(st
     trial.ready(0, [101, *range(20)], WAS_EMPTY, 1)
     assert picks(trial, 0, 2, 9) == [0, 1, 2, 100, 3, 4, 5, 101, 6]
     assert trial.picked() == ([2, 7, 0], 2, 0)
+
+
+def test_what_was_put_back_counts_once_for_the_low_turn(start: Start) -> None:
+    trial = start(aging(COEFFICIENTS, low_every=3))
+    for strand in range(5):
+        trial.prioritise(strand, priority(HIGH, 100), False, 0)
+    trial.ready(0, [100, *range(5)], WAS_EMPTY, 0)
+    for _ in range(5):
+        assert trial.next(0, 1) == 0, "it was put back, and comes again"
+        trial.ready(0, [0], NOT_VISITED, 1)
+    assert picks(trial, 0, 1, 5) == [0, 1, 2, 100, 3]
+
+
+def test_a_low_one_that_was_put_back_begins_no_new_row(start: Start) -> None:
+    trial = start(aging(COEFFICIENTS, low_every=3))
+    trial.ready(0, [100], WAS_EMPTY, 0)
+    assert trial.next(0, 0) == 100
+    for strand in range(5):
+        trial.prioritise(strand, priority(HIGH, 100), False, 0)
+    trial.ready(0, [*range(5), 101], WAS_EMPTY, 0)
+    assert picks(trial, 0, 1, 2) == [0, 1]
+    trial.prioritise(100, priority(NORMAL, 1000), False, 1)
+    trial.ready(0, [100], NOT_VISITED, 1)
+    assert picks(trial, 0, 1, 4) == [100, 2, 101, 3]
 
 
 @pytest.mark.parametrize(("high", "low", "n"), [(1, 8, 2), (30, 30, 8), (40, 20, 16), (100, 1, 64)])

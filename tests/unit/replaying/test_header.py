@@ -55,3 +55,14 @@ def test_the_header_says_what_the_input_and_the_selection_were(tmp_path: Path) -
         "symbols": ["AAA*"], "limit": 500, "position": 3, "start": "2026-01-05T10:00:00Z",
     }  # fmt: skip
     assert header["feed_options"] == {"date": "2026-01-05"}
+
+
+def test_the_header_holds_its_settings_whole(tmp_path: Path) -> None:
+    from strand.feeds.sample import SAMPLE_DATE, sample_path
+
+    path, weights = tmp_path / "run.jsonl", {f"group {i}": i for i in range(1, 100)}
+    strand.replay(
+        sample_path(), "count", workers=1, limit=10, feed_options={"date": SAMPLE_DATE},
+        policy=strand.Fair(weights=weights), fingerprints=path,
+    )  # fmt: skip
+    assert "'group 99': 99" in read_fingerprints(path).header["settings"]["policy"]

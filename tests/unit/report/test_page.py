@@ -18,6 +18,7 @@ from engine_support import ticks_for
 import strand
 from strand import replay
 from strand.command.cli import cli
+from strand.distribution import install_command
 from strand.errors import MissingExtraError
 from strand.feeds.formats.npy.reader import NpyFeed
 from strand.feeds.sample import sample_path
@@ -140,7 +141,7 @@ def test_a_missing_package_is_named_before_anything_runs(
     monkeypatch.setitem(sys.modules, package, None)
     done = CliRunner().invoke(cli, ["replay", SAMPLE, "--report", str(tmp_path / "r.html")])
     assert isinstance(done.exception, MissingExtraError)
-    assert f"strand[{extra}]" in str(done.exception)
+    assert install_command(extra) in str(done.exception)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -138,7 +138,7 @@ def test_without_the_package_its_extra_is_named(
 
     monkeypatch.setattr(importlib, "import_module", without)
     for made in (rows, bars.outputs["bars"], open_feed(sample_path(), date=SAMPLE_DATE)):
-        with pytest.raises(MissingExtraError, match=rf"'{package}': .* pip install 'strand\[{extra}\]'"):
+        with pytest.raises(MissingExtraError, match=rf"'{package}': .* pip install 'tickstrand\[{extra}\]'"):
             getattr(made, method)()
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
+from typing import Any
 
 import pytest
 from task_pools import Stepped, Threaded
 
-from strand.errors import WouldDeadlockError
+from strand import Levels, Scheduler
+from strand.errors import StoppedError, TaskDropped, WouldDeadlockError
 from strand.tasks import RetryPolicy, TaskGroup, current_task
 
 pytestmark = pytest.mark.python
@@ -157,7 +160,119 @@ def test_a_wait_that_would_stop_all_coroutines_is_refused() -> None:
             return await asyncio.wrap_future(done) + done.result() + await asyncio.to_thread(tasks.submit(int).result)
 
         for refused in (waits, leaves_a_block):
-            with pytest.raises(WouldDeadlockError, match=r"await asyncio\.wrap_future"):
+            with pytest.raises(WouldDeadlockError, match="await the task"):
                 tasks.submit(refused).result(60)
         assert tasks.submit(looks).result(60) == 8
         tasks.shutdown(cancel_futures=True)
+
+
+# ---- one that its thread cannot hold, as that is in the middle of another task
+
+
+def without_hold(here: Stepped) -> list[bool]:
+    """Until the list is empty."""
+    inside = [True]
+    here.pool.may_hold = lambda: not inside  # type: ignore[method-assign]
+    return inside
+
+
+def test_a_coroutine_that_cannot_be_held_here_goes_on_when_its_turn_comes() -> None:
+    here = Stepped()
+    inside = without_hold(here)
+    future = here.tasks.submit(double, 3)
+    assert here.pool.step()
+    assert (future.state, len(here.pool.listed)) == ("running", 1)
+    assert not future.cancel()
+    inside.clear()
+    here.pool.run_all()
+    assert future.result(60) == 6
+    assert future.attempts == 1
+    here.tasks.shutdown(timeout=60)
+
+
+def test_a_coroutine_that_never_gets_its_turn_is_dropped_or_fails() -> None:
+    here = Stepped()
+    without_hold(here)
+    ran: list[int] = []
+
+    async def notes() -> None:
+        ran.append(1)
+
+    dropped, refused = here.tasks.submit(notes), here.tasks.submit(notes)
+    here.tasks.run(dropped.id)
+    assert here.tasks.drop(dropped.id, "all stops")
+    assert not here.tasks.drop(dropped.id, "all stops")
+    with pytest.raises(TaskDropped, match="all stops"):
+        dropped.result(0)
+    here.pool.stopped = True
+    here.tasks.run(refused.id)
+    with pytest.raises(StoppedError):
+        refused.result(0)
+    assert refused.state == "failed"
+    assert ran == []
+    here.tasks.shutdown(timeout=60)
+
+
+# ---- on a scheduler
+
+
+def test_all_coroutines_of_a_scheduler_end_one_at_a_time_by_key() -> None:
+    """Some raise, are tried again, are cancelled, expire, or await others; in the end all threads are gone."""
+    generator, before = random.Random(5), threading.active_count()
+    at_once: dict[str, list[int]] = {key: [0, 0] for key in "abcd"}
+
+    async def works(scheduler: Scheduler, key: str, what: int) -> int:
+        count = at_once[key]
+        count[0] += 1
+        count[1] = max(count)
+        try:
+            await asyncio.sleep(0)
+            if what % 3 == 0:
+                return int(await scheduler.submit(abs, -what))
+            if what % 5 == 0:
+                raise ConnectionError
+            if what % 7 == 0:
+                raise SystemExit
+            return what
+        finally:
+            count[0] -= 1
+
+    retry = RetryPolicy(max_retries=1, base_delay="1ms", max_delay="1ms")
+    futures: list[Any] = []
+    with Scheduler(2, policy=Levels(), retry=retry) as scheduler:
+        for i in range(800):
+            key = generator.choice("abcd")
+            deadline = "1us" if i % 40 == 0 else None
+            options = scheduler.options(key=key, deadline=deadline, priority=generator.choice(["high", "low"]))
+            futures.append(options.submit(works, scheduler, key, generator.randrange(1, 1000)))
+            if i % 9 == 0:
+                generator.choice(futures).cancel(running=True)
+    found = scheduler.statistics()
+    assert found.pending == 0
+    ends = [future.state for future in futures]
+    assert {"done", "cancelled", "dead"} <= set(ends) <= {"done", "cancelled", "dead", "expired", "failed"}
+    assert [most for _, most in at_once.values()] == [1, 1, 1, 1]
+    assert scheduler.thread_counts().blocked == 0
+    assert threading.active_count() == before
+    totals = scheduler._engine.tasks.totals(on_strands=False)
+    assert totals.suspended > 0
+
+
+def test_asyncio_tasks_that_a_coroutine_leaves_behind_are_cancelled_at_the_end() -> None:
+    ends: list[str] = []
+
+    async def child() -> None:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            ends.append("cancelled")
+            raise
+
+    async def leaves() -> None:
+        leaves.child = asyncio.ensure_future(child())  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
+
+    with Scheduler(1) as scheduler:
+        scheduler.submit(leaves).result(60)
+        assert ends == []
+    assert ends == ["cancelled"]

@@ -323,7 +323,7 @@ def test_a_task_that_never_comes_to_a_checkpoint_is_counted_with_its_group() -> 
     assert 60_000_000 <= longest <= fair.groups["hog"].on_cpu_ns
     assert fair.groups["fit"].longest_stretch_ns is None
     for name, ns in used.items():
-        # What a checkpoint takes to read the clock is charged to nobody: 0.5 % where each of them does.
+        # What it takes to suspend a task is charged to nobody.
         assert 0.98 * ns <= fair.groups[name].on_cpu_ns < ns + 20_000_000
     assert sum(group.share for group in fair.groups.values()) == pytest.approx(1)
     assert fair.groups["hog"].slice_ends == 2
@@ -332,6 +332,17 @@ def test_a_task_that_never_comes_to_a_checkpoint_is_counted_with_its_group() -> 
         "(tasks)": 1, "heavy": 1, "hog": 2, "fit": 1
     }  # fmt: skip
     assert found.as_dict()["fair"]["groups"]["hog"]["long_stretches"] == 2
+
+
+def test_what_a_checkpoint_takes_is_charged_to_its_task() -> None:
+    with Scheduler(1, policy=Fair(slice_ms=1000)) as scheduler:
+        used = scheduler.options(group=TaskGroup("asks")).submit(burn, 50_000_000, True).result()
+        scheduler.shutdown()
+        fair = scheduler.statistics().fair
+        assert scheduler.thread_counts().suspensions == 0
+    assert fair is not None
+    # Both are of the thread's clock, which is charged from before the function to behind it.
+    assert used <= fair.groups["asks"].on_cpu_ns
 
 
 def test_tasks_in_no_group_may_have_a_weight() -> None:

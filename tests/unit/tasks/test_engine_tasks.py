@@ -9,7 +9,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +17,12 @@ import numpy as np
 import pytest
 
 from strand import TICK, Aging, Dispatcher, Fair, Fifo, Levels, NativeTask, Scheduler
-from strand.errors import ConfigurationError, QueueFull, StoppedError, UnknownSymbolError
+from strand.errors import ConfigurationError, QueueFull, StoppedError, UnknownSymbolError, WouldDeadlockError
 
 RUN, CANCELLED, EXPIRED, STOPPED = range(4)
 
 
-@pytest.fixture(autouse=True)
-def threads_come_back() -> Iterator[None]:
-    """After each shutdown there are as many threads as before."""
-    gc.collect()
-    before = threading.active_count()
-    yield
-    assert threading.active_count() <= before
+pytestmark = pytest.mark.usefixtures("threads_come_back")
 
 
 class Counts:
@@ -136,6 +130,68 @@ def test_a_shutdown_waits_for_what_they_submit_and_for_their_turns(c_tasks: Path
             scheduler.submit_native(NativeTask(c_tasks, "note"))
         counts.open()
     assert counts.told == [2**9, 0, 0, 0]
+
+
+def race(monkeypatch: pytest.MonkeyPatch, tasks: Any, end: Callable[[], Any]) -> threading.Thread:
+    """The next submit of tasks in C looks whether it may, and then ``end`` runs in a thread before it goes on."""
+    submit, thread = tasks._pool._tasks.submit_native, threading.Thread(target=end)
+
+    def late(*arguments: Any, **options: Any) -> Any:
+        thread.start()
+        until(lambda: tasks._core.table.refusal is not None)
+        thread.join(0.3)  # it gets as far as it can
+        return submit(*arguments, **options)
+
+    monkeypatch.setattr(tasks._pool._tasks, "submit_native", late)
+    return thread
+
+
+@pytest.mark.parametrize("before", [0, 3])
+def test_what_is_submitted_while_a_shutdown_begins_is_run(
+    c_tasks: Path, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    note, counts, scheduler = NativeTask(c_tasks, "note"), Counts(c_tasks), Scheduler(2)
+    scheduler.submit_native(note, np.arange(before))
+    thread = race(monkeypatch, scheduler, scheduler.shutdown)
+    assert scheduler.submit_native(note, np.arange(100)) == 100
+    thread.join()
+    assert counts.told == [100 + before, 0, 0, 0]
+    with pytest.raises(StoppedError, match="shut down"):
+        scheduler.submit_native(note)
+
+
+def test_what_is_submitted_while_a_dispatcher_begins_to_stop_is_run(
+    c_tasks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note, counts = NativeTask(c_tasks, "note"), Counts(c_tasks)
+    dispatcher = Dispatcher(3, "count", workers=1, cores=None)
+    dispatcher.start()
+    tasks = dispatcher.tasks
+    thread = race(monkeypatch, tasks, lambda: dispatcher.stop(drain=True))
+    assert tasks.submit_native(note, np.arange(100)) == 100
+    thread.join()
+    assert counts.told == [100, 0, 0, 0]
+    with pytest.raises(StoppedError, match="was stopped"):
+        tasks.submit_native(note, symbol=1)
+
+
+def test_a_shutdown_that_interrupts_a_submit_does_not_wait_for_it(
+    c_tasks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a signal handler, or of a __del__."""
+    note, counts, scheduler = NativeTask(c_tasks, "note"), Counts(c_tasks), Scheduler(1)
+    submit = scheduler._pool._tasks.submit_native
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        with pytest.raises(WouldDeadlockError, match="interrupts a submit_native"):
+            scheduler.shutdown()
+        scheduler.shutdown(wait=False)
+        return submit(*arguments, **options)
+
+    monkeypatch.setattr(scheduler._pool._tasks, "submit_native", interrupted)
+    scheduler.submit_native(note)
+    scheduler.shutdown()
+    assert counts.told == [1, 0, 0, 0]
 
 
 def test_those_that_wait_are_told_of_a_shutdown_that_cancels(c_tasks: Path) -> None:

@@ -1,20 +1,24 @@
-"""Whatever is done to tasks, in whatever order: each ends in one way, in its key's order, and none is lost."""
+"""Whatever is done to tasks, in whatever order and under every policy: each ends in one way, in its key's order, and
+none is lost."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import hypothesis.strategies as st
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
-from task_pools import Stepped
+from task_pools import KnownGroups, Stepped
 
-from strand.errors import ConfigurationError, QueueFull, TaskDropped, TaskExpired
-from strand.policies.policy import LEVELS
+from strand import Aging, Fair, Fifo, Levels
+from strand.errors import ConfigurationError, QueueFull, StoppedError, TaskDropped, TaskExpired
+from strand.policies.policy import LEVELS, Policy
 from strand.tasks import RetryPolicy, TaskFuture, TaskGroup
 from strand.tasks.future import ENDS
+from strand.tasks.ranks import IN_NO_GROUP
 
 pytestmark = pytest.mark.python
 
@@ -38,6 +42,12 @@ ERRORS: dict[str, tuple[Any, ...]] = {
     "exits": (SystemExit,) * 9,
 }
 MAX_QUEUE = 25
+GROUPS = ("mail", "report", "nameless")
+NUMBERS = KnownGroups(IN_NO_GROUP, "mail", "report")
+
+
+def new_group(name: str) -> TaskGroup:
+    return TaskGroup(None if name == "nameless" else name)
 
 
 class Seen:
@@ -51,14 +61,28 @@ class Seen:
         self.called_back = 0
         self.end: str | None = None
         self.retry_due: int | None = None
+        self.group: TaskGroup | None = options["group"]
 
 
 class Machine(RuleBasedStateMachine):
+    """``priorities``: those that tasks are given; None: the policy has none. ``answers``: what their ``expire_if``
+    answers. ``highest``: of the numbers of an order, the head's first, the one that the head is listed with."""
+
+    policy: ClassVar[Policy]
+    priorities: ClassVar[tuple[Any, ...]] = (None,)
+    answers: ClassVar[tuple[Any, ...]] = ("none", "none", None, False, True, "high", 5, "wrong", KeyError)
+    highest: ClassVar[Callable[[list[int]], int]] = staticmethod(lambda numbers: numbers[0])
+
     tasks = Bundle("tasks")
 
     @initialize(seed=st.integers(0, 2**32))
     def begin(self, seed: int) -> None:
-        self.here = Stepped(seed=seed, hold=HOLD, max_queue=MAX_QUEUE)
+        groups = NUMBERS if isinstance(self.policy, Fair) else None
+        self.here = Stepped(seed=seed, policy=self.policy, groups=groups, max_queue=MAX_QUEUE)
+        self.groups = {name: new_group(name) for name in GROUPS}
+        #: All groups that there were, and those of them that take no more tasks.
+        self.all_groups = {*self.groups.values()}
+        self.failed_groups: set[TaskGroup | None] = set()
         self.here.pool.goes_on = True
         self.wrong: list[tuple[int, str]] = []
         self.seen: dict[int, Seen] = {}
@@ -87,28 +111,30 @@ class Machine(RuleBasedStateMachine):
 
     @rule(
         target=tasks,
-        level=st.sampled_from(LEVELS),
+        choice=st.integers(0, 4),
         key=st.sampled_from([None, None, "a", "b"]),
         behaviour=st.sampled_from(sorted(ERRORS)),
         retries=st.booleans(),
         delay_s=st.sampled_from([0, 0, 0, 2, 4]),
         deadline_s=st.sampled_from([None, None, 6, 9]),
-        answer=st.sampled_from(["none", "none", None, False, True, "high", "low", "wrong", KeyError]),
-        grouped=st.booleans(),
+        answer=st.integers(0, 8),
+        group=st.sampled_from([None, None, "own", *GROUPS]),
     )
     def submit(
         self,
         *,
-        level: str,
+        choice: int,
         key: str | None,
         behaviour: str,
         retries: bool,
         delay_s: int,
         deadline_s: int | None,
-        answer: Any,
-        grouped: bool,
+        answer: int,
+        group: str | None,
     ) -> TaskFuture | None:
+        level, answers = self.priorities[choice % len(self.priorities)], self.answers[answer]
         shown = {
+            "group": new_group("nameless") if group == "own" else self.groups.get(group or ""),
             "key": key,
             "delay_s": delay_s,
             "deadline_s": deadline_s,
@@ -120,9 +146,9 @@ class Machine(RuleBasedStateMachine):
 
         def expire_if() -> Any:
             self.starting(box[0])
-            if answer is KeyError:
+            if answers is KeyError:
                 raise KeyError("expire_if")
-            return answer
+            return answers
 
         executor = self.here.tasks.options(
             priority=level,
@@ -130,8 +156,8 @@ class Machine(RuleBasedStateMachine):
             retry=RETRY if retries else None,
             delay=f"{delay_s}s" if delay_s else None,
             deadline=None if deadline_s is None else f"{deadline_s}s",
-            expire_if=None if answer == "none" else expire_if,
-            group=TaskGroup() if grouped else None,
+            expire_if=None if answers == "none" else expire_if,
+            group=shown["group"],
         )
         waiting = sum(self.here.tasks.pending_count().values())
         self.pending_options = shown
@@ -140,14 +166,21 @@ class Machine(RuleBasedStateMachine):
         except QueueFull:
             assert waiting >= MAX_QUEUE
             return None
+        except StoppedError:
+            assert seen.group in self.failed_groups
+            return None
         assert waiting < MAX_QUEUE
+        assert seen.group not in self.failed_groups
         box.append(future)
         self.seen[future.id], self.futures[future.id] = seen, future
         future.add_done_callback(self.ended)
         return future
 
     def ended(self, future: Any) -> None:
-        self.seen[future.id].called_back += 1
+        seen = self.seen[future.id]
+        seen.called_back += 1
+        if seen.group is not None and future.state in ("failed", "dropped", "dead"):
+            self.failed_groups.add(seen.group)
 
     def starting(self, future: TaskFuture) -> None:
         """No task is looked at after its end or deadline, nor beside or before another one of its key. What is wrong is
@@ -199,9 +232,14 @@ class Machine(RuleBasedStateMachine):
             over = future.done()
             assert future.cancel(running=running) == (not over or future.cancelled())
 
-    @rule(future=tasks, level=st.sampled_from(LEVELS))
-    def reprioritise(self, future: TaskFuture | None, level: str) -> None:
+    @rule(future=tasks, choice=st.integers(0, 4))
+    def reprioritise(self, future: TaskFuture | None, choice: int) -> None:
         if future is None:
+            return
+        level = self.priorities[choice % len(self.priorities)]
+        if level is None:
+            with pytest.raises(ConfigurationError, match=r"^priority: .* no priorities"):
+                future.reprioritise("high")
             return
         held = future.state in ("held", "delayed")
         try:
@@ -224,6 +262,27 @@ class Machine(RuleBasedStateMachine):
             assert future.set_deadline(span) != future.done()
         except ValueError:
             assert future.state in ("held", "delayed", "retrying")
+
+    @rule(future=tasks, place=st.integers(0, MAX_QUEUE), name=st.sampled_from([None, *GROUPS]))
+    def set_group(self, future: TaskFuture | None, place: int, name: str | None) -> None:
+        """Mostly of one that has not ended."""
+        alive = [task for task in self.futures.values() if not task.done()]
+        future = alive[place % len(alive)] if place and alive else future
+        if future is None:
+            return
+        seen, group = self.seen[future.id], None if name is None else self.groups[name]
+        if not future.done() and group is not seen.group and group in self.failed_groups:
+            with pytest.raises(StoppedError):
+                future.set_group(group)
+            return
+        assert future.set_group(group) != future.done()
+        if not future.done():
+            seen.group = group
+
+    @rule(name=st.sampled_from(GROUPS))
+    def replace_group(self, name: str) -> None:
+        self.groups[name] = new_group(name)
+        self.all_groups.add(self.groups[name])
 
     @rule(future=tasks)
     def drop(self, future: TaskFuture | None) -> None:
@@ -253,7 +312,8 @@ class Machine(RuleBasedStateMachine):
                 assert seen.end is None
                 assert seen.called_back == 0
                 counts[future.priority] += 1
-        assert self.here.tasks.pending_count() == {level: counts[level] for level in LEVELS}
+        levels = LEVELS if isinstance(self.policy, Levels) else counts
+        assert self.here.tasks.pending_count() == {level: counts[level] for level in levels}
         assert self.here.tasks._core.table._queued == sum(counts.values())
         self.check_statistics(sum(counts.values()))
 
@@ -265,7 +325,9 @@ class Machine(RuleBasedStateMachine):
         assert found.ended == dict.fromkeys(ENDS, 0) | ends
         assert self.retries in (None, found.retries)
         begun = [future for future in self.futures.values() if future.attempts]
-        assert found.wait.count == sum(waits.count for waits in found.wait_by_priority.values()) == len(begun)
+        assert found.wait.count == len(begun)
+        counted = sum(waits.count for waits in found.wait_by_priority.values())
+        assert counted == (0 if isinstance(self.policy, Fifo) else len(begun))
 
     def check_end(self, seen: Seen, future: TaskFuture) -> None:
         if future.cancelled():
@@ -289,6 +351,24 @@ class Machine(RuleBasedStateMachine):
         assert (future.state == "done") <= (len(seen.starts) == len(seen.errors) + 1)
 
     @invariant()
+    def groups_have_the_tasks_that_were_put_there_last(self) -> None:
+        """Where one failed, the others have ended."""
+        left: Counter[TaskGroup | None] = Counter()
+        for tag, future in self.futures.items():
+            assert future.group is self.seen[tag].group
+            left[future.group] += not future.done()
+        for group in self.all_groups:
+            assert len(group) == left[group]
+        assert not any(left[group] for group in self.failed_groups)
+
+    def number_of(self, future: TaskFuture) -> int:
+        """What a task has to be known to the pool by."""
+        if isinstance(self.policy, Fair):
+            group = self.seen[future.id].group
+            return NUMBERS.number_of(IN_NO_GROUP if group is None or group.name is None else group.name)
+        return 0 if future.priority is None else self.policy.priority_of("priority", future.priority)
+
+    @invariant()
     def what_waits_has_the_priority_it_was_given_last(self) -> None:
         orders = self.here.tasks._core.waiting.keys._orders
         for tag, future in self.futures.items():
@@ -298,12 +378,12 @@ class Machine(RuleBasedStateMachine):
                 continue
             key = self.seen[tag].options["key"]
             if key is None:
-                assert listed == LEVELS.index(future.priority)
+                assert listed == self.number_of(future)
                 continue
             order = orders[key]
             everyone = [order.head, *order.rest.values()]
             assert future in everyone
-            highest = min(LEVELS.index(other.priority) for other in everyone)
+            highest = type(self).highest([self.number_of(other) for other in everyone])
             assert listed == (highest if future is order.head else None)
 
     def teardown(self) -> None:
@@ -319,5 +399,34 @@ class Machine(RuleBasedStateMachine):
         assert self.here.tasks._core.table.alive == {}
 
 
-TestMachine = Machine.TestCase
-TestMachine.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+class UnderLevels(Machine):
+    policy = Levels(hold=HOLD)
+    priorities = LEVELS
+    answers = ("none", "none", None, False, True, "high", "low", "wrong", KeyError)
+    highest = staticmethod(min)
+
+
+class UnderAging(Machine):
+    policy = Aging(classes={"urgent": 4.0, "high": 2.0, "normal": 1.0})
+    priorities = (-3, 0, 5, "high", ("urgent", 2))
+    highest = staticmethod(max)
+
+
+class UnderFifo(Machine):
+    policy = Fifo()
+
+
+class UnderFair(Machine):
+    policy = Fair(weights={"mail": 2.0})
+
+
+def cases_of(machine: type[Machine], max_examples: int) -> Any:
+    cases = machine.TestCase
+    cases.settings = settings(max_examples=max_examples, stateful_step_count=40, deadline=None)
+    return cases
+
+
+TestLevels = cases_of(UnderLevels, 100)
+TestAging = cases_of(UnderAging, 60)
+TestFifo = cases_of(UnderFifo, 60)
+TestFair = cases_of(UnderFair, 100)

@@ -11,6 +11,7 @@ from strand import Levels
 from strand.binding.engine import Engine
 from strand.binding.engine_words import RunByPython
 from strand.binding.gate import Code
+from strand.binding.py_batches import PyBatches
 from strand.errors import StoppedError
 from strand.tasks.engine_pool import EnginePool
 from strand.tasks.places import Place, Places, Seat, seat_here
@@ -108,3 +109,43 @@ def test_a_thread_that_was_given_a_place_before_it_slept_sleeps_the_next_time() 
     thread.start()
     thread.join(60)
     assert seat._wake.locked()
+
+
+@pytest.mark.parametrize("how", ["a block", "a checkpoint"])
+def test_a_task_that_the_engine_does_not_take_back_keeps_its_place_and_the_spare_thread_ends(
+    monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    ran: list[object] = []
+    over = threading.Event()
+
+    def run(tag: int) -> None:
+        seat = seat_here()
+        assert seat is not None
+        assert seat.place is not None
+        if tag == 1:
+            try:
+                if how == "a block":
+                    seat.enter_block()
+                else:
+                    workers.suspend(seat, seat.place)
+            except RuntimeError as error:
+                ran.append(str(error))
+        ran.append((tag, seat.place is workers.places[0], seat.depth))
+        if tag == 2:
+            over.set()
+
+    engine = Engine(_config(1, Levels()))
+    engine.set_handlers([RunByPython()], [()])
+    workers = Places(engine, TasksAlone(run), 3)
+    monkeypatch.setattr(PyBatches, "suspend", lambda *_, away: False)
+    workers.start()
+    pool = EnginePool(engine, Levels())
+    pool.submit_many([1, 2], 3)
+    assert over.wait(60)
+    counts = workers.counts()
+    assert (counts.suspended, counts.blocked, counts.suspensions) == (0, 0, 0)
+    workers.end()
+    workers.join()
+    assert ran == ["a task was ended that still ran: please report this", (1, True, 0), (2, True, 0)]
+    assert not any(thread.is_alive() for thread in workers.threads)
+    assert engine.tasks.totals(on_strands=False).ended == 2

@@ -110,7 +110,7 @@ def test_fifo_is_refused_where_a_file_names_it(tmp_path: Path) -> None:
     ("given", "error", "says"),
     [
         ({"config": strand.Config(policy=strand.Aging())}, ConfigurationError, "policy: Aging has no levels to hold"),
-        ({"policy": strand.Fifo()}, ConfigurationError, "guard: Fifo has no levels"),
+        ({"policy": strand.Fifo()}, ConfigurationError, "policy: Fifo has no levels"),
         ({"config": 3}, ConfigurationError, "config: 3"),
         ({"hold": "30s"}, TypeError, "hold"),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from task_pools import Stepped, SteppedPool
+from task_pools import KnownGroups, Stepped, SteppedPool
 
 from strand.errors import ConfigurationError
 from strand.policies.aging import Aging
@@ -49,22 +49,9 @@ def test_policies_without_priorities_refuse_them_and_run_tasks(policy: Any) -> N
     assert here.tasks.pending_count() == {}
 
 
-class Numbers:
-    """Groups that are known from the start."""
-
-    def __init__(self, *names: str) -> None:
-        self._names = list(names)
-
-    def number_of(self, name: str, /) -> int:
-        return self._names.index(name)
-
-    def names(self) -> list[str]:
-        return self._names
-
-
 def test_under_a_policy_of_groups_a_tasks_number_is_its_groups() -> None:
     pool = SteppedPool()
-    tasks = Tasks(pool, Ranks(Fair(), Numbers("(tasks)", "mail", "web")), clock=Clock())
+    tasks = Tasks(pool, Ranks(Fair(), KnownGroups("(tasks)", "mail", "web")), clock=Clock())
     mail, web = TaskGroup("mail"), TaskGroup("web")
     alone = tasks.submit(int)
     keyed = [tasks.options(group=group, key="k").submit(int) for group in (mail, web)]

@@ -11,7 +11,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ import strand
 from strand import Aging, Fair, Fifo, Levels, Scheduler, TaskGroup
 from strand.dispatch import guarding
 from strand.dispatch.guard import Reading
-from strand.errors import ConfigurationError, QueueFull, StoppedError, WouldDeadlockError
+from strand.errors import ConfigurationError, QueueFull, StoppedError
 
 POLICIES = [Fifo(), Levels(), Aging(coefficient=1.0), Fair()]
 
@@ -297,73 +296,3 @@ ran = scheduler.submit_many(lambda i: time.sleep(0.01) or print(f'{i} ', end='',
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert sorted(done.stdout.split()) == sorted(["cancelled", *map(str, range(20))])
-
-
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forks_child_is_refused_and_ends() -> None:
-    with Scheduler(2) as scheduler:
-        future = scheduler.submit(time.sleep, 0.2)
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                for ask in (lambda: scheduler.submit(int), future.result, scheduler.shutdown):
-                    try:
-                        ask()
-                    except StoppedError:
-                        code -= 0
-                    else:
-                        os._exit(2)
-                code = 0
-            finally:
-                os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-        assert future.result(60) is None
-
-
-@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
-def test_man_or_boy(policy: Any) -> None:
-    """10,000 tasks that raise, sleep, submit others, raise SystemExit, cancel each other, and wait for each other's
-    results, 200 at a time: all are accounted for."""
-    threads = threading.active_count()
-    futures: list[strand.tasks.TaskFuture] = []
-    waits, waited = threading.Semaphore(200), []
-
-    def act(i: int) -> int:
-        if i % 11 == 1:
-            raise ValueError(i)
-        if i % 97 == 2:
-            raise SystemExit(i)
-        if i % 101 == 3:
-            time.sleep(0.002)
-        if i % 5 == 4:
-            futures[i * 7919 % len(futures)].cancel()
-        if i % 13 == 5:
-            futures.append(scheduler.submit(act, 6))
-        if i % 7 == 6 and waits.acquire(blocking=False):
-            try:
-                futures[i * 7919 % len(futures)].exception()
-                waited.append("ended")
-            except (CancelledError, WouldDeadlockError) as error:
-                waited.append(type(error).__name__)
-            finally:
-                waits.release()
-        return i
-
-    with Scheduler(2, policy=policy) as scheduler:
-        keyed = [scheduler.options(key=k) for k in range(20)]
-        for i in range(10_000):
-            futures.append((keyed[i % 20] if i % 3 == 0 else scheduler).submit(act, i))
-        assert scheduler.submit(pow, 2, 3).result(60) == 8
-        assert scheduler.thread_counts().refused == 0
-    assert {"ended"} <= set(waited) <= {"ended", "CancelledError", "WouldDeadlockError"}
-    ends: dict[str, int] = defaultdict(int)
-    for future in futures:
-        assert future.done()
-        ends[future.state] += 1
-    assert sum(ends.values()) == len(futures)
-    assert set(ends) == {"done", "failed", "cancelled"}
-    assert scheduler.pending_count() == dict.fromkeys(scheduler.pending_count(), 0)
-    assert threading.active_count() == threads
-    totals = scheduler._engine.tasks.totals(on_strands=False)
-    assert totals.submitted == totals.ended

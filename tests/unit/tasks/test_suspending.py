@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import concurrent.futures
-import gc
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,14 +14,7 @@ from strand import Aging, Fair, Fifo, Levels, Scheduler, TaskGroup
 from strand.errors import ConfigurationError, StoppedError, WouldDeadlockError
 from strand.tasks import TaskFuture
 
-
-@pytest.fixture(autouse=True)
-def threads_come_back() -> Iterator[None]:
-    """After each shutdown there are as many threads as before."""
-    gc.collect()
-    before = threading.active_count()
-    yield
-    assert threading.active_count() == before
+pytestmark = pytest.mark.usefixtures("threads_come_back")
 
 
 def passes(n: int = 50) -> None:

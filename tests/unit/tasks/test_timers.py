@@ -60,9 +60,10 @@ def test_one_thread_serves_the_systems_clock_and_ends() -> None:
     done = threading.Event()
     called: list[int] = []
     now = time.monotonic_ns()
-    timers.add(now + 3600 * 10**9, lambda: called.append(3))
-    timers.add(now + 20_000_000, lambda: (called.append(2), done.set()))
-    timers.add(now, lambda: called.append(1))
+    with timers._changed:  # the thread looks at none of them before all are there
+        timers.add(now + 3600 * 10**9, lambda: called.append(3))
+        timers.add(now + 20_000_000, lambda: (called.append(2), done.set()))
+        timers.add(now, lambda: called.append(1))
     assert done.wait(60)
     assert called == [1, 2]
     thread = timers._thread
@@ -71,3 +72,5 @@ def test_one_thread_serves_the_systems_clock_and_ends() -> None:
     timers.join()
     assert not thread.is_alive()
     assert len(timers) == 0
+    timers.add(0, lambda: called.append(4))
+    assert (len(timers), timers.fire(), called) == (0, 0, [1, 2])

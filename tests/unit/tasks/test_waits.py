@@ -21,6 +21,9 @@ class One:
     def in_words(self) -> str:
         return self.name
 
+    def home(self) -> str:
+        return "scheduler 1"
+
     def done(self) -> bool:
         return self.is_done
 

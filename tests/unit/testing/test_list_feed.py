@@ -96,7 +96,7 @@ def test_names_may_come_to_be_known_in_mid_stream() -> None:
         (lambda: testing.feed([{"symbol": "A", "size": -1}]), "ticks: 0: size: -1"),
         (lambda: testing.feed([{"symbol": "A"}, {"symbol": "A", "price": "x"}]), "ticks: 1: price: 'x'"),
         (lambda: testing.feed([{"symbol": "A", "price": float("nan")}]), "ticks: 0: price: nan"),
-        (lambda: testing.feed([{"symbol": "A", "sise": 1}]), "did you mean size"),
+        (lambda: testing.feed([{"symbol": "A", "sise": 1}]), "did you mean 'size'"),
         (lambda: testing.feed([("A", 1)]), "ticks: 0"),
         (lambda: testing.feed([("A", 1, 1, 1)], ["B"]), "symbol: 'A'"),
         (lambda: testing.feed(np.zeros(3)), "ticks: an array of float64"),
@@ -106,7 +106,7 @@ def test_names_may_come_to_be_known_in_mid_stream() -> None:
         (lambda: testing.feed(trades(3), error_at=1), "error_at"),
         (lambda: testing.feed(trades(3), error=ValueError(), error_at=4), "error_at"),
         (lambda: testing.feed(trades(3), known_from=4), "known_from"),
-        (lambda: testing.feed(trades(3), venu="X"), "did you mean venue"),
+        (lambda: testing.feed(trades(3), venu="X"), "did you mean 'venue'"),
     ],
 )
 def test_a_list_that_is_no_feed_is_refused_by_tick_and_field(make: Callable[[], object], what: str) -> None:

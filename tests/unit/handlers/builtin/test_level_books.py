@@ -317,7 +317,7 @@ def test_a_book_of_levels_says_what_it_is_not_for() -> None:
     ticks = np.concatenate([update("B", 100, 1), ticks_for([0, 0], kind=1)])
     d = run(ticks)
     assert d.rows[0]["passed_over"] == 2
-    assert repr(d.books[0]) == "<DepthBook of #0: 1 levels>"
+    assert repr(d.books[0]) == "<DepthBook of #0: 1 level>"
     assert not hasattr(d.books[0], "orders")
     assert d.books.live_orders == 0
     for wrong in ({"top": 0}, {"top": 65}, {"max_levels": 0}, {"top": True}):

@@ -1,0 +1,47 @@
+"""Where a replay stops, and whether at a prompt: ``--only``, ``--until`` and ``--pdb``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from strand.command.reading import Reads
+
+__all__ = ["stopping"]
+
+
+def stopping(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options: they become the arguments ``until`` and ``pdb`` of ``strand.replay`` in ``run``, and ``--only``
+    the symbols of ``reads``. It stands above those that make these."""
+
+    @click.option("--only", metavar="SYMBOL", help="Replay one symbol alone.")
+    @click.option(
+        "--until",
+        metavar="NUMBER|TIME",
+        help="Stop after that tick of --only, the first being 1; or at a time, as --start has it.",
+    )
+    @click.option("--pdb", is_flag=True, help="Start Python's debugger where the handler is called with that tick.")
+    @functools.wraps(command)
+    def with_stop(
+        *, only: str | None, until: str | None, pdb: bool, reads: Reads, run: dict[str, Any], **others: Any
+    ) -> None:
+        by_number = until is not None and until.isdecimal() and only is not None
+        if only is not None and reads.symbols is not None:
+            raise click.UsageError("--only: it is the one symbol to replay: leave --symbols out")
+        if pdb and not by_number:
+            raise click.UsageError("--pdb: say at which tick, like --only AAPL --until 17")
+        if pdb and run.get("workers"):
+            raise click.UsageError("--pdb: a prompt stops one thread: leave --workers out")
+        if until is not None:
+            run |= {"until": (only, int(until)) if by_number else until}
+        command(
+            reads=reads if only is None else replace(reads, symbols=[only]),
+            run=run | ({"pdb": True, "workers": 0} if pdb else {}),
+            **others,
+        )
+
+    return with_stop

@@ -1,0 +1,71 @@
+"""The options of a run by name and type: what ``strand.replay`` and what is called like it hand on to a Dispatcher."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+
+from strand.dispatch.pool import Limits, Pool, chosen
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from strand.dispatch.grouping import StrandsLike
+    from strand.dispatch.guard import Guard
+    from strand.policies.policy import Policy
+    from strand.tasks.retry import RetryPolicy
+
+__all__ = ["GROUPS", "QueueOptions", "RunOptions", "grouped", "workers_of"]
+
+#: Options that are objects of several, by name.
+GROUPS: Final[Mapping[str, type[Any]]] = {"pool": Pool, "limits": Limits}
+
+
+class QueueOptions(TypedDict, total=False):
+    """About workers and queues: a plain loop has none, and nothing to choose."""
+
+    workers: int | None
+    cores: Sequence[int] | Literal["auto"] | None
+    idle: str
+    budget_ticks: int
+    pool: Pool | None
+    retry: RetryPolicy | None
+    strands: StrandsLike
+    counts: npt.ArrayLike | None
+    capacity_ticks: int
+    on_full: str
+    limits: Limits | None
+    batch_ticks: int
+    publisher_drains: bool
+    name: str
+
+
+class RunOptions(QueueOptions, total=False):
+    """All that ``strand.Dispatcher`` takes, without what a feed decides and what its callers have of their own."""
+
+    policy: Policy
+    priorities: Mapping[str, Any] | None
+    guard: Guard | None
+    marks: Mapping[str, str | Iterable[str]] | None
+    groups: Mapping[str, str] | None
+    on_error: str
+    escape_formulas: bool
+    attachable: bool
+
+
+def workers_of(options: RunOptions) -> int | None:
+    """How many workers are asked for; None: as many as there are by default."""
+    return chosen("pool", options.get("pool"), Pool(workers=options.get("workers"))).workers
+
+
+def grouped(**given: Any) -> dict[str, Any]:
+    """A dispatcher's options from the fields of ``Pool`` and ``Limits`` among them: those that are options of their own
+    stay so, unless others of their group, or the group itself, are given too. Raises ConfigurationError."""
+    found = dict(given)
+    for group, kind in GROUPS.items():
+        names = {one.name for one in fields(kind)} & given.keys()
+        if found.get(group) is not None or not names <= QueueOptions.__annotations__.keys():
+            parts = {name: found.pop(name) for name in names}
+            found[group] = kind(**parts) if found.get(group) is None else replace(found[group], **parts)
+    return found

@@ -1,0 +1,156 @@
+"""What a failed handler is called with again, in Python: copies of its row and its tick.
+
+A debugger can step through it, also through a function that numba has compiled."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, TracebackType
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.binding.space import Space
+from strand.binding.trades import TradeMaker, TradeSource
+from strand.code_line import CodeLine
+from strand.errors import ConfigurationError
+from strand.handlers.context import Context
+from strand.ticks import TRADE
+
+__all__ = ["FailedCall", "PlainClock", "PlainEmit", "PlainRecord", "codes_of", "line_of", "trade_of"]
+
+_OURS: Final = str(Path(__file__).resolve().parents[1])
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCall:
+    """The call of a handler that failed: for which symbol, and copies of its row and tick, arrays of shape (1,).
+
+    ``params``: the symbol's, where it has some. ``context`` and ``object`` are the symbol's own, where Python ran the
+    handler.
+    """
+
+    symbol: str
+    key: int
+    row: npt.NDArray[Any]
+    tick: npt.NDArray[Any]
+    params: npt.NDArray[Any] | None
+    context: Context | None
+    object: Any
+
+
+class PlainRecord:
+    """A record as a compiled handler sees it: its fields are attributes. Numbers are Python's, so that a division by
+    zero raises, as it does there. ``array``: shape (1,); a write to a field is one into it."""
+
+    __slots__ = ("_array",)
+    _array: npt.NDArray[Any]
+
+    def __init__(self, array: npt.NDArray[Any]) -> None:
+        object.__setattr__(self, "_array", array)
+
+    def __getattr__(self, name: str) -> Any:
+        column = self._column(name)
+        value = column[0]
+        if isinstance(value, np.ndarray):
+            return value
+        return PlainRecord(column) if isinstance(value, np.void) else value.item()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._column(name)[0] = value
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        setattr(self, name, value)
+
+    def _column(self, name: str) -> Any:
+        try:
+            return self._array[name]
+        except (KeyError, ValueError):
+            fields = ", ".join(self._array.dtype.names or ())
+            raise AttributeError(f"there is no field {name!r}: the record has {fields}") from None
+
+    def __repr__(self) -> str:
+        return f"<record {self._array[0]}>"
+
+
+class PlainEmit:
+    """In the place of ``emit``: takes the fields of a record, and emits nothing."""
+
+    def __init__(self, outputs: Mapping[str, np.dtype[Any]]) -> None:
+        self._outputs = outputs
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        if name not in self._outputs:
+            raise AttributeError(f"emit has no output {name!r}")
+        fields = self._outputs[name].names or ()
+
+        def emit(*values: Any, **named: Any) -> None:
+            given = [*fields[: len(values)], *named]
+            if sorted(given) != sorted(fields):
+                raise TypeError(f"emit.{name} takes {', '.join(fields)}")
+
+        return emit
+
+
+class PlainClock:
+    """In the place of ``ctx``: tells the time, and asks for no timer."""
+
+    def __init__(self, time: int) -> None:
+        self.time = time
+
+    def wake_at(self, ns: int) -> None:
+        """Nothing wakes."""
+
+
+def trade_of(source: TradeSource, tick: npt.NDArray[Any], key: int) -> npt.NDArray[Any]:
+    """The trade that a tick is, shape (1,). Raises ConfigurationError where it is made of more than that tick."""
+    made: npt.NDArray[Any] = np.empty(0, TRADE)
+    if not source.books:
+        made, _ = TradeMaker(Space(), key + 1, source).make(tick, 0)
+    if not len(made) or not made["size"][0]:
+        raise ConfigurationError(
+            "replay: its trade is made of this tick and the orders before it: stop before the tick, with "
+            "strand.replay(until=...), or look with strand replay --pdb"
+        )
+    return made
+
+
+def codes_of(written: tuple[Callable[..., Any], ...]) -> Iterator[CodeType]:
+    """The code of functions, and of the methods of classes."""
+    for thing in written:
+        plain = thing
+        while (inner := getattr(plain, "py_func", None) or getattr(plain, "func", None)) is not None:
+            plain = inner
+        classes = plain.__mro__ if isinstance(plain, type) else (plain,)
+        for each in classes:
+            functions = vars(each).values() if isinstance(each, type) else (each,)
+            for function in functions:
+                code = getattr(function, "__code__", None)
+                if isinstance(code, CodeType):
+                    yield code
+
+
+def line_of(error: BaseException | None, written: tuple[Callable[..., Any], ...]) -> CodeLine | None:
+    """The innermost line of a handler's own files that an exception went through, else the first one that is not
+    strand's; None: it went through none."""
+    files = {code.co_filename for code in codes_of(written)}
+    places = [(frame.f_code.co_filename, line) for frame, line in _frames(error)]
+    own = [place for place in places if place[0] in files] or [p for p in places if not p[0].startswith(_OURS)][:1]
+    if not own:
+        return None
+    file, line = own[-1]
+    return CodeLine(file, line, linecache.getline(file, line).strip())
+
+
+def _frames(error: BaseException | None) -> Iterator[tuple[Any, int]]:
+    at: TracebackType | None = None if error is None else error.__traceback__
+    while at is not None:
+        yield at.tb_frame, at.tb_lineno
+        at = at.tb_next

@@ -1,0 +1,140 @@
+"""Handlers written for numba, run as plain Python tick by tick, as ``NUMBA_DISABLE_JIT=1`` asks for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.errors import ConfigurationError
+from strand.handlers.compiled_handlers import CompiledHandler, arguments_of
+from strand.handlers.context import Context
+from strand.handlers.object_handlers import ObjectHandler
+
+__all__ = ["is_jit_disabled", "uncompiled"]
+
+
+def is_jit_disabled() -> bool:
+    """Whether numba is told to compile nothing."""
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
+
+def uncompiled(handler: CompiledHandler) -> ObjectHandler:
+    """The same handler, which Python runs. A function of its own may be stopped at by a debugger."""
+    methods: dict[str, Any] = {"on_tick" if handler.trades is None else "on_trade": _Plain.run}
+    if handler.on_wake is not None:
+        methods["on_wake"] = _Plain.wake
+    if handler.on_finish is not None:
+        methods["on_finish"] = _Plain.finish
+    return ObjectHandler(
+        name=handler.name,
+        state=handler.state,
+        factory=partial(type(handler.name, (_Plain,), methods), handler),
+        params=handler.params,
+        outputs=handler.outputs,
+        trades=handler.trades,
+        size_unit=handler.size_unit,
+        origin=handler.origin,
+    )
+
+
+class _Plain:
+    """The functions of a handler, at work for one symbol."""
+
+    def __init__(self, handler: CompiledHandler) -> None:
+        self._handler = handler
+
+    def on_start(self, context: Context) -> None:
+        handler = self._handler
+        emit = _Emit(context, handler.outputs)
+        further = {"params": None if context.params is None else _Record(context.params), "emit": emit, "ctx": context}
+        self._row = _Row(context)
+        found: list[Any] = [
+            None if one is None else partial(one, **{name: further[name] for name in arguments_of(one)[first:]})
+            for one, first in ((handler.on_tick, 2), (handler.on_wake, 2), (handler.on_finish, 1))
+        ]
+        self._run, self._wake, self._finish = found
+
+    def run(self, tick: Any) -> None:
+        """``on_tick`` or ``on_trade``."""
+        self._run(self._row, tick)
+
+    def wake(self, time: int) -> None:
+        """``on_wake``."""
+        self._wake(self._row, time)
+
+    def finish(self) -> None:
+        """``on_finish``."""
+        self._finish(self._row)
+
+
+class _Record:
+    """A record whose fields are attributes. Numbers are Python's; a write to a field is one into the record."""
+
+    __slots__ = ("_record",)
+    _record: Any
+
+    def __init__(self, record: Any) -> None:
+        object.__setattr__(self, "_record", record)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            value = self._record[name]
+        except (KeyError, ValueError):
+            raise AttributeError(
+                f"there is no field {name!r}; there are {', '.join(self._record.dtype.names)}"
+            ) from None
+        return (
+            value if isinstance(value, np.ndarray) else _Record(value) if isinstance(value, np.void) else value.item()
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        getattr(self, name)
+        self._record[name] = value
+
+    __getitem__, __setitem__ = __getattr__, __setattr__
+
+
+class _Row(_Record):
+    """A symbol's row, with the rows of the handlers before it in a chain by their names."""
+
+    __slots__ = ("_context",)
+    _context: Context
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context.row)
+        object.__setattr__(self, "_context", context)
+
+    def __getattr__(self, name: str) -> Any:
+        context = self._context
+        if name in context.states and name not in context.row.dtype.names:
+            return _Record(context.after[name][0 if context.at is None or context.now is not None else context.at])
+        return super().__getattr__(name)
+
+
+class _Emit:
+    """In the place of ``emit``: a method by output, which takes the fields of a record."""
+
+    def __init__(self, context: Context, outputs: Mapping[str, np.dtype[Any]]) -> None:
+        self._context, self._outputs = context, outputs
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        if name not in self._outputs:
+            raise AttributeError(f"emit has no output {name!r}; there are {', '.join(self._outputs)}")
+        dtype = self._outputs[name]
+
+        def emit(*values: Any, **named: Any) -> None:
+            fields = dtype.names or ()
+            given = dict(zip(fields, values, strict=False)) | named
+            if len(given) != len(values) + len(named) or given.keys() != set(fields):
+                raise ConfigurationError(f"emit.{name} takes {', '.join(fields)}")
+            record: npt.NDArray[Any] = np.zeros(1, dtype)
+            for field, value in given.items():
+                record[field][0] = value
+            self._context.emit(record[0], output=name)
+
+        return emit

@@ -1,0 +1,75 @@
+"""Object handlers in a plain loop: each tick goes to its symbol's object, and the next one to another's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.handlers.context import Context, FailedOnTick
+from strand.handlers.object_handlers import Tick, Trade, as_ticks, trades_by_place
+from strand.handlers.timed import Host
+from strand.reference.emitted import SerialEmitted
+from strand.ticks import TRADE
+
+__all__ = ["TicksInTurn"]
+
+#: What is called for a symbol: with each tick, and with each trade; and what it is told of the tick in hand.
+_Functions = tuple[Callable[[Tick], Any] | None, Callable[[Trade], Any] | None, Context]
+
+
+class _Rows(Protocol):
+    """``strand.output.rows.Rows``."""
+
+    def as_seen_by(self, index: int) -> npt.NDArray[Any]: ...
+
+
+class TicksInTurn:
+    """Calls one handler's objects over ticks of all its symbols, in the order of the ticks.
+
+    A call for each stretch of one symbol's ticks, as batches need it, takes ten times as long where symbols take
+    turns: ticks are made for all of them at once here. ``host_of``: binds a symbol at its first tick; ``rows``: where
+    its ticks are to be counted.
+    """
+
+    def __init__(
+        self,
+        host_of: Callable[[int], tuple[Context, Host]],
+        *,
+        emitted: SerialEmitted,
+        rows: _Rows | None,
+        key: str,
+    ) -> None:
+        self._host_of = host_of
+        self._emitted = emitted
+        self._rows = rows
+        self._key = key
+        self._functions: dict[int, _Functions] = {}
+        #: The trades of the ticks in hand, where somebody makes them.
+        self.trades: npt.NDArray[Any] = np.empty(0, TRADE)
+
+    def call(self, ticks: npt.NDArray[Any]) -> None:
+        """Raises FailedOnTick."""
+        keys, trades, place, i = ticks[self._key], trades_by_place(self.trades), self._emitted.place, 0
+        try:
+            for i, (key, tick) in enumerate(zip(keys.tolist(), as_ticks(ticks), strict=True)):
+                place(i, key)
+                on_tick, on_trade, context = self._functions.get(key) or self._bind(key)
+                context.tick = tick
+                if on_tick is not None:
+                    on_tick(tick)
+                if on_trade is not None and i in trades:
+                    on_trade(trades[i])
+            i = len(ticks)
+        except BaseException as error:
+            raise FailedOnTick(i) from error
+        finally:
+            if self._rows is not None and len(ticks):
+                np.add.at(self._rows.as_seen_by(int(keys[0]))["ticks"], keys[:i], 1)
+
+    def _bind(self, key: int) -> _Functions:
+        context, host = self._host_of(key)
+        self._functions[key] = found = host.one, getattr(host.object, "on_trade", None), context
+        return found

@@ -1,0 +1,39 @@
+"""Awaiting tasks and calls in asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any
+
+from strand.tasks.current import CURRENT_TASK
+from strand.tasks.waits import Waiter, begin_wait, end_wait
+
+__all__ = ["awaited", "noted_wait"]
+
+
+def awaited(future: Future[Any]) -> Generator[Any, None, Any]:
+    """What ``await`` of a task's or call's future goes through: it waits as for ``asyncio.wrap_future``. Raises
+    WouldDeadlockError where the future waits for the coroutine that awaits."""
+    if future.done():
+        return (yield from asyncio.wrap_future(future))
+    with noted_wait(future):  # type: ignore[arg-type]  # it is a Waiter too
+        return (yield from asyncio.wrap_future(future))
+
+
+@contextmanager
+def noted_wait(target: Waiter) -> Iterator[None]:
+    """In the block a coroutine of a scheduler waits for another task or call, and circles of waits are found. Raises
+    WouldDeadlockError where this one would close one. An asyncio task that such a coroutine has started is not looked
+    at: the coroutine may not need it to end."""
+    me = CURRENT_TASK.get()
+    if me is None or me._runner is None or me._runner is not asyncio.current_task():
+        yield
+        return
+    begin_wait(me, target)
+    try:
+        yield
+    finally:
+        end_wait(me)

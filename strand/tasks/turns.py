@@ -1,0 +1,62 @@
+"""The turn of a task whose coroutine runs in another thread: its strand waits for its end, and its group pays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from strand.tasks.work import Place
+
+__all__ = ["ENDED", "EngineTurn", "Held", "Turn"]
+
+ENDED: Final = "a task was ended that still ran: please report this"
+
+
+class Turn(Protocol):
+    """What ``Pool.hold`` gives. ``charge``: called with on-CPU time in ns that the task has used; None: the policy does
+    not ask for it."""
+
+    charge: Callable[[int], object] | None
+
+    def over(self) -> None:
+        """The task has ended, or waits for a retry. From any thread, once."""
+
+
+class EngineTurn:
+    """That of the task in hand, which is away from now on. ``entry``: what the engine knows it by."""
+
+    __slots__ = ("_batches", "charge", "entry")
+
+    def __init__(self, place: Place) -> None:
+        self.charge: Callable[[int], object] | None = None
+        self._batches = place.batches
+        self.entry = place.batches.entry
+
+    def over(self) -> None:
+        """Lists the entry, for a worker to end. Where a stop has ended it, nothing is left to do."""
+        self._batches.come_back(self.entry)
+
+
+class Held:
+    """The entries of tasks that run in no thread of ``Places``. One of these that a worker is to resume is over. No
+    lock: an entry is put in before it can come back, and then one worker at a time has it in hand."""
+
+    def __init__(self) -> None:
+        self._entries: set[int] = set()
+
+    def take(self, place: Place) -> EngineTurn:
+        """By the thread of the place, which has nothing in hand afterwards."""
+        turn = EngineTurn(place)
+        self._entries.add(turn.entry)
+        if not place.batches.suspend(away=True):
+            raise RuntimeError(ENDED)
+        return turn
+
+    def is_over(self, place: Place) -> bool:
+        """Whether the task that the place is to resume was held. The worker goes on with it, to end it."""
+        entry = place.batches.entry
+        if entry not in self._entries:
+            return False
+        self._entries.remove(entry)
+        place.batches.resumed()
+        return True

@@ -1,0 +1,86 @@
+"""``strand replay --only --until --pdb``."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strand.feeds.sample import sample_path
+
+pytestmark = pytest.mark.python
+
+MINE = """
+class Looks:
+    def __init__(self):
+        self.seen = 0
+
+    def on_tick(self, tick):
+        self.seen += 1
+        if self.seen == 7:
+            raise ValueError("seven")
+"""
+
+
+@pytest.fixture
+def replay(tmp_path: Path) -> Any:
+    """Runs the command over the sample, in a folder with a handler ``mine:Looks``."""
+    (tmp_path / "mine.py").write_text(MINE)
+
+    def run(*options: str, said: str = "") -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "strand", "replay", str(sample_path()), *options]
+        environment = os.environ | {"PYTHONPATH": str(tmp_path), "COLUMNS": "200"}
+        return subprocess.run(
+            command, check=False, input=said, capture_output=True, text=True, cwd=tmp_path, env=environment
+        )
+
+    return run
+
+
+def test_until_stops_at_a_tick_of_one_symbol(replay: Any) -> None:
+    result = replay("--only", "AAAHD", "--until", "5", "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert json.loads(result.stdout)["ticks"] == 5
+
+
+def test_a_failure_shows_the_tick_and_the_line(replay: Any, tmp_path: Path) -> None:
+    result = replay("--handler", "mine:Looks", "--workers", "1", "--only", "AAAHD", "--json")
+    assert result.returncode == 2
+    line = f'{tmp_path / "mine.py"}:9: raise ValueError("seven")'
+    assert result.stderr.endswith(f"ValueError: seven (tick 7 of AAAHD), at {line}\n")
+    assert json.loads(result.stdout)["error"].endswith("ValueError: seven")
+
+
+def test_pdb_stops_in_the_handler_at_the_tick(replay: Any) -> None:
+    result = replay(
+        "--handler", "mine:Looks", "--only", "AAAHD", "--until", "5", "--pdb", said="p ('seen', self.seen)\nc\n"
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "('seen', 4)" in result.stdout
+
+
+def test_q_at_the_prompt_ends_the_command(replay: Any) -> None:
+    result = replay("--handler", "mine:Looks", "--only", "AAAHD", "--until", "5", "--pdb", said="q\n")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--pdb"], "--pdb: say at which tick, like --only AAPL --until 17"),
+        (["--only", "A", "--until", "2", "--pdb", "--workers", "2"], "--pdb: a prompt stops one thread"),
+        (["--only", "A", "--symbols", "B"], "--only: it is the one symbol to replay"),
+        (["--until", "noon"], "until: 'noon' is no time"),
+        (["--handler", "count", "--only", "AAAHD", "--until", "2", "--pdb"], "'count' is machine code"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(replay: Any, options: list[str], said: str) -> None:
+    result = replay(*options)
+    assert result.returncode == 2
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,207 @@
+"""Whether ticks come faster than they are handled, for long: over made-up counts and times, and in runs."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import strand
+from strand import Dispatcher, testing
+from strand.dispatch import overload_watch
+from strand.dispatch.overload_watch import EVERY_NS, LASTING_LOOKS, OverloadWatch
+from strand.feeds.merge.feeds import merge_feeds
+from strand.feeds.merge.selected import CarriedFeed, is_live
+from strand.replaying.pacing import Pacer
+from strand.stats import OverloadStatistics
+from strand.testing.list_feed import ListFeed
+from strand.ticks import TICK
+
+pytestmark = pytest.mark.python
+
+SECOND = 10**9
+
+
+class Counted:
+    """An engine's counts, and the clock beside them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_ns = self.accepted = self.pending = self.looks = 0
+        monkeypatch.setattr(overload_watch, "time", SimpleNamespace(monotonic_ns=lambda: self.now_ns))
+        self.watch = OverloadWatch(self, is_on=True)
+
+    def totals(self) -> dict[str, int]:
+        self.looks += 1
+        return {"accepted": self.accepted, "pending": self.pending}
+
+    def second(self, came: int, handled: int, later_ns: int = SECOND) -> None:
+        self.now_ns += later_ns
+        self.accepted += came
+        self.pending += came - handled
+        self.watch.look(stacklevel=1)
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
+    found = Counted(monkeypatch)
+    found.second(0, 0)
+    return found
+
+
+def test_ten_looks_at_which_more_waited_are_an_overload_with_its_figures(counted: Counted) -> None:
+    for _ in range(LASTING_LOOKS - 1):
+        counted.second(500, 400)
+    assert counted.watch.found is None
+    # 1,000 are 2.5 s of work at 400 per second.
+    with pytest.warns(
+        RuntimeWarning, match=r"for 10\.0 s 500 ticks per second came and 400 were handled, until 1,000 "
+    ) as seen:
+        counted.second(500, 400)
+    assert "waited: 2.5 s of work; give a bound on what waits (total_capacity_ticks)" in str(seen[0].message)
+    found = counted.watch.found
+    assert found == OverloadStatistics(seconds=10.0, accepted=5000, handled=4000, pending=1000)
+    assert found.wait_s == 2.5
+
+
+def test_it_is_told_once_and_the_longest_is_kept(counted: Counted) -> None:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for _ in range(25):
+            counted.second(300, 100)
+        counted.second(0, counted.pending)
+        for _ in range(12):
+            counted.second(900, 100)
+    assert len(seen) == 1
+    assert counted.watch.found == OverloadStatistics(25.0, 25 * 300, 25 * 100, 25 * 200)
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        [(500, 400)] * 9 + [(400, 400)] + [(500, 400)] * 9,  # as many came as were handled
+        [(5000, 1000), (1000, 5000)] * 20,  # bursts
+        [(1010, 1000)] * 50,  # less than a second's work waits
+    ],
+)
+def test_what_does_not_last_is_none(counted: Counted, seconds: list[tuple[int, int]]) -> None:
+    with warnings.catch_warnings(action="error"):
+        for came, handled in seconds:
+            counted.second(came, handled)
+    assert counted.watch.found is None
+
+
+def test_what_was_dropped_does_not_wait(counted: Counted) -> None:
+    """The counts of what waits have no dropped ticks."""
+    for _ in range(20):
+        counted.second(1000, 1000)
+    assert counted.watch.found is None
+
+
+def test_looks_are_a_second_apart_however_often_somebody_publishes(counted: Counted) -> None:
+    before = counted.looks
+    for _ in range(500):
+        counted.second(500, 400, later_ns=EVERY_NS // 100)
+    assert counted.looks == before + 5
+
+
+def ticks(n: int) -> Any:
+    made = np.zeros(n, TICK)
+    made["ts_recv"] = made["ts_event"] = np.arange(1, n + 1) * 1_000_000
+    return made
+
+
+class Live(ListFeed):
+    @property
+    def is_live(self) -> bool:
+        return True
+
+
+class Waits:
+    """A handler that waits until its gate is open."""
+
+    gate = threading.Event()
+
+    def on_tick(self, tick: Any) -> None:
+        self.gate.wait(60)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """That of the handler. Looks come with each publish."""
+    monkeypatch.setattr(overload_watch, "EVERY_NS", 0)
+    monkeypatch.setattr(Waits, "gate", threading.Event())
+    return Waits.gate
+
+
+@pytest.mark.parametrize(
+    ("bound", "n", "comes"),
+    [(None, 30, True), (None, LASTING_LOOKS - 1, False), (1000, 30, False)],
+    ids=["lasts", "ends before", "is bounded"],
+)
+def test_a_dispatcher_warns_where_nothing_bounds_what_waits(
+    gate: threading.Event, bound: int | None, n: int, comes: bool
+) -> None:
+    with (
+        warnings.catch_warnings(record=True) as seen,
+        Dispatcher(1, Waits, workers=1, cores=None, total_capacity_ticks=bound) as d,
+    ):
+        warnings.simplefilter("always")
+        for tick in ticks(n):
+            d.publish(tick)
+        found = d.statistics().overload
+        gate.set()
+    told = [warning for warning in seen if "lasting overload" in str(warning.message)]
+    assert len(told) == comes
+    if comes:
+        assert told[0].filename == __file__
+        assert found is not None
+        # The last look is before the last publish.
+        assert (found.accepted, found.handled, found.pending) == (29, 0, 29)
+        assert d.statistics().as_dict()["overload"]["pending"] == 29
+    else:
+        assert found is None
+
+
+@pytest.mark.parametrize(
+    ("how", "comes"),
+    [({"speed": 1000.0}, True), ({}, False), ({"speed": 1000.0, "total_capacity_ticks": 1000}, False), ("live", True)],
+    ids=["paced", "as fast as it goes", "bounded", "live"],
+)
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_replay_whose_pace_is_not_its_own_has_it_among_its_warnings(
+    gate: threading.Event, how: Any, comes: bool
+) -> None:
+    def progress(published: int) -> None:
+        if published == 30:
+            gate.set()
+
+    source = testing.feed(ticks(30), ["X"], batches=1)
+    if how == "live":
+        source, how = Live(ticks(30), ["X"], batches=1), {}
+    result = strand.replay(source, Waits, workers=1, cores=None, progress=progress, **how)
+    found = [(w.kind, w.count) for w in result.warnings if w.kind == "lasting overload"]
+    assert found == ([("lasting overload", 29)] if comes else [])
+    assert result.ticks == 30
+
+
+def test_a_live_feed_is_one_within_others() -> None:
+    live, file, other = Live(ticks(3), ["X"]), testing.feed(ticks(3), ["X"]), testing.feed(ticks(3), ["X"])
+    assert is_live(live)
+    assert is_live(CarriedFeed(live))
+    assert is_live(merge_feeds([file, live]))
+    assert not is_live(CarriedFeed(file))
+    assert not is_live(merge_feeds([file, other]))
+
+
+def test_a_pacer_makes_a_replay_paced(gate: threading.Event) -> None:
+    def progress(published: int) -> None:
+        if published == 30:
+            gate.set()
+
+    source = testing.feed(ticks(30), ["X"], batches=1)
+    result = strand.replay(source, Waits, workers=1, cores=None, progress=progress, pacer=Pacer(1000))
+    assert "lasting overload" in [w.kind for w in result.warnings]

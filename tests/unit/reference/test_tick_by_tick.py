@@ -1,0 +1,126 @@
+"""Object handlers in a plain loop, over ticks of symbols that take turns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_support import ticks_for
+
+from strand import Dispatcher, object_handler
+from strand.errors import HandlerError
+from strand.reference.loop import SerialLoop
+from strand.reference.tick_by_tick import TicksInTurn
+from strand.ticks import KIND_QUOTE, KIND_TRADE
+
+pytestmark = pytest.mark.python
+
+KEYS = [0, 1, 0, 2, 1, 0, 2, 2]
+
+
+def ticks_in_turn() -> Any:
+    """Trades and quotes of three symbols, of one price each."""
+    ticks = ticks_for(KEYS)
+    ticks["ts_recv"] = np.arange(10, 18)
+    ticks["size"], ticks["price"] = np.arange(1, 9), 7
+    ticks["kind"] = [KIND_TRADE if i % 2 else KIND_QUOTE for i in range(8)]
+    ticks["action"] = [b"T" if i % 2 else b"A" for i in range(8)]
+    return ticks
+
+
+@object_handler(outputs={"seen": [("size", "i8"), ("time", "i8"), ("trade", "?")]})
+class Seen:
+    """Emits what it is called with."""
+
+    def on_start(self, ctx: Any) -> None:
+        self.ctx = ctx
+
+    def on_quote(self, tick: Any) -> None:
+        self.ctx.emit((tick.size, self.ctx.time, False))
+
+    def on_trade(self, trade: Any) -> None:
+        self.ctx.emit((trade.size, self.ctx.time, True))
+
+
+def test_ticks_of_symbols_that_take_turns_go_to_their_objects_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    real = TicksInTurn.call
+    monkeypatch.setattr(TicksInTurn, "call", lambda self, ticks: calls.append(len(ticks)) or real(self, ticks))
+    notes: list[tuple[str, int]] = []
+
+    class Notes:
+        def on_start(self, ctx: Any) -> None:
+            self.ctx = ctx
+
+        def on_tick(self, tick: Any) -> None:
+            notes.append((self.ctx.symbol, tick.size))
+
+    with SerialLoop(["A", "B", "C"], Notes) as loop:
+        loop.publish(ticks_in_turn()[:5])
+        loop.publish(ticks_in_turn()[5:])
+    assert calls == [5, 3]
+    assert notes == [("ABC"[key], i + 1) for i, key in enumerate(KEYS)]
+    assert loop.rows.array["ticks"].tolist() == [3, 2, 3]
+
+
+def test_rows_and_what_is_emitted_are_those_of_a_dispatcher() -> None:
+    found = []
+    for make in (SerialLoop, lambda *a: Dispatcher(*a, workers=2, cores=None)):
+        with make(["A", "B", "C"], Seen) as d:
+            d.publish(ticks_in_turn())
+            d.drain()
+        found.append((d.rows.array.tolist(), d.outputs["seen"].array().tolist()))
+    assert found[0] == found[1]
+    assert len(found[0][1]) == 8
+    assert [record[-1] for record in found[0][1]] == [False, True] * 4
+
+
+def test_the_tick_that_fails_and_none_after_it_is_left_out() -> None:
+    handled: list[int] = []
+
+    class Fails:
+        def on_tick(self, tick: Any) -> None:
+            if tick.size == 5:
+                raise ValueError("five")
+            handled.append(tick.size)
+
+    ticks = ticks_in_turn()
+    ticks["sequence"] = np.arange(100, 108)
+    loop = SerialLoop(["A", "B", "C"], Fails)
+    with pytest.raises(HandlerError, match="failed on B at sequence 104: ValueError: five"), loop:
+        loop.publish(ticks)
+    assert handled == [1, 2, 3, 4]
+    assert loop.rows.array["ticks"].tolist() == [2, 1, 1]
+    assert (loop.statistics().handled, loop.statistics().dropped["failed"]) == (4, 1)
+
+
+def test_what_an_interrupt_comes_upon_can_be_published_again() -> None:
+    interrupted = True
+    sizes: list[int] = []
+
+    class Adds:
+        def on_trade(self, trade: Any) -> None:
+            if interrupted and trade.size == 4:
+                raise KeyboardInterrupt
+            sizes.append(trade.size)
+
+    ticks = ticks_in_turn()
+    with SerialLoop(["A", "B", "C"], Adds) as loop:
+        with pytest.raises(KeyboardInterrupt):
+            loop.publish(ticks)
+        done = loop.statistics().accepted
+        assert done == 3
+        interrupted = False
+        loop.publish(ticks[done:])
+    assert sizes == [2, 4, 6, 8]
+
+
+def test_each_of_several_handlers_gets_its_own_symbols() -> None:
+    class Counts:
+        def on_tick(self, tick: Any) -> None:
+            pass
+
+    with SerialLoop(["A", "B", "C"], handlers={"B": Counts, "*": "count"}) as loop:
+        loop.publish(ticks_in_turn())
+    assert loop.rows["B"]["ticks"] == 2

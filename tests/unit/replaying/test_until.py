@@ -1,0 +1,147 @@
+"""Replays that stop at a tick or a time: the same state on any number of workers, and a prompt there."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import strand
+from strand.errors import ConfigurationError, HandlerError, UnknownSymbolError
+from strand.feeds.sample import sample_path
+from strand.replaying.until import Until
+
+pytestmark = pytest.mark.python
+
+
+def all_ticks() -> tuple[list[str], Any]:
+    """The sample's names, and its ticks in order."""
+    with strand.feeds.open(sample_path()) as feed:
+        batches = [np.array(batch) for batch in feed]
+        return list(feed.symbols), np.concatenate(batches)
+
+
+class Ends:
+    """Counts its ticks, and notes its end."""
+
+    ended: list[str] = []  # noqa: RUF012 - one list for all symbols
+
+    def on_start(self, ctx: Any) -> None:
+        self.ctx = ctx
+
+    def on_tick(self, tick: Any) -> None:
+        pass
+
+    def on_finish(self) -> None:
+        self.ended.append(self.ctx.symbol)
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+@pytest.mark.parametrize("number", [1, 5, 4_514])
+def test_it_stops_after_that_tick_with_all_published_before_it(workers: int, number: int) -> None:
+    names, ticks = all_ticks()
+    end = int(np.flatnonzero(ticks["instrument_id"] == names.index("AAAHD"))[number - 1]) + 1
+    result = strand.replay(sample_path(), "count", workers=workers, until=("AAAHD", number))
+    assert result.ticks == end
+    counts = np.bincount(ticks["instrument_id"][:end], minlength=len(result.rows))
+    assert result.rows.array["ticks"].tolist() == counts.tolist()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_ends_of_handlers_do_not_run_there(workers: int) -> None:
+    Ends.ended.clear()
+    strand.replay(sample_path(), Ends, workers=workers, until=("AAAHD", 3))
+    assert Ends.ended == []
+    strand.replay(sample_path(), Ends, workers=workers, limit=2000)
+    assert "AAAHD" in Ends.ended
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_time_keeps_what_comes_before_the_first_tick_behind_it(workers: int) -> None:
+    _, ticks = all_ticks()
+    until = int(ticks["ts_recv"][len(ticks) // 2])
+    result = strand.replay(sample_path(), "count", workers=workers, until=until)
+    assert result.ticks == int(np.flatnonzero(ticks["ts_recv"] > until)[0])
+
+
+@pytest.mark.parametrize(
+    ("until", "error", "said"),
+    [
+        (("AAAHD", 99_999), ConfigurationError, "AAAHD has 4,514 ticks in this replay, and so no number 99,999"),
+        (("nobody", 1), UnknownSymbolError, r"nothing in .* is named 'nobody'"),
+        (("AAAHD", 0), ConfigurationError, r"is no \(symbol, number\)"),
+        (("AAAHD",), ConfigurationError, r"is no \(symbol, number\)"),
+        (1.5, ConfigurationError, "is neither"),
+        ("noon", ConfigurationError, "until: 'noon' is no time"),
+    ],
+)
+def test_what_cannot_be_reached_is_refused(until: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        strand.replay(sample_path(), "count", until=until)
+
+
+def test_a_prompt_needs_a_tick_and_one_thread() -> None:
+    with pytest.raises(ConfigurationError, match="pdb: say at which tick"):
+        Until.of(None, pdb=True)
+    with pytest.raises(ConfigurationError, match=r"pdb: .* give workers=0"):
+        Until.of(("A", 1), pdb=True, workers=2)
+    with pytest.raises(ConfigurationError, match="'count' is machine code"):
+        strand.replay(sample_path(), "count", until=("AAAHD", 1), workers=0, pdb=True)
+
+
+class Looks:
+    """Has a line to stop at."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def on_start(self, ctx: Any) -> None:
+        self.ctx = ctx
+
+    def on_tick(self, tick: Any) -> None:
+        self.seen += 1
+
+
+def prompted(handler: Any, monkeypatch: pytest.MonkeyPatch, commands: str, **options: Any) -> str:
+    """What pdb says."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO(commands))
+    monkeypatch.setattr(sys, "stdout", said := io.StringIO())
+    try:
+        strand.replay(sample_path(), handler, workers=0, pdb=True, **options)
+    finally:
+        monkeypatch.undo()
+    assert sys.gettrace() is None
+    return said.getvalue()
+
+
+@pytest.mark.parametrize("number", [1, 5])
+def test_the_prompt_is_in_the_call_with_that_tick(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = "p ('seen', self.seen, tick.price, self.ctx.symbol)\nc\n"
+    said = prompted(Looks, monkeypatch, commands, until=("AAAHD", number))
+    names, ticks = all_ticks()
+    price = int(ticks["price"][ticks["instrument_id"] == names.index("AAAHD")][number - 1])
+    assert f"('seen', {number - 1}, {price}, 'AAAHD')" in said
+    assert said.count("on_tick()") == 1
+
+
+def test_q_ends_the_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(HandlerError, match="BdbQuit"):
+        prompted(Looks, monkeypatch, "q\n", until=("AAAHD", 2))
+
+
+def test_a_compiled_handler_is_stepped_through_in_python_before_its_machine_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("numba")
+
+    @strand.handler(state=[("n", "u8")], cache=False)
+    def counts(row: Any, tick: Any) -> None:
+        row.n += 1
+
+    said = prompted(counts, monkeypatch, "p ('n', row.n)\nn\np ('n', row.n)\nc\n", until=("AAAHD", 3))
+    assert "('n', 2)" in said
+    assert "('n', 3)" in said
+    assert strand.replay(sample_path(), counts, workers=0, until=("AAAHD", 3)).rows["AAAHD"]["n"] == 3

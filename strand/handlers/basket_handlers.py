@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from strand.binding.native import NativeFunction, pointer_from_address
+from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, TradesHandler
 from strand.handlers.baskets import BasketMemory, Baskets, Members
 from strand.handlers.bound import BindContext, BoundNative
+from strand.handlers.called_again import FailedCall
 from strand.handlers.compile_errors import reason_of_compiled
 from strand.handlers.compiled_handlers import compile_function, numba_module
 from strand.symbols import SymbolTable
@@ -41,6 +43,12 @@ class BasketHandler(TradesHandler):
     @property
     def described_params(self) -> dict[str, str]:
         return {**super().described_params, **self.baskets.described}
+
+    def call_again(self, call: FailedCall) -> None:  # noqa: ARG002 - whatever the call, the basket's row is gone on
+        raise ConfigurationError(
+            f"replay: handler {self.name!r} has baskets, and nobody has kept the basket's row as it was before the "
+            "tick: stop before it, with strand.replay(until=...)"
+        )
 
     def members(self, table: SymbolTable) -> Members:
         """The baskets of a table's symbols. Raises UnknownSymbolError and ConfigurationError."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import one_line
 from strand.errors import ConfigurationError
 from strand.handlers.basket_arguments import check_arguments
 from strand.handlers.basket_handlers import BasketHandler
@@ -72,7 +73,7 @@ class BasketContext:
         self._emit(records, self._places[places], output)
 
     def __repr__(self) -> str:
-        return f"<BasketContext of {self.handler} for {self.name}>"
+        return one_line(f"<BasketContext of {self.handler} for {self.name}>")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

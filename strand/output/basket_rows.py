@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import brief, listed, several
 from strand.errors import ConfigurationError
 from strand.handlers.baskets import BasketMemory
 from strand.output.fingerprint import OutputDigest
@@ -49,6 +50,9 @@ class BasketRows(Tabular, Mapping[str, Any]):
             for number, memory in enumerate(memories)
             for index, name in enumerate(memory.members.names)
         }
+
+    def __repr__(self) -> str:
+        return brief(self, several(len(self), "basket"), listed(self))
 
     def __getitem__(self, name: str) -> Any:
         """The row of a basket. Raises KeyError, which names those there are."""

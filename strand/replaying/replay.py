@@ -194,9 +194,7 @@ def replay(
             telling_more(
                 dispatcher,
                 partial(run.so_far, begun, batches, pacer),
-                None
-                if load
-                else rereading(source, position, symbols=wanted, start=start, end=end, options=feed_options),
+                None if load else rereading(source, position, symbols=wanted, start=start, end=end, options=reading),
             ),
             recorder,
             pinned(dispatcher, feed, pin_publisher),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import brief, listed, several
 from strand.errors import ConfigurationError
 from strand.symbols import SymbolTable
 from strand.tables.arrow import arrow_table
@@ -148,7 +149,8 @@ class Snapshots(Tabular):
         return arrow_table(columns)
 
     def __repr__(self) -> str:
-        return f"<Snapshots of {', '.join(self.fields)}: {len(self.times):,} times, {len(self.symbols):,} symbols>"
+        size = several(len(self.times), "time"), several(len(self.symbols), "symbol")
+        return brief(self, listed(self.fields), *size)
 
 
 class SnapshotTable(Tabular):
@@ -159,6 +161,9 @@ class SnapshotTable(Tabular):
         self.field = field
         self.times = of.times
         self.symbols = of.symbols
+
+    def __repr__(self) -> str:
+        return brief(self, self.field, several(len(self.times), "time"), several(len(self.symbols), "symbol"))
 
     @property
     def array(self) -> npt.NDArray[Any]:
@@ -179,9 +184,6 @@ class SnapshotTable(Tabular):
     def to_pandas(self, *, prices: Prices = "float") -> Any:
         """A pandas.DataFrame of the same, the times its index. Raises as ``Tabular.to_pandas``."""
         return pandas_frame(partial(self.to_arrow, prices=prices), index="ts")
-
-    def __repr__(self) -> str:
-        return f"<SnapshotTable of {self.field}: {len(self.times):,} times, {len(self.symbols):,} symbols>"
 
 
 def _time(times: npt.NDArray[np.int64]) -> Shown:

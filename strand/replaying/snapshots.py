@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from strand.brief import brief, listed
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.feeds import Feed, TickBatch
 from strand.handlers.sessions import Sessions, SessionsLike
-from strand.handlers.spans import SpanLike, span_ns
+from strand.handlers.spans import SpanLike, span_ns, span_text
 from strand.replaying.snapshot_tables import Fields, Snapshots, Taken
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["NoSnapshots", "Snapshot", "SnapshotRecorder", "snapshot", "snapshots_for"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Snapshot:
     """What ``strand.snapshot`` makes, for ``replay(snapshot=...)``."""
 
@@ -31,6 +32,11 @@ class Snapshot:
     fields: tuple[str, ...]
     symbols: tuple[str, ...] | None
     sessions: Sessions | None
+
+    def __repr__(self) -> str:
+        names = "" if self.symbols is None else f"symbols {listed(self.symbols)}"
+        sessions = "" if self.sessions is None else repr(self.sessions)
+        return brief(self, f"every {span_text(self.every_ns)}", listed(self.fields), names, sessions)
 
 
 def snapshot(

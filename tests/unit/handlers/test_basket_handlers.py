@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import strand
 from strand import testing
 from strand.errors import ConfigurationError, DifferenceError, HandlerError, SavedStateError, UnknownSymbolError
+from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.replaying.result import ReplayResult
 
 ROW = [("n", "i8"), ("last", "i8")]
@@ -408,6 +409,44 @@ def test_a_failure_names_the_symbol_and_the_tick(kind: str) -> None:
             # A function of a batch has failed on its first tick.
             strand.replay(feed_of(ticks, batches=1), fails, workers=workers, budget_ticks=1 if kind == "batch" else 50)
         assert (caught.value.symbol, caught.value.sequence) == ("s1", 78)
+        # Nobody counts a symbol's ticks where several share a strand, and this feed cannot be read again.
+        assert caught.value.number is None
+        with pytest.raises(ConfigurationError, match="'fails' has baskets"):
+            caught.value.replay()
+
+
+@pytest.mark.parametrize("kind", ["compiled", "object"])
+def test_a_failure_on_a_file_says_which_of_its_symbol_s_ticks_it_was(kind: str) -> None:
+    declare = strand.basket_handler(
+        baskets={"pair": ["AAAHD", "AAADU"]}, state=[("ticks", "i8")], basket_state=[("n", "i8")]
+    )
+    if kind == "compiled":
+
+        @declare
+        def fails(row: Any, basket: Any) -> None:
+            row.ticks += 1
+            basket.n += 1
+            if basket.n == 20:
+                raise ValueError("enough")
+
+    else:
+
+        @declare
+        class fails:  # noqa: N801
+            def on_tick(self, row: Any, basket: Any) -> None:
+                row["ticks"] += 1
+                basket["n"] += 1
+                if basket["n"] == 20:
+                    raise ValueError("enough")
+
+    for workers in (0, 2):
+        with pytest.raises(HandlerError) as caught:
+            strand.replay(sample_path(), fails, workers=workers, date=SAMPLE_DATE)
+        error = caught.value
+        assert error.row is not None
+        assert error.partial is not None
+        assert (error.symbol, error.number, error.row["ticks"]) == ("AAAHD", 9, 9)
+        assert error.partial.baskets["pair"]["n"] == 20
 
 
 def test_symbols_of_other_handlers_run_beside_baskets() -> None:
@@ -456,7 +495,7 @@ def test_a_name_that_comes_too_late_for_a_function_is_refused() -> None:
     ticks["instrument_id"][0] = 0
     feed = feed_of(ticks, batches=10, known_from=50)
     with pytest.raises(ConfigurationError, match="after the run had begun"):
-        strand.replay(feed, handler_of("batch", lambda symbol: "all" if symbol != "#0" else None), workers=1)
+        strand.replay(feed, handler_of("batch", lambda symbol: "all" if symbol in ("#1", "s0") else None), workers=1)
 
 
 # ---- the share of the busiest

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Top,
         Trade,
         bars,
+        basket_handler,
         batch_handler,
         bbo,
         book,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from strand.policies.policy import Fifo, Levels
     from strand.replaying.replay import replay
     from strand.replaying.result import ReplayResult
+    from strand.replaying.snapshots import snapshot
     from strand.stats import Statistics
     from strand.sweeping.result import SweepResult
     from strand.sweeping.sweep import sweep
@@ -93,6 +95,7 @@ __all__ = [
     "Trade",
     "attach",
     "bars",
+    "basket_handler",
     "batch_handler",
     "bbo",
     "blocking",
@@ -107,6 +110,7 @@ __all__ = [
     "native",
     "object_handler",
     "replay",
+    "snapshot",
     "spread",
     "sweep",
     "task",
@@ -148,6 +152,7 @@ _MODULES = {
     "napoleon": "strand.tasks.preset",
     "replay": "strand.replaying.replay",
     "sweep": "strand.sweeping.sweep",
+    "snapshot": "strand.replaying.snapshots",
     "task": "strand.tasks.registry",
 }
 

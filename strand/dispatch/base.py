@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.space import Space
+from strand.dispatch.basket_units import basket_units, check_learnt
 from strand.dispatch.configuration import assign_handlers, check_memory
 from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.python_handlers import KeepsObjects, objects_of
@@ -16,6 +17,7 @@ from strand.dispatch.records import RecordReader
 from strand.handlers import Handler, HandlerLike
 from strand.handlers.bound import BindContext
 from strand.handlers.failures import Kept, call_again
+from strand.output.basket_rows import BasketRows
 from strand.output.books import Books
 from strand.output.outputs import Outputs
 from strand.output.rows import RowMemory, Rows
@@ -60,6 +62,8 @@ class RunBase:
         self._handlers, self._handler_of_symbol = assign_handlers(
             self._table, handler, handlers, self._reader.dtype, feed
         )
+        #: Which symbols have to share a strand, by symbol; None: all may be apart.
+        self._units = basket_units(self._table, self._handlers, self._handler_of_symbol)
         self._orders = OrderWatch(self._handlers, self._handler_of_symbol)
         self._inside = Inside()
         self._outputs = Outputs(self._handlers, self._table, out, inside=self._inside, escape_formulas=escape_formulas)
@@ -72,6 +76,7 @@ class RunBase:
         context = BindContext(self._table, self._reader.dtype, self._reader.key, row_stride, space)
         self._bound = [h.bind(context) for h in self._handlers]
         self._makers = context.makers
+        self._baskets = BasketRows(context.baskets, self._units)
         self._rows = Rows(self._table, memory, self._handlers, self._handler_of_symbol)
         memories, paths = [bound.memory for bound in self._bound], [bound.path for bound in self._bound]
         self._books = Books(self._table, memories, self._handler_of_symbol, self._rows, paths)
@@ -82,14 +87,24 @@ class RunBase:
         return self._table
 
     def learn_symbols(self, names: Sequence[str]) -> None:
-        """Takes over names that a feed has met since: by index, where there was none yet."""
+        """Takes over names that a feed has met since: by index, where there was none yet. Raises ConfigurationError
+        for one that a function of baskets gives a basket, which is too late."""
+        known = self._table.n_named
         self._table.learn(names)
+        if self._units is not None:
+            check_learnt(self._handlers, self._table, known)
         self._python.learn_symbols()
 
     @property
     def rows(self) -> Rows:
         """All symbols' state: ``rows["AAPL"]``, ``rows.array``. Live while the run goes on, final after it."""
         return self._rows
+
+    @property
+    def baskets(self) -> BasketRows:
+        """All baskets' rows: ``baskets["pair"]``. Live while the run goes on, final after it; none without a
+        ``basket_handler``."""
+        return self._baskets
 
     @property
     def outputs(self) -> Outputs:

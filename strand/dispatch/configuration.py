@@ -18,6 +18,7 @@ from strand.binding.engine_config import (
     segment_bytes,
     segment_records,
 )
+from strand.dispatch.basket_units import kinds_of_units
 from strand.dispatch.capacities import capacities
 from strand.dispatch.grouping import StrandsLike, strand_count, strands_for
 from strand.dispatch.pool import Limits, Pool
@@ -229,13 +230,18 @@ def _pool_segments(
 
 
 def _check_conflate(
-    capacity: int, n_strands: int, kind_of_symbol: npt.NDArray[np.uint32], alone: Sequence[bool]
+    capacity: int,
+    n_strands: int,
+    kind_of_unit: npt.NDArray[np.uint32],
+    alone: Sequence[bool],
+    units: npt.NDArray[np.intp] | None,
 ) -> None:
     """Refuses a bound that cannot hold the latest tick of every symbol on a strand."""
-    spread = strands_for(n_strands, kind_of_symbol, alone, None)
-    most = int(np.bincount(spread.strand_of_symbol).max())
+    spread = strands_for(n_strands, kind_of_unit, alone, None)
+    of_symbol = spread.strand_of_symbol if units is None else spread.strand_of_symbol[units]
+    most = int(np.bincount(of_symbol).max())
     # Busy symbols may get strands of their own later, which leaves the quiet ones closer together: half the strands.
-    if n_strands < len(kind_of_symbol) and capacity < 2 * most:
+    if n_strands < len(of_symbol) and capacity < 2 * most:
         raise ConfigurationError(
             f"capacity_ticks: {capacity} cannot keep the latest tick of each of up to {2 * most} symbols that share a "
             "strand; raise it, or give strands='per-symbol'"
@@ -257,6 +263,7 @@ def engine_config(
     priorities: npt.NDArray[np.uint32],
     cores: WorkerCores,
     *,
+    units: npt.NDArray[np.intp] | None,
     pool: Pool,
     limits: Limits,
     marks: npt.NDArray[np.uint8],
@@ -269,16 +276,18 @@ def engine_config(
     counters_start: int,
     policy: PolicyConfig,
 ) -> EngineConfig:
-    """The engine's sizes and choices, from a dispatcher's arguments. ``emits``: there are outputs."""
+    """The engine's sizes and choices, from a dispatcher's arguments. ``emits``: there are outputs; ``units``: what has
+    to share a strand, by symbol."""
     one_of("on_error", on_error, ON_ERROR)
     whole("batch_ticks", batch_ticks, 1, _MAX_BATCH)
     total, of_levels = capacities(limits, policy.name)
     kind_of_symbol, handler_of = kinds_of(handler_of_symbol, priorities, marks)
     alone = [not handlers[handler].is_native for handler in handler_of]
-    n_symbols, n_strands = len(kind_of_symbol), strand_count(strands, kind_of_symbol, alone, cores.workers)
+    n_symbols, kind_of_symbol = len(kind_of_symbol), kinds_of_units(kind_of_symbol, units)
+    n_strands = strand_count(strands, kind_of_symbol, alone, cores.workers)
     check_memory(n_symbols, n_strands)
     if limits.on_full == "conflate":
-        _check_conflate(limits.capacity_ticks, n_strands, kind_of_symbol, alone)
+        _check_conflate(limits.capacity_ticks, n_strands, kind_of_symbol, alone, units)
     timed = check_timed(handlers, reader)
     ends = any(h.ends for h in handlers) and reader.time_offset is not None
     ahead = max(AHEAD_TICKS, 3 * batch_ticks)

@@ -156,6 +156,7 @@ class Dispatcher(EngineRun):
             self._handler_of_symbol,
             ranks,
             placed,
+            units=self._units,
             pool=pool,
             limits=limits,
             marks=marked,

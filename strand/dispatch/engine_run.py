@@ -24,6 +24,7 @@ from strand.dispatch.saving import Saving
 from strand.dispatch.state import RunState
 from strand.dispatch.statistics import EngineStatistics
 from strand.errors import HandlerError, SavedStateError
+from strand.output.basket_rows import BasketRows
 from strand.output.rows import Rows
 from strand.stats import Statistics
 
@@ -38,10 +39,11 @@ class RunEnd:
     ``finished``: none of them has failed;
     ``stop_failure``: how the first ``on_stop`` that failed did."""
 
-    def __init__(self, state: RunState, python: PythonHandlers, rows: Rows) -> None:
+    def __init__(self, state: RunState, python: PythonHandlers, rows: Rows, baskets: BasketRows) -> None:
         self._state = state
         self._python = python
         self._rows = rows
+        self._baskets = baskets
         self.finished = self.with_ends = True
         self.stop_failure: HandlerError | None = None
 
@@ -68,6 +70,7 @@ class RunEnd:
             # Also where an interrupt comes in a handler's end: who waits for outputs has to hear of it.
             state.outputs.finish(complete=drained and ended, started=started)
             self._rows.keep()
+            self._baskets.keep()
 
     def _check_rest(self) -> None:
         # Failures first: what waits on a strand in quarantine is pending too.
@@ -119,6 +122,7 @@ class EngineRun(RunBase):
             self._handler_of_symbol,
             functions,
             self._output_numbers,
+            units=self._units,
             priorities=priorities,
             inside=self._inside,
         )
@@ -136,7 +140,7 @@ class EngineRun(RunBase):
         tasks = RunTasks(self._state, self._control, priorities, retry)
         self._calls = Calls(self._state, self._control, self._rows, self._books, tasks)
         self._statistics = EngineStatistics(self._state, self._orders, priorities, self._routing)
-        self._end = RunEnd(self._state, self._python, self._rows)
+        self._end = RunEnd(self._state, self._python, self._rows, self._baskets)
         if saved is not None:
             self._saving.take_up(saved, self._routing, self._reader, self._python)
         elif expected is not None or engine.config.n_strands >= engine.config.n_symbols:

@@ -3,6 +3,8 @@
 A strand costs a publisher about one cache miss a batch, so thousands of quiet symbols are cheaper in company; a busy
 symbol alone keeps its order without holding others up. Only symbols with the same handler share, and symbols whose
 handler is Python's never do: its batches are of one symbol.
+
+Where handlers have baskets, what is spread is units of symbols that have to share (strand.dispatch.basket_units).
 """
 
 from __future__ import annotations

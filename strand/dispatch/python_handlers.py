@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -17,6 +17,7 @@ from strand.handlers.bound import BoundHandler, BoundPython
 from strand.handlers.called_again import line_of
 from strand.handlers.context import Context
 from strand.handlers.failures import failure_of
+from strand.handlers.hosted_baskets import BasketObjects
 from strand.handlers.timed import Host
 from strand.threads import interrupts
 
@@ -36,7 +37,7 @@ _BY_KEY: Final = itemgetter(0)
 
 
 class PythonHandlers:
-    """A strand of a Python handler is one symbol's, and in one worker's hands at a time.
+    """A strand of a Python handler is one symbol's, or that of some baskets, and in one worker's hands at a time.
 
     ``calls``: what a worker calls, by strand, None before its first ticks; ``hosts``: all that is run, by strand;
     ``contexts``: by key; ``objects``: by key, where handlers are objects; ``causes``: the exceptions of each worker's
@@ -69,7 +70,7 @@ class PythonHandlers:
     def route(self, strand_of_symbol: npt.NDArray[np.uint32]) -> None:
         """Before anything is published."""
         self._strand_of_key = strand_of_symbol
-        # Of use where a strand has one symbol, as those of Python handlers do.
+        # Of use where a strand has one symbol, as those of Python handlers do, or one set of functions, as baskets do.
         self._key_of_strand = np.zeros(self._engine.config.n_strands, dtype=np.uint32)
         self._key_of_strand[strand_of_symbol] = np.arange(len(self._table), dtype=np.uint32)
         if any(isinstance(bound, BoundPython) for bound in self._bound):
@@ -89,7 +90,7 @@ class PythonHandlers:
         key = int(self._key_of_strand[strand])
         bound = self._bound[self._handler_of_symbol[key]]
         assert isinstance(bound, BoundPython)
-        context, host = bound.bind_symbol(key, symbol=self._table.name(key), row=self._rows.at(key), site=self.site)
+        context, host = bound.bind_symbol(key, symbol=self._table.name(key), row_of=self._rows.at, site=self.site)
         self.contexts[key] = context
         self.hosts[strand] = host
         if host.object is not None:
@@ -165,15 +166,24 @@ class KeepsObjects(Protocol):
 
 
 def objects_of(python: KeepsObjects) -> dict[str, Any]:
-    """The objects of object handlers by symbol, in the order of their keys."""
-    return {python.contexts[key].symbol: thing for key, thing in sorted(python.objects.copy().items(), key=_BY_KEY)}
+    """The objects of object handlers by symbol, or basket, in the order of their keys."""
+    return {name: thing for _, name, thing in _named_objects(python)}
+
+
+def _named_objects(python: KeepsObjects) -> Iterator[tuple[Context, str, Any]]:
+    """The context of each object, its symbol's or its basket's name, and the object."""
+    for key, thing in sorted(python.objects.copy().items(), key=_BY_KEY):
+        context = python.contexts[key]
+        named = thing.copy() if isinstance(thing, BasketObjects) else {context.symbol: thing}
+        for name, each in named.items():
+            yield context, name, each
 
 
 def stop_objects(python: KeepsObjects) -> HandlerError | None:
     """Calls ``on_stop`` of all objects, in the order of their keys, and returns the first failure."""
     first: HandlerError | None = None
-    for key, thing in sorted(python.objects.items(), key=_BY_KEY):
-        on_stop, context = getattr(thing, "on_stop", None), python.contexts[key]
+    for context, name, thing in _named_objects(python):
+        on_stop = getattr(thing, "on_stop", None)
         if on_stop is None:
             continue
         try:
@@ -184,7 +194,7 @@ def stop_objects(python: KeepsObjects) -> HandlerError | None:
             if first is None:
                 failure = failure_of(error)
                 reason = f"{failure.message}, in on_stop"
-                first = HandlerError(context.symbol, 0, context.handler, failure.code, reason)
+                first = HandlerError(name, 0, context.handler, failure.code, reason)
                 first.__cause__ = failure.cause
                 first._line = line_of(failure.cause, (type(thing),))
     return first

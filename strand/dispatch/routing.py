@@ -12,6 +12,7 @@ import numpy.typing as npt
 from strand.binding.engine import Engine
 from strand.binding.engine_words import RunByPython
 from strand.binding.native import NativeFunction
+from strand.dispatch.basket_units import kinds_of_units
 from strand.dispatch.grouping import strands_for
 from strand.dispatch.priorities import Priorities
 from strand.dispatch.python_handlers import PythonHandlers
@@ -26,7 +27,7 @@ FIRST_LOOK = 1 << 18
 
 class Routing:
     """``handler_of_symbol``: the number of each symbol's handler; ``functions`` and ``outputs``: what those are, as the
-    engine takes them."""
+    engine takes them; ``units``: what has to share a strand, by symbol."""
 
     def __init__(
         self,
@@ -36,12 +37,14 @@ class Routing:
         functions: Sequence[NativeFunction | RunByPython],
         outputs: Sequence[Sequence[int]],
         *,
+        units: npt.NDArray[np.intp] | None,
         priorities: Priorities,
         inside: Inside,
     ) -> None:
         self._engine = engine
         self._python = python
         self._handler_of_symbol = handler_of_symbol
+        self._units = units
         self._priorities = priorities
         self._functions = functions
         self._outputs = outputs
@@ -72,8 +75,13 @@ class Routing:
     def _settle(self, counts: npt.NDArray[Any] | None) -> npt.NDArray[np.uint32]:
         kind_of_symbol, handler_of = self._priorities.kinds(self._handler_of_symbol)
         alone = [isinstance(self._functions[handler], RunByPython) for handler in handler_of]
-        found = strands_for(self._engine.config.n_strands, kind_of_symbol, alone, counts)
-        return self._take(found.strand_of_symbol, handler_of[found.kind_of_strand])
+        units = self._units
+        if units is not None and counts is not None:
+            counts = np.bincount(units, weights=counts)
+        kinds = kinds_of_units(kind_of_symbol, units)
+        found = strands_for(self._engine.config.n_strands, kinds, alone, counts)
+        strand_of = found.strand_of_symbol if units is None else found.strand_of_symbol[units]
+        return self._take(strand_of, handler_of[found.kind_of_strand])
 
     def restore(self, strand_of_symbol: npt.NDArray[np.uint32]) -> None:
         """The same as in another process, before anything else is asked for."""

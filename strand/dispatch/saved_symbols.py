@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from strand.dispatch.saved_state import SavedSymbol
 from strand.errors import SavedStateError
 from strand.handlers.context import Context
+from strand.handlers.hosted_baskets import BasketObjects
 
 if TYPE_CHECKING:
     from strand.dispatch.python_handlers import PythonHandlers
@@ -22,6 +23,11 @@ def check_objects(python: PythonHandlers) -> None:
     """Raises SavedStateError, naming the handler, where one keeps what only Python knows of and cannot save it."""
     for key, context in python.contexts.copy().items():
         thing = python.objects.get(key)
+        if isinstance(thing, BasketObjects):
+            raise SavedStateError(
+                f"handler {context.handler!r}: objects of baskets are not saved: keep what they know in rows, by "
+                "kind='batch' or a compiled function"
+            )
         if thing is not None and not (hasattr(thing, "save") and hasattr(thing, "load")):
             raise SavedStateError(
                 f"handler {context.handler!r}: its objects keep what only Python knows: give {type(thing).__name__} "

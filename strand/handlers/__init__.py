@@ -8,6 +8,8 @@ Five kinds, all accepted wherever a handler is asked for, alone or in a ``chain`
 - ``@handler(state=...)``: ``def on_tick(row, tick)`` compiled by numba, which needs the extra ``[numba]``;
 - ``@batch_handler(state=...)``: ``def on_ticks(symbol, ticks, row)``, run by Python a batch at a time;
 - a class with ``on_tick``, ``on_trade``, ``on_book``, ...: an object a symbol, alone or by ``@object_handler(...)``.
+
+``@basket_handler(...)`` makes one of a function, or a class, that sees the ticks of several symbols together.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from strand.moved import refuse_missing
 
 if TYPE_CHECKING:
     from strand.handlers.base import Handler, HandlerLike
+    from strand.handlers.basket_decorator import basket_handler
     from strand.handlers.batch_handlers import PythonHandler, batch_handler
     from strand.handlers.builtin import BUILTIN
     from strand.handlers.builtin.bar_handlers import (
@@ -98,6 +101,7 @@ __all__ = [
     "Top",
     "Trade",
     "bars",
+    "basket_handler",
     "batch_handler",
     "bbo",
     "book",
@@ -120,6 +124,7 @@ __all__ = [
 #: The public names of each module.
 _NAMES: Final = {
     "base": "Handler HandlerLike",
+    "basket_decorator": "basket_handler",
     "batch_handlers": "PythonHandler batch_handler",
     "builtin": "BUILTIN",
     "builtin.bar_handlers": "BAR BARS_ROW BAR_CUT BAR_EMPTY BAR_OUTSIDE BAR_PARTIAL bars",

@@ -1,7 +1,7 @@
 """What a handler is to the rest of strand, whatever its kind.
 
-There are five: ``NativeHandler``, ``CompiledHandler``, ``PythonHandler`` and ``ObjectHandler`` are single ones, and a
-``ChainHandler`` is several of them in a row.
+``NativeHandler``, ``CompiledHandler``, ``PythonHandler``, ``ObjectHandler`` and the kinds of ``BasketHandler`` are
+single ones, and a ``ChainHandler`` is several of them in a row.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
+from strand.handlers.bound import BindContext
 from strand.handlers.called_again import FailedCall
 from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions
 from strand.handlers.emitted import output_dtypes
@@ -54,6 +55,9 @@ class PythonHandler(HostedHandler):
         """Whether ``on_ticks`` takes no context."""
         return not _takes(self.on_ticks, 4)
 
+    def functions_in(self, context: BindContext) -> Callable[[Context], SymbolFunctions]:  # noqa: ARG002 - same in all
+        return self._functions_of
+
     def call_again(self, call: FailedCall) -> None:
         timer = Timer(self.name) if self.timers else None
         row, params = call.row[0], None if call.params is None else call.params[0]
@@ -63,11 +67,11 @@ class PythonHandler(HostedHandler):
         if timer is not None:
             timer.begin(call.tick["ts_recv"])
         try:
-            self.functions_of(context).ticks(call.tick)
+            self._functions_of(context).ticks(call.tick)
         except FailedOnTick as failed:
             raise (failed.__cause__ or failed) from None
 
-    def functions_of(self, context: Context) -> SymbolFunctions:
+    def _functions_of(self, context: Context) -> SymbolFunctions:
         plain = self._is_plain
         call = _plain(self.on_ticks, context) if plain else _with_context(self.on_ticks, context)
         return SymbolFunctions(

@@ -15,6 +15,7 @@ from strand.binding.engine_words import Failure, RunByPython
 from strand.binding.native import NativeFunction
 from strand.binding.space import Space
 from strand.binding.trades import TradeMaker, TradeSource
+from strand.handlers.baskets import BasketMemory
 from strand.handlers.context import Context
 from strand.handlers.emit import Emit, EmittingBatch
 from strand.handlers.timed import Clock, Host
@@ -43,7 +44,7 @@ class Site(Clock, TradesSite, Protocol):
 class BindContext:
     """What handlers are bound to: the symbols, the records and their key, bytes from one row to the next, and the space
     for what they keep beside their rows.
-    ``makers``: what makes trades for those that ask for them."""
+    ``makers``: what makes trades for those that ask for them; ``baskets``: the rows of those that have baskets."""
 
     table: SymbolTable
     record: np.dtype[Any]
@@ -51,6 +52,7 @@ class BindContext:
     row_stride: int
     space: Space
     makers: list[TradeMaker] = field(default_factory=list)
+    baskets: list[BasketMemory] = field(default_factory=list)
 
     def maker_for(self, source: TradeSource | None) -> TradeMaker | None:
         """What makes a handler's trades; None where it asks for none."""
@@ -116,7 +118,8 @@ class BoundPython(BoundHandler):
 
     ``name``, ``timers`` and ``ends``: its own, or those of the chain that ``emitting`` ends. ``first_output``: the
     engine's number of the first output of ``emitting``. ``params``: by key. ``states``: the rows of those before it in
-    a chain, by name. ``host``: makes what is run for a symbol. ``by_tick``: it may be called for symbols in turn.
+    a chain, by name. ``host``: makes what is run for a symbol. ``key``: the records' field with the symbol's index.
+    ``by_tick``: it may be called for symbols in turn.
     """
 
     name: str
@@ -124,6 +127,7 @@ class BoundPython(BoundHandler):
     ends: bool
     emitting: Emitting
     host: Callable[[Context, Site], Host]
+    key: str = "instrument_id"
     first_output: int = 0
     params: npt.NDArray[Any] | None = None
     states: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
@@ -133,17 +137,19 @@ class BoundPython(BoundHandler):
     def for_engine(self) -> RunByPython:
         return RunByPython(self.timers, self.ends)
 
-    def bind_symbol(self, key: int, *, symbol: str, row: Any, site: Site) -> tuple[Context, Host]:
-        """Binds it to one symbol, from its first tick on."""
+    def bind_symbol(self, key: int, *, symbol: str, row_of: Callable[[int], Any], site: Site) -> tuple[Context, Host]:
+        """Binds it to one symbol, from its first tick on; one with baskets to all that share the symbol's strand.
+        ``row_of``: the row of the symbol with a key."""
         emitting = self.emitting
         context = Context(
             self.name,
             symbol,
             key,
-            row,
+            row_of(key),
             params=None if self.params is None else self.params[key],
             states=self.states,
             emit=Emit(emitting.name, emitting.outputs, self.first_output, site.batch),
             timer=Timer(emitting.name) if emitting.timers else None,
         )
+        context.row_of, context.params_of, context.record_key = row_of, self.params, self.key
         return context, self.host(context, site)

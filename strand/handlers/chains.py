@@ -17,6 +17,7 @@ import numpy as np
 from strand.binding.chain import MAX_PARTS, Chained, Part, chained
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, HandlerLike, SingleHandler
+from strand.handlers.basket_handlers import BasketHandler
 from strand.handlers.bound import BindContext, BoundHandler, BoundNative, BoundPython, Site
 from strand.handlers.context import Context
 from strand.handlers.hosted import HostedHandler
@@ -142,13 +143,19 @@ class ChainHandler(Handler):
     ) -> BoundPython:
         """The last one, which Python runs, with those before it as one that it has run for it."""
         native, memory, path = self._bind_natives(context, before)
+        if isinstance(last, BasketHandler) and any(part.timers or part.ends for _, part in before):
+            raise ConfigurationError(
+                f"chain: {last.name!r} is run by Python for baskets, and a handler before it has timers or an end: "
+                "compile it"
+            )
         states = {name: part.state for name, part in before}
         check_states(last.name, last.needs_states, states)
         prefix = _prefix_of(self.state, list(states))
-        functions_of = last.bind_functions(context.maker_for(last.trades))
+        functions_of = last.bind_functions(context, context.maker_for(last.trades))
 
         def host(of_symbol: Context, site: Site) -> Tracked:
-            whole, of_symbol.row = of_symbol.row, of_symbol.row[called]
+            whole, of_symbol.row, row_of = of_symbol.row, of_symbol.row[called], of_symbol.row_of
+            of_symbol.row_of = lambda key: row_of(key)[called]
             return Tracked(of_symbol, site, native, functions_of(of_symbol, site), rows=(whole, prefix))
 
         return BoundPython(
@@ -157,6 +164,7 @@ class ChainHandler(Handler):
             ends=self.ends,
             emitting=last,
             host=host,
+            key=context.key,
             first_output=len(self.emitted) - len(last.emitted),
             params=None if last.params is None else last.params.records(last.name, context.table),
             states=states,

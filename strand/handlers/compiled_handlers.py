@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,13 @@ from strand.handlers.state import row_dtype
 from strand.symbols import SymbolTable
 from strand.ticks import TRADE, named
 
-__all__ = ["CompiledHandler", "arguments_of", "handler", "numba_module"]
+__all__ = ["CompiledHandler", "arguments_of", "compile_function", "handler", "numba_module"]
 
 OnTick = Callable[[Any, Any], None]
+#: What a function is called at.
+At = Literal["tick", "timer", "end"]
+#: Puts what C calls around a function: of it, numba's types of its arguments, and their names. It and its signature.
+Make = Callable[..., tuple[Callable[..., int], Any]]
 
 #: What comes after the first arguments, by name and in any order.
 FURTHER = ("params", "emit", "ctx")
@@ -219,9 +223,18 @@ def _compile_all(handler: CompiledHandler, record: np.dtype[Any], key: str, row:
     numba_module()  # before what imports it
     from strand.handlers.compiled_loop import make_finish, make_loop, make_wake
 
-    tick = _compile(handler, handler.on_tick, (row, record), key, partial(make_loop, key=key))
-    wake = None if handler.on_wake is None else _compile(handler, handler.on_wake, (row, None), key, make_wake)
-    finish = None if handler.on_finish is None else _compile(handler, handler.on_finish, (row,), key, make_finish)
+    shared = handler.shared if handler.sets else None
+
+    def one(function: Callable[..., Any] | None, first: Sequence[np.dtype[Any] | None], make: Make) -> Any:
+        if function is None:
+            return None
+        known = dict(zip(arguments_of(function), first, strict=False))
+        at: At = "tick" if function is handler.on_tick else "timer" if len(first) == 2 else "end"
+        return compile_function(handler, function, known, key, make, at=at, cache=handler.cache, shared=shared)
+
+    tick = one(handler.on_tick, (row, record), partial(make_loop, key=key))
+    wake = one(handler.on_wake, (row, None), make_wake)
+    finish = one(handler.on_finish, (row,), make_finish)
     return NativeFunction(
         pointer_from_address(tick.address),
         never_publishes=True,
@@ -232,15 +245,20 @@ def _compile_all(handler: CompiledHandler, record: np.dtype[Any], key: str, row:
     )
 
 
-def _compile(
-    handler: CompiledHandler,
+def compile_function(
+    handler: TradesHandler,
     given: Callable[..., Any],
-    first: Sequence[np.dtype[Any] | None],
+    known: Mapping[str, np.dtype[Any] | None],
     key: str,
-    make: Callable[..., tuple[Callable[..., int], Any]],
+    make: Make,
+    *,
+    at: At = "tick",
+    cache: bool = True,
+    shared: bool | None = None,
 ) -> Any:
-    """One of a handler's functions, as C calls it. ``first``: the records that it takes first, None being a time;
-    ``make``: puts what C calls around it."""
+    """One of a handler's functions, as C calls it. ``known``: the records that it may take, by its names for them, None
+    being a whole number; ``make``: puts what C calls around it; ``shared``: whether sets of parameters are the same for
+    all symbols, None where there are no sets."""
     numba = numba_module()
     from strand.handlers.compiled_clock import clock_type
     from strand.handlers.compiled_emit import emit_type
@@ -248,35 +266,35 @@ def _compile(
     from strand.handlers.compiled_sets import set_row_type
     from strand.handlers.compiled_ticks import record_type
 
-    names, at_tick = arguments_of(given), given is handler.on_tick
-    dtypes = {name: dtype for name, dtype in zip(names, first, strict=False) if dtype is not None}
+    names, has_sets = arguments_of(given), shared is not None
+    dtypes = {name: dtype for name, dtype in known.items() if dtype is not None}
     if handler.params is not None:
         dtypes["params"] = handler.params.dtype
     try:
         types = {name: record_type(dtype) for name, dtype in dtypes.items()}
         if handler.outputs:
-            types["emit"] = emit_type(handler.outputs, at_timer=not at_tick, of_sets=bool(handler.sets))
-        if handler.sets:
-            types[names[0]] = set_row_type(dtypes[names[0]], handler.shared)
+            types["emit"] = emit_type(handler.outputs, at_timer=at != "tick", of_sets=has_sets)
+        if has_sets:
+            types[names[0]] = set_row_type(dtypes[names[0]], bool(shared))
     except Exception as error:
         raise ConfigurationError(f"handler {handler.name!r}: numba has no type for its records: {error}") from error
-    types |= {name: numba.int64 for name, dtype in zip(names, first, strict=False) if dtype is None}
-    at = "tick" if at_tick else "timer" if len(first) == 2 else "end"
-    types["ctx"] = clock_type(at, of_sets=bool(handler.sets))
+    types |= {name: numba.int64 for name, dtype in known.items() if dtype is None}
+    types["ctx"] = clock_type(at, of_sets=has_sets)
     plain = _plain(given)
     layout = (
-        bool(handler.sets) and handler.shared,
-        *(dtypes.get(name) for name in names),
+        shared,
+        tuple(names),
+        *known.items(),
         key,
         dtypes.get("params"),
         *handler.outputs.items(),
     )
-    cache = FunctionCache.of(plain, layout) if handler.cache else None
+    kept = FunctionCache.of(plain, layout) if cache else None
     one: Any = given if hasattr(given, "py_func") else numba.njit(plain)
     loop, signature = make(one, types, names)
-    function = entry_of(loop, signature, cache)
+    function = entry_of(loop, signature, kept)
     try:
-        if cache is None or not cache.has(function._sig):
+        if kept is None or not kept.has(function._sig):
             # By itself first: what is wrong is then said of the function and not of the loop around it.
             signature_of_one = tuple(types[name] for name in names)
             one.compile(signature_of_one)

@@ -28,14 +28,23 @@ from strand.handlers.compiled_names import intrinsic, types
 from strand.handlers.compiled_sets import SetRow, set_of, timer_of
 from strand.handlers.state import SET, TIMERS
 
-__all__ = ["FunctionCache", "add_function", "check_comparisons", "entry_of", "make_finish", "make_loop", "make_wake"]
+__all__ = [
+    "FunctionCache",
+    "add_function",
+    "check_comparisons",
+    "entry_of",
+    "make_finish",
+    "make_loop",
+    "make_wake",
+    "record_at",
+]
 
-#: Changes with the loop and what is checked before: code of another one is compiled again.
-LOOP = 6
+#: Changes with the loops (that of compiled_baskets, too) and what is checked before: code of others is compiled again.
+LOOP = 8
 
 
 @intrinsic
-def _record_at(typingctx: Any, base: Any, index: Any) -> Any:
+def record_at(typingctx: Any, base: Any, index: Any) -> Any:
     """The record at an index from a pointer to the first. An array's view of it would check and convert each time."""
     record = base.dtype
 
@@ -137,8 +146,8 @@ def make_loop(
             done = 0
             try:
                 for i in range(n):
-                    tick = _record_at(ticks, i)
-                    one(_record_at(rows, np.int64(tick[key])), tick)
+                    tick = record_at(ticks, i)
+                    one(record_at(rows, np.int64(tick[key])), tick)
                     done += 1
             except Exception:
                 return done
@@ -153,9 +162,9 @@ def make_loop(
             done = 0
             try:
                 for i in range(n):
-                    tick = _record_at(ticks, i)
+                    tick = record_at(ticks, i)
                     symbol = np.int64(tick[key])
-                    step(_record_at(rows, symbol), tick, context, symbol, i)
+                    step(record_at(rows, symbol), tick, context, symbol, i)
                     done += 1
                     if yields(context):
                         break
@@ -169,9 +178,9 @@ def make_loop(
         done = 0
         try:
             for i in range(n):
-                tick = _record_at(ticks, i)
+                tick = record_at(ticks, i)
                 symbol = np.int64(tick[key])
-                step(_record_at(rows, symbol), tick, context, symbol, i)
+                step(record_at(rows, symbol), tick, context, symbol, i)
                 done += 1
         except Exception:
             return done
@@ -187,7 +196,7 @@ def make_wake(one: Any, records: Mapping[str, Any], arguments: Sequence[str]) ->
     def wake(rows: Any, key: Any, time: Any, context: Any) -> int:
         symbol = np.int64(key)
         try:
-            step(_record_at(rows, symbol), np.int64(time), context, symbol, np.int64(0))
+            step(record_at(rows, symbol), np.int64(time), context, symbol, np.int64(0))
         except Exception:
             return 1
         return 0
@@ -203,7 +212,7 @@ def make_finish(one: Any, records: Mapping[str, Any], arguments: Sequence[str]) 
     def finish(rows: Any, key: Any, context: Any) -> int:
         symbol = np.int64(key)
         try:
-            step(_record_at(rows, symbol), np.int64(0), context, symbol, np.int64(0))
+            step(record_at(rows, symbol), np.int64(0), context, symbol, np.int64(0))
         except Exception:
             return 1
         return 0

@@ -105,6 +105,10 @@ class Context:
         self.trades: npt.NDArray[Any] = _NO_TRADES
         #: Of a handler that is called with trades alone: the places of their ticks among those in hand.
         self.places: npt.NDArray[np.intp] | None = None
+        #: For handlers with baskets: the rows and the parameters of all symbols by key, and the key's field of a tick.
+        self.row_of: Callable[[int], Any] = lambda _: row
+        self.params_of: npt.NDArray[Any] | None = None
+        self.record_key = "instrument_id"
 
     @property
     def time(self) -> int:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from strand.binding.engine import Engine
 from strand.binding.engine_words import Failure
 from strand.errors import HandlerError
+from strand.handlers.basket_handlers import basket_parts
 from strand.handlers.called_again import FailedCall, line_of
 from strand.handlers.context import Context, FailedOnTick
 from strand.ticks import named
@@ -128,7 +129,9 @@ def failures_of(
         handler = handlers[failure.handler]
         error = error_of(replace(failure, cause=cause), handler, table, kept)
         found.append(error)
-        if error._place is None or (handler.is_native and engine.config.n_strands < engine.config.n_symbols):
+        # Of what Python runs, only symbols of one basket share a strand.
+        may_share = handler.is_native or bool(basket_parts(handler))
+        if error._place is None or (may_share and engine.config.n_strands < engine.config.n_symbols):
             continue
         strand, place = error._place
         books = engine.inspect(strand)

@@ -38,23 +38,27 @@ class HostedHandler(TradesHandler):
         return None
 
     @abstractmethod
-    def functions_of(self, context: Context) -> SymbolFunctions:
-        """What to call for a symbol."""
+    def functions_in(self, context: BindContext) -> Callable[[Context], SymbolFunctions]:
+        """What makes the functions to call for a symbol in a run."""
 
-    def bind_functions(self, maker: TradeMaker | None) -> Callable[[Context, TradesSite], SymbolFunctions]:
-        """What makes ``functions_of`` a symbol where they run, with trades of a maker for them if they ask for any."""
-        return lambda of_symbol, site: with_trades(self.functions_of(of_symbol), of_symbol, site, maker)
+    def bind_functions(
+        self, context: BindContext, maker: TradeMaker | None
+    ) -> Callable[[Context, TradesSite], SymbolFunctions]:
+        """The same where they run, with trades of a maker for them if they ask for any."""
+        functions_of = self.functions_in(context)
+        return lambda of_symbol, site: with_trades(functions_of(of_symbol), of_symbol, site, maker)
 
     def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundPython:  # noqa: ARG002 - rows come one by one
         check_states(self.name, self.needs_states, {})
         maker = context.maker_for(self.trades)
-        functions_of = self.bind_functions(maker)
+        functions_of = self.bind_functions(context, maker)
         return BoundPython(
             name=self.name,
             timers=self.timers,
             ends=self.ends,
             emitting=self,
             host=lambda of_symbol, site: Timed(of_symbol, functions_of(of_symbol, site), site),
+            key=context.key,
             params=None if self.params is None else self.params.records(self.name, context.table),
             by_tick=self.by_tick(maker),
         )

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from strand.binding.trades import TradeMaker
 from strand.errors import ConfigurationError
-from strand.handlers.bound import TickByTick
+from strand.handlers.bound import BindContext, TickByTick
 from strand.handlers.called_again import FailedCall, trade_of
 from strand.handlers.context import Context, FailedOnTick, SymbolFunctions
 from strand.handlers.emitted import output_dtypes
@@ -27,21 +27,19 @@ from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, UNDEF_PRICE
 
 __all__ = [
     "METHODS",
+    "OBJECT_ROW",
     "ObjectHandler",
     "Tick",
     "Trade",
+    "as_ticks",
+    "as_trades",
     "is_object_class",
     "object_handler",
-    "ticks_of",
     "trades_by_place",
 ]
 
 #: What is called for ticks of one kind.
-BY_KIND: Final = {
-    "on_order": KIND_ORDER,
-    "on_quote": KIND_QUOTE,
-    "on_status": KIND_STATUS,
-}
+BY_KIND: Final = {"on_order": KIND_ORDER, "on_quote": KIND_QUOTE, "on_status": KIND_STATUS}
 #: All methods that are called where they are defined.
 METHODS: Final = (*BY_KIND, *STATES, "on_trade", "on_day", "on_tick", "on_start", "on_wake", "on_finish", "on_stop")
 
@@ -133,6 +131,16 @@ _TRADE_FIELDS: Final = struct.Struct("<qqQqqIHc?Qq?7x")
 _new_trade: Final = partial(tuple.__new__, Trade)
 
 
+def as_ticks(ticks: npt.NDArray[Any]) -> Iterator[Tick]:
+    """Records of ``strand.TICK`` as Python values."""
+    return map(_new_tick, _FIELDS.iter_unpack(ticks.tobytes()))
+
+
+def as_trades(trades: npt.NDArray[Any]) -> Iterator[Trade]:
+    """Records of ``strand.ticks.TRADE`` as Python values."""
+    return map(_new_trade, _TRADE_FIELDS.iter_unpack(trades.tobytes()))
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ObjectHandler(HostedHandler):
     """A handler of objects, one a symbol. ``factory``: their class, or what makes them. ``counts``: the row is
@@ -172,14 +180,14 @@ class ObjectHandler(HostedHandler):
             )
         one = _one_of(thing)
         with context.rehearsing(int(call.tick["ts_recv"][0])):
-            (tick,) = ticks_of(call.tick)
+            (tick,) = as_ticks(call.tick)
             if one is not None:
                 one(tick)
             if self.trades is not None and (trade := trades_by_place(trade_of(self.trades, call.tick, call.key))):
                 thing.on_trade(trade[0])
 
-    def functions_of(self, context: Context) -> SymbolFunctions:
-        return _functions_of(self.factory, self.name, self.counts, context)
+    def functions_in(self, context: BindContext) -> Callable[[Context], SymbolFunctions]:  # noqa: ARG002 - same in all
+        return partial(_functions_of, self.factory, self.name, self.counts)
 
 
 @overload
@@ -294,7 +302,7 @@ def _functions_of(factory: Callable[..., Any], name: str, counts: bool, context:
         chosen, positions = _chosen(ticks, only, events, trades)
         i = 0
         try:
-            for i, tick in zip(positions, ticks_of(chosen), strict=True):
+            for i, tick in zip(positions, as_ticks(chosen), strict=True):
                 if timer is not None and i >= timer.end:
                     break
                 context.at = i
@@ -378,15 +386,10 @@ def _stand(watches: Sequence[Watch], context: Context) -> None:
         watch.stand(context.after, 0)
 
 
-def ticks_of(array: npt.NDArray[Any]) -> Iterator[Tick]:
-    """An array of ``TICK``, tick by tick."""
-    return map(_new_tick, _FIELDS.iter_unpack(array.tobytes()))
-
-
 def trades_by_place(trades: npt.NDArray[Any]) -> dict[int, Trade]:
     """Those of a batch by the place of their tick, of records that each tick has."""
     places = np.flatnonzero(trades["size"])
-    return dict(zip(places.tolist(), map(_new_trade, _TRADE_FIELDS.iter_unpack(trades[places].tobytes())), strict=True))
+    return dict(zip(places.tolist(), as_trades(trades[places]), strict=True))
 
 
 def _mask_of(kinds: Iterable[int]) -> npt.NDArray[np.bool_]:

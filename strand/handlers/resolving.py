@@ -34,7 +34,11 @@ def is_jit_disabled() -> bool:
 
 
 def _as_python(handler: Handler) -> Handler:
+    from strand.handlers.basket_handlers import CompiledBasketHandler
     from strand.handlers.compiled_handlers import CompiledHandler
     from strand.handlers.uncompiled import uncompiled
+    from strand.handlers.uncompiled_baskets import uncompiled_basket
 
+    if isinstance(handler, CompiledBasketHandler):
+        return uncompiled_basket(handler)
     return uncompiled(handler) if isinstance(handler, CompiledHandler) else handler

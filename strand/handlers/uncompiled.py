@@ -14,7 +14,7 @@ from strand.handlers.compiled_handlers import CompiledHandler, arguments_of
 from strand.handlers.context import Context
 from strand.handlers.object_handlers import ObjectHandler
 
-__all__ = ["uncompiled"]
+__all__ = ["PlainFields", "PlainOutputs", "uncompiled"]
 
 
 def uncompiled(handler: CompiledHandler) -> ObjectHandler:
@@ -44,8 +44,12 @@ class _Plain:
 
     def on_start(self, context: Context) -> None:
         handler = self._handler
-        emit = _Emit(context, handler.outputs)
-        further = {"params": None if context.params is None else _Record(context.params), "emit": emit, "ctx": context}
+        emit = PlainOutputs(context.emit, handler.outputs)
+        further = {
+            "params": None if context.params is None else PlainFields(context.params),
+            "emit": emit,
+            "ctx": context,
+        }
         self._row = _Row(context)
         found: list[Any] = [
             None if one is None else partial(one, **{name: further[name] for name in arguments_of(one)[first:]})
@@ -66,7 +70,7 @@ class _Plain:
         self._finish(self._row)
 
 
-class _Record:
+class PlainFields:
     """A record whose fields are attributes. Numbers are Python's; a write to a field is one into the record."""
 
     __slots__ = ("_record",)
@@ -83,7 +87,11 @@ class _Record:
                 f"there is no field {name!r}; there are {', '.join(self._record.dtype.names)}"
             ) from None
         return (
-            value if isinstance(value, np.ndarray) else _Record(value) if isinstance(value, np.void) else value.item()
+            value
+            if isinstance(value, np.ndarray)
+            else PlainFields(value)
+            if isinstance(value, np.void)
+            else value.item()
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -93,7 +101,7 @@ class _Record:
     __getitem__, __setitem__ = __getattr__, __setattr__
 
 
-class _Row(_Record):
+class _Row(PlainFields):
     """A symbol's row, with the rows of the handlers before it in a chain by their names."""
 
     __slots__ = ("_context",)
@@ -106,15 +114,15 @@ class _Row(_Record):
     def __getattr__(self, name: str) -> Any:
         context = self._context
         if name in context.states and name not in context.row.dtype.names:
-            return _Record(context.after[name][0 if context.at is None or context.now is not None else context.at])
+            return PlainFields(context.after[name][0 if context.at is None or context.now is not None else context.at])
         return super().__getattr__(name)
 
 
-class _Emit:
+class PlainOutputs:
     """In the place of ``emit``: a method by output, which takes the fields of a record."""
 
-    def __init__(self, context: Context, outputs: Mapping[str, np.dtype[Any]]) -> None:
-        self._context, self._outputs = context, outputs
+    def __init__(self, emit: Callable[..., None], outputs: Mapping[str, np.dtype[Any]]) -> None:
+        self._emit, self._outputs = emit, outputs
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         if name not in self._outputs:
@@ -129,6 +137,6 @@ class _Emit:
             record: npt.NDArray[Any] = np.zeros(1, dtype)
             for field, value in given.items():
                 record[field][0] = value
-            self._context.emit(record[0], output=name)
+            self._emit(record[0], output=name)
 
         return emit

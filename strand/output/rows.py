@@ -194,6 +194,16 @@ class Rows(Tabular):
     # ---- as tables
 
     @property
+    def declared(self) -> np.dtype[Any]:
+        """The dtype of rows with what it declares of its fields, where all symbols have one handler."""
+        return self._tables[self._number(None)].declared
+
+    @property
+    def size_unit(self) -> float | None:
+        """What 1 in a size is worth, where all symbols have one handler; None where nobody knows."""
+        return self._tables[self._number(None)].size_unit
+
+    @property
     def units(self) -> dict[str, Unit]:
         """What 1 is worth in each field, where all symbols have one handler; ``part.field`` of a record in a record."""
         return self.units_of()

@@ -116,6 +116,7 @@ class SerialLoop(RunBase):
             rows=self._rows,
             emitted=self._emitted,
             alarms=self._alarms,
+            units=self._units,
         )
         self._seen = np.zeros(len(self._table), bool)
         self._positions = np.empty(0, POSITION)
@@ -306,6 +307,7 @@ class SerialLoop(RunBase):
             ended = True
         finally:
             self._outputs.finish(complete=kind is None and ended)
+            self._baskets.keep()
         failure = failure or self._outputs.failure or stop_failure
         if kind is None and failure is not None:
             raise failure

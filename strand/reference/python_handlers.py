@@ -45,6 +45,7 @@ class SerialPython:
         rows: Rows,
         emitted: SerialEmitted,
         alarms: npt.NDArray[np.uint64],
+        units: npt.NDArray[np.intp] | None,
     ) -> None:
         self._table = table
         self._reader = reader
@@ -52,7 +53,7 @@ class SerialPython:
         self._emitted = emitted
         self._alarms = alarms
         self.site = SerialSite(memory, reader, emitted, alarms)
-        self._symbols = symbols = _Symbols(table, rows, self.site)
+        self._symbols = symbols = _Symbols(table, rows, self.site, units)
         self._hosts, self.contexts, self.objects = symbols.hosts, symbols.contexts, symbols.objects
         self._in_turn: dict[int, Call] = {}
         #: Of the ticks of the last call, how many were handled.
@@ -76,7 +77,7 @@ class SerialPython:
             part = records[start:end] if end - start < len(records) else records
             self._emitted.hold(positions[start:end], partial(self._reader.sequences, part), key, numbers)
             try:
-                call = in_turn or (self._hosts.get(key) or self._symbols.bind(bound, key)[1]).call
+                call = in_turn or (self._symbols.host_of(key) or self._symbols.bind(bound, key)[1]).call
                 handled = call(part)
             except BaseException as error:
                 failure = failure_of(error)
@@ -102,7 +103,7 @@ class SerialPython:
 
     def finish(self, key: int, time: int, numbers: Sequence[int]) -> Failure | None:
         """Runs a symbol's end, if a tick of it came as far as its handler; None where that went well."""
-        host = self._hosts.get(key)
+        host = self._symbols.host_of(key)
         if host is None:
             return None
         self._emitted.hold_timer(key, time, numbers, at_end=True)
@@ -151,20 +152,31 @@ class SerialPython:
 
 
 class _Symbols:
-    """What is run for each symbol, from its first tick on, and its context. They know nothing of who asks for them."""
+    """What is run for each symbol, from its first tick on, and its context. They know nothing of who asks for them.
 
-    def __init__(self, table: SymbolTable, rows: Rows, site: SerialSite) -> None:
+    Symbols whose handler has baskets have one of each for all that share a strand (``units``), by the first's key."""
+
+    def __init__(self, table: SymbolTable, rows: Rows, site: SerialSite, units: npt.NDArray[np.intp] | None) -> None:
         self._table = table
         self._rows = rows
         self._site = site
+        self._first_of = None if units is None else np.unique(units, return_index=True)[1][units]
         self.hosts: dict[int, Host] = {}
         self.contexts: dict[int, Context] = {}
         self.objects: dict[int, Any] = {}
 
+    def host_of(self, key: int) -> Host | None:
+        """What is run for a symbol, if a tick of it has come."""
+        return self.hosts.get(self._first(key))
+
     def bind(self, bound: BoundPython, key: int) -> tuple[Context, Host]:
         """Binds a handler to a symbol."""
-        found = bound.bind_symbol(key, symbol=self._table.name(key), row=self._rows.at(key), site=self._site)
+        key = self._first(key)
+        found = bound.bind_symbol(key, symbol=self._table.name(key), row_of=self._rows.at, site=self._site)
         self.contexts[key], self.hosts[key] = _, host = found
         if host.object is not None:
             self.objects[key] = host.object
         return found
+
+    def _first(self, key: int) -> int:
+        return key if self._first_of is None else int(self._first_of[key])

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.handlers.context import Context, FailedOnTick
-from strand.handlers.object_handlers import Tick, Trade, ticks_of, trades_by_place
+from strand.handlers.object_handlers import Tick, Trade, as_ticks, trades_by_place
 from strand.handlers.timed import Host
 from strand.reference.emitted import SerialEmitted
 from strand.ticks import TRADE
@@ -54,7 +54,7 @@ class TicksInTurn:
         """Raises FailedOnTick."""
         keys, trades, place, i = ticks[self._key], trades_by_place(self.trades), self._emitted.place, 0
         try:
-            for i, (key, tick) in enumerate(zip(keys.tolist(), ticks_of(ticks), strict=True)):
+            for i, (key, tick) in enumerate(zip(keys.tolist(), as_ticks(ticks), strict=True)):
                 place(i, key)
                 on_tick, on_trade, context = self._functions.get(key) or self._bind(key)
                 context.tick = tick

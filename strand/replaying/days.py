@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.brief import brief, several
+from strand.errors import ConfigurationError
 from strand.feeds import Feed, TickBatch
 from strand.feeds.merge.days import is_clear
 from strand.output.fingerprint import fingerprint_of_rows
@@ -72,6 +73,9 @@ class DayRecorder(NoDays):
     on = True
 
     def __init__(self, feed: Feed, dispatcher: Dispatcher | SerialLoop) -> None:
+        """Raises ConfigurationError where handlers have baskets."""
+        if len(dispatcher.baskets):
+            raise ConfigurationError("per_day: a basket's row has no day of its own: replay each day by itself")
         self._feed = feed
         self._dispatcher = dispatcher
         self._counted = np.zeros(feed.max_symbols, np.int64)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from strand.feeds.reader_options import FeedOptions
     from strand.output.sink import Destination
     from strand.replaying.pacing import Pacer
+    from strand.replaying.snapshots import Snapshot
 
 __all__ = ["ReplayOptions"]
 
@@ -38,6 +39,7 @@ class ReplayOptions(RunOptions, total=False):
     timeline: bool
     watch: int | Sequence[str] | None
     per_day: bool
+    snapshot: Snapshot | None
     strict: bool
     save: str | os.PathLike[str] | None
     load: str | os.PathLike[str] | None

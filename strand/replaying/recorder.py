@@ -135,7 +135,7 @@ class Recorder(NoRecorder):
             error, dropped = self._error, sum(self._dispatcher.statistics().dropped.values())
             words = None if error is None else str(error) or type(error).__name__
             digests = output_digests(self._dispatcher.outputs)
-            dump(self._file, End(self._ticks, fingerprint_of(self._row_sum, digests), dropped, words, _plain(digests)))
+            dump(self._file, End(self._ticks, self._fingerprint(digests), dropped, words, _plain(digests)))
 
     def _record(self, counts: npt.NDArray[np.int64]) -> None:
         names = self._learn()
@@ -155,7 +155,7 @@ class Recorder(NoRecorder):
         outputs = self._dispatcher.outputs.settled_digests()
         whole = Interval(
             self._ticks,
-            fingerprint_of(self._row_sum, outputs),
+            self._fingerprint(outputs),
             fingerprint_of(self._input_sum),
             _plain(outputs),
             {names[i]: self._state(i, counts) for i in sorted(changed)} if self._file is not None else {},
@@ -168,6 +168,9 @@ class Recorder(NoRecorder):
         self._intervals.append(replace(whole, changed={}))
         if self._file is not None:
             dump(self._file, whole)
+
+    def _fingerprint(self, outputs: Mapping[str, OutputDigest]) -> str:
+        return fingerprint_of(self._row_sum, {**outputs, **self._dispatcher.baskets.digests()})
 
     def _learn(self) -> Names:
         """Names so far. A symbol that has got its name since is another symbol to a digest."""

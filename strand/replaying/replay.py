@@ -36,6 +36,7 @@ from strand.replaying.result import ReplayResult
 from strand.replaying.run import Run, Timed, chain, pinned
 from strand.replaying.sampler import NoSampler, Sampler
 from strand.replaying.saved_replay import SavedReplay
+from strand.replaying.snapshots import Snapshot
 from strand.replaying.until import Until
 from strand.symbols import SymbolTable
 from strand.validate import whole, yes_or_no
@@ -67,6 +68,7 @@ def replay(
     timeline: bool = True,
     watch: int | Sequence[str] | None = None,
     per_day: bool = False,
+    snapshot: Snapshot | None = None,
     strict: bool = False,
     save: str | os.PathLike[str] | None = None,
     load: str | os.PathLike[str] | None = None,
@@ -101,6 +103,8 @@ def replay(
     ``per_day``: where a day ends (docs/feeds/days.md) the run is brought to rest, the rows of its symbols go to
     ``result.days``, and begin anew as zeros; ``result.rows`` are then those of the last day.
 
+    ``snapshot``: what ``strand.snapshot`` makes; all symbols' values at regular times are ``result.snapshots`` then.
+
     ``save``: a file for the state at the end, for which ends of handlers do not run; an interrupt ends it so, too.
     ``load``: such a file, to go on from where it was saved, with the same source and arguments: ticks that were
     replayed before are read and passed over. ``ticks``, outputs and times of the result are then of this call; rows and
@@ -121,10 +125,9 @@ def replay(
 
     Raises FeedError for a file that cannot be read; where that shows in mid-stream, after every tick before it has been
     handled, and with the result of those as ``error.partial``. A HandlerError has what came before it as ``partial``
-    too. So does UnknownSymbolError, for a name or glob that no
-    symbol of the whole feed has, and for a name in ``watch``. Raises EmptyFeedError, a FeedError, before any output is
-    made, where no tick comes of the source. Raises StrictError, HandlerError, SinkError, SavedStateError,
-    ConfigurationError.
+    too. So does UnknownSymbolError, for a name or glob that no symbol of the whole feed has, and for a name in
+    ``watch`` or ``snapshot``. Raises EmptyFeedError, a FeedError, before any output is made, where no tick comes of the
+    source. Raises StrictError, HandlerError, SinkError, SavedStateError, ConfigurationError.
     """
     if fingerprint_every is not None:
         fingerprint_every = whole("fingerprint_every", fingerprint_every, 1)
@@ -184,7 +187,10 @@ def replay(
         )
         sampler = Sampler(dispatcher, begun, watch, on=timeline) if isinstance(dispatcher, Dispatcher) else NoSampler()
         days = DayRecorder(feed, dispatcher) if per_day else NoDays()
-        run = Run(feed, dispatcher, recorder, sampler, days, position=position, paced=pacer is not None)
+        run = Run(
+            feed, dispatcher, recorder, sampler, days,
+            position=position, snapshot=snapshot, paced=pacer is not None,
+        )  # fmt: skip
         run.by_symbol += left.ticks_by_symbol(len(run.by_symbol))
         with (
             telling_more(
@@ -221,7 +227,7 @@ def replay(
     result = run.result(wall_s, setup_s, batches.spent_s, feed_statistics, pacer)
     failed: FeedError | UnknownSymbolError | KeyboardInterrupt | None = run.ended_by
     if failed is None and run.ticks != limit:
-        failed = unknown_symbol(feed, wanted) or _unwatched(watch, result)
+        failed = unknown_symbol(feed, wanted) or _unwatched(watch, snapshot, result)
     if failed is not None:
         failed.partial = result  # type: ignore[union-attr]
         raise failed
@@ -266,14 +272,16 @@ def _check_flags(**flags: bool | None) -> None:
             yes_or_no(name, value)
 
 
-def _unwatched(watch: int | Sequence[str] | None, result: ReplayResult) -> UnknownSymbolError | None:
-    """The error for names to be watched that the whole feed has not."""
-    names = [] if watch is None or isinstance(watch, int) else [name for name in watch if name not in result.symbols]
-    if not names:
-        return None
-    return UnknownSymbolError(
-        f"watch (--report-symbols): nothing in {result.info.path} is named {', '.join(map(repr, names))}"
-    )
+def _unwatched(
+    watch: int | Sequence[str] | None, snapshot: Snapshot | None, result: ReplayResult
+) -> UnknownSymbolError | None:
+    """The error for names to be watched, or of a snapshot, that the whole feed has not."""
+    watched = () if watch is None or isinstance(watch, int) else watch
+    of_snapshot = () if snapshot is None else snapshot.symbols or ()
+    for option, given in (("watch (--report-symbols)", watched), ("snapshot: symbols", of_snapshot)):
+        if names := [name for name in given if name not in result.symbols]:
+            return UnknownSymbolError(f"{option}: nothing in {result.info.path} is named {', '.join(map(repr, names))}")
+    return None
 
 
 def _feed(

@@ -27,6 +27,7 @@ from strand.replaying.recorder import NoRecorder
 from strand.replaying.result import ReplayResult
 from strand.replaying.run_result import inflates
 from strand.replaying.sampler import NoSampler, Sampler
+from strand.replaying.snapshots import Snapshot, snapshots_for
 from strand.ticks import empty, named
 
 __all__ = ["Run", "Timed", "add_feed_column", "chain", "pinned"]
@@ -47,6 +48,7 @@ class Run:
         days: NoDays,
         *,
         position: int = 0,
+        snapshot: Snapshot | None = None,
         paced: bool = False,
     ) -> None:
         self._feed = feed
@@ -54,6 +56,7 @@ class Run:
         self._recorder = recorder
         self._sampler = sampler
         self._days = days
+        self._snapshots = snapshots_for(snapshot, feed, dispatcher)
         self._uncounted: TickBatch = _NOTHING
         self._latest: TickBatch = _NOTHING
         self._feeder: Feeder | None = None
@@ -70,7 +73,8 @@ class Run:
     def pieces(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
         """The batches as they are to be published: cut where the run comes to rest, and with names for their symbols,
         which are written beside what their ticks emit."""
-        return self._recorder.cut(self._days.cut(self._named(batches), self.by_symbol))
+        named = self._snapshots.cut(self._named(batches), self.by_symbol)
+        return self._recorder.cut(self._days.cut(named, self.by_symbol))
 
     @property
     def ticks(self) -> int:
@@ -87,6 +91,7 @@ class Run:
             and not len(self._dispatcher.outputs)
             and type(self._recorder) is NoRecorder
             and not self._days.on
+            and not self._snapshots.on
             and isinstance(self._sampler, Sampler)
             and not self._sampler.wants_batches
         )
@@ -113,6 +118,7 @@ class Run:
                 count_by_symbol(chosen, self.by_symbol, self.seen)
                 self._uncounted = _NOTHING
                 self._recorder.published(chosen, self.by_symbol)
+                self._snapshots.published(chosen)
                 if progress is not None:
                     self._latest = chosen
                     progress(self.ticks)
@@ -162,6 +168,7 @@ class Run:
     def end(self) -> None:
         """All that was published has been handled: to be called before the dispatcher stops."""
         self._recorder.ending(self.by_symbol, self.ended_by)
+        self._snapshots.end(self.by_symbol)
         self._sampler.drained(self.by_symbol, self._feed.symbols)
         self.unpriced = self._dispatcher._take_unpriced()
 
@@ -186,6 +193,7 @@ class Run:
             info=self._feed.info,
             symbols=dispatcher.symbols,
             rows=dispatcher.rows,
+            baskets=dispatcher.baskets,
             ticks=self.ticks,
             ticks_by_symbol=self.by_symbol,
             seen=self.seen.counts(),
@@ -208,6 +216,7 @@ class Run:
             timeline=self._sampler.timeline(self.by_symbol, dispatcher.symbols),
             intervals=self._recorder.intervals,
             days=self._days.days,
+            snapshots=self._snapshots.snapshots(),
             _digests=partial(output_digests, outputs),
         )
 

@@ -15,6 +15,7 @@ from strand.binding.tick_counts import TickCounts
 from strand.brief import brief, listed, several
 from strand.feeds import FeedInfo
 from strand.feeds.skipped import Skipped
+from strand.output.basket_rows import BasketRows, BusiestBasket
 from strand.output.books import Books
 from strand.output.emitted import EmittedRecords
 from strand.output.fingerprint import OutputDigest, fingerprint_of_rows
@@ -23,6 +24,7 @@ from strand.replaying.days import Day
 from strand.replaying.fingerprint_file import Interval
 from strand.replaying.pacing import Pacing
 from strand.replaying.run_warnings import RunWarning, warnings_of
+from strand.replaying.snapshot_tables import Snapshots
 from strand.replaying.timeline import Timeline
 from strand.stats import Statistics
 from strand.symbols import SymbolTable
@@ -46,19 +48,21 @@ class RunResult:
     end; of it, ``setup_s`` went into making the dispatcher and starting its workers.
     ``feed_s``: time the publishing thread spent getting batches (reading, inflating, decoding); of it, ``input_wait_s``
     was spent on the file's bytes: reading them, or waiting for the thread that reads and inflates them; 0 where the
-    feed does not tell. ``statistics`` as of the end, ``rows`` the final state,
+    feed does not tell. ``statistics`` as of the end, ``rows`` the final state, ``baskets`` that of
+    baskets by name (``strand.basket_handler``),
     ``feed_statistics`` the feed's own counts, ``skipped`` what it passed over under ``on_bad_record="skip"``,
     ``failures`` of quarantined strands as text, ``outputs`` what handlers emitted, by name, shape (n,), as
     strand.output says, ``written`` file and number of records of what went to files, ``books`` the order books where
     a handler keeps them, ``objects`` an object handler's objects by symbol, ``pacing`` how well the pace was kept,
     None for as fast as it goes, ``timeline`` counters and rows over the run (None with ``timeline=False``, and of a
     plain loop), ``intervals`` what ``fingerprint_every`` recorded,
-    ``days`` each day's rows with ``per_day=True``.
+    ``days`` each day's rows with ``per_day=True``, ``snapshots`` what ``snapshot=`` asked for.
     """
 
     info: FeedInfo
     symbols: SymbolTable
     rows: Rows
+    baskets: BasketRows
     ticks: int
     ticks_by_symbol: npt.NDArray[np.int64]
     seen: TickCounts
@@ -81,6 +85,7 @@ class RunResult:
     timeline: Timeline | None = None
     intervals: tuple[Interval, ...] = ()
     days: tuple[Day, ...] = ()
+    snapshots: Snapshots | None = None
     _digests: Callable[[], Mapping[str, OutputDigest]] = field(default=dict, repr=False, compare=False)
 
     def __repr__(self) -> str:
@@ -91,14 +96,21 @@ class RunResult:
     @cached_property
     def fingerprint(self) -> str:
         """32 hexadecimal digits that stand for every symbol's row and ticks counted, by name: the same for
-        any workers, grouping and batches; and for all outputs. Taken when it is first asked for."""
-        return fingerprint_of_rows(self.rows, self.symbols, self.ticks_by_symbol, self._digests())
+        any workers, grouping and batches; and for all outputs and baskets. Taken when it is first asked for."""
+        digests = {**self._digests(), **self.baskets.digests()}
+        return fingerprint_of_rows(self.rows, self.symbols, self.ticks_by_symbol, digests)
 
     @cached_property
     def warnings(self) -> tuple[RunWarning, ...]:
         """What was done to the data or found wrong in it (docs/warnings.md), one entry per kind; empty: nothing was.
         ``skipped`` and ``statistics.dropped`` count what options let pass."""
         return warnings_of(self)
+
+    @property
+    def busiest_basket(self) -> BusiestBasket | None:
+        """The baskets that share the busiest strand of baskets; None without baskets. A strand is one worker's at a
+        time, so a run is not faster than that share of its handlers' work allows."""
+        return self.baskets.busiest(self.ticks_by_symbol)
 
     @property
     def ticks_per_s(self) -> float:

@@ -20,6 +20,7 @@ from strand.units import NO_SIZE_UNIT
 if TYPE_CHECKING:
     from strand.binding.tick_counts import TickCounts
     from strand.feeds import FeedInfo
+    from strand.output.basket_rows import BusiestBasket
     from strand.output.rows import Rows
     from strand.replaying.days import Day
     from strand.replaying.pacing import Pacing
@@ -70,6 +71,10 @@ class RunFacts(Protocol):
     def ticks_by_symbol(self) -> npt.NDArray[np.int64]: ...
     @property
     def seen(self) -> TickCounts: ...
+    @property
+    def busiest_basket(self) -> BusiestBasket | None: ...
+    @property
+    def workers(self) -> int: ...
     @property
     def unpriced(self) -> npt.NDArray[np.int64]: ...
     @property
@@ -209,9 +214,10 @@ _NEEDS: Final = (
 
 def warnings_of(result: RunFacts) -> tuple[RunWarning, ...]:
     """The warnings of a run: of what its handlers could not use, of their rows, over all its days, of its feed, its
-    times, its symbols and its pace."""
+    times, its symbols, its baskets and its pace."""
     parts = [*_of_meaning(result), *_of_unused(result), *_of_rows(result), *_of_feed(result)]
-    return (*parts, *_of_units(result), *_of_times(result), *_of_symbols(result), *_of_pace(result))
+    parts += [*_of_units(result), *_of_times(result), *_of_symbols(result)]
+    return (*parts, *_of_baskets(result), *_of_pace(result))
 
 
 def _parts(table: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
@@ -331,6 +337,13 @@ def _of_symbols(result: RunFacts) -> Iterator[RunWarning]:
         most = max(unnamed, key=lambda i: int(result.ticks_by_symbol[i]))
         example = f"{result.symbols[most]} with {int(result.ticks_by_symbol[most]):,} ticks"
         yield RunWarning("unnamed symbols", len(unnamed), example, _NAMES)
+
+
+def _of_baskets(result: RunFacts) -> Iterator[RunWarning]:
+    busiest = result.busiest_basket
+    if busiest is not None and result.workers and busiest.share > 1 / result.workers:
+        cure = f"give smaller baskets, or fewer than {result.workers} workers: one at a time handles a basket"
+        yield RunWarning("busy basket", busiest.ticks, str(busiest), cure)
 
 
 def _of_pace(result: RunFacts) -> Iterator[RunWarning]:

@@ -96,6 +96,8 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
         + (f", {result.input_work} {result.input_wait_s / result.wall_s:.0%}" if result.input_wait_s else "")
         + f"); {result.n_strands:,} strands, {s.handled_inline / max(s.handled, 1):.0%} of ticks handled inline"
     )
+    if (busiest := result.busiest_basket) is not None:
+        console.print(f"busiest basket: {escape(str(busiest))}", highlight=False)
     if result.info.undated:
         console.print(f"[yellow]{UNDATED}[/]")
     if s.unpinned is not None:

@@ -33,6 +33,7 @@ def as_dict(result: RunResult) -> dict[str, Any]:
         "workers": result.workers,
         "strands": result.n_strands,
         "symbols": int(np.count_nonzero(result.ticks_by_symbol)),
+        "busiest_basket": None if (busiest := result.busiest_basket) is None else busiest._asdict(),
         "busy_share": result.busy_share,
         "failures": list(result.failures),
         "outputs": {name: {"records": len(array), "path": None} for name, array in result.outputs.items()}

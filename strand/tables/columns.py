@@ -106,23 +106,23 @@ class Table:
 
     def __init__(self, declared: np.dtype[Any], size_unit: float | None) -> None:
         self.plain = undeclared(declared)
-        self._declared = declared
-        self._size_unit = size_unit
+        self.declared = declared
+        self.size_unit = size_unit
 
     @property
     def units(self) -> dict[str, Unit]:
         """The unit of each field's numbers; a record within a record gives ``part.field``."""
-        return {path: unit_of(dtype, self._size_unit) for path, dtype in _leaves(self._declared, "")}
+        return {path: unit_of(dtype, self.size_unit) for path, dtype in _leaves(self.declared, "")}
 
     @property
     def unit_words(self) -> dict[str, str]:
         """The units of ``columns``, in a word for who looks at them; fields without a unit are left out."""
-        words = {path: _WORDS.get(meaning_of(dtype).quantity, "") for path, dtype in _leaves(self._declared, "")}
+        words = {path: _WORDS.get(meaning_of(dtype).quantity, "") for path, dtype in _leaves(self.declared, "")}
         return {path: word for path, word in words.items() if word}
 
     def as_known(self) -> Table:
         """The same, with sizes as the feeds count them where nobody knows their unit."""
-        return self if self._size_unit is not None else Table(self._declared, 1.0)
+        return self if self.size_unit is not None else Table(self.declared, 1.0)
 
     def columns(self, records: Records, prices: NumpyPrices = "float") -> dict[str, Column]:
         """Columns of numpy by name; a record within a record gives columns ``part.field``, bytes become text.
@@ -137,7 +137,7 @@ class Table:
         ``prices`` of another name."""
         _check_prices(prices, get_args(Prices))
         found: dict[str, Shown] = {}
-        self._flatten(self._declared, records, "", found, prices)
+        self._flatten(self.declared, records, "", found, prices)
         return found
 
     def _flatten(
@@ -156,7 +156,7 @@ class Table:
     def _shown(
         self, path: str, dtype: np.dtype[Any], values: npt.NDArray[Any], none: Missing | None, prices: Prices
     ) -> Shown:
-        unit = unit_of(dtype, self._size_unit)
+        unit = unit_of(dtype, self.size_unit)
         is_whole_price = unit.quantity == "price" and dtype.base.kind in "iu"
         if is_whole_price and prices != "float":
             return Shown(values, none, is_decimal=prices == "decimal")
@@ -190,11 +190,13 @@ def _masked(column: Shown) -> Column:
     return np.ma.MaskedArray(filled, none)
 
 
-def with_names(records: npt.NDArray[Any], names: npt.NDArray[np.str_], at: int) -> npt.NDArray[Any]:
-    """A copy of records, shape (n,), with a field ``symbol`` of their names as the field of the place ``at``."""
+def with_names(
+    records: npt.NDArray[Any], names: npt.NDArray[np.str_], at: int, called: str = "symbol"
+) -> npt.NDArray[Any]:
+    """A copy of records, shape (n,), with a field ``called`` so of their names as the field of the place ``at``."""
     fields: list[tuple[str, Any]] = [(name, records.dtype[name]) for name in records.dtype.names or ()]
-    found = np.zeros(len(records), np.dtype([*fields[:at], ("symbol", names.dtype), *fields[at:]]))
-    found["symbol"] = names
+    found = np.zeros(len(records), np.dtype([*fields[:at], (called, names.dtype), *fields[at:]]))
+    found[called] = names
     for name, _ in fields:
         found[name] = records[name]
     return found

@@ -16,6 +16,7 @@ from strand.errors import ConfigurationError, DifferenceError
 from strand.feeds import Feed
 from strand.handlers import HandlerLike
 from strand.options import named_options
+from strand.output.basket_rows import BasketRows
 from strand.output.rows import Rows
 from strand.replaying.options import ReplayOptions
 from strand.replaying.replay import replay
@@ -35,6 +36,9 @@ class Ran(Protocol):
 
     @property
     def rows(self) -> Rows: ...
+
+    @property
+    def baskets(self) -> BasketRows: ...
 
     @property
     def outputs(self) -> Mapping[str, Any]: ...
@@ -65,10 +69,11 @@ def assert_same(run: Ran, expected: Ran) -> None:
     """Raises DifferenceError, an AssertionError, unless two runs have the same rows and outputs to the last bit.
 
     ``run``, ``expected``: results of ``strand.replay``, ``reference`` or ``seeded``, or Dispatchers that have stopped.
-    Symbols are compared by name. The message tells the symbols and fields that differ, with both values, and the first
-    record of each output that does; the error's ``symbols`` and ``outputs`` name all of them.
+    Symbols are compared by name, and so are baskets. The message tells the symbols and fields that differ, with both
+    values, and the first record of each output that does; the error's ``symbols`` and ``outputs`` name all of them.
     """
     of_rows = dict(_row_differences(run, expected))
+    of_rows.update(_basket_differences(run.baskets, expected.baskets))
     of_outputs = dict(_output_differences(run.outputs, expected.outputs))
     if not of_rows and not of_outputs:
         return
@@ -88,6 +93,14 @@ def _row_differences(run: Ran, expected: Ran) -> Iterator[tuple[str, str]]:
         row, other = run.rows.at(at[name]), expected.rows.at(at_expected[name])
         if text := _values(row, other):
             yield name, text
+
+
+def _basket_differences(baskets: BasketRows, expected: BasketRows) -> Iterator[tuple[str, str]]:
+    for name in sorted(baskets.keys() | expected.keys()):
+        if name not in baskets or name not in expected:
+            yield f"basket {name}", f"only the {'run' if name in baskets else 'expected one'} has it"
+        elif text := _values(baskets[name], expected[name]):
+            yield f"basket {name}", text
 
 
 def _output_differences(outputs: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -80,7 +80,6 @@ class SeededDispatcher(EngineRun):
         )
         # Not of this machine: the same seed is the same run on all.
         cores = WorkerCores(workers, None, list(range(workers + 1)), are_given=False)
-        names = ("strands", "publisher_drains", "on_error", "batch_ticks")
         policy = given["policy"]
         ranks, grouped = ranks_of(policy, self._table, given["priorities"], given["groups"])
         marks = np.zeros(len(self._table), np.uint8)
@@ -90,6 +89,7 @@ class SeededDispatcher(EngineRun):
             self._handler_of_symbol,
             ranks,
             cores,
+            units=self._units,
             pool=replace(pool, max_publishers=1),
             limits=limits,
             marks=marks,
@@ -97,7 +97,7 @@ class SeededDispatcher(EngineRun):
             attachable=False,
             counters_start=0,
             policy=policy_config(policy),
-            **{name: given[name] for name in names},
+            **{name: given[name] for name in ("strands", "publisher_drains", "on_error", "batch_ticks")},
         )
         expected = symbol_counts(given["counts"], config.n_symbols)
         self._seed = seed

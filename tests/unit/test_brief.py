@@ -50,6 +50,14 @@ class Mine:
     def on_tick(self, tick: strand.Tick) -> None: ...
 
 
+@strand.basket_handler(baskets={"pair": ["AAAHD", "AAADU"]}, basket_state=[("n", "i8")])
+class OfBasket:
+    def on_start(self, ctx: Any) -> None:
+        LINES["BasketContext"] = repr(ctx)
+
+    def on_tick(self, basket: Any) -> None: ...
+
+
 #: What was said where the object is only there for a while, by class.
 LINES: dict[str, str] = {}
 
@@ -70,6 +78,7 @@ def options() -> Iterator[Any]:
 
 def handlers() -> Iterator[Any]:
     yield from (strand.bars("1m"), many_fields, compiled, strand.object_handler(Mine), strand.chain("book", "count"))
+    yield OfBasket
     yield strand.handlers.BUILTIN["bars"]
 
 
@@ -91,6 +100,10 @@ def results() -> Iterator[Any]:
     yield from (result.rows, result.books, result.books["AAAHD"], result.outputs["bars"], result.symbols)
     yield from (result.statistics, result.statistics.wait, result.statistics.workers[0], result.timeline)
     yield from strand.replay(sample_path(), "count", feed_options=DAY, workers=1, per_day=True).days
+    taken = strand.snapshot(every="1h", fields=["ticks"])
+    of_baskets = strand.replay(sample_path(), OfBasket, feed_options=DAY, workers=1, snapshot=taken)
+    assert of_baskets.snapshots is not None
+    yield from (of_baskets.baskets, of_baskets.snapshots, of_baskets.snapshots["ticks"], taken)
     paced = strand.replay(testing.feed([("A", 1, 10.0, 1)]), "count", workers=1, speed=1000.0)
     yield paced.pacing
     yield strand.replay(testing.feed([(LONG, 1, 10.0, 1)]), strand.depth(), workers=1).books[LONG]
@@ -145,12 +158,13 @@ def test_an_object_says_in_one_short_line_what_it_is(made: Any) -> None:
 def test_all_public_classes_are_among_them() -> None:
     every = (options, handlers, feeds, results, sweeps, dispatchers, tasks)
     shown = {type(thing).__name__ for made in every for thing in made()}
-    for name in ("Context", "SymbolView"):
+    for name in ("Context", "BasketContext", "SymbolView"):
         assert name in LINES[name]
         assert len(LINES[name]) < 200
     public = {name for name in strand.__all__ if isinstance(getattr(strand, name), type)}
     assert public - NO_LINE - {*LINES} <= shown
     assert shown >= {"NativeHandler", "CompiledHandler", "PythonHandler", "ObjectHandler", "ChainHandler", "Rows",
+                     "BasketObjectHandler", "BasketRows", "Snapshots", "SnapshotTable", "Snapshot",
                      "Outputs", "Output", "EmittedRecords", "Books", "Book", "DepthBook", "TaskFuture", "CallFuture",
                      "ItchFeed", "MergedFeed", "ListFeed"}  # fmt: skip
 

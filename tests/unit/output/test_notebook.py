@@ -87,7 +87,7 @@ def test_names_are_escaped() -> None:
 def test_sizes_whose_unit_nobody_knows_are_shown_as_they_are() -> None:
     handler = strand.vwap()
     rows = strand.replay(Named(["A"]), handler, workers=1).rows
-    rows._tables[0]._size_unit = None
+    rows._tables[0].size_unit = None
     with pytest.raises(strand.StrandError):
         rows.table()
     assert "volume" in Reader(rows._repr_html_()).text

@@ -1,0 +1,291 @@
+"""Basket handlers that Python runs: functions of a batch, and objects, one for each basket."""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from operator import itemgetter
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.brief import one_line
+from strand.errors import ConfigurationError
+from strand.handlers.basket_arguments import check_arguments
+from strand.handlers.basket_handlers import BasketHandler
+from strand.handlers.baskets import BasketMemory
+from strand.handlers.bound import BindContext
+from strand.handlers.compiled_handlers import arguments_of
+from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions
+from strand.handlers.hosted import HostedHandler
+from strand.handlers.object_handlers import as_ticks, as_trades
+
+__all__ = ["BasketBatchHandler", "BasketContext", "BasketObjectHandler", "BasketObjects", "check_methods"]
+
+_METHODS: Final = ("on_start", "on_tick", "on_trade", "on_stop")
+#: In place of a basket's number: a symbol has none, or several.
+_NONE, _SEVERAL = -1, -2
+
+
+class BasketObjects(dict[str, Any]):
+    """The objects of some baskets, by name."""
+
+
+class BasketContext:
+    """What a handler that Python runs knows of one of its baskets.
+
+    ``name``: the basket's, ``index``: its place among all baskets, ``symbols``: the names of its members, ``row``: its
+    row, ``rows``: its members' rows, ``params``: their parameters (None without), all three by member. ``after``: after
+    other handlers in a chain, by their names, the row of each right after a tick: for a function an array with one for
+    each tick in hand, for an object that of the tick in hand. ``log``: a logger.
+    """
+
+    __slots__ = ("_emit", "_places", "after", "handler", "index", "log", "name", "params", "row", "rows", "symbols")
+
+    def __init__(
+        self, handler: str, memory: BasketMemory, index: int, of_strand: Context, names: Sequence[str]
+    ) -> None:
+        keys, params = memory.members.keys[index], of_strand.params_of
+        self.handler = handler
+        self.name = memory.members.names[index]
+        self.index = index
+        self.symbols = tuple(names[key] for key in keys)
+        self.row = memory.rows[index]
+        self.rows = tuple(of_strand.row_of(key) for key in keys)
+        self.params = None if params is None else tuple(params[key] for key in keys)
+        self.after: Mapping[str, Any] = {}
+        self.log = logging.LoggerAdapter(logging.getLogger(f"strand.handlers.{handler}"), {"basket": self.name})
+        self._emit = of_strand.emit
+        #: Of the ticks in hand, in the batch.
+        self._places: npt.NDArray[np.intp] = np.empty(0, np.intp)
+
+    def emit(self, records: Any, at: Any = None, output: str | None = None) -> None:
+        """Emits records on behalf of ticks in hand, as ``Context.emit``; ``at``: their places among the ticks, or
+        trades, that the handler was called with. An object leaves it out."""
+        n = len(self._places)
+        places = np.asarray(0 if at is None and n == 1 else at)
+        if places.dtype.kind not in "iu" or np.any((places < 0) | (places >= n)):
+            raise IndexError(f"at: {at!r} is no place in a batch of {n} ticks")
+        self._emit(records, self._places[places], output)
+
+    def __repr__(self) -> str:
+        return one_line(f"<BasketContext of {self.handler} for {self.name}>")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _HostedBasketHandler(BasketHandler, HostedHandler):
+    """One that Python runs. A strand has one set of functions, whatever symbols it has."""
+
+    def functions_in(self, context: BindContext) -> Callable[[Context], SymbolFunctions]:
+        memory = self.memory_in(context)
+
+        def functions_of(of_strand: Context) -> SymbolFunctions:
+            functions = self.functions_with(_Strand(self, memory, of_strand, context.table))
+            if not self.counts:
+                return functions
+            return replace(functions, ticks=_counting(functions.ticks, of_strand, trades=self.takes_trades))
+
+        return functions_of
+
+    @property
+    def takes_trades(self) -> bool:
+        """Whether it is called with trades alone."""
+        return False
+
+    @abstractmethod
+    def functions_with(self, strand: _Strand) -> SymbolFunctions:
+        """What to call for a strand."""
+
+
+def _counting(call: Call, context: Context, *, trades: bool) -> Call:
+    """Counts the ticks that were handled in their symbols' rows; ``trades``: those that are trades."""
+
+    def counting(ticks: npt.NDArray[Any]) -> None:
+        handled = len(ticks)
+        try:
+            call(ticks)
+        except FailedOnTick as error:
+            handled = error.handled
+            raise
+        finally:
+            keys = ticks[context.record_key][:handled]
+            if trades:
+                keys = keys[context.trades["size"][:handled] > 0]
+            for key, n in zip(*np.unique(keys, return_counts=True), strict=True):
+                context.row_of(int(key))["ticks"] += n
+
+    return counting
+
+
+class _Strand:
+    """The baskets of a strand, each from its first tick on, and the ticks of a batch by basket."""
+
+    def __init__(self, handler: BasketHandler, memory: BasketMemory, context: Context, names: Sequence[str]) -> None:
+        self.context = context
+        self._handler = handler.name
+        self._memory = memory
+        self._names = names
+        self._known: dict[int, BasketContext] = {}
+        self.of_key = memory.members.of_key
+
+    def basket(self, index: int) -> BasketContext:
+        found = self._known.get(index)
+        if found is None:
+            found = BasketContext(self._handler, self._memory, index, self.context, self._names)
+            self._known[index] = found
+        return found
+
+    @cached_property
+    def _lookup(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """By symbol, its basket, or whether it has none or several; and its place there."""
+        spans = self._memory.members.spans
+        n = spans["end"].astype(np.int64) - spans["first"]
+        basket = np.where(n == 1, spans["basket"].astype(np.int64), np.where(n == 0, _NONE, _SEVERAL))
+        return basket, spans["member"].astype(np.int64)
+
+    def pieces(self, keys: npt.NDArray[Any]) -> Iterator[tuple[int, slice, npt.NDArray[np.int64]]]:
+        """Stretches of ticks that one basket is given at a time, with the members they are of. What comes out is as if
+        all baskets were given each tick in turn: a tick of several baskets is a stretch by itself."""
+        if not len(keys):
+            return
+        of_key, member_of_key = self._lookup
+        baskets = of_key[keys]
+        cuts = np.flatnonzero((baskets[1:] != baskets[:-1]) | (baskets[1:] == _SEVERAL)) + 1
+        start = 0
+        for end in [*cuts.tolist(), len(keys)]:
+            piece, basket = slice(start, end), int(baskets[start])
+            if basket >= 0:
+                yield basket, piece, member_of_key[keys[piece]]
+            elif basket == _SEVERAL:
+                for index, member in self.of_key(int(keys[start])):
+                    yield index, piece, np.array([member])
+            start = end
+
+
+# ---- functions
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BasketBatchHandler(_HostedBasketHandler):
+    """One of a function that Python calls with a batch of ticks, or trades."""
+
+    on_ticks: Callable[..., Any]
+
+    @property
+    def takes_trades(self) -> bool:
+        return self.trades is not None
+
+    @property
+    def written(self) -> tuple[Callable[..., Any], ...]:
+        return (self.on_ticks,)
+
+    def functions_with(self, strand: _Strand) -> SymbolFunctions:
+        names, key, of_trades = arguments_of(self.on_ticks), strand.context.record_key, self.trades is not None
+        ticks_name = "trades" if of_trades else "ticks"
+
+        def call(ticks: npt.NDArray[Any]) -> None:
+            context = strand.context
+            places = np.flatnonzero(context.trades["size"]) if of_trades else np.arange(len(ticks))
+            records = context.trades[places] if of_trades else ticks
+            records.flags.writeable = False
+            for index, piece, members in strand.pieces(ticks[key][places]):
+                basket = strand.basket(index)
+                basket._places = places[piece]
+                basket.after = {name: rows[basket._places] for name, rows in context.after.items()}
+                given = {
+                    ticks_name: records[piece], "rows": basket.rows, "basket": basket.row, "members": members,
+                    "ctx": basket,
+                }  # fmt: skip
+                try:
+                    self.on_ticks(*[given[name] for name in names])
+                except BaseException as error:
+                    raise FailedOnTick(int(basket._places[0])) from error
+
+        return SymbolFunctions(call)
+
+
+# ---- objects
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BasketObjectHandler(_HostedBasketHandler):
+    """One of objects, one for each basket from its first tick on."""
+
+    factory: Callable[..., Any]
+
+    @property
+    def needs_ticks(self) -> bool:
+        return True
+
+    @property
+    def written(self) -> tuple[Callable[..., Any], ...]:
+        return (self.factory,)
+
+    def functions_with(self, strand: _Strand) -> SymbolFunctions:
+        objects = BasketObjects()
+        calls: dict[int, tuple[BasketContext, Any, Any]] = {}
+
+        def bind(index: int) -> tuple[BasketContext, Any, Any]:
+            basket = strand.basket(index)
+            objects[basket.name] = thing = self.factory()
+            if hasattr(thing, "on_start"):
+                thing.on_start(basket)
+            calls[index] = basket, _method(thing, "on_tick"), _method(thing, "on_trade")
+            return calls[index]
+
+        def call(ticks: npt.NDArray[Any]) -> None:
+            context = strand.context
+            size = context.trades["size"] if self.trades is not None else None
+            i = 0
+            try:
+                for i, tick in enumerate(as_ticks(ticks)):
+                    for index, member in strand.of_key(tick.instrument_id):
+                        basket, on_tick, on_trade = calls.get(index) or bind(index)
+                        basket._places = np.array([i])
+                        basket.after = {name: rows[i] for name, rows in context.after.items()}
+                        row = basket.rows[member]
+                        if on_tick is not None:
+                            on_tick(tick, row, basket.row, member)
+                        if on_trade is not None and size is not None and size[i]:
+                            on_trade(next(as_trades(context.trades[i : i + 1])), row, basket.row, member)
+            except BaseException as error:
+                raise FailedOnTick(i) from error
+
+        return SymbolFunctions(call, object=objects)
+
+
+def _method(thing: Any, name: str) -> Callable[..., None] | None:
+    """A method of (tick, row, basket, member), whatever of these it takes."""
+    found = getattr(thing, name, None)
+    if found is None:
+        return None
+    places = [_GIVEN.index("tick" if each == "trade" else each) for each in arguments_of(found)]
+    if places == list(range(len(_GIVEN))):
+        method: Callable[..., None] = found
+        return method
+    if len(places) > 1:
+        choose = itemgetter(*places)
+        return lambda *given: found(*choose(given))
+    return lambda *given: found(*(given[place] for place in places))
+
+
+_GIVEN: Final = ("tick", "row", "basket", "member")
+
+
+def check_methods(name: str, cls: type) -> None:
+    """Raises ConfigurationError where the objects of a class could not be called."""
+    defined = [method for method in dir(cls) if method.startswith("on_")]
+    if strange := [method for method in defined if method not in _METHODS]:
+        raise ConfigurationError(
+            f"handler {name!r}: {strange[0]!r} is never called for a basket; there are {', '.join(_METHODS)}"
+        )
+    if not {"on_tick", "on_trade"} & set(defined):
+        raise ConfigurationError(f"handler {name!r}: it has neither on_tick nor on_trade")
+    for method in ("on_tick", "on_trade"):
+        if method in defined:
+            given = {"tick" if method == "on_tick" else "trade", "row", "basket", "member"}
+            check_arguments(name, getattr(cls, method), given, skip=1)

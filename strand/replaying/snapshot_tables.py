@@ -1,0 +1,190 @@
+"""Snapshots of a run as tables: of all fields by time and symbol, and of one field with a column per symbol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.brief import brief, listed, several
+from strand.errors import ConfigurationError
+from strand.symbols import SymbolTable
+from strand.tables.arrow import arrow_table
+from strand.tables.columns import Prices, Shown, SymbolNames, Table
+from strand.tables.tabular import Tabular, pandas_frame
+from strand.units import TIME, meaning_of
+
+if TYPE_CHECKING:
+    from strand.output.rows import Rows
+
+__all__ = ["Fields", "SnapshotTable", "Snapshots", "Taken"]
+
+Values = Mapping[str, npt.NDArray[Any]]
+
+
+class Taken(NamedTuple):
+    """Snapshots that are alike: ``times`` in ns, ``keys``: of symbols with ticks, ``values``: of each of these."""
+
+    times: npt.NDArray[np.int64]
+    keys: npt.NDArray[np.intp]
+    values: Values
+
+
+class Fields:
+    """Fields of rows, and those beside them that say whether they are defined. Raises ConfigurationError for one that
+    rows do not have, or that is no number, and where symbols have several handlers."""
+
+    def __init__(self, names: tuple[str, ...], rows: Rows) -> None:
+        self.names = names
+        self.size_unit = rows.size_unit
+        self._rows = rows
+        #: The dtype of each field with those that it goes by, by name.
+        self.declared: dict[str, np.dtype[Any]] = {}
+        for name in names:
+            *path, last = name.split(".")
+            record = rows.declared
+            for part in path:
+                record = record[part] if part in (record.names or ()) else np.dtype([])
+            if last not in (record.names or ()) or record[last].names is not None:
+                raise ConfigurationError(f"fields: rows have no field {name!r}; they have {', '.join(rows.units)}")
+            given = [other for other in meaning_of(record[last]).given if other != last]
+            self.declared[name] = np.dtype([(each, record[each]) for each in (last, *given)])
+
+    def values(self, keys: npt.NDArray[np.intp]) -> Values:
+        """Of some symbols' rows as they are: columns by their whole names."""
+        found: dict[str, npt.NDArray[Any]] = {}
+        for name, dtype in self.declared.items():
+            for column in self.columns(name, dtype):
+                if column not in found:
+                    view: Any = self._rows.array
+                    for part in column.split("."):
+                        view = view[part]
+                    found[column] = view[keys]
+        return found
+
+    @staticmethod
+    def columns(name: str, dtype: np.dtype[Any]) -> list[str]:
+        """The whole names of a field and those that it goes by."""
+        prefix = name.rpartition(".")[0]
+        return [f"{prefix}.{each}" if prefix else each for each in dtype.names or ()]
+
+
+class Snapshots(Tabular):
+    """All symbols' values at regular times of the feed. ``snapshots["bid_price"]`` is a table of one field, with a row
+    per time and a column per symbol; tables of all fields have a row per time and symbol.
+
+    ``times``: ns since the UNIX epoch, shape (n_times,), rising. ``symbols``: names. A value is undefined (null,
+    masked) before its symbol's first tick, and where the handler declares it so.
+    """
+
+    def __init__(self, taken: Sequence[Taken], keys: npt.NDArray[np.intp], table: SymbolTable, fields: Fields) -> None:
+        self.times: npt.NDArray[np.int64] = np.concatenate([np.empty(0, np.int64), *(each.times for each in taken)])
+        self.symbols = tuple(table.name(key) for key in keys.tolist())
+        self.fields = fields.names
+        self._fields = fields
+        self._keys = keys
+        self._table = table
+        self._defined = np.zeros((len(self.times), len(keys)), bool)
+        self._values: dict[str, npt.NDArray[Any]] = {}
+        order = np.argsort(keys, kind="stable")
+        for name, dtype in fields.declared.items():
+            for column, of in zip(fields.columns(name, dtype), dtype.names or (), strict=True):
+                self._values[column] = np.zeros((len(self.times), len(keys), *dtype[of].shape), dtype[of].base)
+        start = 0
+        for each in taken:
+            end = start + len(each.times)
+            places = order[np.searchsorted(keys, each.keys, sorter=order)] if len(keys) else each.keys
+            self._defined[start:end, places] = True
+            for column, values in each.values.items():
+                self._values[column][start:end, places] = values
+            start = end
+
+    def __getitem__(self, field: str) -> SnapshotTable:
+        """The table of one field. Raises KeyError, which names those there are."""
+        if field not in self.fields:
+            raise KeyError(f"no field {field!r} was taken: there are {', '.join(self.fields)}")
+        return SnapshotTable(self, field)
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def shown(self, field: str, prices: Prices) -> Shown:
+        """One field's values in natural units, shape (n_times * n_symbols,). Raises ConfigurationError as ``to_arrow``,
+        and for a field that no table shows."""
+        dtype = self._fields.declared[field]
+        names = self._fields.columns(field, dtype)
+        records = {
+            of: self._values[name].reshape(-1, *dtype[of].shape)
+            for name, of in zip(names, dtype.names or (), strict=True)
+        }
+        shown = Table(dtype, self._fields.size_unit).shown(records, prices)
+        if not (found := shown.get(names[0].rpartition(".")[2])):
+            raise ConfigurationError(f"{field}: it is the handler's own, and no table shows it")
+        undefined = self._undefined(found.values)
+        return Shown(found.values, undefined if found.none is None else undefined | found.none, found.is_decimal)
+
+    def _undefined(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Of values with a row per time and symbol, which are from before the symbol's first tick."""
+        before = ~self._defined.reshape(-1, *[1] * (values.ndim - 1))
+        return np.ascontiguousarray(np.broadcast_to(before, values.shape))
+
+    def integers(self, field: str) -> npt.NDArray[Any]:
+        """One field's exact numbers, shape (n_times, n_symbols), masked before a symbol's first tick."""
+        values = self._values[field]
+        flat = values.reshape(-1, *values.shape[2:])
+        return np.ma.MaskedArray(values, self._undefined(flat).reshape(values.shape))
+
+    def to_arrow(self, *, prices: Prices = "float") -> Any:
+        """A pyarrow.Table with the columns ``ts``, ``symbol`` and the fields. Raises as ``Tabular.to_arrow``."""
+        n = len(self._keys)
+        columns: dict[str, Any] = {
+            "ts": _time(np.repeat(self.times, n)),
+            "symbol": SymbolNames(np.tile(self._keys, len(self.times)), self._table),
+        }
+        for field in self.fields:
+            columns[field] = self.shown(field, prices)
+        return arrow_table(columns)
+
+    def __repr__(self) -> str:
+        size = several(len(self.times), "time"), several(len(self.symbols), "symbol")
+        return brief(self, listed(self.fields), *size)
+
+
+class SnapshotTable(Tabular):
+    """One field of all symbols: a row per time, a column per symbol."""
+
+    def __init__(self, of: Snapshots, field: str) -> None:
+        self._of = of
+        self.field = field
+        self.times = of.times
+        self.symbols = of.symbols
+
+    def __repr__(self) -> str:
+        return brief(self, self.field, several(len(self.times), "time"), several(len(self.symbols), "symbol"))
+
+    @property
+    def array(self) -> npt.NDArray[Any]:
+        """The exact numbers, a masked array of shape (n_times, n_symbols): masked before a symbol's first tick."""
+        return self._of.integers(self.field)
+
+    def to_arrow(self, *, prices: Prices = "float") -> Any:
+        """A pyarrow.Table with a column ``ts``, and one for each symbol. Raises as ``Tabular.to_arrow``."""
+        values, none, is_decimal = self._of.shown(self.field, prices)
+        assert none is not None
+        n = len(self.symbols)
+        columns = {
+            symbol: Shown(np.ascontiguousarray(values[at::n]), np.ascontiguousarray(none[at::n]), is_decimal)
+            for at, symbol in enumerate(self.symbols)
+        }
+        return arrow_table({"ts": _time(self.times), **columns})
+
+    def to_pandas(self, *, prices: Prices = "float") -> Any:
+        """A pandas.DataFrame of the same, the times its index. Raises as ``Tabular.to_pandas``."""
+        return pandas_frame(partial(self.to_arrow, prices=prices), index="ts")
+
+
+def _time(times: npt.NDArray[np.int64]) -> Shown:
+    return Table(np.dtype([("ts", TIME)]), 1.0).shown({"ts": times})["ts"]

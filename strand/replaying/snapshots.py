@@ -1,0 +1,200 @@
+"""All symbols' rows at regular times of the feed: a table of times and symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from strand.brief import brief, listed
+from strand.errors import ConfigurationError, UnknownSymbolError
+from strand.feeds import Feed, TickBatch
+from strand.handlers.sessions import Sessions, SessionsLike
+from strand.handlers.spans import SpanLike, span_ns, span_text
+from strand.replaying.snapshot_tables import Fields, Snapshots, Taken
+
+if TYPE_CHECKING:
+    from strand.dispatch.dispatcher import Dispatcher
+    from strand.reference.loop import SerialLoop
+
+__all__ = ["NoSnapshots", "Snapshot", "SnapshotRecorder", "snapshot", "snapshots_for"]
+
+
+@dataclass(frozen=True, repr=False)
+class Snapshot:
+    """What ``strand.snapshot`` makes, for ``replay(snapshot=...)``."""
+
+    every_ns: int
+    fields: tuple[str, ...]
+    symbols: tuple[str, ...] | None
+    sessions: Sessions | None
+
+    def __repr__(self) -> str:
+        names = "" if self.symbols is None else f"symbols {listed(self.symbols)}"
+        sessions = "" if self.sessions is None else repr(self.sessions)
+        return brief(self, f"every {span_text(self.every_ns)}", listed(self.fields), names, sessions)
+
+
+def snapshot(
+    *,
+    every: SpanLike,
+    fields: Sequence[str],
+    symbols: Sequence[str] | None = None,
+    sessions: SessionsLike | None = None,
+) -> Snapshot:
+    """Asks ``replay(snapshot=...)`` for all symbols' values at regular times of the feed: ``result.snapshots``.
+
+    ``every``: the time between two snapshots (``"1s"``, a timedelta, or ns), which are at its multiples since the UNIX
+    epoch. ``fields``: of rows, as ``"bid_price"``, or ``"book.bid_price"`` of a chain. ``symbols``: names, in the order
+    of the table's columns; None: all with ticks. ``sessions``: only at times within these, their ends included, as
+    ``strand.bars`` has them: ``"09:30-16:00 America/New_York"``; None: at all times between the first tick and the
+    last.
+
+    A snapshot at T has each row as all ticks up to and at T have left it. The feed's time goes by ``ts_recv``, the
+    greatest so far. The run is brought to rest at each, so that nothing later is in it: the table is the same on any
+    number of workers. Raises ConfigurationError.
+    """
+    names = _texts("fields", fields)
+    chosen = None if symbols is None else _texts("symbols", symbols)
+    parsed = Sessions.parse(sessions) if isinstance(sessions, str) else sessions
+    if parsed is not None and not isinstance(parsed, Sessions):
+        raise ConfigurationError(f"sessions: {sessions!r} is neither hours with a zone nor strand.Sessions")
+    return Snapshot(span_ns("every", every), names, chosen, parsed)
+
+
+def _texts(option: str, given: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(each, str) for each in given):
+        raise ConfigurationError(f"{option}: {given!r} is not a list of names")
+    if not given:
+        raise ConfigurationError(f"{option}: there are none")
+    if len(set(given)) < len(given):
+        twice = next(each for at, each in enumerate(given) if each in given[:at])
+        raise ConfigurationError(f"{option}: {twice!r} is there twice")
+    return tuple(given)
+
+
+class NoSnapshots:
+    """A run that takes none."""
+
+    on = False
+
+    def cut(self, batches: Iterator[TickBatch], counts: npt.NDArray[np.int64]) -> Iterator[TickBatch]:  # noqa: ARG002
+        """The batches; ``counts`` count published ticks by symbol, up to date whenever the next is asked for."""
+        return batches
+
+    def published(self, ticks: TickBatch) -> None:
+        """These were handed to the dispatcher."""
+
+    def end(self, counts: npt.NDArray[np.int64]) -> None:
+        """All has been handled."""
+
+    def snapshots(self) -> Snapshots | None:
+        """What was taken."""
+        return None
+
+
+class SnapshotRecorder(NoSnapshots):
+    """Brings a run to rest before the first tick behind each snapshot's time, and copies the rows.
+
+    Raises ConfigurationError for a field that rows do not have, and where symbols have several handlers.
+    """
+
+    on = True
+
+    def __init__(self, wanted: Snapshot, feed: Feed, dispatcher: Dispatcher | SerialLoop) -> None:
+        self._wanted = wanted
+        self._feed = feed
+        self._dispatcher = dispatcher
+        self._fields = Fields(wanted.fields, dispatcher.rows)
+        self._next: int | None = None
+        self._time = self._published = _BEFORE
+        self._known = np.empty(0, np.intp)
+        self._taken: list[Taken] = []
+
+    def cut(self, batches: Iterator[TickBatch], counts: npt.NDArray[np.int64]) -> Iterator[TickBatch]:
+        for batch in batches:
+            times = np.maximum(np.maximum.accumulate(batch["ts_recv"]), self._time) if len(batch) else None
+            start = 0
+            if times is not None:
+                self._time = int(times[-1])
+                if self._next is None:
+                    self._next = self._multiple(int(times[0]))
+                while (end := int(np.searchsorted(times, self._next, side="right"))) < len(batch):
+                    if end > start:
+                        yield batch[start:end]
+                    start = end
+                    self._take(int(times[end]) - 1, counts)
+            yield batch[start:]
+
+    def published(self, ticks: TickBatch) -> None:
+        if len(ticks):
+            self._published = max(self._published, int(ticks["ts_recv"].max()))
+
+    def end(self, counts: npt.NDArray[np.int64]) -> None:
+        if self._next is not None and self._next <= self._published:
+            self._take(self._published, counts)
+
+    def _multiple(self, time: int) -> int:
+        """The first time for a snapshot at or after a time."""
+        return -(-time // self._wanted.every_ns) * self._wanted.every_ns
+
+    def _take(self, until: int, counts: npt.NDArray[np.int64]) -> None:
+        """Takes all that are due up to a time: the rows have been the same since the first of them."""
+        assert self._next is not None
+        first, self._next = self._next, self._multiple(until + 1)
+        times = self._in_sessions(first, self._next)
+        if not len(times):
+            return
+        self._dispatcher.drain()
+        keys = np.flatnonzero(counts)
+        if self._wanted.symbols is not None:
+            keys = np.intersect1d(keys, self._keys())
+        self._taken.append(Taken(times, keys, self._fields.values(keys)))
+
+    def _in_sessions(self, first: int, end: int) -> npt.NDArray[np.int64]:
+        """Times for snapshots from ``first``, which is one, to ``end``, which is not in it."""
+        every, sessions = self._wanted.every_ns, self._wanted.sessions
+        if sessions is None:
+            return np.arange(first, end, every, dtype=np.int64)
+        table = sessions.table
+        found = []
+        for start, close in table[np.searchsorted(table[:, 1], first) : np.searchsorted(table[:, 0], end)].tolist():
+            found.append(np.arange(max(first, self._multiple(start)), min(end, close + 1), every, dtype=np.int64))
+        # A time may end one session and begin the next.
+        return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+
+    def _keys(self) -> npt.NDArray[np.intp]:
+        """The indexes of the chosen symbols that the feed has named so far, in their order."""
+        chosen = self._wanted.symbols or ()
+        if len(self._known) < len(chosen):
+            self._dispatcher.learn_symbols(self._feed.symbols)
+            table, known = self._dispatcher.symbols, []
+            for name in chosen:
+                with suppress(UnknownSymbolError):
+                    known.append(table.index(name))
+            self._known = np.array(known, np.intp)
+        return self._known
+
+    def snapshots(self) -> Snapshots:
+        if self._wanted.symbols is not None:
+            keys = self._keys()
+        else:
+            keys = self._taken[-1].keys if self._taken else np.empty(0, np.intp)
+        return Snapshots(self._taken, keys, self._dispatcher.symbols, self._fields)
+
+
+#: Before every time of a feed.
+_BEFORE: Final = -(2**63)
+
+
+def snapshots_for(wanted: Snapshot | None, feed: Feed, dispatcher: Dispatcher | SerialLoop) -> NoSnapshots:
+    """What takes the snapshots of a replay, if any are wanted. Raises ConfigurationError."""
+    if wanted is None:
+        return NoSnapshots()
+    if not isinstance(wanted, Snapshot):
+        raise ConfigurationError(f"snapshot: {wanted!r} is none; give strand.snapshot(every='1s', fields=[...])")
+    return SnapshotRecorder(wanted, feed, dispatcher)

@@ -1,0 +1,516 @@
+"""Baskets on any number of workers, of every kind of handler: the same as a loop of Python's over the ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from array_feed import synthetic_day
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import strand
+from strand import testing
+from strand.errors import ConfigurationError, DifferenceError, HandlerError, SavedStateError, UnknownSymbolError
+from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.replaying.result import ReplayResult
+
+ROW = [("n", "i8"), ("last", "i8")]
+BASKET = [("mix", "u8"), ("n", "i8"), ("size", "i8", 4)]
+OUTPUT = {"tens": [("mix", "u8"), ("index", "i8")]}
+KINDS = ["compiled", "batch", "object"]
+#: Two that overlap by one symbol, two in a chain with a third, and one by itself.
+OVERLAPPING = {"a": ["s0", "s1"], "b": ["s1", "s2", "s3"], "c": ["s3", "s4"], "d": ["s6", "s5"], "e": ["s7"]}
+SYMBOLS = 10
+
+
+def ticks_of(n: int, seed: int = 1, symbols: int = SYMBOLS) -> npt.NDArray[Any]:
+    draw = np.random.default_rng(seed)
+    ticks = strand.ticks.zeros(n)
+    ticks["ts_recv"] = ticks["ts_event"] = np.cumsum(draw.integers(0, 3, n)) + 1
+    ticks["instrument_id"] = (draw.random(n) ** 2 * symbols).astype(np.uint32)
+    ticks["size"] = draw.integers(1, 100, n)
+    ticks["price"] = draw.integers(1, 1000, n)
+    ticks["sequence_low"] = np.arange(n) + 1
+    ticks["kind"], ticks["action"], ticks["side"] = strand.ticks.KIND_TRADE, b"T", b"N"
+    return ticks
+
+
+def feed_of(ticks: npt.NDArray[Any], **options: Any) -> testing.ListFeed:
+    return testing.ListFeed(ticks, [f"s{i}" for i in range(SYMBOLS)], batches=options.pop("batches", 700), **options)
+
+
+def mixed(mix: int, tick: Any, member: int) -> int:
+    return (mix * 31 + int(tick.size) * 7 + int(tick.instrument_id) + member) % 2**64
+
+
+def handler_of(kind: str, baskets: Any) -> Any:
+    """A handler that tells every order of ticks, and every member, from every other."""
+    declare = strand.basket_handler(
+        baskets=baskets, state=ROW, basket_state=BASKET, outputs=OUTPUT, name="mixes",
+        **({"kind": kind} if kind == "batch" else {}),
+    )  # fmt: skip
+    if kind == "compiled":
+
+        @declare
+        def on_tick(tick: Any, row: Any, basket: Any, member: int, index: int, emit: Any) -> None:  # noqa: PLR0917
+            row.n += 1
+            row.last = basket.n
+            basket.n += 1
+            basket.size[member] += tick.size
+            more = np.uint64(tick.size * 7 + np.int64(tick.instrument_id) + member)
+            basket.mix = basket.mix * np.uint64(31) + more
+            if basket.n % 10 == 0:
+                emit.tens(basket.mix, index)
+
+        return on_tick
+    if kind == "batch":
+
+        @declare
+        def on_ticks(ticks: Any, rows: Any, basket: Any, members: Any, ctx: Any) -> None:
+            assert len(members) == len(ticks)
+            for i, (tick, member) in enumerate(zip(ticks, members.tolist(), strict=True)):
+                row = rows[member]
+                row["n"] += 1
+                row["last"] = basket["n"]
+                basket["n"] += 1
+                basket["size"][member] += tick["size"]
+                basket["mix"] = np.uint64(mixed(int(basket["mix"]), strand.Tick(*tick.tolist()), member))
+                if basket["n"] % 10 == 0:
+                    ctx.emit((basket["mix"], ctx.index), at=i)
+
+        return on_ticks
+
+    class Mixes:
+        def on_start(self, ctx: Any) -> None:
+            self.ctx = ctx
+
+        def on_tick(self, tick: strand.Tick, row: Any, basket: Any, member: int) -> None:
+            row["n"] += 1
+            row["last"] = basket["n"]
+            basket["n"] += 1
+            basket["size"][member] += tick.size
+            basket["mix"] = np.uint64(mixed(int(basket["mix"]), tick, member))
+            if basket["n"] % 10 == 0:
+                self.ctx.emit((basket["mix"], self.ctx.index))
+
+    return declare(Mixes)
+
+
+def plain(ticks: npt.NDArray[Any], baskets: Mapping[str, list[str]]) -> tuple[Any, Any, list[tuple[int, int, int]]]:
+    """The same without Strand: rows by symbol, baskets by name, and what is emitted with the number of its tick."""
+    rows = {f"s{i}": [0, 0] for i in range(SYMBOLS)}
+    kept = {name: [0, 0, [0, 0, 0, 0]] for name in baskets}
+    emitted = []
+    for number, record in enumerate(ticks):
+        tick = strand.Tick(*record.tolist())
+        symbol = f"s{tick.instrument_id}"
+        for index, (name, members) in enumerate(baskets.items()):
+            if symbol not in members:
+                continue
+            member, row, basket = members.index(symbol), rows[symbol], kept[name]
+            row[0] += 1
+            row[1] = basket[1]
+            basket[1] += 1
+            basket[2][member] += tick.size
+            basket[0] = mixed(basket[0], tick, member)
+            if basket[1] % 10 == 0:
+                emitted.append((number, basket[0], index))
+    return rows, kept, emitted
+
+
+def assert_plain(run: ReplayResult, ticks: npt.NDArray[Any], baskets: Mapping[str, list[str]]) -> None:
+    rows, kept, emitted = plain(ticks, baskets)
+    assert {name: list(run.rows[name].tolist()) for name in rows} == rows
+    found = {name: [int(row["mix"]), int(row["n"]), row["size"].tolist()] for name, row in run.baskets.items()}
+    assert found == kept
+    output = run.outputs["tens"]
+    assert [(int(r["number"]), int(r["mix"]), int(r["index"])) for r in np.asarray(output)] == emitted
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("workers", [0, 1, 2, 4])
+@pytest.mark.parametrize("strands", ["auto", "per-symbol", 3])
+def test_rows_baskets_and_outputs_are_those_of_a_plain_loop(kind: str, workers: int, strands: Any) -> None:
+    ticks = ticks_of(6_000)
+    options = {"strands": strands, "cores": None, "budget_ticks": 37} if workers else {}
+    run = strand.replay(feed_of(ticks), handler_of(kind, OVERLAPPING), workers=workers, **options)
+    assert_plain(run, ticks, OVERLAPPING)
+
+
+@pytest.mark.parametrize("drains", [False, True])
+def test_workers_and_a_publisher_that_handles_in_place_do_the_same(drains: bool) -> None:
+    ticks = ticks_of(60_000)
+    run = strand.replay(
+        feed_of(ticks, batches=20_000), handler_of("compiled", OVERLAPPING), workers=2, publisher_drains=drains,
+        cores=None,
+    )  # fmt: skip
+    assert_plain(run, ticks, OVERLAPPING)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_runs_under_seeds_are_those_of_the_plain_loop(kind: str) -> None:
+    ticks = ticks_of(400)
+    handler = handler_of(kind, OVERLAPPING)
+    testing.check_seeds(feed_of(ticks, batches=50), handler, seeds=range(12), workers=3, budget_ticks=5)
+    assert_plain(testing.seeded(feed_of(ticks), handler, seed=7, workers=3), ticks, OVERLAPPING)
+
+
+@st.composite
+def partitions(draw: st.DrawFn) -> dict[str, list[str]]:
+    """Baskets of up to four symbols, which may overlap."""
+    members = st.lists(st.integers(0, SYMBOLS - 1), min_size=1, max_size=4, unique=True)
+    found = draw(st.lists(members, min_size=1, max_size=6))
+    return {f"b{i}": [f"s{key}" for key in keys] for i, keys in enumerate(found)}
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    baskets=partitions(), kind=st.sampled_from(["batch", "object"]), workers=st.sampled_from([0, 1, 3]),
+    seed=st.integers(0, 2**16),
+)  # fmt: skip
+def test_any_baskets_do_what_a_plain_loop_does(baskets: Any, kind: str, workers: int, seed: int) -> None:
+    ticks = ticks_of(300, seed)
+    options = {"cores": None, "budget_ticks": 11} if workers else {}
+    run = strand.replay(feed_of(ticks, batches=60), handler_of(kind, baskets), workers=workers, **options)
+    assert_plain(run, ticks, baskets)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(baskets=partitions(), strands=st.sampled_from(["auto", "per-symbol", 1, 2]), seed=st.integers(0, 2**16))
+def test_any_baskets_compiled_do_what_a_plain_loop_does(baskets: Any, strands: Any, seed: int) -> None:
+    ticks = ticks_of(2_000, seed)
+    run = strand.replay(
+        feed_of(ticks), handler_of("compiled", baskets), workers=2, cores=None, strands=strands, budget_ticks=17
+    )
+    assert_plain(run, ticks, baskets)
+
+
+def test_baskets_by_a_function_are_those_by_name() -> None:
+    ticks = ticks_of(3_000)
+    of = {symbol: [name for name, group in OVERLAPPING.items() if symbol in group] for symbol in ("s1", "s3")}
+    single = {"s0": "a", "s2": "b", "s4": "c", "s5": "d", "s6": "d", "s7": "e"}
+    run = strand.replay(
+        feed_of(ticks), handler_of("compiled", lambda symbol: of.get(symbol) or single.get(symbol)), workers=2
+    )
+    # Members come in the order of the feed's symbols, and baskets in that of their first ones.
+    assert_plain(run, ticks, OVERLAPPING | {"d": ["s5", "s6"]})
+
+
+def test_fingerprints_tell_baskets_apart() -> None:
+    ticks = ticks_of(2_000)
+    first, same, other = (
+        strand.replay(feed_of(ticks), mixing(start), workers=workers) for start, workers in ((1, 0), (1, 2), (2, 2))
+    )
+    assert first.fingerprint == same.fingerprint != other.fingerprint
+    every = strand.replay(feed_of(ticks), mixing(1), workers=2, fingerprint_every=500)
+    assert len(every.intervals) == 4
+    assert every.intervals[-1].fingerprint == every.fingerprint == first.fingerprint
+    with pytest.raises(DifferenceError, match="basket pair: mix is"):
+        testing.assert_same(first, other)
+
+
+def mixing(start: int) -> Any:
+    @strand.basket_handler(baskets={"pair": ["s0", "s1"]}, basket_state=[("mix", "u8")], kind="batch", name="mixes")
+    def mixes(ticks: Any, basket: Any) -> None:
+        for price in ticks["price"].tolist():
+            basket["mix"] = np.uint64((int(basket["mix"]) * 31 + start * price) % 2**64)
+
+    return mixes
+
+
+# ---- after other handlers, of trades, with parameters
+
+DAY = synthetic_day()
+PAIRS = {"first": [DAY[1][1], DAY[1][2]], "second": [DAY[1][2], DAY[1][5], DAY[1][4]]}
+
+
+def day(**options: Any) -> testing.ListFeed:
+    return testing.ListFeed(DAY[0], DAY[1], batches=500, ticks="orders", **options)
+
+
+def spread(kind: str) -> Any:
+    declare = strand.basket_handler(
+        baskets=PAIRS, basket_state=[("top", "i8", 3), ("spread", "i8"), ("n", "i8")], name="spread",
+        **({"kind": "batch"} if kind == "batch" else {}),
+    )  # fmt: skip
+    if kind == "compiled":
+
+        @declare
+        def on_tick(row: Any, basket: Any, member: int) -> None:
+            if row.book.bid_size != basket.top[member]:
+                basket.top[member] = row.book.bid_size
+                basket.spread = basket.top[0] - basket.top[1]
+                basket.n += 1
+
+        return on_tick
+
+    def step(top: Any, basket: Any, member: int) -> None:
+        if top["bid_size"] != basket["top"][member]:
+            basket["top"][member] = top["bid_size"]
+            basket["spread"] = basket["top"][0] - basket["top"][1]
+            basket["n"] += 1
+
+    if kind == "batch":
+
+        @declare
+        def on_ticks(ticks: Any, basket: Any, members: Any, ctx: Any) -> None:
+            assert len(ctx.after["book"]) == len(ticks)
+            for top, member in zip(ctx.after["book"], members, strict=True):
+                step(top, basket, member)
+
+        return on_ticks
+
+    class Spread:
+        def on_start(self, ctx: Any) -> None:
+            self.ctx = ctx
+
+        def on_tick(self, basket: Any, member: int) -> None:
+            step(self.ctx.after["book"], basket, member)
+
+    return declare(Spread)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("workers", [0, 2])
+def test_after_a_book_a_basket_sees_the_books_of_its_symbols(kind: str, workers: int) -> None:
+    tops = {name: np.zeros(3, np.int64) for name in PAIRS}
+    changes = dict.fromkeys(PAIRS, 0)
+
+    @strand.batch_handler(state=[("n", "i8")], outputs={"sizes": [("size", "i8")]})
+    def sizes(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+        records = np.zeros(len(ticks), [("size", "i8")])
+        records["size"] = ctx.after["book"]["bid_size"]
+        ctx.emit(records, at=np.arange(len(ticks)))
+
+    alone = strand.replay(day(), strand.chain(strand.book(), sizes), workers=0)
+    for record in np.asarray(alone.outputs["sizes"]):
+        symbol = alone.symbols[int(record["instrument_id"])]
+        for name, members in PAIRS.items():
+            if symbol in members and tops[name][members.index(symbol)] != record["size"]:
+                tops[name][members.index(symbol)] = record["size"]
+                changes[name] += 1
+    run = strand.replay(day(), strand.chain(strand.book(), spread(kind)), workers=workers)
+    assert min(changes.values()) > 20
+    for name, basket in run.baskets.items():
+        assert basket["top"].tolist() == tops[name].tolist()
+        assert (basket["spread"], basket["n"]) == (tops[name][0] - tops[name][1], changes[name])
+    np.testing.assert_array_equal(run.rows.array["book"]["ticks"], run.ticks_by_symbol[: len(run.rows)])
+
+
+def traded(kind: str) -> Any:
+    options: dict[str, Any] = {"compiled": {"on": "trade"}, "batch": {"on": "trade", "kind": "batch"}, "object": {}}[
+        kind
+    ]
+    declare = strand.basket_handler(
+        baskets=PAIRS, basket_state=[("volume", "i8", 3), ("mix", "u8")], outputs={"sums": [("volume", "i8")]},
+        params=[("weight", "i8")], name="traded", **options,
+    )  # fmt: skip
+    if kind == "compiled":
+
+        @declare
+        def on_trade(trade: Any, basket: Any, member: int, params: Any, emit: Any) -> None:
+            basket.volume[member] += trade.size * params.weight
+            basket.mix = basket.mix * np.uint64(31) + np.uint64(trade.price + member)
+            emit.sums(basket.volume[member])
+
+        return on_trade
+
+    def step(price: int, size: int, basket: Any, member: int, ctx: Any) -> None:
+        basket["volume"][member] += size * ctx.params[member]["weight"]
+        basket["mix"] = np.uint64((int(basket["mix"]) * 31 + price + member) % 2**64)
+
+    if kind == "batch":
+
+        @declare
+        def on_trades(trades: Any, basket: Any, members: Any, ctx: Any) -> None:
+            for i, (trade, member) in enumerate(zip(trades, members.tolist(), strict=True)):
+                step(int(trade["price"]), int(trade["size"]), basket, member, ctx)
+                ctx.emit((basket["volume"][member],), at=i)
+
+        return on_trades
+
+    class Traded:
+        def on_start(self, ctx: Any) -> None:
+            self.ctx = ctx
+
+        def on_trade(self, trade: strand.Trade, basket: Any, member: int) -> None:
+            step(trade.price, trade.size, basket, member, self.ctx)
+            self.ctx.emit((basket["volume"][member],))
+
+    return declare(Traded)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_all_kinds_are_called_with_the_same_trades_and_parameters(workers: int) -> None:
+    weights = {"*": {"weight": 1}, PAIRS["first"][1]: {"weight": -2}}
+    compiled, *others = (strand.replay(day(), traded(kind).with_params(weights), workers=workers) for kind in KINDS)
+    assert len(compiled.outputs["sums"]) > 50
+    assert compiled.baskets["first"]["volume"][1] < 0 < compiled.baskets["first"]["volume"][0]
+    for other in others:
+        np.testing.assert_array_equal(other.baskets.array, compiled.baskets.array)
+        np.testing.assert_array_equal(np.asarray(other.outputs["sums"]), np.asarray(compiled.outputs["sums"]))
+    trades = strand.replay(day(), "trades", workers=0).rows
+    assert compiled.baskets["first"]["volume"][0] == trades[PAIRS["first"][0]]["volume"]
+
+
+def test_without_a_state_rows_count_the_ticks_that_the_handler_had() -> None:
+    ticks = ticks_of(500)
+    for kind in ("compiled", "batch"):
+
+        @strand.basket_handler(baskets={"pair": ["s0", "s1"]}, basket_state=[("n", "i8")], kind=kind)  # type: ignore[arg-type]
+        def nothing(basket: Any) -> None:
+            pass
+
+        run = strand.replay(feed_of(ticks), nothing, workers=2)
+        np.testing.assert_array_equal(run.rows.array["ticks"], np.bincount(ticks["instrument_id"], minlength=SYMBOLS))
+
+
+# ---- failures, other handlers, saving
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_failure_names_the_symbol_and_the_tick(kind: str) -> None:
+    ticks = ticks_of(200)
+    ticks["instrument_id"] = np.arange(200) % 2
+    options: Any = {"kind": "batch"} if kind == "batch" else {}
+    declare = strand.basket_handler(baskets={"pair": ["s0", "s1"]}, basket_state=[("n", "i8")], name="fails", **options)
+    if kind == "compiled":
+
+        @declare
+        def fails(tick: Any, basket: Any) -> None:
+            basket.n += 1
+            if basket.n == 78:
+                raise ValueError("enough")
+
+    elif kind == "batch":
+
+        @declare
+        def fails(ticks: Any, basket: Any) -> None:
+            basket["n"] += len(ticks)
+            if ticks["sequence_low"][0] == 78:
+                raise ValueError("enough")
+
+    else:
+
+        @declare
+        class fails:  # noqa: N801
+            def on_tick(self, basket: Any) -> None:
+                basket["n"] += 1
+                if basket["n"] == 78:
+                    raise ValueError("enough")
+
+    for workers in (0, 2):
+        with pytest.raises(HandlerError) as caught:
+            # A function of a batch has failed on its first tick.
+            strand.replay(feed_of(ticks, batches=1), fails, workers=workers, budget_ticks=1 if kind == "batch" else 50)
+        assert (caught.value.symbol, caught.value.sequence) == ("s1", 78)
+        # Nobody counts a symbol's ticks where several share a strand, and this feed cannot be read again.
+        assert caught.value.number is None
+        with pytest.raises(ConfigurationError, match="'fails' has baskets"):
+            caught.value.replay()
+
+
+@pytest.mark.parametrize("kind", ["compiled", "object"])
+def test_a_failure_on_a_file_says_which_of_its_symbol_s_ticks_it_was(kind: str) -> None:
+    declare = strand.basket_handler(
+        baskets={"pair": ["AAAHD", "AAADU"]}, state=[("ticks", "i8")], basket_state=[("n", "i8")]
+    )
+    if kind == "compiled":
+
+        @declare
+        def fails(row: Any, basket: Any) -> None:
+            row.ticks += 1
+            basket.n += 1
+            if basket.n == 20:
+                raise ValueError("enough")
+
+    else:
+
+        @declare
+        class fails:  # noqa: N801
+            def on_tick(self, row: Any, basket: Any) -> None:
+                row["ticks"] += 1
+                basket["n"] += 1
+                if basket["n"] == 20:
+                    raise ValueError("enough")
+
+    for workers in (0, 2):
+        with pytest.raises(HandlerError) as caught:
+            strand.replay(sample_path(), fails, workers=workers, date=SAMPLE_DATE)
+        error = caught.value
+        assert error.row is not None
+        assert error.partial is not None
+        assert (error.symbol, error.number, error.row["ticks"]) == ("AAAHD", 9, 9)
+        assert error.partial.baskets["pair"]["n"] == 20
+
+
+def test_symbols_of_other_handlers_run_beside_baskets() -> None:
+    ticks = ticks_of(3_000)
+    pair = {"pair": ["s0", "s1"]}
+    handlers = {"s0": (mixes := handler_of("compiled", pair)), "s1": mixes, "*": "count"}
+    run = strand.replay(feed_of(ticks), handlers=handlers, workers=2)
+    kept = plain(ticks, pair)[1]["pair"]
+    assert (int(run.baskets["pair"]["mix"]), int(run.baskets["pair"]["n"])) == (kept[0], kept[1])
+    assert run.rows["s2"]["ticks"] == np.count_nonzero(ticks["instrument_id"] == 2)
+    with pytest.raises(ConfigurationError, match="'pair' has 's1', which has another handler"):
+        strand.Dispatcher(["s0", "s1"], handlers={"s0": mixes, "s1": "count"})
+
+
+@pytest.mark.parametrize("kind", ["compiled", "batch"])
+def test_a_saved_run_goes_on_with_its_baskets(tmp_path: Path, kind: str) -> None:
+    ticks = ticks_of(4_000)
+    names = [f"s{i}" for i in range(SYMBOLS)]
+    with strand.Dispatcher(names, handler_of(kind, OVERLAPPING), workers=2, cores=None) as first:
+        first.publish(ticks[:1_500])
+        first.save(tmp_path / "state")
+    with strand.Dispatcher(
+        names, handler_of(kind, OVERLAPPING), workers=2, cores=None, load=tmp_path / "state"
+    ) as second:
+        second.publish(ticks[1_500:])
+    kept = plain(ticks, OVERLAPPING)[1]
+    assert {
+        name: [int(row["mix"]), int(row["n"]), row["size"].tolist()] for name, row in second.baskets.items()
+    } == kept
+    with pytest.raises(SavedStateError, match="baskets"):
+        strand.Dispatcher(names, handler_of(kind, {"a": ["s0", "s1"]}), workers=2, cores=None, load=tmp_path / "state")
+
+
+# ---- what is refused
+
+
+def test_what_the_feed_lacks_is_refused_by_name() -> None:
+    with pytest.raises(UnknownSymbolError, match="'mixes': basket 'pair': there is no symbol 'XX'"):
+        strand.replay(feed_of(ticks_of(10)), handler_of("compiled", {"pair": ["s0", "XX"]}))
+    with pytest.raises(ConfigurationError, match="per_day"):
+        strand.replay(feed_of(ticks_of(10)), handler_of("batch", OVERLAPPING), per_day=True)
+
+
+def test_a_name_that_comes_too_late_for_a_function_is_refused() -> None:
+    ticks = ticks_of(100)
+    ticks["instrument_id"][0] = 0
+    feed = feed_of(ticks, batches=10, known_from=50)
+    with pytest.raises(ConfigurationError, match="after the run had begun"):
+        strand.replay(feed, handler_of("batch", lambda symbol: "all" if symbol in ("#1", "s0") else None), workers=1)
+
+
+# ---- the share of the busiest
+
+
+def test_a_run_says_the_busiest_baskets_share_and_warns_above_that_of_a_worker() -> None:
+    ticks = ticks_of(1_000)
+    ticks["instrument_id"][:600] = np.arange(600) % 3
+    ticks["instrument_id"][600:] = 9
+    baskets = {"small": ["s5", "s9"], "left": ["s0", "s1"], "right": ["s1", "s2"]}
+    two = strand.replay(feed_of(ticks), handler_of("compiled", baskets), workers=2)
+    busiest = two.busiest_basket
+    assert busiest is not None
+    assert (busiest.names, busiest.ticks, busiest.share) == (("left", "right"), 600, 0.6)
+    (warning,) = (each for each in two.warnings if each.kind == "busy basket")
+    assert (warning.count, warning.example) == (600, "'left' and 1 more on its strand had 60.0% of the ticks")
+    assert not strand.replay(feed_of(ticks), handler_of("compiled", baskets), workers=1).warnings
+    assert strand.replay(feed_of(ticks), "count", workers=1).busiest_basket is None

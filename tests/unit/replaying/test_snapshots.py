@@ -1,0 +1,219 @@
+"""Snapshots: each row as the last tick at or before the time left it, held against a loop over all ticks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import strand
+from strand import testing
+from strand.errors import ConfigurationError, UnknownSymbolError
+from strand.replaying.snapshot_tables import Snapshots
+
+SYMBOLS = ["A", "B", "C", "D"]
+
+
+def trades(times: Any, keys: Any, prices: Any) -> npt.NDArray[Any]:
+    ticks = strand.ticks.zeros(len(times))
+    ticks["ts_recv"] = ticks["ts_event"] = times
+    ticks["instrument_id"], ticks["price"], ticks["size"] = keys, prices, 1
+    ticks["kind"], ticks["action"], ticks["side"] = strand.ticks.KIND_TRADE, b"T", b"N"
+    return ticks
+
+
+def taken(ticks: npt.NDArray[Any], every: Any, *, batches: Any = 7, workers: Any = 2, **options: Any) -> Snapshots:
+    wanted = strand.snapshot(every=every, fields=["last_price", "trades"], **options.pop("wanted", {}))
+    feed = testing.ListFeed(ticks, SYMBOLS, batches=batches)
+    if workers:
+        options |= {"cores": None}
+    found = strand.replay(feed, "trades", snapshot=wanted, workers=workers, **options).snapshots
+    assert found is not None
+    return found
+
+
+def by_hand(ticks: npt.NDArray[Any], every: int) -> tuple[list[int], list[list[Any]], list[list[int]]]:
+    """Times, and by time and symbol the last price at or before it and how many there were. None: no tick yet."""
+    time, feed = -(10**18), []
+    for recv in ticks["ts_recv"].tolist():
+        time = max(time, recv)
+        feed.append(time)
+    first, last = -(-feed[0] // every) * every, feed[-1]
+    times, prices, counts = [], [], []
+    for at in range(first, last + 1, every):
+        price: list[Any] = [None] * len(SYMBOLS)
+        count = [0] * len(SYMBOLS)
+        for tick, when in zip(ticks, feed, strict=True):
+            if when <= at:
+                price[tick["instrument_id"]] = int(tick["price"])
+                count[tick["instrument_id"]] += 1
+        times.append(at)
+        prices.append(price)
+        counts.append(count)
+    return times, prices, counts
+
+
+def assert_by_hand(found: Snapshots, ticks: npt.NDArray[Any], every: int) -> None:
+    times, prices, counts = by_hand(ticks, every)
+    assert found.times.tolist() == times
+    places = [SYMBOLS.index(symbol) for symbol in found.symbols]
+    last, n = found["last_price"].array, found["trades"].array
+    assert last.tolist() == [[row[at] for at in places] for row in prices]
+    assert n.tolist() == [[row[at] or None for at in places] for row in counts]
+    assert set(range(len(SYMBOLS))) - set(places) == {i for i in range(4) if not times or counts[-1][i] == 0}
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    gaps=st.lists(st.integers(-3, 25), min_size=1, max_size=60), seed=st.integers(0, 999), every=st.integers(1, 12),
+    batches=st.integers(1, 20), workers=st.sampled_from([0, 1, 2]),
+)  # fmt: skip
+def test_any_times_come_out_as_by_hand(gaps: list[int], seed: int, every: int, batches: int, workers: int) -> None:
+    draw = np.random.default_rng(seed)
+    times = 1_000 + np.cumsum(gaps)
+    ticks = trades(times, draw.integers(0, 4, len(gaps)), draw.integers(1, 1000, len(gaps)))
+    assert_by_hand(taken(ticks, every, batches=batches, workers=workers), ticks, every)
+
+
+def test_all_ticks_at_the_time_itself_are_in_the_snapshot() -> None:
+    ticks = trades([10, 20, 20, 20, 21, 30], [0, 0, 1, 0, 0, 1], [1, 2, 3, 4, 5, 6])
+    found = taken(ticks, 10, batches=1)
+    assert found.times.tolist() == [10, 20, 30]
+    assert found["last_price"].array.tolist() == [[1, None], [4, 3], [5, 6]]
+
+
+def test_the_last_snapshot_is_at_or_before_the_last_tick() -> None:
+    for end, times in ((29, [10, 20]), (30, [10, 20, 30]), (31, [10, 20, 30])):
+        ticks = trades([5, end], [0, 0], [1, 2])
+        assert taken(ticks, 10).times.tolist() == times
+    assert len(taken(trades([11], [0], [1]), 10)) == 0
+
+
+def test_a_limit_ends_the_snapshots_where_it_ends_the_ticks() -> None:
+    ticks = trades([10, 20, 35, 80, 90], [0, 1, 0, 1, 0], [1, 2, 3, 4, 5])
+    assert_by_hand(taken(ticks, 10, batches=5, limit=3), ticks[:3], 10)
+    assert_by_hand(taken(ticks, 10, batches=5, position=2), ticks[2:], 10)
+
+
+def test_symbols_are_chosen_in_the_order_of_their_columns() -> None:
+    ticks = trades([10, 20, 30], [0, 1, 2], [1, 2, 3])
+    found = taken(ticks, 10, wanted={"symbols": ["C", "A", "D"]})
+    assert found.symbols == ("C", "A", "D")
+    assert found["last_price"].array.tolist() == [[None, 1, None], [None, 1, None], [3, 1, None]]
+    with pytest.raises(UnknownSymbolError, match="snapshot: symbols: nothing in memory is named 'X'") as caught:
+        taken(ticks, 10, wanted={"symbols": ["A", "X"]})
+    assert caught.value.partial.snapshots.symbols == ("A",)  # type: ignore[attr-defined]
+
+
+def test_names_that_the_feed_tells_later_are_found() -> None:
+    ticks = trades([10, 20, 30], [0, 1, 2], [1, 2, 3])
+    feed = testing.ListFeed(ticks, SYMBOLS, batches=1, known_from=2)
+    wanted = strand.snapshot(every=10, fields=["last_price"], symbols=["C", "A"])
+    found = strand.replay(feed, "trades", snapshot=wanted, workers=1).snapshots
+    assert found is not None
+    assert found.symbols == ("C", "A")
+    assert found["last_price"].array.tolist()[-1] == [3, 1]
+
+
+def test_many_days_have_snapshots_in_their_sessions_alone() -> None:
+    day, hour = 86_400 * 10**9, 3_600 * 10**9
+    monday = 20_458 * day  # 2026-01-05
+    times = [monday + d * day + h * hour + 1 for d in range(9) for h in (8, 10, 12, 14)]
+    ticks = trades(times, np.arange(36) % 3, np.arange(36) + 1)
+    found = taken(ticks, "1h", wanted={"sessions": "09:00-13:00 UTC"})
+    days = [d for d in range(9) if d % 7 < 5]
+    # The last tick of all is behind the end of its session.
+    assert found.times.tolist() == [monday + d * day + h * hour for d in days for h in range(9, 14)]
+    all_times, prices, _ = by_hand(ticks, hour)
+    rows = [prices[all_times.index(time)] for time in found.times.tolist()]
+    assert found["last_price"].array.tolist() == [row[:3] for row in rows]
+
+
+def test_of_a_chain_on_seeds_and_any_workers_the_table_is_one() -> None:
+    draw = np.random.default_rng(3)
+    ticks = trades(1_000 + np.cumsum(draw.integers(0, 9, 400)), draw.integers(0, 4, 400), draw.integers(1, 50, 400))
+    wanted = strand.snapshot(every=20, fields=["vwap.vwap", "trades.last_price", "vwap.volume"])
+    handler = strand.chain(strand.trades(), strand.vwap())
+
+    def run(**options: Any) -> Snapshots:
+        feed = testing.ListFeed(ticks, SYMBOLS, batches=33)
+        found = strand.replay(feed, handler, snapshot=wanted, **options).snapshots
+        assert found is not None
+        return found
+
+    expected = run(workers=0)
+    others = [run(workers=1), run(workers=2, publisher_drains=False, cores=None), run(workers=4, cores=None)]
+    for seed in range(5):
+        feed = testing.ListFeed(ticks, SYMBOLS, batches=33)
+        others.append(testing.seeded(feed, handler, seed=seed, workers=3, budget_ticks=4, snapshot=wanted).snapshots)
+    for found in others:
+        assert found.times.tolist() == expected.times.tolist()
+        for field in wanted.fields:
+            np.testing.assert_array_equal(found[field].array.filled(0), expected[field].array.filled(0))
+    assert expected["trades.last_price"].array.tolist() == by_hand(ticks, 20)[1]
+
+
+def test_a_timer_behind_the_last_tick_has_not_fired() -> None:
+    ticks = trades([3, 8, 25, 31], [0, 0, 0, 0], [1, 2, 3, 4])
+    wanted = strand.snapshot(every=10, fields=["bars"])
+    for workers in (0, 1, 2):
+        feed = testing.ListFeed(ticks, SYMBOLS, batches=1)
+        found = strand.replay(feed, strand.bars(10), snapshot=wanted, workers=workers).snapshots
+        assert found is not None
+        assert found["bars"].array.ravel().tolist() == [0, 0, 1]
+
+
+def test_rows_of_a_handler_in_python_are_taken_too() -> None:
+    @strand.batch_handler(state=[("n", "i8"), ("two", "i8", 2)])
+    def counts(symbol: str, ticks: Any, row: Any) -> None:
+        row["n"] += len(ticks)
+        row["two"] = row["n"], -row["n"]
+
+    ticks = trades([10, 12, 20, 30], [0, 0, 1, 0], [1, 2, 3, 4])
+    wanted = strand.snapshot(every=10, fields=["n", "two"])
+    found = strand.replay(testing.ListFeed(ticks, SYMBOLS), counts, snapshot=wanted, workers=2).snapshots
+    assert found is not None
+    assert found["n"].array.tolist() == [[1, None], [2, 1], [3, 1]]
+    assert found["two"].array.tolist()[1] == [[2, -2], [1, -1]]
+    pytest.importorskip("pyarrow")
+    assert found.to_arrow().column("two").to_pylist()[:2] == [[1, -1], [None, None]]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"every": 0.5}, "every: 0.5 is no span"),
+        ({"fields": "bid"}, "fields: 'bid' is not a list"),
+        ({"fields": []}, "fields: there are none"),
+        ({"fields": ["a", "a"]}, "'a' is there twice"),
+        ({"symbols": []}, "symbols: there are none"),
+        ({"symbols": [3]}, "symbols: "),
+        ({"sessions": 3}, "sessions: 3"),
+    ],
+)
+def test_what_cannot_be_a_snapshot_is_refused(options: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        strand.snapshot(**{"every": 10, "fields": ["trades"], **options})
+
+
+def test_what_rows_do_not_have_is_refused() -> None:
+    ticks = trades([10, 20], [0, 1], [1, 2])
+
+    def run(fields: Any, **options: Any) -> Any:
+        wanted = strand.snapshot(every=10, fields=fields)
+        return strand.replay(testing.ListFeed(ticks, SYMBOLS), snapshot=wanted, workers=1, **options)
+
+    with pytest.raises(ConfigurationError, match="no field 'bid'; they have trades, volume"):
+        run(["bid"], handler="trades")
+    with pytest.raises(ConfigurationError, match="no field 'trades'"):
+        run(["trades"], handler=strand.chain("count", "trades"))
+    with pytest.raises(ConfigurationError, match="different handlers"):
+        run(["trades"], handlers={"A": "trades", "*": "count"})
+    with pytest.raises(ConfigurationError, match=r"give strand\.snapshot"):
+        strand.replay(testing.ListFeed(ticks, SYMBOLS), "trades", snapshot="1s", workers=1)
+    with pytest.raises(KeyError, match="no field 'x' was taken: there are trades"):
+        run(["trades"], handler="trades").snapshots["x"]

@@ -13,11 +13,11 @@ from strand.binding.engine import Engine
 from strand.binding.engine_words import Failure
 from strand.dispatch.site import EmittedBatch, EngineSite
 from strand.errors import HandlerError
+from strand.handlers.baskets import BasketObjects
 from strand.handlers.bound import BoundHandler, BoundPython
 from strand.handlers.called_again import line_of
 from strand.handlers.context import Context
 from strand.handlers.failures import failure_of
-from strand.handlers.hosted_baskets import BasketObjects
 from strand.handlers.timed import Host
 from strand.threads import interrupts
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from strand.dispatch.saved_state import SavedSymbol
 from strand.errors import SavedStateError
+from strand.handlers.baskets import BasketObjects
 from strand.handlers.context import Context
-from strand.handlers.hosted_baskets import BasketObjects
 
 if TYPE_CHECKING:
     from strand.dispatch.python_handlers import PythonHandlers

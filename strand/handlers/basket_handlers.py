@@ -15,8 +15,6 @@ from strand.handlers.base import Handler, TradesHandler
 from strand.handlers.baskets import BasketMemory, Baskets, Members
 from strand.handlers.bound import BindContext, BoundNative
 from strand.handlers.called_again import FailedCall
-from strand.handlers.compile_errors import reason_of_compiled
-from strand.handlers.compiled_handlers import compile_function, numba_module
 from strand.symbols import SymbolTable
 from strand.ticks import TRADE
 
@@ -92,6 +90,8 @@ class CompiledBasketHandler(BasketHandler):
         return True
 
     def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundNative:
+        from strand.handlers.compiled_handlers import numba_module
+
         numba_module()  # before what imports it
         from strand.handlers.compiled_baskets import tables_of
 
@@ -111,6 +111,7 @@ class CompiledBasketHandler(BasketHandler):
         signature = (record, key, row)
         if signature not in self._compiled:
             from strand.handlers.compiled_baskets import make_basket_loop
+            from strand.handlers.compiled_handlers import compile_function
 
             tick = "tick" if self.trades is None else "trade"
             known = {"row": row, tick: record, "basket": self.basket_state, "member": None, "index": None}
@@ -119,4 +120,6 @@ class CompiledBasketHandler(BasketHandler):
         return self._compiled[signature]
 
     def reason_of(self, message: str) -> str:
+        from strand.handlers.compile_errors import reason_of_compiled
+
         return reason_of_compiled(message)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.symbols import SymbolTable
 
-__all__ = ["MEMBER", "SPAN", "BasketMemory", "Baskets", "Members", "units_of"]
+__all__ = ["MEMBER", "SPAN", "BasketMemory", "BasketObjects", "Baskets", "Members", "units_of"]
 
 #: A symbol's stretch of ``Members.entries``, and the first of these.
 SPAN: Final = np.dtype([("first", "<u4"), ("end", "<u4"), ("basket", "<u4"), ("member", "<u4")])
@@ -23,6 +23,10 @@ MEMBER: Final = np.dtype([("basket", "<u4"), ("member", "<u4")])
 
 #: What a function returns for a symbol.
 BasketNames = str | Iterable[str] | None
+
+
+class BasketObjects(dict[str, Any]):
+    """The objects of some baskets, by name."""
 
 
 @dataclass(frozen=True)

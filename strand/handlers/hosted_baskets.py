@@ -17,22 +17,18 @@ from strand.brief import one_line
 from strand.errors import ConfigurationError
 from strand.handlers.basket_arguments import check_arguments
 from strand.handlers.basket_handlers import BasketHandler
-from strand.handlers.baskets import BasketMemory
+from strand.handlers.baskets import BasketMemory, BasketObjects
 from strand.handlers.bound import BindContext
 from strand.handlers.compiled_handlers import arguments_of
 from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions
 from strand.handlers.hosted import HostedHandler
 from strand.handlers.object_handlers import as_ticks, as_trades
 
-__all__ = ["BasketBatchHandler", "BasketContext", "BasketObjectHandler", "BasketObjects", "check_methods"]
+__all__ = ["BasketBatchHandler", "BasketContext", "BasketObjectHandler", "check_methods"]
 
 _METHODS: Final = ("on_start", "on_tick", "on_trade", "on_stop")
 #: In place of a basket's number: a symbol has none, or several.
 _NONE, _SEVERAL = -1, -2
-
-
-class BasketObjects(dict[str, Any]):
-    """The objects of some baskets, by name."""
 
 
 class BasketContext:

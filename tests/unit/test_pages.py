@@ -74,7 +74,8 @@ def test_a_prompt_is_shown_in_blocks_that_run() -> None:
 
 
 def test_each_command_that_is_not_run_is_run_by_other_tests() -> None:
-    tests = "".join(path.read_text("utf-8") for path in (ROOT / "tests/unit/command").glob("test_*.py"))
+    files = [*(ROOT / "tests/unit/command").glob("test_*.py"), *(ROOT / "tests/support").glob("*_commands.py")]
+    tests = "".join(path.read_text("utf-8") for path in files)
     for command in NOT_RUN:
         assert f'"{command}"' in tests
 

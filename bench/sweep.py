@@ -1,0 +1,129 @@
+"""What sweeps cost on this machine: python bench/sweep.py [PART ...] [--turns 9]
+
+    sets      a book and 64 sets of an array signal, and of a state machine, against one set: processor time, in turn
+    days      20 files by two processes of one core each, against one process: wall time, in turn
+    again     a second run of an unchanged sweep: wall time
+    memory    peak memory of one set and of 2,000, against the bytes of their rows
+
+Run it while the machine is quiet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sweep_handlers import MACHINE, SETS, SIGNAL, machine_sets, signal_sets
+
+import strand
+
+MESSAGES, DAY_MESSAGES, DAYS = 2_000_000, 400_000, 20
+DATE = "2026-01-05"
+
+
+def market(path: Path, messages: int, seed: int) -> Path:
+    """An ITCH file of a generated market."""
+    words = ["gen", "itch", "--symbols", "300", "--messages", str(messages), "--seed", str(seed), "--out", str(path)]
+    subprocess.run([sys.executable, "-m", "strand", *words], check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
+def took(clock: Callable[[], float], run: Callable[..., Any], *args: Any) -> float:
+    begun = clock()
+    run(*args)
+    return clock() - begun
+
+
+def say(what: str, ones: list[float], others: list[float], unit: str) -> None:
+    ratios = sorted(b / a for a, b in zip(ones, others, strict=True))
+    print(
+        f"{what}: {statistics.median(ones):.2f} and {statistics.median(others):.2f} {unit}, ratio "
+        f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})",
+        flush=True,
+    )
+
+
+def sets(folder: Path, turns: int) -> None:
+    path = market(folder / f"{DATE}.itch50", MESSAGES, 7)
+
+    def run(handler: Any, params: Any) -> None:
+        strand.sweep(path, handler, params, feed_options={"date": DATE}, workers=1)
+
+    for name, handler, make in (("array signal", SIGNAL, signal_sets), ("state machine", MACHINE, machine_sets)):
+        one, many = make(1), make(SETS)
+        run(handler, one)
+        run(handler, many)
+        times = [[took(time.process_time, run, handler, params) for params in (one, many)] for _ in range(turns)]
+        say(f"a book and {name}, 1 and {SETS} sets", [t[0] for t in times], [t[1] for t in times], "s of a core")
+
+
+def days(folder: Path, turns: int) -> None:
+    names = [f"2026-02-{day + 1:02}" for day in range(DAYS)]
+    for seed, name in enumerate(names, 100):
+        market(folder / f"{name}.itch50", DAY_MESSAGES, seed)
+
+    def run(workers: int) -> None:
+        strand.sweep(str(folder / "{date}.itch50"), SIGNAL, signal_sets(8), days=names, workers=workers)
+
+    run(1)
+    run(2)
+    times = [[took(time.perf_counter, run, workers) for workers in (2, 1)] for _ in range(turns)]
+    say(f"{DAYS} days by two processes, and by one", [t[0] for t in times], [t[1] for t in times], "s")
+
+
+def again(folder: Path, turns: int) -> None:
+    path = market(folder / f"{DATE}.itch50", MESSAGES, 7)
+
+    def run(out: Path) -> None:
+        strand.sweep(path, SIGNAL, signal_sets(SETS), feed_options={"date": DATE}, workers=1, out=out)
+
+    times = [[took(time.perf_counter, run, folder / f"turn{turn}") for _ in range(2)] for turn in range(turns)]
+    first, second = (statistics.median(turn[i] for turn in times) for i in range(2))
+    print(f"a sweep of {SETS} sets: {first:.2f} s, and once more: {second:.3f} s")
+
+
+def memory(folder: Path, turns: int) -> None:
+    path = market(folder / f"{DATE}.itch50", DAY_MESSAGES, 7)
+    peaks = {}
+    for n in (1, 2000):
+        words = [sys.executable, __file__, "--peak", str(n), str(path)]
+        peaks[n] = int(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+    rows = 2000 * 300 * MACHINE.parts[-1][1].state.itemsize
+    more = peaks[2000] - peaks[1]
+    print(
+        f"peak of 1 set {peaks[1] / 1e6:.0f} MB, of 2,000 {peaks[2000] / 1e6:.0f} MB: {more / rows:.2f} of their rows"
+    )
+
+
+def peak(n: int, path: str) -> None:
+    strand.sweep(path, MACHINE, machine_sets(n), feed_options={"date": DATE}, workers=1)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+
+
+PARTS = {"sets": sets, "days": days, "again": again, "memory": memory}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
+    parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("--peak", nargs=2, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.peak:
+        peak(int(given.peak[0]), given.peak[1])
+        return
+    for part in given.parts:
+        with tempfile.TemporaryDirectory() as folder:
+            PARTS[part](Path(folder), given.turns)
+
+
+if __name__ == "__main__":
+    main()

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+from strand.distribution import DISTRIBUTION
+
 __all__ = ["Times", "machine", "put_into", "table"]
 
 BEGIN, END = "<!-- measured:begin -->", "<!-- measured:end -->"
@@ -45,7 +47,7 @@ def machine(packages: Iterable[str], others: Iterable[str]) -> str:
     model = next((line.split(":")[1].strip() for line in info if "model name" in line), platform.machine())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     there = [name for name in sorted({"numpy", "strand", *packages}) if importlib.util.find_spec(name)]
-    versions = [f"{name} {importlib.metadata.version(name)}" for name in there]
+    versions = [f"{name} {importlib.metadata.version({'strand': DISTRIBUTION}.get(name, name))}" for name in there]
     return (
         f"{dt.datetime.now(dt.UTC):%Y-%m-%d}, {model}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB; load "
         f"{os.getloadavg()[0]:.1f} at first. Python {platform.python_version()}, {', '.join([*versions, *others])}."

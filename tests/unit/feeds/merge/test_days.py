@@ -457,7 +457,7 @@ def test_the_command_reports_each_day(folder: Path, tmp_path: Path) -> None:
     lines = rows.read_text().splitlines()
     assert lines[0].startswith("day,symbol,")
     assert [sum(line.startswith(f"{number},") for line in lines) for number in (1, 2)] == [d["symbols"] for d in days]
-    shown = run(cli, ["replay", str(folder), "--handler", "vwap", "--per-day"]).output
+    shown = run(cli, ["replay", str(folder), "--handler", "vwap", "--per-day", "-v"]).output
     assert f"fingerprint {days[0]['fingerprint']}" in " ".join(shown.split())
 
 

@@ -3,7 +3,7 @@
     sets      a book and 64 sets of an array signal, and of a state machine, against one set: processor time, in turn
     days      20 files by two processes of one core each, against one process: wall time, in turn
     again     a second run of an unchanged sweep: wall time
-    memory    peak memory of one set and of 2,000, against the bytes of their rows
+    memory    peak memory of one set and of 1,000, against the bytes of their rows
 
 Run it while the machine is quiet.
 """
@@ -25,13 +25,24 @@ from sweep_handlers import MACHINE, SETS, SIGNAL, machine_sets, signal_sets
 
 import strand
 
-MESSAGES, DAY_MESSAGES, DAYS = 2_000_000, 400_000, 20
+MESSAGES, DAY_MESSAGES, DAYS, MANY_SYMBOLS = 2_000_000, 400_000, 20, 5_000
 DATE = "2026-01-05"
 
 
-def market(path: Path, messages: int, seed: int) -> Path:
+def market(path: Path, messages: int, seed: int, symbols: int = 300) -> Path:
     """An ITCH file of a generated market."""
-    words = ["gen", "itch", "--symbols", "300", "--messages", str(messages), "--seed", str(seed), "--out", str(path)]
+    words = [
+        "gen",
+        "itch",
+        "--symbols",
+        str(symbols),
+        "--messages",
+        str(messages),
+        "--seed",
+        str(seed),
+        "--out",
+        str(path),
+    ]
     subprocess.run([sys.executable, "-m", "strand", *words], check=True, stdout=subprocess.DEVNULL)
     return path
 
@@ -91,15 +102,15 @@ def again(folder: Path, turns: int) -> None:
 
 
 def memory(folder: Path, turns: int) -> None:
-    path = market(folder / f"{DATE}.itch50", DAY_MESSAGES, 7)
+    path = market(folder / f"{DATE}.itch50", DAY_MESSAGES, 7, MANY_SYMBOLS)
     peaks = {}
-    for n in (1, 2000):
+    for n in (1, 1000):
         words = [sys.executable, __file__, "--peak", str(n), str(path)]
         peaks[n] = int(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
-    rows = 2000 * 300 * MACHINE.parts[-1][1].state.itemsize
-    more = peaks[2000] - peaks[1]
+    rows = 1000 * MANY_SYMBOLS * MACHINE.parts[-1][1].state.itemsize
+    more = peaks[1000] - peaks[1]
     print(
-        f"peak of 1 set {peaks[1] / 1e6:.0f} MB, of 2,000 {peaks[2000] / 1e6:.0f} MB: {more / rows:.2f} of their rows"
+        f"peak of 1 set {peaks[1] / 1e6:.0f} MB, of 1,000 {peaks[1000] / 1e6:.0f} MB: {more / rows:.2f} of their rows"
     )
 
 
@@ -113,14 +124,16 @@ PARTS = {"sets": sets, "days": days, "again": again, "memory": memory}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all of them")
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--peak", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.peak:
         peak(int(given.peak[0]), given.peak[1])
         return
-    for part in given.parts:
+    if unknown := set(given.parts) - PARTS.keys():
+        parser.error(f"{', '.join(sorted(unknown))}: name some of {', '.join(PARTS)}")
+    for part in given.parts or PARTS:
         with tempfile.TemporaryDirectory() as folder:
             PARTS[part](Path(folder), given.turns)
 

@@ -27,6 +27,8 @@ __all__ = ["ROWS", "Done", "Job", "run_job"]
 
 #: The name of the table of rows; the others are outputs' names.
 ROWS: Final = "rows"
+#: Of the table of rows that are written at a time, of whole sets.
+_GROUP_ROWS: Final = 1 << 14
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,18 +84,23 @@ def _write_rows(job: Job, swept: Handler, result: ReplayResult) -> dict[int, str
     parquet = imported("pyarrow.parquet", "sweep")
     kept = result.rows.kept()
     rows = result.rows.array[SETS] if called == swept.name else result.rows.array[called][SETS]
-    names = SymbolNames(kept, result.symbols)
     found: dict[int, str] = {}
+    at_once = max(_GROUP_ROWS // max(len(kept), 1), 1)
     with atomic_write(job.into[ROWS]) as file:
         writer: Any = None
-        for place, number in enumerate(job.sets):
-            mine = np.ascontiguousarray(rows[kept, place])
-            found[number] = _fingerprint(mine, kept, result)
-            numbers = Shown(np.full(len(kept), number, np.uint32), None)
-            made = arrow_table({SET: numbers, "symbol": names, **table.shown(mine)})
+        for first in range(0, len(job.sets), at_once):
+            numbers = list(job.sets)[first : first + at_once]
+            mine = np.concatenate([rows[kept, first + place] for place in range(len(numbers))])
+            made = arrow_table({
+                SET: Shown(np.repeat(np.array(numbers, np.uint32), len(kept)), None),
+                "symbol": SymbolNames(np.tile(kept, len(numbers)), result.symbols),
+                **table.shown(mine),
+            })  # fmt: skip
             if writer is None:
                 writer = parquet.ParquetWriter(file, made.schema, compression="zstd")
             writer.write_table(made)
+            for place, number in enumerate(numbers):
+                found[number] = _fingerprint(mine[place * len(kept) :][: len(kept)], kept, result)
         writer.close()
     return found
 

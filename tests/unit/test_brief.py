@@ -23,6 +23,8 @@ from strand.policies.policy import LEVELS
 from strand.replaying.pacing import Pacer
 from strand.tasks.native import NativeTask
 
+pytestmark = pytest.mark.python
+
 #: As long as a symbol's name may be.
 LONG = "<b>" + "S" * 252
 DAY = {"date": SAMPLE_DATE}

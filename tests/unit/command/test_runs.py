@@ -11,6 +11,8 @@ from sweep_commands import run, sweep, write_handlers
 pytest.importorskip("numba")
 pytest.importorskip("loky")
 
+pytestmark = pytest.mark.python
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -13,6 +13,8 @@ from strand.feeds.sample import sample_path
 pytest.importorskip("numba")
 pytest.importorskip("loky")
 
+pytestmark = pytest.mark.python
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

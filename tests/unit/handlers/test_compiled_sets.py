@@ -13,6 +13,8 @@ from strand.handlers.sets import with_sets
 
 pytest.importorskip("numba")
 
+pytestmark = pytest.mark.python
+
 OPTIONS: dict[str, Any] = {"feed_options": {"date": SAMPLE_DATE}, "symbols": ["AAAA*"], "timeline": False}
 
 

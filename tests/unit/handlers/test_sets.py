@@ -16,6 +16,8 @@ from strand.handlers.sets import part_with_sets, with_sets
 
 pytest.importorskip("numba")
 
+pytestmark = pytest.mark.python
+
 Wraps = Callable[[Handler], Handler]
 OPTIONS: dict[str, Any] = {"feed_options": {"date": SAMPLE_DATE}, "symbols": ["AAAA*"], "timeline": False}
 

@@ -15,6 +15,8 @@ import strand
 from strand.handlers.resolving import is_jit_disabled, resolve
 from strand.testing import feed, reference
 
+pytestmark = pytest.mark.python
+
 SUPPORT = Path(__file__).resolve().parents[2] / "support"
 
 

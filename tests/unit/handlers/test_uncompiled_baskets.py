@@ -13,6 +13,8 @@ from strand.handlers.hosted_baskets import BasketObjectHandler
 from strand.handlers.resolving import resolve
 from strand.testing import assert_same, feed, reference
 
+pytestmark = pytest.mark.python
+
 #: One symbol is of two baskets.
 BASKETS = {"pair": ["AAAHD", "AAADU"], "more": ["AAADU", "AAAOA", "AAAEJ"]}
 

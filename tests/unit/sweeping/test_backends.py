@@ -17,6 +17,8 @@ pytest.importorskip("loky")
 
 from sweep_handlers import SETS, wide  # noqa: E402
 
+pytestmark = pytest.mark.python
+
 
 @pytest.fixture
 def days(tmp_path: Path) -> Path:

@@ -15,6 +15,8 @@ from strand.sweeping.digests import code_digest, file_digest, stamp_of
 
 pytest.importorskip("numba")
 
+pytestmark = pytest.mark.python
+
 LEAST = 5
 
 

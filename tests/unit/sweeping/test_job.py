@@ -15,6 +15,8 @@ pl = pytest.importorskip("polars")
 pytest.importorskip("numba")
 pytest.importorskip("loky")
 
+pytestmark = pytest.mark.python
+
 
 def test_the_fingerprint_of_a_set_is_that_of_a_replay(tmp_path: Path) -> None:
     @strand.handler(state=[("n", "i8")], params=[("least", "u4")])

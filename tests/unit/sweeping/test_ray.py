@@ -21,6 +21,8 @@ from sweep_handlers import SETS, wide  # noqa: E402
 
 from strand.sweeping.sweep import sweep  # noqa: E402
 
+pytestmark = pytest.mark.python
+
 FILES = 8
 
 

@@ -14,6 +14,8 @@ pytest.importorskip("loky")
 
 from sweep_handlers import SETS, wide  # noqa: E402
 
+pytestmark = pytest.mark.python
+
 
 def test_without_a_folder_the_data_set_lives_as_long_as_its_result() -> None:
     found = sweep(sample_path(), wide, SETS[:1], **FEW)

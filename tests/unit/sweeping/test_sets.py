@@ -10,6 +10,8 @@ import pytest
 from strand.errors import ConfigurationError
 from strand.sweeping.sets import parameter_sets, text_of
 
+pytestmark = pytest.mark.python
+
 
 def test_a_list_of_dicts_is_taken_as_it_is() -> None:
     assert parameter_sets([{"a": 1}, {"a": 2, "b": 0.5}]) == [{"a": 1}, {"a": 2, "b": 0.5}]

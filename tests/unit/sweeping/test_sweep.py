@@ -19,6 +19,8 @@ pytest.importorskip("loky")
 
 from sweep_handlers import SETS, signal, wide  # noqa: E402
 
+pytestmark = pytest.mark.python
+
 
 @pytest.fixture
 def days(tmp_path: Path) -> Path:

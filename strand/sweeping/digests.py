@@ -54,7 +54,7 @@ def code_digest(handler: Handler, options: Mapping[str, Any]) -> str:
 
     whole = blake2b(digest_size=DIGEST_BYTES)
     swept, _ = part_with_sets(handler)
-    words: list[object] = [strand_version(), sorted(options.items())]
+    words: list[object] = [strand_version(), [(name, _said(value)) for name, value in sorted(options.items())]]
     for called, part in handler.parts_as(handler.name):
         words += [called, type(part).__name__, part.state.descr, sorted(part.outputs.items())]
         words += [_params(part, called == swept), None if part.origin is None else sorted(part.origin.options.items())]
@@ -65,6 +65,17 @@ def code_digest(handler: Handler, options: Mapping[str, Any]) -> str:
             words += _library(part)
     whole.update(in_full(words).encode())
     return whole.hexdigest()
+
+
+def _said(value: Any) -> object:
+    """An option's value; where that names files, with the digests of what they hold."""
+    texts = value if isinstance(value, list | tuple) else [value]
+    files = [Path(text.removeprefix("@") if isinstance(text, str) else text) for text in texts if _names_a_file(text)]
+    return value, [file_digest(path) for path in files]
+
+
+def _names_a_file(value: object) -> bool:
+    return isinstance(value, str | Path) and Path(str(value).removeprefix("@")).is_file()
 
 
 def _params(part: SingleHandler, swept: bool) -> object:

@@ -157,9 +157,10 @@ def _locked(folder: Path) -> Iterator[None]:
 def _remove_strays(folder: Path, manifest: Manifest) -> None:
     """Removes tables that no run has: of a sweep that was interrupted, or of an input that has changed."""
     known = manifest.files()
-    for path in folder.glob("*/code=*/file=*/*.parquet"):
-        if str(path.relative_to(folder)) not in known:
-            path.unlink(missing_ok=True)
+    for pattern in ("*.parquet", ".*.partial"):
+        for path in folder.glob(f"*/code=*/file=*/{pattern}"):
+            if str(path.relative_to(folder)) not in known:
+                path.unlink(missing_ok=True)
 
 
 # ---- the files

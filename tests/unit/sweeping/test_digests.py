@@ -64,3 +64,16 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     for look in (stamp_of, file_digest):
         with pytest.raises(FeedError, match=r"gone\.gz"):
             look(tmp_path / "gone.gz")
+
+
+def test_an_option_that_names_a_file_goes_by_what_it_holds(tmp_path: Path) -> None:
+    profile, symbols = tmp_path / "mine.toml", tmp_path / "symbols"
+    profile.write_text("a = 1")
+    symbols.write_text("AAPL")
+    one, options = _handler(), {"profile": str(profile), "symbols": [f"@{symbols}"]}
+    found = {code_digest(one, options)}
+    profile.write_text("a = 2")
+    found.add(code_digest(one, options))
+    symbols.write_text("MSFT")
+    found.add(code_digest(one, options))
+    assert len(found) == 3

@@ -118,3 +118,13 @@ def test_a_field_that_a_table_has_already_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigurationError, match="'file'"):
         sweep(sample_path(), named, [{"least": 1}], out=tmp_path / "out", **FEW)
+
+
+def test_what_a_worker_that_was_killed_left_is_removed(tmp_path: Path) -> None:
+    first = sweep(sample_path(), wide, SETS[:1], out=tmp_path / "out", **FEW)
+    (path,) = (path for path in first.rows.paths)
+    partial, stray = path.with_name(f".{path.name}.0a.partial"), path.with_name("sets-7-7-0a.parquet")
+    for left in (partial, stray):
+        left.write_bytes(b"half")
+    again = sweep(sample_path(), wide, SETS[:1], out=tmp_path / "out", **FEW)
+    assert (again.ran, list(path.parent.iterdir())) == ((), [path])

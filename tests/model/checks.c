@@ -2040,7 +2040,7 @@ static const struct check {
 
 static const char *with_seed(const struct check *check, uint64_t seed) {
   memset(&W, 0, sizeof W);
-  seed_at_work = seed;
+  begin_seed(seed);
   sd_scheduler_start(seed);
   const char *wrong = check->fn();
   sd_dispatcher_destroy(W.d);

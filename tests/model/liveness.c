@@ -139,7 +139,7 @@ static int prepare(void) {
 }
 
 static int one(uint64_t seed, int loud) {
-  seed_at_work = seed;
+  begin_seed(seed);
   sd_scheduler_start(seed);
   if (!prepare()) {
     printf("seed %llu: not as it was to be prepared\n", (unsigned long long)seed);

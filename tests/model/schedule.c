@@ -903,7 +903,7 @@ static const char *check(void) {
 }
 
 static int one(uint64_t seed, int loud) {
-  seed_at_work = seed;
+  begin_seed(seed);
   sd_scheduler_start(seed);
   if (!prepare(seed)) {
     printf("seed %llu: the dispatcher refused its configuration\n", (unsigned long long)seed);

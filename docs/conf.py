@@ -33,7 +33,7 @@ myst_enable_extensions = ["deflist"]
 
 autodoc_typehints = "none"  # the docstrings say what an argument is
 autodoc_member_order = "bysource"
-autodoc_preserve_defaults = True
+autodoc_preserve_defaults = False
 python_maximum_signature_line_length = 80
 python_use_unqualified_type_names = True
 nitpicky = False

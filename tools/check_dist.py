@@ -128,7 +128,9 @@ def try_bare(wheel: Path, scratch: Path) -> None:
     run(binaries / "python", "-c", TRY, cwd=scratch)
     sample = said(binaries / "python", "-c", SAMPLE, cwd=scratch).strip()
     found = {
-        workers: said(binaries / "strand", "replay", sample, "--handler", "vwap", "--workers", workers, cwd=scratch)
+        workers: said(
+            binaries / "strand", "replay", sample, "--handler", "vwap", "--workers", workers, "-v", cwd=scratch
+        )
         for workers in ("0", "2")
     }
     fingerprints = {text.split("fingerprint: ")[1].split()[0] for text in found.values()}

@@ -25,7 +25,7 @@ from sweep_handlers import MACHINE, SETS, SIGNAL, machine_sets, signal_sets
 
 import strand
 
-MESSAGES, DAY_MESSAGES, DAYS, MANY_SYMBOLS = 2_000_000, 400_000, 20, 5_000
+MESSAGES, DAYS, MANY_SYMBOLS = 2_000_000, 20, 5_000
 DATE = "2026-01-05"
 
 
@@ -79,7 +79,7 @@ def sets(folder: Path, turns: int) -> None:
 def days(folder: Path, turns: int) -> None:
     names = [f"2026-02-{day + 1:02}" for day in range(DAYS)]
     for seed, name in enumerate(names, 100):
-        market(folder / f"{name}.itch50", DAY_MESSAGES, seed)
+        market(folder / f"{name}.itch50", MESSAGES, seed)
 
     def run(workers: int) -> None:
         strand.sweep(str(folder / "{date}.itch50"), SIGNAL, signal_sets(8), days=names, workers=workers)
@@ -102,7 +102,7 @@ def again(folder: Path, turns: int) -> None:
 
 
 def memory(folder: Path, turns: int) -> None:
-    path = market(folder / f"{DATE}.itch50", DAY_MESSAGES, 7, MANY_SYMBOLS)
+    path = market(folder / f"{DATE}.itch50", MESSAGES, 7, MANY_SYMBOLS)
     peaks = {}
     for n in (1, 1000):
         words = [sys.executable, __file__, "--peak", str(n), str(path)]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
 from typing import Any, Final, Literal, get_args
 
 from strand.errors import ConfigurationError, MissingExtraError, StrandError
+from strand.handlers import Handler
 from strand.sweeping.job import Done, Job, run_job
 
 __all__ = ["Backend", "backend_for"]
@@ -35,11 +38,28 @@ def _library(name: str, extra: str, what: str) -> Any:
         raise MissingExtraError(what, name, extra) from error
 
 
-def _run_apart(job: Job) -> Done | Exception:
+@cache
+def _handler_of(sent: bytes) -> Handler:
+    """One handler for all jobs of a process: what it has compiled is kept with it."""
+    found: Handler = pickle.loads(sent)
+    return found
+
+
+def _sent(jobs: Sequence[Job]) -> Iterator[tuple[Job, Job, bytes]]:
+    """Each job, as it is sent to another process, and its handler apart."""
+    cloudpickle = _library("cloudpickle", "sweep", "a sweep in several processes")
+    handlers: dict[int, bytes] = {}
+    for job in jobs:
+        if id(job.handler) not in handlers:
+            handlers[id(job.handler)] = cloudpickle.dumps(job.handler)
+        yield job, replace(job, handler=None), handlers[id(job.handler)]
+
+
+def _run_apart(job: Job, handler: bytes) -> Done | Exception:
     """``run_job`` in another process. An error comes back without the part of the result that it has, which has memory
     of this process; one that cannot be sent as a StrandError of its words."""
     try:
-        return run_job(job)
+        return run_job(replace(job, handler=_handler_of(handler)))
     except Exception as error:
         if hasattr(error, "partial"):
             error.partial = None
@@ -66,7 +86,7 @@ def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Done
     futures = importlib.import_module("concurrent.futures")
     pool = loky.ProcessPoolExecutor(max_workers=workers, env={"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"})
     try:
-        waiting = {pool.submit(_run_apart, job): job for job in jobs}
+        waiting = {pool.submit(_run_apart, *sent): job for job, *sent in _sent(jobs)}
         for future in futures.as_completed(waiting):
             yield waiting[future], _told(future.result())
     finally:
@@ -80,7 +100,7 @@ def _on_ray(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Done]]:
     if ours:
         ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
     task = ray.remote(num_cpus=1, max_retries=_TRIES)(_run_apart)
-    waiting = {task.remote(job): job for job in jobs}
+    waiting = {task.remote(*sent): job for job, *sent in _sent(jobs)}
     try:
         while waiting:
             (ended,), _ = ray.wait(list(waiting), num_returns=1)

@@ -33,12 +33,13 @@ _GROUP_ROWS: Final = 1 << 14
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """``label``: what the file is called in the data set. ``sets``: parameters by their number there. ``into``: the
-    file of each table by its name, ``rows`` among them. ``options``: of ``strand.replay``."""
+    """``label``: what the file is called in the data set. ``handler``: None while a job is sent, apart from it.
+    ``sets``: parameters by their number there. ``into``: the file of each table by its name, ``rows`` among them.
+    ``options``: of ``strand.replay``."""
 
     label: str
     source: str | Sequence[str]
-    handler: Handler
+    handler: Handler | None
     sets: Mapping[int, ParameterSet]
     into: Mapping[str, Path]
     options: Mapping[str, Any]
@@ -61,7 +62,7 @@ def run_job(job: Job) -> Done:
     """Replays the file and writes the tables. Raises what ``strand.replay`` raises; then no file has been written
     whose run did not end."""
     begun = time.perf_counter()
-    swept = with_sets(job.handler, list(job.sets.values()), list(job.sets))
+    swept = _swept(job)
     out = {name: path for name, path in job.into.items() if name != ROWS}
     for path in job.into.values():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -77,8 +78,22 @@ def run_job(job: Job) -> Done:
     )
 
 
+#: The last handler with sets that this process made: the next file mostly takes the same one, which is compiled.
+_last: list[tuple[Handler, Mapping[int, ParameterSet], Handler]] = []
+
+
+def _swept(job: Job) -> Handler:
+    assert job.handler is not None
+    if _last and _last[0][0] is job.handler and _last[0][1] == job.sets:
+        return _last[0][2]
+    swept = with_sets(job.handler, list(job.sets.values()), list(job.sets))
+    _last[:] = [(job.handler, job.sets, swept)]
+    return swept
+
+
 def _write_rows(job: Job, swept: Handler, result: ReplayResult) -> dict[int, str]:
     """One table of all sets' rows, set by set. Returns each set's fingerprint."""
+    assert job.handler is not None
     called, part = part_with_sets(job.handler)
     table = Table(part.state, result.info.size_unit)
     parquet = imported("pyarrow.parquet", "sweep")

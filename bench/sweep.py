@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sweep_handlers import MACHINE, SETS, SIGNAL, machine_sets, signal_sets
+from swept_signals import MACHINE, SETS, SIGNAL, machine_sets, signal_sets
 
 import strand
 

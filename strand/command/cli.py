@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from strand.command.ending import run_to_its_end
+from strand.distribution import DISTRIBUTION
 
 __all__ = ["COMMANDS", "cli", "main"]
 
@@ -55,7 +56,7 @@ _SETTINGS: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 
 
 
 @click.group(cls=_LazyGroup, context_settings=_SETTINGS)
-@click.version_option(package_name="strand", prog_name="strand")
+@click.version_option(package_name=DISTRIBUTION, prog_name="strand")
 def cli() -> None:
     """Market-data ticks through per-symbol handlers on all cores, in order."""
 

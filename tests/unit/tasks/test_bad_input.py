@@ -338,7 +338,9 @@ def test_one_that_reaches_no_checkpoint_under_a_cap_is_counted_by_name_and_ends(
         assert scheduler.submit(int).result(60) == 0
         fair = scheduler.statistics().fair
         assert fair is not None
-        assert fair.groups["hog"].long_stretches == fair.long_stretches == 1
+        # Of a busy machine the short task may have had more than its slice, too.
+        assert fair.groups["hog"].long_stretches == 1
+        assert fair.long_stretches == sum(group.long_stretches for group in fair.groups.values())
         longest = fair.groups["hog"].longest_stretch_ns
         assert longest is not None
         assert longest >= 15_000_000

@@ -89,7 +89,7 @@ def show(folder: Path, code: str | None, as_json: bool) -> None:
 def diff(folder: Path, a: str, b: str, as_json: bool) -> None:
     """Where two versions of the code left other rows, or saw other input.
 
-    A, B: the beginnings of their digests. Exit status: 0 the same, 1 different, 2 an error.
+    Outputs are not compared. A, B: the beginnings of their digests. Exit status: 0 the same, 1 different, 2 an error.
     """
     with closing(Manifest(folder, must_exist=True)) as manifest:
         first, second = ({(r.label, r.number): r for r in manifest.runs(_code(manifest, one))} for one in (a, b))
@@ -102,7 +102,7 @@ def diff(folder: Path, a: str, b: str, as_json: bool) -> None:
 
     def human(console: Console) -> None:
         if not parted:
-            console.print(f"the same: {len(first):,} runs", highlight=False)
+            console.print(f"the same input and rows: {len(first):,} runs (outputs are not compared)", highlight=False)
             return
         table = Table("file", _number("set"), "parameters", "what differs")
         for each in parted:

@@ -38,8 +38,9 @@ CREATE TABLE runs (
 @dataclass(frozen=True, slots=True)
 class SweepRun:
     """``code``: the digest of the code and options it was made by. ``label``: of the file. ``number``: of the set.
-    ``input``: the digest of the file's bytes. ``fingerprint``: of the rows. ``seconds``: wall time of the pass that it
-    was made in, with all its sets. ``files``: of its tables, by name, within the data set. ``warnings``: of the run."""
+    ``input``: the digest of the file's bytes. ``fingerprint``: of the handler's own rows and the symbols' numbers of
+    ticks, without outputs. ``seconds``: wall time of the pass that it was made in, with all its sets. ``files``: of its
+    tables, by name, within the data set. ``warnings``: of the run."""
 
     code: str
     label: str

@@ -1,4 +1,4 @@
-"""A sweep on a Ray cluster of two nodes' processes on this machine, of which one is killed."""
+"""A sweep on a Ray cluster of two nodes on this machine. One of them is killed."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -87,9 +88,9 @@ def show(folder: Path, code: str | None, as_json: bool) -> None:
 @click.argument("b")
 @_JSON
 def diff(folder: Path, a: str, b: str, as_json: bool) -> None:
-    """Where two versions of the code left other rows, or saw other input.
+    """Where two versions of the code left other rows or outputs, or saw other input.
 
-    Outputs are not compared. A, B: the beginnings of their digests. Exit status: 0 the same, 1 different, 2 an error.
+    A, B: the beginnings of their digests. Exit status: 0 the same, 1 different, 2 an error.
     """
     with closing(Manifest(folder, must_exist=True)) as manifest:
         first, second = ({(r.label, r.number): r for r in manifest.runs(_code(manifest, one))} for one in (a, b))
@@ -102,7 +103,7 @@ def diff(folder: Path, a: str, b: str, as_json: bool) -> None:
 
     def human(console: Console) -> None:
         if not parted:
-            console.print(f"the same input and rows: {len(first):,} runs (outputs are not compared)", highlight=False)
+            console.print(f"the same input, rows and outputs: {len(first):,} runs", highlight=False)
             return
         table = Table("file", _number("set"), "parameters", "what differs")
         for each in parted:
@@ -143,7 +144,8 @@ def _summary(code: str, handler: str, made: str, found: list[SweepRun]) -> dict[
 def _plain(run: SweepRun, params: Any) -> dict[str, Any]:
     return {
         "file": run.label, "set": run.number, "parameters": params, "input": run.input, "ticks": run.ticks,
-        "fingerprint": run.fingerprint, "ended": run.ended, "files": dict(run.files), "warnings": list(run.warnings),
+        "fingerprint": run.fingerprint, "rows": run.rows, "ended": run.ended, "files": dict(run.files),
+        "outputs": {name: asdict(emitted) for name, emitted in run.outputs.items()}, "warnings": list(run.warnings),
     }  # fmt: skip
 
 
@@ -152,4 +154,9 @@ def _parted(a: SweepRun | None, b: SweepRun | None) -> str | None:
         return f"only {'B' if a is None else 'A'} has it"
     if a.input != b.input:
         return "input"
-    return "rows" if a.fingerprint != b.fingerprint else None
+    parted = ["rows"] if a.rows != b.rows else []
+    names = sorted(a.outputs.keys() | b.outputs.keys())
+    parted += [f"output {name}" for name in names if a.outputs.get(name) != b.outputs.get(name)]
+    if not parted and a.fingerprint != b.fingerprint:
+        parted = ["the handlers before"]
+    return ", ".join(parted) or None

@@ -11,6 +11,7 @@ BLAKE2b comes with Python and is the same everywhere. On rows of this size it ta
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -116,11 +117,18 @@ class OutputDigest:
     def __init__(self, dtype: np.dtype[Any], names: Sequence[str] = ()) -> None:
         self.records = 0
         layout = layout_of(dtype)
-        self._hash = blake2b(row_head(layout), digest_size=DIGEST_BYTES)
+        self._first = blake2b(row_head(layout), digest_size=DIGEST_BYTES)
+        self._hash = self._first.copy()
         self._names = names
         self._name_ids = np.zeros(len(names), np.uint64)
         # A record is hashed as its symbol's name, where there are names, and its fields without padding.
         self._part = np.zeros(PART_RECORDS, [*([("name", "<u8")] if len(names) else []), ("record", layout)])
+
+    def beside(self) -> OutputDigest:
+        """One of other records of the same kind, fed by the same thread: they share their working memory."""
+        made = copy.copy(self)
+        made.records, made._hash = 0, self._first.copy()
+        return made
 
     def add(self, records: npt.NDArray[Any]) -> None:
         """Takes in the next records, shape (n,), in the output's order."""

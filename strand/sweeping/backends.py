@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import io
+import marshal
 import pickle
+from collections import ChainMap, deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
+from queue import SimpleQueue
+from types import CodeType
 from typing import Any, Final, Literal, get_args
 
 from strand.errors import ConfigurationError, MissingExtraError, StrandError
@@ -51,8 +57,21 @@ def _sent(jobs: Sequence[Job]) -> Iterator[tuple[Job, Job, bytes]]:
     handlers: dict[int, bytes] = {}
     for job in jobs:
         if id(job.handler) not in handlers:
-            handlers[id(job.handler)] = cloudpickle.dumps(job.handler)
+            handlers[id(job.handler)] = _pickled(cloudpickle, job.handler)
         yield job, replace(job, handler=None), handlers[id(job.handler)]
+
+
+def _pickled(cloudpickle: Any, handler: Handler | None) -> bytes:
+    """The handler for another process. Code keeps the name of its file, which cloudpickle takes away: by that name
+    numba finds what it has compiled before, and an error its line."""
+    table = ChainMap({CodeType: _code}, cloudpickle.Pickler.dispatch_table)
+    into = io.BytesIO()
+    type("Pickler", (cloudpickle.Pickler,), {"dispatch_table": table})(into).dump(handler)
+    return into.getvalue()
+
+
+def _code(code: CodeType) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
+    return marshal.loads, (marshal.dumps(code),)
 
 
 def _run_apart(job: Job, handler: bytes) -> Done | Exception:
@@ -77,19 +96,55 @@ def _told(said: Done | Exception) -> Done:
 
 
 def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Done]]:
-    """One job at a time in each of so many processes; in this one where there is but one."""
+    """One job at a time in each of so many processes. This one is the first of them: it is at work while the others
+    start, which takes each of them about a second of its core."""
     if workers == 1:
         for job in jobs:
             yield job, run_job(job)
         return
     loky = _library("loky", "sweep", "a sweep in several processes")
-    futures = importlib.import_module("concurrent.futures")
-    pool = loky.ProcessPoolExecutor(max_workers=workers, env={"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"})
+    pool = loky.ProcessPoolExecutor(max_workers=workers - 1, env={"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"})
+    waiting = deque(_sent(jobs))
+    #: Jobs of other processes that have ended, as futures.
+    ended: SimpleQueue[tuple[Job, Any]] = SimpleQueue()
+
+    def hand_out() -> None:
+        """Sends the next job, if there is one. No process has a second one waiting, which another could run."""
+        with suppress(IndexError):
+            job, *sent = waiting.popleft()
+            pool.submit(_run_apart, *sent).add_done_callback(partial(take_back, job))
+
+    def take_back(job: Job, future: Any) -> None:
+        try:
+            hand_out()
+        finally:
+            ended.put((job, future))
+
+    def said(job: Job, future: Any) -> tuple[Job, Done]:
+        return job, _told(future.result())
+
+    left = len(jobs)
     try:
-        waiting = {pool.submit(_run_apart, *sent): job for job, *sent in _sent(jobs)}
-        for future in futures.as_completed(waiting):
-            yield waiting[future], _told(future.result())
+        for _ in range(workers - 1):
+            hand_out()
+        while left:
+            while not ended.empty() or (left and not waiting):
+                yield said(*ended.get())
+                left -= 1
+            with suppress(IndexError):
+                job, *_ = waiting.popleft()
+                yield job, run_job(job)
+                left -= 1
+    except GeneratorExit:
+        raise
+    except BaseException:
+        waiting.clear()
+        while not ended.empty():
+            with suppress(Exception):
+                yield said(*ended.get())
+        raise
     finally:
+        waiting.clear()
         pool.shutdown(wait=True, kill_workers=True)
 
 

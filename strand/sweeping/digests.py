@@ -17,7 +17,7 @@ from strand.handlers.native_handlers import NativeHandler
 from strand.handlers.sets import part_with_sets
 from strand.machine import strand_version
 
-__all__ = ["Stamp", "code_digest", "file_digest", "stamp_of"]
+__all__ = ["DIGEST_BYTES", "Stamp", "code_digest", "file_digest", "stamp_of"]
 
 DIGEST_BYTES: Final = 16
 #: What says, without reading a file, that it is the same: bytes, and the time of its last change in ns.

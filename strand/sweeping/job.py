@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from strand.errors import FeedError
 from strand.feeds.io.atomic_write import atomic_write
 from strand.handlers import Handler
 from strand.handlers.loading import load_handler as _  # noqa: F401 - handlers in C are pickled by it
 from strand.handlers.sets import part_with_sets, with_sets
 from strand.handlers.state import SET, SETS
-from strand.output.fingerprint import digest_sum, fingerprint_of, layout_of, packed, row_digests, row_head
+from strand.output.fingerprint import (
+    OutputDigest,
+    digest_sum,
+    fingerprint_of,
+    layout_of,
+    packed,
+    row_digests,
+    row_head,
+)
 from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
+from strand.sweeping.digests import DIGEST_BYTES, Stamp, file_digest, stamp_of
+from strand.sweeping.outputs import Dropped, SetRecords
 from strand.sweeping.sets import ParameterSet
 from strand.tables.arrow import arrow_table, imported
 from strand.tables.columns import Shown, SymbolNames, Table
 
-__all__ = ["ROWS", "Done", "Job", "run_job"]
+__all__ = ["ROWS", "SHORT", "Done", "Emitted", "Job", "Left", "run_job"]
 
 #: The name of the table of rows; the others are outputs' names.
 ROWS: Final = "rows"
+#: Digits of digests in the names of folders and files.
+SHORT: Final = 12
 #: Of the table of rows that are written at a time, of whole sets.
 _GROUP_ROWS: Final = 1 << 14
 
@@ -34,46 +49,87 @@ _GROUP_ROWS: Final = 1 << 14
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """``label``: what the file is called in the data set. ``handler``: None while a job is sent, apart from it.
-    ``sets``: parameters by their number there. ``into``: the file of each table by its name, ``rows`` among them.
+    ``sets``: parameters by their number there. ``into``: the folder of each table by its name, ``rows`` among them.
+    ``known``: the digest of the file's bytes, and the stamp that it had then; None: nobody has read it.
     ``options``: of ``strand.replay``."""
 
     label: str
-    source: str | Sequence[str]
+    source: Path
     handler: Handler | None
     sets: Mapping[int, ParameterSet]
     into: Mapping[str, Path]
+    known: tuple[Stamp, str] | None
     options: Mapping[str, Any]
+
+    def files(self, digest: str) -> dict[str, Path]:
+        """The file of each table, over an input of a digest."""
+        name = f"sets-{min(self.sets)}-{max(self.sets)}-{digest[:SHORT]}.parquet"
+        return {table: folder / name for table, folder in self.into.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Emitted:
+    """What one set emitted to one output: how many records, and their digest."""
+
+    records: int
+    digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Left:
+    """What one set left. ``fingerprint``: that of a replay with this set alone. ``rows``: the digest of its rows."""
+
+    fingerprint: str
+    rows: str
+    outputs: Mapping[str, Emitted]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """What a job did. ``fingerprints``: of each set's rows, by its number. ``records``: of each output, of all sets.
-    ``seconds``: wall time. ``warnings``: those of the run, in one line each."""
+    """What a job did. ``digest``: of the file's bytes, ``stamp``: what it had meanwhile. ``left``: by each set, by its
+    number. ``seconds``: wall time. ``warnings``: those of the run, in one line each."""
 
     label: str
+    digest: str
+    stamp: Stamp
     ticks: int
     seconds: float
-    fingerprints: Mapping[int, str]
-    records: Mapping[str, int]
+    left: Mapping[int, Left]
     warnings: tuple[str, ...] = field(default=())
 
 
 def run_job(job: Job) -> Done:
-    """Replays the file and writes the tables. Raises what ``strand.replay`` raises; then no file has been written
-    whose run did not end."""
+    """Replays the file and writes the tables. Raises what ``strand.replay`` raises, and FeedError for a file that is
+    changed meanwhile; then no table has been written."""
     begun = time.perf_counter()
-    swept = _swept(job)
-    out = {name: path for name, path in job.into.items() if name != ROWS}
-    for path in job.into.values():
+    stamp = stamp_of(job.source)
+    digest = job.known[1] if job.known is not None and job.known[0] == stamp else file_digest(job.source)
+    swept, files = _swept(job), job.files(digest)
+    for path in files.values():
         path.parent.mkdir(parents=True, exist_ok=True)
-    result = replay(job.source, swept, out=out or None, timeline=False, **job.options)
-    fingerprints = _write_rows(job, swept, result)
+    sinks = _sinks(job, swept, files)
+    ours = [sink for sink in sinks.values() if isinstance(sink, SetRecords)]
+    try:
+        result = replay(os.fspath(job.source), swept, out=sinks or None, timeline=False, **job.options)
+        if stamp_of(job.source) != stamp:
+            raise FeedError("was changed while the sweep read it", path=job.source)
+        emitted = {
+            name: sink.complete(result.symbols, result.info.size_unit)
+            for name, sink in sinks.items()
+            if isinstance(sink, SetRecords)
+        }
+        left = _write_rows(job, swept, result, files[ROWS], emitted)
+    except BaseException:
+        for sink in ours:
+            sink.abort()
+        raise
     return Done(
         label=job.label,
+        digest=digest,
+        stamp=stamp,
         ticks=result.ticks,
         seconds=time.perf_counter() - begun,
-        fingerprints=fingerprints,
-        records={name: result.written[name][1] for name in out},
+        left=left,
         warnings=tuple(str(warning) for warning in result.warnings),
     )
 
@@ -91,17 +147,34 @@ def _swept(job: Job) -> Handler:
     return swept
 
 
-def _write_rows(job: Job, swept: Handler, result: ReplayResult) -> dict[int, str]:
-    """One table of all sets' rows, set by set. Returns each set's fingerprint."""
+def _sinks(job: Job, swept: Handler, files: Mapping[str, Path]) -> dict[str, SetRecords | Dropped]:
+    """What takes each output's records: those of the handlers before are no part of the data set."""
+    assert job.handler is not None
+    part = part_with_sets(job.handler)[1]
+    return {
+        name: SetRecords(files[name], part.outputs[name], list(job.sets)) if name in part.outputs else Dropped()
+        for name in dict(swept.emitted)
+    }
+
+
+def _write_rows(
+    job: Job, swept: Handler, result: ReplayResult, path: Path, emitted: Mapping[str, Mapping[int, OutputDigest]]
+) -> dict[int, Left]:
+    """One table of all sets' rows, set by set."""
     assert job.handler is not None
     called, part = part_with_sets(job.handler)
     table = Table(part.state, result.info.size_unit)
     parquet = imported("pyarrow.parquet", "sweep")
     kept = result.rows.kept()
-    rows = result.rows.array[SETS] if called == swept.name else result.rows.array[called][SETS]
-    found: dict[int, str] = {}
+    chained, whole = called != swept.name, result.rows.array
+    rows = whole[called][SETS] if chained else whole[SETS]
+    before = [packed(whole[name][kept]) for name in whole.dtype.names or () if name != called] if chained else []
+    layout = row_head(layout_of(job.handler.state))
+    own = blake2b(row_head(layout_of(part.state)), digest_size=DIGEST_BYTES)
+    own.update("\0".join(result.symbols[i] for i in kept.tolist()).encode())
+    found: dict[int, Left] = {}
     at_once = max(_GROUP_ROWS // max(len(kept), 1), 1)
-    with atomic_write(job.into[ROWS]) as file:
+    with atomic_write(path) as file:
         writer: Any = None
         for first in range(0, len(job.sets), at_once):
             numbers = list(job.sets)[first : first + at_once]
@@ -115,15 +188,33 @@ def _write_rows(job: Job, swept: Handler, result: ReplayResult) -> dict[int, str
                 writer = parquet.ParquetWriter(file, made.schema, compression="zstd")
             writer.write_table(made)
             for place, number in enumerate(numbers):
-                found[number] = _fingerprint(mine[place * len(kept) :][: len(kept)], kept, result)
+                bits, rows_digest = packed(mine[place * len(kept) :][: len(kept)]), own.copy()
+                rows_digest.update(bits.data)
+                found[number] = Left(
+                    fingerprint=_fingerprint(
+                        np.hstack([*before, bits]), layout, kept, result,
+                        {name: digests[number] for name, digests in emitted.items()},
+                    ),
+                    rows=rows_digest.hexdigest(),
+                    outputs={
+                        name: Emitted(records=digests[number].records, digest=digests[number].digest().hex())
+                        for name, digests in emitted.items()
+                    },
+                )  # fmt: skip
         writer.close()
     return found
 
 
-def _fingerprint(rows: npt.NDArray[Any], kept: npt.NDArray[np.intp], result: ReplayResult) -> str:
-    """The fingerprint of a run whose symbols have these rows, and no outputs."""
-    counts, bits = result.ticks_by_symbol[kept], packed(rows)
+def _fingerprint(
+    bits: npt.NDArray[np.uint8],
+    layout: bytes,
+    kept: npt.NDArray[np.intp],
+    result: ReplayResult,
+    outputs: Mapping[str, OutputDigest],
+) -> str:
+    """Of a replay with one set alone. ``bits``: its packed rows, of the symbols that are kept. ``outputs``: the set's,
+    beside which those of the handlers before are as the run has them."""
+    counts = result.ticks_by_symbol[kept]
     there = np.flatnonzero(bits.any(axis=1) | (counts > 0))
-    head = row_head(layout_of(rows.dtype))
-    digests = row_digests(result.symbols, kept[there].tolist(), counts[there].tolist(), bits[there], head)
-    return fingerprint_of(digest_sum(digests))
+    digests = row_digests(result.symbols, kept[there].tolist(), counts[there].tolist(), bits[there], layout)
+    return fingerprint_of(digest_sum(digests), {**result._digests(), **outputs})

@@ -10,43 +10,48 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
 from strand.errors import ConfigurationError
 from strand.sweeping.digests import Stamp
+from strand.sweeping.job import Emitted
 from strand.sweeping.sets import ParameterSet, text_of
 
 __all__ = ["MANIFEST", "Manifest", "SweepRun", "now"]
 
 MANIFEST: Final = "manifest.sqlite"
 #: Changes with the tables below: a file of another version is refused.
-_VERSION: Final = 1
+_VERSION: Final = 2
 _TABLES: Final = """
 CREATE TABLE sets (number INTEGER PRIMARY KEY, params TEXT NOT NULL UNIQUE);
 CREATE TABLE codes (code TEXT PRIMARY KEY, handler TEXT NOT NULL, made TEXT NOT NULL);
 CREATE TABLE inputs (path TEXT PRIMARY KEY, bytes INTEGER NOT NULL, changed_ns INTEGER NOT NULL, digest TEXT NOT NULL);
 CREATE TABLE runs (
   code TEXT NOT NULL REFERENCES codes, label TEXT NOT NULL, number INTEGER NOT NULL REFERENCES sets,
-  input TEXT NOT NULL, fingerprint TEXT NOT NULL, ticks INTEGER NOT NULL, seconds REAL NOT NULL, ended TEXT NOT NULL,
-  files TEXT NOT NULL, warnings TEXT NOT NULL, PRIMARY KEY (code, label, number)
+  input TEXT NOT NULL, fingerprint TEXT NOT NULL, rows TEXT NOT NULL, outputs TEXT NOT NULL, ticks INTEGER NOT NULL,
+  seconds REAL NOT NULL, ended TEXT NOT NULL, files TEXT NOT NULL, warnings TEXT NOT NULL,
+  PRIMARY KEY (code, label, number)
 );
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRun:
     """``code``: the digest of the code and options it was made by. ``label``: of the file. ``number``: of the set.
-    ``input``: the digest of the file's bytes. ``fingerprint``: of the handler's own rows and the symbols' numbers of
-    ticks, without outputs. ``seconds``: wall time of the pass that it was made in, with all its sets. ``files``: of its
-    tables, by name, within the data set. ``warnings``: of the run."""
+    ``input``: the digest of the file's bytes. ``fingerprint``: that of a replay of the file with this set alone, with
+    its outputs and the handlers before. ``rows``: the digest of the set's own rows. ``outputs``: how many records the
+    set emitted to each output, and their digest. ``seconds``: wall time of the pass that it was made in, with all its
+    sets. ``files``: of its tables, by name, within the data set. ``warnings``: of the run."""
 
     code: str
     label: str
     number: int
     input: str
     fingerprint: str
+    rows: str
+    outputs: Mapping[str, Emitted]
     ticks: int
     seconds: float
     ended: str
@@ -134,14 +139,8 @@ class Manifest:
                 sql.execute(
                     "DELETE FROM runs WHERE code = ? AND label = ? AND input != ?", (run.code, run.label, run.input)
                 )
-            sql.executemany(
-                "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (r.code, r.label, r.number, r.input, r.fingerprint, r.ticks, r.seconds, r.ended, files, warnings)
-                    for r in runs
-                    for files, warnings in [(json.dumps(dict(r.files)), json.dumps(list(r.warnings)))]
-                ],
-            )
+            places = ", ".join("?" for _ in fields(SweepRun))
+            sql.executemany(f"INSERT OR REPLACE INTO runs VALUES ({places})", [_line(run) for run in runs])
 
     def files(self) -> set[str]:
         """Of all runs' tables, within the folder."""
@@ -151,11 +150,17 @@ class Manifest:
         return found
 
 
+def _line(run: SweepRun) -> list[Any]:
+    """A run as the table has it: what is no number and no text is JSON."""
+    values = asdict(run)
+    return [json.dumps(value) if isinstance(value, dict | list | tuple) else value for value in values.values()]
+
+
 def _run(*row: Any) -> SweepRun:
-    code, label, number, content, fingerprint, ticks, seconds, ended, files, warnings = row
-    return SweepRun(
-        code, label, number, content, fingerprint, ticks, seconds, ended, json.loads(files), json.loads(warnings)
-    )
+    values = dict(zip((field.name for field in fields(SweepRun)), row, strict=True))
+    values |= {name: json.loads(values[name]) for name in ("outputs", "files", "warnings")}
+    values["outputs"] = {name: Emitted(**each) for name, each in values["outputs"].items()}
+    return SweepRun(**values)
 
 
 def now() -> str:

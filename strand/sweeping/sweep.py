@@ -19,8 +19,8 @@ from strand.handlers.sets import part_with_sets, with_sets
 from strand.handlers.state import SET
 from strand.options import named_options
 from strand.sweeping.backends import Backend, backend_for
-from strand.sweeping.digests import code_digest, file_digest, stamp_of
-from strand.sweeping.job import ROWS, Done, Job
+from strand.sweeping.digests import Stamp, code_digest, file_digest, stamp_of
+from strand.sweeping.job import ROWS, SHORT, Done, Job
 from strand.sweeping.manifest import Manifest, SweepRun, now
 from strand.sweeping.result import FILE, Place, SweepResult
 from strand.sweeping.sets import parameter_sets
@@ -31,18 +31,16 @@ __all__ = ["sweep"]
 
 #: What is replaced by a day's date in a file's name.
 _DATE: Final = "{date"
-#: Digits of the code's digest in the names of folders.
-_SHORT: Final = 12
 
 
 @dataclass(frozen=True)
 class _Input:
-    """One file of the sweep: what it is called, and the digest of its bytes."""
+    """One file of the sweep: what it is called, and the digest of its bytes, where that is known or asked for."""
 
     label: str
     path: Path
-    digest: str
-    size: int
+    stamp: Stamp
+    digest: str | None
     options: Mapping[str, Any]
 
 
@@ -102,7 +100,7 @@ def sweep(
         _remove_strays(folder, manifest)
         numbers = manifest.number(sets)
         manifest.add_code(code, given.described)
-        inputs = list(_inputs(files, days, options, manifest))
+        inputs = list(_inputs(files, days, options, code, manifest))
         jobs = list(
             _jobs(
                 inputs,
@@ -114,9 +112,9 @@ def sweep(
                 selection=selection,
             )
         )
-        by_label = {each.label: each for each in inputs}
         for done, (job, did) in enumerate(run(jobs, min(n_workers, max(len(jobs), 1))), 1):
-            manifest.add(_runs(job, did, code, by_label[job.label].digest, folder))
+            manifest.add_input(job.source, did.stamp, did.digest)
+            manifest.add(_runs(job, did, code, folder))
             if progress is not None:
                 progress(done, len(jobs))
         _remove_strays(folder, manifest)
@@ -166,7 +164,11 @@ def _remove_strays(folder: Path, manifest: Manifest) -> None:
 # ---- the files
 
 
-def _inputs(files: Any, days: Sequence[str] | None, options: Mapping[str, Any], manifest: Manifest) -> Iterator[_Input]:
+def _inputs(
+    files: Any, days: Sequence[str] | None, options: Mapping[str, Any], code: str, manifest: Manifest
+) -> Iterator[_Input]:
+    """A file is read here only where there are results of one that was called so: else the job reads it."""
+    has_results = {run.label for run in manifest.runs(code)}
     seen: dict[str, Path] = {}
     for path, label, own in _named(files, days, options):
         if label in seen:
@@ -176,10 +178,10 @@ def _inputs(files: Any, days: Sequence[str] | None, options: Mapping[str, Any], 
         seen[label] = path
         stamp = stamp_of(path)
         digest = manifest.known_digest(path, stamp)
-        if digest is None:
+        if digest is None and label in has_results:
             digest = file_digest(path)
             manifest.add_input(path, stamp, digest)
-        yield _Input(label, path, digest, stamp[0], own)
+        yield _Input(label, path, stamp, digest, own)
 
 
 def _named(
@@ -218,43 +220,43 @@ def _jobs(
     for run in manifest.runs(code):
         there.setdefault((run.label, run.input), set()).add(run.number)
     _, part = part_with_sets(handler)
-    for each in sorted(inputs, key=lambda one: (-one.size, one.label)):
+    for each in sorted(inputs, key=lambda one: (-one.stamp[0], one.label)):
         missing = {
             number: dict(values)
             for number, values in sets.items()
-            if number not in there.get((each.label, each.digest), ())
+            if each.digest is None or number not in there.get((each.label, each.digest), ())
         }
         if not missing:
             continue
-        name = f"sets-{min(missing)}-{max(missing)}-{each.digest[:_SHORT]}.parquet"
-        into = {
-            table: folder / table / f"code={code[:_SHORT]}" / f"file={each.label}" / name
-            for table in (ROWS, *part.outputs)
-        }
         yield Job(
             label=each.label,
-            source=str(each.path),
+            source=each.path,
             handler=handler,
             sets=missing,
-            into=into,
+            into={
+                table: folder / table / f"code={code[:SHORT]}" / f"file={each.label}" for table in (ROWS, *part.outputs)
+            },
+            known=None if each.digest is None else (each.stamp, each.digest),
             options={**selection, "feed_options": each.options, "workers": 0},
         )
 
 
-def _runs(job: Job, did: Done, code: str, digest: str, folder: Path) -> list[SweepRun]:
-    files = {name: str(path.relative_to(folder)) for name, path in job.into.items()}
+def _runs(job: Job, did: Done, code: str, folder: Path) -> list[SweepRun]:
+    files = {name: str(path.relative_to(folder)) for name, path in job.files(did.digest).items()}
     return [
         SweepRun(
-            code,
-            job.label,
-            number,
-            digest,
-            did.fingerprints[number],
-            did.ticks,
-            did.seconds,
-            now(),
-            files,
-            did.warnings,
+            code=code,
+            label=job.label,
+            number=number,
+            input=did.digest,
+            fingerprint=left.fingerprint,
+            rows=left.rows,
+            outputs=left.outputs,
+            ticks=did.ticks,
+            seconds=did.seconds,
+            ended=now(),
+            files=files,
+            warnings=did.warnings,
         )
-        for number in job.sets
+        for number, left in did.left.items()
     ]

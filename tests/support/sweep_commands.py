@@ -15,18 +15,22 @@ HANDLERS = """
 import strand
 
 LEAST = 1
+SHOWN = 1
 
-@strand.handler(state=[("n", "i8")], params=[("least", "u4"), ("times", "i4")])
-def large(row, tick, params):
+@strand.handler(state=[("n", "i8")], params=[("least", "u4"), ("times", "i4")], outputs={"seen": [("size", "i8")]})
+def large(row, tick, params, emit):
     if tick.size >= params.least * LEAST:
         row.n += params.times
+        emit.seen(tick.size * SHOWN)
 """
 
 
 def write_handlers(folder: Path) -> None:
-    """Two modules with a handler ``large``, whose code differs."""
+    """Three modules with a handler ``large``, whose code differs: the second leaves other rows and records than the
+    first one, the third other records."""
     (folder / "signals_of_sweep.py").write_text(HANDLERS)
     (folder / "other_of_sweep.py").write_text(HANDLERS.replace("LEAST = 1", "LEAST = 2"))
+    (folder / "third_of_sweep.py").write_text(HANDLERS.replace("SHOWN = 1", "SHOWN = 2"))
 
 
 def run(*words: str) -> Result:

@@ -3,42 +3,39 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
-from sweep_commands import run, sweep, write_handlers
+from sweep_commands import run, sweep
 
 pytest.importorskip("numba")
 pytest.importorskip("loky")
 
-pytestmark = pytest.mark.python
+pytestmark = [pytest.mark.python, pytest.mark.usefixtures("handlers_here")]
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    write_handlers(tmp_path)
-    return tmp_path
-
-
-def test_runs_are_listed_shown_and_compared(folder: Path) -> None:
+def test_runs_are_listed_shown_and_compared() -> None:
     each = ("--each", "least=1,500", "--each", "times=1")
-    for module in ("signals_of_sweep", "other_of_sweep"):
+    for module in ("signals_of_sweep", "other_of_sweep", "third_of_sweep"):
         assert sweep(f"{module}:large", *each).exit_code == 0
     codes = json.loads(run("runs", "list", "out", "--json").stdout)["codes"]
-    assert [(code["files"], code["sets"], code["runs"]) for code in codes] == [(1, 2, 2)] * 2
-    a, b = (code["code"] for code in codes)
+    assert [(code["files"], code["sets"], code["runs"]) for code in codes] == [(1, 2, 2)] * 3
+    a, b, c = (code["code"] for code in codes)
     shown = json.loads(run("runs", "show", "out", a[:12], "--json").stdout)
     assert [run["parameters"] for run in shown["runs"]] == [{"least": 1, "times": 1}, {"least": 500, "times": 1}]
     assert run("runs", "diff", "out", a[:12], a[:12]).exit_code == 0
     parted = run("runs", "diff", "out", a, b, "--json")
     assert parted.exit_code == 1
-    assert {each["why"] for each in json.loads(parted.stdout)["different"]} == {"rows"}
+    assert {each["why"] for each in json.loads(parted.stdout)["different"]} == {"rows, output seen"}
+    of_outputs = json.loads(run("runs", "diff", "out", a, c, "--json").stdout)["different"]
+    assert {each["why"] for each in of_outputs} == {"output seen"}
     assert a[:12] in run("runs", "list", "out").stdout
     assert "500" in run("runs", "show", "out", b).stdout
     assert run("runs", "diff", "out", a, b).stdout.count("rows") == 2
+    seen = [{name: run["outputs"]["seen"][name] for name in ("records", "digest")} for run in shown["runs"]]
+    assert seen[0]["records"] > seen[1]["records"] > 0
+    assert seen[0]["digest"] != seen[1]["digest"]
 
 
-def test_a_folder_without_a_data_set_is_refused(folder: Path) -> None:
+def test_a_folder_without_a_data_set_is_refused() -> None:
     with pytest.raises(Exception, match="there is no data set of a sweep"):
-        run("runs", "list", str(folder))
+        run("runs", "list", ".")

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
-from sweep_commands import sweep, write_handlers
+from sweep_commands import sweep
 
 from strand.feeds.sample import sample_path
 
 pytest.importorskip("numba")
 pytest.importorskip("loky")
 
-pytestmark = pytest.mark.python
+pytestmark = [pytest.mark.python, pytest.mark.usefixtures("handlers_here")]
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    write_handlers(tmp_path)
-    return tmp_path
-
-
-def test_every_combination_is_a_set_and_what_is_there_is_not_run_again(folder: Path) -> None:
+def test_every_combination_is_a_set_and_what_is_there_is_not_run_again() -> None:
     words = ("signals_of_sweep:large", "--each", "least=1,500", "--each", "times=1,2,3")
     first = json.loads(sweep(*words, "--json").stdout)
     assert list(first["sets"].values())[:4] == [
@@ -46,7 +38,7 @@ def test_every_combination_is_a_set_and_what_is_there_is_not_run_again(folder: P
         (("--each", "least=many"), "least takes a whole number, not 'many'"),
     ],
 )
-def test_what_cannot_work_is_refused(folder: Path, words: tuple[str, ...], said: str) -> None:
+def test_what_cannot_work_is_refused(words: tuple[str, ...], said: str) -> None:
     try:
         result = sweep("signals_of_sweep:large", *words)
     except Exception as error:

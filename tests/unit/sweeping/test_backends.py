@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
+import queue
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sweep_files import FEW, two_days
+from sweep_files import FEW, beginning
 from warm_python import run_warm
 
+from strand.errors import FeedError
 from strand.feeds.sample import SAMPLE_DATE
 from strand.sweeping.sweep import sweep
 
@@ -17,12 +22,9 @@ pytest.importorskip("loky")
 
 from sweep_handlers import SETS, wide  # noqa: E402
 
+from strand.sweeping import backends, job  # noqa: E402
+
 pytestmark = pytest.mark.python
-
-
-@pytest.fixture
-def days(tmp_path: Path) -> Path:
-    return two_days(tmp_path)
 
 
 def test_two_processes_write_the_same_bytes_as_one(days: Path, tmp_path: Path) -> None:
@@ -53,3 +55,42 @@ print(len(found.ran), found.rows.to_polars()["n"].sum() > 0)
     )
     done = run_warm(program)
     assert (done.returncode, done.stdout) == (0, "2 True\n"), done.stderr
+
+
+def test_a_handler_in_another_process_has_the_lines_and_the_machine_code_of_its_file() -> None:
+    """numba's cache and the lines of errors go by the name of the file that a function is in."""
+    pickled = backends._pickled(pytest.importorskip("cloudpickle"), wide)
+    (there, here) = (handler.parts[-1][1].on_tick.__code__ for handler in (pickle.loads(pickled), wide))
+    assert there is not here
+    assert (there.co_filename, there.co_firstlineno) == (here.co_filename, here.co_firstlineno)
+
+
+def test_an_interrupt_of_this_process_keeps_what_another_has_done(
+    days: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, done = tmp_path / "out", threading.Event()
+
+    def interrupted(_: job.Job) -> None:
+        assert done.wait(60)
+        raise KeyboardInterrupt
+
+    class Ended(queue.SimpleQueue):  # type: ignore[type-arg]
+        def put(self, *args: Any, **options: Any) -> None:
+            super().put(*args, **options)
+            done.set()
+
+    monkeypatch.setattr(backends, "run_job", interrupted)
+    monkeypatch.setattr(backends, "SimpleQueue", Ended)
+    sources = sorted(days.iterdir())
+    with pytest.raises(KeyboardInterrupt):
+        sweep(sources, wide, SETS, out=out, workers=2, **FEW)
+    monkeypatch.undo()
+    assert len(sweep(sources, wide, SETS, out=out, workers=1, **FEW).ran) == 1
+
+
+def test_an_error_in_another_process_is_raised_here(tmp_path: Path) -> None:
+    sources = [tmp_path / "broken.itch50", tmp_path / "whole.itch50"]
+    for path, data in zip(sources, (beginning(1_000_000) + b"\0", beginning(500_000)), strict=True):
+        path.write_bytes(data)
+    with pytest.raises(FeedError, match=r"broken\.itch50"):  # the other process has it, which begins with the largest
+        sweep(sources, wide, SETS, out=tmp_path / "out", workers=2, feed_options=FEW["feed_options"])

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sweep_files import FEW
 
 import strand
+from strand.errors import FeedError
 from strand.feeds.sample import sample_path
+from strand.sweeping import job as jobs
 from strand.sweeping.sweep import sweep
 
 pl = pytest.importorskip("polars")
 pytest.importorskip("numba")
 pytest.importorskip("loky")
+
+from sweep_handlers import SETS, signal, wide  # noqa: E402
 
 pytestmark = pytest.mark.python
 
@@ -28,3 +34,34 @@ def test_the_fingerprint_of_a_set_is_that_of_a_replay(tmp_path: Path) -> None:
         one = strand.replay(sample_path(), large.with_params({"*": {"least": least}}), workers=0, **FEW)
         assert run.fingerprint == one.fingerprint
     assert found.runs[0].fingerprint != found.runs[1].fingerprint
+
+
+def test_the_fingerprint_covers_outputs_and_the_handlers_before(tmp_path: Path) -> None:
+    before = strand.bars("5m")
+    found = sweep(sample_path(), strand.chain(before, wide), SETS, out=tmp_path / "out", **FEW)
+    for run, values in zip(found.runs, SETS, strict=True):
+        alone = strand.chain(before, strand.book(), signal.with_params({"*": values}))
+        one = strand.replay(sample_path(), alone, workers=0, **FEW)
+        assert run.fingerprint == one.fingerprint
+        assert run.outputs["wider"].records == len(one.outputs["wider"].to_numpy()) > 0
+        assert run.rows != run.fingerprint
+    assert {path.parts[-4] for path in found.folder.rglob("*.parquet")} == {"rows", "wider"}  # and no bars
+    by_rows = {(run.rows, run.outputs["wider"].digest) for run in found.runs}
+    assert len({rows for rows, _ in by_rows}) == len(SETS)
+    assert len({digest for _, digest in by_rows}) == 2  # the weight is in no record
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    day = tmp_path / "day.gz"
+    day.write_bytes(sample_path().read_bytes())
+    replay = jobs.replay
+
+    def changed(*args: Any, **options: Any) -> Any:
+        result = replay(*args, **options)
+        os.utime(day, ns=(1, 1))
+        return result
+
+    monkeypatch.setattr(jobs, "replay", changed)
+    with pytest.raises(FeedError, match=r"day\.gz.*was changed while the sweep read it"):
+        sweep(day, wide, SETS, out=tmp_path / "out", **FEW)
+    assert not list((tmp_path / "out").rglob("*.parquet"))

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sweep_files import FEW, beginning, two_days
+from sweep_files import FEW, beginning
 
 import strand
 from strand.errors import ConfigurationError
 from strand.feeds.sample import sample_path
+from strand.sweeping.digests import file_digest
 from strand.sweeping.sweep import sweep
 
 pl = pytest.importorskip("polars")
@@ -20,11 +21,6 @@ pytest.importorskip("loky")
 from sweep_handlers import SETS, signal, wide  # noqa: E402
 
 pytestmark = pytest.mark.python
-
-
-@pytest.fixture
-def days(tmp_path: Path) -> Path:
-    return two_days(tmp_path)
 
 
 def test_what_is_unchanged_is_not_run_again(days: Path, tmp_path: Path) -> None:
@@ -58,3 +54,25 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="has files that are not of a sweep"):
         sweep(sample_path(), wide, SETS, out=tmp_path / "out", **FEW)
     assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
+
+
+def test_a_file_is_read_for_its_digest_where_it_is_run_and_elsewhere_only_to_compare(
+    days: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def note(path: Path) -> str:
+        read.append(path.name)
+        return file_digest(path)
+
+    monkeypatch.setattr("strand.sweeping.sweep.file_digest", note)
+    sources = sorted(days.iterdir())
+
+    def again() -> Any:
+        return sweep(sources, wide, SETS[:1], out=tmp_path / "out", workers=1, **FEW)
+
+    first = again()
+    assert {run.input for run in first.runs} == {file_digest(path) for path in sources}
+    assert (again().ran, read) == ((), [])
+    sources[0].touch()
+    assert (again().ran, read) == ((), ["2026-01-05.gz"])

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sweep_files import FEW, beginning, two_days
+from sweep_files import FEW, beginning
 
 import strand
 from strand.errors import ConfigurationError, FeedError
@@ -20,11 +20,6 @@ pytest.importorskip("loky")
 from sweep_handlers import SETS, signal, wide  # noqa: E402
 
 pytestmark = pytest.mark.python
-
-
-@pytest.fixture
-def days(tmp_path: Path) -> Path:
-    return two_days(tmp_path)
 
 
 def _alone(path: Path, values: dict[str, Any]) -> Any:

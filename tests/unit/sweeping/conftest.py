@@ -1,0 +1,14 @@
+"""What the tests of sweeps share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sweep_files import two_days
+
+
+@pytest.fixture
+def days(tmp_path: Path) -> Path:
+    """A folder of two files of one market."""
+    return two_days(tmp_path)

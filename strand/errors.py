@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import queue
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from strand.distribution import install_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import numpy as np
     import numpy.typing as npt
@@ -225,6 +226,9 @@ class HandlerError(StrandError):
     None where that is not known: outside of a ``strand.replay`` of files for a plain loop, and for ticks of a shared
     strand; everywhere where ticks were dropped. ``partial``: raised by ``strand.replay``, the ``ReplayResult`` of what
     was handled before the run stopped, else None; ends of handlers have not run.
+
+    ``set_number`` and ``params``: in a ``strand.sweep``, the number and the values of the set of parameters that it
+    failed with, whose row ``row`` is then; else None.
     """
 
     row: Any = None
@@ -237,19 +241,34 @@ class HandlerError(StrandError):
     #: The number of its strand, and of the ticks that were before it there.
     _place: tuple[int, int] | None = None
 
-    def __init__(self, symbol: str, sequence: int | None, handler: str, code: int, reason: str) -> None:
+    def __init__(
+        self,
+        symbol: str,
+        sequence: int | None,
+        handler: str,
+        code: int,
+        reason: str,
+        *,
+        set_number: int | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> None:
         where = symbol if sequence is None else f"{symbol} at sequence {sequence}"
+        if params is not None:
+            where += f" with set {set_number} ({', '.join(f'{name}={value}' for name, value in params.items())})"
         super().__init__(f"handler {handler!r} failed on {where}: {reason or f'code {code}'}")
         self.symbol = symbol
         self.sequence = sequence
         self.handler = handler
         self.code = code
         self.reason = reason
+        self.set_number = set_number
+        self.params = params
 
     def __reduce__(self) -> Any:
         """For another process: without what can be called, and without the run's result."""
         told = {"row": self.row, "tick": self.tick, "number": self.number, "_line": self.line}
-        return type(self), (self.symbol, self.sequence, self.handler, self.code, self.reason), told
+        make = partial(type(self), set_number=self.set_number, params=self.params)
+        return make, (self.symbol, self.sequence, self.handler, self.code, self.reason), told
 
     def replay(self) -> Any:
         """Calls the handler once more, in Python, with copies of ``row`` and ``tick``; a compiled function too, as it

@@ -27,7 +27,18 @@ from strand.handlers.state import padded
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
 
-__all__ = ["Handler", "HandlerLike", "SingleHandler", "TradesHandler"]
+__all__ = ["FailedSet", "Handler", "HandlerLike", "SingleHandler", "TradesHandler"]
+
+
+@dataclass(frozen=True, slots=True)
+class FailedSet:
+    """The set of parameters that a handler with several failed with: its number and values, the handler with it alone,
+    and the row that it has then, shape (1,)."""
+
+    number: int
+    params: Mapping[str, Any]
+    handler: Handler
+    row: npt.NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -145,6 +156,11 @@ class Handler(ABC):
             f"replay: handler {self.name!r} is no single function or object of Python: stop before the tick, with "
             "strand.replay(until=...)"
         )
+
+    def failed_set(self, symbol: str, row: npt.NDArray[Any]) -> FailedSet | None:  # noqa: ARG002 - as those with sets
+        """Which set of parameters it failed with, by the row of the symbol, shape (1,); None: it has no sets, or failed
+        with none of them."""
+        return None
 
     def reason_of(self, message: str) -> str:
         """Why it failed, by the message of its failure."""

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from strand.binding.chain import MAX_PARTS, Chained, Part, chained
 from strand.errors import ConfigurationError
-from strand.handlers.base import Handler, HandlerLike, SingleHandler
+from strand.handlers.base import FailedSet, Handler, HandlerLike, SingleHandler
 from strand.handlers.basket_handlers import BasketHandler
 from strand.handlers.bound import BindContext, BoundHandler, BoundNative, BoundPython, Site
 from strand.handlers.context import Context
@@ -103,6 +104,19 @@ class ChainHandler(Handler):
         if same and self.size_unit == info.size_unit:
             return self
         return replace(self, parts=parts, size_unit=info.size_unit)
+
+    def failed_set(self, symbol: str, row: npt.NDArray[Any]) -> FailedSet | None:
+        *before, (called, last) = self.parts
+        found = last.failed_set(symbol, row[called])
+        if found is None:
+            return None
+        assert isinstance(found.handler, SingleHandler)
+        parts = (*before, (called, found.handler))
+        alone = np.zeros(1, chain_dtype(parts))
+        for name, _ in before:
+            alone[name] = row[name]
+        alone[called] = found.row
+        return replace(found, handler=replace(self, parts=parts, state=alone.dtype), row=alone)
 
     def reason_of(self, message: str) -> str:
         for _, part in self.parts:

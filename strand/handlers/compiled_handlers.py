@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from strand.binding.native import NativeFunction, finish_pointer, pointer_from_address, wake_pointer
 from strand.errors import ConfigurationError, MissingExtraError
-from strand.handlers.base import TradesHandler
+from strand.handlers.base import FailedSet, TradesHandler
 from strand.handlers.bound import BindContext, BoundNative
 from strand.handlers.called_again import FailedCall, PlainClock, PlainEmit, PlainRecord
 from strand.handlers.compile_errors import explain, reason_of_compiled
@@ -21,7 +21,7 @@ from strand.handlers.emitted import output_dtypes
 from strand.handlers.feed_trades import On, source_for
 from strand.handlers.functions import check_runs, name_of
 from strand.handlers.parameters import Parameters
-from strand.handlers.state import row_dtype
+from strand.handlers.state import SET, SETS, TURN, row_dtype
 from strand.symbols import SymbolTable
 from strand.ticks import TRADE, named
 
@@ -103,8 +103,20 @@ class CompiledHandler(TradesHandler):
         table = SymbolTable(["*"]) if self.shared else context.table
         return np.stack([given.records(self.name, table) for given in self.sets], axis=1)
 
+    def failed_set(self, symbol: str, row: npt.NDArray[Any]) -> FailedSet | None:
+        place = int(row[TURN][0]) - 1 if self.sets else -1
+        if place < 0:
+            return None
+        given = self.sets[place]
+        values = {**given.values.get("*", {}), **given.values.get(symbol, {})}
+        number = values.pop(SET)
+        outputs = {name: _without_number(dtype) for name, dtype in self.outputs.items()}
+        state = self.state[SETS].base
+        alone = replace(self, state=state, params=given, sets=(), outputs=outputs, _compiled={})
+        return FailedSet(number, values, alone, np.ascontiguousarray(row[SETS][:, place]))
+
     def call_again(self, call: FailedCall) -> None:
-        if self.sets:  # nobody knows which one's call failed
+        if self.sets:  # it failed with none of them
             super().call_again(call)
         given = self._called_with(call)
         further = {
@@ -117,6 +129,11 @@ class CompiledHandler(TradesHandler):
 
     def reason_of(self, message: str) -> str:
         return reason_of_compiled(message)
+
+
+def _without_number(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """A record that has the number of its set, without that."""
+    return np.dtype([(name, dtype[name]) for name in dtype.names or () if name != SET])
 
 
 def handler(

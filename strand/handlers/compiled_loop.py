@@ -26,7 +26,7 @@ from strand.handlers.compiled_clock import ask, clock_at, first_of, yields
 from strand.handlers.compiled_emit import emit_at
 from strand.handlers.compiled_names import intrinsic, types
 from strand.handlers.compiled_sets import SetRow, set_of, timer_of
-from strand.handlers.state import SET, TIMERS
+from strand.handlers.state import SET, TIMERS, TURN
 
 __all__ = [
     "FunctionCache",
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 #: Changes with the loops (that of compiled_baskets, too) and what is checked before: code of others is compiled again.
-LOOP = 8
+LOOP = 9
 
 
 @intrinsic
@@ -107,21 +107,25 @@ def _step(one: Any, arguments: Sequence[str], records: Mapping[str, Any], at: st
 
 
 def _lines_of_sets(row: Any, call: str, at: str, *, emits: bool) -> list[str]:
-    """What ``_step`` does for a row that has sets. Their numbers are among their parameters."""
+    """What ``_step`` does for a row that has sets. Their numbers are among their parameters. Where one fails, the row
+    says which."""
     whose = "place" if row.shared else f"key * {row.count} + place"
     timed = TIMERS in row.whole.fields
     lines = [
         f"for place in range({row.count}):",
         f"    row, whose, timer = set_of(symbol, place), {whose}, {'timer_of(symbol, place)' if timed else 0}",
         *([f"    number = np.int64(params_at(context, whose).{SET})"] if emits else []),
+        f"    symbol.{TURN} = np.uint32(place + 1)",
         f"    {call}",
     ]
-    first = "first_of(symbol.timers)"
+    first, none = "first_of(symbol.timers)", f"symbol.{TURN} = np.uint32(0)"
     if at == "timer":
         due = ["    if symbol.timers[place] == 0 or symbol.timers[place] > what:", "        continue"]
-        lines = [lines[0], *due, "    symbol.timers[place] = 0", *lines[1:]]
+        lines = [lines[0], *due, "    symbol.timers[place] = 0", *lines[1:], none]
         lines.append(f"ask(clock_at(context, i, key, 0), {first})")
-    elif at == "tick" and timed:
+        return lines
+    lines.append(none)
+    if at == "tick" and timed:
         lines = [f"before = {first}", *lines, f"after = {first}"]
         lines += ["if after != before:", "    ask(clock_at(context, i, key, 0), after)"]
     return lines

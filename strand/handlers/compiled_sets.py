@@ -21,7 +21,7 @@ from strand.handlers.compiled_names import (
     types,
 )
 from strand.handlers.compiled_ticks import record_type
-from strand.handlers.state import SETS, TIMERS
+from strand.handlers.state import SETS, TIMERS, TURN
 
 __all__ = ["SetRow", "set_of", "set_row_type", "timer_of"]
 
@@ -38,7 +38,7 @@ class SetRow(types.Type):
         """The record that has a field. Raises KeyError, as records do."""
         if field in self.own.fields:
             return self.own
-        if field in (SETS, TIMERS):
+        if field in (SETS, TIMERS, TURN):
             raise KeyError(field)
         self.whole.fields[field]
         return self.whole

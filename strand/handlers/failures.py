@@ -65,13 +65,17 @@ def error_of(failure: Failure, handler: Handler, table: SymbolTable, kept: Kept)
     """The error that is raised for a failure."""
     symbol = f"strand {failure.strand}" if failure.key is None else table.name(failure.key)
     reason = handler.reason_of(failure.message)
-    error = HandlerError(symbol, failure.sequence, handler.name, failure.code, reason)
+    row = None if failure.key is None else _copy_of(kept.rows.at(failure.key))
+    of_set = None if row is None else handler.failed_set(symbol, row)
+    number, params = (None, None) if of_set is None else (of_set.number, of_set.params)
+    error = HandlerError(symbol, failure.sequence, handler.name, failure.code, reason, set_number=number, params=params)
     error.__cause__ = failure.cause
     error._line = line_of(failure.cause, handler.written)
-    if failure.key is None:
+    if failure.key is None or row is None:
         return error
+    if of_set is not None:
+        handler, row = of_set.handler, of_set.row
     key = failure.key
-    row = _copy_of(kept.rows.at(key))
     error.row = row[0]
     if failure.record is None:
         return error

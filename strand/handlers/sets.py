@@ -13,7 +13,7 @@ from strand.handlers.base import Handler, SingleHandler
 from strand.handlers.chains import ChainHandler, chain_dtype
 from strand.handlers.compiled_handlers import CompiledHandler
 from strand.handlers.parameters import Parameters
-from strand.handlers.state import SET, SETS, TIMERS
+from strand.handlers.state import SET, SETS, TIMERS, TURN
 
 __all__ = ["part_with_sets", "with_sets"]
 
@@ -45,7 +45,8 @@ def with_sets(handler: Handler, sets: Sequence[Mapping[str, Any]], numbers: Sequ
         raise ConfigurationError(f"sweep: give from 1 to {MOST} sets of parameters, not {len(sets)}")
     named = list(zip(range(len(sets)) if numbers is None else numbers, sets, strict=True))
     given = tuple(_given(part, number, values) for number, values in named)
-    fields = [(SETS, part.state, (len(sets),)), *([(TIMERS, "<i8", (len(sets),))] if part.timers else [])]
+    timers = [(TIMERS, "<i8", (len(sets),))] if part.timers else []
+    fields = [(SETS, part.state, (len(sets),)), *timers, (TURN, "<u4")]
     made = replace(
         part,
         state=np.dtype(fields, align=part.timers or part.state.isalignedstruct),

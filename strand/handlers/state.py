@@ -11,7 +11,7 @@ import numpy as np
 from strand.errors import ConfigurationError
 from strand.units import BY_NAME, declare
 
-__all__ = ["SET", "SETS", "TIMERS", "defaults_of", "padded", "row_dtype"]
+__all__ = ["SET", "SETS", "TIMERS", "TURN", "defaults_of", "padded", "row_dtype"]
 
 #: The field of a row that has a record for each set.
 SETS: Final = "sets"
@@ -19,6 +19,8 @@ SETS: Final = "sets"
 TIMERS: Final = "timers"
 #: The field of what is emitted, and of the parameters, that has the number of the set.
 SET: Final = "set"
+#: Of a row with sets: the place of the one that is called, from 1; 0 while none is.
+TURN: Final = "turn"
 #: What Python's own types stand for.
 _PLAIN = {bool: np.dtype("?"), int: np.dtype("<i8"), float: np.dtype("<f8")}
 

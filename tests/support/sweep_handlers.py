@@ -6,7 +6,7 @@ import numpy as np
 
 import strand
 
-__all__ = ["SETS", "wide"]
+__all__ = ["SETS", "breaks", "wide"]
 
 
 class Least:
@@ -27,3 +27,10 @@ def signal(row, tick, params, emit):  # type: ignore[no-untyped-def]
 
 wide = strand.chain(strand.book(), signal)
 SETS = [{"least": 10_000_000}, {"least": 50_000_000}, {"least": 50_000_000, "weight": 0.5}]
+
+
+@strand.handler(state=[("seen", "i8"), ("n", "i8")], params=[("after", "i8")])
+def breaks(row, tick, params):  # type: ignore[no-untyped-def]
+    """Fails at the tick of a symbol that is the one of this number, and at all after it."""
+    row.seen += 1
+    row.n = 1 // max(params.after - row.seen, 0)

@@ -41,7 +41,7 @@ def test_sets_behind_a_book_see_it_as_one_of_them_would() -> None:
         assert (many.array["book"] == one.array["book"]).all()
 
 
-@pytest.mark.parametrize("written", ["row.sets[0]", "row.timers[0]", "row.nothing"])
+@pytest.mark.parametrize("written", ["row.sets[0]", "row.timers[0]", "row.turn", "row.nothing"])
 def test_what_holds_the_sets_is_no_field_of_theirs(written: str) -> None:
     space: dict[str, Any] = {}
     exec(f"def asks(row, tick, params):\n    row.n = {written}\n", space)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import strand
-from strand.errors import ConfigurationError
+from strand.errors import ConfigurationError, HandlerError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import Handler
 from strand.handlers.sets import part_with_sets, with_sets
@@ -128,3 +129,61 @@ def test_a_value_that_does_not_fit_is_refused_when_it_is_run() -> None:
 def test_the_part_with_sets_is_the_last_of_a_chain() -> None:
     called, part = part_with_sets(strand.chain(strand.book(), other=spans))
     assert (called, part.on_tick) == ("other", spans.on_tick)
+
+
+def _divided(wake: bool = False, **options: Any) -> Any:
+    """Fails with sets whose ``by`` is zero."""
+
+    def on_wake(row, time, params):  # type: ignore[no-untyped-def]
+        row.n += 1 // params.by
+
+    def divided(row, tick, params, ctx):  # type: ignore[no-untyped-def]
+        row.n += 1
+        ctx.wake_at(ctx.time + 1)
+
+    def plain(row, tick, params):  # type: ignore[no-untyped-def]
+        row.n += 1
+        row.sum += tick.size // params.by
+
+    state, params = [("n", "i8"), ("sum", "i8")], [("by", "i8"), ("more", "i8")]
+    more = {"on_wake": on_wake} if wake else {}
+    return strand.handler(state=state, params=params, cache=False, **more)(divided if wake else plain)
+
+
+DIVISORS: list[dict[str, Any]] = [{"by": by, "more": 7} for by in (1, 2, 0, 3)]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("wraps", [_alone, _behind_a_book])
+def test_an_error_names_the_set_that_it_came_with(workers: int, wraps: Wraps) -> None:
+    many = wraps(with_sets(_divided(), DIVISORS, [10, 11, 12, 13]))
+    with pytest.raises(HandlerError, match=r"with set 12 \(by=0, more=7\): it raised") as caught:
+        strand.replay(sample_path(), many, workers=workers, **OPTIONS)
+    with pytest.raises(HandlerError) as alone:
+        strand.replay(sample_path(), wraps(_divided().with_params({"*": DIVISORS[2]})), workers=workers, **OPTIONS)
+    error = caught.value
+    assert (error.set_number, error.params) == (12, {"by": 0, "more": 7})
+    assert (error.symbol, error.sequence, error.row) == (alone.value.symbol, alone.value.sequence, alone.value.row)
+    assert (alone.value.set_number, alone.value.params) == (None, None)
+    sent = pickle.loads(pickle.dumps(error))
+    assert (str(sent), sent.set_number, sent.params) == (str(error), 12, error.params)
+    if wraps is _alone:
+        assert error.line is not None
+        assert error.line.text == "row.sum += tick.size // params.by"
+
+
+def test_an_error_at_a_timer_names_the_set() -> None:
+    with pytest.raises(HandlerError, match=r"with set 2 \(by=0, more=7\)"):
+        strand.replay(sample_path(), with_sets(_divided(wake=True), DIVISORS), **OPTIONS)
+
+
+def test_an_error_of_a_handler_before_names_no_set() -> None:
+    @strand.handler(state=[("n", "i8")], cache=False)
+    def before(row, tick):  # type: ignore[no-untyped-def]
+        row.n += 1
+        if row.n == 3:
+            raise ValueError("the third one")
+
+    with pytest.raises(HandlerError, match="it raised an exception") as caught:
+        strand.replay(sample_path(), strand.chain(before, with_sets(_divided(), DIVISORS[:1])), **OPTIONS)
+    assert caught.value.set_number is None

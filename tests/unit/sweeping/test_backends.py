@@ -12,7 +12,7 @@ import pytest
 from sweep_files import FEW, beginning
 from warm_python import run_warm
 
-from strand.errors import FeedError
+from strand.errors import FeedError, HandlerError
 from strand.feeds.sample import SAMPLE_DATE
 from strand.sweeping.sweep import sweep
 
@@ -20,7 +20,7 @@ pl = pytest.importorskip("polars")
 pytest.importorskip("numba")
 pytest.importorskip("loky")
 
-from sweep_handlers import SETS, wide  # noqa: E402
+from sweep_handlers import SETS, breaks, wide  # noqa: E402
 
 from strand.sweeping import backends, job  # noqa: E402
 
@@ -94,3 +94,20 @@ def test_an_error_in_another_process_is_raised_here(tmp_path: Path) -> None:
         path.write_bytes(data)
     with pytest.raises(FeedError, match=r"broken\.itch50"):  # the other process has it, which begins with the largest
         sweep(sources, wide, SETS, out=tmp_path / "out", workers=2, feed_options=FEW["feed_options"])
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_set_that_fails_is_named_with_the_line_of_its_code(workers: int, tmp_path: Path) -> None:
+    """The largest file fails; another process has that one, where there are two."""
+    sources = [tmp_path / "large.itch50", tmp_path / "small.itch50"]
+    for path, size in zip(sources, (1_000_000, 200_000), strict=True):
+        path.write_bytes(beginning(size))
+    sets = [{"after": 10**6}, {"after": 300}, {"after": 10**7}]
+    with pytest.raises(HandlerError, match=r"with set 1 \(after=300\)") as caught:
+        sweep(sources, breaks, sets, out=tmp_path / "out", workers=workers, feed_options=FEW["feed_options"])
+    error = caught.value
+    assert (error.set_number, error.params) == (1, {"after": 300})
+    assert error.line is not None
+    assert error.line.text == "row.n = 1 // max(params.after - row.seen, 0)"
+    assert Path(error.line.file).name == "sweep_handlers.py"
+    assert not list((tmp_path / "out").rglob("file=large.itch50/*.parquet"))

@@ -1,7 +1,8 @@
-"""What sweeps cost on this machine: python bench/sweep.py [PART ...] [--turns 9]
+"""What sweeps cost on this machine: python bench/sweep.py [PART ...] [--turns 9] [--messages 2000000]
 
     sets      a book and 64 sets of an array signal, and of a state machine, against one set: processor time, in turn
-    days      20 files by two processes of one core each, against one process: wall time, in turn
+    days      20 files by two processes of one core each, against one process: wall time, in turn. Each of four
+              generated markets of --messages stands for five of them
     again     a second run of an unchanged sweep: wall time
     memory    peak memory of one set and of 1,000, against the bytes of their rows
 
@@ -25,7 +26,7 @@ from swept_signals import MACHINE, SETS, SIGNAL, machine_sets, signal_sets
 
 import strand
 
-MESSAGES, DAYS, MANY_SYMBOLS = 2_000_000, 20, 5_000
+MESSAGES, DAYS, MARKETS, MANY_SYMBOLS = 2_000_000, 20, 4, 5_000
 DATE = "2026-01-05"
 
 
@@ -76,10 +77,11 @@ def sets(folder: Path, turns: int) -> None:
         say(f"a book and {name}, 1 and {SETS} sets", [t[0] for t in times], [t[1] for t in times], "s of a core")
 
 
-def days(folder: Path, turns: int) -> None:
+def days(folder: Path, turns: int, messages: int) -> None:
     names = [f"2026-02-{day + 1:02}" for day in range(DAYS)]
-    for seed, name in enumerate(names, 100):
-        market(folder / f"{name}.itch50", MESSAGES, seed)
+    markets = [market(folder / f"{seed}.bin", messages, seed) for seed in range(100, 100 + MARKETS)]
+    for day, name in enumerate(names):
+        (folder / f"{name}.itch50").hardlink_to(markets[day % MARKETS])
 
     def run(workers: int) -> None:
         strand.sweep(str(folder / "{date}.itch50"), SIGNAL, signal_sets(8), days=names, workers=workers)
@@ -87,7 +89,12 @@ def days(folder: Path, turns: int) -> None:
     run(1)
     run(2)
     times = [[took(time.perf_counter, run, workers) for workers in (2, 1)] for _ in range(turns)]
-    say(f"{DAYS} days by two processes, and by one", [t[0] for t in times], [t[1] for t in times], "s")
+    say(
+        f"{DAYS} days of {messages:,} messages by two processes, and by one",
+        [t[0] for t in times],
+        [t[1] for t in times],
+        "s",
+    )
 
 
 def again(folder: Path, turns: int) -> None:
@@ -119,13 +126,14 @@ def peak(n: int, path: str) -> None:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 
-PARTS = {"sets": sets, "days": days, "again": again, "memory": memory}
+PARTS: dict[str, Callable[..., None]] = {"sets": sets, "days": days, "again": again, "memory": memory}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all of them")
     parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("--messages", type=int, default=MESSAGES, help="of a day")
     parser.add_argument("--peak", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.peak:
@@ -135,7 +143,8 @@ def main() -> None:
         parser.error(f"{', '.join(sorted(unknown))}: name some of {', '.join(PARTS)}")
     for part in given.parts or PARTS:
         with tempfile.TemporaryDirectory() as folder:
-            PARTS[part](Path(folder), given.turns)
+            more = (given.messages,) if part == "days" else ()
+            PARTS[part](Path(folder), given.turns, *more)
 
 
 if __name__ == "__main__":

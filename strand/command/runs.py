@@ -13,9 +13,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from strand.bench.plot import check_plot_path
 from strand.command.parameters import show as show_either
 from strand.errors import ConfigurationError
 from strand.sweeping.manifest import Manifest, SweepRun
+from strand.sweeping.result import Place, SweepResult
 from strand.sweeping.sets import text_of
 
 __all__ = ["runs"]
@@ -113,6 +115,30 @@ def diff(folder: Path, a: str, b: str, as_json: bool) -> None:
     show_either(as_json, {"same": not parted, "runs": len(first.keys() | second.keys()), "different": parted}, human)
     if parted:
         sys.exit(DIFFERENT)
+
+
+@runs.command("plot")
+@_FOLDER
+@click.argument("picture", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--by", required=True, metavar="FIELD", help="The field of the rows whose sum is the score of a set.")
+@click.option("--code", help="The beginning of its digest, as strand runs list shows it. [default: the last one's]")
+@click.option("--best", type=click.IntRange(1), default=5, help="How many sets to draw apart.")
+@click.option("--smallest", is_flag=True, help="The best sets are those with the smallest score.")
+def plot(folder: Path, picture: Path, by: str, code: str | None, best: int, smallest: bool) -> None:
+    """Draw what each set scored over its parameters, and the best sets file by file.
+
+    PICTURE: a .png, .svg or .pdf. Files are in the order of their names.
+    """
+    check_plot_path(picture)
+    with closing(Manifest(folder, must_exist=True)) as manifest:
+        whole = _code(manifest, code)
+        found = manifest.runs(whole)
+    labels, numbers = sorted({run.label for run in found}), sorted({run.number for run in found})
+    if len(found) != len(labels) * len(numbers):
+        raise ConfigurationError(f"runs: not all of {len(numbers)} sets have run over all of {len(labels)} files")
+    place = Place(folder)
+    result = SweepResult(code=whole, labels=tuple(labels), numbers=tuple(numbers), ran=(), _place=place)
+    result.plot(by, best=best, smallest=smallest).savefig(picture, dpi=150)
 
 
 def _number(name: str) -> Any:

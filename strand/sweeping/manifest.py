@@ -24,9 +24,10 @@ __all__ = ["MANIFEST", "Manifest", "SweepRun", "now"]
 MANIFEST: Final = "manifest.sqlite"
 #: Changes with the tables below: a file of another version is refused.
 _VERSION: Final = 2
+_CODES: Final = "SELECT code, handler, made FROM codes ORDER BY made, code"
 _TABLES: Final = """
 CREATE TABLE sets (number INTEGER PRIMARY KEY, params TEXT NOT NULL UNIQUE);
-CREATE TABLE codes (code TEXT PRIMARY KEY, handler TEXT NOT NULL, made TEXT NOT NULL);
+CREATE TABLE codes (code TEXT PRIMARY KEY, handler TEXT NOT NULL, made TEXT NOT NULL, units TEXT NOT NULL);
 CREATE TABLE inputs (path TEXT PRIMARY KEY, bytes INTEGER NOT NULL, changed_ns INTEGER NOT NULL, digest TEXT NOT NULL);
 CREATE TABLE runs (
   code TEXT NOT NULL REFERENCES codes, label TEXT NOT NULL, number INTEGER NOT NULL REFERENCES sets,
@@ -106,13 +107,19 @@ class Manifest:
         """All sets by number."""
         return {number: json.loads(text) for number, text in self._sql.execute("SELECT * FROM sets ORDER BY number")}
 
-    def add_code(self, code: str, handler: str) -> None:
+    def add_code(self, code: str, handler: str, units: Mapping[str, str]) -> None:
+        """``units``: words for those of the fields of its rows."""
         with self._change() as sql:
-            sql.execute("INSERT OR IGNORE INTO codes VALUES (?, ?, ?)", (code, handler, now()))
+            sql.execute("INSERT OR IGNORE INTO codes VALUES (?, ?, ?, ?)", (code, handler, now(), json.dumps(units)))
+
+    def units(self, code: str) -> dict[str, str]:
+        """Words for the units of the fields of a handler's rows."""
+        row = self._sql.execute("SELECT units FROM codes WHERE code = ?", (code,)).fetchone()
+        return dict(json.loads(row[0]))
 
     def codes(self) -> dict[str, tuple[str, str]]:
         """Handler and time of the first sweep, by digest of the code, in the order of time."""
-        return {code: (name, made) for code, name, made in self._sql.execute("SELECT * FROM codes ORDER BY made, code")}
+        return {code: (name, made) for code, name, made in self._sql.execute(_CODES)}
 
     def known_digest(self, path: Path, stamp: Stamp) -> str | None:
         """Of a file whose bytes and time of last change are still those; None: it has to be read."""

@@ -120,6 +120,28 @@ class SweepResult:
             known = manifest.sets()
         return {number: known[number] for number in self.numbers}
 
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """A word for the unit of each field of the rows that declares one, as tables show it."""
+        with closing(Manifest(self.folder, must_exist=True)) as manifest:
+            return manifest.units(self.code)
+
+    def plot(self, by: str, *, best: int = 5, smallest: bool = False) -> Any:
+        """A matplotlib figure, which a notebook shows by itself: what each set scored over its parameters, and how the
+        best ones came to it file by file.
+
+        ``by``: a field of the rows, as ``"pnl"``. A set's score is its sum over all symbols and files, in the unit of
+        ``rows``; undefined values are left out. ``best``: how many sets are drawn apart, up to 10. ``smallest``: the
+        best are those with the smallest score. Where two parameters vary the scores are a map, else dots over each
+        parameter of numbers that varies, up to four.
+
+        Raises ConfigurationError for a field that is not there or has no numbers, MissingExtraError without the extra
+        ``plot``.
+        """
+        from strand.sweeping.plots import plot
+
+        return plot(self, by, best=best, smallest=smallest)
+
     @property
     def rows(self) -> SweepTable:
         """Every symbol's row, as each set left it."""

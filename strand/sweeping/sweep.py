@@ -25,6 +25,7 @@ from strand.sweeping.manifest import Manifest, SweepRun, now
 from strand.sweeping.result import FILE, Place, SweepResult
 from strand.sweeping.sets import parameter_sets
 from strand.tables.arrow import imported
+from strand.tables.columns import Table
 from strand.validate import whole
 
 __all__ = ["sweep"]
@@ -99,7 +100,7 @@ def sweep(
     with _locked(folder), closing(Manifest(folder)) as manifest:
         _remove_strays(folder, manifest)
         numbers = manifest.number(sets)
-        manifest.add_code(code, given.described)
+        manifest.add_code(code, given.described, Table(part_with_sets(given)[1].state, None).unit_words)
         inputs = list(_inputs(files, days, options, code, manifest))
         jobs = list(
             _jobs(

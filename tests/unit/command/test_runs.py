@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from sweep_commands import run, sweep
+
+from strand.errors import ConfigurationError
 
 pytest.importorskip("numba")
 pytest.importorskip("loky")
@@ -39,3 +42,15 @@ def test_runs_are_listed_shown_and_compared() -> None:
 def test_a_folder_without_a_data_set_is_refused() -> None:
     with pytest.raises(Exception, match="there is no data set of a sweep"):
         run("runs", "list", ".")
+
+
+def test_a_picture_of_the_best_sets_is_written(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    sweep("signals_of_sweep:large", "--each", "least=1,500", "--each", "times=1,2")
+    assert run("runs", "plot", "out", "best.png", "--by", "n").exit_code == 0
+    assert (tmp_path / "best.png").read_bytes().startswith(b"\x89PNG")
+    sweep("signals_of_sweep:large", "--each", "least=7", "--each", "times=1", "--limit", "1000")  # another code
+    with pytest.raises(ConfigurationError, match="'m' is no field of numbers"):
+        run("runs", "plot", "out", "best.png", "--by", "m")
+    with pytest.raises(ConfigurationError, match="does not end in"):
+        run("runs", "plot", "out", "best.gif", "--by", "n")

@@ -98,8 +98,7 @@ class Rows(Tabular):
         places: npt.NDArray[np.intp] = near[self._handler_of_symbol[near] == number]
         if not len(places):
             return places
-        rows = np.ascontiguousarray(view[places]).view(np.uint8).reshape(len(places), -1)
-        found: npt.NDArray[np.intp] = places[rows.any(axis=1)]
+        found: npt.NDArray[np.intp] = places[_filled(view, places)]
         return found
 
     def _ipython_key_completions_(self) -> list[str]:
@@ -259,7 +258,7 @@ class Rows(Tabular):
         kept = np.zeros(len(rows), bool)
         places, at_once = near_filled(rows), max(_LOOK_BYTES // max(rows.dtype.itemsize, 1), 1)
         for some in np.split(places, range(at_once, len(places), at_once)):
-            kept[some] = np.ascontiguousarray(rows[some]).view(np.uint8).reshape(len(some), -1).any(axis=1)
+            kept[some] = _filled(rows, some)
         kept[self._table.named] = True
         if len(self._views) > 1:
             kept &= self._handler_of_symbol == number
@@ -268,6 +267,15 @@ class Rows(Tabular):
     def keep(self) -> None:
         """Copies the rows out of the engine, which is not needed any more."""
         self._views = [_kept(view) for view in self._views]
+
+
+def _filled(rows: npt.NDArray[Any], places: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+    """Which of the rows at some places are not zeros."""
+    # A copy field by field has anything at all between the fields.
+    copied = rows.view(f"V{rows.dtype.itemsize}")[places]
+    data: Any = copied.view(np.uint8).reshape(len(places), rows.dtype.itemsize)
+    found: npt.NDArray[np.bool_] = data.any(axis=1)
+    return found
 
 
 def _kept(view: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -10,7 +10,7 @@ import pytest
 from strand import batch_handler
 from strand.binding.serial import PlainRows
 from strand.errors import ConfigurationError, UnknownSymbolError
-from strand.output.rows import Rows, near_filled
+from strand.output.rows import Rows, _filled, near_filled
 from strand.symbols import SymbolTable
 
 pytestmark = pytest.mark.python
@@ -98,6 +98,17 @@ def test_what_is_kept_is_every_byte_of_every_row(place: int) -> None:
     memory.memory[:] = 9
     assert kept.array.tolist() == before.tolist()
     assert kept[place]["m"] == 5
+
+
+def test_what_lies_between_the_fields_of_a_row_fills_none() -> None:
+    """numpy's copy of a record within a record leaves there what the memory had before."""
+    inner = np.dtype({"names": ["n", "m"], "formats": ["<i8", "<u4"], "offsets": [0, 8], "itemsize": 16})
+    rows = np.zeros(200, [("inner", inner), ("other", "<i8")])
+    junk = [np.full(rows.nbytes, 255, np.uint8) for _ in range(3)]
+    del junk
+    assert not _filled(rows, np.arange(200)).any()
+    rows[7]["inner"]["m"] = 1
+    assert np.flatnonzero(_filled(rows, np.arange(200))).tolist() == [7]
 
 
 def test_rows_without_fields_are_kept() -> None:

@@ -27,7 +27,7 @@ def part_with_sets(handler: Handler) -> tuple[str, CompiledHandler]:
     if not isinstance(part, CompiledHandler) or part.params is None:
         raise ConfigurationError(
             f"sweep: {called!r} takes no sets of parameters: that is a compiled handler (@strand.handler) with "
-            "params=, alone or as the last of a chain"
+            "params=, alone or as the last of a chain; for others run strand.replay once for each set"
         )
     return called, part
 

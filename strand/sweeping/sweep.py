@@ -70,7 +70,8 @@ def sweep(
     ``"2026-01-05"``, and are the files' option ``date`` where they need one.
     ``handler``: a compiled one (``strand.handler``) with ``params=``, or a chain that ends in one.
     ``params``: a dict of parameters by name for each set, or a DataFrame of pandas or polars with a row for each.
-    ``workers``: how many files are read at a time, each by one process that takes one core; None: all cores.
+    ``workers``: how many files are read at a time, each by one process that takes one core, this one being the first;
+    None: all cores.
     ``out``: the folder of the data set: Parquet tables ``rows`` and one for each output, and a manifest. What it has of
     the same input, code and set already is not run again. None: a folder that is removed with the result.
     ``symbols``, ``start``, ``end``, ``limit``, ``allow_empty``, ``feed_options``: of each file, as ``strand.replay``
@@ -79,8 +80,9 @@ def sweep(
     ``progress`` is called with the number of files that are done, and of all that are to be run.
 
     An interrupt keeps what is done: the same call goes on from there. Raises what ``strand.replay`` raises for a file,
-    after which the files before it are kept; ConfigurationError for a handler without sets, for parameters that it
-    does not take, and for two files of one name; MissingExtraError without the extra ``sweep`` (``ray``).
+    after which the files before it are kept; a HandlerError has the set it came with as ``set_number`` and ``params``.
+    Raises ConfigurationError for a handler without sets, for parameters that it does not take, and for two files of one
+    name; MissingExtraError without the extra ``sweep`` (``ray``).
     """
     imported("pyarrow.parquet", "sweep")
     run = backend_for(backend)

@@ -157,13 +157,14 @@ DIVISORS: list[dict[str, Any]] = [{"by": by, "more": 7} for by in (1, 2, 0, 3)]
 @pytest.mark.parametrize("wraps", [_alone, _behind_a_book])
 def test_an_error_names_the_set_that_it_came_with(workers: int, wraps: Wraps) -> None:
     many = wraps(with_sets(_divided(), DIVISORS, [10, 11, 12, 13]))
+    options = OPTIONS | {"symbols": ["AAAAB"]}  # of several symbols, any may fail first
     with pytest.raises(HandlerError, match=r"with set 12 \(by=0, more=7\): it raised") as caught:
-        strand.replay(sample_path(), many, workers=workers, **OPTIONS)
+        strand.replay(sample_path(), many, workers=workers, **options)
     with pytest.raises(HandlerError) as alone:
-        strand.replay(sample_path(), wraps(_divided().with_params({"*": DIVISORS[2]})), workers=workers, **OPTIONS)
+        strand.replay(sample_path(), wraps(_divided().with_params({"*": DIVISORS[2]})), workers=workers, **options)
     error = caught.value
     assert (error.set_number, error.params) == (12, {"by": 0, "more": 7})
-    assert (error.symbol, error.sequence, error.row) == (alone.value.symbol, alone.value.sequence, alone.value.row)
+    assert (error.symbol, error.sequence, error.row) == ("AAAAB", alone.value.sequence, alone.value.row)
     assert (alone.value.set_number, alone.value.params) == (None, None)
     sent = pickle.loads(pickle.dumps(error))
     assert (str(sent), sent.set_number, sent.params) == (str(error), 12, error.params)

@@ -14,6 +14,7 @@ from strand.diff.rerun import Load, Ticks, handlers_of, open_input
 from strand.diff.runs import OutputParting, Parting
 from strand.diff.tables import PIECE, Columns, Table
 from strand.dispatch.dispatcher import Dispatcher
+from strand.output.emitted import EmittedRecords
 from strand.output.records import NO_FEED
 from strand.replaying.fingerprint_file import OutputState
 from strand.replaying.run import add_feed_column
@@ -134,7 +135,8 @@ class _Kept:
         self._left_out = output.before
         self._batches: list[npt.NDArray[Any]] = []
 
-    def add(self, batch: npt.NDArray[Any]) -> None:
+    def add(self, records: EmittedRecords) -> None:
+        batch = np.asarray(records)
         passed = min(self._left_out, len(batch))
         self._left_out -= passed
         self._batches.append(batch[passed:])

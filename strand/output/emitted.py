@@ -1,8 +1,8 @@
-"""Records that handlers emitted, as an array that knows the units of its numbers."""
+"""Records that handlers emitted, with the units of their numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,54 +18,77 @@ from strand.units import Unit
 __all__ = ["EmittedRecords"]
 
 
-class EmittedRecords(Tabular, np.ndarray[Any, Any]):
+class EmittedRecords(Tabular):
     """A structured array of records, shape (n,), whose numbers are exact integers in ``units``.
 
-    A slice, as ``records[10:20]``, is one too. A field is a plain array.
+    ``records["price"]`` is a plain array of a field, and ``records[["ts", "price"]]`` of several. A slice, a mask and
+    an array of places give records again, a number one record (``numpy.void``). numpy takes the whole without a copy:
+    ``numpy.asarray(records)``. It is no array itself, because polars and others would then read integers of it, and
+    not the table that it is.
     """
 
-    _shown: Table | None = None
-    _names: Sequence[str] = ()
-
-    @classmethod
-    def of(cls, records: npt.NDArray[Any], table: Table, names: Sequence[str]) -> EmittedRecords:
-        """A view of the same memory, with the units of its fields and the symbols' names by ``instrument_id``."""
-        found = records.view(cls)
-        found._shown, found._names = table, names
-        return found
-
-    def __array_finalize__(self, other: Any) -> None:
-        self._shown, self._names = getattr(other, "_shown", None), getattr(other, "_names", ())
+    def __init__(self, records: npt.NDArray[Any], table: Table | None = None, names: Sequence[str] = ()) -> None:
+        """``table``: the units of the fields; ``names``: the symbols' by ``instrument_id``."""
+        self._records, self._names = records, names
+        self._table = Table(records.dtype, 1.0) if table is None else table
 
     def __getitem__(self, key: Any) -> Any:
-        # A field of records is a plain array.
-        return self.view(np.ndarray)[key] if isinstance(key, str | list) else super().__getitem__(key)
+        found = self._records[key]
+        whole = isinstance(found, np.ndarray) and found.dtype == self.dtype and found.ndim == 1
+        return EmittedRecords(found, self._table, self._names) if whole else found
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[np.void]:
+        return iter(self._records)
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if copy is None:  # numpy 1 does not know it as "only where it has to be"
+            return np.asarray(self._records, dtype)
+        return np.array(self._records, dtype, copy=copy)
+
+    def __eq__(self, other: object) -> Any:
+        """Record by record, as numpy's arrays compare."""
+        return self._records == np.asarray(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def tolist(self) -> list[tuple[Any, ...]]:
+        """A tuple of Python's numbers for each record."""
+        found: list[tuple[Any, ...]] = self._records.tolist()
+        return found
+
+    def tobytes(self) -> bytes:
+        """The records' memory, one behind the other."""
+        return self._records.tobytes()
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The fields of a record, with exact integers."""
+        return self._records.dtype
 
     def __repr__(self) -> str:
-        if self.dtype.names is None or self.ndim != 1:  # what numpy makes of records by comparing or reshaping them
-            return super().__repr__()
-        return brief(self, several(len(self), "record"), listed(self.dtype.names))
+        return brief(self, several(len(self), "record"), listed(self.dtype.names or ()))
 
-    def _repr_html_(self) -> str | None:
-        if self.dtype.names is None or self.ndim != 1:
-            return None
-        table = self._table().as_known()
+    def _repr_html_(self) -> str:
+        table = self._table.as_known()
         columns = self[:MAX_ROWS]._columns(table, "float")
         return table_html(columns, table.unit_words, note=several(len(self), "record"))
 
     @property
     def units(self) -> dict[str, Unit]:
         """What 1 is worth in each field."""
-        return self._table().units
+        return self._table.units
 
     def columns(self, prices: NumpyPrices = "float") -> dict[str, Column]:
         """Columns of numpy by name, in natural units, with ``symbol`` before ``instrument_id``. Raises
         ConfigurationError for other ``prices``, and for sizes whose unit nobody knows."""
-        return self._columns(self._table(), prices)
+        return self._columns(self._table, prices)
 
     def _columns(self, table: Table, prices: NumpyPrices) -> dict[str, Column]:
         found: dict[str, Column] = {}
-        for name, column in table.columns(self, prices).items():
+        for name, column in table.columns(self._records, prices).items():
             if name == "instrument_id":
                 found["symbol"] = self._symbols().texts()
             found[name] = column
@@ -74,7 +97,7 @@ class EmittedRecords(Tabular, np.ndarray[Any, Any]):
     def to_arrow(self, *, prices: Prices = "float") -> Any:
         """See ``Tabular``; ``symbol`` is before ``instrument_id``."""
         found: dict[str, ShownColumn] = {}
-        for name, column in self._table().shown(self, prices).items():
+        for name, column in self._table.shown(self._records, prices).items():
             if name == "instrument_id":
                 found["symbol"] = self._symbols()
             found[name] = column
@@ -83,11 +106,7 @@ class EmittedRecords(Tabular, np.ndarray[Any, Any]):
     def to_numpy(self) -> npt.NDArray[Any]:
         """A plain structured array, shape (n,), of the exact integers, with a field ``symbol`` before
         ``instrument_id``."""
-        plain = self.view(np.ndarray)
-        return with_names(plain, self._symbols().texts(), (plain.dtype.names or ()).index("instrument_id"))
+        return with_names(self._records, self._symbols().texts(), (self.dtype.names or ()).index("instrument_id"))
 
     def _symbols(self) -> SymbolNames:
         return SymbolNames(self["instrument_id"], self._names)
-
-    def _table(self) -> Table:
-        return Table(self.dtype, 1.0) if self._shown is None or self._shown.plain != self.dtype else self._shown

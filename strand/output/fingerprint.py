@@ -130,8 +130,9 @@ class OutputDigest:
         made.records, made._hash = 0, self._first.copy()
         return made
 
-    def add(self, records: npt.NDArray[Any]) -> None:
+    def add(self, records: npt.ArrayLike) -> None:
         """Takes in the next records, shape (n,), in the output's order."""
+        records = np.asarray(records)
         self.records += len(records)
         for at in range(0, len(records), PART_RECORDS):
             self._add_part(records[at : at + PART_RECORDS])

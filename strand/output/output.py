@@ -118,7 +118,7 @@ class Output(Tabular):
         return self._shown(self._check_collected().take(self.dtype))
 
     def _shown(self, records: npt.NDArray[Any]) -> EmittedRecords:
-        return EmittedRecords.of(records, self._table, self._names)
+        return EmittedRecords(records, self._table, self._names)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.array(self.array(), dtype=dtype, copy=copy is not False)

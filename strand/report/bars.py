@@ -60,7 +60,7 @@ def _records(result: RunResult, keys: Sequence[int]) -> npt.NDArray[Any] | None:
     """The bars there are, at least those of some symbols."""
     for records in result.outputs.values():
         if set(records.dtype.names or ()) >= _NEEDED:
-            return records
+            return np.asarray(records)
     for path, _ in result.written.values():
         there = columns_of(path)
         if there >= _NEEDED:

@@ -17,8 +17,7 @@ class Tabular(ABC):
     """Makes tables in natural units of what ``to_arrow`` gives: times are timestamps in UTC to the ns, symbols are
     categories, and what is undefined is null.
 
-    polars, pyarrow and others take the object itself, by ``__arrow_c_stream__``: its prices are floats. Of an array of
-    numpy polars takes the exact records.
+    polars, pyarrow and others take the object itself, by ``__arrow_c_stream__``: its prices are floats.
     """
 
     @abstractmethod

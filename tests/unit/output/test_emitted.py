@@ -23,7 +23,7 @@ def records() -> EmittedRecords:
     table = Table(RECORD, 0.5)
     found: Any = np.zeros(3, table.plain)
     found["instrument_id"], found["price"], found["size"] = [1, 0, 1], [1_500_000_000] * 3, [1, 2, 3]
-    return EmittedRecords.of(found, table, ["AA", "BB"])
+    return EmittedRecords(found, table, ["AA", "BB"])
 
 
 def test_columns_are_in_natural_units_with_the_names_of_symbols(records: EmittedRecords) -> None:
@@ -43,7 +43,28 @@ def test_a_slice_knows_its_units_and_a_field_is_a_plain_array(records: EmittedRe
     assert records["size"].tolist() == [1, 2, 3]
 
 
-def test_records_of_other_columns_have_no_units_of_these(records: EmittedRecords) -> None:
-    other = np.zeros(1, [("price", "<i8")]).view(EmittedRecords)
+def test_numpy_takes_the_records_as_they_are(records: EmittedRecords) -> None:
+    whole = np.asarray(records)
+    whole["size"][0] = 7
+    assert type(whole) is np.ndarray
+    assert records["size"].tolist() == [7, 2, 3]
+    copied = np.array(records, copy=True)
+    copied["size"][0] = 9
+    assert records["size"][0] == 7
+    assert whole.tolist() == records.tolist()
+    assert whole.tobytes() == records.tobytes()
+    assert (records == whole).all()
+
+
+def test_places_and_masks_give_records_and_a_number_one_of_them(records: EmittedRecords) -> None:
+    assert records[[2, 0]].columns()["size"].tolist() == [1.5, 0.5]
+    assert records[records["size"] > 1].columns()["symbol"].tolist() == ["AA", "BB"]
+    assert records[1].item() == (0, 1_500_000_000, 2)
+    assert [record["size"] for record in records] == [1, 2, 3]
+    assert records[["price", "size"]].tolist() == [(1_500_000_000, 1), (1_500_000_000, 2), (1_500_000_000, 3)]
+
+
+def test_records_without_a_table_have_units_of_their_own() -> None:
+    other = EmittedRecords(np.zeros(1, [("price", "<i8")]))
     assert other.units["price"].quantity == "raw"
     assert other.columns()["price"].tolist() == [0]

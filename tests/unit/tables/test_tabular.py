@@ -224,7 +224,8 @@ def test_others_take_the_object_itself(rows: Rows, bars: Any) -> None:
     assert pa.table(rows).equals(rows.to_arrow())
     assert pa.table(records).equals(records.to_arrow())
     assert polars.DataFrame(rows).equals(rows.to_polars())
-    assert polars.DataFrame(records)["ts"].to_list() == records["ts"].tolist()  # an array is an array to polars
+    assert polars.DataFrame(records).equals(records.to_polars())
+    assert polars.DataFrame(records[5:9]).equals(records[5:9].to_polars())
 
 
 def test_numpy_has_the_exact_records_of_an_output_with_their_symbols(bars: Any) -> None:

@@ -29,13 +29,15 @@ class EmittedRecords(Tabular):
 
     def __init__(self, records: npt.NDArray[Any], table: Table | None = None, names: Sequence[str] = ()) -> None:
         """``table``: the units of the fields; ``names``: the symbols' by ``instrument_id``."""
-        self._records, self._names = records, names
+        self._records = records
+        #: The symbols' names by ``instrument_id``.
+        self.symbols = names
         self._table = Table(records.dtype, 1.0) if table is None else table
 
     def __getitem__(self, key: Any) -> Any:
         found = self._records[key]
         whole = isinstance(found, np.ndarray) and found.dtype == self.dtype and found.ndim == 1
-        return EmittedRecords(found, self._table, self._names) if whole else found
+        return EmittedRecords(found, self._table, self.symbols) if whole else found
 
     def __len__(self) -> int:
         return len(self._records)
@@ -77,6 +79,11 @@ class EmittedRecords(Tabular):
         return table_html(columns, table.unit_words, note=several(len(self), "record"))
 
     @property
+    def size_unit(self) -> float | None:
+        """What a size of 1 is worth; None where nobody knows."""
+        return self._table.size_unit
+
+    @property
     def units(self) -> dict[str, Unit]:
         """What 1 is worth in each field."""
         return self._table.units
@@ -109,4 +116,4 @@ class EmittedRecords(Tabular):
         return with_names(self._records, self._symbols().texts(), (self.dtype.names or ()).index("instrument_id"))
 
     def _symbols(self) -> SymbolNames:
-        return SymbolNames(self["instrument_id"], self._names)
+        return SymbolNames(self["instrument_id"], self.symbols)

@@ -55,11 +55,11 @@ class SetRecords:
 
     def write(self, batch: EmittedRecords, /) -> None:
         """Takes the next records of all sets."""
-        assert batch._shown is not None
-        assert isinstance(batch._names, SymbolTable)
-        self._open(batch._names, batch._shown.size_unit).write(batch.view(np.ndarray))
+        assert isinstance(batch.symbols, SymbolTable)
+        records = np.asarray(batch)
+        self._open(batch.symbols, batch.size_unit).write(records)
         self.records += len(batch)
-        self._held.append(batch.view(np.ndarray))
+        self._held.append(records)
         self._n_held += len(batch)
         if self._n_held >= HELD_RECORDS:
             self._digest_held()

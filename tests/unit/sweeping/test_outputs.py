@@ -30,7 +30,7 @@ def _batch(first: int, n: int) -> EmittedRecords:
     records["instrument_id"] = records["number"] % 2
     records["set"] = (7, 3, 5)[first % 3]
     records["set"][::2] = 3
-    return EmittedRecords.of(records, Table(OF_SETS, 1.0), NAMES)
+    return EmittedRecords(records, Table(OF_SETS, 1.0), NAMES)
 
 
 @pytest.mark.parametrize("held", [1, 1 << 16])

@@ -98,8 +98,7 @@ class Rows(Tabular):
         places: npt.NDArray[np.intp] = near[self._handler_of_symbol[near] == number]
         if not len(places):
             return places
-        rows = np.ascontiguousarray(view[places]).view(np.uint8).reshape(len(places), -1)
-        found: npt.NDArray[np.intp] = places[rows.any(axis=1)]
+        found: npt.NDArray[np.intp] = places[_bytes_of(view, places).any(axis=1)]
         return found
 
     def _ipython_key_completions_(self) -> list[str]:
@@ -259,7 +258,7 @@ class Rows(Tabular):
         kept = np.zeros(len(rows), bool)
         places, at_once = near_filled(rows), max(_LOOK_BYTES // max(rows.dtype.itemsize, 1), 1)
         for some in np.split(places, range(at_once, len(places), at_once)):
-            kept[some] = np.ascontiguousarray(rows[some]).view(np.uint8).reshape(len(some), -1).any(axis=1)
+            kept[some] = _bytes_of(rows, some).any(axis=1)
         kept[self._table.named] = True
         if len(self._views) > 1:
             kept &= self._handler_of_symbol == number
@@ -275,7 +274,16 @@ def _kept(view: npt.NDArray[Any]) -> npt.NDArray[Any]:
     copied, places = np.zeros(len(view), view.dtype), near_filled(view)
     if not len(places):
         return copied
-    # numpy copies records field by field, unless they are viewed as one field.
-    whole = f"V{view.dtype.itemsize}"
-    copied.view(whole)[places] = view.view(whole)[places]
+    _as_one_field(copied)[places] = _as_one_field(view)[places]
     return copied
+
+
+def _as_one_field(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Rows that numpy copies whole. Else it copies field by field, and what lies between the fields of a copy is whatever
+    was in that memory."""
+    return rows.view(f"V{rows.dtype.itemsize}")
+
+
+def _bytes_of(rows: npt.NDArray[Any], places: npt.NDArray[np.intp]) -> npt.NDArray[np.uint8]:
+    """A copy of the bytes of some rows, shape (places, bytes of a row)."""
+    return _as_one_field(rows)[places].view(np.uint8).reshape(len(places), rows.dtype.itemsize)

@@ -279,8 +279,7 @@ def _kept(view: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _as_one_field(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Rows that numpy copies whole. Else it copies field by field, and what lies between the fields of a copy is whatever
-    was in that memory."""
+    """Rows that numpy copies whole. Copied field by field, they have between their fields whatever the memory had."""
     return rows.view(f"V{rows.dtype.itemsize}")
 
 

@@ -200,7 +200,11 @@ class Rows(Tabular):
     @property
     def size_unit(self) -> float | None:
         """What 1 in a size is worth, where all symbols have one handler; None where nobody knows."""
-        return self._tables[self._number(None)].size_unit
+        return self.size_unit_of()
+
+    def size_unit_of(self, handler: str | None = None) -> float | None:
+        """The same of one handler's rows. Raises KeyError for a name no handler has."""
+        return self._tables[self._number(handler)].size_unit
 
     @property
     def units(self) -> dict[str, Unit]:

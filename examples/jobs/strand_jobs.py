@@ -1,0 +1,212 @@
+"""Twenty jobs on tick data, each a function that returns plain values. ``python strand_jobs.py`` prints them all."""
+
+import math
+import threading
+from collections import deque
+from typing import Any
+
+import numpy as np
+import polars as pl
+from job_data import FUND, PAIR, WEIGHTS, JobData
+
+import strand
+from strand.command.serving import ServeOptions, serve
+from strand.feeds.live.mold import MoldFeed
+
+SESSION = "09:30-16:00 America/New_York"
+LOADS = np.array(list(WEIGHTS.values()))
+SECOND = 1_000_000_000
+
+
+def vwap(data: JobData) -> dict[str, float]:
+    """The volume-weighted average price of each symbol."""
+    return dict(strand.replay(data.day, "vwap").rows.to_polars().select("symbol", "vwap").iter_rows())
+
+
+def minute_bars(data: JobData) -> None:
+    """One-minute bars of all symbols, in a Parquet file."""
+    strand.replay(data.day, strand.bars("1m"), out={"bars": data.out / "bars.parquet"})
+
+
+def best_quotes(data: JobData) -> None:
+    """The best bid and ask at each change, in a Parquet file."""
+    strand.replay(data.day, "bbo", out={"bbo": data.out / "bbo.parquet"})
+
+
+def depth(data: JobData) -> list[tuple[Any, ...]]:
+    """Five levels of each side of each book at noon, best first: symbol, side, price, size."""
+    levels = strand.replay(data.day, "book", end="12:00").books.levels(5)
+    return levels.to_polars().select("symbol", "side", "price", "size").rows()
+
+
+def tops_at_one_time(data: JobData) -> list[tuple[Any, ...]]:
+    """Bid and ask of all symbols, each half an hour of the session: time, symbol, bid, ask."""
+    tops = strand.snapshot(every="30m", fields=["bid", "ask"], sessions=SESSION)
+    return strand.replay(data.day, "bbo", snapshot=tops).snapshots.to_polars().rows()
+
+
+def most_traded(data: JobData) -> list[list[str]]:
+    """The three most traded symbols of each day, by volume."""
+    days = strand.replay(data.days, "vwap", per_day=True).days
+    return [day.rows.to_polars().top_k(3, by="volume")["symbol"].to_list() for day in days]
+
+
+def spread(data: JobData) -> dict[str, float]:
+    """The quoted spread of each symbol, weighted by time."""
+    return dict(strand.replay(data.day, "spread").rows.to_polars().select("symbol", "quoted").iter_rows())
+
+
+def cusum(data: JobData) -> list[tuple[str, float]]:
+    """A signal: prices at which the sum of returns since the last signal leaves a band of 0.2 %."""
+
+    @strand.handler(
+        on="trade", state={"last": "i8", "up": "f8", "down": "f8"}, outputs={"events": {"price": strand.units.PRICE}}
+    )
+    def events(row: Any, trade: Any, emit: Any) -> None:
+        step = math.log(trade.price / row.last) if row.last else 0.0
+        row.last = trade.price
+        row.up, row.down = max(row.up + step, 0.0), min(row.down + step, 0.0)
+        if max(row.up, -row.down) > 0.002:
+            row.up = row.down = 0.0
+            emit.events(trade.price)
+
+    return strand.replay(data.day, events).outputs["events"].to_polars().select("symbol", "price").rows()
+
+
+def directional_changes(data: JobData) -> dict[str, int]:
+    """A state machine: how often each symbol's price turned by 0.307 % from its last extreme."""
+
+    @strand.handler(on="trade", state={"extreme": "i8", "falls": "?", "turns": "i8"})
+    def turning(row: Any, trade: Any) -> None:
+        away = trade.price - row.extreme if row.falls else row.extreme - trade.price
+        if row.extreme == 0 or away < 0:
+            row.extreme = trade.price
+        elif away > 0.00307 * row.extreme:
+            row.extreme = trade.price
+            row.falls = not row.falls
+            row.turns += 1
+
+    return dict(strand.replay(data.day, turning).rows.to_polars().select("symbol", "turns").iter_rows())
+
+
+def first_in_first_out(data: JobData) -> dict[str, float]:
+    """An object per symbol: what sellers realise against the buys before them, the oldest first."""
+
+    class Lots:
+        def __init__(self) -> None:
+            self.lots, self.profit = deque[int](), 0
+
+        def on_trade(self, trade: strand.Trade) -> None:
+            if trade.aggressor == b"B":
+                self.lots.extend([trade.price] * trade.size)
+            elif trade.aggressor == b"A":
+                for _ in range(min(trade.size, len(self.lots))):
+                    self.profit += trade.price - self.lots.popleft()
+
+    return {symbol: lots.profit / strand.PRICE_SCALE for symbol, lots in strand.replay(data.day, Lots).objects.items()}
+
+
+def strong_bars(data: JobData) -> list[tuple[Any, ...]]:
+    """Bars of an hour that close above the day's average price: symbol, start, close, average."""
+    result = strand.replay(data.day, strand.chain(strand.bars("1h"), strand.vwap()))
+    return (
+        result.outputs["bars"]
+        .to_polars()
+        .join(result.rows.to_polars(), on="symbol")
+        .filter(pl.col("close") > pl.col("vwap.vwap"))
+        .select("symbol", "start", "close", "vwap.vwap")
+        .rows()
+    )
+
+
+def pair_spread(data: JobData) -> list[tuple[Any, ...]]:
+    """A pair's spread, each ten minutes of the session: the middle of the one book above that of the other."""
+    grid = strand.snapshot(every="10m", fields=["bid", "ask"], symbols=PAIR, sessions=SESSION)
+    tops = strand.replay(data.day, "bbo", snapshot=grid).snapshots.to_polars()
+    mids = tops.with_columns(mid=(pl.col("bid") + pl.col("ask")) / 2).pivot("symbol", index="ts", values="mid")
+    return mids.select("ts", pl.col(PAIR[0]) - pl.col(PAIR[1])).rows()
+
+
+def index_premium(data: JobData) -> int:
+    """A fund against its constituents: how often the premium moved by more than 0.0303 since it was last noted."""
+
+    @strand.basket_handler(
+        baskets={"index": [FUND, *WEIGHTS]},
+        basket_state={"prices": ("f8", 4), "noted": "f8", "moves": "i8"},
+        on="trade",
+    )
+    def premium(trade: Any, basket: Any, member: int) -> None:
+        basket.prices[member] = trade.price / strand.PRICE_SCALE
+        above = basket.prices[0] - np.sum(LOADS * basket.prices[1:])
+        if np.all(basket.prices > 0) and abs(above - basket.noted) > 0.0303:
+            basket.noted, basket.moves = above, basket.moves + 1
+
+    return int(strand.replay(data.day, premium).baskets["index"]["moves"])
+
+
+def twenty_bands(data: JobData) -> list[int]:
+    """Twenty parameter sets: how many signals of ``cusum`` there are for each width of its band."""
+
+    @strand.handler(on="trade", state={"last": "i8", "up": "f8", "down": "f8", "n": "i8"}, params={"band": "f8"})
+    def signals(row: Any, trade: Any, params: Any) -> None:
+        step = math.log(trade.price / row.last) if row.last else 0.0
+        row.last = trade.price
+        row.up, row.down = max(row.up + step, 0.0), min(row.down + step, 0.0)
+        if max(row.up, -row.down) > params.band:
+            row.up, row.down, row.n = 0.0, 0.0, row.n + 1
+
+    rows = strand.sweep(data.day, signals, [{"band": n / 2000} for n in range(1, 21)]).rows.to_polars()
+    return rows.group_by("set").agg(pl.col("n").sum()).sort("set")["n"].to_list()
+
+
+def databento_frame(data: JobData) -> list[tuple[Any, ...]]:
+    """A DBN file as a data frame: time, action, side, price and size of its records."""
+    frame = strand.feeds.open(data.dbn).to_polars()
+    return frame.select("ts_event", "action", "side", "price", "size").rows()
+
+
+def lobster_bars(data: JobData) -> list[tuple[Any, ...]]:
+    """Bars of half an hour of a LOBSTER file: start, open, high, low, close, volume."""
+    bars = strand.replay(data.lobster, strand.bars("30m")).outputs["bars"].to_polars()
+    return bars.select("start", "open", "high", "low", "close", "volume").rows()
+
+
+def coin_bars(data: JobData) -> list[tuple[Any, ...]]:
+    """Bars of ten coins of a Binance file: open, close, volume."""
+    bars = strand.replay(data.coins, strand.bars(volume=10, partial=False)).outputs["bars"].to_polars()
+    return bars.select("open", "close", "volume").rows()
+
+
+def timed_trips(data: JobData) -> list[tuple[str, float, float]]:
+    """A timer: in at a trade of 1000 shares, out five minutes later, one at a time. Symbol, price in, price out."""
+
+    def leave(row: Any, _: int, emit: Any) -> None:
+        emit.trips(row.entry, row.last)
+        row.entry = 0
+
+    trip = {"entry": strand.units.PRICE, "exit": strand.units.PRICE}
+
+    @strand.handler(on="trade", state={"last": "i8", "entry": "i8"}, outputs={"trips": trip}, on_wake=leave)
+    def enter(row: Any, trade: Any, ctx: Any) -> None:
+        row.last = trade.price
+        if row.entry == 0 and trade.size >= 1000:
+            row.entry = trade.price
+            ctx.wake_at(ctx.time + 300 * SECOND)
+
+    return strand.replay(data.day, enter).outputs["trips"].to_polars().select("symbol", "entry", "exit").rows()
+
+
+def live_volume(data: JobData) -> dict[str, int]:
+    """A live run over this machine's loopback, of half a minute at most: shares traded of each symbol."""
+    feed = MoldFeed("127.0.0.1:0", date="2026-01-05", max_seconds=30, idle_timeout_s=5)
+    sender = threading.Thread(target=serve, args=(str(data.day), ServeOptions(feed.addresses, rate=50_000)))
+    sender.start()
+    rows = strand.replay(feed, "vwap").rows.to_polars()
+    sender.join()
+    return dict(rows.select("symbol", "volume").iter_rows())
+
+
+def state_at_a_tick(data: JobData) -> tuple[Any, ...]:
+    """Run until the 1000th tick of a symbol, and look at its state: bid and ask."""
+    rows = strand.replay(data.day, "bbo", until=(FUND, 1000)).rows.to_polars()
+    return rows.filter(symbol=FUND).select("bid", "ask").row(0)

@@ -1,6 +1,7 @@
 """The files that the jobs begin with: a made-up day, three days, and small files of other formats."""
 
 import csv
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,27 @@ DATES = ("2026-01-05", "2026-01-06", "2026-01-07")
 PAIR = ("AAAAL", "AAAAJ")
 FUND = "AAAAL"
 WEIGHTS = {"AAAAA": 0.5, "AAAAI": 1.0, "AAAAE": 0.75}  # of the fund's constituents
+
+
+class Lots:
+    """A class that somebody has: what sellers realise against the buys before them, the oldest first."""
+
+    def __init__(self) -> None:
+        self.lots: deque[list[float]] = deque()
+        self.profit = 0.0
+
+    def trade(self, aggressor: str, price: float, size: int) -> None:
+        """Takes one trade; ``aggressor``: B the buyer, A the seller."""
+        if aggressor == "B":
+            self.lots.append([price, size])
+        left = size if aggressor == "A" else 0
+        while left and self.lots:
+            taken = min(left, self.lots[0][1])
+            self.profit += taken * (price - self.lots[0][0])
+            self.lots[0][1] -= taken
+            left -= taken
+            if self.lots[0][1] == 0:
+                self.lots.popleft()
 
 
 @dataclass(frozen=True)

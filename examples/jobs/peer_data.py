@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 from job_data import DATES, JobData
+from peer_dbn import write_orders, write_quotes, write_trades
 
 import strand
 from strand.feeds.formats.itch.reader import CROSS, NON_PRINTABLE
@@ -28,6 +29,8 @@ class PeerData:
     ``trades``, ``quotes``, ``orders``: Parquet of the day, by time. Quotes are best bid and ask after each change of an
     order, with the number of that tick among the symbol's. An order that is executed is cancelled (C) by so much.
     ``days``: a folder with the trades of each day. ``lobster``, ``coins``, ``dbn``: the files that Strand reads.
+    ``catalog``: where ``nautilus_data.make_catalog`` puts its own. In ``dbn_files`` the day's trades, quotes (mbp-1, whose sequence is the tick's number) and orders (mbo), and
+    ``trades-DATE.dbn`` of each day.
     """
 
     trades: Path
@@ -37,6 +40,8 @@ class PeerData:
     lobster: Path
     coins: Path
     dbn: Path
+    dbn_files: Path
+    catalog: Path
     out: Path
 
 
@@ -124,8 +129,8 @@ def read_market(path: Path) -> Market:
 
 def make_peer_data(data: JobData, folder: Path) -> PeerData:
     """Writes all files into an empty folder."""
-    (folder / "days").mkdir()
-    (folder / "peers_out").mkdir()
+    for name in ("days", "dbn_files", "peers_out"):
+        (folder / name).mkdir()
     made = PeerData(
         trades=folder / "trades.parquet",
         quotes=folder / "quotes.parquet",
@@ -134,6 +139,8 @@ def make_peer_data(data: JobData, folder: Path) -> PeerData:
         lobster=data.lobster,
         coins=data.coins,
         dbn=data.dbn,
+        dbn_files=folder / "dbn_files",
+        catalog=folder / "catalog",
         out=folder / "peers_out",
     )
     markets = {date: read_market(path) for date, path in zip(DATES, sorted(data.days.iterdir()), strict=True)}
@@ -143,6 +150,10 @@ def make_peer_data(data: JobData, folder: Path) -> PeerData:
     _frame(day.orders, ORDERS).write_parquet(made.orders)
     for date, market in markets.items():
         _frame(market.trades, TRADES).write_parquet(made.days / f"{date}.parquet")
+        write_trades(market.trades, made.dbn_files / f"trades-{date}.dbn", date)
+    write_trades(day.trades, made.dbn_files / "trades.dbn", DATES[0])
+    write_quotes(day.quotes, made.dbn_files / "mbp-1.dbn", DATES[0])
+    write_orders(day.orders, made.dbn_files / "mbo.dbn", DATES[0])
     return made
 
 

@@ -1,12 +1,12 @@
 """The jobs of ``strand_jobs.py`` as a user of polars writes them, from Parquet files of trades, quotes and orders."""
 
-from collections import deque
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+import math
+from collections import defaultdict
+from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
-from job_data import FUND, PAIR, WEIGHTS
+from job_data import FUND, PAIR, WEIGHTS, Lots
 from peer_data import PeerData
 
 #: The session in New York.
@@ -15,8 +15,8 @@ MIDNIGHT, OPEN, NOON, CLOSE = (datetime(2026, 1, 5, *clock, tzinfo=UTC) for cloc
 
 def vwap(data: PeerData) -> dict[str, float]:
     """The volume-weighted average price of each symbol."""
-    average = (pl.col("price") * pl.col("size")).sum() / pl.col("size").sum()
-    return dict(pl.read_parquet(data.trades).group_by("symbol").agg(average).iter_rows())
+    trades = pl.read_parquet(data.trades).group_by("symbol")
+    return dict(trades.agg((pl.col("price") * pl.col("size")).sum() / pl.sum("size")).iter_rows())
 
 
 def minute_bars(data: PeerData) -> None:
@@ -28,15 +28,14 @@ def minute_bars(data: PeerData) -> None:
 
 def best_quotes(data: PeerData) -> None:
     """The best bid and ask at each change, in a Parquet file."""
-    top = pl.struct("bid", "bid_size", "ask", "ask_size")
-    quotes = pl.scan_parquet(data.quotes)
+    top, quotes = pl.struct("bid", "bid_size", "ask", "ask_size"), pl.scan_parquet(data.quotes)
     quotes.filter(top.ne_missing(top.shift().over("symbol"))).sink_parquet(data.out / "bbo.parquet")
 
 
 def depth(data: PeerData) -> list[tuple[Any, ...]]:
     """Five levels of each side of each book at noon, best first: symbol, side, price, size."""
-    orders = pl.read_parquet(data.orders).filter(pl.col("ts") < NOON)
     left = pl.when(action="A").then("size").otherwise(-pl.col("size")).sum()
+    orders = pl.read_parquet(data.orders).filter(pl.col("ts") < NOON)
     levels = orders.group_by("symbol", "side", "price").agg(left).filter(pl.col("size") > 0)
     best = levels.sort("symbol", "side", pl.when(side="A").then("price").otherwise(-pl.col("price")))
     return best.group_by("symbol", "side", maintain_order=True).head(5).rows()
@@ -65,52 +64,35 @@ def spread(data: PeerData) -> dict[str, float]:
     return dict(quotes.filter(wide > 0).group_by("symbol").agg((wide * held).sum() / held.sum()).iter_rows())
 
 
-def cusum(data: PeerData) -> list[tuple[Any, ...]]:
-    """A signal: prices at which the sum of returns since the last signal leaves a band of 0.2 %."""
-
-    def events(trades: pl.DataFrame) -> pl.DataFrame:
-        up, down, found = 0.0, 0.0, []
-        for number, step in enumerate(trades["price"].log().diff().fill_null(0.0)):
-            up, down = max(up + step, 0.0), min(down + step, 0.0)
-            if max(up, -down) > 0.002:
-                up = down = 0.0
-                found.append(number)
-        return trades[found]
-
-    trades = pl.read_parquet(data.trades).with_row_index()
-    return trades.group_by("symbol").map_groups(events).sort("index").select("symbol", "price").rows()
+def band_signal(data: PeerData) -> list[tuple[Any, ...]]:
+    """A signal: each trade 0.207 % away from the lowest or highest price since the last such trade. Symbol, price."""
+    low, high, signals = dict[str, float](), dict[str, float](), []
+    for symbol, price in pl.read_parquet(data.trades).select("symbol", "price").iter_rows():
+        low[symbol], high[symbol] = min(low.get(symbol, price), price), max(high.get(symbol, price), price)
+        if price > 1.00207 * low[symbol] or 1.00207 * price < high[symbol]:
+            low[symbol] = high[symbol] = price
+            signals.append((symbol, price))
+    return signals
 
 
 def directional_changes(data: PeerData) -> dict[str, int]:
     """A state machine: how often each symbol's price turned by 0.307 % from its last extreme."""
-
-    def turning(trades: pl.DataFrame) -> int:
-        extreme, falls, turns = 0.0, False, 0
-        for price in trades["price"]:
-            away = price - extreme if falls else extreme - price
-            if extreme == 0 or away < 0:
-                extreme = price
-            elif away > 0.00307 * extreme:
-                extreme, falls, turns = price, not falls, turns + 1
-        return turns
-
-    return {str(symbol): turning(mine) for (symbol,), mine in pl.read_parquet(data.trades).group_by("symbol")}
+    extreme, falls, turns = defaultdict[str, float](float), defaultdict[str, bool](bool), defaultdict[str, int](int)
+    for symbol, price in pl.read_parquet(data.trades).select("symbol", "price").iter_rows():
+        away = price - extreme[symbol] if falls[symbol] else extreme[symbol] - price
+        if extreme[symbol] == 0 or away < 0:
+            extreme[symbol] = price
+        elif away > 0.00307 * extreme[symbol]:
+            extreme[symbol], falls[symbol], turns[symbol] = price, not falls[symbol], turns[symbol] + 1
+    return {symbol: turns[symbol] for symbol in extreme}
 
 
 def first_in_first_out(data: PeerData) -> dict[str, float]:
-    """An object per symbol: what sellers realise against the buys before them, the oldest first."""
-
-    def realised(trades: pl.DataFrame) -> float:
-        lots, profit = deque[float](), 0.0
-        for price, size, aggressor in trades.select("price", "size", "aggressor").iter_rows():
-            if aggressor == "B":
-                lots.extend([price] * size)
-            elif aggressor == "A":
-                for _ in range(min(size, len(lots))):
-                    profit += price - lots.popleft()
-        return profit
-
-    return {str(symbol): realised(mine) for (symbol,), mine in pl.read_parquet(data.trades).group_by("symbol")}
+    """An object per symbol, of a class that is there: what sellers realise against the buys before them."""
+    lots = defaultdict[str, Lots](Lots)
+    for symbol, *trade in pl.read_parquet(data.trades).select("symbol", "aggressor", "price", "size").iter_rows():
+        lots[symbol].trade(*trade)
+    return {symbol: mine.profit for symbol, mine in lots.items()}
 
 
 def strong_bars(data: PeerData) -> list[tuple[Any, ...]]:
@@ -126,12 +108,8 @@ def pair_spread(data: PeerData) -> list[tuple[Any, ...]]:
     mid = (pl.col("bid") + pl.col("ask")) / 2
     one, other = (pl.when(symbol=symbol).then(mid).forward_fill() for symbol in PAIR)
     spread = pl.read_parquet(data.quotes).select("ts", spread=one - other)
-    return (
-        pl.datetime_range(OPEN, CLOSE, "10m", time_unit="ns", eager=True)
-        .to_frame("ts")
-        .join_asof(spread, on="ts")
-        .rows()
-    )
+    grid = pl.datetime_range(OPEN, CLOSE, "10m", time_unit="ns", eager=True).to_frame("ts")
+    return grid.join_asof(spread, on="ts").rows()
 
 
 def index_premium(data: PeerData) -> int:
@@ -146,18 +124,18 @@ def index_premium(data: PeerData) -> int:
 
 
 def twenty_bands(data: PeerData) -> list[int]:
-    """Twenty parameter sets: how many signals of ``cusum`` there are for each width of its band."""
+    """Twenty parameter sets: how many signals there are of ``band_signal``, for each width of the band."""
 
-    def signals(trades: pl.DataFrame, band: float) -> int:
-        up, down, n = 0.0, 0.0, 0
-        for step in trades["price"].log().diff().fill_null(0.0):
-            up, down = max(up + step, 0.0), min(down + step, 0.0)
-            if max(up, -down) > band:
-                up, down, n = 0.0, 0.0, n + 1
+    def signals(band: float) -> int:
+        low, high, n = dict[str, float](), dict[str, float](), 0
+        for symbol, price in trades:
+            low[symbol], high[symbol] = min(low.get(symbol, price), price), max(high.get(symbol, price), price)
+            if price > band * low[symbol] or band * price < high[symbol]:
+                low[symbol], high[symbol], n = price, price, n + 1
         return n
 
-    symbols = pl.read_parquet(data.trades).partition_by("symbol")
-    return [sum(signals(trades, n / 2000) for trades in symbols) for n in range(1, 21)]
+    trades = pl.read_parquet(data.trades).select("symbol", "price").rows()
+    return [signals(1 + 0.000507 * n) for n in range(1, 21)]
 
 
 def lobster_bars(data: PeerData) -> list[tuple[Any, ...]]:
@@ -181,21 +159,17 @@ def coin_bars(data: PeerData) -> list[tuple[Any, ...]]:
     return bars
 
 
-def timed_trips(data: PeerData) -> list[tuple[Any, ...]]:
-    """A timer: in at a trade of 1000 shares, out five minutes later, one at a time. Symbol, price in, price out."""
-
-    def trips(trades: pl.DataFrame) -> Iterator[tuple[Any, ...]]:
-        until, entry, last = trades["ts"][0], None, 0.0
-        for ts, symbol, price, size in trades.select("ts", "symbol", "price", "size").iter_rows():
-            if entry and ts >= until:
-                yield until, symbol, entry, last
-                entry = None
-            if not entry and size >= 1000:
-                entry, until = price, ts + timedelta(minutes=5)
-            last = price
-
-    symbols = pl.read_parquet(data.trades).partition_by("symbol")
-    return [trip for _, *trip in sorted(trip for trades in symbols for trip in trips(trades))]
+def order_flow(data: PeerData) -> list[tuple[Any, ...]]:
+    """By the clock: the order-flow imbalance of each half an hour. Symbol, start, imbalance."""
+    top = pl.struct("bid", "bid_size", "ask", "ask_size")
+    quotes = pl.read_parquet(data.quotes).filter(top.ne_missing(top.shift().over("symbol")))
+    bid, ask = pl.col("bid").fill_null(-math.inf), pl.col("ask").fill_null(math.inf)
+    old_bid, old_ask = bid.shift().over("symbol"), ask.shift().over("symbol")
+    old_bid_size, old_ask_size = (pl.col(name).shift().over("symbol") for name in ("bid_size", "ask_size"))
+    bought = (bid >= old_bid) * pl.col("bid_size") - (bid <= old_bid) * old_bid_size
+    sold = (ask <= old_ask) * pl.col("ask_size") - (ask >= old_ask) * old_ask_size
+    flow = quotes.select("symbol", "ts", ofi=bought - sold).drop_nulls()
+    return flow.group_by_dynamic("ts", every="30m", group_by="symbol").agg(pl.sum("ofi")).sort("symbol", "ts").rows()
 
 
 def state_at_a_tick(data: PeerData) -> tuple[Any, ...]:

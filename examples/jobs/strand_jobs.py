@@ -1,13 +1,11 @@
 """Twenty jobs on tick data, each a function that returns plain values. ``python strand_jobs.py`` prints them all."""
 
-import math
 import threading
-from collections import deque
 from typing import Any
 
 import numpy as np
 import polars as pl
-from job_data import FUND, PAIR, WEIGHTS, JobData
+from job_data import FUND, PAIR, WEIGHTS, JobData, Lots
 
 import strand
 from strand.command.serving import ServeOptions, serve
@@ -15,7 +13,6 @@ from strand.feeds.live.mold import MoldFeed
 
 SESSION = "09:30-16:00 America/New_York"
 LOADS = np.array(list(WEIGHTS.values()))
-SECOND = 1_000_000_000
 
 
 def vwap(data: JobData) -> dict[str, float]:
@@ -56,21 +53,17 @@ def spread(data: JobData) -> dict[str, float]:
     return dict(strand.replay(data.day, "spread").rows.to_polars().select("symbol", "quoted").iter_rows())
 
 
-def cusum(data: JobData) -> list[tuple[str, float]]:
-    """A signal: prices at which the sum of returns since the last signal leaves a band of 0.2 %."""
+def band_signal(data: JobData) -> list[tuple[Any, ...]]:
+    """A signal: each trade 0.207 % away from the lowest or highest price since the last such trade. Symbol, price."""
 
-    @strand.handler(
-        on="trade", state={"last": "i8", "up": "f8", "down": "f8"}, outputs={"events": {"price": strand.units.PRICE}}
-    )
-    def events(row: Any, trade: Any, emit: Any) -> None:
-        step = math.log(trade.price / row.last) if row.last else 0.0
-        row.last = trade.price
-        row.up, row.down = max(row.up + step, 0.0), min(row.down + step, 0.0)
-        if max(row.up, -row.down) > 0.002:
-            row.up = row.down = 0.0
-            emit.events(trade.price)
+    @strand.handler(on="trade", state={"low": "i8", "high": "i8"}, outputs={"signals": {"price": strand.units.PRICE}})
+    def band(row: Any, trade: Any, emit: Any) -> None:
+        row.low, row.high = min(row.low or trade.price, trade.price), max(row.high, trade.price)
+        if trade.price > 1.00207 * row.low or 1.00207 * trade.price < row.high:
+            row.low = row.high = trade.price
+            emit.signals(trade.price)
 
-    return strand.replay(data.day, events).outputs["events"].to_polars().select("symbol", "price").rows()
+    return strand.replay(data.day, band).outputs["signals"].to_polars().select("symbol", "price").rows()
 
 
 def directional_changes(data: JobData) -> dict[str, int]:
@@ -82,41 +75,26 @@ def directional_changes(data: JobData) -> dict[str, int]:
         if row.extreme == 0 or away < 0:
             row.extreme = trade.price
         elif away > 0.00307 * row.extreme:
-            row.extreme = trade.price
-            row.falls = not row.falls
-            row.turns += 1
+            row.extreme, row.falls, row.turns = trade.price, not row.falls, row.turns + 1
 
     return dict(strand.replay(data.day, turning).rows.to_polars().select("symbol", "turns").iter_rows())
 
 
 def first_in_first_out(data: JobData) -> dict[str, float]:
-    """An object per symbol: what sellers realise against the buys before them, the oldest first."""
+    """An object per symbol, of a class that is there: what sellers realise against the buys before them."""
 
-    class Lots:
-        def __init__(self) -> None:
-            self.lots, self.profit = deque[int](), 0
-
+    class Mine(Lots):
         def on_trade(self, trade: strand.Trade) -> None:
-            if trade.aggressor == b"B":
-                self.lots.extend([trade.price] * trade.size)
-            elif trade.aggressor == b"A":
-                for _ in range(min(trade.size, len(self.lots))):
-                    self.profit += trade.price - self.lots.popleft()
+            self.trade(trade.aggressor.decode(), trade.price / strand.PRICE_SCALE, trade.size)
 
-    return {symbol: lots.profit / strand.PRICE_SCALE for symbol, lots in strand.replay(data.day, Lots).objects.items()}
+    return {symbol: lots.profit for symbol, lots in strand.replay(data.day, Mine).objects.items()}
 
 
 def strong_bars(data: JobData) -> list[tuple[Any, ...]]:
     """Bars of an hour that close above the day's average price: symbol, start, close, average."""
     result = strand.replay(data.day, strand.chain(strand.bars("1h"), strand.vwap()))
-    return (
-        result.outputs["bars"]
-        .to_polars()
-        .join(result.rows.to_polars(), on="symbol")
-        .filter(pl.col("close") > pl.col("vwap.vwap"))
-        .select("symbol", "start", "close", "vwap.vwap")
-        .rows()
-    )
+    bars = result.outputs["bars"].to_polars().join(result.rows.to_polars(), on="symbol").sort("symbol", "start")
+    return bars.filter(pl.col("close") > pl.col("vwap.vwap")).select("symbol", "start", "close", "vwap.vwap").rows()
 
 
 def pair_spread(data: JobData) -> list[tuple[Any, ...]]:
@@ -145,18 +123,16 @@ def index_premium(data: JobData) -> int:
 
 
 def twenty_bands(data: JobData) -> list[int]:
-    """Twenty parameter sets: how many signals of ``cusum`` there are for each width of its band."""
+    """Twenty parameter sets: how many signals there are of ``band_signal``, for each width of the band."""
 
-    @strand.handler(on="trade", state={"last": "i8", "up": "f8", "down": "f8", "n": "i8"}, params={"band": "f8"})
-    def signals(row: Any, trade: Any, params: Any) -> None:
-        step = math.log(trade.price / row.last) if row.last else 0.0
-        row.last = trade.price
-        row.up, row.down = max(row.up + step, 0.0), min(row.down + step, 0.0)
-        if max(row.up, -row.down) > params.band:
-            row.up, row.down, row.n = 0.0, 0.0, row.n + 1
+    @strand.handler(on="trade", state={"low": "i8", "high": "i8", "n": "i8"}, params={"band": "f8"})
+    def band(row: Any, trade: Any, params: Any) -> None:
+        row.low, row.high = min(row.low or trade.price, trade.price), max(row.high, trade.price)
+        if trade.price > params.band * row.low or params.band * trade.price < row.high:
+            row.low, row.high, row.n = trade.price, trade.price, row.n + 1
 
-    rows = strand.sweep(data.day, signals, [{"band": n / 2000} for n in range(1, 21)]).rows.to_polars()
-    return rows.group_by("set").agg(pl.col("n").sum()).sort("set")["n"].to_list()
+    rows = strand.sweep(data.day, band, [{"band": 1 + 0.000507 * n} for n in range(1, 21)]).rows.to_polars()
+    return rows.group_by("set").agg(pl.sum("n")).sort("set")["n"].to_list()
 
 
 def databento_frame(data: JobData) -> list[tuple[Any, ...]]:
@@ -177,23 +153,10 @@ def coin_bars(data: JobData) -> list[tuple[Any, ...]]:
     return bars.select("open", "close", "volume").rows()
 
 
-def timed_trips(data: JobData) -> list[tuple[str, float, float]]:
-    """A timer: in at a trade of 1000 shares, out five minutes later, one at a time. Symbol, price in, price out."""
-
-    def leave(row: Any, _: int, emit: Any) -> None:
-        emit.trips(row.entry, row.last)
-        row.entry = 0
-
-    trip = {"entry": strand.units.PRICE, "exit": strand.units.PRICE}
-
-    @strand.handler(on="trade", state={"last": "i8", "entry": "i8"}, outputs={"trips": trip}, on_wake=leave)
-    def enter(row: Any, trade: Any, ctx: Any) -> None:
-        row.last = trade.price
-        if row.entry == 0 and trade.size >= 1000:
-            row.entry = trade.price
-            ctx.wake_at(ctx.time + 300 * SECOND)
-
-    return strand.replay(data.day, enter).outputs["trips"].to_polars().select("symbol", "entry", "exit").rows()
+def order_flow(data: JobData) -> list[tuple[Any, ...]]:
+    """By the clock: the order-flow imbalance of each half an hour. Symbol, start, imbalance."""
+    flow = strand.replay(data.day, strand.imbalance("30m")).outputs["imbalance"].to_polars()
+    return flow.sort("symbol", "start").select("symbol", "start", "ofi").rows()
 
 
 def live_volume(data: JobData) -> dict[str, int]:

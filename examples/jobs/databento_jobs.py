@@ -15,13 +15,14 @@ OPEN, NOON, CLOSE = (pd.Timestamp(f"2026-01-05 {clock}Z") for clock in ("14:30",
 def vwap(data: PeerData) -> dict[str, float]:
     """The volume-weighted average price of each symbol."""
     trades = DBNStore.from_file(data.dbn_files / "trades.dbn").to_df().eval("notional = price * size")
-    return trades.groupby("symbol")[["notional", "size"]].sum().eval("notional / size").to_dict()
+    return dict(trades.groupby("symbol")[["notional", "size"]].sum().eval("notional / size"))
 
 
 def minute_bars(data: PeerData) -> None:
-    """One-minute bars of all symbols, in a Parquet file."""
-    trades = DBNStore.from_file(data.dbn_files / "trades.dbn").to_df().groupby(["symbol", pd.Grouper(freq="1min")])
-    trades["price"].ohlc().assign(volume=trades["size"].sum()).to_parquet(data.out / "bars.parquet")
+    """One-minute bars of the session, of all symbols, in a Parquet file."""
+    trades = DBNStore.from_file(data.dbn_files / "trades.dbn").to_df()[:CLOSE]
+    minutes = trades.groupby(["symbol", pd.Grouper(freq="1min")])
+    minutes["price"].ohlc().assign(volume=minutes["size"].sum()).to_parquet(data.out / "bars.parquet")
 
 
 def best_quotes(data: PeerData) -> None:
@@ -67,7 +68,7 @@ def spread(data: PeerData) -> dict[str, float]:
     until = quotes.groupby("symbol")["ts_event"].shift(-1).fillna(quotes["symbol"].map(last))
     quotes["held"] = (until - quotes["ts_event"]).dt.total_seconds()
     sound = quotes[quotes["wide"] > 0].eval("weighted = wide * held").groupby("symbol")[["weighted", "held"]].sum()
-    return sound.eval("weighted / held").to_dict()
+    return dict(sound.eval("weighted / held"))
 
 
 def band_signal(data: PeerData) -> list[tuple[Any, ...]]:
@@ -104,10 +105,10 @@ def first_in_first_out(data: PeerData) -> dict[str, float]:
 
 
 def strong_bars(data: PeerData) -> list[tuple[Any, ...]]:
-    """Bars of an hour that close above the day's average price: symbol, start, close, average."""
+    """Bars of half an hour of the session that close above the day's average price: symbol, start, close, average."""
     trades = DBNStore.from_file(data.dbn_files / "trades.dbn").to_df().eval("notional = price * size")
     average = trades.groupby("symbol")[["notional", "size"]].sum().eval("notional / size").rename("vwap")
-    close = trades.groupby(["symbol", pd.Grouper(freq="1h")])["price"].last().reset_index()
+    close = trades[:CLOSE].groupby(["symbol", pd.Grouper(freq="30min")])["price"].last().reset_index()
     return list(close.join(average, on="symbol").query("price > vwap").itertuples(index=False, name=None))
 
 

@@ -26,7 +26,7 @@ class Lots:
         """Takes one trade; ``aggressor``: B the buyer, A the seller."""
         if aggressor == "B":
             self.lots.append([price, size])
-        left = size if aggressor == "A" else 0
+        left = float(size) if aggressor == "A" else 0.0
         while left and self.lots:
             taken = min(left, self.lots[0][1])
             self.profit += taken * (price - self.lots[0][0])

@@ -36,15 +36,19 @@ NONE_OF: dict[tuple[str, str], str] = {
 #: What the jobs that write a file call its columns, in our order.
 BARS = ("symbol", "start", "open", "high", "low", "close", "volume")
 QUOTES = ("ts", "symbol", "bid", "bid_size", "ask", "ask_size")
+MINUTE = 60_000_000_000
 DATABENTO_QUOTES = ("ts_recv", "symbol", "bid_px_00", "bid_sz_00", "ask_px_00", "ask_sz_00")
 
 
 def statements(module: str) -> dict[str, int]:
     """Statements of each public function of a file by its name."""
-    functions = [
-        node for node in ast.parse((HERE / f"{module}.py").read_text()).body if isinstance(node, ast.FunctionDef)
-    ]
-    return {function.name: _count(function) for function in functions if not function.name.startswith("_")}
+    return {job: _count(function) for job, function in _functions(module).items()}
+
+
+def _functions(module: str) -> dict[str, ast.FunctionDef]:
+    nodes = ast.parse((HERE / f"{module}.py").read_text()).body
+    functions = {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
+    return {name: node for name, node in functions.items() if name != "main" and not name.startswith("_")}
 
 
 def _count(function: ast.FunctionDef) -> int:
@@ -111,7 +115,7 @@ def _nautilus_bars(data: PeerData, module: ModuleType) -> list[tuple[Any, ...]]:
     bars = module.ParquetDataCatalog(data.out).bars()
     prices = ("open", "high", "low", "close", "volume")
     return sorted(
-        (bar.bar_type.instrument_id.symbol.value, module.pd.Timestamp(bar.ts_event, tz="UTC").to_pydatetime(),
+        (bar.bar_type.instrument_id.symbol.value, module.pd.Timestamp(bar.ts_event - MINUTE, tz="UTC").to_pydatetime(),
          *(float(getattr(bar, name)) for name in prices))
         for bar in bars
     )  # fmt: skip
@@ -146,15 +150,11 @@ _FILES = {
 def table() -> str:
     """The table of statements, as Markdown."""
     ours, peers = statements("strand_jobs"), {peer: statements(f"{peer}_jobs") for peer in PEERS}
-    docs = {
-        n.name: ast.get_docstring(n) or ""
-        for n in ast.parse((HERE / "strand_jobs.py").read_text()).body
-        if isinstance(n, ast.FunctionDef)
-    }
+    about = {job: ast.get_docstring(function) or "" for job, function in _functions("strand_jobs").items()}
     lines = ["| job | strand | polars | databento | nautilus_trader |", "|---|---|---|---|---|"]
     for job, count in ours.items():
         cells = [str(peers[peer].get(job) or NONE_OF[peer, job]) for peer in PEERS]
-        lines.append(f"| {docs[job].partition(':')[0].rstrip('.')} (`{job}`) | {count} | {' | '.join(cells)} |")
+        lines.append(f"| `{job}`: {about[job]} | {count} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -40,7 +40,7 @@ def make_catalog(data: PeerData) -> None:
 
 def backtest(catalog: ParquetDataCatalog, actor: Any, data: list[Any]) -> None:
     """Runs an actor over data of a catalogue's instruments, to its end."""
-    bars = DataEngineConfig(time_bars_build_with_no_updates=False, time_bars_timestamp_on_close=False)
+    bars = DataEngineConfig(time_bars_build_with_no_updates=False)
     logging = LoggingConfig(bypass_logging=True)
     engine = BacktestEngine(BacktestEngineConfig(logging=logging, data_engine=bars, run_analysis=False))
     engine.add_venue(VENUE, OmsType.NETTING, AccountType.CASH, [Money(1_000_000, USD)], base_currency=USD)
@@ -48,7 +48,7 @@ def backtest(catalog: ParquetDataCatalog, actor: Any, data: list[Any]) -> None:
         engine.add_instrument(instrument)
     engine.add_data(data)
     engine.add_actor(actor)
-    engine.run(end=data[-1].ts_init + 3_600_000_000_000)
+    engine.run()
     engine.dispose()
 
 
@@ -62,7 +62,7 @@ def _equity(symbol: str) -> Any:
 
 
 def _cents(price: float) -> int:
-    return round(price * 100) * CENT
+    return int(round(price * 100) * CENT)
 
 
 def _trades(frame: pl.DataFrame) -> list[Any]:

@@ -30,10 +30,10 @@ def vwap(data: PeerData) -> dict[str, float]:
 
 
 def minute_bars(data: PeerData) -> None:
-    """One-minute bars of all symbols, in a Parquet file."""
+    """One-minute bars of the session, of all symbols, in a Parquet file."""
     bars: list[Any] = []
 
-    class Minutes(Actor):
+    class Minutes(Actor):  # type: ignore[misc]
         def on_start(self) -> None:
             for name in self.cache.instrument_ids():
                 self.subscribe_bars(BarType.from_str(f"{name}-1-MINUTE-LAST-INTERNAL"))
@@ -144,18 +144,17 @@ def first_in_first_out(data: PeerData) -> dict[str, float]:
 
 
 def strong_bars(data: PeerData) -> list[tuple[Any, ...]]:
-    """Bars of an hour that close above the day's average price: symbol, start, close, average."""
+    """Bars of half an hour of the session that close above the day's average price: symbol, start, close, average."""
     bars: list[Any] = []
 
-    class Hours(Actor):
+    class Hours(Actor):  # type: ignore[misc]
         def on_start(self) -> None:
             for name in self.cache.instrument_ids():
-                self.subscribe_bars(BarType.from_str(f"{name}-1-HOUR-LAST-INTERNAL"))
+                self.subscribe_bars(BarType.from_str(f"{name}-30-MINUTE-LAST-INTERNAL"))
 
         def on_bar(self, bar: Any) -> None:
-            bars.append(
-                (bar.bar_type.instrument_id.symbol.value, pd.Timestamp(bar.ts_event, tz="UTC"), float(bar.close))
-            )
+            start = pd.Timestamp(bar.ts_event, tz="UTC") - pd.Timedelta(minutes=30)
+            bars.append((bar.bar_type.instrument_id.symbol.value, start, float(bar.close)))
 
     catalog = ParquetDataCatalog(data.catalog / "day")
     backtest(catalog, Hours(), catalog.trade_ticks())

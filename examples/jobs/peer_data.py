@@ -29,8 +29,9 @@ class PeerData:
     ``trades``, ``quotes``, ``orders``: Parquet of the day, by time. Quotes are best bid and ask after each change of an
     order, with the number of that tick among the symbol's. An order that is executed is cancelled (C) by so much.
     ``days``: a folder with the trades of each day. ``lobster``, ``coins``, ``dbn``: the files that Strand reads.
-    ``catalog``: where ``nautilus_data.make_catalog`` puts its own. In ``dbn_files`` the day's trades, quotes (mbp-1, whose sequence is the tick's number) and orders (mbo), and
-    ``trades-DATE.dbn`` of each day.
+    ``dbn_files``: a folder with DBN of the day's trades, quotes (mbp-1, whose sequence is the tick's number) and orders
+    (mbo), and of each day's trades, as ``trades-DATE.dbn``. ``catalog``: where ``nautilus_data`` puts its catalogues.
+    ``out``: an empty folder.
     """
 
     trades: Path

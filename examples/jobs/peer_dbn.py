@@ -6,9 +6,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import databento_dbn as dbn
+import databento_dbn
 
 Rows = list[tuple[Any, ...]]
+
+#: Its stubs say that members of its enumerations are texts.
+dbn: Any = databento_dbn
 
 
 def write_trades(trades: Rows, path: Path, date: str) -> None:

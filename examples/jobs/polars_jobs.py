@@ -10,7 +10,8 @@ from job_data import FUND, PAIR, WEIGHTS, Lots
 from peer_data import PeerData
 
 #: The session in New York.
-MIDNIGHT, OPEN, NOON, CLOSE = (datetime(2026, 1, 5, *clock, tzinfo=UTC) for clock in ((5,), (14, 30), (17,), (21,)))
+OPEN, NOON, CLOSE = (datetime(2026, 1, 5, hour, minute, tzinfo=UTC) for hour, minute in ((14, 30), (17, 0), (21, 0)))
+MIDNIGHT = datetime(2026, 1, 5, 5, tzinfo=UTC)
 
 
 def vwap(data: PeerData) -> dict[str, float]:
@@ -20,8 +21,9 @@ def vwap(data: PeerData) -> dict[str, float]:
 
 
 def minute_bars(data: PeerData) -> None:
-    """One-minute bars of all symbols, in a Parquet file."""
-    pl.read_parquet(data.trades).group_by_dynamic("ts", every="1m", group_by="symbol").agg(
+    """One-minute bars of the session, of all symbols, in a Parquet file."""
+    trades = pl.read_parquet(data.trades).filter(pl.col("ts") < CLOSE)
+    trades.group_by_dynamic("ts", every="1m", group_by="symbol").agg(
         open=pl.first("price"), high=pl.max("price"), low=pl.min("price"), close=pl.last("price"), volume=pl.sum("size")
     ).write_parquet(data.out / "bars.parquet")
 
@@ -96,11 +98,11 @@ def first_in_first_out(data: PeerData) -> dict[str, float]:
 
 
 def strong_bars(data: PeerData) -> list[tuple[Any, ...]]:
-    """Bars of an hour that close above the day's average price: symbol, start, close, average."""
+    """Bars of half an hour of the session that close above the day's average price: symbol, start, close, average."""
     average = (pl.col("price") * pl.col("size")).sum() / pl.col("size").sum()
     trades = pl.read_parquet(data.trades).with_columns(vwap=average.over("symbol"))
-    bars = trades.group_by_dynamic("ts", every="1h", group_by="symbol").agg(pl.last("price"), pl.last("vwap"))
-    return bars.filter(pl.col("price") > pl.col("vwap")).rows()
+    bars = trades.group_by_dynamic("ts", every="30m", group_by="symbol").agg(pl.last("price"), pl.last("vwap"))
+    return bars.filter(pl.col("price") > pl.col("vwap"), pl.col("ts") < CLOSE).rows()
 
 
 def pair_spread(data: PeerData) -> list[tuple[Any, ...]]:

@@ -1,11 +1,13 @@
 """Twenty jobs on tick data, each a function that returns plain values. ``python strand_jobs.py`` prints them all."""
 
+import tempfile
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-from job_data import FUND, PAIR, WEIGHTS, JobData, Lots
+from job_data import FUND, PAIR, WEIGHTS, JobData, Lots, make_data
 
 import strand
 from strand.command.serving import ServeOptions, serve
@@ -21,8 +23,8 @@ def vwap(data: JobData) -> dict[str, float]:
 
 
 def minute_bars(data: JobData) -> None:
-    """One-minute bars of all symbols, in a Parquet file."""
-    strand.replay(data.day, strand.bars("1m"), out={"bars": data.out / "bars.parquet"})
+    """One-minute bars of the session, of all symbols, in a Parquet file."""
+    strand.replay(data.day, strand.bars("1m", sessions=SESSION), out={"bars": data.out / "bars.parquet"})
 
 
 def best_quotes(data: JobData) -> None:
@@ -91,8 +93,8 @@ def first_in_first_out(data: JobData) -> dict[str, float]:
 
 
 def strong_bars(data: JobData) -> list[tuple[Any, ...]]:
-    """Bars of an hour that close above the day's average price: symbol, start, close, average."""
-    result = strand.replay(data.day, strand.chain(strand.bars("1h"), strand.vwap()))
+    """Bars of half an hour of the session that close above the day's average price: symbol, start, close, average."""
+    result = strand.replay(data.day, strand.chain(strand.bars("30m", sessions=SESSION), strand.vwap()))
     bars = result.outputs["bars"].to_polars().join(result.rows.to_polars(), on="symbol").sort("symbol", "start")
     return bars.filter(pl.col("close") > pl.col("vwap.vwap")).select("symbol", "start", "close", "vwap.vwap").rows()
 
@@ -173,3 +175,18 @@ def state_at_a_tick(data: JobData) -> tuple[Any, ...]:
     """Run until the 1000th tick of a symbol, and look at its state: bid and ask."""
     rows = strand.replay(data.day, "bbo", until=(FUND, 1000)).rows.to_polars()
     return rows.filter(symbol=FUND).select("bid", "ask").row(0)
+
+
+def main() -> None:
+    """Prints what each job comes to."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = make_data(Path(folder))
+        for job in (vwap, minute_bars, best_quotes, depth, tops_at_one_time, most_traded, spread, band_signal,
+                    directional_changes, first_in_first_out, strong_bars, pair_spread, index_premium, twenty_bands,
+                    databento_frame, lobster_bars, coin_bars, order_flow, live_volume, state_at_a_tick):  # fmt: skip
+            found = str(job(data) or sorted(path.name for path in data.out.iterdir()))
+            print(f"{job.__name__}: {found if len(found) < 100 else found[:97] + '...'}")
+
+
+if __name__ == "__main__":  # a sweep starts processes, which import this file
+    main()

@@ -27,7 +27,8 @@ from strand.ticks import TRADE, named
 
 __all__ = ["CompiledHandler", "arguments_of", "compile_function", "handler", "numba_module"]
 
-OnTick = Callable[[Any, Any], None]
+#: Of a row and a tick, and what else it takes.
+OnTick = Callable[..., None]
 #: What a function is called at.
 At = Literal["tick", "timer", "end"]
 #: Puts what C calls around a function: of it, numba's types of its arguments, and their names. It and its signature.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from strand.output.rows import Rows
     from strand.symbols import SymbolTable
 
-__all__ = ["DEPTH_LEVEL", "LEVEL", "ORDER", "Book", "Books", "DepthBook", "merged_levels"]
+__all__ = ["DEPTH_LEVEL", "LEVEL", "NO_BOOKS", "ORDER", "Book", "Books", "DepthBook", "merged_levels"]
+
+NO_BOOKS: Final = "no handler here keeps books; give handler='book' or 'depth'"
 
 
 class _Levels:
@@ -187,7 +189,7 @@ class Books:
     def check_kept(self) -> None:
         """Raises ConfigurationError where no handler here keeps books."""
         if not self.are_kept:
-            raise ConfigurationError("books: no handler here keeps books; give handler='book' or 'depth'")
+            raise ConfigurationError(f"books: {NO_BOOKS}")
 
     def __getitem__(self, symbol: str | int) -> Any:
         """A symbol's ``Book``, or ``DepthBook`` where its handler is ``depth``.

@@ -20,6 +20,8 @@ from strand.tables.tabular import Tabular, pandas_frame, polars_frame
 from strand.units import Unit
 
 if TYPE_CHECKING:
+    import polars
+
     from strand.handlers import Handler
 
 __all__ = ["RowMemory", "Rows", "near_filled"]
@@ -246,7 +248,7 @@ class Rows(Tabular):
         columns = self._tables[number].shown(self._views[number][symbols], prices)
         return arrow_table({"symbol": SymbolNames(symbols, self._table), **columns})
 
-    def to_polars(self, handler: str | None = None, *, prices: Prices = "float") -> Any:
+    def to_polars(self, handler: str | None = None, *, prices: Prices = "float") -> polars.DataFrame:
         """A polars.DataFrame of the same; ``handler`` and ``prices`` as there. Raises MissingExtraError without polars
         or pyarrow, else as ``to_arrow``."""
         return polars_frame(partial(self.to_arrow, handler, prices=prices))

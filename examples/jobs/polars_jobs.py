@@ -48,7 +48,9 @@ def tops_at_one_time(data: PeerData) -> list[tuple[Any, ...]]:
     quotes = pl.read_parquet(data.quotes)
     times = pl.datetime_range(OPEN, CLOSE, "30m", time_unit="ns", eager=True).to_frame("ts")
     grid = times.join(quotes.select("symbol").unique().sort("symbol"), how="cross")
-    return grid.join_asof(quotes, on="ts", by="symbol").select("ts", "symbol", "bid", "ask").rows()
+    return (
+        grid.join_asof(quotes, on="ts", by="symbol", check_sortedness=False).select("ts", "symbol", "bid", "ask").rows()
+    )
 
 
 def most_traded(data: PeerData) -> list[list[str]]:

@@ -47,7 +47,6 @@ def market(data: Any) -> Any:
     return peer_data.read_market(data.day)
 
 
-@pytest.mark.filterwarnings("ignore:Sortedness of columns:UserWarning")
 @pytest.mark.parametrize(
     ("peer", "package"), [("polars", "polars"), ("databento", "databento"), ("nautilus", "nautilus_trader")]
 )

@@ -57,8 +57,10 @@ def tops_at_one_time(data: PeerData) -> list[tuple[Any, ...]]:
 
 def most_traded(data: PeerData) -> list[list[str]]:
     """The three most traded symbols of each day, by volume."""
-    days = [DBNStore.from_file(path).to_df() for path in sorted(data.dbn_files.glob("trades-*.dbn"))]
-    return [list(day.groupby("symbol")["size"].sum().nlargest(3).index) for day in days]
+    return [
+        list(DBNStore.from_file(day).to_df().groupby("symbol")["size"].sum().nlargest(3).index)
+        for day in sorted(data.dbn_files.glob("trades-*.dbn"))
+    ]
 
 
 def spread(data: PeerData) -> dict[str, float]:
@@ -148,8 +150,8 @@ def twenty_bands(data: PeerData) -> list[int]:
 
 def databento_frame(data: PeerData) -> list[tuple[Any, ...]]:
     """A DBN file as a data frame: time, action, side, price and size of its records."""
-    frame = DBNStore.from_file(data.dbn).to_df()
-    return list(frame[["ts_event", "action", "side", "price", "size"]].itertuples(index=False, name=None))
+    columns = ["ts_event", "action", "side", "price", "size"]
+    return list(DBNStore.from_file(data.dbn).to_df()[columns].itertuples(index=False, name=None))
 
 
 def order_flow(data: PeerData) -> list[tuple[Any, ...]]:

@@ -55,8 +55,10 @@ def tops_at_one_time(data: PeerData) -> list[tuple[Any, ...]]:
 
 def most_traded(data: PeerData) -> list[list[str]]:
     """The three most traded symbols of each day, by volume."""
-    days = [pl.read_parquet(path) for path in sorted(data.days.iterdir())]
-    return [day.group_by("symbol").agg(pl.col("size").sum()).top_k(3, by="size")["symbol"].to_list() for day in days]
+    return [
+        pl.read_parquet(day).group_by("symbol").agg(pl.sum("size")).top_k(3, by="size")["symbol"].to_list()
+        for day in sorted(data.days.iterdir())
+    ]
 
 
 def spread(data: PeerData) -> dict[str, float]:
@@ -178,5 +180,4 @@ def order_flow(data: PeerData) -> list[tuple[Any, ...]]:
 
 def state_at_a_tick(data: PeerData) -> tuple[Any, ...]:
     """Run until the 1000th tick of a symbol, and look at its state: bid and ask."""
-    quotes = pl.read_parquet(data.quotes).filter(pl.col("tick") <= 1000, symbol=FUND)
-    return quotes.select("bid", "ask").row(-1)
+    return pl.read_parquet(data.quotes).filter(pl.col("tick") <= 1000, symbol=FUND)["bid", "ask"].row(-1)

@@ -34,8 +34,8 @@ def best_quotes(data: JobData) -> None:
 
 def depth(data: JobData) -> list[tuple[Any, ...]]:
     """Five levels of each side of each book at noon, best first: symbol, side, price, size."""
-    levels = strand.replay(data.day, "book", end="12:00").books.levels(5)
-    return levels.to_polars().select("symbol", "side", "price", "size").rows()
+    books = strand.replay(data.day, "book", end="12:00").books
+    return books.levels(5).to_polars()["symbol", "side", "price", "size"].rows()
 
 
 def tops_at_one_time(data: JobData) -> list[tuple[Any, ...]]:
@@ -46,8 +46,10 @@ def tops_at_one_time(data: JobData) -> list[tuple[Any, ...]]:
 
 def most_traded(data: JobData) -> list[list[str]]:
     """The three most traded symbols of each day, by volume."""
-    days = strand.replay(data.days, "vwap", per_day=True).days
-    return [day.rows.to_polars().top_k(3, by="volume")["symbol"].to_list() for day in days]
+    return [
+        day.rows.to_polars().top_k(3, by="volume")["symbol"].to_list()
+        for day in strand.replay(data.days, "vwap", per_day=True).days
+    ]
 
 
 def spread(data: JobData) -> dict[str, float]:
@@ -96,15 +98,19 @@ def strong_bars(data: JobData) -> list[tuple[Any, ...]]:
     """Bars of half an hour of the session that close above the day's average price: symbol, start, close, average."""
     result = strand.replay(data.day, strand.chain(strand.bars("30m", sessions=SESSION), strand.vwap()))
     bars = result.outputs["bars"].to_polars().join(result.rows.to_polars(), on="symbol").sort("symbol", "start")
-    return bars.filter(pl.col("close") > pl.col("vwap.vwap")).select("symbol", "start", "close", "vwap.vwap").rows()
+    return bars.filter(pl.col("close") > pl.col("vwap.vwap"))["symbol", "start", "close", "vwap.vwap"].rows()
 
 
 def pair_spread(data: JobData) -> list[tuple[Any, ...]]:
     """A pair's spread, each ten minutes of the session: the middle of the one book above that of the other."""
     grid = strand.snapshot(every="10m", fields=["bid", "ask"], symbols=PAIR, sessions=SESSION)
     tops = strand.replay(data.day, "bbo", snapshot=grid).snapshots.to_polars()
-    mids = tops.with_columns(mid=(pl.col("bid") + pl.col("ask")) / 2).pivot("symbol", index="ts", values="mid")
-    return mids.select("ts", pl.col(PAIR[0]) - pl.col(PAIR[1])).rows()
+    return (
+        tops.select("ts", "symbol", mid=(pl.col("bid") + pl.col("ask")) / 2)
+        .pivot("symbol", index="ts")
+        .select("ts", pl.col(PAIR[0]) - pl.col(PAIR[1]))
+        .rows()
+    )
 
 
 def index_premium(data: JobData) -> int:
@@ -139,8 +145,7 @@ def twenty_bands(data: JobData) -> list[int]:
 
 def databento_frame(data: JobData) -> list[tuple[Any, ...]]:
     """A DBN file as a data frame: time, action, side, price and size of its records."""
-    frame = strand.feeds.open(data.dbn).to_polars()
-    return frame.select("ts_event", "action", "side", "price", "size").rows()
+    return strand.feeds.open(data.dbn).to_polars()["ts_event", "action", "side", "price", "size"].rows()
 
 
 def lobster_bars(data: JobData) -> list[tuple[Any, ...]]:
@@ -173,8 +178,7 @@ def live_volume(data: JobData) -> dict[str, int]:
 
 def state_at_a_tick(data: JobData) -> tuple[Any, ...]:
     """Run until the 1000th tick of a symbol, and look at its state: bid and ask."""
-    rows = strand.replay(data.day, "bbo", until=(FUND, 1000)).rows.to_polars()
-    return rows.filter(symbol=FUND).select("bid", "ask").row(0)
+    return strand.replay(data.day, "bbo", until=(FUND, 1000)).rows.to_polars().filter(symbol=FUND)["bid", "ask"].row(0)
 
 
 def main() -> None:

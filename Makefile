@@ -7,6 +7,7 @@
 #   make live-trial    strand serve to strand listen on this machine, with losses (30 s; DURATION=N)
 #   make lint types asan tsan aarch64 model mutants spin fuzz wheel    the rest of what continuous integration runs
 #   make proof    all that continuous integration tries a sample of: every mutant, every damaged input, longer runs (a day)
+#   make jobs     twenty jobs as users of polars, databento and nautilus_trader write them, beside ours
 #   make bad-input hostile book-day bench bench-books bench-feeds bench-peers    every bit flipped; every order accounted for; speed
 #
 # PYTHON=/path/to/python3.12 chooses the interpreter, DURATION=600 the seconds of tsan, aarch64 and fuzz, PYTEST=... adds options.
@@ -23,6 +24,7 @@ DURATION ?= 60
 ITERATIONS ?= 200000
 SEEDS ?= 20000
 PYTEST ?=
+JOB_PACKAGES ?= databento nautilus_trader
 PEER_PACKAGES ?= nautilus_trader hftbacktest csp bytewax
 PEERS_OPTIONS ?=
 ASAN_DIR := $(CURDIR)/build/asan
@@ -39,7 +41,7 @@ CORE := $(shell find csrc -type d) $(shell find csrc -type f \( -name '*.c' -o -
 C_FILES = $(shell find csrc tests bench -type f \( -name '*.c' -o -name '*.h' -o -name '*.cpp' -o -name '*.hpp' \))
 
 .PHONY: help install dev demo test live-trial docs lint format types asan tsan aarch64 model mutants spin fuzz proof ray bad-input hostile book-day \
-  bench bench-books bench-feeds bench-peers wheel clean
+  bench bench-books bench-feeds bench-peers jobs wheel clean
 
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
@@ -196,6 +198,16 @@ bench-peers:
 	  $(PEERS)/bin/pip install --quiet $$peer 2>$(PEERS)/why/$$peer || \
 	    export "PEER_$${peer^^}=$$(grep -m1 ERROR $(PEERS)/why/$$peer)"; \
 	done; $(PEERS)/bin/python bench/peers.py --out docs/peers.md $(PEERS_OPTIONS)
+
+# The jobs of examples/jobs as users of other packages write them, which are installed from the index into an environment
+# of their own. Prints the table, and fails where a result differs or a peer takes fewer statements.
+JOBS := build/jobs
+JOB_EXTRAS := numba,csv,gzip,zstd,dbn,parquet,polars,pandas,sweep
+jobs:
+	@tools/make_venv.sh $(JOBS)
+	$(JOBS)/bin/pip install --quiet 'setuptools>=77' wheel 'cffi>=1.17'
+	$(JOBS)/bin/pip install --quiet --no-build-isolation --editable '.[$(JOB_EXTRAS)]' $(JOB_PACKAGES)
+	$(JOBS)/bin/python examples/jobs/job_table.py
 
 # The cross compiler of aarch64 makes a wheel for that as well.
 wheel: install

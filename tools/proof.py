@@ -28,6 +28,7 @@ CHECKS: Final = {
     "bad-input": ("make bad-input", r"bad inputs tried: [\d,]+|\d+ passed.* in [\d.]+s"),
     "asan": ("make asan ASAN_TESTS=", r"\d+ passed.* in [\d.]+s"),
     "ray": ("make ray", r"\d+ passed.* in [\d.]+s"),
+    "jobs": ("make jobs", r"\w+: \d+ jobs compared with ours"),
     "hostile": ("make hostile", r"[\d,]+ inputs, .*"),
     "tsan": ("make tsan DURATION=1800", r"\d+ rounds, .*"),
     "aarch64": ("make aarch64 DURATION=600", r"\d+ rounds in all, .*"),

@@ -27,7 +27,8 @@ from strand.ticks import TRADE, named
 
 __all__ = ["CompiledHandler", "arguments_of", "compile_function", "handler", "numba_module"]
 
-OnTick = Callable[[Any, Any], None]
+#: Of a row and a tick, and what else it takes.
+OnTick = Callable[..., None]
 #: What a function is called at.
 At = Literal["tick", "timer", "end"]
 #: Puts what C calls around a function: of it, numba's types of its arguments, and their names. It and its signature.
@@ -154,7 +155,7 @@ def handler(
     ``row`` and ``tick`` are records: ``row.volume += tick.size``. A tick is only read. ``state`` is the row's dtype, a
     list of (name, dtype) pairs, or an annotated class (docs/handlers/numba.md). ``params``: likewise, of what there is
     to know of each symbol beforehand: the function then has a third argument of that name, a record that is filled by
-    ``Handler.with_params``. ``outputs``: dtypes of the records it emits, by name: the function then has an argument
+    ``Handler.with_params``. ``outputs``: dtypes of the records it emits, by name: what emits then has an argument
     ``emit`` with a method for each, which takes the record's fields: ``emit.bars(open=row.open, close=row.close)``.
     ``on_wake``: a function of (row, time) that is compiled too, and called at the timers that an argument ``ctx`` of
     either function asks for with ``ctx.wake_at(ns)``; ``ctx.time`` is the feed's time. ``on_finish``: one of (row), for
@@ -175,13 +176,11 @@ def handler(
         called = name or name_of(function)
         declared = {"params": parameters is not None, "emit": bool(emitted), "ctx": on_wake is not None}
         _check_arguments(called, function, f"on_{on}(row, {on})", 2, declared)
-        for argument, keyword in (("params", "params"), ("emit", "outputs"), ("ctx", "on_wake")):
-            if declared[argument] and argument not in arguments_of(function):
-                raise ConfigurationError(f"handler {called!r}: it has no argument {argument}, which {keyword}= is for")
         if on_wake is not None:
             _check_arguments(called, on_wake, "on_wake(row, time)", 2, declared)
         if on_finish is not None:
             _check_arguments(called, on_finish, "on_finish(row)", 1, declared | {"ctx": True})
+        _check_taken(called, declared, [function, *(each for each in (on_wake, on_finish) if each is not None)])
         return CompiledHandler(
             name=called,
             state=row,
@@ -223,6 +222,15 @@ def _check_arguments(
     for argument, keyword in (("params", "params"), ("emit", "outputs"), ("ctx", "on_wake")):
         if argument in further and not declared[argument]:
             raise ConfigurationError(f"handler {name!r}: give {keyword}= to declare what its argument {argument} is")
+
+
+def _check_taken(name: str, declared: Mapping[str, bool], functions: Sequence[Callable[..., Any]]) -> None:
+    """Raises ConfigurationError for what is declared and none of a handler's functions takes. Only the first one, which
+    is called with ticks, can ask for the first timer."""
+    taken = [arguments_of(each) for each in functions]
+    for argument, keyword in (("params", "params"), ("emit", "outputs"), ("ctx", "on_wake")):
+        if declared[argument] and not any(argument in each for each in taken[: 1 if argument == "ctx" else None]):
+            raise ConfigurationError(f"handler {name!r}: it has no argument {argument}, which {keyword}= is for")
 
 
 def numba_module() -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from strand.output.fingerprint import OutputDigest
 from strand.tables.arrow import arrow_table
 from strand.tables.columns import Prices, Shown, Table, with_names
 from strand.tables.tabular import Tabular, pandas_frame, polars_frame
+
+if TYPE_CHECKING:
+    import polars
 
 __all__ = ["BasketRows", "BusiestBasket"]
 
@@ -107,7 +110,7 @@ class BasketRows(Tabular, Mapping[str, Any]):
         columns = Table(memory.rows.dtype, memory.size_unit).shown(self._rows[number], prices)
         return arrow_table({"basket": Shown(self._texts(number), None), **columns})
 
-    def to_polars(self, handler: str | None = None, *, prices: Prices = "float") -> Any:
+    def to_polars(self, handler: str | None = None, *, prices: Prices = "float") -> polars.DataFrame:
         """A polars.DataFrame of the same. Raises MissingExtraError without polars or pyarrow, else as ``to_arrow``."""
         return polars_frame(partial(self.to_arrow, handler, prices=prices))
 

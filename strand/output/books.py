@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from strand.binding.books import LEVEL, ORDER, BookMemory
 from strand.binding.depths import DEPTH_LEVEL, DepthMemory
 from strand.brief import brief, one_line, several
 from strand.errors import ConfigurationError
+from strand.output.book_levels import BookLevels
 from strand.symbols import MAX_COMPLETIONS
 from strand.validate import whole
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from strand.output.rows import Rows
     from strand.symbols import SymbolTable
 
-__all__ = ["DEPTH_LEVEL", "LEVEL", "ORDER", "Book", "Books", "DepthBook", "merged_levels"]
+__all__ = ["DEPTH_LEVEL", "LEVEL", "NO_BOOKS", "ORDER", "Book", "Books", "DepthBook", "merged_levels"]
+
+NO_BOOKS: Final = "no handler here keeps books; give handler='book' or 'depth'"
 
 
 class _Levels:
@@ -151,7 +154,10 @@ class DepthBook(_Levels):
 
 
 class Books:
-    """The books of a dispatcher: ``books["AAPL"]``. Memory of all of them is ``bytes``, orders ``live_orders``."""
+    """The books of a dispatcher: ``books["AAPL"]``, and ``levels``, a table of all of them.
+
+    Memory of all of them is ``bytes``, orders ``live_orders``.
+    """
 
     def __init__(
         self,
@@ -183,7 +189,7 @@ class Books:
     def check_kept(self) -> None:
         """Raises ConfigurationError where no handler here keeps books."""
         if not self.are_kept:
-            raise ConfigurationError("books: no handler here keeps books; give handler='book' or 'depth'")
+            raise ConfigurationError(f"books: {NO_BOOKS}")
 
     def __getitem__(self, symbol: str | int) -> Any:
         """A symbol's ``Book``, or ``DepthBook`` where its handler is ``depth``.
@@ -206,6 +212,21 @@ class Books:
             row = row[name]
         kind = Book if isinstance(memory, BookMemory) else DepthBook
         return kind(self._table.name(index), index, memory, row)
+
+    def levels(self, n: int | None = None) -> BookLevels:
+        """The best ``n`` price levels of each side of all books, as a table: ``books.levels(5).to_polars()``.
+
+        Ask while nothing is being handled, as of one book. All levels without ``n``. Raises ConfigurationError where
+        no handler here keeps books.
+        """
+        self.check_kept()
+        kept = [number for number, memory in enumerate(self._memories) if memory is not None]
+        found = (
+            (key, letter, self.find(key).levels(side, n))
+            for key in sorted(key for number in kept for key in self._rows.kept(number).tolist())
+            for letter, side in (("A", "ask"), ("B", "bid"))
+        )
+        return BookLevels(found, self._table, self._rows.size_unit_of(self._rows.handlers[kept[0]]))
 
     @property
     def live_orders(self) -> int:

@@ -20,6 +20,8 @@ from strand.tables.tabular import Tabular, pandas_frame, polars_frame
 from strand.units import Unit
 
 if TYPE_CHECKING:
+    import polars
+
     from strand.handlers import Handler
 
 __all__ = ["RowMemory", "Rows", "near_filled"]
@@ -200,7 +202,11 @@ class Rows(Tabular):
     @property
     def size_unit(self) -> float | None:
         """What 1 in a size is worth, where all symbols have one handler; None where nobody knows."""
-        return self._tables[self._number(None)].size_unit
+        return self.size_unit_of()
+
+    def size_unit_of(self, handler: str | None = None) -> float | None:
+        """The same of one handler's rows. Raises KeyError for a name no handler has."""
+        return self._tables[self._number(handler)].size_unit
 
     @property
     def units(self) -> dict[str, Unit]:
@@ -242,7 +248,7 @@ class Rows(Tabular):
         columns = self._tables[number].shown(self._views[number][symbols], prices)
         return arrow_table({"symbol": SymbolNames(symbols, self._table), **columns})
 
-    def to_polars(self, handler: str | None = None, *, prices: Prices = "float") -> Any:
+    def to_polars(self, handler: str | None = None, *, prices: Prices = "float") -> polars.DataFrame:
         """A polars.DataFrame of the same; ``handler`` and ``prices`` as there. Raises MissingExtraError without polars
         or pyarrow, else as ``to_arrow``."""
         return polars_frame(partial(self.to_arrow, handler, prices=prices))
@@ -271,9 +277,7 @@ class Rows(Tabular):
 
 def _filled(rows: npt.NDArray[Any], places: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
     """Which of the rows at some places are not zeros."""
-    # A copy field by field has anything at all between the fields.
-    copied = rows.view(f"V{rows.dtype.itemsize}")[places]
-    data: Any = copied.view(np.uint8).reshape(len(places), rows.dtype.itemsize)
+    data: Any = _as_one_field(rows)[places].view(np.uint8).reshape(len(places), rows.dtype.itemsize)
     found: npt.NDArray[np.bool_] = data.any(axis=1)
     return found
 
@@ -283,7 +287,10 @@ def _kept(view: npt.NDArray[Any]) -> npt.NDArray[Any]:
     copied, places = np.zeros(len(view), view.dtype), near_filled(view)
     if not len(places):
         return copied
-    # numpy copies records field by field, unless they are viewed as one field.
-    whole = f"V{view.dtype.itemsize}"
-    copied.view(whole)[places] = view.view(whole)[places]
+    _as_one_field(copied)[places] = _as_one_field(view)[places]
     return copied
+
+
+def _as_one_field(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Rows that numpy copies whole. Copied field by field, they have between their fields whatever the memory had."""
+    return rows.view(f"V{rows.dtype.itemsize}")

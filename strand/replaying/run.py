@@ -210,13 +210,13 @@ class Run:
             failures=tuple(str(f) for f in dispatcher.failures),
             outputs={name: output.array() for name, output in outputs.items() if output.is_collected},
             written={name: (output.path, output.records) for name, output in outputs.items() if output.path},
-            books=dispatcher.books if dispatcher.keeps_books else None,
+            _books=dispatcher.books if dispatcher.keeps_books else None,
             pacing=None if pacer is None else pacer.statistics(),
             objects=dispatcher.objects,
             timeline=self._sampler.timeline(self.by_symbol, dispatcher.symbols),
             intervals=self._recorder.intervals,
             days=self._days.days,
-            snapshots=self._snapshots.snapshots(),
+            _snapshots=self._snapshots.snapshots(),
             _digests=partial(output_digests, outputs),
         )
 

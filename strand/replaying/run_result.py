@@ -13,10 +13,11 @@ import numpy.typing as npt
 
 from strand.binding.tick_counts import TickCounts
 from strand.brief import brief, listed, several
+from strand.errors import ConfigurationError
 from strand.feeds import FeedInfo
 from strand.feeds.skipped import Skipped
 from strand.output.basket_rows import BasketRows, BusiestBasket
-from strand.output.books import Books
+from strand.output.books import NO_BOOKS, Books
 from strand.output.emitted import EmittedRecords
 from strand.output.fingerprint import OutputDigest, fingerprint_of_rows
 from strand.output.rows import Rows
@@ -52,11 +53,10 @@ class RunResult:
     baskets by name (``strand.basket_handler``),
     ``feed_statistics`` the feed's own counts, ``skipped`` what it passed over under ``on_bad_record="skip"``,
     ``failures`` of quarantined strands as text, ``outputs`` what handlers emitted, by name, shape (n,), as
-    strand.output says, ``written`` file and number of records of what went to files, ``books`` the order books where
-    a handler keeps them, ``objects`` an object handler's objects by symbol, ``pacing`` how well the pace was kept,
-    None for as fast as it goes, ``timeline`` counters and rows over the run (None with ``timeline=False``, and of a
-    plain loop), ``intervals`` what ``fingerprint_every`` recorded,
-    ``days`` each day's rows with ``per_day=True``, ``snapshots`` what ``snapshot=`` asked for.
+    strand.output says, ``written`` file and number of records of what went to files, ``objects`` an object handler's
+    objects by symbol, ``pacing`` how well the pace was kept, None for as fast as it goes, ``timeline`` counters and
+    rows over the run (None with ``timeline=False``, and of a plain loop), ``intervals`` what ``fingerprint_every``
+    recorded, ``days`` each day's rows with ``per_day=True``.
     """
 
     info: FeedInfo
@@ -77,7 +77,6 @@ class RunResult:
     feed_statistics: Mapping[str, int]
     skipped: Skipped
     failures: tuple[str, ...]
-    books: Books | None = None
     outputs: Mapping[str, EmittedRecords] = field(default_factory=dict)
     written: Mapping[str, tuple[Path, int]] = field(default_factory=dict)
     pacing: Pacing | None = None
@@ -85,7 +84,8 @@ class RunResult:
     timeline: Timeline | None = None
     intervals: tuple[Interval, ...] = ()
     days: tuple[Day, ...] = ()
-    snapshots: Snapshots | None = None
+    _books: Books | None = field(default=None, repr=False)
+    _snapshots: Snapshots | None = field(default=None, repr=False)
     _digests: Callable[[], Mapping[str, OutputDigest]] = field(default=dict, repr=False, compare=False)
 
     def __repr__(self) -> str:
@@ -105,6 +105,20 @@ class RunResult:
         """What was done to the data or found wrong in it (docs/warnings.md), one entry per kind; empty: nothing was.
         ``skipped`` and ``statistics.dropped`` count what options let pass."""
         return warnings_of(self)
+
+    @property
+    def books(self) -> Books:
+        """The order books. Raises ConfigurationError where no handler keeps any."""
+        if self._books is None:
+            raise ConfigurationError(f"books: {NO_BOOKS}")
+        return self._books
+
+    @property
+    def snapshots(self) -> Snapshots:
+        """What ``snapshot=`` asked for. Raises ConfigurationError where it was not given."""
+        if self._snapshots is None:
+            raise ConfigurationError("snapshots: none were asked for; give replay(snapshot=strand.snapshot(...))")
+        return self._snapshots
 
     @property
     def busiest_basket(self) -> BusiestBasket | None:

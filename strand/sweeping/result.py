@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from strand.brief import brief, several
 from strand.handlers.state import SET
@@ -20,6 +20,9 @@ from strand.sweeping.manifest import Manifest, SweepRun
 from strand.sweeping.sets import ParameterSet
 from strand.tables.arrow import imported
 from strand.tables.tabular import pandas_frame, polars_frame
+
+if TYPE_CHECKING:
+    import polars
 
 __all__ = ["FILE", "Place", "SweepResult", "SweepTable"]
 
@@ -70,7 +73,7 @@ class SweepTable:
         codes = arrow.repeat(arrow.scalar(0, arrow.int32()), len(table))
         return table.add_column(1, FILE, arrow.DictionaryArray.from_arrays(codes, arrow.array([label])))
 
-    def to_polars(self) -> Any:
+    def to_polars(self) -> polars.DataFrame:
         """A polars.DataFrame. Raises MissingExtraError without polars or pyarrow."""
         return polars_frame(self.to_arrow)
 

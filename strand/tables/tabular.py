@@ -5,10 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from strand.tables.arrow import imported
 from strand.tables.columns import Prices
+
+if TYPE_CHECKING:
+    import polars
 
 __all__ = ["Tabular", "pandas_frame", "polars_frame"]
 
@@ -27,7 +30,7 @@ class Tabular(ABC):
         stays one. Raises MissingExtraError without pyarrow, ConfigurationError for other ``prices``, and for sizes
         whose unit nobody knows: of merged files that differ in it."""
 
-    def to_polars(self, *, prices: Prices = "float") -> Any:
+    def to_polars(self, *, prices: Prices = "float") -> polars.DataFrame:
         """A polars.DataFrame of the same. Raises MissingExtraError without polars or pyarrow, else as ``to_arrow``."""
         return polars_frame(partial(self.to_arrow, prices=prices))
 
@@ -41,10 +44,10 @@ class Tabular(ABC):
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
 
-def polars_frame(table: Callable[[], Any]) -> Any:
+def polars_frame(table: Callable[[], Any]) -> polars.DataFrame:
     """The polars.DataFrame of the pyarrow.Table that ``table`` gives. Raises MissingExtraError."""
-    polars = imported("polars", "polars")
-    return polars.from_arrow(table())
+    made: polars.DataFrame = imported("polars", "polars").from_arrow(table())
+    return made
 
 
 def pandas_frame(table: Callable[[], Any], index: str | None = None) -> Any:

@@ -42,6 +42,9 @@ MISSPELT: list[tuple[str, str, str]] = [
 
 #: What mypy has to pass under --strict.
 GOOD = """
+from typing import Any
+
+import polars as pl
 import strand
 from strand.dispatch.calls import SymbolView
 from strand.feeds.sample import SAMPLE_DATE, sample_path
@@ -54,6 +57,16 @@ with strand.Dispatcher(["A"], "count", workers=1, policy=strand.Levels(), priori
 feed = strand.feeds.open(sample_path(), symbols=["AAA*"], date=SAMPLE_DATE, batch_ticks=4096)
 row = result.rows["AAAHD"]
 trades: int = int(row["trades"])
+frame: pl.DataFrame = result.rows.to_polars()
+levels: pl.DataFrame = result.books.levels(5).to_polars()
+times: pl.DataFrame = result.snapshots["bid"].to_polars()
+first: pl.DataFrame = result.outputs["bars"].to_polars()
+ticks: pl.DataFrame = strand.feeds.open(sample_path()).to_polars()
+
+
+@strand.handler(state={"n": "i8"}, params={"least": "i8"}, outputs={"seen": {"n": "i8"}})
+def counts(row: Any, tick: Any, params: Any, emit: Any) -> None:
+    row.n += 1
 
 
 class Spreads:
@@ -161,3 +174,38 @@ def test_mypy_passes_calls_and_fails_those_that_are_misspelt(checked: Any, tmp_p
     lines = {int(line.split(":")[1]) for line in said.splitlines() if ": error: " in line}
     assert lines == {*range(3, 3 + len(wrong))}, said
     assert 'Unexpected keyword argument "worker" for "replay"; did you mean "workers"?' in said
+
+
+#: What is written into the scripts of jobs, once each, and what it is there for.
+MISSPELT_IN_JOBS = [
+    ("per_day=True", "perday=True"),
+    ("snapshot=tops)", "snapshots=tops)"),
+    ("feeds.open(data.dbn)", "feeds.open(data.dbn, levls=5)"),
+    ('bars("1m", sessions=SESSION)', 'bars("1m", session=SESSION)'),
+    ("strand.sweep(data.day, band, [", "strand.sweep(data.day, band, worker=1, params=["),
+    ('snapshot(every="30m",', 'snapshot(evry="30m",'),
+    ('handler(on="trade", state={"extreme"', 'handler(on="trade", stat={"extreme"'),
+]
+
+
+def test_mypy_passes_the_scripts_of_jobs_and_fails_each_option_that_is_misspelt(checked: Any, tmp_path: Path) -> None:
+    pytest.importorskip("polars")
+    jobs = ROOT / "examples/jobs"
+    for path in jobs.glob("*.py"):
+        shutil.copy(path, tmp_path)
+    names = ", ".join(sorted(path.stem for path in jobs.glob("*.py")))
+    status, said = checked(tmp_path, f"import {names}\n__all__ = {names.split(', ')}\n")
+    assert status == 0, said
+    text = (jobs / "strand_jobs.py").read_text("utf-8")
+    for right, wrong in MISSPELT_IN_JOBS:
+        assert text.count(right) == 1, right
+        text = text.replace(right, wrong)
+    text += "strand.Dispatcher(1, 'count', worker=2)\n"
+    status, said = checked(tmp_path, text)
+    assert status == 1
+    found = {int(line.split(":")[1]) for line in said.splitlines() if ": error: " in line}
+    lines = text.splitlines()
+    expected = [wrong for _, wrong in MISSPELT_IN_JOBS] + ["Dispatcher(1"]
+    for wrong in expected:
+        (at,) = (number for number, line in enumerate(lines, 1) if wrong in line)
+        assert at in found, said

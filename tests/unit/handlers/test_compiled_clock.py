@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from strand import handler
+from strand import handler, replay, testing
 from strand.errors import ConfigurationError
 from strand.reference.loop import SerialLoop
 
@@ -51,3 +51,28 @@ def test_compiled_handlers_are_told_what_their_functions_take() -> None:
 
     with pytest.raises(ConfigurationError, match="row has no field 'm'"):
         SerialLoop(1, checked(fine, on_wake=missing, cache=False))
+
+
+def test_what_only_a_timer_or_the_end_emits_is_no_argument_of_the_function_of_a_tick() -> None:
+    pytest.importorskip("numba")
+
+    def tell(row, time, emit):  # type: ignore[no-untyped-def]
+        emit.seen(row.n)
+
+    def tell_last(row, emit, params):  # type: ignore[no-untyped-def]
+        emit.seen(row.n * params.factor)
+
+    @handler(
+        state={"n": "i8"}, params={"factor": "i8"}, outputs={"seen": {"n": "i8"}}, on_wake=tell, on_finish=tell_last
+    )
+    def counts(row, tick, ctx):  # type: ignore[no-untyped-def]
+        row.n += 1
+        if row.n == 1:
+            ctx.wake_at(5)
+
+    ticks = testing.feed([("A", 1, 1.0, 1), ("A", 2, 1.0, 1), ("A", 7, 1.0, 1)])
+    for workers in (0, 1):
+        result = replay(ticks, counts.with_params({"*": {"factor": 10}}), workers=workers)
+        assert result.outputs["seen"]["n"].tolist() == [2, 30]
+    with pytest.raises(ConfigurationError, match="it has no argument emit, which outputs= is for"):
+        handler(state={"n": "i8"}, outputs={"seen": {"n": "i8"}}, on_finish=lambda row: None)(lambda row, tick: None)

@@ -11,6 +11,7 @@ import pytest
 
 import strand
 from strand import testing
+from strand.errors import ConfigurationError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 
 pytestmark = pytest.mark.python
@@ -72,3 +73,10 @@ def test_a_fingerprint_goes_by_rows_and_ticks(result: Any) -> None:
     assert len(result.fingerprint) == 32
     assert replace(result).fingerprint == result.fingerprint
     assert replace(result, ticks_by_symbol=result.ticks_by_symbol + 1).fingerprint != result.fingerprint
+
+
+def test_books_and_snapshots_that_were_not_asked_for_are_refused_with_what_to_give(result: Any) -> None:
+    with pytest.raises(ConfigurationError, match="books: no handler here keeps books; give handler='book'"):
+        _ = result.books
+    with pytest.raises(ConfigurationError, match=r"snapshots: none were asked for; give replay\(snapshot="):
+        _ = result.snapshots

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from strand.moved import refuse_missing
+from strand.moved import loading
 
 if TYPE_CHECKING:
     from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BaseFeed", "Feed", "FeedInfo", "InflateLimits", "Selection", "TickBatch", "open", "read_symbols"]
 
-_MODULES: Final = {
+_MODULES: Final = dict.fromkeys(__all__, "base") | {
     "InflateLimits": "io.bytestream",
     "Selection": "selection",
     "open": "opening",
@@ -23,17 +22,8 @@ _MODULES: Final = {
 }
 
 
-def _load(name: str) -> object:
-    """A public name, on its first use: ``import strand.feeds`` itself takes no time."""
-    if name not in __all__:
-        refuse_missing("strand.feeds", name)
-    found: object = getattr(import_module(f"strand.feeds.{_MODULES.get(name, 'base')}"), name)
-    globals()[name] = found
-    return found
-
-
 if not TYPE_CHECKING:  # a checker knows the names from above, and that there are no others
-    __getattr__ = _load
+    __getattr__ = loading(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

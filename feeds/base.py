@@ -50,7 +50,7 @@ TickBatch = npt.NDArray[np.void]
 TicksAre = Literal["plain", "orders", "dbn", "dbn-orders"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FeedInfo:
     """What is known of a feed without reading all of it.
 

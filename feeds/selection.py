@@ -16,7 +16,7 @@ from strand.feeds.base import TickBatch
 __all__ = ["Selection"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Selection:
     """Names or globs (``"AA*"``) of symbols, empty for all of them, and a half-open span of receive times in ns.
 

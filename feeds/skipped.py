@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from strand.brief import brief, several
 
@@ -14,8 +14,7 @@ __all__ = ["SAMPLES", "Skipped", "SkippedRecord"]
 SAMPLES: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class SkippedRecord:
+class SkippedRecord(NamedTuple):
     """A record that was passed over: why, and where (byte offset in the decompressed stream, or line from 1)."""
 
     reason: str
@@ -24,7 +23,7 @@ class SkippedRecord:
     text: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Skipped:
     """Counts by reason, and the first records of each reason."""
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 from zoneinfo import ZoneInfo
 
 from strand.errors import ConfigurationError
@@ -25,8 +24,7 @@ _ISO: Final = re.compile(
 _NEW_YORK: Final = "America/New_York"
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(NamedTuple):
     """A moment, known at once or once a date is: ``of_day`` is hours, minutes, seconds and ns."""
 
     absolute_ns: int | None = None

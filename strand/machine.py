@@ -6,9 +6,8 @@ import os
 import platform
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from strand.distribution import DISTRIBUTION
 from strand.errors import ConfigurationError
@@ -16,8 +15,7 @@ from strand.errors import ConfigurationError
 __all__ = ["Cores", "choose_cores", "describe", "pinned", "strand_version"]
 
 
-@dataclass(frozen=True, slots=True)
-class Cores:
+class Cores(NamedTuple):
     """The publisher's core and each worker's; None where nothing is pinned."""
 
     publisher: int | None

@@ -1,4 +1,4 @@
-"""Public names that are elsewhere now, and the error for one that is asked for at its old place.
+"""Public names of packages: they are loaded on their first use, and one that has moved is refused with its new place.
 
 They are answered as attributes (``strand.feeds.itch``). An import by the old path (``import strand.feeds.itch``,
 ``from strand.feeds import itch``) is Python's own ImportError: CHANGELOG.md has the table.
@@ -6,9 +6,12 @@ They are answered as attributes (``strand.feeds.itch``). An import by the old pa
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Final, NoReturn
 
-__all__ = ["MOVED", "refuse_missing"]
+__all__ = ["MOVED", "loading", "refuse_missing"]
 
 #: By the old place: the new one, both within ``strand``.
 MOVED: Final = {
@@ -43,3 +46,17 @@ def refuse_missing(module: str, name: str) -> NoReturn:
     if now is None:
         raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
     raise AttributeError(f"{module}.{name} is strand.{now} now", name=name)
+
+
+def loading(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
+    """The ``__getattr__`` of a package whose public names are loaded on their first use, so that a run imports what it
+    uses alone. ``modules``: the module of each name, within the package."""
+
+    def load(name: str) -> object:
+        if name not in modules:
+            refuse_missing(package, name)
+        found: object = getattr(import_module(f"{package}.{modules[name]}"), name)
+        setattr(sys.modules[package], name, found)
+        return found
+
+    return load

@@ -6,10 +6,10 @@ import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
-from difflib import get_close_matches
 from typing import Any, ParamSpec, TypeVar
 
 from strand.errors import ConfigurationError, UnknownOptionError
+from strand.validate import nearest
 
 __all__ = ["check_apart", "named_options", "options_of", "refuse_renamed", "refuse_unknown"]
 
@@ -112,8 +112,8 @@ def refuse_unknown(given: Collection[str], known: Collection[str], called: str, 
     if not unknown:
         return
     public = sorted(name for name in known if not name.startswith("_"))
-    near = get_close_matches(unknown[0], public, n=1)
-    cure = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(public) or 'none'}"
+    near = nearest(unknown[0], public)
+    cure = f"did you mean {near!r}?" if near else f"it has {', '.join(public) or 'none'}"
     raise UnknownOptionError(f"{called} has no option {unknown[0]!r}; {cure}")
 
 

@@ -46,7 +46,7 @@ def _fixed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return array
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Latency:
     """A latency distribution in ns, known to one part in sixteen; counted once per tick, or once per task.
 
@@ -164,7 +164,7 @@ class OverloadStatistics:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class GuardStatistics:
     """What the guard decided for one resource. ``source``: where it is measured, or why it is not.
 
@@ -200,7 +200,7 @@ class GroupStatistics:
     longest_stretch_ns: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class LongStretch:
     """Visits to a strand that took more on-CPU time than the slice of their group: the strand's ``symbols``, how many
     visits, and the longest in ns."""
@@ -213,7 +213,7 @@ class LongStretch:
         return brief(self, listed(self.symbols), several(self.visits, "visit"), f"longest {self.longest_ns:,} ns")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FairStatistics:
     """What ``Fair`` counts. ``groups``: by name. ``cap_holds``: how often the pool was held because its on-CPU time was
     used up; None without a cap. ``long_stretches``: those of all groups, and ``longest``: the strands with the longest
@@ -229,7 +229,7 @@ class FairStatistics:
         return brief(self, groups, f"{self.long_stretches:,} long stretches")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Statistics:
     """Totals since the dispatcher was made. accepted = handled + dropped + pending.
 
@@ -333,7 +333,7 @@ class Statistics:
         )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TaskStatistics:
     """Tasks of a ``Scheduler``, or of ``dispatcher.tasks``, since it was made. submitted = sum of ``ended`` + pending.
 

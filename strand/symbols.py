@@ -171,7 +171,7 @@ class SymbolTable(Sequence[str]):
         else:
             found = int(symbol) if is_whole(symbol) else None
         if found is None or not 0 <= found < self._size:
-            raise UnknownSymbolError(f"there is no symbol {symbol!r} among the {self._size}")
+            raise UnknownSymbolError(f"there is no symbol {symbol!r} among the {self.n_shown:,}")
         return found
 
     def learn(self, names: Sequence[str]) -> None:

@@ -11,10 +11,28 @@ import numpy as np
 
 from strand.errors import ConfigurationError
 
-__all__ = ["MAXIMUM", "is_between", "is_number", "is_whole", "one_of", "seconds", "text", "whole", "yes_or_no"]
+__all__ = [
+    "MAXIMUM",
+    "is_between",
+    "is_number",
+    "is_whole",
+    "nearest",
+    "one_of",
+    "seconds",
+    "text",
+    "whole",
+    "yes_or_no",
+]
 
 #: The largest whole number that C takes.
 MAXIMUM: Final = 2**63 - 1
+
+
+def nearest(word: str, words: Iterable[str]) -> str | None:
+    """The one of the words that is most like a misspelt one; None where none is like it."""
+    from difflib import get_close_matches  # which a run without errors does not wait for
+
+    return next(iter(get_close_matches(word, list(words), n=1)), None)
 
 
 def is_whole(value: Any) -> TypeGuard[int]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from numpy.lib import format as npy_format
 
@@ -24,8 +23,7 @@ from strand.feeds.io.zip import ZIP_MAGICS, data_members, open_archive, split_me
 __all__ = ["Format", "Input", "format_named", "formats", "look_at", "recognised"]
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(NamedTuple):
     """What is known of a file before its reader is chosen.
 
     ``head``: its first decompressed bytes; empty where it is an archive of several files. ``compression`` as
@@ -38,8 +36,7 @@ class Input:
     members: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(NamedTuple):
     """A format: its name as an option, what to call it, the reader's module in this package, and its class.
 
     ``endings`` decide where the content looks like more than one format. ``begins``: what all files of it begin with,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
 import os
-import secrets
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,6 +33,8 @@ def _gzip_writer(raw: BinaryIO) -> Any:
     try:
         from isal import igzip
     except ImportError:
+        import gzip
+
         return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0)
     writer: Any = igzip.IGzipFile
     return writer(filename="", mode="wb", compresslevel=2, fileobj=raw, mtime=0)
@@ -71,7 +71,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise ConfigurationError(f"{final}: nothing is packed as {final.suffix}: end it in .gz or .zst, or in neither")
     if not final.name:
         raise FeedError("cannot be written: it is a folder", path=final)
-    temporary = final.with_name(f".{final.name}.{secrets.token_hex(4)}.partial")
+    temporary = final.with_name(f".{final.name}.{os.urandom(4).hex()}.partial")
     try:
         raw, ours = cast(BinaryIO, temporary.open("xb")), os.getpid()
         _being_written.add(raw)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
-import lzma
 import zlib
 from abc import abstractmethod
 from pathlib import Path
@@ -226,6 +224,8 @@ class Bz2Stream(MemberStream):
     errors = (OSError, ValueError)
 
     def _new_member(self) -> Any:
+        import bz2
+
         return bz2.BZ2Decompressor()
 
 
@@ -235,7 +235,14 @@ class XzStream(MemberStream):
     compression = "xz"
     inflater = "lzma"
     magic = XZ_MAGIC
-    errors = (lzma.LZMAError, ValueError)
+
+    def __init__(self, source: Source, limits: InflateLimits) -> None:
+        import lzma
+
+        self.errors = (lzma.LZMAError, ValueError)
+        super().__init__(source, limits)
 
     def _new_member(self) -> Any:
+        import lzma
+
         return lzma.LZMADecompressor(lzma.FORMAT_XZ, _XZ_MEMORY)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import stat
-import zipfile
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from strand.errors import ConfigurationError, FeedError, TruncatedFeedError
 from strand.feeds.io.bytestream import InflateLimits, InputStream
 from strand.feeds.io.zip import ZipMemberStream
+
+if TYPE_CHECKING:
+    import zipfile
 
 _MAX_TEXT: Final = 64 << 20
 _PIECE_BYTES: Final = 1 << 20

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import bz2
-import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from strand.errors import FeedError, FormatError, TruncatedFeedError
 from strand.feeds.io.bytestream import InflateLimits
 from strand.feeds.io.compression import RAW_WBITS, MemberStream, new_inflater, zlib_like
 from strand.feeds.io.sources import RawStream
+
+if TYPE_CHECKING:
+    import zipfile
 
 __all__ = ["ZIP_MAGICS", "ZipMemberStream", "data_members", "find_member", "open_archive", "split_member"]
 
@@ -25,6 +26,8 @@ _ENCRYPTED: Final = 1
 @contextmanager
 def open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
     """Opens a zip archive. zipfile's errors about a bad one become feed errors."""
+    import zipfile
+
     try:
         archive = zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:
@@ -108,6 +111,8 @@ class ZipMemberStream(MemberStream):
     magic = b""
 
     def __init__(self, path: Path, member: zipfile.ZipInfo, limits: InflateLimits) -> None:
+        import zipfile
+
         self._info = member
         self.member = member.filename
         self._crc = 0
@@ -126,6 +131,9 @@ class ZipMemberStream(MemberStream):
         super().__init__(RawStream(path, start=start, length=member.compress_size), limits)
 
     def _new_member(self) -> Any:
+        import bz2
+        import zipfile
+
         if self._info.compress_type == zipfile.ZIP_STORED:
             return _Stored(self._info.file_size)
         if self._info.compress_type == zipfile.ZIP_BZIP2:

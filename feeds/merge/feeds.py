@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -167,7 +166,7 @@ class MergedFeed(BaseFeed):
         for feed in self._feeds:
             theirs = skipped_of(feed)
             together.counts.update(theirs.counts)
-            together.samples.extend(replace(s, text=f"{feed.info.path}: {s.text}") for s in theirs.samples)
+            together.samples.extend(s._replace(text=f"{feed.info.path}: {s.text}") for s in theirs.samples)
         kept: Counter[str] = Counter()
         samples = []
         for sample in together.samples:

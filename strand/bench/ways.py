@@ -202,7 +202,7 @@ def _strand(job: Job, *, inline: bool) -> tuple[Outcome, Rows]:
     probe = _probe(job, MAX_PUBLISHERS)
     function = probe.function if probe else job.function
     # Only a handler that promises not to publish is run by a publisher where the ticks lie.
-    function = dataclasses.replace(function, never_publishes=function.never_publishes and inline)
+    function = function._replace(never_publishes=function.never_publishes and inline)
     handler = dataclasses.replace(job.handler, function=function)
     dispatcher = Dispatcher(
         job.symbols,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -53,7 +52,7 @@ class BookMemory:
         params = ffi.new("sd_book_params *", {"books": books, "space": space.pointer})
         ffi.buffer(ffi.addressof(params, "rules"))[:] = rules.packed
         function = builtin_function("book", bytes(ffi.buffer(params)), keep=space)
-        self.function: Final = replace(function, ahead=ffi.addressof(lib, "sd_ahead_book"))
+        self.function: Final = function._replace(ahead=ffi.addressof(lib, "sd_ahead_book"))
 
     def publishers(self, symbol: int) -> list[int]:
         """The ids of a symbol's publishers, by their places; none where it has one book whoever publishes."""

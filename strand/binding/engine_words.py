@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -53,16 +53,14 @@ class Until(IntEnum):
     END = lib.SD_FINAL_ALL
 
 
-@dataclass(frozen=True, slots=True)
-class RunByPython:
+class RunByPython(NamedTuple):
     """A handler that Python runs: whether it has timers, and an end."""
 
     wakes: bool = False
     finishes: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """A handler failed. This is how every part says so, up to the HandlerError that is raised in the end.
 
     ``code`` and ``message`` are the handler's own; ``cause`` is the exception, where Python runs the handler.

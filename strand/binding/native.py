@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from strand.binding import ffi, lib
 
@@ -41,8 +40,7 @@ SEQUENCE_OFFSETS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class NativeFunction:
+class NativeFunction(NamedTuple):
     """A C function of type ``sd_handler_fn``, what goes with it, its parameters, and what keeps all of it alive.
 
     ``never_publishes``: a publisher may run it. ``wake``: an ``sd_wake_fn``, ``finish``: an ``sd_finish_fn``; None

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +35,7 @@ _SPEC: Final = np.dtype(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TaskTotals:
+class TaskTotals(NamedTuple):
     """Tasks since the start; those not ended wait, run, or are suspended. ``cancelled`` and ``expired`` ended without
     running: a cancelled task ends when its turn comes. ``suspended``: times that a task gave its worker back."""
 

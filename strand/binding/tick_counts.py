@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +12,7 @@ from strand.binding import ffi, lib
 __all__ = ["Seen", "TickCounts", "count_by_symbol"]
 
 
-@dataclass(frozen=True, slots=True)
-class TickCounts:
+class TickCounts(NamedTuple):
     """The ticks that a run has published: of kind order, trade and quote.
 
     ``behind``: those whose receive time is before that of an earlier tick (one below 0 is none). One of them was
@@ -43,7 +41,7 @@ class Seen:
         return int(self.state.ticks)
 
     def counts(self) -> TickCounts:
-        return TickCounts(**{name: int(getattr(self.state, name)) for name in TickCounts.__slots__})
+        return TickCounts(**{name: int(getattr(self.state, name)) for name in TickCounts._fields})
 
 
 def count_by_symbol(ticks: npt.NDArray[Any], counts: npt.NDArray[np.int64], seen: Seen | None = None) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +21,7 @@ _NOT_PRINTABLE: Final = int(lib.SD_TRADE_NOT_PRINTABLE)
 _CROSS: Final = int(lib.SD_TRADE_CROSS)
 
 
-@dataclass(frozen=True, slots=True)
-class TradeRules:
+class TradeRules(NamedTuple):
     """An ``sd_trade_rules``.
 
     ``orders``: ticks are single orders, of which books are made. ``fills_report``: fills repeat what trades said,
@@ -44,8 +42,7 @@ class TradeRules:
         return struct.pack("=BBBBB3x", self.fills_report, hidden, self.resting, cross, left_out)
 
 
-@dataclass(frozen=True, slots=True)
-class TradeSource:
+class TradeSource(NamedTuple):
     """Where a feed's trades are to be had: ``rules`` say what is one, and with ``books`` the orders that fills meet are
     looked up in books. ``assumed``: nobody has said what the feed's ticks mean, and they are taken as they are."""
 
@@ -94,7 +91,7 @@ class TradeMaker:
             never_publishes=function.never_publishes,
             keep=(self, function, inner),
         )
-        return replace(traded, yields=function.yields)
+        return traded._replace(yields=function.yields)
 
     def make(self, ticks: npt.NDArray[Any], participant: int) -> tuple[npt.NDArray[Any], Failure | None]:
         """The trade that each tick is, records of TRADE, shape (n,), of size 0 where it is none. Fewer than there are

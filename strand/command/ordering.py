@@ -8,7 +8,6 @@ from typing import Any, Final
 import click
 
 from strand.command.handling import given_options
-from strand.dispatch.guard import Guard
 from strand.policies.every_policy import POLICIES
 from strand.policies.policy import Policy
 
@@ -201,6 +200,8 @@ def order_of(policy: str, given: Mapping[str, Any]) -> dict[str, Any]:
     of_other_policies((policy,), given)
     if policy == "fifo":
         return {}
+    from strand.dispatch.guard import Guard
+
     is_guarded = bool(given["guards"])
     check_pair(given, "marks", "--guard", is_there=is_guarded)
     order: dict[str, Any] = {"policy": policy_named(policy, given)} | ({"guard": Guard()} if is_guarded else {})

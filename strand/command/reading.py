@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Reads", "names", "reading"]
 
 
-@dataclass(frozen=True, slots=True)
-class Reads:
+class Reads(NamedTuple):
     """What was asked for. ``options``: for ``strand.feeds.open``, of its merging and of readers."""
 
     symbols: list[str] | None

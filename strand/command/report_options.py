@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -21,8 +20,7 @@ __all__ = ["ReportOptions", "reporting"]
 BUSIEST: Final = 4
 
 
-@dataclass(frozen=True)
-class ReportOptions:
+class ReportOptions(NamedTuple):
     """The page to write, if any: where, about which symbols, and what the handler is called."""
 
     path: Path | None

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -24,8 +23,7 @@ __all__ = ["Shows", "showing"]
 _ENDLESS: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Shows:
+class Shows(NamedTuple):
     """How many rows, in which order, and whether all that is known of the run. ``asked``: any of it was asked for."""
 
     top: int | None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import click
@@ -39,7 +38,7 @@ def stopping(command: Callable[..., None]) -> Callable[..., None]:
         if until is not None:
             run |= {"until": (only, int(until)) if by_number else until}
         command(
-            reads=reads if only is None else replace(reads, symbols=[only]),
+            reads=reads if only is None else reads._replace(symbols=[only]),
             run=run | ({"pdb": True, "workers": 0} if pdb else {}),
             **others,
         )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
@@ -20,8 +19,7 @@ from strand.tables.columns import Table
 __all__ = ["Writes", "writing"]
 
 
-@dataclass(frozen=True)
-class Writes:
+class Writes(NamedTuple):
     """Where the symbols' final rows go, None for nowhere, and where outputs go by name."""
 
     rows: Path | None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from difflib import get_close_matches
 from reprlib import Repr
 from typing import Any, Final, TypeVar, get_args
 
@@ -13,6 +12,7 @@ from strand.config.reading import Key, key_text
 from strand.config.tables import TABLES, RetryPolicy, Span
 from strand.errors import ConfigurationError
 from strand.handlers.spans import span_ns
+from strand.validate import nearest
 
 __all__ = ["SYMBOLS", "check_span", "check_table", "keys_of", "shown", "unknown"]
 
@@ -71,8 +71,8 @@ def _shown_name(name: Any) -> str:
 
 def unknown(name: Any, what: str, known: Collection[str]) -> str:
     """That a name is none of those that are known, with the nearest one."""
-    near = get_close_matches(name, known, n=1) if isinstance(name, str) else []
-    cure = f"did you mean {near[0]}? It is " if near else "it is "
+    near = nearest(name, known) if isinstance(name, str) else None
+    cure = f"did you mean {near}? It is " if near else "it is "
     return f"{cure}no {what}; there {'is' if len(known) == 1 else 'are'} {', '.join(known) or 'none'}"
 
 

@@ -54,7 +54,7 @@ class Entry:
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Config:
     """What a configuration file says (docs/configuration.md); ``Config()`` has the defaults.
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from strand.binding.engine import Engine
 from strand.dispatch.regular import Regular
@@ -27,8 +26,7 @@ LOOKS_TO_FEWER: Final = 10
 BUSY: Final = 0.75
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(NamedTuple):
     """``active``: how many workers there are; ``short``, ``spare``: looks in a row at which they were too few or too
     many."""
 

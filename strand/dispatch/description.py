@@ -41,7 +41,7 @@ class HandlerDescription:
     of_levels: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Description:
     """``version``: of strand; ``pid`` and ``made_at`` (seconds since 1970, UTC): which process made it, and when.
     ``configuration``: sizes and choices, by the names of ``Dispatcher``'s arguments where it has them."""

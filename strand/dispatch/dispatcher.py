@@ -17,7 +17,6 @@ from strand.binding.tick_counts import Seen
 from strand.dispatch.activating import least_of
 from strand.dispatch.calls import CallFuture, SymbolView
 from strand.dispatch.configuration import RENAMED, engine_config, symbol_counts, worker_cores
-from strand.dispatch.description import ShownNames, described
 from strand.dispatch.engine_run import EngineRun
 from strand.dispatch.grouping import StrandsLike
 from strand.dispatch.guard import Guard, marks_of
@@ -38,6 +37,7 @@ from strand.ticks import TICK
 from strand.validate import text
 
 if TYPE_CHECKING:
+    from strand.dispatch.description import ShownNames
     from strand.feeds.base import TicksAre
     from strand.feeds.mapping.column_options import ColumnOptions
     from strand.tasks.engine_tasks import EngineTasks
@@ -187,8 +187,11 @@ class Dispatcher(EngineRun):
         self._workers = Workers(state, self._python, calls, self._reader.dtype, placed.allowed)
         parts = self._workers, self._publishers, calls, self._end
         self._lifecycle = Lifecycle(state, *parts, makers=self._makers, cores=placed)
-        self._shown = ShownNames(engine, self._table) if config.attachable else None
-        if self._shown is not None:
+        self._shown: ShownNames | None = None
+        if config.attachable:
+            from strand.dispatch.description import ShownNames, described
+
+            self._shown = ShownNames(engine, self._table)
             self._shown.update()
             engine.show(described(name, config, self._handlers, self._bound, tuple(self._outputs)))
 

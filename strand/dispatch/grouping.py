@@ -10,8 +10,7 @@ Where handlers have baskets, what is spread is units of symbols that have to sha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +28,7 @@ STRANDS_A_WORKER = 32
 MIN_STRANDS = 96
 
 
-@dataclass(frozen=True, slots=True)
-class Grouping:
+class Grouping(NamedTuple):
     """``strand_of_symbol`` has shape (n_symbols,), ``kind_of_strand`` shape (n_strands,)."""
 
     strand_of_symbol: npt.NDArray[np.uint32]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,7 @@ from strand.validate import is_number, whole
 __all__ = ["Guard", "Hold", "Reading", "check_guard", "decide", "marks_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What was measured at one moment; None where it is not measured. ``cpu``, ``memory`` and ``io_pressure`` are
     shares from 0 to 1, ``io_queue`` is a number of requests."""
 
@@ -31,7 +30,7 @@ class Reading:
     io_queue: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Guard:
     """Holds strands back while the machine, or the cgroup that limits this process, is short of something.
 
@@ -102,8 +101,7 @@ def _over(value: float | None, threshold: float | None) -> float | None:
     return None if value is None or threshold is None else value / threshold
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(NamedTuple):
     """Whether strands are held back for a resource, and what was decided so far.
 
     ``since_ns``: since when, None: they are not. ``in_round``: the last hold ended after ``max_hold``, and not all
@@ -122,7 +120,7 @@ class Hold:
 
     def ended(self, now_ns: int) -> Hold:
         """With the hold over, if there is one."""
-        return replace(self, since_ns=None, held_ns=self.held_until(now_ns))
+        return self._replace(since_ns=None, held_ns=self.held_until(now_ns))
 
 
 def decide(guard: Guard, hold: Hold, strain: float | None, *, waits: bool, now_ns: int) -> Hold:
@@ -132,13 +130,13 @@ def decide(guard: Guard, hold: Hold, strain: float | None, *, waits: bool, now_n
         if strain is None or strain < guard.release:
             return hold.ended(now_ns)
         if now_ns - hold.since_ns >= guard.max_hold_ns:
-            return replace(hold.ended(now_ns), in_round=True, expired=hold.expired + 1)
+            return hold.ended(now_ns)._replace(in_round=True, expired=hold.expired + 1)
         return hold
     if hold.in_round and waits:
         return hold
     if strain is not None and strain > 1:
-        return replace(hold, since_ns=now_ns, in_round=False, begun=hold.begun + 1)
-    return replace(hold, in_round=False) if hold.in_round else hold
+        return hold._replace(since_ns=now_ns, in_round=False, begun=hold.begun + 1)
+    return hold._replace(in_round=False) if hold.in_round else hold
 
 
 def check_guard(guard: Any, policy: Policy) -> None:

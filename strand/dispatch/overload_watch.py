@@ -8,8 +8,7 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from strand.stats import OverloadStatistics
 
@@ -27,8 +26,7 @@ class _Watched(Protocol):
     def totals(self) -> dict[str, int]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
+class _Look(NamedTuple):
     at_ns: int
     accepted: int
     pending: int

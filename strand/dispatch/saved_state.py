@@ -10,20 +10,18 @@ from __future__ import annotations
 import json
 import os
 import platform
-import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.binding.space import ABI_VERSION
 from strand.errors import ConfigurationError, SavedStateError
-from strand.machine import strand_version
 
 __all__ = ["FORMAT", "SavedState", "SavedSymbol", "build", "check_name"]
 
@@ -41,11 +39,12 @@ def check_name(path: str | os.PathLike[str]) -> None:
 
 def build() -> str:
     """What decides how memory is laid out: the release, the version of the layout, and the processor."""
+    from strand.machine import strand_version
+
     return f"strand {strand_version()}, layout {ABI_VERSION}, {platform.machine()}"
 
 
-@dataclass(frozen=True)
-class SavedSymbol:
+class SavedSymbol(NamedTuple):
     """What Python keeps for a symbol: when its ``alarm`` is due (0: never), and what its object saved (None: there is
     no object)."""
 
@@ -107,6 +106,8 @@ class SavedState:
 
     @contextmanager
     def _opened(self, name: str) -> Iterator[Any]:
+        import zipfile
+
         try:
             with zipfile.ZipFile(self.path) as packed, packed.open(name) as part:
                 yield part

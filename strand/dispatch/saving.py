@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -78,6 +77,8 @@ class Saving:
         end = self.engine.space.bytes
         memory = self.engine.space.part(self.start, end)
         pieces: list[tuple[int, int]] = []
+        import zipfile
+
         with atomic_write(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
             with packed.open("memory", "w", force_zip64=True) as to:
                 for at in range(0, len(memory), PIECE_BYTES):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.chain import Chained
 from strand.binding.engine import Engine
 from strand.binding.engine_words import Failure
 from strand.binding.py_batches import EndBatch, PyBatches
 from strand.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from strand.binding.chain import Chained
 
 __all__ = ["EmittedBatch", "EngineSite"]
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from strand.binding.engine import Engine
 from strand.dispatch.activating import Activating
-from strand.dispatch.guarding import Guarding
 from strand.dispatch.overload_watch import OverloadWatch
 from strand.errors import EngineError, HandlerError, StoppedError
 from strand.handlers.failures import Kept, describe, failures_of
@@ -18,6 +17,7 @@ from strand.threads import Inside
 
 if TYPE_CHECKING:
     from strand.dispatch.guard import Guard
+    from strand.dispatch.guarding import Guarding
     from strand.dispatch.regular import Regular
     from strand.handlers import Handler
 
@@ -79,6 +79,8 @@ class RunState:
         """Makes what decides from the start to the stop: a guard, and how many workers are active, ``least`` or more.
         None: nothing does. ``allowed``: the cores that its threads run on. Raises MissingExtraError."""
         if guard is not None:
+            from strand.dispatch.guarding import Guarding
+
             self.guarding = Guarding(self.engine, guard, allowed=allowed, inside=self.inside)
         if least is not None:
             self.activating = Activating(self.engine, least, allowed=allowed, inside=self.inside)

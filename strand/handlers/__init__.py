@@ -14,10 +14,9 @@ Five kinds, all accepted wherever a handler is asked for, alone or in a ``chain`
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from strand.moved import refuse_missing
+from strand.moved import loading
 
 if TYPE_CHECKING:
     from strand.handlers.base import Handler, HandlerLike
@@ -145,17 +144,8 @@ _NAMES: Final = {
 _MODULES: Final = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
-def _load(name: str) -> object:
-    """A public name, on its first use: a run imports the kinds of handlers that it has."""
-    if name not in _MODULES:
-        refuse_missing("strand.handlers", name)
-    found: object = getattr(import_module(f"strand.handlers.{_MODULES[name]}"), name)
-    globals()[name] = found
-    return found
-
-
 if not TYPE_CHECKING:  # a checker knows the names from above, and that there are no others
-    __getattr__ = _load
+    __getattr__ = loading(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

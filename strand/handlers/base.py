@@ -18,7 +18,6 @@ from strand.binding.trades import TradeSource
 from strand.brief import brief, listed
 from strand.errors import ConfigurationError
 from strand.handlers.bound import BindContext, BoundHandler
-from strand.handlers.called_again import FailedCall, trade_of
 from strand.handlers.feed_trades import trades_of
 from strand.handlers.options import Option, Origin
 from strand.handlers.parameters import Parameters
@@ -26,6 +25,7 @@ from strand.handlers.state import padded
 
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
+    from strand.handlers.called_again import FailedCall
 
 __all__ = ["FailedSet", "Handler", "HandlerLike", "SingleHandler", "TradesHandler"]
 
@@ -241,6 +241,8 @@ class TradesHandler(SingleHandler):
 
     def _called_with(self, call: FailedCall) -> npt.NDArray[Any]:
         """The tick of a failed call, or the trade that it is, shape (1,)."""
+        from strand.handlers.called_again import trade_of
+
         return call.tick if self.trades is None else trade_of(self.trades, call.tick, call.key)
 
     def known(self, info: FeedInfo) -> Handler:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,9 +14,11 @@ from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, TradesHandler
 from strand.handlers.baskets import BasketMemory, Baskets, Members
 from strand.handlers.bound import BindContext, BoundNative
-from strand.handlers.called_again import FailedCall
 from strand.symbols import SymbolTable
 from strand.ticks import TRADE
+
+if TYPE_CHECKING:
+    from strand.handlers.called_again import FailedCall
 
 __all__ = ["BasketHandler", "CompiledBasketHandler", "basket_parts"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -29,8 +29,7 @@ class BasketObjects(dict[str, Any]):
     """The objects of some baskets, by name."""
 
 
-@dataclass(frozen=True)
-class Members:
+class Members(NamedTuple):
     """The baskets of a table's symbols.
 
     ``names``: of the baskets. ``keys``: the indexes of each one's symbols, in the order of its members. ``spans``: by
@@ -175,8 +174,7 @@ def _names(handler: str, symbol: str, function: Callable[[str], BasketNames]) ->
     return found
 
 
-@dataclass(frozen=True)
-class BasketMemory:
+class BasketMemory(NamedTuple):
     """The rows of a handler's baskets in a run: ``rows`` has shape (n_baskets,). ``size_unit``: see Handler."""
 
     handler: str

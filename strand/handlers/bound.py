@@ -5,12 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.chain import Chained
 from strand.binding.engine_words import Failure, RunByPython
 from strand.binding.native import NativeFunction
 from strand.binding.space import Space
@@ -22,6 +21,9 @@ from strand.handlers.timed import Clock, Host
 from strand.handlers.timer import Timer
 from strand.handlers.traded import TradesSite
 from strand.symbols import SymbolTable
+
+if TYPE_CHECKING:
+    from strand.binding.chain import Chained
 
 __all__ = ["BindContext", "BoundHandler", "BoundNative", "BoundPython", "Site", "TickByTick"]
 
@@ -90,8 +92,7 @@ class BoundNative(BoundHandler):
         return self.function
 
 
-@dataclass(frozen=True, slots=True)
-class TickByTick:
+class TickByTick(NamedTuple):
     """A handler is called tick by tick, without timers, and so may be called for several symbols in turn. ``maker``:
     what makes its trades; ``counts``: its row's ``ticks`` are counted for it."""
 

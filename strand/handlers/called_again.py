@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, TracebackType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +25,7 @@ __all__ = ["FailedCall", "PlainClock", "PlainEmit", "PlainRecord", "codes_of", "
 _OURS: Final = str(Path(__file__).resolve().parents[1])
 
 
-@dataclass(frozen=True, slots=True)
-class FailedCall:
+class FailedCall(NamedTuple):
     """The call of a handler that failed: for which symbol, and copies of its row and tick, arrays of shape (1,).
 
     ``params``: the symbol's, where it has some. ``context`` and ``object`` are the symbol's own, where Python ran the

@@ -79,7 +79,7 @@ class ChainHandler(Handler):
     @property
     def options(self) -> dict[str, Option]:
         return {
-            f"{called}.{name}": replace(option, name=f"{called}.{name}")
+            f"{called}.{name}": option._replace(name=f"{called}.{name}")
             for called, part in self.parts
             for name, option in part.options.items()
         }

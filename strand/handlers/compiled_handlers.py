@@ -85,7 +85,7 @@ class CompiledHandler(TradesHandler):
         maker = context.maker_for(self.trades)
         function = self.compile(context.record if maker is None else TRADE, context.key, row)
         if params is not None:
-            function = replace(function, params=params.tobytes())
+            function = function._replace(params=params.tobytes())
         return BoundNative(function=function if maker is None else maker.around(function))
 
     def __getstate__(self) -> dict[str, Any]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +24,7 @@ _NO_TRADES: Final = np.empty(0, TRADE)
 Call = Callable[[npt.NDArray[Any]], int | None]
 
 
-@dataclass(frozen=True, slots=True)
-class SymbolFunctions:
+class SymbolFunctions(NamedTuple):
     """A Python handler's functions for one symbol: with its next ticks, at its timer, at the run's end, and after a
     handler before it in a chain has done something at a timer or the end. ``plain``: where ``ticks`` only calls a
     function with (symbol, ticks, row) and always handles all, that one, for who can do the same in its stead.

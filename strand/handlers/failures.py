@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -50,8 +49,7 @@ def failure_of(error: BaseException) -> Failure:
     return Failure(RAISED, describe(cause), cause=cause, handled=handled)
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(NamedTuple):
     """What a run keeps of its symbols: rows by key, and the contexts and objects of those that Python runs; and the
     dtype of its records."""
 
@@ -83,7 +81,7 @@ def error_of(failure: Failure, handler: Handler, table: SymbolTable, kept: Kept)
     error.tick = tick[0]
     error._place = None if failure.place is None or failure.strand is None else (failure.strand, failure.place)
 
-    error._again = partial(call_again, handler, key, tick, table, replace(kept, rows=_OneRow(row)))
+    error._again = partial(call_again, handler, key, tick, table, kept._replace(rows=_OneRow(row)))
     error._line_in = partial(line_of, written=handler.written)
     return error
 
@@ -95,8 +93,7 @@ def _copy_of(record: Any) -> npt.NDArray[Any]:
     return copy
 
 
-@dataclass(frozen=True, slots=True)
-class _OneRow:
+class _OneRow(NamedTuple):
     """Stands for all rows, where one is asked for."""
 
     row: npt.NDArray[Any]
@@ -131,7 +128,7 @@ def failures_of(
         assert failure.participant is not None
         cause = next(causes[failure.participant], None) if failure.code == RAISED else None
         handler = handlers[failure.handler]
-        error = error_of(replace(failure, cause=cause), handler, table, kept)
+        error = error_of(failure._replace(cause=cause), handler, table, kept)
         found.append(error)
         # Of what Python runs, only symbols of one basket share a strand.
         may_share = handler.is_native or bool(basket_parts(handler))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, Final
@@ -83,7 +83,7 @@ class _HostedBasketHandler(BasketHandler, HostedHandler):
             functions = self.functions_with(_Strand(self, memory, of_strand, context.table))
             if not self.counts:
                 return functions
-            return replace(functions, ticks=_counting(functions.ticks, of_strand, trades=self.takes_trades))
+            return functions._replace(ticks=_counting(functions.ticks, of_strand, trades=self.takes_trades))
 
         return functions_of
 

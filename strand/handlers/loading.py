@@ -21,7 +21,8 @@ from strand.handlers.builtin import BUILTIN
 from strand.handlers.builtin.definition import Builtin
 from strand.handlers.native_handlers import NativeHandler
 from strand.handlers.options import Option, Origin, options_of_function
-from strand.handlers.resolving import resolve
+from strand.handlers.resolving import not_built_in, resolve
+from strand.validate import nearest
 
 __all__ = ["Makes", "configured", "find", "load_handler", "needs", "options_of"]
 
@@ -64,9 +65,7 @@ def find(name: str) -> Makes:
         return BUILTIN[name]
     module_name, colon, attribute = name.partition(":")
     if not colon or not module_name or module_name.startswith("."):
-        raise ConfigurationError(
-            f"handler: {name!r} is not one of {', '.join(sorted(BUILTIN))}, nor package.module:function"
-        )
+        raise ConfigurationError(f"handler: {not_built_in(name, ', nor package.module:function')}")
     with _working_directory_first():
         try:
             module = importlib.import_module(module_name)
@@ -148,7 +147,9 @@ def configured(like: Makes, given: Mapping[str, str], called: str) -> Handler:
     values = {}
     for name, text in given.items():
         if name not in options:
-            raise ConfigurationError(f"handler {called}: it has no option {name!r}; {_listed(options)}")
+            near = nearest(name, options)
+            cure = f"did you mean {near!r}? " if near else ""
+            raise ConfigurationError(f"handler {called}: it has no option {name!r}; {cure}{_listed(options)}")
         try:
             values[name] = options[name].kind.read(text)
         except ValueError as error:

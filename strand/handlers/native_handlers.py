@@ -73,7 +73,7 @@ class NativeHandler(SingleHandler):
         if self.params is None:
             return BoundNative(function=self.function)
         params = self.params.records(self.name, context.table)
-        return BoundNative(function=replace(self.function, params=params.tobytes()))
+        return BoundNative(function=self.function._replace(params=params.tobytes()))
 
 
 @named_options("native()", RENAMED)

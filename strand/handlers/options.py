@@ -12,9 +12,8 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,8 +24,7 @@ from strand.validate import is_whole
 __all__ = ["Option", "Origin", "options_of_function", "options_of_record"]
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """What makes a handler again: ``load``, a built-in one's name or ``module:attribute``, with ``options`` as text;
     those that have their default are left out. ``load`` is None where an option has no text that says all of it."""
 
@@ -37,8 +35,7 @@ class Origin:
 # ---- what options take
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """What an option takes, in words; ``read`` makes a value of text, or raises ValueError; ``show`` makes text of a
     value that reads as the same, or None where there is no such text."""
 
@@ -124,8 +121,7 @@ def _kind_of_field(dtype: np.dtype[Any]) -> Kind | None:
 # ---- options
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """One option: its name, what it takes, its default as text (None: nothing), and what it is about."""
 
     name: str

@@ -7,8 +7,9 @@ import os
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, HandlerLike
 from strand.handlers.builtin import BUILTIN
+from strand.validate import nearest
 
-__all__ = ["is_jit_disabled", "resolve"]
+__all__ = ["is_jit_disabled", "not_built_in", "resolve"]
 
 
 def resolve(like: HandlerLike) -> Handler:
@@ -17,7 +18,7 @@ def resolve(like: HandlerLike) -> Handler:
         return _as_python(like) if is_jit_disabled() else like
     if isinstance(like, str):
         if like not in BUILTIN:
-            raise ConfigurationError(f"handler: {like!r} is not one of {', '.join(sorted(BUILTIN))}")
+            raise ConfigurationError(f"handler: {not_built_in(like)}")
         return BUILTIN[like]()
     from strand.handlers.object_handlers import is_object_class, object_handler
 
@@ -26,6 +27,13 @@ def resolve(like: HandlerLike) -> Handler:
     raise ConfigurationError(
         f"handler: {like!r} is no handler; decorate a function with @strand.handler or @strand.batch_handler"
     )
+
+
+def not_built_in(name: str, otherwise: str = "") -> str:
+    """That no built-in handler has a name, with the nearest one. ``otherwise``: what else it might have been."""
+    near = nearest(name, BUILTIN)
+    cure = f"; did you mean {near!r}?" if near else ""
+    return f"{name!r} is not one of {', '.join(sorted(BUILTIN))}{otherwise}{cure}"
 
 
 def is_jit_disabled() -> bool:

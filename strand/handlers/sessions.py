@@ -27,7 +27,7 @@ _WEEK: Final = 7 * 86_400
 _SECOND: Final = 1_000_000_000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sessions:
     """Stretches of time in which a venue is open.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -49,7 +48,7 @@ def with_trades(
     if maker is None:
         return functions
     call = Traded(context, site, maker, functions.ticks).call
-    return replace(functions, ticks=call, plain=None)
+    return functions._replace(ticks=call, plain=None)
 
 
 def warn_of_unpriced(makers: Iterable[TradeMaker]) -> None:

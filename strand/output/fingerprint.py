@@ -154,7 +154,7 @@ class OutputDigest:
     def _ids(self, keys: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
         ids = self._name_ids[keys]
         if not ids.all():
-            for key in np.unique(keys[ids == 0]).tolist():
+            for key in set(keys[ids == 0].tolist()):
                 digest = blake2b(self._names[key].encode(), digest_size=8).digest()
                 self._name_ids[key] = int.from_bytes(digest, "little") | 1  # 0: not known yet
             ids = self._name_ids[keys]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
 from typing import Any, Final
 
 import numpy as np
@@ -40,7 +39,7 @@ def table_html(
     body = "".join(_row("td", [column[at] for column in kept]) for at in range(rows))
     second = _row("th", [units.get(name, "") for name in shown]) if units else ""
     return (
-        f"<table><caption{_LEFT}>{escape(one_line(note, _FACT))}</caption>"
+        f"<table><caption{_LEFT}>{_escaped(one_line(note, _FACT))}</caption>"
         f"<thead>{_row('th', shown)}{second}</thead><tbody>{body}</tbody></table>"
     )
 
@@ -48,7 +47,7 @@ def table_html(
 def facts_html(facts: Mapping[str, str]) -> str:
     """A table with a line for each fact, its name first. Those without a text are left out."""
     rows = "".join(
-        f"<tr><th{_LEFT}>{escape(name)}</th><td{_LEFT}>{escape(one_line(text, _FACT))}</td></tr>"
+        f"<tr><th{_LEFT}>{_escaped(name)}</th><td{_LEFT}>{_escaped(one_line(text, _FACT))}</td></tr>"
         for name, text in facts.items()
         if text
     )
@@ -56,8 +55,14 @@ def facts_html(facts: Mapping[str, str]) -> str:
 
 
 def _row(tag: str, values: list[Any]) -> str:
-    cells = (f"<{tag}{_LEFT if isinstance(one, str) else ''}>{escape(_cell(one))}</{tag}>" for one in values)
+    cells = (f"<{tag}{_LEFT if isinstance(one, str) else ''}>{_escaped(_cell(one))}</{tag}>" for one in values)
     return f"<tr>{''.join(cells)}</tr>"
+
+
+def _escaped(text: str) -> str:
+    from html import escape  # its table of entities takes a while to import
+
+    return escape(text)
 
 
 def _cell(value: Any) -> str:

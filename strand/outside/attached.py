@@ -30,7 +30,7 @@ PATIENCE_NS = 100_000_000
 MAX_FD = 2**31 - 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Look:
     """One strand at one moment.
 
@@ -65,7 +65,7 @@ class Look:
         return {"symbol": np.array(self.symbols, np.str_), **table.columns(self.rows, prices)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BookLook:
     """The best levels of a book at one moment.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final, Literal
@@ -16,7 +15,7 @@ from strand.binding.engine_config import AGING_BY_LOAD, AGING_MAXIMUM, AGING_USU
 from strand.errors import ConfigurationError
 from strand.handlers.spans import SpanLike, span_ns
 from strand.policies.policy import LEVELS, Policy
-from strand.validate import is_between, is_whole, whole
+from strand.validate import is_between, is_whole, nearest, whole
 
 __all__ = ["CLASSES", "CLASS_SHIFT", "RULES", "Aging"]
 
@@ -111,9 +110,9 @@ class Aging(Policy):
 
     def _number(self, name: str, cls: str, base: int) -> int:
         if cls not in CLASSES:
-            near = get_close_matches(cls, CLASSES, n=1)
+            near = nearest(cls, CLASSES)
             what = "a level of Levels" if cls in LEVELS else "no class"
-            cure = f"did you mean {near[0]!r}? " if near else ""
+            cure = f"did you mean {near!r}? " if near else ""
             raise ConfigurationError(f"{name}: {cls!r} is {what}: {cure}{self._cure(cls)}")
         if not -AGING_MAXIMUM <= base <= AGING_MAXIMUM:
             raise ConfigurationError(f"{name}: {base:,} is out of range: a base is from -500,000,000 to 500,000,000")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ from strand.binding.engine_config import UNIT_WEIGHT
 from strand.errors import ConfigurationError
 from strand.policies.policy import Policy
 from strand.symbols import SymbolTable, check_name
-from strand.validate import is_between
+from strand.validate import is_between, nearest
 
 __all__ = ["Fair", "Groups", "groups_of"]
 
@@ -104,8 +103,8 @@ def _misspelt(weights: Mapping[str, float], number: Mapping[str, int], used: Col
     """Groups with a weight and no symbol, each with the group of a like name that has symbols and no weight."""
     lacking = [name for name in number if name not in weights and number[name] in used]
     empty = [name for name in weights if number[name] not in used]
-    near = ((name, get_close_matches(name, lacking, n=1)) for name in empty)
-    return {name: found[0] for name, found in near if found}
+    near = ((name, nearest(name, lacking)) for name in empty)
+    return {name: found for name, found in near if found is not None}
 
 
 class Groups:

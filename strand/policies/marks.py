@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any
 
 from strand.binding.engine_words import MARKS
 from strand.errors import ConfigurationError
+from strand.validate import nearest
 
 __all__ = ["mark_bits"]
 
@@ -18,8 +18,8 @@ def mark_bits(name: str, given: Any) -> int:
     bits = 0
     for mark in [given] if isinstance(given, str) or not isinstance(given, Iterable) else given:
         if not isinstance(mark, str) or mark not in MARKS:
-            near = get_close_matches(mark, MARKS, n=1) if isinstance(mark, str) else []
-            cure = f"did you mean {near[0]!r}? " if near else ""
+            near = nearest(mark, MARKS) if isinstance(mark, str) else None
+            cure = f"did you mean {near!r}? " if near else ""
             raise ConfigurationError(f"{name}: {mark!r} is no mark: {cure}give {' or '.join(MARKS)}, or a set of both")
         bits |= MARKS[mark]
     return bits

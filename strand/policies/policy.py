@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal
@@ -15,7 +14,7 @@ import numpy.typing as npt
 from strand.brief import written
 from strand.errors import ConfigurationError
 from strand.handlers.spans import SpanLike, span_ns, span_text
-from strand.validate import one_of
+from strand.validate import nearest, one_of
 
 __all__ = ["LEVELS", "Fifo", "Levels", "Policy", "level_of"]
 
@@ -147,8 +146,8 @@ def level_of(name: str, level: Any) -> int:
     if isinstance(level, str):
         if level in LEVELS:
             return LEVELS.index(level)
-        near = get_close_matches(level, LEVELS, n=1)
-        cure = f"did you mean {near[0]!r}? " if near else ""
+        near = nearest(level, LEVELS)
+        cure = f"did you mean {near!r}? " if near else ""
         raise ConfigurationError(f"{name}: {level!r} is no level: {cure}give one of {', '.join(LEVELS)}")
     raise ConfigurationError(
         f"{name}: {level!r} is no level: give a name, one of {', '.join(LEVELS)}; a number would be the highest in one "

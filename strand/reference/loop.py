@@ -9,7 +9,6 @@ import itertools
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import numpy as np
@@ -271,11 +270,11 @@ class SerialLoop(RunBase):
             self._failed_timers.append((AT_END if at_end else TIMER, failure.time, failure.key))
             self._alarms[failure.key] = 0
             where = f"its {'end' if at_end else 'timer'} at {failure.time} ns"
-            failure = replace(failure, message=f"{where}: {failure.message}" if failure.message else where)
+            failure = failure._replace(message=f"{where}: {failure.message}" if failure.message else where)
         else:
             sequence = None if self._reader.sequence_offset is None else int(record["sequence"])
             key, raw = int(record[self._reader.key]), record.tobytes()
-            failure = replace(failure, key=key, sequence=sequence, record=raw)
+            failure = failure._replace(key=key, sequence=sequence, record=raw)
         self._failure = error_of(failure, self._handlers[number], self._table, self._kept())
         raise self._failure
 

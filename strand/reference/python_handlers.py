@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +72,7 @@ class SerialPython:
         while start < len(records):
             end, failure = self._wake_until(key, numbers, positions["time"], start)
             if failure is not None:
-                return replace(failure, handled=start)
+                return failure._replace(handled=start)
             part = records[start:end] if end - start < len(records) else records
             self._emitted.hold(positions[start:end], partial(self._reader.sequences, part), key, numbers)
             try:
@@ -84,7 +83,7 @@ class SerialPython:
                 self.handled = start + failure.handled
                 if failure.cause is not None and interrupts(failure.cause):
                     raise failure.cause from None
-                return replace(failure, handled=self.handled)
+                return failure._replace(handled=self.handled)
             self.handled = start = end if handled is None else start + handled
         return None
 
@@ -97,7 +96,7 @@ class SerialPython:
         except BaseException as error:
             if interrupts(error):
                 raise
-            return replace(failure_of(error), key=key, time=time)
+            return failure_of(error)._replace(key=key, time=time)
         self._alarms[key] = alarm
         return None
 
@@ -112,7 +111,7 @@ class SerialPython:
         except BaseException as error:
             if interrupts(error):
                 raise
-            return replace(failure_of(error), key=key, time=time)
+            return failure_of(error)._replace(key=key, time=time)
         return None
 
     def learn_symbols(self) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Day", "DayRecorder", "NoDays"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Day:
     """One day of the symbols whose venue ended it: ``rows`` as a replay of that day alone leaves them.
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,10 @@ from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import HandlerError
 from strand.feeds import Feed, TickBatch
 from strand.feeds.merge.selected import batches_from
-from strand.reference.loop import SerialLoop
 from strand.replaying.result import ReplayResult
+
+if TYPE_CHECKING:
+    from strand.reference.loop import SerialLoop
 
 __all__ = ["rereading", "telling_more"]
 
@@ -63,7 +65,7 @@ def rereading(
 def _number(error: HandlerError, dispatcher: Dispatcher | SerialLoop, batches: Iterator[TickBatch]) -> int | None:
     """Which one of its symbol's ticks the failed one is; None where ticks were dropped."""
     keys_of_strand: npt.NDArray[np.bool_] | None = None
-    if isinstance(dispatcher, SerialLoop):
+    if not isinstance(dispatcher, Dispatcher):
         # All before it were handled, and itself is the next one.
         place = dispatcher.statistics().handled
     else:

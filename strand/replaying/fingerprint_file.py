@@ -50,7 +50,7 @@ class SymbolState(NamedTuple):
 OutputState = tuple[int, str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Interval:
     """The run at rest after so many ``ticks``: fingerprints of everything and of the input so far, the ``outputs`` by
     name, and each symbol that changed since the interval before (``changed`` by name; empty where only the fingerprints

@@ -39,7 +39,7 @@ class SystemClock:
         _pace.wait_until(time_ns, _SPIN_NS)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Pacing:
     """How well a pace was kept. ``speed`` is the last one set.
 

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from strand import feeds
 from strand.dispatch.configuration import RENAMED
@@ -26,11 +26,9 @@ from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler, HandlerLike, resolve
 from strand.options import check_apart, named_options
 from strand.output.sink import Destination, files_and_sinks
-from strand.reference.loop import SerialLoop
 from strand.replaying.days import DayRecorder, NoDays
 from strand.replaying.failed import rereading, telling_more
 from strand.replaying.header import run_header
-from strand.replaying.pacing import Pacer
 from strand.replaying.recorder import recorder_for
 from strand.replaying.result import ReplayResult
 from strand.replaying.run import Run, Timed, chain, pinned
@@ -40,6 +38,9 @@ from strand.replaying.snapshots import Snapshot
 from strand.replaying.until import Until
 from strand.symbols import SymbolTable
 from strand.validate import whole, yes_or_no
+
+if TYPE_CHECKING:
+    from strand.replaying.pacing import Pacer
 
 __all__ = ["ReplayResult", "replay"]
 
@@ -162,8 +163,7 @@ def replay(
             raise empty_feed(feed, selected=bool(wanted or position) or start is not None or end is not None)
         ready = time.perf_counter()
         handler, handlers = _for_feed(handler, handlers, feed.info)
-        make: Callable[..., Any] = _dispatcher or (SerialLoop if workers_of(options) == 0 else Dispatcher)
-        dispatcher = make(
+        dispatcher = (_dispatcher or _kind_of_run(options))(
             SymbolTable.with_capacity(feed.symbols, feed.max_symbols),
             handler,
             handlers=handlers,
@@ -215,7 +215,7 @@ def replay(
             wall_s = time.perf_counter() - begun
             run.end()
             if save is not None and not isinstance(run.ended_by, FeedError):
-                assert not isinstance(dispatcher, SerialLoop)
+                assert isinstance(dispatcher, Dispatcher)
                 dispatcher.learn_symbols(feed.symbols)
                 left.save(dispatcher, save, position + run.ticks, run.by_symbol)
             feed_statistics = dict(feed.statistics())
@@ -236,15 +236,28 @@ def replay(
     return result
 
 
+def _kind_of_run(options: RunOptions) -> Callable[..., Any]:
+    """What the ticks go to: a dispatcher, or a plain loop."""
+    if workers_of(options) != 0:
+        return Dispatcher
+    from strand.reference.loop import SerialLoop
+
+    return SerialLoop
+
+
 def _check(limit: int | None, position: int, speed: float, pacer: Pacer | None) -> Pacer | None:
     """Refuses what cannot work; returns the pacer, if the replay has one."""
     for name, value, least in (("limit", limit, 1), ("position", position, 0)):
         if value is not None:
             whole(name, value, least)
-    if pacer is not None and not isinstance(pacer, Pacer):
-        raise ConfigurationError(f"pacer: {pacer!r} is no strand.replaying.pacing.Pacer")
+    if pacer is None and speed == 0:
+        return None
+    from strand.replaying.pacing import Pacer
+
     if pacer is None:
-        return Pacer(speed) if speed != 0 else None
+        return Pacer(speed)
+    if not isinstance(pacer, Pacer):
+        raise ConfigurationError(f"pacer: {pacer!r} is no strand.replaying.pacing.Pacer")
     if speed != 0:
         raise ConfigurationError("speed: give it to the pacer")
     return pacer

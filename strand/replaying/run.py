@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,15 +21,17 @@ from strand.feeds.merge.selected import feeds_of_batch, is_live, skipped_of, tic
 from strand.output.output import output_digests
 from strand.output.outputs import Outputs
 from strand.output.tick_feeds import TickFeeds
-from strand.reference.loop import SerialLoop
 from strand.replaying.days import NoDays
-from strand.replaying.pacing import Pacer
 from strand.replaying.recorder import NoRecorder
 from strand.replaying.result import ReplayResult
 from strand.replaying.run_result import inflates
 from strand.replaying.sampler import NoSampler, Sampler
 from strand.replaying.snapshots import Snapshot, snapshots_for
 from strand.ticks import empty, named
+
+if TYPE_CHECKING:
+    from strand.reference.loop import SerialLoop
+    from strand.replaying.pacing import Pacer
 
 __all__ = ["Run", "Timed", "add_feed_column", "chain", "pinned"]
 

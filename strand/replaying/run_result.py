@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +22,15 @@ from strand.output.emitted import EmittedRecords
 from strand.output.fingerprint import OutputDigest, fingerprint_of_rows
 from strand.output.rows import Rows
 from strand.replaying.days import Day
-from strand.replaying.fingerprint_file import Interval
-from strand.replaying.pacing import Pacing
 from strand.replaying.run_warnings import RunWarning, warnings_of
-from strand.replaying.snapshot_tables import Snapshots
-from strand.replaying.timeline import Timeline
 from strand.stats import Statistics
 from strand.symbols import SymbolTable
+
+if TYPE_CHECKING:
+    from strand.replaying.fingerprint_file import Interval
+    from strand.replaying.pacing import Pacing
+    from strand.replaying.snapshot_tables import Snapshots
+    from strand.replaying.timeline import Timeline
 
 __all__ = ["RunResult", "inflates"]
 

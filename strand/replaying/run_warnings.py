@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["RunWarning", "warnings_of"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RunWarning:
     """One kind of thing that happened to the data.
 

@@ -8,16 +8,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine_words import COUNTERS
 from strand.dispatch.dispatcher import Dispatcher
-from strand.replaying.rows_over_time import RowSampler
-from strand.replaying.timeline import Timeline
 from strand.threads import join
+
+if TYPE_CHECKING:
+    from strand.replaying.rows_over_time import RowSampler
+    from strand.replaying.timeline import Timeline
 
 __all__ = ["NoSampler", "Sampler"]
 
@@ -52,8 +54,11 @@ class Sampler:
         # lock is waited for in one call, and an event in a dozen.
         self._going_on = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="strand-sampler", daemon=True)
-        self._rows = RowSampler(dispatcher, watch) if on and watch not in (None, 0) else None
-        if self._rows is not None:
+        self._rows: RowSampler | None = None
+        if on and watch not in (None, 0):
+            from strand.replaying.rows_over_time import RowSampler
+
+            self._rows = RowSampler(dispatcher, watch)
             dispatcher.time_handlers()
         self._cores = os.sched_getaffinity(0)
         self._feed_ns = 0
@@ -113,6 +118,8 @@ class Sampler:
         """What was seen. ``names``: all that the feed came to know."""
         if not self._on:
             return None
+        from strand.replaying.timeline import Timeline
+
         n, workers = self._n, self._dispatcher.workers
         slots = self._counters[:n]
         totals = slots.sum(axis=1)

@@ -14,7 +14,7 @@ from strand.brief import brief, listed, several
 __all__ = ["SymbolTimeline", "Timeline"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SymbolTimeline:
     """One symbol's state at moments of the run.
 
@@ -32,7 +32,7 @@ class SymbolTimeline:
         return brief(self, self.symbol, several(len(self.rows), "moment"), listed(self.rows.dtype.names or ()))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Timeline:
     """Counters of a run at n moments, the end included: read-only arrays, totals since the start.
 

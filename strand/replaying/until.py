@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pdb
 import sys
 from bdb import BdbQuit
 from collections.abc import Iterable, Iterator
@@ -147,6 +146,8 @@ class Prompt:
     def _look(self, frame: FrameType, event: str, _: Any) -> Any:
         if event != "call" or frame.f_code not in self._codes:
             return None
+        import pdb
+
         debugger = pdb.Pdb(nosigint=True)
         debugger.set_trace(frame)
         return debugger.trace_dispatch

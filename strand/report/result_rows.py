@@ -6,7 +6,6 @@ No number is cut: a column whose cells do not fit the width is left out, and nam
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -50,8 +49,7 @@ class ShownField(NamedTuple):
         return max(map(len, (self.name, self.unit, *self.cells)))
 
 
-@dataclass(frozen=True, slots=True)
-class ResultRows:
+class ResultRows(NamedTuple):
     """The rows that are shown. ``symbols`` and ``ticks``: the first two columns. ``fields``: the others, those that
     matter most first. ``lists``: names of fields of several values, which have no place in a table. ``rest``: symbols
     whose rows are not shown. ``by``: what they are sorted by. ``others``: how many symbols have another handler."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Sequence
 from pathlib import Path
@@ -120,6 +119,8 @@ def write_rows(path: Path, result: RunResult, *, escape_formulas: bool = False) 
     ``escape_formulas``: of CSV, as ``Dispatcher`` has it. The file appears under its name only when it is whole. Raises
     ConfigurationError for sizes whose unit nobody knows.
     """
+    import csv
+
     with atomic_write(path) as file:
         if path.name.endswith(".npy"):
             np.save(file, rows_with_names(result), allow_pickle=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any, Final
 
 import numpy as np
@@ -54,4 +53,4 @@ def as_dict(result: RunResult) -> dict[str, Any]:
 
 def skipped_as_dict(skipped: Skipped) -> dict[str, Any]:
     """What a feed passed over: counts by reason, and samples."""
-    return {"counts": dict(skipped.counts), "samples": [asdict(sample) for sample in skipped.samples]}
+    return {"counts": dict(skipped.counts), "samples": [sample._asdict() for sample in skipped.samples]}

@@ -9,7 +9,6 @@ that declares nothing is shown as it is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
@@ -70,8 +69,7 @@ class Shown(NamedTuple):
     is_decimal: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SymbolNames:
+class SymbolNames(NamedTuple):
     """The column ``symbol``. ``keys``: of shape (n,), ``names``: the symbols' names by key."""
 
     keys: npt.NDArray[Any]

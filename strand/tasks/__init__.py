@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from strand.moved import refuse_missing
+from strand.moved import loading
 
 if TYPE_CHECKING:
     from strand.tasks.dead_letters import DeadLetter, DeadLetters
@@ -50,17 +49,8 @@ _MODULES: Final = {
 }
 
 
-def _load(name: str) -> object:
-    """A public name, on its first use: a replay without tasks imports none of this."""
-    if name not in __all__:
-        refuse_missing("strand.tasks", name)
-    found: object = getattr(import_module(f"strand.tasks.{_MODULES[name]}"), name)
-    globals()[name] = found
-    return found
-
-
 if not TYPE_CHECKING:  # a checker knows the names from above, and that there are no others
-    __getattr__ = _load
+    __getattr__ = loading(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

@@ -16,7 +16,7 @@ from strand.tasks.options import TaskOptions
 __all__ = ["DeadLetter", "DeadLetters"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class DeadLetter:
     """A task that failed after its last retry.
 

@@ -17,7 +17,7 @@ from strand.tasks.retry import RetryPolicy
 __all__ = ["TaskOptions", "check_retry", "options_of"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TaskOptions:
     """Options that were checked. Spans are in ns, ``None`` or 0 where there are none."""
 

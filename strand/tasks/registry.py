@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any, TypeVar, overload
 
 from strand.errors import ConfigurationError
+from strand.validate import nearest
 
 __all__ = ["task", "task_named"]
 
@@ -53,7 +53,7 @@ def task_named(name: str) -> Callable[..., Any]:
     """The function that is registered by a name. Raises ConfigurationError where there is none."""
     found = _functions.get(name)
     if found is None:
-        near = get_close_matches(name, list(_functions), n=1)
-        cure = f"did you mean {near[0]!r}?" if near else "register a function by @strand.task(name=...)"
+        near = nearest(name, list(_functions))
+        cure = f"did you mean {near!r}?" if near else "register a function by @strand.task(name=...)"
         raise ConfigurationError(f"fn: no task is named {name!r}: {cure}")
     return found

@@ -27,7 +27,7 @@ _USUAL: Final[dict[str, tuple[type[BaseException], ...]]] = {
 ErrorTypes = type[BaseException] | tuple[type[BaseException], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RetryPolicy:
     """Tries a task again that raised, by the kind of its error.
 

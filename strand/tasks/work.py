@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -28,8 +27,7 @@ class Place:
         self.should_yield: Callable[[], int] = engine.tasks.question_of(self.batches.hand)
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadCounts:
+class ThreadCounts(NamedTuple):
     """What the threads do. ``threads``: how many there are. ``places``: how many may run tasks at a time.
     ``suspended``: tasks that wait for a place, ``blocked``: tasks in a block. ``suspensions``: times that a task was
     suspended or blocked; ``refused``: times that it could not be, because of ``max_threads``."""

@@ -70,15 +70,18 @@ def test_what_needs_no_numpy_imports_none(program: str) -> None:
 
 def test_a_replay_to_a_parquet_file_imports_none_of_what_it_does_not_use(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
-    words = ["replay", str(sample_path()), "--handler", "bbo", "--date", SAMPLE_DATE, "--limit", "1000"]
+    words = ["replay", str(sample_path()), "--handler", "bbo", "--date", SAMPLE_DATE]
     words += ["--out", f"bbo={tmp_path / 'bbo.parquet'}"]
     found = imported(f"import sys\nsys.argv[1:] = {words!r}\nfrom strand.__main__ import main\nmain()")
     assert (tmp_path / "bbo.parquet").exists()
     assert "strand.handlers.builtin.market_tables" in found
     assert not found & {
-        "asyncio", "importlib.metadata", "msgspec", "numba", "numpy.ma.core", "pandas", "polars", "pyarrow.compute",
-        "rich", "strand.feeds.formats.csv.reader", "strand.feeds.formats.lean.archive", "strand.handlers.chains",
-        "strand.handlers.compiled_handlers", "strand.handlers.object_handlers", "strand.report.page",
+        "asyncio", "click.shell_completion", "csv", "difflib", "fractions", "html", "importlib.metadata", "msgspec",
+        "numba", "numpy.ma.core", "pandas", "pdb", "polars", "pyarrow.compute", "random", "rich", "secrets", "zipfile",
+        "strand.binding.chain", "strand.dispatch.description", "strand.dispatch.guarding", "strand.dispatch.meters",
+        "strand.feeds.formats.csv.reader", "strand.feeds.formats.lean.archive", "strand.handlers.chains",
+        "strand.handlers.compiled_handlers", "strand.handlers.object_handlers", "strand.reference.loop",
+        "strand.replaying.pacing", "strand.replaying.rows_over_time", "strand.replaying.timeline", "strand.report.page",
         "strand.report.tables", "strand.tasks.core", "strand.tasks.future",
     }  # fmt: skip
 

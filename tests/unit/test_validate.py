@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from strand.errors import ConfigurationError
-from strand.validate import is_number, is_whole, one_of, seconds, whole, yes_or_no
+from strand.validate import is_number, is_whole, nearest, one_of, seconds, whole, yes_or_no
 
 pytestmark = pytest.mark.python
 
@@ -60,3 +60,8 @@ def test_a_truth_value_is_one_and_nothing_that_stands_for_one() -> None:
     for value in ("no", 0, None):
         with pytest.raises(ConfigurationError, match=r"^sure: .* is neither True nor False$"):
             yes_or_no("sure", value)
+
+
+def test_the_nearest_of_words_is_the_misspelt_one_or_none() -> None:
+    assert nearest("leveled", ["fair", "levels"]) == "levels"
+    assert nearest("AAPL", ["fair", "levels"]) is None

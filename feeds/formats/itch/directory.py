@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Final, overload
+from dataclasses import fields
+from typing import Any, Final, NamedTuple, overload
 
 from strand.binding.itch import LOCATES, ItchDecoder
 from strand.feeds.stock_attributes import StockAttributes
@@ -13,8 +13,7 @@ from strand.feeds.stock_attributes import StockAttributes
 __all__ = ["ItchNames", "ItchSymbols", "MarketEvent", "market_event"]
 
 
-@dataclass(frozen=True, slots=True)
-class MarketEvent:
+class MarketEvent(NamedTuple):
     """A message about the market as a whole.
 
     ``type``: ``"S"`` system event, ``"V"`` the day's circuit breaker levels, ``"W"`` a level was breached.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -172,6 +171,8 @@ def _amount(name: str, value: int | float | str | Decimal) -> Decimal:
 
 def _limit(name: str, amount: Decimal, size_unit: float | None, price: Decimal) -> int:
     """What closes a bar, in units of the handler's sum: sizes in ``size_unit``, of prices in ``price``."""
+    from fractions import Fraction
+
     if size_unit is None:
         raise ConfigurationError(f"{name}: {NO_SIZE_UNIT}")
     unit = Decimal(repr(size_unit)) * price

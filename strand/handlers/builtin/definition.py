@@ -19,7 +19,7 @@ P = ParamSpec("P")
 H = TypeVar("H", bound=Handler)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Builtin:
     """A built-in handler by name: the function that makes it, and the options it has unless one of ``instead`` is
     given."""
@@ -41,7 +41,7 @@ class Builtin:
         for name, option in options_of_function(self.make).items():
             about = ABOUT.get(f"{self.make.__name__}.{name}", ABOUT.get(name, ""))
             default = option.kind.show(self.defaults[name]) if name in self.defaults else option.default
-            found[name] = dataclasses.replace(option, default=default, about=about)
+            found[name] = option._replace(default=default, about=about)
         return found
 
 

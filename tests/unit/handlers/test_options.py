@@ -84,6 +84,7 @@ def test_every_option_says_what_it_is_about_and_stands_on_its_page(name: str) ->
         ("bars", {"every": "1m", "ticks": "5"}, "give one of every, ticks, volume and notional"),
         ("bars", {"sessions": "9-16 Nowhere"}, "sessions: .*; its options"),
         ("depth", {"top": "65"}, "'?65'? is not a whole number from 1 to 64; its options: top"),
+        ("bars", {"evry": "1m"}, "it has no option 'evry'; did you mean 'every'\\? its options: every, "),
         ("count", {"every": "1m"}, "it has no option 'every'; it has no options"),
     ],
 )
@@ -199,5 +200,7 @@ def test_parameters_given_in_python_stand_in_the_file_of_a_run(mine: str) -> Non
 def test_parts_of_a_chain_are_named_before_their_options(mine: str) -> None:
     handler = load_handler(f"{mine}:after_book", {"large.least": "9"})
     assert handler.parts[1][1].params.values == {"*": {"least": 9}}
-    with pytest.raises(ConfigurationError, match=r"no option 'least'; its options: large\.least"):
+    with pytest.raises(
+        ConfigurationError, match=r"no option 'least'; did you mean 'large\.least'\? its options: large"
+    ):
         load_handler(f"{mine}:after_book", {"least": "9"})

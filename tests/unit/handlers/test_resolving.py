@@ -30,7 +30,10 @@ def test_a_handler_is_itself_a_name_is_a_built_in_one_and_a_class_makes_objects(
 def test_a_name_that_is_none_is_answered_with_all_there_are() -> None:
     with pytest.raises(ConfigurationError) as caught:
         resolve("vwpa")
-    assert str(caught.value) == f"handler: 'vwpa' is not one of {', '.join(sorted(BUILTIN))}"
+    assert str(caught.value) == f"handler: 'vwpa' is not one of {', '.join(sorted(BUILTIN))}; did you mean 'vwap'?"
+    with pytest.raises(ConfigurationError) as caught:
+        resolve("xyzzy")
+    assert str(caught.value) == f"handler: 'xyzzy' is not one of {', '.join(sorted(BUILTIN))}"
 
 
 @pytest.mark.parametrize("like", [None, 3, lambda symbol, ticks, row: None, Trades()])

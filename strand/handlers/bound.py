@@ -29,6 +29,10 @@ __all__ = ["BindContext", "BoundHandler", "BoundNative", "BoundPython", "Site", 
 class Site(Clock, TradesSite, Protocol):
     """Where Python handlers run, and what a chain needs to run its native part for its Python one."""
 
+    @property
+    def ends_at_failure(self) -> bool:
+        """Whether no tick comes after one that a handler failed on."""
+
     def batch(self) -> EmittingBatch:
         """The ticks, or the timer, in this thread's hands."""
 
@@ -110,6 +114,9 @@ class Emitting(Protocol):
 
     @property
     def timers(self) -> bool: ...
+
+    @property
+    def fails_as_a_whole(self) -> bool: ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -65,28 +65,58 @@ class SerialPython:
         self, bound: BoundHandler, numbers: Sequence[int], records: npt.NDArray[Any], positions: npt.NDArray[Any]
     ) -> Failure | None:
         """Runs a handler over one symbol's ticks, with its timers before them, or over those of several where it takes
-        them in turn; None where that went well. ``records``: read-only."""
+        them in turn; None where that went well. ``records``: read-only.
+
+        A function that fails on a batch does not say on which tick: it is called again with one tick at a time."""
         self.handled = start = 0
         assert isinstance(bound, BoundPython)
         in_turn = None if bound.by_tick is None else self._in_turn_of(bound, bound.by_tick)
         key = self.site.key = int(records[self._reader.key][0])
+        whole: _Whole | None = None
         while start < len(records):
             end, failure = self._wake_until(key, numbers, positions["time"], start)
             if failure is not None:
                 return replace(failure, handled=start)
+            if whole is not None:
+                if start >= whole.end:
+                    return whole.failure
+                end = start + 1
             part = records[start:end] if end - start < len(records) else records
-            self._emitted.hold(positions[start:end], partial(self._reader.sequences, part), key, numbers)
+            keys = part[self._reader.key]
+            self._emitted.hold(positions[start:end], partial(self._reader.sequences, part), keys, numbers)
+            undo = None
             try:
                 call = in_turn or (self._symbols.host_of(key) or self._symbols.bind(bound, key)[1]).call
+                again = end - start > 1 and bound.emitting.fails_as_a_whole
+                self.site.failed_come_again = again
+                if again:
+                    undo = self._undo(key)
                 handled = call(part)
             except BaseException as error:
                 failure = failure_of(error)
                 self.handled = start + failure.handled
                 if failure.cause is not None and interrupts(failure.cause):
                     raise failure.cause from None
-                return replace(failure, handled=self.handled)
+                failure = replace(failure, handled=self.handled)
+                if undo is None:
+                    return failure
+                undo()
+                whole, self.handled = _Whole(failure, end), start
+                continue
             self.handled = start = end if handled is None else start + handled
-        return None
+        return None if whole is None else whole.failure
+
+    def _undo(self, key: int) -> Callable[[], None]:
+        """What puts a symbol's row, and what was emitted, back to what they are now."""
+        row, mark = self.contexts[key].row, self._emitted.mark()
+        before = row.copy()
+
+        def undo() -> None:
+            for name in row.dtype.names:
+                row[name] = before[name]
+            self._emitted.forget(mark)
+
+        return undo
 
     def wake(self, key: int, time: int, numbers: Sequence[int]) -> Failure | None:
         """Runs a symbol's timer; None where that went well."""
@@ -149,6 +179,14 @@ class SerialPython:
                 found = Traded(ticks, self.site, by_tick.maker, ticks.call).call
             self._in_turn[id(bound)] = found
         return found
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """A batch that ends there failed."""
+
+    failure: Failure
+    end: int
 
 
 class _Symbols:

@@ -78,6 +78,11 @@ class BoundHandler(ABC):
     path: tuple[str, ...] = ()
 
     @property
+    def takes_batches(self) -> bool:
+        """Whether a call of it is for ticks of what shares a strand alone."""
+        return False
+
+    @property
     @abstractmethod
     def for_engine(self) -> NativeFunction | RunByPython:
         """The function that the engine calls, or that Python runs it, with its timers and its end."""
@@ -139,6 +144,10 @@ class BoundPython(BoundHandler):
     params: npt.NDArray[Any] | None = None
     states: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
     by_tick: TickByTick | None = None
+
+    @property
+    def takes_batches(self) -> bool:
+        return self.by_tick is None
 
     @property
     def for_engine(self) -> RunByPython:

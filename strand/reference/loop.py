@@ -28,7 +28,7 @@ from strand.dispatch.python_handlers import stop_objects
 from strand.dispatch.records import RecordReader
 from strand.errors import ConfigurationError, HandlerError, StoppedError
 from strand.handlers import HandlerLike
-from strand.handlers.bound import BoundHandler, BoundNative, BoundPython
+from strand.handlers.bound import BoundHandler, BoundNative
 from strand.handlers.failures import error_of
 from strand.handlers.traded import warn_of_unpriced
 from strand.options import named_options
@@ -122,7 +122,7 @@ class SerialLoop(RunBase):
             units=self._units,
         )
         self._group_of_symbol = self._groups()
-        self._gathers = not in_order and any(map(_takes_batches, self._bound))
+        self._gathers = not in_order and any(bound.takes_batches for bound in self._bound)
         self._seen = np.zeros(len(self._table), bool)
         self._positions = np.empty(0, POSITION)
         self._time = 0
@@ -143,7 +143,7 @@ class SerialLoop(RunBase):
         n = len(self._table)
         groups = np.arange(n) if self._units is None else self._units.copy()
         for number, bound in enumerate(self._bound):
-            if not _takes_batches(bound):
+            if not bound.takes_batches:
                 groups[self._handler_of_symbol == number] = n + number
         # Numbers of 16 bits are sorted several times as fast.
         return groups.astype(np.min_scalar_type(n + len(self._bound)))
@@ -272,9 +272,13 @@ class SerialLoop(RunBase):
         self._failure = first
 
     def _finish(self) -> None:
-        """Runs the end of every symbol that has had ticks, in the order of keys."""
+        """Runs the end of every symbol that has had ticks, in the order of keys; of those that share a strand's baskets
+        one end, that of the first."""
         ends = np.array([h.ends for h in self._handlers])
-        for key in np.flatnonzero(self._seen & ends[self._handler_of_symbol]).tolist():
+        keys = np.flatnonzero(self._seen & ends[self._handler_of_symbol])
+        if self._units is not None:
+            keys = keys[np.sort(np.unique(self._units[keys], return_index=True)[1])]
+        for key in keys.tolist():
             self._act(key, self._time, at_end=True)
 
     def _act(self, key: int, ns: int, *, at_end: bool = False) -> None:
@@ -384,11 +388,6 @@ class SerialLoop(RunBase):
             workers=(WorkerStatistics("publishers", None, self._handled, self._busy_ns, 0, 0, 0),),
             orders_as_plain=self._orders.count,
         )
-
-
-def _takes_batches(bound: BoundHandler) -> bool:
-    """Whether a call of it is for what shares a strand."""
-    return isinstance(bound, BoundPython) and bound.by_tick is None
 
 
 def _stretches(values: npt.NDArray[Any]) -> list[tuple[int, int]]:

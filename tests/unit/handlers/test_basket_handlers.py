@@ -449,6 +449,59 @@ def test_a_failure_on_a_file_says_which_of_its_symbol_s_ticks_it_was(kind: str) 
         assert error.partial.baskets["pair"]["n"] == 20
 
 
+@pytest.mark.parametrize("chained", [False, True])
+def test_the_end_of_each_basket_s_object_comes_once_on_any_number_of_workers(chained: bool) -> None:
+    ends: list[tuple[str, str]] = []
+
+    @strand.basket_handler(baskets=OVERLAPPING, basket_state=BASKET, outputs={"ends": [("index", "i8"), ("mix", "u8")]})
+    class Ends:
+        def on_start(self, ctx: Any) -> None:
+            self.ctx = ctx
+
+        def on_tick(self, tick: strand.Tick, basket: Any, member: int) -> None:
+            basket["mix"] = np.uint64(mixed(int(basket["mix"]), tick, member))
+            if tick.sequence % 50 == 0:
+                self.ctx.emit((-1, tick.sequence))
+
+        def on_finish(self) -> None:
+            ends.append((self.ctx.name, "finish"))
+            self.ctx.row["n"] = 99
+            self.ctx.emit((self.ctx.index, self.ctx.row["mix"]))
+
+        def on_stop(self) -> None:
+            ends.append((self.ctx.name, "stop"))
+
+    handler = strand.chain("count", Ends) if chained else Ends
+    # s0 and s3 have no ticks, and e's only symbol neither: its object is never made.
+    ticks = ticks_of(2_000)
+    ticks = ticks[~np.isin(ticks["instrument_id"], [0, 3, 7])]
+    runs = [testing.reference(feed_of(ticks), handler)]
+    runs += [strand.replay(feed_of(ticks), handler, workers=workers) for workers in (0, 1, 2, 4)]
+    for run in runs:
+        said = run.outputs["ends"].to_numpy()
+        assert said["index"][-4:].tolist() == [0, 1, 2, 3]
+        assert said["symbol"][-4:].tolist() == ["s1", "s1", "s1", "s5"]
+        assert [row["n"] for row in run.baskets.values()] == [99, 99, 99, 99, 0]
+        testing.assert_same(run, runs[0])
+    assert sorted(ends) == sorted((name, what) for name in "abcd" for what in ("finish", "stop") for _ in runs)
+    if not chained:
+        testing.check_seeds(feed_of(ticks[:200], batches=40), handler, seeds=range(20), workers=3)
+
+
+def test_an_end_of_a_basket_that_fails_is_raised() -> None:
+    @strand.basket_handler(baskets={"pair": ["s0", "s1"]}, basket_state=[("n", "i8")])
+    class Fails:
+        def on_tick(self, tick: strand.Tick) -> None:
+            pass
+
+        def on_finish(self) -> None:
+            raise ValueError("no end")
+
+    for workers in (0, 2):
+        with pytest.raises(HandlerError, match=r"on s0: its end at .*: ValueError: no end"):
+            strand.replay(feed_of(ticks_of(100)), Fails, workers=workers)
+
+
 def test_symbols_of_other_handlers_run_beside_baskets() -> None:
     ticks = ticks_of(3_000)
     pair = {"pair": ["s0", "s1"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -123,6 +124,21 @@ class BasketRows(Tabular, Mapping[str, Any]):
             found[f"basket {name}"] = digest = OutputDigest(self._rows[number].dtype)
             digest.add(self._rows[number][index : index + 1])
         return found
+
+    def of(self, names: Sequence[str]) -> BasketRows:
+        """Copies of the rows of some baskets, by name."""
+        found = []
+        for number, memory in enumerate(self._memories):
+            members = memory.members
+            at = [index for index, name in enumerate(members.names) if name in names]
+            some = replace(members, names=tuple(members.names[i] for i in at), keys=tuple(members.keys[i] for i in at))
+            found.append(replace(memory, members=some, rows=self._rows[number][at]))
+        return BasketRows(found, self._units)
+
+    def begin(self, names: Sequence[str]) -> None:
+        """Makes some baskets' rows zeros, as before the first tick. Their symbols have no pending ticks."""
+        for number, index in (self._at[name] for name in names):
+            self._rows[number][index] = np.zeros((), self._rows[number].dtype)
 
     def keep(self) -> None:
         """Copies the rows out of the engine's memory, which is not needed any more."""

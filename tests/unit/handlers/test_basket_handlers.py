@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import strand
 from strand import testing
 from strand.errors import ConfigurationError, DifferenceError, HandlerError, SavedStateError, UnknownSymbolError
+from strand.feeds.merge.days import clear_records
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.replaying.result import ReplayResult
 
@@ -539,8 +540,39 @@ def test_a_saved_run_goes_on_with_its_baskets(tmp_path: Path, kind: str) -> None
 def test_what_the_feed_lacks_is_refused_by_name() -> None:
     with pytest.raises(UnknownSymbolError, match="'mixes': basket 'pair': there is no symbol 'XX'"):
         strand.replay(feed_of(ticks_of(10)), handler_of("compiled", {"pair": ["s0", "XX"]}))
-    with pytest.raises(ConfigurationError, match="per_day"):
-        strand.replay(feed_of(ticks_of(10)), handler_of("batch", OVERLAPPING), per_day=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_and_baskets_of_a_day_are_those_of_a_run_over_it_alone(kind: str) -> None:
+    if kind == "compiled":
+        pytest.importorskip("numba")
+    first, second = ticks_of(300, seed=1), ticks_of(200, seed=2)
+    second["ts_recv"] += first["ts_recv"][-1]
+    clears = clear_records(np.unique(first["instrument_id"]), int(second["ts_recv"][0]))
+    both = np.concatenate([first, clears, second])
+    handler = handler_of(kind, OVERLAPPING)
+    alone = [testing.reference(feed_of(ticks), handler) for ticks in (first, second)]
+    for workers in (0, 1, 2, 4):
+        run = strand.replay(feed_of(both), handler, per_day=True, workers=workers)
+        assert len(run.days) == 2
+        for day, expected in zip(run.days, alone, strict=True):
+            assert {name: row.tobytes() for name, row in day.baskets.items()} == {
+                name: row.tobytes() for name, row in expected.baskets.items()
+            }
+            assert day.baskets.to_numpy()["basket"].tolist() == list(OVERLAPPING)
+        assert run.days[0].fingerprint != run.days[1].fingerprint
+        assert {name: row.tobytes() for name, row in run.baskets.items()} == {
+            name: row.tobytes() for name, row in alone[1].baskets.items()
+        }
+
+
+def test_a_basket_on_two_days_is_refused() -> None:
+    ticks = ticks_of(100)
+    half = np.concatenate([ticks, clear_records(np.array([0], np.uint32), int(ticks["ts_recv"][-1]) + 1), ticks[-1:]])
+    with pytest.raises(ConfigurationError, match="per_day: basket 'pair': a day ends that 's1' is not on"):
+        strand.replay(feed_of(half), handler_of("object", {"pair": ["s0", "s1"]}), per_day=True, workers=1)
+    days = strand.replay(feed_of(half), handler_of("object", {"pair": ["s1", "s2"]}), per_day=True, workers=1).days
+    assert [len(day.baskets) for day in days] == [0, 1]
 
 
 def test_a_name_that_comes_too_late_for_a_function_is_refused() -> None:

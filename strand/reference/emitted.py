@@ -102,7 +102,7 @@ class SerialEmitted:
 
     def forget(self, mark: Sequence[int]) -> None:
         """What they have emitted since ``mark`` was not emitted."""
-        for emitted, n in zip(self._from_python, mark, strict=True):
+        for emitted, n in zip(self._from_python, mark, strict=False):
             del emitted[n:]
 
     # ---- the source

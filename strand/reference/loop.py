@@ -226,24 +226,27 @@ class SerialLoop(RunBase):
             groups, positions = groups[self._order], positions[self._order]
             array = named(array.view(f"V{array.dtype.itemsize}")[self._order].view(array.dtype))
             array.flags.writeable = False
-        numbers = self._handler_of_symbol[keys[self._order]]
+            keys = keys[self._order]
+        numbers = self._handler_of_symbol[keys]
         for start, end in _stretches(groups):
             # After a failure: the others' records before it. One of them may fail, too, and is the first to fail then.
             if self._failure is not None:
                 end = start + int(positions["number"][start:end].searchsorted(np.uint64(self._failed_at)))
             if start < end:
                 with suppress(HandlerError):
-                    self._call(int(numbers[start]), array[start:end], positions[start:end])
+                    self._call(int(numbers[start]), array[start:end], positions[start:end], keys[start:end])
         if self._failure is not None:
             raise self._failure
 
-    def _call(self, number: int, records: npt.NDArray[Any], positions: npt.NDArray[Any]) -> None:
+    def _call(
+        self, number: int, records: npt.NDArray[Any], positions: npt.NDArray[Any], keys: npt.NDArray[np.uint32]
+    ) -> None:
         run = self._runs[number]
         if run is not None:
             failure = run(records, positions)
         else:
             try:
-                failure = self._python.run(self._bound[number], self._output_numbers[number], records, positions)
+                failure = self._python.run(self._bound[number], self._output_numbers[number], records, positions, keys)
             except BaseException:
                 self._handled += self._python.handled
                 raise

@@ -45,7 +45,7 @@ __all__ = ["ReplayResult", "replay"]
 
 #: A plain loop calls a handler for the ticks that a batch has of one symbol: with thousands of symbols a tick or two of
 #: a small one.
-_PLAIN_BATCH_TICKS: Final = 131_072
+_PLAIN_BATCH_TICKS: Final = 262_144
 
 
 @named_options("replay()", RENAMED, more=RunOptions, like=Dispatcher, groups=GROUPS)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "handlers/chain.h"
 #include "sd_error.h"
 
 enum { FIRST_ENTRIES = 256 };
@@ -119,6 +120,26 @@ int64_t sd_serial_run(sd_serial *s, const void *records, const sd_position *posi
     for (uint64_t alarm; (alarm = s->alarms[key]) && alarm <= (uint64_t)positions[i].time;)
       if (wake(s, key, alarm, &ctx)) return i;
     if (run(s, record, positions + i, 1, &ctx) != 1) return i;
+  }
+  return n;
+}
+
+int64_t sd_serial_track(sd_serial *s, const void *records, const sd_position *positions, int64_t n, uint64_t width,
+                        void *after, int32_t *failed) {
+  sd_context ctx;
+  open_context(s, &ctx);
+  const unsigned char *record = records;
+  *failed = 0;
+  for (int64_t i = 0; i < n; i++, record += s->record_size) {
+    uint32_t key;
+    memcpy(&key, record + s->key_offset, sizeof key);
+    uint64_t alarm = sd_chain_alarm(s->params, key);
+    if (alarm && alarm <= (uint64_t)positions[i].time) return i;
+    if (run(s, record, positions + i, 1, &ctx) != 1 || s->tried_to_publish) {
+      *failed = 1;
+      return i;
+    }
+    memcpy((unsigned char *)after + (uint64_t)i * width, (unsigned char *)s->rows + key * s->row_stride, width);
   }
   return n;
 }

@@ -41,6 +41,10 @@ typedef struct sd_serial {
 
 /* Returns n, or the index of the record on which the handler failed, or before which a timer failed. `positions` are the records'. */
 int64_t sd_serial_run(sd_serial *s, const void *records, const sd_position *positions, int64_t n);
+/* The same for a chain, which is asked for its own alarms: copies the first `width` bytes of the row after each record. Returns n, or the
+ * index of the record that it failed on, or before which (*failed is 0) an alarm is due. */
+int64_t sd_serial_track(sd_serial *s, const void *records, const sd_position *positions, int64_t n, uint64_t width,
+                        void *after, int32_t *failed);
 /* Runs a symbol's timer, or its end. Nonzero: it failed, and *s says why. */
 int sd_serial_wake(sd_serial *s, uint32_t key, uint64_t time);
 int sd_serial_finish(sd_serial *s, uint32_t key, uint64_t time);

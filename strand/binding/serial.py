@@ -122,6 +122,19 @@ class SerialRun:
             return None
         return self._failure(min(done, len(records) - 1))
 
+    def track(
+        self, records: npt.NDArray[Any], positions: npt.NDArray[Any], after: npt.NDArray[Any]
+    ) -> tuple[int, Failure | None]:
+        """Runs a chain over records, as a call does, and copies the beginning of the row after each of them into
+        ``after``, shape (n,). Returns how many it handled: short of all, it failed on the next one, or stopped before
+        an alarm of its own."""
+        failed = ffi.new("int32_t *")
+        at = ffi.cast("sd_position *", ffi.from_buffer(positions.view(np.uint8)))
+        into = ffi.from_buffer(after.view(np.uint8), require_writable=True)
+        records_at = ffi.from_buffer(records.view(np.uint8))
+        done = int(lib.sd_serial_track(self._run, records_at, at, len(records), after.itemsize, into, failed))
+        return done, self._failure(done) if failed[0] else None
+
     def wake(self, key: int, time: int) -> Failure | None:
         """Runs a symbol's timer; None where that went well."""
         return self._failure(0) if lib.sd_serial_wake(self._run, key, time) else None

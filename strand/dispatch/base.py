@@ -144,6 +144,10 @@ class RunBase:
         """The run stops in the middle of its feed: handlers' ends are not to be called."""
         raise NotImplementedError
 
+    def _first_of(self, batch: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
+        """Of a batch that an interrupt cut short, the ``n`` that were published."""
+        return batch[:n]
+
     def _take_unpriced(self) -> npt.NDArray[np.int64]:
         """By symbol, trades without a price that handlers which ask for trades were not called with. Whoever takes
         them says so: no RuntimeWarning does at the end."""

@@ -132,11 +132,15 @@ class PythonHandlers:
 
     def finish(self) -> bool:
         """When all has been handled and no worker is left: the end of every symbol's handler, in the order of keys.
+        Baskets on one strand have one end, that of the first symbol that has had ticks.
         False: one failed, and the run was to stop at that; see the engine's failures."""
-        for key, host in sorted(self.hosts_by_key().items()):
-            end = self._engine.to_finish(key)
+        left = self.hosts.copy()
+        for key in np.flatnonzero(np.isin(self._strand_of_key, list(left))).tolist():
+            strand = int(self._strand_of_key[key])
+            end = self._engine.to_finish(key) if strand in left else None
             if end is None:
                 continue
+            host = left.pop(strand)
             self.site.hold(end)
             try:
                 host.finish(self._engine.feed_time)

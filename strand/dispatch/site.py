@@ -64,6 +64,10 @@ class EngineSite:
         """What a worker has copied off a lossy strand cannot be put back."""
         return self._engine.config.on_full not in ("drop_oldest", "conflate")
 
+    #: The tick that a call fails on is done with.
+    failed_come_again = False
+    ends_at_failure = False
+
     def batch(self) -> PyBatches | EndBatch | EmittedBatch:
         """The ticks, or the timer, or the end, that this thread's Python has in hand."""
         found: PyBatches | EndBatch | EmittedBatch | None = getattr(self._here, "batches", None)

@@ -48,8 +48,9 @@ def basket_handler(
     shape (n,) of the basket's records in order, read-only and valid during the call; ``members`` has shape (n,), the
     member each is of; ``rows`` are the members' rows, ``basket`` is the basket's, ``ctx`` a ``BasketContext``.
     A class has an object for each basket: of ``on_start(ctx)``, ``on_tick(tick, row, basket)``,
-    ``on_trade(trade, row, basket)``, each with ``member`` where it takes it, and ``on_stop()`` those are called that it
-    defines. ``result.objects`` has them by the basket's name.
+    ``on_trade(trade, row, basket)``, each with ``member`` where it takes it, ``on_finish()`` at the end of a run, when
+    everything has been handled, and ``on_stop()`` when it has ended, however, those are called that it defines.
+    ``result.objects`` has them by the basket's name.
 
     ``params``, ``outputs``, ``name``, ``cache``: as ``strand.handler`` has them. There are no timers.
     The result has the baskets' rows as ``result.baskets``.

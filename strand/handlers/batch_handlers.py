@@ -47,6 +47,10 @@ class PythonHandler(HostedHandler):
         return self.on_finish is not None
 
     @property
+    def fails_as_a_whole(self) -> bool:
+        return True
+
+    @property
     def written(self) -> tuple[Callable[..., Any], ...]:
         return tuple(each for each in (self.on_ticks, self.on_wake, self.on_finish) if each is not None)
 

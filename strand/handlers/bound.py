@@ -31,6 +31,10 @@ __all__ = ["BindContext", "BoundHandler", "BoundNative", "BoundPython", "Site", 
 class Site(Clock, TradesSite, Protocol):
     """Where Python handlers run, and what a chain needs to run its native part for its Python one."""
 
+    @property
+    def ends_at_failure(self) -> bool:
+        """Whether no tick comes after one that a handler failed on."""
+
     def batch(self) -> EmittingBatch:
         """The ticks, or the timer, in this thread's hands."""
 
@@ -76,6 +80,11 @@ class BoundHandler(ABC):
     path: tuple[str, ...] = ()
 
     @property
+    def takes_batches(self) -> bool:
+        """Whether a call of it is for ticks of what shares a strand alone."""
+        return False
+
+    @property
     @abstractmethod
     def for_engine(self) -> NativeFunction | RunByPython:
         """The function that the engine calls, or that Python runs it, with its timers and its end."""
@@ -112,6 +121,9 @@ class Emitting(Protocol):
     @property
     def timers(self) -> bool: ...
 
+    @property
+    def fails_as_a_whole(self) -> bool: ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class BoundPython(BoundHandler):
@@ -133,6 +145,10 @@ class BoundPython(BoundHandler):
     params: npt.NDArray[Any] | None = None
     states: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
     by_tick: TickByTick | None = None
+
+    @property
+    def takes_batches(self) -> bool:
+        return self.by_tick is None
 
     @property
     def for_engine(self) -> RunByPython:

@@ -20,7 +20,7 @@ from strand.errors import ConfigurationError
 from strand.handlers.context import Context
 from strand.ticks import TRADE
 
-__all__ = ["FailedCall", "PlainClock", "PlainEmit", "PlainRecord", "codes_of", "line_of", "trade_of"]
+__all__ = ["FailedCall", "PlainClock", "PlainFields", "PlainOutputs", "codes_of", "line_of", "trade_of"]
 
 _OURS: Final = str(Path(__file__).resolve().parents[1])
 
@@ -41,58 +41,61 @@ class FailedCall(NamedTuple):
     object: Any
 
 
-class PlainRecord:
+class PlainFields:
     """A record as a compiled handler sees it: its fields are attributes. Numbers are Python's, so that a division by
-    zero raises, as it does there. ``array``: shape (1,); a write to a field is one into it."""
+    zero raises, as it does there; a write to a field is one into the record."""
 
-    __slots__ = ("_array",)
-    _array: npt.NDArray[Any]
+    __slots__ = ("_record",)
+    _record: Any
 
-    def __init__(self, array: npt.NDArray[Any]) -> None:
-        object.__setattr__(self, "_array", array)
+    def __init__(self, record: Any) -> None:
+        object.__setattr__(self, "_record", record)
 
     def __getattr__(self, name: str) -> Any:
-        column = self._column(name)
-        value = column[0]
-        if isinstance(value, np.ndarray):
-            return value
-        return PlainRecord(column) if isinstance(value, np.void) else value.item()
+        try:
+            value = self._record[name]
+        except (KeyError, ValueError):
+            raise AttributeError(
+                f"there is no field {name!r}; there are {', '.join(self._record.dtype.names)}"
+            ) from None
+        return (
+            value
+            if isinstance(value, np.ndarray)
+            else PlainFields(value)
+            if isinstance(value, np.void)
+            else value.item()
+        )
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._column(name)[0] = value
+        getattr(self, name)
+        self._record[name] = value
 
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self, name)
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        setattr(self, name, value)
-
-    def _column(self, name: str) -> Any:
-        try:
-            return self._array[name]
-        except (KeyError, ValueError):
-            fields = ", ".join(self._array.dtype.names or ())
-            raise AttributeError(f"there is no field {name!r}: the record has {fields}") from None
+    __getitem__, __setitem__ = __getattr__, __setattr__
 
     def __repr__(self) -> str:
-        return f"<record {self._array[0]}>"
+        return f"<record {self._record}>"
 
 
-class PlainEmit:
-    """In the place of ``emit``: takes the fields of a record, and emits nothing."""
+class PlainOutputs:
+    """In the place of ``emit``: a method by output, which takes the fields of a record."""
 
-    def __init__(self, outputs: Mapping[str, np.dtype[Any]]) -> None:
-        self._outputs = outputs
+    def __init__(self, emit: Callable[..., None], outputs: Mapping[str, np.dtype[Any]]) -> None:
+        self._emit, self._outputs = emit, outputs
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         if name not in self._outputs:
-            raise AttributeError(f"emit has no output {name!r}")
-        fields = self._outputs[name].names or ()
+            raise AttributeError(f"emit has no output {name!r}; there are {', '.join(self._outputs)}")
+        dtype = self._outputs[name]
 
         def emit(*values: Any, **named: Any) -> None:
-            given = [*fields[: len(values)], *named]
-            if sorted(given) != sorted(fields):
-                raise TypeError(f"emit.{name} takes {', '.join(fields)}")
+            fields = dtype.names or ()
+            given = dict(zip(fields, values, strict=False)) | named
+            if len(given) != len(values) + len(named) or given.keys() != set(fields):
+                raise ConfigurationError(f"emit.{name} takes {', '.join(fields)}")
+            record: npt.NDArray[Any] = np.zeros(1, dtype)
+            for field, value in given.items():
+                record[field][0] = value
+            self._emit(record[0], output=name)
 
         return emit
 

@@ -15,15 +15,16 @@ from strand.binding.native import NativeFunction, finish_pointer, pointer_from_a
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.handlers.base import FailedSet, TradesHandler
 from strand.handlers.bound import BindContext, BoundNative
-from strand.handlers.called_again import FailedCall, PlainClock, PlainEmit, PlainRecord
+from strand.handlers.called_again import FailedCall, PlainClock, PlainFields, PlainOutputs
 from strand.handlers.compile_errors import explain, reason_of_compiled
 from strand.handlers.emitted import output_dtypes
 from strand.handlers.feed_trades import On, source_for
 from strand.handlers.functions import check_runs, name_of
+from strand.handlers.object_handlers import as_ticks
 from strand.handlers.parameters import Parameters
 from strand.handlers.state import SET, SETS, TURN, row_dtype
 from strand.symbols import SymbolTable
-from strand.ticks import TRADE, named
+from strand.ticks import TICK, TRADE
 
 __all__ = ["CompiledHandler", "arguments_of", "compile_function", "handler", "numba_module"]
 
@@ -121,12 +122,13 @@ class CompiledHandler(TradesHandler):
             super().call_again(call)
         given = self._called_with(call)
         further = {
-            "params": None if call.params is None else PlainRecord(call.params),
-            "emit": PlainEmit(self.outputs),
+            "params": None if call.params is None else PlainFields(call.params[0]),
+            "emit": PlainOutputs(lambda *_, **__: None, self.outputs),
             "ctx": PlainClock(int(given["ts_recv"][0]) if "ts_recv" in (given.dtype.names or ()) else 0),
         }
         names = arguments_of(self.on_tick)[2:]
-        _plain(self.on_tick)(PlainRecord(call.row), PlainRecord(named(given)), *(further[name] for name in names))
+        tick = next(as_ticks(given)) if given.dtype == TICK else PlainFields(given[0])
+        _plain(self.on_tick)(PlainFields(call.row[0]), tick, *(further[name] for name in names))
 
     def reason_of(self, message: str) -> str:
         return reason_of_compiled(message)

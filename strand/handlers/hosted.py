@@ -33,6 +33,11 @@ class HostedHandler(TradesHandler):
         """Its methods that are called after another handler's row has changed."""
         return ()
 
+    @property
+    def fails_as_a_whole(self) -> bool:
+        """Whether a call that fails does not say at which of its ticks, and writes to nothing but the symbol's row."""
+        return False
+
     def by_tick(self, maker: TradeMaker | None) -> TickByTick | None:  # noqa: ARG002 - as object handlers have it
         """How it is called for several symbols in turn, with trades of a maker; None: it takes batches."""
         return None

@@ -26,7 +26,7 @@ from strand.handlers.object_handlers import as_ticks, as_trades
 
 __all__ = ["BasketBatchHandler", "BasketContext", "BasketObjectHandler", "check_methods"]
 
-_METHODS: Final = ("on_start", "on_tick", "on_trade", "on_stop")
+_METHODS: Final = ("on_start", "on_tick", "on_trade", "on_finish", "on_stop")
 #: In place of a basket's number: a symbol has none, or several.
 _NONE, _SEVERAL = -1, -2
 
@@ -40,7 +40,9 @@ class BasketContext:
     each tick in hand, for an object that of the tick in hand. ``log``: a logger.
     """
 
-    __slots__ = ("_emit", "_places", "after", "handler", "index", "log", "name", "params", "row", "rows", "symbols")
+    __slots__ = (
+        "_places", "_strand", "after", "handler", "index", "log", "name", "params", "row", "rows", "symbols",
+    )  # fmt: skip
 
     def __init__(
         self, handler: str, memory: BasketMemory, index: int, of_strand: Context, names: Sequence[str]
@@ -55,18 +57,22 @@ class BasketContext:
         self.params = None if params is None else tuple(params[key] for key in keys)
         self.after: Mapping[str, Any] = {}
         self.log = logging.LoggerAdapter(logging.getLogger(f"strand.handlers.{handler}"), {"basket": self.name})
-        self._emit = of_strand.emit
+        self._strand = of_strand
         #: Of the ticks in hand, in the batch.
         self._places: npt.NDArray[np.intp] = np.empty(0, np.intp)
 
     def emit(self, records: Any, at: Any = None, output: str | None = None) -> None:
         """Emits records on behalf of ticks in hand, as ``Context.emit``; ``at``: their places among the ticks, or
-        trades, that the handler was called with. An object leaves it out."""
+        trades, that the handler was called with. An object leaves it out. At the end of a run it is on behalf of the
+        end."""
+        if self._strand.now is not None:
+            self._strand.emit(records, None, output)
+            return
         n = len(self._places)
         places = np.asarray(0 if at is None and n == 1 else at)
         if places.dtype.kind not in "iu" or np.any((places < 0) | (places >= n)):
             raise IndexError(f"at: {at!r} is no place in a batch of {n} ticks")
-        self._emit(records, self._places[places], output)
+        self._strand.emit(records, self._places[places], output)
 
     def __repr__(self) -> str:
         return one_line(f"<BasketContext of {self.handler} for {self.name}>")
@@ -218,6 +224,10 @@ class BasketObjectHandler(_HostedBasketHandler):
         return True
 
     @property
+    def ends(self) -> bool:
+        return hasattr(self.factory, "on_finish")
+
+    @property
     def written(self) -> tuple[Callable[..., Any], ...]:
         return (self.factory,)
 
@@ -251,7 +261,11 @@ class BasketObjectHandler(_HostedBasketHandler):
             except BaseException as error:
                 raise FailedOnTick(i) from error
 
-        return SymbolFunctions(call, object=objects)
+        def finish() -> None:
+            for index in sorted(calls):
+                objects[calls[index][0].name].on_finish()
+
+        return SymbolFunctions(call, finish=finish if self.ends else None, object=objects)
 
 
 def _method(thing: Any, name: str) -> Callable[..., None] | None:

@@ -11,6 +11,7 @@ from strand.binding.chain import Chained
 from strand.handlers.bound import Site
 from strand.handlers.context import Context, FailedOnTick, SymbolFunctions
 from strand.handlers.timed import Timed, acting
+from strand.threads import interrupts
 
 __all__ = ["Tracked"]
 
@@ -73,7 +74,14 @@ class Tracked:
         try:
             handled = self._run_python(ticks[:done], after[:done])
         except FailedOnTick as error:
-            self._seen(ticks[:done], after[:done], error.handled + 1)
+            if self._site.failed_come_again:
+                self._seen(ticks[:done], after[:done], 0)
+            elif interrupts(error.__cause__ or error):
+                self._seen(ticks[:done], after[:done], error.handled)
+            else:
+                self._seen(ticks[:done], after[:done], error.handled + 1)
+                if self._site.ends_at_failure:
+                    self._put_back(after[error.handled])
             raise
         self._seen(ticks[:done], after[:done], handled)
         if failure is not None and handled == done:
@@ -98,14 +106,19 @@ class Tracked:
 
     def _seen(self, ticks: npt.NDArray[Any], after: npt.NDArray[Any], n: int) -> None:
         """So many of the ticks that the native part has handled will not come again."""
-        if n == 0:
-            return
         if n < len(ticks) and self._site.brings_rest:
             # Before those that not even came this time.
             old, rows = self._ahead or (ticks[:0], after[:0])
             self._ahead = (np.concatenate([ticks[n:], old]), np.concatenate([after[n:], rows]))
+        if n == 0:
+            return
         self._last = after[n - 1 : n]
         self._tell(n)
+
+    def _put_back(self, rows: Any) -> None:
+        """The native part has been ahead, and nothing comes any more: the symbol's row is what it was at a tick."""
+        for name in self._prefix.names or ():
+            self._whole[name] = rows[name]
 
     def _take_ahead(self, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> int:
         """How many of the ticks the native part has handled already; what it made of them goes into ``after``."""

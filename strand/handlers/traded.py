@@ -40,6 +40,10 @@ class TradesSite(Protocol):
     def brings_rest(self) -> bool:
         """Whether the ticks of a batch that a call did not get to come again, the next ones of their symbol."""
 
+    @property
+    def failed_come_again(self) -> bool:
+        """Whether all ticks of the call in hand come again if it fails."""
+
 
 def with_trades(
     functions: SymbolFunctions, context: Context, site: TradesSite, maker: TradeMaker | None
@@ -89,10 +93,11 @@ class Traded:
             handled = self._handle(ticks[:done], made)
         except FailedOnTick as error:
             # What an interrupt came upon comes again.
-            handled = error.handled + (not interrupts(error.__cause__ or error))
+            failed = error.handled + (not interrupts(error.__cause__ or error))
+            handled = 0 if self._site.failed_come_again else failed
             raise
         except BaseException:
-            handled = 1
+            handled = 0 if self._site.failed_come_again else 1
             raise
         finally:
             self._ahead = _joined(made[handled:], further) if self._site.brings_rest else _NONE

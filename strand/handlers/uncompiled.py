@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from strand.errors import ConfigurationError
+from strand.handlers.called_again import PlainFields, PlainOutputs
 from strand.handlers.compiled_handlers import CompiledHandler, arguments_of
 from strand.handlers.context import Context
 from strand.handlers.object_handlers import ObjectHandler
 
-__all__ = ["PlainFields", "PlainOutputs", "uncompiled"]
+__all__ = ["uncompiled"]
 
 
 def uncompiled(handler: CompiledHandler) -> ObjectHandler:
@@ -70,37 +66,6 @@ class _Plain:
         self._finish(self._row)
 
 
-class PlainFields:
-    """A record whose fields are attributes. Numbers are Python's; a write to a field is one into the record."""
-
-    __slots__ = ("_record",)
-    _record: Any
-
-    def __init__(self, record: Any) -> None:
-        object.__setattr__(self, "_record", record)
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            value = self._record[name]
-        except (KeyError, ValueError):
-            raise AttributeError(
-                f"there is no field {name!r}; there are {', '.join(self._record.dtype.names)}"
-            ) from None
-        return (
-            value
-            if isinstance(value, np.ndarray)
-            else PlainFields(value)
-            if isinstance(value, np.void)
-            else value.item()
-        )
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        getattr(self, name)
-        self._record[name] = value
-
-    __getitem__, __setitem__ = __getattr__, __setattr__
-
-
 class _Row(PlainFields):
     """A symbol's row, with the rows of the handlers before it in a chain by their names."""
 
@@ -116,27 +81,3 @@ class _Row(PlainFields):
         if name in context.states and name not in context.row.dtype.names:
             return PlainFields(context.after[name][0 if context.at is None or context.now is not None else context.at])
         return super().__getattr__(name)
-
-
-class PlainOutputs:
-    """In the place of ``emit``: a method by output, which takes the fields of a record."""
-
-    def __init__(self, emit: Callable[..., None], outputs: Mapping[str, np.dtype[Any]]) -> None:
-        self._emit, self._outputs = emit, outputs
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        if name not in self._outputs:
-            raise AttributeError(f"emit has no output {name!r}; there are {', '.join(self._outputs)}")
-        dtype = self._outputs[name]
-
-        def emit(*values: Any, **named: Any) -> None:
-            fields = dtype.names or ()
-            given = dict(zip(fields, values, strict=False)) | named
-            if len(given) != len(values) + len(named) or given.keys() != set(fields):
-                raise ConfigurationError(f"emit.{name} takes {', '.join(fields)}")
-            record: npt.NDArray[Any] = np.zeros(1, dtype)
-            for field, value in given.items():
-                record[field][0] = value
-            self._emit(record[0], output=name)
-
-        return emit

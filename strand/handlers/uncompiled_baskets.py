@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from strand.handlers.basket_handlers import CompiledBasketHandler
+from strand.handlers.called_again import PlainFields, PlainOutputs
 from strand.handlers.compiled_handlers import arguments_of
 from strand.handlers.hosted_baskets import BasketContext, BasketObjectHandler
-from strand.handlers.uncompiled import PlainFields, PlainOutputs
 
 __all__ = ["uncompiled_basket"]
 

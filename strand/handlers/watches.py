@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -64,6 +65,13 @@ class Bar(Protocol):
     def flags(self) -> int: ...
 
 
+@cache
+def _tuple_of(name: str, fields: tuple[str, ...]) -> Any:
+    """A class of named tuples: one for all symbols, since to make one takes as long as some hundred calls."""
+    make: Any = namedtuple
+    return make(name, fields, rename=True)
+
+
 class Watch:
     """Finds where the state of a part of the chain has changed, and calls an object's method with it then."""
 
@@ -73,9 +81,8 @@ class Watch:
         self._part = part
         self._fields = list(fields)
         names = [field for field in dtype.names or () if field.startswith(prefix)]
-        make: Any = namedtuple
-        self._make = make(
-            name.removeprefix("on_").title(), [field.removeprefix(prefix) for field in names], rename=True
+        self._make = _tuple_of(
+            name.removeprefix("on_").title(), tuple(field.removeprefix(prefix) for field in names)
         )._make
         self._names = names
         self._stands: Any = tuple(np.zeros(1, dtype)[self._fields][0].item())

@@ -127,6 +127,21 @@ class BasketRows(Tabular, Mapping[str, Any]):
             digest.add(self._rows[number][index : index + 1])
         return found
 
+    def of(self, names: Sequence[str]) -> BasketRows:
+        """Copies of the rows of some baskets, by name."""
+        found = []
+        for number, memory in enumerate(self._memories):
+            members = memory.members
+            at = [index for index, name in enumerate(members.names) if name in names]
+            some = members._replace(names=tuple(members.names[i] for i in at), keys=tuple(members.keys[i] for i in at))
+            found.append(memory._replace(members=some, rows=self._rows[number][at]))
+        return BasketRows(found, self._units)
+
+    def begin(self, names: Sequence[str]) -> None:
+        """Makes some baskets' rows zeros, as before the first tick. Their symbols have no pending ticks."""
+        for number, index in (self._at[name] for name in names):
+            self._rows[number][index] = np.zeros((), self._rows[number].dtype)
+
     def keep(self) -> None:
         """Copies the rows out of the engine's memory, which is not needed any more."""
         self._rows = [rows.copy() for rows in self._rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ __all__ = ["AT_END", "TIMER", "SerialEmitted"]
 #: In place of a tick's number: a timer's, and the end's.
 TIMER = 2**64 - 1
 AT_END = 2**64 - 2
+
+_NO_NUMBERS: Final = np.empty(0, np.uint64)
 
 
 class SerialEmitted:
@@ -34,6 +36,7 @@ class SerialEmitted:
         self._sequences_of: Callable[[], npt.NDArray[np.int64]] = lambda: np.empty(0, np.int64)
         self._first = self.n = 0
         self.numbers: Sequence[int] = ()
+        self._keys = np.empty(0, np.uint32)
         self._key = 0
         self.at_timer = False
         self._number = TIMER
@@ -59,17 +62,17 @@ class SerialEmitted:
         self,
         positions: npt.NDArray[Any],
         sequences_of: Callable[[], npt.NDArray[np.int64]],
-        key: int,
+        keys: npt.NDArray[np.uint32],
         numbers: Sequence[int],
     ) -> None:
-        """The ticks in hand: their positions and sequences, their symbol, and the numbers of its handler's outputs.
+        """The ticks in hand: their positions, sequences and symbols, and the numbers of their handler's outputs.
         Sequences are asked for where something is emitted: most calls emit nothing."""
-        self.positions, self._sequences_of, self._key, self.numbers = positions, sequences_of, key, numbers
+        self.positions, self._sequences_of, self._keys, self.numbers = positions, sequences_of, keys, numbers
         self._first, self.n, self.at_timer = 0, len(positions), False
 
-    def place(self, at: int, key: int) -> None:
-        """Of the ticks that ``hold`` was told of, one is in hand, of a symbol."""
-        self._first, self.n, self._key = at, 1, key
+    def place(self, at: int) -> None:
+        """Of the ticks that ``hold`` was told of, one is in hand."""
+        self._first, self.n = at, 1
 
     def hold_timer(self, key: int, time: int, numbers: Sequence[int], *, at_end: bool = False) -> None:
         """A symbol's timer in hand, or its end."""
@@ -83,24 +86,42 @@ class SerialEmitted:
         entries: Any = np.zeros(len(records), self.writers[number].dtype)
         if self.at_timer:
             entries["head"]["number"], entries["head"]["time"] = self._number, self._time
-            entries["head"]["sequence"] = NO_SEQUENCE
+            entries["head"]["sequence"], entries["head"]["key"] = NO_SEQUENCE, self._key
         else:
             assert at is not None
             positions = self.positions[self._first + at]
             entries["head"]["number"], entries["head"]["time"] = positions["number"], positions["time"]
             entries["head"]["sequence"] = self._sequences_of()[self._first + at]
-        entries["head"]["key"] = self._key
+            entries["head"]["key"] = self._keys[self._first + at]
         entries["record"] = records.view(entries.dtype["record"])
         self._from_python[number].append(entries)
 
+    def mark(self) -> list[int]:
+        """How much Python handlers have emitted since the last sort, as ``forget`` takes it."""
+        return [len(emitted) for emitted in self._from_python]
+
+    def forget(self, mark: Sequence[int]) -> None:
+        """What they have emitted since ``mark`` was not emitted."""
+        for emitted, n in zip(self._from_python, mark, strict=False):
+            del emitted[n:]
+
     # ---- the source
 
-    def sort(self, below: int = AT_END, failed: Sequence[tuple[int, int, int]] = ()) -> None:
+    def sort(
+        self,
+        below: int = AT_END,
+        failed: Sequence[tuple[int, int, int]] = (),
+        *,
+        left: npt.NDArray[np.uint64] = _NO_NUMBERS,
+        timers_until: int | None = None,
+    ) -> None:
         """Puts what was emitted in its order: timers before the ticks at or after their time, by key; then the ends.
         Records of one tick, timer or end stay as they came.
 
         ``below``: what belongs to ticks from this number on is left out: a handler failed on that one. ``failed``: so
-        is what timers, or an end, that failed have emitted, by number, time and key."""
+        is what timers, or an end, that failed have emitted, by number, time and key. ``left``: the numbers of ticks
+        that count as not published; ``timers_until``: the feed's time at the failure, which later timers are left out
+        for."""
         for number, writer in enumerate(self.writers):
             entries = joined([writer.take(), *self._from_python[number]])
             self._from_python[number].clear()
@@ -108,6 +129,10 @@ class SerialEmitted:
             kept = (head["number"] < below) | (head["number"] >= AT_END)
             for timer, ns, key in failed:
                 kept &= (head["number"] != timer) | (head["time"] != ns) | (head["key"] != key)
+            if len(left):
+                kept &= ~np.isin(head["number"], left)
+            if timers_until is not None:
+                kept &= (head["number"] != TIMER) | (head["time"] <= timers_until)
             entries = entries[kept]
             if not len(entries):
                 continue

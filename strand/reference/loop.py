@@ -27,7 +27,7 @@ from strand.dispatch.python_handlers import stop_objects
 from strand.dispatch.records import RecordReader
 from strand.errors import ConfigurationError, HandlerError, StoppedError
 from strand.handlers import HandlerLike
-from strand.handlers.bound import BoundHandler, BoundNative, BoundPython
+from strand.handlers.bound import BoundHandler, BoundNative
 from strand.handlers.failures import error_of
 from strand.handlers.traded import warn_of_unpriced
 from strand.options import named_options
@@ -57,6 +57,8 @@ class SerialLoop(RunBase):
     Its arguments about workers and queues are taken too, and have nothing to act on; ``policy``,
     ``priorities``, ``guard``, ``marks`` and ``groups`` are checked. ``on_error`` is ``"stop"``, and ``attachable``
     False.
+    A handler that takes batches gets the ticks that one ``publish`` has of a symbol in one call, and then those of the
+    next symbol. ``in_order``: it gets them in the order of publishing, and a call ends where another symbol's tick is.
     Raises ConfigurationError naming the argument that cannot work.
     """
 
@@ -81,6 +83,7 @@ class SerialLoop(RunBase):
         guard: Guard | None = None,
         marks: Mapping[str, str | Iterable[str]] | None = None,
         groups: Mapping[str, str] | None = None,
+        in_order: bool = False,
         **_: Unpack[QueueOptions],
     ) -> None:
         if on_error != "stop":
@@ -117,15 +120,32 @@ class SerialLoop(RunBase):
             alarms=self._alarms,
             units=self._units,
         )
+        self._group_of_symbol = self._groups()
+        self._gathers = not in_order and any(bound.takes_batches for bound in self._bound)
         self._seen = np.zeros(len(self._table), bool)
         self._positions = np.empty(0, POSITION)
         self._time = 0
         self._failed_at = AT_END
+        self._failed_ns: int | None = None
+        self._wake_until = 0
         self._failed_timers: list[tuple[int, int, int]] = []
         self._failure: HandlerError | None = None
+        #: Of the records of a publish that was interrupted, the places of those that were handled.
+        self._handled_places: npt.NDArray[np.intp] | None = None
         self._closed = False
         self._ends = True
         self._handled = self._accepted = self._busy_ns = 0
+
+    def _groups(self) -> npt.NDArray[np.unsignedinteger[Any]]:
+        """By symbol: what goes to a handler in one call has the same number. For a handler that takes batches that is
+        what shares a strand of a dispatcher; for any other all of its symbols' records."""
+        n = len(self._table)
+        groups = np.arange(n) if self._units is None else self._units.copy()
+        for number, bound in enumerate(self._bound):
+            if not bound.takes_batches:
+                groups[self._handler_of_symbol == number] = n + number
+        # Numbers of 16 bits are sorted several times as fast.
+        return groups.astype(np.min_scalar_type(n + len(self._bound)))
 
     def _run_of(self, bound: BoundHandler, numbers: Sequence[int]) -> SerialRun | None:
         """What runs a native handler that emits to outputs of these numbers; None for a Python one."""
@@ -155,9 +175,12 @@ class SerialLoop(RunBase):
         keys = array[self._reader.key]
         outside = np.flatnonzero(keys >= len(self._table))
         end = int(outside[0]) if len(outside) else len(array)
-        accepted, handled, feed_time, cut = self._accepted, self._handled, self._time, AT_END
+        accepted, handled, before = self._accepted, self._handled, self._time
         self._positions = self._position_of(array[:end])
         self._accepted += end
+        self._order = np.empty(0, np.intp)
+        self._handled_places = None
+        left: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
         begun = time.perf_counter_ns()
         try:
             self._loop(array[:end], keys[:end])
@@ -168,13 +191,14 @@ class SerialLoop(RunBase):
             raise
         except BaseException:
             # An interrupt: what had not been handled by then was not published.
-            done = self._handled - handled
-            cut = self._accepted = accepted + done
-            self._time = int(self._positions["time"][done - 1]) if done else feed_time
+            places = self._order[: self._handled - handled]
+            self._accepted, self._handled_places = accepted + len(places), places
+            self._time = max(before, int(self._positions["time"][places].max(initial=0)))
+            left = np.delete(self._positions["number"], places)
             raise
         finally:
             self._busy_ns += time.perf_counter_ns() - begun
-            self._emitted.sort(min(cut, self._failed_at), self._failed_timers)
+            self._emitted.sort(self._failed_at, self._failed_timers, left=left, timers_until=self._failed_ns)
             self._emitted.outputs_below = self._accepted
             self._outputs.merge()
         if end < len(array):
@@ -192,36 +216,43 @@ class SerialLoop(RunBase):
         return positions
 
     def _loop(self, array: npt.NDArray[Any], keys: npt.NDArray[Any]) -> None:
-        """Records in a row that have one handler go to it in one call; to one of Python that takes batches, those of
-        one symbol."""
-        if len(array) == 0:
-            return
+        """Records in a row that are of one group go to their handler in one call. Where one takes batches, the records
+        of a group are put in a row first, in their order."""
         self._seen[keys] = True
-        of_record = self._handler_of_symbol[keys]
-        for start, end in _stretches(of_record) if len(self._handlers) > 1 else [(0, len(array))]:
-            number = int(of_record[start])
-            bound = self._bound[number]
-            if isinstance(bound, BoundNative) or (isinstance(bound, BoundPython) and bound.by_tick is not None):
-                self._call(number, array[start:end], self._positions[start:end])
-            else:
-                for first, last in _stretches(keys[start:end]):
-                    self._call(
-                        number, array[start + first : start + last], self._positions[start + first : start + last]
-                    )
+        groups, positions = self._group_of_symbol[keys], self._positions
+        self._order = np.argsort(groups, kind="stable") if self._gathers else np.arange(len(keys))
+        if self._gathers:
+            groups, positions = groups[self._order], positions[self._order]
+            array = named(array.view(f"V{array.dtype.itemsize}")[self._order].view(array.dtype))
+            array.flags.writeable = False
+            keys = keys[self._order]
+        numbers = self._handler_of_symbol[keys]
+        for start, end in _stretches(groups):
+            # After a failure: the others' records before it. One of them may fail, too, and is the first to fail then.
+            if self._failure is not None:
+                end = start + int(positions["number"][start:end].searchsorted(np.uint64(self._failed_at)))
+            if start < end:
+                with suppress(HandlerError):
+                    self._call(int(numbers[start]), array[start:end], positions[start:end], keys[start:end])
+        if self._failure is not None:
+            raise self._failure
 
-    def _call(self, number: int, records: npt.NDArray[Any], positions: npt.NDArray[Any]) -> None:
+    def _call(
+        self, number: int, records: npt.NDArray[Any], positions: npt.NDArray[Any], keys: npt.NDArray[np.uint32]
+    ) -> None:
         run = self._runs[number]
         if run is not None:
             failure = run(records, positions)
         else:
             try:
-                failure = self._python.run(self._bound[number], self._output_numbers[number], records, positions)
+                failure = self._python.run(self._bound[number], self._output_numbers[number], records, positions, keys)
             except BaseException:
                 self._handled += self._python.handled
                 raise
         self._handled += len(records) if failure is None else failure.handled
         if failure is not None:
-            self._failed_at = int(positions["number"][failure.handled])
+            self._failed_at, self._failed_ns = (int(each) for each in positions[failure.handled])
+            self._wake_until = self._failed_ns
             self._fail(number, failure, record=records[failure.handled])
 
     # ---- timers, and the end
@@ -237,19 +268,19 @@ class SerialLoop(RunBase):
         """What is emitted is all there is up to a failure: so timers that are due by then, and that no tick of their
         own symbols has met, come first. One that fails in its turn ends that; what is raised stays the first failure.
         """
-        first = self._failure
-        if self._failed_timers:
-            self._time = self._failed_timers[-1][1]
-        else:
-            self._time = int(self._positions["time"][self._failed_at - int(self._positions["number"][0])])
+        first, self._time = self._failure, self._wake_until
         with suppress(HandlerError):
             self._wake_due()
         self._failure = first
 
     def _finish(self) -> None:
-        """Runs the end of every symbol that has had ticks, in the order of keys."""
+        """Runs the end of every symbol that has had ticks, in the order of keys; of those that share a strand's baskets
+        one end, that of the first."""
         ends = np.array([h.ends for h in self._handlers])
-        for key in np.flatnonzero(self._seen & ends[self._handler_of_symbol]).tolist():
+        keys = np.flatnonzero(self._seen & ends[self._handler_of_symbol])
+        if self._units is not None:
+            keys = keys[np.sort(np.unique(self._units[keys], return_index=True)[1])]
+        for key in keys.tolist():
             self._act(key, self._time, at_end=True)
 
     def _act(self, key: int, ns: int, *, at_end: bool = False) -> None:
@@ -267,6 +298,7 @@ class SerialLoop(RunBase):
         """Ends the run, with a failure on a record, or at a timer or the end."""
         if failure.time is not None:
             assert failure.key is not None
+            self._wake_until = failure.time
             self._failed_timers.append((AT_END if at_end else TIMER, failure.time, failure.key))
             self._alarms[failure.key] = 0
             where = f"its {'end' if at_end else 'timer'} at {failure.time} ns"
@@ -316,6 +348,9 @@ class SerialLoop(RunBase):
 
     def _leave_ends_out(self) -> None:
         self._ends = False
+
+    def _first_of(self, batch: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
+        return batch[:n] if self._handled_places is None else batch[self._handled_places]
 
     @property
     def workers(self) -> Literal[0]:

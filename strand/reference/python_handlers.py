@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -61,31 +62,61 @@ class SerialPython:
     # ---- what the loop asks
 
     def run(
-        self, bound: BoundHandler, numbers: Sequence[int], records: npt.NDArray[Any], positions: npt.NDArray[Any]
+        self,
+        bound: BoundHandler,
+        numbers: Sequence[int],
+        records: npt.NDArray[Any],
+        positions: npt.NDArray[Any],
+        keys: npt.NDArray[np.uint32],
     ) -> Failure | None:
         """Runs a handler over one symbol's ticks, with its timers before them, or over those of several where it takes
-        them in turn; None where that went well. ``records``: read-only."""
+        them in turn; None where that went well. ``records``: read-only.
+
+        A function that fails on a batch does not say on which tick: it is called again with one tick at a time."""
         self.handled = start = 0
         assert isinstance(bound, BoundPython)
         in_turn = None if bound.by_tick is None else self._in_turn_of(bound, bound.by_tick)
-        key = self.site.key = int(records[self._reader.key][0])
+        key = self.site.key = int(keys[0])
+        whole: _Whole | None = None
         while start < len(records):
-            end, failure = self._wake_until(key, numbers, positions["time"], start)
+            end, failure = self._wake_until(key, numbers, positions, start)
             if failure is not None:
                 return failure._replace(handled=start)
+            if whole is not None:
+                if start >= whole.end:
+                    return whole.failure
+                end = start + 1
             part = records[start:end] if end - start < len(records) else records
-            self._emitted.hold(positions[start:end], partial(self._reader.sequences, part), key, numbers)
+            self._emitted.hold(positions[start:end], partial(self._reader.sequences, part), keys[start:end], numbers)
+            undo = None
             try:
                 call = in_turn or (self._symbols.host_of(key) or self._symbols.bind(bound, key)[1]).call
+                again = end - start > 1 and bound.emitting.fails_as_a_whole
+                self.site.failed_come_again = again
+                if again:
+                    undo = self.contexts[key].row.tobytes(), self._emitted.mark() if numbers else ()
                 handled = call(part)
             except BaseException as error:
                 failure = failure_of(error)
                 self.handled = start + failure.handled
                 if failure.cause is not None and interrupts(failure.cause):
                     raise failure.cause from None
-                return failure._replace(handled=self.handled)
+                failure = failure._replace(handled=self.handled)
+                if undo is None:
+                    return failure
+                self._put_back(key, *undo)
+                whole, self.handled = _Whole(failure, end), start
+                continue
             self.handled = start = end if handled is None else start + handled
-        return None
+        return None if whole is None else whole.failure
+
+    def _put_back(self, key: int, before: bytes, mark: Sequence[int]) -> None:
+        """A symbol's row, and what was emitted, are what they were."""
+        row = self.contexts[key].row
+        old = np.frombuffer(before, row.dtype)[0]
+        for name in row.dtype.names:
+            row[name] = old[name]
+        self._emitted.forget(mark)
 
     def wake(self, key: int, time: int, numbers: Sequence[int]) -> Failure | None:
         """Runs a symbol's timer; None where that went well."""
@@ -120,18 +151,19 @@ class SerialPython:
             context.symbol = self._table.name(key)
 
     def _wake_until(
-        self, key: int, numbers: Sequence[int], times: npt.NDArray[np.int64], start: int
+        self, key: int, numbers: Sequence[int], positions: npt.NDArray[Any], start: int
     ) -> tuple[int, Failure | None]:
         """Runs the timers before tick ``start``; returns where the ticks end that come before the next one, and how one
         of them failed."""
         while alarm := int(self._alarms[key]):
+            times = positions["time"]
             if alarm > times[-1]:
                 break
             if alarm > times[start]:
                 return start + int(times[start:].searchsorted(np.int64(alarm))), None
             if (failure := self.wake(key, alarm, numbers)) is not None:
                 return start, failure
-        return len(times), None
+        return len(positions), None
 
     def _in_turn_of(self, bound: BoundPython, by_tick: TickByTick) -> Call:
         """What runs a handler over ticks of several symbols."""
@@ -148,6 +180,14 @@ class SerialPython:
                 found = Traded(ticks, self.site, by_tick.maker, ticks.call).call
             self._in_turn[id(bound)] = found
         return found
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """A batch that ends there failed."""
+
+    failure: Failure
+    end: int
 
 
 class _Symbols:

@@ -30,8 +30,12 @@ class SerialSite:
         self._tracked: dict[int, SerialRun] = {}
         self.key = 0
 
+        #: If the call in hand fails, all of its ticks come again.
+        self.failed_come_again = False
+
     #: Nothing else happens between two calls.
     brings_rest = True
+    ends_at_failure = True
     #: There is one thread.
     participant = 0
 
@@ -50,17 +54,8 @@ class SerialSite:
 
     def track(self, native: Chained, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Failure | None]:
         """For chains that end in Python: runs their native part tick by tick, and copies the row as it is after."""
-        run, copies = self._run_of(native.function), after.view(np.uint8).reshape(len(after), after.itemsize)
-        start = self.key * self._memory.stride
         positions = self._emitted.positions[len(self._emitted.positions) - len(ticks) :]
-        for i in range(len(ticks)):
-            if 0 < native.alarm(self.key) <= positions["time"][i]:
-                return i, None
-            failure = run(ticks[i : i + 1], positions[i : i + 1])
-            if failure is not None:
-                return i, failure
-            copies[i] = self._memory.memory[start : start + copies.shape[1]]
-        return len(ticks), None
+        return self._run_of(native.function).track(ticks, positions, after)
 
     def act(self, native: Chained, key: int, time: int, at_end: bool) -> Failure | None:
         """The same at timers, and at the end."""

@@ -55,7 +55,7 @@ class TicksInTurn:
         keys, trades, place, i = ticks[self._key], trades_by_place(self.trades), self._emitted.place, 0
         try:
             for i, (key, tick) in enumerate(zip(keys.tolist(), as_ticks(ticks), strict=True)):
-                place(i, key)
+                place(i)
                 on_tick, on_trade, context = self._functions.get(key) or self._bind(key)
                 context.tick = tick
                 if on_tick is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from strand.brief import brief, several
 from strand.errors import ConfigurationError
 from strand.feeds import Feed, TickBatch
 from strand.feeds.merge.days import is_clear
+from strand.output.basket_rows import BasketRows
 from strand.output.fingerprint import fingerprint_of_rows
 from strand.output.rows import Rows
 
@@ -26,7 +27,7 @@ __all__ = ["Day", "DayRecorder", "NoDays"]
 
 @dataclass(frozen=True, repr=False)
 class Day:
-    """One day of the symbols whose venue ended it: ``rows`` as a replay of that day alone leaves them.
+    """One day of the symbols whose venue ended it: ``rows`` as a replay of that day alone leaves them, and ``baskets``.
 
     ``start_ns``: receive time of the day's first tick, ns since the epoch. ``end_ns``: of the next day's, None for what
     was under way when the run ended. ``symbols``: names of those with ticks, ``ticks_by_symbol`` how many each had,
@@ -38,6 +39,7 @@ class Day:
     symbols: tuple[str, ...]
     ticks_by_symbol: npt.NDArray[np.int64]
     rows: Rows
+    baskets: BasketRows
 
     def __repr__(self) -> str:
         day = str(np.datetime64(self.start_ns, "ns"))[:10]
@@ -49,8 +51,9 @@ class Day:
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits that stand for the day's rows and ticks, by name. What handlers emit is no part."""
-        return fingerprint_of_rows(self.rows, self.symbols, self.ticks_by_symbol)
+        """32 hexadecimal digits that stand for the day's rows, ticks and baskets, by name. What handlers emit is no
+        part."""
+        return fingerprint_of_rows(self.rows, self.symbols, self.ticks_by_symbol, self.baskets.digests())
 
 
 class NoDays:
@@ -73,9 +76,6 @@ class DayRecorder(NoDays):
     on = True
 
     def __init__(self, feed: Feed, dispatcher: Dispatcher | SerialLoop) -> None:
-        """Raises ConfigurationError where handlers have baskets."""
-        if len(dispatcher.baskets):
-            raise ConfigurationError("per_day: a basket's row has no day of its own: replay each day by itself")
         self._feed = feed
         self._dispatcher = dispatcher
         self._counted = np.zeros(feed.max_symbols, np.int64)
@@ -104,7 +104,7 @@ class DayRecorder(NoDays):
     def end(self, counts: npt.NDArray[np.int64]) -> None:
         self._begin(counts)
         self._rest(counts)
-        self._add(self._symbols, None)
+        self._add(self._symbols, None, self._baskets_of(self._symbols))
 
     def _take(self, clears: TickBatch, counts: npt.NDArray[np.int64]) -> None:
         """Some symbols' day is over. A batch may end among the clear records of a boundary."""
@@ -120,6 +120,7 @@ class DayRecorder(NoDays):
         self._symbols = np.flatnonzero(counts > self._counted)
         self._ticks = counts[self._symbols] - self._counted[self._symbols]
         self._rows = self._dispatcher.rows.of(self._symbols) if len(self._symbols) else None
+        self._baskets = self._dispatcher.baskets.of(self._dispatcher.baskets.names)
 
     def _begin(self, counts: npt.NDArray[np.int64]) -> None:
         """All clear records of a boundary are published: the rows of their symbols begin anew."""
@@ -128,12 +129,29 @@ class DayRecorder(NoDays):
         over = np.unique(np.concatenate(self._over)).astype(np.intp)
         self._over = []
         self._dispatcher.drain()
-        self._add(over, self._over_ns)
+        names = self._baskets_of(over)
+        self._add(over, self._over_ns, names)
         self._dispatcher.rows.begin(over)
+        self._dispatcher.baskets.begin(names)
         self._counted[over] = counts[over]
         self._start[over] = self._over_ns
 
-    def _add(self, over: npt.NDArray[np.intp], end_ns: int | None) -> None:
+    def _baskets_of(self, over: npt.NDArray[np.intp]) -> list[str]:
+        """The baskets that are on the day of some symbols. Raises ConfigurationError for one on two days."""
+        found, others = [], np.setdiff1d(self._symbols, over)
+        for name in self._baskets:
+            members = np.array(self._baskets.members(name))
+            on = members[np.isin(members, others)]
+            if not len(on):
+                found.append(name)
+            elif np.isin(members, over).any():
+                symbol = self._dispatcher.symbols[int(on[0])]
+                raise ConfigurationError(
+                    f"per_day: basket {name!r}: a day ends that {symbol!r} is not on: replay each day by itself"
+                )
+        return found
+
+    def _add(self, over: npt.NDArray[np.intp], end_ns: int | None, baskets: Sequence[str]) -> None:
         """The day of some symbols, of those whose rows were kept."""
         at = np.flatnonzero(np.isin(self._symbols, over))
         if not len(at) or self._rows is None:
@@ -146,5 +164,6 @@ class DayRecorder(NoDays):
             symbols=tuple(rows.symbols),
             ticks_by_symbol=self._ticks[at],
             rows=rows,
+            baskets=self._baskets.of(baskets),
         )
         self.days = (*self.days, day)

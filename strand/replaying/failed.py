@@ -66,8 +66,7 @@ def _number(error: HandlerError, dispatcher: Dispatcher | SerialLoop, batches: I
     """Which one of its symbol's ticks the failed one is; None where ticks were dropped."""
     keys_of_strand: npt.NDArray[np.bool_] | None = None
     if not isinstance(dispatcher, Dispatcher):
-        # All before it were handled, and itself is the next one.
-        place = dispatcher.statistics().handled
+        place = dispatcher._failed_at
     else:
         if error._place is None:
             return None

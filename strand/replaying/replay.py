@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from strand import feeds
 from strand.dispatch.configuration import RENAMED
@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from strand.replaying.pacing import Pacer
 
 __all__ = ["ReplayResult", "replay"]
+
+#: A plain loop calls a handler for the ticks that a batch has of one symbol: with thousands of symbols a tick or two of
+#: a small one.
+_PLAIN_BATCH_TICKS: Final = 262_144
 
 
 @named_options("replay()", RENAMED, more=RunOptions, like=Dispatcher, groups=GROUPS)
@@ -150,7 +154,7 @@ def replay(
     written = [*output_paths(files_and_sinks(out)[0], fingerprints), ("save", save)]
     check_outputs(written, source, symbols=symbols, options=reading)
     wanted = feeds.read_symbols(symbols or ())
-    feed = _feed(source, wanted, start, end, reading)
+    feed = _feed(source, wanted, start, end, reading, plain=workers_of(options) == 0)
     begun = time.perf_counter()
     try:
         told.opened(feed)
@@ -303,8 +307,12 @@ def _feed(
     start: str | int | None,
     end: str | int | None,
     options: FeedOptions,
+    *,
+    plain: bool,
 ) -> Feed:
     if isinstance(source, str | os.PathLike | Sequence):
+        if plain:
+            options = {"batch_ticks": _PLAIN_BATCH_TICKS, **options}
         return feeds.open(source, symbols=wanted, start=start, end=end, **options)
     if not isinstance(source, Feed):
         raise ConfigurationError(

@@ -144,7 +144,7 @@ class Run:
         """What ended the run may have come when a batch was in, and not yet counted."""
         more = self._dispatcher.statistics().accepted - self.ticks
         if 0 < more <= len(self._uncounted):
-            count_by_symbol(self._uncounted[:more], self.by_symbol, self.seen)
+            count_by_symbol(self._dispatcher._first_of(self._uncounted, more), self.by_symbol, self.seen)
 
     def _feed_from(self, batches: Timed, limit: int | None, progress: Callable[[int], None] | None) -> None:
         assert isinstance(self._dispatcher, Dispatcher)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, Unpack
 
 import numpy as np
@@ -18,6 +19,7 @@ from strand.handlers import HandlerLike
 from strand.options import named_options
 from strand.output.basket_rows import BasketRows
 from strand.output.rows import Rows
+from strand.reference.loop import SerialLoop
 from strand.replaying.options import ReplayOptions
 from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
@@ -53,6 +55,7 @@ def reference(
     **options: Unpack[ReplayOptions],
 ) -> ReplayResult:
     """Runs handlers over a feed, or a file, in a plain loop on the calling thread: no queues, no strands, no workers.
+    Each tick is handled before the next one.
 
     What every run over the same ticks has to come to (docs/determinism.md): ``reference(feed, handler).rows["AAPL"]``,
     and ``.outputs["bars"]``. ``source``, ``handlers`` and
@@ -62,7 +65,7 @@ def reference(
         if name in options:
             raise ConfigurationError(f"{name}: a reference is the plain loop, without workers: leave it out")
     options["workers"] = 0
-    return replay(source, handler, handlers=handlers, **options)
+    return replay(source, handler, handlers=handlers, _dispatcher=partial(SerialLoop, in_order=True), **options)
 
 
 def assert_same(run: Ran, expected: Ran) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import strand
 from strand import testing
 from strand.errors import ConfigurationError, DifferenceError, HandlerError, SavedStateError, UnknownSymbolError
+from strand.feeds.merge.days import clear_records
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.replaying.result import ReplayResult
 
@@ -449,6 +450,59 @@ def test_a_failure_on_a_file_says_which_of_its_symbol_s_ticks_it_was(kind: str) 
         assert error.partial.baskets["pair"]["n"] == 20
 
 
+@pytest.mark.parametrize("chained", [False, True])
+def test_the_end_of_each_basket_s_object_comes_once_on_any_number_of_workers(chained: bool) -> None:
+    ends: list[tuple[str, str]] = []
+
+    @strand.basket_handler(baskets=OVERLAPPING, basket_state=BASKET, outputs={"ends": [("index", "i8"), ("mix", "u8")]})
+    class Ends:
+        def on_start(self, ctx: Any) -> None:
+            self.ctx = ctx
+
+        def on_tick(self, tick: strand.Tick, basket: Any, member: int) -> None:
+            basket["mix"] = np.uint64(mixed(int(basket["mix"]), tick, member))
+            if tick.sequence % 50 == 0:
+                self.ctx.emit((-1, tick.sequence))
+
+        def on_finish(self) -> None:
+            ends.append((self.ctx.name, "finish"))
+            self.ctx.row["n"] = 99
+            self.ctx.emit((self.ctx.index, self.ctx.row["mix"]))
+
+        def on_stop(self) -> None:
+            ends.append((self.ctx.name, "stop"))
+
+    handler = strand.chain("count", Ends) if chained else Ends
+    # s0 and s3 have no ticks, and e's only symbol neither: its object is never made.
+    ticks = ticks_of(2_000)
+    ticks = ticks[~np.isin(ticks["instrument_id"], [0, 3, 7])]
+    runs = [testing.reference(feed_of(ticks), handler)]
+    runs += [strand.replay(feed_of(ticks), handler, workers=workers) for workers in (0, 1, 2, 4)]
+    for run in runs:
+        said = run.outputs["ends"].to_numpy()
+        assert said["index"][-4:].tolist() == [0, 1, 2, 3]
+        assert said["symbol"][-4:].tolist() == ["s1", "s1", "s1", "s5"]
+        assert [row["n"] for row in run.baskets.values()] == [99, 99, 99, 99, 0]
+        testing.assert_same(run, runs[0])
+    assert sorted(ends) == sorted((name, what) for name in "abcd" for what in ("finish", "stop") for _ in runs)
+    if not chained:
+        testing.check_seeds(feed_of(ticks[:200], batches=40), handler, seeds=range(20), workers=3)
+
+
+def test_an_end_of_a_basket_that_fails_is_raised() -> None:
+    @strand.basket_handler(baskets={"pair": ["s0", "s1"]}, basket_state=[("n", "i8")])
+    class Fails:
+        def on_tick(self, tick: strand.Tick) -> None:
+            pass
+
+        def on_finish(self) -> None:
+            raise ValueError("no end")
+
+    for workers in (0, 2):
+        with pytest.raises(HandlerError, match=r"on s0: its end at .*: ValueError: no end"):
+            strand.replay(feed_of(ticks_of(100)), Fails, workers=workers)
+
+
 def test_symbols_of_other_handlers_run_beside_baskets() -> None:
     ticks = ticks_of(3_000)
     pair = {"pair": ["s0", "s1"]}
@@ -486,8 +540,39 @@ def test_a_saved_run_goes_on_with_its_baskets(tmp_path: Path, kind: str) -> None
 def test_what_the_feed_lacks_is_refused_by_name() -> None:
     with pytest.raises(UnknownSymbolError, match="'mixes': basket 'pair': there is no symbol 'XX'"):
         strand.replay(feed_of(ticks_of(10)), handler_of("compiled", {"pair": ["s0", "XX"]}))
-    with pytest.raises(ConfigurationError, match="per_day"):
-        strand.replay(feed_of(ticks_of(10)), handler_of("batch", OVERLAPPING), per_day=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_and_baskets_of_a_day_are_those_of_a_run_over_it_alone(kind: str) -> None:
+    if kind == "compiled":
+        pytest.importorskip("numba")
+    first, second = ticks_of(300, seed=1), ticks_of(200, seed=2)
+    second["ts_recv"] += first["ts_recv"][-1]
+    clears = clear_records(np.unique(first["instrument_id"]), int(second["ts_recv"][0]))
+    both = np.concatenate([first, clears, second])
+    handler = handler_of(kind, OVERLAPPING)
+    alone = [testing.reference(feed_of(ticks), handler) for ticks in (first, second)]
+    for workers in (0, 1, 2, 4):
+        run = strand.replay(feed_of(both), handler, per_day=True, workers=workers)
+        assert len(run.days) == 2
+        for day, expected in zip(run.days, alone, strict=True):
+            assert {name: row.tobytes() for name, row in day.baskets.items()} == {
+                name: row.tobytes() for name, row in expected.baskets.items()
+            }
+            assert day.baskets.to_numpy()["basket"].tolist() == list(OVERLAPPING)
+        assert run.days[0].fingerprint != run.days[1].fingerprint
+        assert {name: row.tobytes() for name, row in run.baskets.items()} == {
+            name: row.tobytes() for name, row in alone[1].baskets.items()
+        }
+
+
+def test_a_basket_on_two_days_is_refused() -> None:
+    ticks = ticks_of(100)
+    half = np.concatenate([ticks, clear_records(np.array([0], np.uint32), int(ticks["ts_recv"][-1]) + 1), ticks[-1:]])
+    with pytest.raises(ConfigurationError, match="per_day: basket 'pair': a day ends that 's1' is not on"):
+        strand.replay(feed_of(half), handler_of("object", {"pair": ["s0", "s1"]}), per_day=True, workers=1)
+    days = strand.replay(feed_of(half), handler_of("object", {"pair": ["s1", "s2"]}), per_day=True, workers=1).days
+    assert [len(day.baskets) for day in days] == [0, 1]
 
 
 def test_a_name_that_comes_too_late_for_a_function_is_refused() -> None:

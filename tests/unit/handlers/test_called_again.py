@@ -15,7 +15,7 @@ from strand import Dispatcher, batch_handler, object_handler
 from strand.binding.trades import TradeSource
 from strand.errors import ConfigurationError, HandlerError
 from strand.handlers import resolve
-from strand.handlers.called_again import FailedCall, PlainRecord, trade_of
+from strand.handlers.called_again import FailedCall, PlainFields, trade_of
 from strand.reference.loop import SerialLoop
 from strand.ticks import KIND_TRADE
 
@@ -159,14 +159,14 @@ def test_a_record_that_is_larger_than_a_tick_is_not_kept_by_an_engine() -> None:
 
 def test_a_record_reads_as_numba_reads_it() -> None:
     array = np.zeros(1, [("n", "u8"), ("side", "S1"), ("in", [("x", "f4")]), ("all", "i4", (3,))])
-    record = PlainRecord(array)
+    record = PlainFields(array[0])
     record.n += 2
     record.side = b"A"
     record["in"].x = 1.5
     record.all[1] = 7
     assert (record.n, record.side, record["in"].x, record.all.tolist()) == (2, b"A", 1.5, [0, 7, 0])
     assert type(record.n) is int
-    with pytest.raises(AttributeError, match="no field 'm': the record has n, side"):
+    with pytest.raises(AttributeError, match="no field 'm'; there are n, side"):
         _ = record.m
 
 

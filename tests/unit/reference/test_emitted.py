@@ -23,7 +23,8 @@ def emit(emitted: SerialEmitted, *values: int, at: list[int] | None = None) -> N
 
 
 def hold(emitted: SerialEmitted, key: int, *places: tuple[int, int]) -> None:
-    emitted.hold(np.array(list(places), POSITION), lambda: np.arange(len(places), dtype=np.int64), key, [0])
+    keys = np.full(len(places), key, np.uint32)
+    emitted.hold(np.array(list(places), POSITION), lambda: np.arange(len(places), dtype=np.int64), keys, [0])
 
 
 def taken(emitted: SerialEmitted, room: int = 100) -> list[int]:

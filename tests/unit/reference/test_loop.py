@@ -22,6 +22,7 @@ from strand.errors import (
 )
 from strand.options import options_of
 from strand.reference.loop import SerialLoop
+from strand.ticks import KIND_TRADE
 
 pytestmark = pytest.mark.python
 
@@ -103,6 +104,152 @@ def test_a_failing_handler_ends_the_run_with_its_symbol_and_sequence(c_handlers:
     assert len(loop.failures) == 1
 
 
+Calls = list[tuple[str, list[int]]]
+
+
+def noting(calls: Calls, bad: dict[str, int], **options: Any) -> Any:
+    """Notes the sequences that it is called with, emits each, and fails on one of a symbol."""
+
+    @strand.batch_handler(state=[("n", "i8")], outputs={"seen": [("what", "i8")]}, **options)
+    def notes(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+        sequences = ticks["sequence"].tolist()
+        calls.append((symbol, sequences))
+        for at, sequence in enumerate(sequences):
+            row["n"] += 1
+            ctx.emit((sequence,), at=at)
+            if bad.get(symbol) == sequence:
+                raise ValueError(symbol)
+
+    return notes
+
+
+def in_turn(*keys: int) -> Any:
+    ticks = ticks_for(keys)
+    ticks["sequence"], ticks["ts_recv"] = np.arange(len(keys)), np.arange(10, 10 + len(keys))
+    return ticks
+
+
+def test_a_batch_is_what_one_publish_has_of_a_symbol_and_in_order_what_comes_in_a_row() -> None:
+    found, calls = [], Calls()
+    for in_order in (False, True):
+        with SerialLoop(["A", "B"], noting(calls, {}), in_order=in_order) as loop:
+            loop.publish(in_turn(1, 0, 1, 1))
+            loop.publish(in_turn(0))
+        found.append((loop.rows.array.tolist(), loop.outputs["seen"].array().tolist()))
+    assert calls[:3] == [("A", [1]), ("B", [0, 2, 3]), ("A", [0])]
+    assert calls[3:] == [("B", [0]), ("A", [1]), ("B", [2, 3]), ("A", [0])]
+    assert found[0] == found[1]
+
+
+def test_the_first_tick_that_fails_is_named_whichever_symbol_is_called_first() -> None:
+    ticks = in_turn(0, 1, 0, 1, 0, 1, 2, 2)
+    calls = Calls()
+    loop = SerialLoop(["A", "B", "C"], noting(calls, {"A": 4, "B": 3}))
+    with pytest.raises(HandlerError, match="failed on B at sequence 3: ValueError: B"), loop:
+        loop.publish(ticks)
+    assert loop.outputs["seen"].array()["what"].tolist() == [0, 1, 2]
+    assert all(symbol != "C" for symbol, _ in calls)
+    assert loop.rows["B"]["n"] == 2
+    assert len(loop.failures) == 1
+
+
+@pytest.mark.parametrize("before", [(), ("count",)])
+@pytest.mark.parametrize("on", ["tick", "trade"])
+def test_a_function_that_fails_on_a_batch_is_told_its_ticks_one_by_one(before: tuple[str, ...], on: Any) -> None:
+    calls = Calls()
+    ticks = in_turn(0, 0, 0, 0)
+    ticks["kind"], ticks["action"], ticks["size"], ticks["price"] = KIND_TRADE, b"T", 5, 7
+    last = noting(calls, {"A": 2}, on=on)
+    loop = SerialLoop(["A"], strand.chain(*before, last) if before else last)
+    with pytest.raises(HandlerError, match="on A at sequence 2: ValueError: A") as caught, loop:
+        loop.publish(ticks)
+    assert [sequences for _, sequences in calls] == [[0, 1, 2, 3], [0], [1], [2]]
+    assert caught.value.row is not None
+    row = caught.value.row["notes"] if before else caught.value.row
+    assert row["n"] == 3
+    assert loop.outputs["seen"].array()["what"].tolist() == [0, 1]
+    assert loop.statistics().handled == 2
+
+
+def test_a_function_that_fails_on_no_tick_alone_is_named_by_its_batch() -> None:
+    @strand.batch_handler(state=[("n", "i8")])
+    def pairs(symbol: str, ticks: Any, row: Any) -> None:
+        row["n"] += len(ticks)
+        if len(ticks) > 1:
+            raise ValueError("two")
+
+    loop = SerialLoop(2, pairs)
+    with pytest.raises(HandlerError, match="failed on #1 at sequence 1: ValueError: two"), loop:
+        loop.publish(in_turn(0, 1, 1))
+
+
+SAID = {"said": [("what", "i8"), ("by_timer", "?")]}
+
+
+@strand.object_handler(outputs=SAID)
+class Says:
+    """Says what it is called with, asks for a timer now and then, and fails on an order."""
+
+    fails_on = -1
+
+    def on_start(self, ctx: Any) -> None:
+        self.ctx = ctx
+
+    def on_tick(self, tick: Any) -> None:
+        self.ctx.emit((tick.sequence, False))
+        if tick.sequence == type(self).fails_on:
+            raise ValueError("enough")
+        if tick.sequence % 3 == 0:
+            self.ctx.wake_at(tick.ts_recv + 2_000_000)
+
+    def on_book(self, top: Any) -> None:
+        self.ctx.emit((top.bid_price, False))
+
+    def on_wake(self, time: int) -> None:
+        self.ctx.emit((time, True))
+
+
+@strand.basket_handler(
+    baskets=lambda symbol: [f"of {symbol[-1]}", *["odd"] * (symbol[-1] in "13")],
+    basket_state=[("n", "i8")],
+    outputs=SAID,
+)
+class SaysOfBaskets:
+    def on_start(self, ctx: Any) -> None:
+        self.ctx = ctx
+
+    def on_tick(self, tick: Any, basket: Any) -> None:
+        basket["n"] += 1
+        self.ctx.emit((basket["n"] * 1000 + tick.sequence, False))
+        if tick.sequence == Says.factory.fails_on:  # type: ignore[attr-defined]
+            raise ValueError("enough")
+
+
+@pytest.mark.parametrize("fails_on", [-1, 1500])
+@pytest.mark.parametrize("kind", ["objects of symbols", "objects of baskets"])
+def test_rows_outputs_and_a_failure_are_those_of_a_loop_in_order(
+    kind: str, fails_on: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks, names = synthetic_day()
+    monkeypatch.setattr(Says.factory, "fails_on", fails_on)  # type: ignore[attr-defined]
+    found = []
+    for in_order in (False, True):
+        last = Says if kind == "objects of symbols" else SaysOfBaskets
+        loop = SerialLoop(names, strand.chain(strand.book(), last), in_order=in_order)
+        failed = ""
+        try:
+            with loop:
+                for part in np.array_split(ticks, 3):
+                    loop.publish(part)
+        except HandlerError as error:
+            failed = f"{error} {error.row}"
+        rows = None if failed else (loop.rows.array.tolist(), [row.tolist() for row in loop.baskets.values()])
+        found.append((failed, rows, loop.outputs["said"].array().tolist()))
+    assert found[0] == found[1]
+    assert len(found[0][2]) > 1000
+    assert bool(found[0][0]) == (fails_on > 0)
+
+
 def test_a_python_handler_s_exception_is_the_cause() -> None:
     @strand.batch_handler(state=[("n", "u8")])
     def fails(symbol: str, ticks: Any, row: Any) -> None:
@@ -138,6 +285,22 @@ def test_an_interrupt_leaves_what_was_handled_and_nothing_published_beyond_it() 
     assert loop.rows.array["n"].tolist() == [2, 1, 0, 1]
     assert ends == ["#0", "#1", "#2", "#3"]
     assert loop.outputs["x"].array()["number"].tolist() == [0, 1, 2, 3]
+
+
+def test_an_interrupt_among_symbols_counts_what_was_handled_of_each(tmp_path: Path) -> None:
+    @strand.batch_handler(state=[("n", "u8")], outputs={"x": [("n", "u8")]})
+    def counts(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+        ctx.emit(ticks[["sequence"]].astype([("n", "u8")]), at=np.arange(len(ticks)))
+        if symbol == "B":
+            raise KeyboardInterrupt
+        row["n"] += len(ticks)
+
+    feed = strand.testing.feed([(symbol, i, 1.0, 1) for i, symbol in enumerate("ABABAC")])
+    with pytest.raises(KeyboardInterrupt) as caught:
+        strand.replay(feed, counts, workers=0, out={"x": tmp_path / "x.csv"})
+    partial = caught.value.partial  # type: ignore[attr-defined]
+    assert partial.ticks_by_symbol.tolist() == partial.rows.array["n"].tolist() == [3, 0, 0]
+    assert partial.written["x"][1] == 3
 
 
 def test_what_is_emitted_up_to_a_failure_is_there_and_nothing_of_it(c_handlers: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from engine_support import ticks_for
 
-from strand import object_handler
+from strand import batch_handler, chain, object_handler
 from strand.errors import HandlerError
 from strand.reference.loop import SerialLoop
 
@@ -57,3 +57,38 @@ def test_a_timer_that_fails_is_named_with_its_symbol() -> None:
         run([100, 200], [1, 1])
     assert caught.value.symbol == "B"
     assert ("B", "wake", 103) in Notes.notes
+
+
+@pytest.mark.parametrize("kind", ["object", "batch"])
+def test_what_an_interrupt_comes_upon_after_others_in_a_chain_can_be_published_again(kind: str) -> None:
+    interrupted = True
+
+    class Adds:
+        def on_start(self, ctx: Any) -> None:
+            self.ctx = ctx
+
+        def on_tick(self, tick: Any) -> None:
+            if interrupted and tick.sequence == 2:
+                raise KeyboardInterrupt
+            self.ctx.row["n"] += 1
+
+        def on_wake(self, time: int) -> None:
+            pass
+
+    @batch_handler(state=[("n", "i8")])
+    def adds(symbol: str, ticks: Any, row: Any) -> None:
+        if interrupted and 2 in ticks["sequence"]:
+            raise KeyboardInterrupt
+        row["n"] += len(ticks)
+
+    last = adds if kind == "batch" else object_handler(state=[("n", "i8")], name="adds")(Adds)
+    ticks = ticks_for([0] * 5)
+    ticks["sequence"] = range(5)
+    with SerialLoop(1, chain("count", last)) as loop:
+        with pytest.raises(KeyboardInterrupt):
+            loop.publish(ticks)
+        done = loop.statistics().accepted
+        assert done == (0 if kind == "batch" else 2)
+        interrupted = False
+        loop.publish(ticks[done:])
+    assert (loop.rows[0]["adds"]["n"], loop.rows[0]["count"]["ticks"]) == (5, 5)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from strand.replaying.run_result import RunResult
+from strand.report.latencies import shown_latency
 from strand.report.quantities import duration
 from strand.report.to_json import UNDATED
 
@@ -45,8 +46,8 @@ def closing_lines(result: RunResult, rows_file: Path | None) -> Iterator[tuple[s
         yield (
             "",
             (
-                f"pace: speed {pacing.speed:g}; late by p50 {duration(late.percentiles[50.0])}, "
-                f"p99 {duration(late.percentiles[99.0])}, max {duration(late.maximum_ns)}"
+                f"pace: speed {pacing.speed:g}; late by p50 {shown_latency(late, late.percentiles[50.0])}, "
+                f"p99 {shown_latency(late, late.percentiles[99.0])}, max {shown_latency(late, late.maximum_ns)}"
             ),
         )
     for reason, count in result.skipped.counts.items():

@@ -16,6 +16,7 @@ from strand.machine import describe, strand_version
 from strand.report import figures
 from strand.report.bars import bars_of
 from strand.report.final_rows import final_rows
+from strand.report.latencies import LATENCY_HEADS, latency_cells, latency_rows, queue_depth, shown_latency
 from strand.report.policy_counts import policy_tables
 from strand.report.prices import has_prices
 from strand.report.quantities import duration
@@ -110,22 +111,30 @@ def _cards(result: RunResult) -> list[Card]:
         Card("throughput", f"{result.ticks_per_s / 1e6:,.2f}", "M ticks/s", f"limited by {result.limited_by}"),
         Card("ticks", f"{result.ticks:,}", "", f"of {np.count_nonzero(result.ticks_by_symbol):,} symbols"),
         Card("time", *_split(duration(result.wall_s * 1e9)), _speed(result)),
-        Card(
-            "end to end, p99",
-            *_split(duration(s.end_to_end.percentiles[99.0])),
-            f"median {duration(s.end_to_end.percentiles[50.0])}",
-        ),
+        _depth_or_latency(result),
         Card("workers busy", f"{100 * result.busy_share:.0f}", "%", f"imbalance {s.imbalance:.2f}"),
     ]
     if result.pacing is not None:
         late = result.pacing.lateness
-        cards.append(Card("late, p99", *_split(duration(late.percentiles[99.0])), f"at speed {result.pacing.speed:g}"))
+        cards.append(
+            Card("late, p99", *_split(shown_latency(late, late.percentiles[99.0])), f"at speed {result.pacing.speed:g}")
+        )
     return cards
 
 
+def _depth_or_latency(result: RunResult) -> Card:
+    """What ticks waited for: others before them, or, where they came at a pace, so long."""
+    if (depth := queue_depth(result)) is not None:
+        return Card("queue depth, max", f"{depth.maximum:,}", "ticks", f"median {depth.p50:,}")
+    name, latency = list(result.statistics.latencies.items())[-1]
+    p50, p99 = (shown_latency(latency, latency.percentiles[p]) for p in (50.0, 99.0))
+    return Card(f"{name.replace('_', ' ')}, p99", *_split(p99), f"median {p50}")
+
+
 def _split(text: str) -> tuple[str, str]:
-    value, _, unit = text.partition(" ")
-    return value, unit
+    """Where the text ends in a unit, that apart."""
+    value, _, unit = text.rpartition(" ")
+    return (value, unit) if value else (unit, "")
 
 
 def _speed(result: RunResult) -> str:
@@ -157,11 +166,13 @@ def _throughput(result: RunResult) -> Section:
     note = f"The publishing thread's time: {', '.join(shares)}."
     if result.timeline is None:
         return Section(
-            "throughput", "Throughput and lag", note + " Not sampled: the run had timeline=False, or no workers."
+            "throughput",
+            "Throughput and queue depth",
+            note + " Not sampled: the run had timeline=False, or no workers.",
         )
     return Section(
         "throughput",
-        "Throughput and lag",
+        "Throughput and queue depth",
         note,
         [
             _figure(
@@ -235,21 +246,17 @@ def _workers(result: RunResult) -> Section:
 
 
 def _latency(result: RunResult) -> Section:
-    s = result.statistics
-    rows = [
-        (name, *(duration(ns) for ns in latency.percentiles.values()), duration(latency.maximum_ns))
-        for name, latency in (("wait", s.wait), ("handler", s.handler), ("end to end", s.end_to_end))
-    ]
+    rows, title, note = latency_rows(result.statistics), "Handler time", ""
+    if result.statistics.paced:
+        title = "Latency"
+        note = "Wait and end to end are upper bounds: the oldest tick of a visit stands for all in it."
+    elif (depth := queue_depth(result)) is not None:
+        note = f"In a replay as fast as it goes, a tick waits only for those before it. {str(depth).capitalize()}."
     if result.pacing is not None:
-        late = result.pacing.lateness
-        rows.append(("late", *(duration(ns) for ns in late.percentiles.values()), duration(late.maximum_ns)))
-    return Section(
-        "latency",
-        "Latency",
-        "Wait and end to end are upper bounds: the oldest tick of a visit stands for all in it.",
-        [_figure(result, "latency", "Distributions of the latency per tick: wait, handler, end to end")],
-        [Table(("", "p50", "p90", "p99", "p99.9", "max"), rows)],
-    )
+        rows.append(("late", *latency_cells(result.pacing.lateness)))
+    description = f"Distributions per tick: {', '.join(row[0] for row in rows[: len(result.statistics.latencies)])}"
+    figure = _figure(result, "latency", description)
+    return Section("latency", title, note, [figure], [Table(("", *LATENCY_HEADS), rows)])
 
 
 def _busiest(result: RunResult, n: int) -> list[int]:

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from strand.replaying.run_result import RunResult
+from strand.report.latencies import LATENCY_HEADS, latency_rows, queue_depth, shown_latency
 from strand.report.policy_counts import policy_tables
 from strand.report.quantities import duration
 from strand.report.result_rows import ResultRows
@@ -42,9 +43,9 @@ def numbers_table(first: str, *others: str, no_wrap: bool = False, **options: An
 
 def latency_table(s: Statistics, **options: Any) -> Table:
     """Percentiles and maxima of the latencies. ``options``: of Table."""
-    table = numbers_table("latency", "p50", "p90", "p99", "p99.9", "max", **options)
-    for name, latency in (("wait", s.wait), ("handler", s.handler), ("end to end", s.end_to_end)):
-        table.add_row(name, *(duration(ns) for ns in latency.percentiles.values()), duration(latency.maximum_ns))
+    table = numbers_table("latency", *LATENCY_HEADS, **options)
+    for row in latency_rows(s):
+        table.add_row(*row)
     return table
 
 
@@ -106,8 +107,8 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
     if (pacing := result.pacing) is not None:
         late = pacing.lateness
         console.print(
-            f"pace: speed {pacing.speed:g}; late by p50 {duration(late.percentiles[50.0])}, "
-            f"p99 {duration(late.percentiles[99.0])}, max {duration(late.maximum_ns)}; "
+            f"pace: speed {pacing.speed:g}; late by p50 {shown_latency(late, late.percentiles[50.0])}, "
+            f"p99 {shown_latency(late, late.percentiles[99.0])}, max {shown_latency(late, late.maximum_ns)}; "
             f"{pacing.late:,} of {late.count:,} ticks more than {duration(pacing.late_after_ns)}"
         )
     dropped = {reason: n for reason, n in s.dropped.items() if n}
@@ -138,6 +139,8 @@ def _print_tables(console: Console, result: RunResult) -> None:
         table.add_row(w.name, core, f"{w.handled:,}", busy, f"{w.visits:,}", f"{w.stolen:,}", f"{w.parks:,}")
     console.print(table)
     console.print(latency_table(s))
+    if (depth := queue_depth(result)) is not None:
+        console.print(str(depth), highlight=False)
     print_policy(console, s)
 
 

@@ -62,9 +62,11 @@ def test_the_page_says_what_the_run_did(day: strand.ReplayResult, day_page: str)
     assert f"Fingerprint {day.fingerprint}" in text
     for words in (
         "All 200,500 ticks handled", "of 500 symbols", "handler book", "2 workers", "M ticks/s", "AAAHD", "worker 0",
-        "publishers", "p99.9", "end to end", "messages", "feed time, UTC", "seconds since the run began", "bid", "ask",
+        "publishers", "p99.9", "queue depth, max", "Handler time", "messages", "feed time, UTC",
+        "seconds since the run began", "bid", "ask",
     ):  # fmt: skip
         assert words in text, words
+    assert "end to end" not in text
 
 
 def test_what_went_wrong_comes_first(day: strand.ReplayResult, undrawn: None) -> None:

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from strand.errors import FeedError, MissingExtraError
+from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.machine import describe, strand_version
 from strand.report import figures
 from strand.report.bars import bars_of
-from strand.report.final_rows import final_rows
+from strand.report.feed_time import feed_clock
 from strand.report.latencies import LATENCY_HEADS, latency_cells, latency_rows, queue_depth, shown_latency
 from strand.report.policy_counts import policy_tables
 from strand.report.prices import has_prices
 from strand.report.quantities import duration
+from strand.report.result_rows import result_rows
 from strand.report.svg import PLACEHOLDERS, inline_svg
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["contents"]
 
 ROWS: Final = 10
+#: Of a line of the table of rows.
+LETTERS: Final = 110
 #: Workers in a table that is open; a longer one is opened by who wants it.
 SHOWN: Final = 17
 
@@ -45,6 +48,7 @@ class Table:
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
     folded: str = ""
+    units: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,7 @@ def _throughput(result: RunResult) -> Section:
         result.input_work: result.input_wait_s,
         "decoding" if result.input_wait_s else "reading and decoding": result.feed_s - result.input_wait_s,
         "pacing": waited_s,
-        "publishing, draining": result.wall_s - result.feed_s - result.setup_s - waited_s,
+        "publishing and draining": result.wall_s - result.feed_s - result.setup_s - waited_s,
     }
     shares = [f"{name} {100 * s / result.wall_s:.0f}%" for name, s in spans.items() if s > 0.005 * result.wall_s]
     note = f"The publishing thread's time: {', '.join(shares)}."
@@ -192,7 +196,7 @@ def _prices(result: RunResult, symbols: Sequence[str] | None, missing: Sequence[
         spread = f"{minimum:,}" if minimum == maximum else f"{minimum:,} to {maximum:,}"
         notes.append(
             f"Each symbol's row at {spread} moments, each exactly as after the ticks before it; what happened in "
-            "between is not shown."
+            "between is not shown. Volume counts where it is seen first."
         )
     if len(drawn) < len(names):
         notes.append(f"No prices in the rows of: {', '.join(name for name in names if name not in drawn)}.")
@@ -273,14 +277,17 @@ def _symbols(result: RunResult) -> Section:
 def _handler_times(result: RunResult) -> tuple[str, list[Table]]:
     """What handlers took of the busiest symbols, where that is known of any."""
     timeline = result.timeline
-    if timeline is None or not timeline.handler_ticks.any():
+    if timeline is None:
         return "", []
     busy_ns = max(int(timeline.worker_busy_ns[-1].sum()), 1)
+    busiest = _busiest(result, ROWS)
+    if not timeline.handler_ticks[busiest].any():
+        return "", []
     rows = []
-    for i in _busiest(result, ROWS):
+    for i in busiest:
         ns, ticks = int(timeline.handler_ns[i]), int(timeline.handler_ticks[i])
         count = int(result.ticks_by_symbol[i])
-        known = (duration(ns / ticks), duration(ns), f"{100 * ns / busy_ns:.1f}%") if ticks else ("", "", "")
+        known = (duration(ns / ticks), duration(ns), f"{100 * ns / busy_ns:.1f}%") if ticks else ("-", "-", "-")
         rows.append((result.symbols[i], f"{count:,}", f"{100 * count / max(result.ticks, 1):.1f}%", *known))
     note = (
         "Handler time is known of symbols with a strand of their own, for ticks that were queued and not handled "
@@ -290,15 +297,28 @@ def _handler_times(result: RunResult) -> tuple[str, list[Table]]:
 
 
 def _rows(result: RunResult) -> Section | None:
-    found = final_rows(result, _busiest(result, ROWS))
-    if found is None:
+    clock = feed_clock(result.info)
+    try:
+        found = result_rows(result, top=ROWS, clock=clock)
+    except ConfigurationError as error:
+        return Section("rows", "Final rows", f"{error}.")
+    if found is None or not found.fields:
         return None
-    return Section("rows", "Final rows of the busiest symbols", found.note, (), [Table(found.heads, found.rows)])
+    shown, left = found.fitting(LETTERS, gap=2)
+    note = "As the handler left them, in natural units; a dash is undefined."
+    note += f" Fields {found.note}." if found.note else ""
+    note += f" More fields are in result.rows: {', '.join(left)}." if left else ""
+    heads = [field.name.replace("_", " ") for field in shown]
+    units = [field.unit for field in shown]
+    rows = list(zip(*(field.cells for field in shown), strict=True))
+    table = Table(heads, rows, units=units if any(units) else ())
+    return Section("rows", "Final rows of the busiest symbols", note, (), [table])
 
 
 def _details(result: RunResult) -> Section:
     s = result.statistics
-    counters = [("accepted", s.accepted), ("handled", s.handled), *((f"dropped: {k}", n) for k, n in s.dropped.items())]
+    counters = [("accepted", s.accepted), ("handled", s.handled), ("dropped", sum(s.dropped.values()))]
+    counters += [(f"dropped: {reason}", n) for reason, n in s.dropped.items() if n]
     counters += [(f"dropped at the level {level}", n) for level, n in s.dropped_by_level.items() if n]
     counters += [("pending at the end", s.pending), ("handled inline", s.handled_inline), ("visits", s.visits)]
     counters += [

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.report.bars import bars_of, draw_bars
-from strand.report.canvas import new_figure, styled
+from strand.report.canvas import matplotlib, new_figure, styled
+from strand.report.feed_time import feed_clock
 from strand.report.latencies import shown_latency
 from strand.report.palette import LIGHT, Palette
 from strand.report.prices import draw_prices, has_prices
@@ -67,13 +68,14 @@ def _throughput(part: Any, result: RunResult, palette: Palette, _: Any) -> None:
     _area(above, edges, rates / 1e6, palette.one)
     above.set_title("Throughput")
     above.set_ylabel("million ticks/s")
-    _area(below, timeline.at_s, _held(timeline.pending / 1e3), palette.two)
+    _area(below, timeline.at_s, _held(timeline.pending), palette.two)
     below.set_title("Queue depth: published and not yet handled")
-    below.set_ylabel("thousand ticks")
+    below.set_ylabel("ticks")
+    below.yaxis.set_major_formatter(lambda n, _: count(n))
     below.set_xlabel("seconds since the run began")
     below.set_xlim(0, max(float(timeline.at_s[-1]), 1e-9) if len(timeline) else 1)
     for axis in (above, below):
-        axis.set_ylim(bottom=0)
+        axis.set_ylim(0, max(axis.get_ylim()[1], 1) if axis is below else None)
 
 
 def _held(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -217,13 +219,16 @@ def concentration(axis: Any, counts: npt.NDArray[Any], palette: Palette) -> None
         )
         if len(counts) > 10:
             axis.set_xscale("log")
+        else:
+            axis.xaxis.set_major_locator(matplotlib("ticker").MaxNLocator(integer=True))
         axis.set_xlim(0.9, max(len(counts), 2) * 1.1)
         axis.xaxis.set_major_formatter(lambda n, _: f"{n:,.0f}")
         axis.xaxis.set_minor_formatter("")
 
 
 def _prices(part: Any, result: RunResult, palette: Palette, symbols: Sequence[str] | None) -> None:
-    draw_prices(part, _watched(result, symbols), palette, size_unit=result.info.size_unit)
+    info = result.info
+    draw_prices(part, _watched(result, symbols), palette, size_unit=info.size_unit, clock=feed_clock(info))
 
 
 def _watched(result: RunResult, symbols: Sequence[str] | None) -> Mapping[str, npt.NDArray[Any]]:
@@ -241,7 +246,7 @@ def _watched(result: RunResult, symbols: Sequence[str] | None) -> Mapping[str, n
 
 
 def _bar_chart(part: Any, result: RunResult, palette: Palette, symbols: Sequence[str] | None) -> None:
-    draw_bars(part, _emitted(result, symbols), palette)
+    draw_bars(part, _emitted(result, symbols), palette, clock=feed_clock(result.info))
 
 
 def _emitted(result: RunResult, symbols: Sequence[str] | None) -> Mapping[str, npt.NDArray[Any]]:

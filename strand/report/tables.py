@@ -70,6 +70,8 @@ def print_rows(console: Console, rows: ResultRows, width: int | None) -> None:
     for cells in zip(*(field.cells for field in fields), strict=True):
         table.add_row(*map(escape, cells))
     console.print(table, highlight=False)
+    if rows.note:
+        console.print(escape(rows.note), highlight=False)
     if rows.rest:
         shown, by = len(rows.symbols.cells), rows.by
         console.print(f"{shown:,} of {shown + rows.rest:,} symbols, by {escape(by)} (--top, --sort)", highlight=False)

@@ -62,7 +62,7 @@ def test_the_page_says_what_the_run_did(day: strand.ReplayResult, day_page: str)
     assert f"Fingerprint {day.fingerprint}" in text
     for words in (
         "All 200,500 ticks handled", "of 500 symbols", "handler book", "2 workers", "M ticks/s", "AAAHD", "worker 0",
-        "publishers", "p99.9", "queue depth, max", "Handler time", "messages", "feed time, UTC",
+        "publishers", "p99.9", "queue depth, max", "Handler time", "messages", "feed time, America/New_York",
         "seconds since the run began", "bid", "ask",
     ):  # fmt: skip
         assert words in text, words

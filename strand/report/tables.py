@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from strand.brief import several
 from strand.replaying.run_result import RunResult
 from strand.report.latencies import LATENCY_HEADS, latency_rows, queue_depth, shown_latency
 from strand.report.policy_counts import policy_tables
@@ -90,14 +91,14 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
     s = result.statistics
     console.print(
         f"[bold]{escape(result.info.path)}[/] ({result.info.format}): [bold]{result.ticks:,}[/] ticks of "
-        f"{np.count_nonzero(result.ticks_by_symbol):,} symbols in {result.wall_s:.3f} s, "
+        f"{several(np.count_nonzero(result.ticks_by_symbol), 'symbol')} in {result.wall_s:.3f} s, "
         f"[bold]{result.ticks_per_s / 1e6:,.2f} M ticks/s[/]"
     )
     console.print(
         f"limited by: {result.limited_by} (set-up took {result.setup_s / result.wall_s:.0%} of the time, getting ticks "
         f"{result.feed_s / result.wall_s:.0%}"
         + (f", {result.input_work} {result.input_wait_s / result.wall_s:.0%}" if result.input_wait_s else "")
-        + f"); {result.n_strands:,} strands, {s.handled_inline / max(s.handled, 1):.0%} of ticks handled inline"
+        + f"); {several(result.n_strands, 'strand')}, {s.handled_inline / max(s.handled, 1):.0%} of ticks handled inline"
     )
     if (busiest := result.busiest_basket) is not None:
         console.print(f"busiest basket: {escape(str(busiest))}", highlight=False)

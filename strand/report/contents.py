@@ -195,8 +195,8 @@ def _prices(result: RunResult, symbols: Sequence[str] | None, missing: Sequence[
         minimum, maximum = (f(len(watched[name].rows) for name in drawn) for f in (min, max))
         spread = f"{minimum:,}" if minimum == maximum else f"{minimum:,} to {maximum:,}"
         notes.append(
-            f"Each symbol's row at {spread} moment{'s' if maximum > 1 else ''}, each exactly as after the ticks before it; what happened in "
-            "between is not shown. Volume counts at the first moment that has it."
+            f"Each symbol's row at {spread} moment{'s' if maximum > 1 else ''}, each exactly as after the ticks before "
+            "it; what happened in between is not shown. Volume counts at the first moment that has it."
         )
     if len(drawn) < len(names):
         notes.append(f"No prices in the rows of: {', '.join(name for name in names if name not in drawn)}.")

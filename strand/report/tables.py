@@ -98,7 +98,8 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
         f"limited by: {result.limited_by} (set-up took {result.setup_s / result.wall_s:.0%} of the time, getting ticks "
         f"{result.feed_s / result.wall_s:.0%}"
         + (f", {result.input_work} {result.input_wait_s / result.wall_s:.0%}" if result.input_wait_s else "")
-        + f"); {several(result.n_strands, 'strand')}, {s.handled_inline / max(s.handled, 1):.0%} of ticks handled inline"
+        + f"); {several(result.n_strands, 'strand')}, "
+        f"{s.handled_inline / max(s.handled, 1):.0%} of ticks handled inline"
     )
     if (busiest := result.busiest_basket) is not None:
         console.print(f"busiest basket: {escape(str(busiest))}", highlight=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, Final
 
 from strand.errors import FeedError, FormatError, TruncatedFeedError
 from strand.feeds.io.bytestream import InflateLimits
-from strand.feeds.io.compression import RAW_WBITS, MemberStream, new_inflater, zlib_like
+from strand.feeds.io.compression import RAW_WBITS, MemberStream, inflater_name, new_inflater, zlib_like
 from strand.feeds.io.sources import RawStream
 
 __all__ = ["ZIP_MAGICS", "ZipMemberStream", "data_members", "find_member", "open_archive", "split_member"]
@@ -112,7 +111,7 @@ class ZipMemberStream(MemberStream):
         self.member = member.filename
         self._crc = 0
         self._zlib: Any = zlib_like()
-        self.inflater = "zlib" if self._zlib is zlib else "isal igzip"
+        self.inflater = {zipfile.ZIP_STORED: None, zipfile.ZIP_BZIP2: "bz2"}.get(member.compress_type, inflater_name())
         self.errors = (self._zlib.error, OSError, ValueError)
         if member.flag_bits & _ENCRYPTED:
             raise FormatError(f"member {member.filename!r} is encrypted: decrypt it first", path=path)

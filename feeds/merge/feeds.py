@@ -108,7 +108,10 @@ class MergedFeed(BaseFeed):
                         "path": info.path,
                         "date": info.date,
                         "venue": info.venue,
-                        "compression": info.details.get("compression"),
+                        # A member of a zip archive may be stored as it is, and nothing inflates it then.
+                        "compression": (
+                            "none" if info.details.get("inflater", "") is None else info.details.get("compression")
+                        ),
                     }
                     for info in infos
                 ]

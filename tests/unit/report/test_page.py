@@ -39,8 +39,12 @@ def day_page(day: strand.ReplayResult) -> str:
 
 
 def test_what_the_publisher_waited_for_is_named_as_it_was(day: strand.ReplayResult, undrawn: None) -> None:
-    for compression, work in (("none", "reading"), ("gzip", "reading and inflating")):
-        info = replace(day.info, details={"compression": compression})
+    for compression, inflater, work in (
+        ("none", None, "reading"),
+        ("zip", None, "reading"),  # stored as it is
+        ("gzip", "zlib", "reading and inflating"),
+    ):
+        info = replace(day.info, details={"compression": compression, "inflater": inflater})
         run = replace(day, info=info, wall_s=10.0, setup_s=1.0, feed_s=6.0, input_wait_s=5.0)
         note = contents.contents(run, (), "count", "")["sections"][0].note
         assert f"set-up 10%, {work} 50%, decoding 10%," in note

@@ -58,7 +58,7 @@ def test_the_page_asks_the_network_for_nothing(day_page: str) -> None:
     assert "default-src 'none'" in text
     outside = set(re.findall(r"https?://[^\s\"'<)]+", text))
     assert outside <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
-    assert len(text) < 1_000_000
+    assert len(text) < 500_000
 
 
 def test_the_page_says_what_the_run_did(day: strand.ReplayResult, day_page: str) -> None:

@@ -91,7 +91,7 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
     s = result.statistics
     console.print(
         f"[bold]{escape(result.info.path)}[/] ({result.info.format}): [bold]{result.ticks:,}[/] ticks of "
-        f"{several(np.count_nonzero(result.ticks_by_symbol), 'symbol')} in {result.wall_s:.3f} s, "
+        f"{several(int(np.count_nonzero(result.ticks_by_symbol)), 'symbol')} in {result.wall_s:.3f} s, "
         f"[bold]{result.ticks_per_s / 1e6:,.2f} M ticks/s[/]"
     )
     console.print(

@@ -61,7 +61,8 @@ class FeedInfo:
     feeds differ in it, ``span`` the first and last receive time in ns since the UNIX epoch where they are known without
     reading on, ``details`` whatever else the format tells. ``undated``: the format tells times of day alone, and of
     which day nobody knows: times count from 1970-01-01. ``ticks``: what the ticks mean (``TicksAre``); None where
-    merged feeds differ in it. ``ticks_assumed``: nobody said so.
+    merged feeds differ in it. ``ticks_assumed``: nobody said so. ``zone``: the time zone of the market's sessions, like
+    ``"America/New_York"``; None: nobody knows, or merged feeds differ in it. Ticks' times are in UTC whatever it is.
     """
 
     format: str
@@ -75,6 +76,7 @@ class FeedInfo:
     size_unit: float | None = 1.0
     ticks: TicksAre | None = "plain"
     ticks_assumed: bool = False
+    zone: str | None = None
 
     def __repr__(self) -> str:
         return brief(self, *self.figures)

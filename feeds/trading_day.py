@@ -11,7 +11,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from strand.errors import ConfigurationError
 
-__all__ = ["as_date", "date_in_name", "date_in_names", "midnight_ns"]
+__all__ = ["NEW_YORK", "as_date", "date_in_name", "date_in_names", "midnight_ns"]
+
+NEW_YORK: Final = "America/New_York"
 
 # Ticks hold ns since 1970 in 63 bits, which end in April 2262.
 _LAST_YEAR: Final = 2261
@@ -72,7 +74,7 @@ def _beyond(date: dt.date) -> ConfigurationError:
     return ConfigurationError(f"date: give one from 1970 to {_LAST_YEAR}, which ticks can express: {date} is not")
 
 
-def midnight_ns(date: dt.date, zone: str = "America/New_York") -> int:
+def midnight_ns(date: dt.date, zone: str = NEW_YORK) -> int:
     """The first instant of ``date`` in ``zone``, ns since the UNIX epoch. Raises ConfigurationError."""
     if not 1970 <= date.year <= _LAST_YEAR:
         raise _beyond(date)

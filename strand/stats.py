@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
@@ -51,8 +51,9 @@ class Latency:
     """A latency distribution in ns, known to one part in sixteen; counted once per tick, or once per task.
 
     ``count``: how many were counted. ``percentiles`` maps 50, 90, 99 and 99.9 to ns, ``maximum_ns`` is the upper edge
-    of the highest bucket hit. ``counts``: ticks a bucket, ``floors_ns``: the buckets' lower edges, both shape
-    (n_buckets,); empty where the distribution was not made from a histogram.
+    of the highest bucket hit; neither is below ``resolution_ns``, what the clock resolves.
+    ``counts``: ticks a bucket, ``floors_ns``: the buckets' lower edges, both shape (n_buckets,); empty where the
+    distribution was not made from a histogram.
     """
 
     count: int
@@ -60,27 +61,20 @@ class Latency:
     maximum_ns: float
     counts: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64), compare=False, repr=False)
     floors_ns: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0), compare=False, repr=False)
+    resolution_ns: float = 0.0
 
     def __repr__(self) -> str:
         percentiles = (f"p{p:g} {ns:,.0f} ns" for p, ns in self.percentiles.items())
         return brief(self, f"{self.count:,} counted", *percentiles, f"maximum {self.maximum_ns:,.0f} ns")
 
     @classmethod
-    def from_histogram(cls, counts: npt.NDArray[np.uint64], floors_ns: npt.NDArray[np.float64]) -> Latency:
+    def from_histogram(
+        cls, counts: npt.NDArray[np.uint64], floors_ns: npt.NDArray[np.float64], resolution_ns: float = 0.0
+    ) -> Latency:
         """From bucket counts and the buckets' lower edges: a percentile is its bucket's upper edge."""
-        counts, floors_ns = _fixed(counts.view()), _fixed(floors_ns.view())
-        total = int(counts.sum())
-        edges = np.append(floors_ns[1:], floors_ns[-1] * 2)
-        if total == 0:
-            return cls(0, FrozenDict(dict.fromkeys(PERCENTILES, 0.0)), 0.0, counts, floors_ns)
-        running = np.cumsum(counts)
-        return cls(
-            total,
-            FrozenDict({p: float(edges[_bucket(running, p)]) for p in PERCENTILES}),
-            float(edges[np.flatnonzero(counts)[-1]]),
-            counts,
-            floors_ns,
-        )
+        found = cls(int(counts.sum()), {}, 0.0, _fixed(counts.view()), _fixed(floors_ns.view()), resolution_ns)
+        values = FrozenDict({p: found.percentile(p) or 0.0 for p in PERCENTILES})
+        return replace(found, percentiles=values, maximum_ns=found.percentile(100) or 0.0)
 
     def percentile(self, p: float) -> float | None:
         """In ns, of a latency that was made from a histogram: its bucket's upper edge. None where there is no tick.
@@ -91,7 +85,7 @@ class Latency:
         if not self.counts.any():
             return None
         edges = np.append(self.floors_ns[1:], self.floors_ns[-1] * 2)
-        return float(edges[_bucket(np.cumsum(self.counts), p)])
+        return max(float(edges[_bucket(np.cumsum(self.counts), p)]), self.resolution_ns)
 
 
 def _bucket(running: npt.NDArray[np.uint64], p: float) -> int:
@@ -241,7 +235,9 @@ class Statistics:
     budget ended; ``parks`` and ``wakes``: how often workers went to sleep, and were woken.
     ``handled_inline`` ticks were handled by a publisher where they lay. ``wait`` is the time from publish to the start
     of the visit that handled the tick, ``handler`` the time in the handler, ``end_to_end`` from publish to its end;
-    for the first and last the oldest tick of a visit stands for all in it, so they are upper bounds.
+    for the first and last the oldest tick of a visit stands for all in it, so they are upper bounds. ``paced``: ticks
+    came when they happened or were due. They do not in a replay as fast as it goes: its ``wait`` and ``end_to_end``
+    say how full the queues were and no more, and nothing that shows statistics shows them.
     ``watermark``: every tick with a lower number has been handled or dropped; None where ``attach`` read the
     statistics, as finding it takes a lock of the dispatcher's own process.
     ``orders_as_plain``: order ticks that were published to handlers that take ticks as they are, for want of ``feed=``.
@@ -286,6 +282,7 @@ class Statistics:
     picked_by_rule: Mapping[str, int] = field(default_factory=FrozenDict)
     fair: FairStatistics | None = None
     overload: OverloadStatistics | None = None
+    paced: bool = True
 
     if not TYPE_CHECKING:
 
@@ -308,13 +305,22 @@ class Statistics:
         mean = sum(handled) / len(handled) if handled else 0
         return max(handled) / mean if mean else 0.0
 
+    @property
+    def latencies(self) -> dict[str, Latency]:
+        """Those that say something, by name: ``wait`` and ``end_to_end`` of ticks that came at a pace alone."""
+        if not self.paced:
+            return {"handler": self.handler}
+        return {"wait": self.wait, "handler": self.handler, "end_to_end": self.end_to_end}
+
     def as_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
+        """Plain numbers, for JSON. ``latency`` has ``latencies``."""
         names = ("accepted", "handled", "pending", "handled_inline", "visits", "stolen", "cut", "parks", "wakes",
-                 "watermark", "unpinned", "orders_as_plain")  # fmt: skip
+                 "watermark", "unpinned", "orders_as_plain", "paced")  # fmt: skip
         latency = {
-            name: {f"p{p:g}_ns": ns for p, ns in found.percentiles.items()} | {"maximum_ns": found.maximum_ns}
-            for name, found in (("wait", self.wait), ("handler", self.handler), ("end_to_end", self.end_to_end))
+            name: {f"p{p:g}_ns": ns for p, ns in found.percentiles.items()}
+            | {"maximum_ns": found.maximum_ns}
+            | {"resolution_ns": found.resolution_ns}
+            for name, found in self.latencies.items()
         }
         workers = [
             {key: getattr(w, key) for key in ("name", "core", "handled", "busy_ns", "visits", "stolen", "parks")}

@@ -1,6 +1,7 @@
 #include "base/clock.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -60,4 +61,29 @@ static void measure(void) {
 void sd_clock_init(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, measure);
+}
+
+static int by_size(const void *a, const void *b) {
+  const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return (x > y) - (x < y);
+}
+
+double sd_clock_resolution_ns(void) {
+  enum { READINGS = 1001 };
+  uint64_t took[READINGS];
+  sd_clock_init();
+  uint64_t before = sd_now();
+  for (int i = 0; i < READINGS; i++) {
+    const uint64_t now = sd_now();
+    took[i] = now > before ? now - before : 0;
+    before = now;
+  }
+  qsort(took, READINGS, sizeof *took, by_size);
+  uint64_t resolved = took[READINGS / 2];
+  while (!resolved) {
+    const uint64_t now = sd_now();
+    resolved = now > before ? now - before : 0;
+    before = now;
+  }
+  return (double)resolved * sd_the_clock.ns_per_count;
 }

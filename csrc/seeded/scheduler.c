@@ -259,6 +259,7 @@ void sd_scheduler_act(uint64_t ns) { fibers[acts_for].busy_ns += ns; }
 /* The clock counts three per step, so that budgets and slices end at drawn places too. */
 sd_clock sd_the_clock = {0, 1.0};
 void sd_clock_init(void) {}
+double sd_clock_resolution_ns(void) { return 1; }
 uint64_t sd_schedule_now(void) { return 1000 + steps * 3 + skipped; }
 /* A fiber runs while it makes steps, and while it is busy. */
 uint64_t sd_schedule_on_cpu(void) {

@@ -19,7 +19,7 @@ from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.sources import RawStream
 from strand.feeds.io.streams import InflateLimits, InputStream, names_of, open_stream
 from strand.feeds.selection import Selection
-from strand.feeds.trading_day import as_date, date_in_names, midnight_ns
+from strand.feeds.trading_day import NEW_YORK, as_date, date_in_names, midnight_ns
 from strand.ticks import aligned_ticks
 from strand.validate import is_whole
 
@@ -111,6 +111,7 @@ class DecodedFeed(BaseFeed):
             undated=day is None,
             ticks="orders",
             details=details,
+            zone=NEW_YORK,
         )
 
     @property

@@ -37,6 +37,7 @@ class Source(msgspec.Struct, frozen=True):
     ticks_assumed: bool = False
     undated: bool = False
     feeds: list[dict[str, str | None]] = []
+    zone: str | None = None
 
     def info(
         self, name: str, path: str, details: Mapping[str, Any], size_unit: float | None, ticks: TicksAre | None
@@ -56,6 +57,7 @@ class Source(msgspec.Struct, frozen=True):
             size_unit=size_unit,
             ticks=ticks or self.ticks,
             ticks_assumed=ticks is None and self.ticks_assumed,
+            zone=self.zone,
         )
 
 
@@ -80,6 +82,7 @@ def own_text(feed: Feed) -> bytes:
         ticks=info.ticks,
         ticks_assumed=info.ticks_assumed,
         undated=info.undated,
+        zone=info.zone,
         feeds=[{**one, "path": Path(one["path"]).name} for one in info.details.get("feeds", [])],
     )
     return msgspec.json.encode(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import zlib
+import bz2
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from strand.errors import FeedError, FormatError, TruncatedFeedError
 from strand.feeds.io.bytestream import InflateLimits
-from strand.feeds.io.compression import RAW_WBITS, MemberStream, new_inflater, zlib_like
+from strand.feeds.io.compression import RAW_WBITS, MemberStream, inflater_name, new_inflater, zlib_like
 from strand.feeds.io.sources import RawStream
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class ZipMemberStream(MemberStream):
         self.member = member.filename
         self._crc = 0
         self._zlib: Any = zlib_like()
-        self.inflater = "zlib" if self._zlib is zlib else "isal igzip"
+        self.inflater = {zipfile.ZIP_STORED: None, zipfile.ZIP_BZIP2: "bz2"}.get(member.compress_type, inflater_name())
         self.errors = (self._zlib.error, OSError, ValueError)
         if member.flag_bits & _ENCRYPTED:
             raise FormatError(f"member {member.filename!r} is encrypted: decrypt it first", path=path)
@@ -131,7 +131,6 @@ class ZipMemberStream(MemberStream):
         super().__init__(RawStream(path, start=start, length=member.compress_size), limits)
 
     def _new_member(self) -> Any:
-        import bz2
         import zipfile
 
         if self._info.compress_type == zipfile.ZIP_STORED:

@@ -26,7 +26,7 @@ from strand.feeds.formats.itch.directory import ItchSymbols
 from strand.feeds.formats.recording import Recorder, times_path
 from strand.feeds.io.address import Address, parse_address
 from strand.feeds.live.udp import receiving_socket, replies_socket
-from strand.feeds.trading_day import as_date, midnight_ns
+from strand.feeds.trading_day import NEW_YORK, as_date, midnight_ns
 from strand.feeds.write.destinations import check_outputs
 from strand.ticks import MAX_SEQUENCE, empty
 
@@ -123,7 +123,7 @@ class MoldFeed(BaseFeed):
         self._record = record
         self._max_seconds, self._idle_timeout_s = max_seconds, idle_timeout_s
         self._closed = self._started = self._running = self._stopped = False
-        self._day = as_date(date) if date is not None else dt.datetime.now(ZoneInfo("America/New_York")).date()
+        self._day = as_date(date) if date is not None else dt.datetime.now(ZoneInfo(NEW_YORK)).date()
         # The decoder does not skip bad messages: ``_decoded`` does, because a message's block gives the exact start of
         # the next one.
         self._decoder = ItchDecoder(midnight_ns=midnight_ns(self._day), skip=False)
@@ -180,6 +180,7 @@ class MoldFeed(BaseFeed):
             date=self._day.isoformat(),
             price_unit=1e-4,
             ticks="orders",
+            zone=NEW_YORK,
             details={"session": self._receiver.session, "lines": len(self.addresses)},
         )
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.feeds.base import Feed, TickBatch
+from strand.feeds.base import Feed, FeedInfo, TickBatch
 from strand.feeds.merge.days import clear_records
 from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
@@ -44,6 +45,12 @@ class DatedFeed(SelectedFeed):
         self._cleared = 0
         #: How many clear records the latest batch has; 0 for a batch of ticks.
         self._clears = 0
+
+    @property
+    def info(self) -> FeedInfo:
+        """The other feed's; the zone is its own, or else the one whose dates count."""
+        info = super().info
+        return info if info.zone is not None or self._zone.key == "UTC" else replace(info, zone=self._zone.key)
 
     @property
     def plain_symbols(self) -> Sequence[str]:

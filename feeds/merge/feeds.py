@@ -87,7 +87,7 @@ class MergedFeed(BaseFeed):
 
     @property
     def info(self) -> FeedInfo:
-        """Format, date, venue, price unit, size unit and ``ticks`` where all feeds agree (the format is else
+        """Format, date, venue, price unit, size unit, zone and ``ticks`` where all feeds agree (the format is else
         ``"merged"``), the span of all where each one's is known; ``details["feeds"]`` has each feed's format, path,
         date, venue and compression."""
         infos = [feed.info for feed in self._feeds]
@@ -107,7 +107,10 @@ class MergedFeed(BaseFeed):
                         "path": info.path,
                         "date": info.date,
                         "venue": info.venue,
-                        "compression": info.details.get("compression"),
+                        # A member of a zip archive may be stored as it is, and nothing inflates it then.
+                        "compression": (
+                            "none" if info.details.get("inflater", "") is None else info.details.get("compression")
+                        ),
                     }
                     for info in infos
                 ]
@@ -116,6 +119,7 @@ class MergedFeed(BaseFeed):
             size_unit=_common([info.size_unit for info in infos]),
             ticks=_common([info.ticks for info in infos]),
             ticks_assumed=any(info.ticks_assumed for info in infos),
+            zone=_common([info.zone for info in infos]),
         )
 
     @property

@@ -22,7 +22,7 @@ from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.synthetic import calibration
 from strand.feeds.synthetic.calibration import Skew
-from strand.feeds.trading_day import as_date, midnight_ns
+from strand.feeds.trading_day import NEW_YORK, as_date, midnight_ns
 from strand.ticks import aligned_ticks, empty
 from strand.validate import is_number, whole
 
@@ -128,6 +128,7 @@ class SyntheticFeed(BaseFeed):
             path=f"synthetic:{self._symbol_count}x{self._messages}",
             date=day.isoformat(),
             ticks="orders",
+            zone=NEW_YORK,
             details={
                 "symbols": self._symbol_count,
                 "messages": self._messages,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,7 +47,7 @@ def plot_scenarios(results: Sequence[ScenarioResult], machine: Mapping[str, Any]
     for (rows, draw), axis in zip(panels, axes[:, 0], strict=True):
         draw(axis, rows)
         axis.set_yticks(range(len(rows)), [r.title for r in rows])
-        axis.invert_yaxis()
+        axis.set_ylim(len(rows) - 0.5, -0.5)
         axis.spines[["top", "right"]].set_visible(False)
     axes[0, 0].legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     figure.supxlabel(f"{machine['cpu']}, {machine['cores']} cores", fontsize=8, color="#666666")
@@ -58,7 +57,7 @@ def plot_scenarios(results: Sequence[ScenarioResult], machine: Mapping[str, Any]
 def _bars(axis: Any, rows: Sequence[ScenarioResult], ways: Sequence[str], value: Any, text: Any) -> None:
     height = 0.8 / len(ways)
     for i, way in enumerate(ways):
-        at = [row + (i - (len(ways) - 1) / 2) * height for row in range(len(rows))]
+        at = [row + _beside(i, len(ways)) for row in range(len(rows))]
         values = [value(r, way) for r in rows]
         bars = axis.barh(at, values, height * 0.92, color=COLOURS[way], label=HEADINGS[way])
         labels = [text(r, way) for r in rows]
@@ -75,14 +74,50 @@ def _draw_rates(axis: Any, rows: Sequence[ScenarioResult]) -> None:
 def _draw_latency(axis: Any, rows: Sequence[ScenarioResult]) -> None:
     latencies = [r.latency_ns for r in rows if r.latency_ns is not None]
     ways = [way for way in HEADINGS if way in latencies[0]]
-    _bars(axis, rows, ways, lambda r, way: r.latency_ns[way].p99, lambda r, way: duration(r.latency_ns[way].p99))
-    p99 = [latency[way].p99 for latency in latencies for way in ways]
+    for i, way in enumerate(ways):
+        at = [row + _beside(i, len(ways)) for row in range(len(rows))]
+        p99 = [latency[way].p99 for latency in latencies]
+        bold = [r.winner == way for r in rows]
+        _points(axis, at, p99, colour=COLOURS[way], label=HEADINGS[way], bold=bold)
+    _log_times(axis, [latency[way].p99 for latency in latencies for way in ways])
+    axis.set_title("Paced: 99th percentile from due to handled, logarithmic (less is better)", fontsize=10, loc="left")
+
+
+def _beside(i: int, n: int) -> float:
+    """Where the i-th of n marks of a row is, beside the row's middle."""
+    return (i - (n - 1) / 2) * 0.8 / n
+
+
+def _points(
+    axis: Any, at: Sequence[float], times_ns: Sequence[float | None], *, colour: str, label: str, bold: Sequence[bool]
+) -> None:
+    """A mark for each time, which is written beside it. A bar would say nothing: on a logarithmic axis it has no foot.
+    None: nothing was handled, which is written at the axis' left end."""
+    there = [(ns, y) for ns, y in zip(times_ns, at, strict=True) if ns is not None]
+    axis.scatter([ns for ns, _ in there], [y for _, y in there], s=46, color=colour, label=label, zorder=3)
+    for ns, y, is_bold in zip(times_ns, at, bold, strict=True):
+        weight = "bold" if is_bold else "normal"
+        if ns is None:
+            axis.annotate(
+                "none handled", (0, y), xycoords=("axes fraction", "data"), xytext=(4, 0), textcoords="offset points",
+                va="center", fontsize=7, color=colour,
+            )  # fmt: skip
+        else:
+            axis.annotate(
+                duration(ns), (ns, y), xytext=(7, 0), textcoords="offset points", va="center", fontsize=7,
+                fontweight=weight,
+            )  # fmt: skip
+
+
+def _log_times(axis: Any, times_ns: Sequence[float]) -> None:
+    """A logarithmic axis with room for what is written beside the marks."""
     axis.set_xscale("log")
-    # Bars need a foot to stand on, and room for what is written at their ends.
-    axis.set_xlim(10 ** (math.floor(math.log10(max(min(p99), 1.0))) - 0.3), max(p99) * 1.6)
+    if times_ns:
+        axis.set_xlim(max(min(times_ns), 1.0) / 3, max(*times_ns, 1.0) * 4)
     axis.xaxis.set_major_formatter(lambda ns, _: duration(ns))
     axis.xaxis.set_minor_formatter("")
-    axis.set_title("Paced: 99th percentile from due to handled (less is better)", fontsize=10, loc="left")
+    axis.grid(axis="x", color="#e3e6e8", linewidth=0.6)
+    axis.set_axisbelow(True)
 
 
 def plot_policies(
@@ -94,21 +129,15 @@ def plot_policies(
     waits, drops = figure.subplots(1, 2, sharey=True)
     height = 0.8 / len(levels)
     for i, level in enumerate(levels):
-        at = [row + (i - (len(levels) - 1) / 2) * height for row in range(len(outcomes))]
+        at = [row + _beside(i, len(levels)) for row in range(len(outcomes))]
         found = [outcome.levels[level] for outcome in outcomes]
-        p99 = [level_.p99_ns or 0.0 for level_ in found]
+        p99 = [level_.p99_ns for level_ in found]
+        _points(waits, at, p99, colour=LEVEL_COLOURS[level], label=level, bold=[False] * len(at))
         lost = [100 * level_.dropped / level_.arrived if level_.arrived else 0.0 for level_ in found]
-        bars = waits.barh(at, p99, height * 0.92, color=LEVEL_COLOURS[level], label=level)
-        waits.bar_label(bars, [duration(ns) if ns else "none handled" for ns in p99], padding=3, fontsize=7)
         bars = drops.barh(at, lost, height * 0.92, color=LEVEL_COLOURS[level])
         drops.bar_label(bars, [f"{share:.1f} %" for share in lost], padding=3, fontsize=7)
-    seen = [level.p99_ns for outcome in outcomes for level in outcome.levels.values() if level.p99_ns]
-    waits.set_xscale("log")
-    if seen:
-        waits.set_xlim(10 ** (math.floor(math.log10(min(seen))) - 0.3), max(seen) * 4)
-    waits.xaxis.set_major_formatter(lambda ns, _: duration(ns))
-    waits.xaxis.set_minor_formatter("")
-    waits.set_title("99th percentile from due to handled", fontsize=10, loc="left")
+    _log_times(waits, [level.p99_ns for outcome in outcomes for level in outcome.levels.values() if level.p99_ns])
+    waits.set_title("99th percentile from due to handled, logarithmic", fontsize=10, loc="left")
     drops.set_xlim(0, 115)
     drops.set_xticks(range(0, 101, 20))
     drops.set_title("Dropped, % of what arrived", fontsize=10, loc="left")

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from strand.bench.streams import numbered, recorded, squeezed
 from strand.bench.ways import MAX_PUBLISHERS, SETTLE_S, Job, expected_rows
 from strand.binding import route
-from strand.binding.engine_words import histogram_floors_ns
+from strand.binding.engine_words import clock_resolution_ns, histogram_floors_ns
 from strand.binding.gate import Code
 from strand.binding.route import MAX_WORKERS
 from strand.dispatch.dispatcher import Dispatcher
@@ -308,7 +308,7 @@ def _level(
     job: Job, rows: npt.NDArray[Any], its: npt.NDArray[np.bool_], counts: npt.NDArray[np.uint64], handled_in_all: int
 ) -> LevelOutcome:
     arrived, handled = int(job.counts[its].sum()), int(rows["ticks"][its].sum())
-    waits = Latency.from_histogram(counts, histogram_floors_ns())
+    waits = Latency.from_histogram(counts, histogram_floors_ns(), clock_resolution_ns())
     if waits.count != handled:
         raise EngineError(f"{handled:,} ticks of a level were handled, and the waits of {waits.count:,} were noted")
     p50, p95, p99 = (waits.percentile(p) for p in (50, 95, 99))

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding import route
-from strand.binding.engine_words import histogram_floors_ns
+from strand.binding.engine_words import clock_resolution_ns, histogram_floors_ns
 from strand.binding.gate import Code
 from strand.binding.native import NativeFunction
 from strand.dispatch.dispatcher import Dispatcher
@@ -98,7 +98,7 @@ class Outcome:
         """By intended send time."""
         if self.latency_counts is None:
             raise ValueError("latency is measured in paced runs only")
-        return Latency.from_histogram(self.latency_counts, histogram_floors_ns())
+        return Latency.from_histogram(self.latency_counts, histogram_floors_ns(), clock_resolution_ns())
 
 
 Rows = npt.NDArray[Any]

@@ -15,6 +15,7 @@ from strand.binding.engine_words import (
     QUARANTINED,
     Failure,
     StrandInspection,
+    clock_resolution_ns,
     histogram_floors_ns,
 )
 from strand.binding.gate import text_of
@@ -114,6 +115,10 @@ class Counters:
     def histogram_floors_ns(self) -> npt.NDArray[np.float64]:
         """The lower edges of histograms' buckets, shape (n_buckets,)."""
         return histogram_floors_ns(self._lib.sd_ns_per_count())
+
+    def clock_resolution_ns(self) -> float:
+        """The shortest span that the clock of the histograms tells from none, in ns."""
+        return clock_resolution_ns(self._lib)
 
     def histogram(self, name: str) -> npt.NDArray[np.uint64]:
         counts = np.zeros(lib.SD_BUCKETS, dtype=np.uint64)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, NamedTuple
+from functools import cache
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,7 @@ __all__ = [
     "RunByPython",
     "StrandInspection",
     "Until",
+    "clock_resolution_ns",
     "histogram_floors_ns",
     "text_of",
 ]
@@ -106,6 +108,13 @@ class StrandInspection:
     quarantined: bool
     capacity: int
     calls: int = 0
+
+
+@cache
+def clock_resolution_ns(core: Any = lib) -> float:
+    """The shortest span, in ns, that the clock of the histograms tells from none. Measured once per process. ``core``:
+    the module in C whose clock it is; that of a seeded run counts steps."""
+    return float(core.sd_clock_resolution_ns())
 
 
 def histogram_floors_ns(ns_per_count: float | None = None) -> npt.NDArray[np.float64]:

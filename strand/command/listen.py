@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,10 +13,11 @@ from rich.markup import escape
 
 from strand.command.ending import ended_by
 from strand.command.handling import handling
-from strand.command.parameters import RenamedOptions, show
+from strand.command.parameters import RenamedOptions
 from strand.command.reading import names
 from strand.command.report_options import ReportOptions, reporting
 from strand.command.running import running
+from strand.command.showing import Shows, showing
 from strand.command.writing import Writes, writing
 from strand.errors import FeedError, StrictError, UnknownSymbolError
 from strand.feeds.formats.json.ticks import FeedEvent
@@ -27,7 +29,7 @@ from strand.replaying.replay import replay
 from strand.replaying.result import ReplayResult
 from strand.report.quantities import duration
 from strand.report.rows_file import write_rows
-from strand.report.tables import numbers_table, print_replay
+from strand.report.tables import numbers_table
 from strand.report.to_json import as_dict
 from strand.ticks import MAX_SEQUENCE
 
@@ -113,6 +115,7 @@ _RENAMED: Final = {
 @running
 @writing
 @reporting
+@showing
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
 def listen(
     line: tuple[str, ...], websocket: str | None, profile: Path | None, subscribe: tuple[str, ...],
@@ -121,14 +124,14 @@ def listen(
     idle_timeout_s: float | None, session: str | None, first_sequence: int | None, gap_timeout_s: float,
     jump_window: int, on_gap: Any,
     receive_bytes: int, date: str | None, symbols: str | None, on_bad_record: Any,
-    run: dict[str, Any], writes: Writes, report: ReportOptions, as_json: bool,
+    run: dict[str, Any], writes: Writes, report: ReportOptions, as_json: bool, shows: Shows,
 ) -> None:  # fmt: skip
     """Run a handler on NASDAQ ITCH 5.0 as it comes by MoldUDP64, on one line or two that carry the same messages.
 
     Or, with --websocket and --profile, on JSON messages of another kind.
 
-    It ends with the session, at --max-seconds, --max-messages or --idle-timeout-s, or when interrupted; then it reports
-    what came on each line, what each missed, and which messages came on neither.
+    It ends with the session, at --max-seconds, --max-messages or --idle-timeout-s, or when interrupted; then it shows
+    the symbols' rows as replay does, what came on each line, what each missed, and which messages came on neither.
     """
     if (websocket is None) == (not line):
         raise click.UsageError("give --line, once or twice, or --websocket")
@@ -172,6 +175,16 @@ def listen(
             idle_timeout_s=idle_timeout_s,
             on_late=lambda first: click.echo(f"warning: {_joined(first)}", err=True),
         )
+
+    def ended(result: ReplayResult, rows_file: Path | None, error: str | None = None) -> None:
+        if as_json:
+            told = {"live": feed.report(), "record": str(record) if record is not None else None}
+            click.echo(json.dumps(as_dict(result) | told | ({} if error is None else {"error": error})))
+            return
+        shows.print(result, rows_file=rows_file, symbols=names(symbols))
+        _print_feed(feed, record)
+
+    shows.check(handler, feed)
     try:
         check_outputs(output_paths(writes.outputs, rows=out, page=report.path), feed, symbols=names(symbols))
         with ended_by(feed.stop):  # what came is handled and reported
@@ -192,12 +205,12 @@ def listen(
     except (FeedError, StrictError, UnknownSymbolError) as error:
         if error.partial is not None:
             report.write(error.partial, "" if isinstance(error, StrictError) else str(error))
-            _report(as_json, feed, error.partial, record, None, str(error))
+            ended(error.partial, None, str(error))
         raise
     if out is not None:
         write_rows(out, result, escape_formulas=writes.escape_formulas)
     report.write(result)
-    _report(as_json, feed, result, record, out, None)
+    ended(result, out)
 
 
 def _tell(event: FeedEvent) -> None:
@@ -213,35 +226,24 @@ def _joined(first: int) -> str:
     )
 
 
-def _report(
-    as_json: bool,
-    feed: MoldFeed | WebSocketFeed,
-    result: ReplayResult,
-    record: Path | None,
-    out: Path | None,
-    error: str | None,
-) -> None:
-    live = feed.report()
-    plain = {**as_dict(result), "live": live, "record": str(record) if record is not None else None}
-    if error is not None:
-        plain["error"] = error
+def _print_feed(feed: MoldFeed | WebSocketFeed, record: Path | None) -> None:
+    """What came on the lines, or over the connection, and where it was recorded."""
+    from strand.command.terminal import TerminalConsole
 
-    def human(console: Console) -> None:
-        print_replay(console, result, out)
-        if isinstance(feed, MoldFeed):
-            _print_lines(console, live)
-        else:
-            _print_events(console, live)
-        if record is not None:
-            console.print(f"recorded to {record}; strand replay {record} gives the same ticks", markup=False)
-
-    show(as_json, plain, human)
+    console, live = TerminalConsole(), feed.report()
+    if isinstance(feed, MoldFeed):
+        _print_lines(console, live)
+    else:
+        _print_events(console, live, feed.info.path)
+    if record is not None:
+        console.print(f"recorded to {record}; strand replay {record} gives the same ticks", markup=False)
 
 
-def _print_events(console: Console, live: dict[str, Any]) -> None:
+def _print_events(console: Console, live: dict[str, Any], where: str) -> None:
     console.print(
-        f"[bold]{live['messages']:,}[/] messages, {live['other_messages']:,} of them of no kind the profile knows; "
-        f"connected {live['connected']:,} times; {live['gap_messages']:,} messages missing in {live['gap']:,} gaps"
+        f"{escape(where)}: [bold]{live['messages']:,}[/] messages, {live['other_messages']:,} of them of no kind the "
+        f"profile knows; connected {live['connected']:,} times; {live['gap_messages']:,} messages missing in "
+        f"{live['gap']:,} gaps"
     )
     for event in live["events"][-_SHOWN:]:
         console.print(f"  {event['kind']}: {event['text']}", markup=False)

@@ -113,7 +113,7 @@ def replay(
                 out=writes.outputs,
                 escape_formulas=writes.escape_formulas,
                 watch=report.watch,
-                timeline=report.path is not None,
+                timeline=report.path is not None or shows.verbose or as_json,
                 per_day=per_day,
                 save=save,
                 load=load,

@@ -19,7 +19,7 @@ from strand.command.parameters import show
 from strand.outside.attached import Attached, BookLook, Look, attach
 from strand.report.quantities import duration, moment
 from strand.report.tables import latency_table, print_policy
-from strand.stats import Latency, Statistics
+from strand.stats import Statistics
 from strand.ticks import PRICE_SCALE
 
 __all__ = ["stat"]
@@ -94,15 +94,10 @@ def _plain(attached: Attached, s: Statistics, looks: list[Look], listed: list[Lo
     }
 
 
-def _latencies(s: Statistics) -> tuple[tuple[str, Latency], ...]:
-    return ("wait", s.wait), ("handler", s.handler), ("end to end", s.end_to_end)
-
-
 def _histograms(s: Statistics) -> dict[str, Any]:
     """Ticks by bucket. A bucket ends where the next begins."""
-    return {"floors_ns": s.wait.floors_ns.tolist()} | {
-        name.replace(" ", "_"): latency.counts.tolist() for name, latency in _latencies(s)
-    }
+    counts = {name: latency.counts.tolist() for name, latency in s.latencies.items()}
+    return {"floors_ns": s.handler.floors_ns.tolist()} | counts
 
 
 def _row(look: Look) -> dict[str, Any]:
@@ -176,7 +171,7 @@ def _print(console: Console, attached: Attached, s: Statistics) -> None:
     console.print(f"{who}: {handlers}; {attached.n_strands:,} strands")
     lost = ", ".join(f"{n:,} {why}" for why, n in s.dropped.items() if n)
     console.print(
-        f"accepted {s.accepted:,}; handled {s.handled:,}; pending {s.pending:,}"
+        f"accepted {s.accepted:,}; handled {s.handled:,}; {'pending' if s.paced else 'queue depth'} {s.pending:,}"
         + (f"; dropped: {lost}" if lost else "")
         + f"; handled inline {s.handled_inline:,}"
     )
@@ -192,12 +187,11 @@ def _print(console: Console, attached: Attached, s: Statistics) -> None:
 
 def _print_histograms(console: Console, s: Statistics) -> None:
     """A row an octave, from the first to the last that any of them has ticks in."""
-    latencies = _latencies(s)
-    floors = s.wait.floors_ns[::BUCKETS_AN_OCTAVE]
-    starts = np.arange(0, len(s.wait.floors_ns), BUCKETS_AN_OCTAVE)
-    counts = np.array([np.add.reduceat(latency.counts, starts) for _, latency in latencies])
+    floors = s.handler.floors_ns[::BUCKETS_AN_OCTAVE]
+    starts = np.arange(0, len(s.handler.floors_ns), BUCKETS_AN_OCTAVE)
+    counts = np.array([np.add.reduceat(latency.counts, starts) for latency in s.latencies.values()])
     there = np.flatnonzero(counts.any(axis=0))
-    table = _table("from", "to", *(name for name, _ in latencies), title="ticks by time")
+    table = _table("from", "to", *(name.replace("_", " ") for name in s.latencies), title="ticks by time")
     for at in range(there[0], there[-1] + 1) if len(there) else ():
         to = floors[at + 1] if at + 1 < len(floors) else 2 * floors[at]
         table.add_row(duration(floors[at]), duration(to), *(f"{n:,}" for n in counts[:, at].tolist()))

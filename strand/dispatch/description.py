@@ -44,7 +44,8 @@ class HandlerDescription:
 @dataclass(frozen=True, repr=False)
 class Description:
     """``version``: of strand; ``pid`` and ``made_at`` (seconds since 1970, UTC): which process made it, and when.
-    ``configuration``: sizes and choices, by the names of ``Dispatcher``'s arguments where it has them."""
+    ``configuration``: sizes and choices, by the names of ``Dispatcher``'s arguments where it has them.
+    ``paced``: see ``Statistics``."""
 
     name: str
     version: str
@@ -53,6 +54,7 @@ class Description:
     configuration: Mapping[str, Any]
     handlers: tuple[HandlerDescription, ...]
     outputs: tuple[str, ...]
+    paced: bool = True
 
     def __repr__(self) -> str:
         return brief(self, self.name, f"process {self.pid}", listed(handler.name for handler in self.handlers))
@@ -76,6 +78,7 @@ class Description:
                 dict(about["configuration"]),
                 handlers,
                 tuple(map(str, about["outputs"])),
+                bool(about["paced"]),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise AttachError("it is damaged: what it says of itself cannot be read") from error
@@ -87,6 +90,8 @@ def described(
     handlers: Sequence[Handler],
     bound: Sequence[BoundHandler],
     outputs: Sequence[str],
+    *,
+    paced: bool,
 ) -> bytes:
     """The text for a dispatcher of this process."""
     about = {
@@ -97,6 +102,7 @@ def described(
         "configuration": asdict(config),
         "handlers": [_described(h, b.memory) for h, b in zip(handlers, bound, strict=True)],
         "outputs": list(outputs),
+        "paced": paced,
     }
     return json.dumps(about, default=int).encode()
 

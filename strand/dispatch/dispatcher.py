@@ -135,6 +135,7 @@ class Dispatcher(EngineRun):
         feed: TicksAre | None = None,
         load: str | os.PathLike[str] | None = None,
         _counters_start: int = 0,
+        _paced: bool | None = None,
     ) -> None:
         super().__init__(
             symbols,
@@ -181,6 +182,8 @@ class Dispatcher(EngineRun):
             retry=retry,
         )
         state, calls = self._state, self._calls
+        if _paced is not None:
+            state.replays(paced=_paced)
         state.look_regularly(placed.allowed, guard=guard, least=least_of(pool.min_workers, placed.workers))
         ways = self._reader, self._orders, self._routing, self._python
         self._publishers = Publishers(state, *ways, tasks=calls.tasks)
@@ -193,7 +196,8 @@ class Dispatcher(EngineRun):
 
             self._shown = ShownNames(engine, self._table)
             self._shown.update()
-            engine.show(described(name, config, self._handlers, self._bound, tuple(self._outputs)))
+            about = described(name, config, self._handlers, self._bound, tuple(self._outputs), paced=state.paced)
+            engine.show(about)
 
     if not TYPE_CHECKING:
 

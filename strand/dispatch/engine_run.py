@@ -177,11 +177,6 @@ class EngineRun(RunBase):
         """Totals since the start; see Statistics. The times of a seeded run are counts of steps."""
         return self._statistics.read()
 
-    def _watch_overload(self, is_on: bool) -> None:
-        """For ``replay``, which has warnings of its own: whether ticks come at a pace that is not the run's."""
-        self._state.overload.is_on &= is_on
-        self._state.overload.tells = False
-
     def watermark(self) -> int:
         """Every record whose place in the order of publishing is below this has been handled or dropped."""
         return self._engine.watermark()

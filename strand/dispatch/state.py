@@ -67,6 +67,13 @@ class RunState:
         self.guarding: Guarding | None = None
         self.activating: Activating | None = None
         self.overload = OverloadWatch(engine, is_on=not engine.config.total_capacity_ticks)
+        self.paced = True
+
+    def replays(self, *, paced: bool) -> None:
+        """It is a replay's, which has warnings of its own. ``paced``: ticks come at a pace, or live."""
+        self.paced = paced
+        self.overload.is_on &= paced
+        self.overload.tells = False
 
     @property
     def stage(self) -> str:

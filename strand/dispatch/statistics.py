@@ -41,6 +41,8 @@ class Counted(Protocol):
 
     def histogram_floors_ns(self) -> npt.NDArray[np.float64]: ...
 
+    def clock_resolution_ns(self) -> float: ...
+
     def counters_by_participant(self) -> list[dict[str, int]]: ...
 
     def dropped_by_level(self) -> list[int]: ...
@@ -77,6 +79,7 @@ class EngineStatistics:
             cores=state.cores,
             unpinned=state.unpinned,
             orders_as_plain=self._orders.count,
+            paced=state.paced,
         )
         return replace(
             found,
@@ -136,12 +139,14 @@ def statistics_of(
     cores: Sequence[int | None] | None = None,
     unpinned: str | None = None,
     orders_as_plain: int = 0,
+    paced: bool = True,
 ) -> Statistics:
     """What an engine has counted, and what only its dispatcher knows."""
     t = engine.totals()
-    floors = engine.histogram_floors_ns()
+    floors, resolution_ns = engine.histogram_floors_ns(), engine.clock_resolution_ns()
     wait, handler, end_to_end = (
-        Latency.from_histogram(engine.histogram(name), floors) for name in ("wait", "handler", "end_to_end")
+        Latency.from_histogram(engine.histogram(name), floors, resolution_ns)
+        for name in ("wait", "handler", "end_to_end")
     )
     dropped = {
         "newest": t["dropped_newest"],
@@ -173,6 +178,7 @@ def statistics_of(
         workers=_workers(engine, cores),
         unpinned=unpinned,
         orders_as_plain=orders_as_plain,
+        paced=paced,
         **by_policy,
         dropped_by_level=FrozenDict(zip(LEVELS, dropped_by_level, strict=False)),
     )

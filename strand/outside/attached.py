@@ -122,7 +122,7 @@ class Attached:
     def statistics(self) -> Statistics:
         """Counters and latencies since the start. Only the dispatcher's own process knows its watermark and
         the cores of its workers (None here), abandoned ticks and orders taken as plain ticks (0 here)."""
-        return statistics_of(self._view)
+        return statistics_of(self._view, paced=self.description.paced)
 
     def look(self, strand: int) -> Look:
         """A strand with the rows of its symbols. Raises AttachError for a number that no strand has."""

@@ -43,7 +43,8 @@ class SystemClock:
 class Pacing:
     """How well a pace was kept. ``speed`` is the last one set.
 
-    ``lateness``: from when a tick was due to when it was handed on, counted once a tick, with the exact maximum.
+    ``lateness``: from when a tick was due to when it was handed on, counted once a tick, with the exact maximum where
+    that is above what the clock resolves.
     ``late`` of these ticks were more than ``late_after_ns`` behind. Ticks that ``step`` let through were never due and
     are not counted. ``waited_s``: time spent waiting for ticks to be due, or paused.
     """
@@ -187,10 +188,11 @@ class Pacer:
     def statistics(self) -> Pacing:
         """How well the pace was kept by the last replay. Read it when that has ended, or rests."""
         lateness = Latency.from_histogram(self._book.counts(), self._book.floors_ns())
+        resolution_ns = _pace.resolution_ns() if isinstance(self._clock, SystemClock) else 0.0
         # The percentile's bucket may reach beyond what was ever seen.
-        highest = float(self._book.furthest_ns)
-        percentiles = {p: min(ns, highest) for p, ns in lateness.percentiles.items()}
-        lateness = replace(lateness, percentiles=percentiles, maximum_ns=highest)
+        highest = max(float(self._book.furthest_ns), resolution_ns)
+        percentiles = {p: max(min(ns, highest), resolution_ns) for p, ns in lateness.percentiles.items()}
+        lateness = replace(lateness, percentiles=percentiles, maximum_ns=highest, resolution_ns=resolution_ns)
         return Pacing(self._speed, lateness, self._book.late, self._late_after_ns, self._waited_ns / 1e9)
 
     # ---- from the replay's thread

@@ -15,7 +15,7 @@ from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.options import GROUPS, RunOptions, workers_of
 from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo
-from strand.feeds.merge.selected import SelectedFeed, batches_from, empty_feed, unknown_symbol
+from strand.feeds.merge.selected import SelectedFeed, batches_from, empty_feed, is_live, unknown_symbol
 from strand.feeds.opening import APART
 from strand.feeds.progress_bar import Told
 from strand.feeds.reader_options import FeedOptions
@@ -167,12 +167,14 @@ def replay(
             raise empty_feed(feed, selected=bool(wanted or position) or start is not None or end is not None)
         ready = time.perf_counter()
         handler, handlers = _for_feed(handler, handlers, feed.info)
-        dispatcher = (_dispatcher or _kind_of_run(options))(
+        make = _dispatcher or _kind_of_run(options)
+        dispatcher = make(
             SymbolTable.with_capacity(feed.symbols, feed.max_symbols),
             handler,
             handlers=handlers,
             out=out,
             **({} if load is None else {"load": load}),
+            **({"_paced": pacer is not None or is_live(feed)} if make is Dispatcher else {}),
             **options,
         )
         recorder = recorder_for(
@@ -191,10 +193,7 @@ def replay(
         )
         sampler = Sampler(dispatcher, begun, watch, on=timeline) if isinstance(dispatcher, Dispatcher) else NoSampler()
         days = DayRecorder(feed, dispatcher) if per_day else NoDays()
-        run = Run(
-            feed, dispatcher, recorder, sampler, days,
-            position=position, snapshot=snapshot, paced=pacer is not None,
-        )  # fmt: skip
+        run = Run(feed, dispatcher, recorder, sampler, days, position=position, snapshot=snapshot)
         run.by_symbol += left.ticks_by_symbol(len(run.by_symbol))
         with (
             telling_more(

@@ -17,7 +17,7 @@ from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, RecordTypeError
 from strand.feeds import Feed, TickBatch
 from strand.feeds.formats.decoded import DecodedFeed
-from strand.feeds.merge.selected import feeds_of_batch, is_live, skipped_of, tick_feeds_of
+from strand.feeds.merge.selected import feeds_of_batch, skipped_of, tick_feeds_of
 from strand.output.output import output_digests
 from strand.output.outputs import Outputs
 from strand.output.tick_feeds import TickFeeds
@@ -52,7 +52,6 @@ class Run:
         *,
         position: int = 0,
         snapshot: Snapshot | None = None,
-        paced: bool = False,
     ) -> None:
         self._feed = feed
         self._dispatcher = dispatcher
@@ -68,8 +67,6 @@ class Run:
         self.unpriced = np.zeros(feed.max_symbols, dtype=np.int64)
         self.ended_by: FeedError | KeyboardInterrupt | None = None
         self._tick_feeds = add_feed_column(feed, dispatcher.outputs)
-        if isinstance(dispatcher, Dispatcher):
-            dispatcher._watch_overload(paced or is_live(feed))
         #: Whether the next batch's beginning may have been passed over.
         self._cut = position > 0
 

@@ -36,8 +36,9 @@ __all__ = ["RunResult", "inflates"]
 
 
 def inflates(info: FeedInfo) -> bool:
-    """Whether the feed's file is compressed: then a thread is busy with it for most of a run."""
-    return bool(info.details.get("compression", "none") != "none")
+    """Whether the feed's file is compressed: then a thread is busy with it for most of a run. A member of a zip archive
+    that is stored as it is, is not."""
+    return bool(info.details.get("compression", "none") != "none" and info.details.get("inflater", "") is not None)
 
 
 @dataclass(frozen=True, repr=False)

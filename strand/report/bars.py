@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.report.canvas import matplotlib
+from strand.report.feed_time import FeedClock, feed_time_axis
 from strand.report.natural import prices_of, sizes_of
 from strand.report.palette import Palette
-from strand.report.quantities import count
+from strand.report.volumes import draw_volume
 from strand.report.written import columns_of, written_records
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def _records(result: RunResult, keys: Sequence[int]) -> npt.NDArray[Any] | None:
     return None
 
 
-def draw_bars(part: Any, symbols: Mapping[str, npt.NDArray[Any]], palette: Palette) -> None:
+def draw_bars(part: Any, symbols: Mapping[str, npt.NDArray[Any]], palette: Palette, *, clock: FeedClock) -> None:
     """A panel a symbol: a line from low to high with the open to its left and the close to its right, blue where it
     closed no lower than it opened; volume below."""
     dates = matplotlib("dates")
@@ -76,7 +77,10 @@ def draw_bars(part: Any, symbols: Mapping[str, npt.NDArray[Any]], palette: Palet
     for at, (name, records) in enumerate(symbols.items()):
         above, below = axes[2 * at], axes[2 * at + 1]
         bars, together = thinned(records)
-        above.set_title(f"{name}: {len(records):,} bars" + (f", {together} drawn as one" if together > 1 else ""))
+        above.set_title(
+            f"{name}: {len(records):,} bar{'s' if len(records) > 1 else ''}"
+            + (f", {together} drawn as one" if together > 1 else "")
+        )
         above.set_ylabel("price")
         below.set_ylabel("volume")
         times = dates.date2num(bars["ts"].astype("datetime64[ns]"))
@@ -88,14 +92,8 @@ def draw_bars(part: Any, symbols: Mapping[str, npt.NDArray[Any]], palette: Palet
             above.hlines(bar["open"], x - 0.35 * width, x, color=colour, linewidth=0.9)
             above.hlines(bar["close"], x, x + 0.35 * width, color=colour, linewidth=0.9)
         above.ticklabel_format(axis="y", useOffset=False, style="plain")
-        below.vlines(times, 0, np.nan_to_num(bars["volume"]), color=palette.quiet, linewidth=1.2)
-        below.set_ylim(bottom=0)
-        below.yaxis.set_major_locator(matplotlib("ticker").MaxNLocator(2))
-        below.yaxis.set_major_formatter(lambda n, _: count(n))
-    locator = dates.AutoDateLocator()
-    axes[-1].xaxis.set_major_locator(locator)
-    axes[-1].xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
-    axes[-1].set_xlabel("feed time at which each bar was known, UTC")
+        draw_volume(below, times, width, bars["volume"], palette)
+    feed_time_axis(axes[-1], clock, "feed time at which each bar was known")
 
 
 def thinned(records: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from strand.output.notebook import facts_html
+from strand.report.latencies import shown_latency
 from strand.report.quantities import duration
 
 if TYPE_CHECKING:
@@ -25,14 +26,15 @@ def card(result: RunResult) -> str:
     busiest = ", ".join(
         f"{result.symbols[i]} {result.ticks_by_symbol[i]:,}" for i in ranked if result.ticks_by_symbol[i]
     )
-    p50, p99 = (duration(s.end_to_end.percentiles[p]) for p in (50.0, 99.0))
+    name, latency = list(s.latencies.items())[-1]  # end to end, where that says something
+    p50, p99 = (shown_latency(latency, latency.percentiles[p]) for p in (50.0, 99.0))
     facts = {
         "warnings": "; ".join(f"{w.kind} {w.count:,} ({w.example})" for w in result.warnings) or "none",
         "file": f"{result.info.path} ({result.info.format})",
         "ticks": f"{result.ticks:,} of {np.count_nonzero(result.ticks_by_symbol):,} symbols",
         "time": f"{duration(result.wall_s * 1e9)}, limited by {result.limited_by}",
         "throughput": f"{result.ticks_per_s / 1e6:,.2f} M ticks/s",
-        "end to end": f"p50 {p50}, p99 {p99}",
+        name.replace("_", " "): f"p50 {p50}, p99 {p99}",
         "workers": f"{result.workers}, imbalance {s.imbalance:.2f}",
         "dropped": dropped or "nothing",
         "skipped": ", ".join(f"{n:,} {reason}" for reason, n in result.skipped.counts.items()) or "nothing",

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from strand.replaying.run_result import RunResult
+from strand.report.latencies import shown_latency
 from strand.report.quantities import duration
 from strand.report.to_json import UNDATED
 
@@ -18,17 +19,22 @@ __all__ = ["closing_lines", "figures_line"]
 
 
 def figures_line(result: RunResult) -> str:
-    """Ticks, time, rate and workers, and how much was passed over, dropped, quarantined or warned of."""
+    """Ticks, time, rate and workers, the latency of ticks that came at a pace, and how much was passed over, dropped,
+    quarantined or warned of."""
     counts = {
         "skipped": result.skipped.total,
         "dropped": sum(result.statistics.dropped.values()),
         "quarantined": len(result.failures),
     }
+    s = result.statistics
+    timely = s.paced and s.end_to_end.count > 0
+    p50, p99 = (shown_latency(s.end_to_end, s.end_to_end.percentiles[p]) for p in (50.0, 99.0))
     symbols = np.count_nonzero(result.ticks_by_symbol)
     parts = [
         f"{result.ticks:,} ticks of {symbols:,} symbol{'s' if symbols != 1 else ''} in {duration(result.wall_s * 1e9)}",
         f"{result.ticks_per_s / 1e6:,.2f} M ticks/s",
         f"{result.workers} worker{'s' if result.workers != 1 else ''}",
+        *([f"end to end p50 {p50} and p99 {p99}"] if timely else []),
         *(f"{n:,} {what}" for what, n in counts.items() if n),
         f"warnings: {len(result.warnings) or 'none'}",
     ]
@@ -45,8 +51,8 @@ def closing_lines(result: RunResult, rows_file: Path | None) -> Iterator[tuple[s
         yield (
             "",
             (
-                f"pace: speed {pacing.speed:g}; late by p50 {duration(late.percentiles[50.0])}, "
-                f"p99 {duration(late.percentiles[99.0])}, max {duration(late.maximum_ns)}"
+                f"pace: speed {pacing.speed:g}; late by p50 {shown_latency(late, late.percentiles[50.0])}, "
+                f"p99 {shown_latency(late, late.percentiles[99.0])}, max {shown_latency(late, late.maximum_ns)}"
             ),
         )
     for reason, count in result.skipped.counts.items():

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from strand.errors import FeedError, MissingExtraError
+from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.machine import describe, strand_version
 from strand.report import figures
 from strand.report.bars import bars_of
-from strand.report.final_rows import final_rows
+from strand.report.feed_time import feed_clock
+from strand.report.latencies import LATENCY_HEADS, latency_cells, latency_rows, queue_depth, shown_latency
 from strand.report.policy_counts import policy_tables
 from strand.report.prices import has_prices
 from strand.report.quantities import duration
+from strand.report.result_rows import result_rows
 from strand.report.svg import PLACEHOLDERS, inline_svg
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["contents"]
 
 ROWS: Final = 10
+#: Of a line of the table of rows.
+LETTERS: Final = 110
 #: Workers in a table that is open; a longer one is opened by who wants it.
 SHOWN: Final = 17
 
@@ -44,6 +48,7 @@ class Table:
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
     folded: str = ""
+    units: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -110,22 +115,30 @@ def _cards(result: RunResult) -> list[Card]:
         Card("throughput", f"{result.ticks_per_s / 1e6:,.2f}", "M ticks/s", f"limited by {result.limited_by}"),
         Card("ticks", f"{result.ticks:,}", "", f"of {np.count_nonzero(result.ticks_by_symbol):,} symbols"),
         Card("time", *_split(duration(result.wall_s * 1e9)), _speed(result)),
-        Card(
-            "end to end, p99",
-            *_split(duration(s.end_to_end.percentiles[99.0])),
-            f"median {duration(s.end_to_end.percentiles[50.0])}",
-        ),
+        _depth_or_latency(result),
         Card("workers busy", f"{100 * result.busy_share:.0f}", "%", f"imbalance {s.imbalance:.2f}"),
     ]
     if result.pacing is not None:
         late = result.pacing.lateness
-        cards.append(Card("late, p99", *_split(duration(late.percentiles[99.0])), f"at speed {result.pacing.speed:g}"))
+        cards.append(
+            Card("late, p99", *_split(shown_latency(late, late.percentiles[99.0])), f"at speed {result.pacing.speed:g}")
+        )
     return cards
 
 
+def _depth_or_latency(result: RunResult) -> Card:
+    """What ticks waited for: others before them, or, where they came at a pace, so long."""
+    if (depth := queue_depth(result)) is not None:
+        return Card("queue depth, max", f"{depth.maximum:,}", "ticks", f"median {depth.p50:,}")
+    name, latency = list(result.statistics.latencies.items())[-1]
+    p50, p99 = (shown_latency(latency, latency.percentiles[p]) for p in (50.0, 99.0))
+    return Card(f"{name.replace('_', ' ')}, p99", *_split(p99), f"median {p50}")
+
+
 def _split(text: str) -> tuple[str, str]:
-    value, _, unit = text.partition(" ")
-    return value, unit
+    """Where the text ends in a unit, that apart."""
+    value, _, unit = text.rpartition(" ")
+    return (value, unit) if value else (unit, "")
 
 
 def _speed(result: RunResult) -> str:
@@ -151,17 +164,19 @@ def _throughput(result: RunResult) -> Section:
         result.input_work: result.input_wait_s,
         "decoding" if result.input_wait_s else "reading and decoding": result.feed_s - result.input_wait_s,
         "pacing": waited_s,
-        "publishing, draining": result.wall_s - result.feed_s - result.setup_s - waited_s,
+        "publishing and draining": result.wall_s - result.feed_s - result.setup_s - waited_s,
     }
     shares = [f"{name} {100 * s / result.wall_s:.0f}%" for name, s in spans.items() if s > 0.005 * result.wall_s]
     note = f"The publishing thread's time: {', '.join(shares)}."
     if result.timeline is None:
         return Section(
-            "throughput", "Throughput and lag", note + " Not sampled: the run had timeline=False, or no workers."
+            "throughput",
+            "Throughput and queue depth",
+            note + " Not sampled: the run had timeline=False, or no workers.",
         )
     return Section(
         "throughput",
-        "Throughput and lag",
+        "Throughput and queue depth",
         note,
         [
             _figure(
@@ -180,8 +195,8 @@ def _prices(result: RunResult, symbols: Sequence[str] | None, missing: Sequence[
         minimum, maximum = (f(len(watched[name].rows) for name in drawn) for f in (min, max))
         spread = f"{minimum:,}" if minimum == maximum else f"{minimum:,} to {maximum:,}"
         notes.append(
-            f"Each symbol's row at {spread} moments, each exactly as after the ticks before it; what happened in "
-            "between is not shown."
+            f"Each symbol's row at {spread} moment{'s' if maximum > 1 else ''}, each exactly as after the ticks before "
+            "it; what happened in between is not shown. Volume counts at the first moment that has it."
         )
     if len(drawn) < len(names):
         notes.append(f"No prices in the rows of: {', '.join(name for name in names if name not in drawn)}.")
@@ -235,21 +250,17 @@ def _workers(result: RunResult) -> Section:
 
 
 def _latency(result: RunResult) -> Section:
-    s = result.statistics
-    rows = [
-        (name, *(duration(ns) for ns in latency.percentiles.values()), duration(latency.maximum_ns))
-        for name, latency in (("wait", s.wait), ("handler", s.handler), ("end to end", s.end_to_end))
-    ]
+    rows, title, note = latency_rows(result.statistics), "Handler time", ""
+    if result.statistics.paced:
+        title = "Latency"
+        note = "Wait and end to end are upper bounds: the oldest tick of a visit stands for all in it."
+    elif (depth := queue_depth(result)) is not None:
+        note = f"In a replay as fast as it goes, a tick waits only for those before it. {str(depth).capitalize()}."
     if result.pacing is not None:
-        late = result.pacing.lateness
-        rows.append(("late", *(duration(ns) for ns in late.percentiles.values()), duration(late.maximum_ns)))
-    return Section(
-        "latency",
-        "Latency",
-        "Wait and end to end are upper bounds: the oldest tick of a visit stands for all in it.",
-        [_figure(result, "latency", "Distributions of the latency per tick: wait, handler, end to end")],
-        [Table(("", "p50", "p90", "p99", "p99.9", "max"), rows)],
-    )
+        rows.append(("late", *latency_cells(result.pacing.lateness)))
+    description = f"Distributions per tick: {', '.join(row[0] for row in rows[: len(result.statistics.latencies)])}"
+    figure = _figure(result, "latency", description)
+    return Section("latency", title, note, [figure], [Table(("", *LATENCY_HEADS), rows)])
 
 
 def _busiest(result: RunResult, n: int) -> list[int]:
@@ -266,14 +277,17 @@ def _symbols(result: RunResult) -> Section:
 def _handler_times(result: RunResult) -> tuple[str, list[Table]]:
     """What handlers took of the busiest symbols, where that is known of any."""
     timeline = result.timeline
-    if timeline is None or not timeline.handler_ticks.any():
+    if timeline is None:
         return "", []
     busy_ns = max(int(timeline.worker_busy_ns[-1].sum()), 1)
+    busiest = _busiest(result, ROWS)
+    if not timeline.handler_ticks[busiest].any():
+        return "", []
     rows = []
-    for i in _busiest(result, ROWS):
+    for i in busiest:
         ns, ticks = int(timeline.handler_ns[i]), int(timeline.handler_ticks[i])
         count = int(result.ticks_by_symbol[i])
-        known = (duration(ns / ticks), duration(ns), f"{100 * ns / busy_ns:.1f}%") if ticks else ("", "", "")
+        known = (duration(ns / ticks), duration(ns), f"{100 * ns / busy_ns:.1f}%") if ticks else ("-", "-", "-")
         rows.append((result.symbols[i], f"{count:,}", f"{100 * count / max(result.ticks, 1):.1f}%", *known))
     note = (
         "Handler time is known of symbols with a strand of their own, for ticks that were queued and not handled "
@@ -283,15 +297,28 @@ def _handler_times(result: RunResult) -> tuple[str, list[Table]]:
 
 
 def _rows(result: RunResult) -> Section | None:
-    found = final_rows(result, _busiest(result, ROWS))
-    if found is None:
+    clock = feed_clock(result.info)
+    try:
+        found = result_rows(result, top=ROWS, clock=clock)
+    except ConfigurationError as error:
+        return Section("rows", "Final rows", f"{error}.")
+    if found is None or not found.fields:
         return None
-    return Section("rows", "Final rows of the busiest symbols", found.note, (), [Table(found.heads, found.rows)])
+    shown, left = found.fitting(LETTERS, gap=2)
+    note = "As the handler left them, in natural units; a dash is undefined."
+    note += f" Fields {found.note}." if found.note else ""
+    note += f" More fields are in result.rows: {', '.join(left)}." if left else ""
+    heads = [field.name.replace("_", " ") for field in shown]
+    units = [field.unit for field in shown]
+    rows = list(zip(*(field.cells for field in shown), strict=True))
+    table = Table(heads, rows, units=units if any(units) else ())
+    return Section("rows", "Final rows of the busiest symbols", note, (), [table])
 
 
 def _details(result: RunResult) -> Section:
     s = result.statistics
-    counters = [("accepted", s.accepted), ("handled", s.handled), *((f"dropped: {k}", n) for k, n in s.dropped.items())]
+    counters = [("accepted", s.accepted), ("handled", s.handled), ("dropped", sum(s.dropped.values()))]
+    counters += [(f"dropped: {reason}", n) for reason, n in s.dropped.items() if n]
     counters += [(f"dropped at the level {level}", n) for level, n in s.dropped_by_level.items() if n]
     counters += [("pending at the end", s.pending), ("handled inline", s.handled_inline), ("visits", s.visits)]
     counters += [

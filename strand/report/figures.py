@@ -10,7 +10,9 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.report.bars import bars_of, draw_bars
-from strand.report.canvas import new_figure, styled
+from strand.report.canvas import matplotlib, new_figure, styled
+from strand.report.feed_time import feed_clock
+from strand.report.latencies import shown_latency
 from strand.report.palette import LIGHT, Palette
 from strand.report.prices import draw_prices, has_prices
 from strand.report.quantities import count, duration
@@ -66,13 +68,14 @@ def _throughput(part: Any, result: RunResult, palette: Palette, _: Any) -> None:
     _area(above, edges, rates / 1e6, palette.one)
     above.set_title("Throughput")
     above.set_ylabel("million ticks/s")
-    _area(below, timeline.at_s, _held(timeline.pending / 1e3), palette.two)
-    below.set_title("Lag: published and not yet handled")
-    below.set_ylabel("thousand ticks")
+    _area(below, timeline.at_s, _held(timeline.pending), palette.two)
+    below.set_title("Queue depth: published and not yet handled")
+    below.set_ylabel("ticks")
+    below.yaxis.set_major_formatter(lambda n, _: count(n))
     below.set_xlabel("seconds since the run began")
     below.set_xlim(0, max(float(timeline.at_s[-1]), 1e-9) if len(timeline) else 1)
     for axis in (above, below):
-        axis.set_ylim(bottom=0)
+        axis.set_ylim(0, max(axis.get_ylim()[1], 1) if axis is below else None)
 
 
 def _held(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -133,30 +136,31 @@ def _worker_map(part: Any, timeline: Timeline, palette: Palette) -> None:
 
 
 def _latency(part: Any, result: RunResult, palette: Palette, _: Any) -> None:
-    s = result.statistics
-    rows = (
-        ("wait", s.wait, palette.two),
-        ("handler", s.handler, palette.three),
-        ("end to end", s.end_to_end, palette.one),
-    )
-    axes = part.subplots(len(rows), 1, sharex=True)
+    colours = {"wait": palette.two, "handler": palette.three, "end_to_end": palette.one}
+    latencies = result.statistics.latencies
+    axes = part.subplots(len(latencies), 1, sharex=True, squeeze=False)[:, 0]
     lows, highs = [], []
-    for axis, (name, latency, colour) in zip(axes, rows, strict=True):
+    for axis, (name, latency) in zip(axes, latencies.items(), strict=True):
         edges, shares = _bars(latency)
         if len(shares):
-            _area(axis, edges, 100 * shares, colour)
+            _area(axis, edges, 100 * shares, colours[name])
             lows.append(edges[0])
             highs.append(edges[-1])
             for p, style, side, to in ((50.0, "-", "right", -3), (99.0, "--", "left", 3)):
                 ns = max(latency.percentiles[p], edges[0])
                 axis.axvline(ns, color=palette.quiet, linewidth=0.8, linestyle=style)
                 axis.annotate(
-                    f"p{p:g} {duration(latency.percentiles[p])}", (ns, 0.97), xycoords=("data", "axes fraction"),
-                    xytext=(to, 0), textcoords="offset points", va="top", ha=side, fontsize=7, color=palette.quiet,
+                    f"p{p:g} {shown_latency(latency, latency.percentiles[p])}", (ns, 0.97),
+                    xycoords=("data", "axes fraction"), xytext=(to, 0), textcoords="offset points", va="top", ha=side,
+                    fontsize=7, color=palette.quiet,
                 )  # fmt: skip
-        axis.set_ylabel(f"{name}\n% of ticks", rotation=0, ha="right", va="center")
+        axis.set_ylabel(f"{name.replace('_', ' ')}\n% of ticks", rotation=0, ha="right", va="center")
         axis.set_ylim(0, 130 * max(shares) if len(shares) else 1)
-    axes[0].set_title("Latency per tick: from publishing to the visit, in the handler, and both")
+    axes[0].set_title(
+        "Latency per tick: from publishing to the visit, in the handler, and both"
+        if result.statistics.paced
+        else "Time in the handler per tick"
+    )
     axes[-1].set_xscale("log")
     if lows:
         # Room for what is written beside the first and the last line.
@@ -166,11 +170,12 @@ def _latency(part: Any, result: RunResult, palette: Palette, _: Any) -> None:
 
 
 def _bars(latency: Latency) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Edges in ns and shares of ticks, from the first bar that has some to the last; ticks below 1 ns count as 1 ns."""
+    """Edges in ns and shares of ticks, from the first bar that has some to the last; ticks below what the clock
+    resolves, or 1 ns, count as so many."""
     floors = latency.floors_ns
     if latency.count == 0 or not len(floors):
         return np.empty(0), np.empty(0)
-    first = int(np.searchsorted(floors, 1.0))
+    first = int(np.searchsorted(floors, max(1.0, latency.resolution_ns)))
     counts = np.concatenate(([latency.counts[: first + 1].sum()], latency.counts[first + 1 :])).astype(np.float64)
     starts = np.arange(0, len(counts), BUCKETS_A_BAR)
     sums = np.add.reduceat(counts, starts)
@@ -214,13 +219,16 @@ def concentration(axis: Any, counts: npt.NDArray[Any], palette: Palette) -> None
         )
         if len(counts) > 10:
             axis.set_xscale("log")
+        else:
+            axis.xaxis.set_major_locator(matplotlib("ticker").MaxNLocator(integer=True))
         axis.set_xlim(0.9, max(len(counts), 2) * 1.1)
         axis.xaxis.set_major_formatter(lambda n, _: f"{n:,.0f}")
         axis.xaxis.set_minor_formatter("")
 
 
 def _prices(part: Any, result: RunResult, palette: Palette, symbols: Sequence[str] | None) -> None:
-    draw_prices(part, _watched(result, symbols), palette, size_unit=result.info.size_unit)
+    info = result.info
+    draw_prices(part, _watched(result, symbols), palette, size_unit=info.size_unit, clock=feed_clock(info))
 
 
 def _watched(result: RunResult, symbols: Sequence[str] | None) -> Mapping[str, npt.NDArray[Any]]:
@@ -238,7 +246,7 @@ def _watched(result: RunResult, symbols: Sequence[str] | None) -> Mapping[str, n
 
 
 def _bar_chart(part: Any, result: RunResult, palette: Palette, symbols: Sequence[str] | None) -> None:
-    draw_bars(part, _emitted(result, symbols), palette)
+    draw_bars(part, _emitted(result, symbols), palette, clock=feed_clock(result.info))
 
 
 def _emitted(result: RunResult, symbols: Sequence[str] | None) -> Mapping[str, npt.NDArray[Any]]:
@@ -256,7 +264,7 @@ _Height = Callable[["RunResult", Sequence[str] | None], float]
 KINDS: Final[Mapping[str, tuple[_Height, Callable[..., None]]]] = {
     "throughput": (lambda *_: 2.9, _throughput),
     "workers": (lambda result, _: 0.8 + 0.42 * min(len(result.statistics.workers), STRIPS), _workers),
-    "latency": (lambda *_: 3.0, _latency),
+    "latency": (lambda result, _: 0.75 + 0.75 * len(result.statistics.latencies), _latency),
     "symbols": (lambda *_: 2.9, _symbols),
     "bars": (lambda result, symbols: 0.3 + 1.9 * len(_emitted(result, symbols)), _bar_chart),
     "prices": (lambda result, symbols: 0.3 + 1.9 * len(_watched(result, symbols)), _prices),

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.report.canvas import matplotlib
+from strand.report.feed_time import FeedClock, feed_time_axis
 from strand.report.natural import prices_of, sizes_of
 from strand.report.palette import Palette
-from strand.report.quantities import count
+from strand.report.volumes import draw_volume, step_ns, volume_by_time
 
 __all__ = ["draw_prices", "has_prices"]
 
@@ -22,27 +23,30 @@ def has_prices(rows: npt.NDArray[Any]) -> bool:
 
 
 def draw_prices(
-    part: Any, symbols: Mapping[str, npt.NDArray[Any]], palette: Palette, *, size_unit: float | None
+    part: Any,
+    symbols: Mapping[str, npt.NDArray[Any]],
+    palette: Palette,
+    *,
+    size_unit: float | None,
+    clock: FeedClock,
 ) -> None:
-    """A panel a symbol: prices above, the volume so far below, in units of the instrument."""
-    dates = matplotlib("dates")
+    """A panel a symbol: prices above, the volume below, in units of the instrument. Times are shown by ``clock``."""
     axes = part.subplots(
         2 * len(symbols), 1, sharex=True, squeeze=False, height_ratios=[3, 1] * len(symbols)
     )[:, 0]  # fmt: skip
+    columns: list[np.datetime64] = []
     for at, (name, rows) in enumerate(symbols.items()):
         above, below = axes[2 * at], axes[2 * at + 1]
         _draw(above, rows, palette)
         above.set_title(name)
         above.set_ylabel("price")
-        _draw_volume(below, rows, palette, size_unit)
+        columns += _draw_volume(below, rows, palette, size_unit)
     axes[0].legend(
         loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, fontsize=7, labelcolor="linecolor", handlelength=1.2
     )
-    axes[-1].set_xlim(*_priced_span(symbols.values()))
-    locator = dates.AutoDateLocator()
-    axes[-1].xaxis.set_major_locator(locator)
-    axes[-1].xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
-    axes[-1].set_xlabel("feed time, UTC")
+    low, high = _priced_span(symbols.values())
+    axes[-1].set_xlim(min([low, *columns]), max([high, *columns]))
+    feed_time_axis(axes[-1], clock, "feed time")
 
 
 def _priced_span(symbols: Iterable[npt.NDArray[Any]]) -> tuple[Any, Any]:
@@ -99,13 +103,25 @@ def _span(prices: list[npt.NDArray[np.float64]]) -> tuple[float, float]:
     return float(kept.min()), float(kept.max())
 
 
-def _draw_volume(axis: Any, rows: npt.NDArray[Any], palette: Palette, size_unit: float | None) -> None:
-    """All so far: what was traded from one moment to the next would look large where moments are far apart."""
-    axis.set_ylabel("volume\nso far")
-    if "volume" in (rows.dtype.names or ()) and size_unit is not None:
-        times, volume = _times(rows), sizes_of(rows["volume"], size_unit)
-        axis.fill_between(times, volume, step="post", color=palette.quiet, alpha=0.25, linewidth=0)
-        axis.step(times, volume, where="post", color=palette.quiet, linewidth=0.9)
-    axis.set_ylim(bottom=0)
-    axis.yaxis.set_major_locator(matplotlib("ticker").MaxNLocator(2))
-    axis.yaxis.set_major_formatter(lambda n, _: count(n))
+def _draw_volume(axis: Any, rows: npt.NDArray[Any], palette: Palette, size_unit: float | None) -> list[np.datetime64]:
+    """In equal steps of time: what was traded from one moment to the next would look large where moments are far
+    apart. Returns from when to when there are columns; empty: there are none."""
+    step = step_ns(rows["feed_ns"])
+    axis.set_ylabel(f"volume in\n{_span_text(step)}")
+    if "volume" not in (rows.dtype.names or ()) or size_unit is None:
+        axis.set_yticks([])
+        return []
+    starts, volumes = volume_by_time(rows["feed_ns"], sizes_of(rows["volume"], size_unit), step)
+    middles = matplotlib("dates").date2num((starts + step // 2).astype("datetime64[ns]"))
+    draw_volume(axis, middles, step / 86_400e9, volumes, palette)
+    there = starts[volumes > 0]
+    return [np.datetime64(int(ns), "ns") for ns in (there[0], there[-1] + step)] if len(there) else []
+
+
+def _span_text(ns: int) -> str:
+    """A round number of seconds, as people say it."""
+    seconds = ns // 10**9
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds % size == 0:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"

@@ -5,7 +5,8 @@ No number is cut: a column whose cells do not fit the width is left out, and nam
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime as dt
+from collections.abc import Sequence, Set
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -13,20 +14,26 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.report.final_rows import PREFERRED
+from strand.report.feed_time import FeedClock
 from strand.report.printing import printable
-from strand.report.quantities import duration, moment
+from strand.report.quantities import duration
 from strand.units import Unit
 
 if TYPE_CHECKING:
     from strand.output.rows import Rows
     from strand.replaying.run_result import RunResult
 
-__all__ = ["TOP", "ResultRows", "ShownField", "check_sort", "result_rows", "sort_fields"]
+__all__ = ["PREFERRED", "TOP", "ResultRows", "ShownField", "check_sort", "result_rows", "sort_fields"]
 
+#: Fields that matter most, in this order.
+PREFERRED: Final = (
+    "bid_price", "bid_size", "ask_price", "ask_size", "last_price", "volume", "trades", "orders", "vwap",
+    "last_open", "last_high", "last_low", "last_close", "last_volume", "last_vwap", "bars",
+)  # fmt: skip
 #: How many rows are shown where nobody says.
 TOP: Final = 10
 UNDEFINED: Final = "-"
+_IN_UTC: Final = FeedClock(dt.UTC, "UTC")
 #: What stands below a field's name; a span has its unit in each cell.
 _UNITS: Final = {"price": "currency", "notional": "currency", "size": "units", "size squared": "units²"}
 #: Digits that a computed number has at least, and decimals of one in units of currency.
@@ -52,7 +59,8 @@ class ShownField(NamedTuple):
 class ResultRows(NamedTuple):
     """The rows that are shown. ``symbols`` and ``ticks``: the first two columns. ``fields``: the others, those that
     matter most first. ``lists``: names of fields of several values, which have no place in a table. ``rest``: symbols
-    whose rows are not shown. ``by``: what they are sorted by. ``others``: how many symbols have another handler."""
+    whose rows are not shown. ``by``: what they are sorted by. ``others``: how many symbols have another handler.
+    ``of_bars``: the rows have a bar that is under way, and as ``last_...`` the last full one, which comes first."""
 
     symbols: ShownField
     ticks: ShownField
@@ -61,6 +69,12 @@ class ResultRows(NamedTuple):
     rest: int
     by: str
     others: int
+    of_bars: bool = False
+
+    @property
+    def note(self) -> str:
+        """What the names of fields do not say."""
+        return "last_...: the last full bar; the same names without it: the bar under way" if self.of_bars else ""
 
     def fitting(self, width: int | None, gap: int) -> tuple[list[ShownField], list[str]]:
         """The columns that fit, and the names of fields that are left out. ``width``: letters in a line, None: any
@@ -89,8 +103,11 @@ def check_sort(sort: str | None, columns: Sequence[str]) -> None:
         raise ConfigurationError(f"sort: the rows have no field {sort!r}; there are {there}")
 
 
-def result_rows(result: RunResult, *, top: int | None = TOP, sort: str | None = None) -> ResultRows | None:
-    """The rows of symbols that had ticks, the ``top`` first ones (None: all); None: no symbol had any.
+def result_rows(
+    result: RunResult, *, top: int | None = TOP, sort: str | None = None, clock: FeedClock = _IN_UTC
+) -> ResultRows | None:
+    """The rows of symbols that had ticks, the ``top`` first ones (None: all); None: no symbol had any. Times are shown
+    by ``clock``.
 
     ``sort``: ``"ticks"`` or a field, greatest first and undefined last, or ``"symbol"``. Raises ConfigurationError for
     a field that the rows do not have, and for sizes whose unit nobody knows.
@@ -108,17 +125,25 @@ def result_rows(result: RunResult, *, top: int | None = TOP, sort: str | None = 
     ticks = np.array([by_name[name] for name in names])
     order = _order(sort, {"symbol": table["symbol"], "ticks": ticks, **columns})[:top]
     fields = [
-        _shown(name, column[order], rows.units.get(name), is_exact=_is_exact(rows, name))
+        _shown(
+            name,
+            column[order],
+            rows.units.get(name),
+            is_exact=_is_exact(rows, name) and not name.endswith("vwap"),
+            clock=clock,
+        )
         for name, column in columns.items()
     ]
+    under_way = {name for name in columns if f"last_{name}" in columns} if "bars" in columns else set()
     return ResultRows(
         ShownField("symbol", "", [printable(names[at]) for at in order], flush_right=False),
         ShownField("ticks", "", [f"{ticks[at]:,}" for at in order]),
-        sorted(fields, key=lambda field: _rank(field, sort)),
+        sorted(fields, key=lambda field: _rank(field, sort, under_way)),
         [name for name, column in table.items() if column.ndim > 1],
         len(names) - len(order),
         sort or "ticks",
         len(busiest) - len(names),
+        of_bars=bool(under_way),
     )
 
 
@@ -132,10 +157,11 @@ def _order(sort: str | None, columns: dict[str, npt.NDArray[Any]]) -> npt.NDArra
     return np.lexsort((-columns["ticks"], -ranks, none))
 
 
-def _rank(field: ShownField, sort: str | None) -> tuple[bool, bool, int]:
-    """What is sorted by comes first, what says nothing last: a column of dashes or zeros."""
+def _rank(field: ShownField, sort: str | None, under_way: Set[str]) -> tuple[bool, bool, bool, int]:
+    """What is sorted by comes first, what says nothing last: a column of dashes or zeros. A full bar comes before one
+    that is ``under_way``."""
     known = PREFERRED.index(field.name) if field.name in PREFERRED else len(PREFERRED)
-    return field.name != sort, set(field.cells) <= {UNDEFINED, "0"}, known
+    return field.name != sort, set(field.cells) <= {UNDEFINED, "0"}, field.name in under_way, known
 
 
 def _is_exact(rows: Rows, name: str) -> bool:
@@ -146,11 +172,11 @@ def _is_exact(rows: Rows, name: str) -> bool:
     return dtype.kind in "iu"
 
 
-def _shown(name: str, column: npt.NDArray[Any], unit: Unit | None, *, is_exact: bool) -> ShownField:
+def _shown(name: str, column: npt.NDArray[Any], unit: Unit | None, *, is_exact: bool, clock: FeedClock) -> ShownField:
     quantity = "raw" if unit is None else unit.quantity
     values: list[Any] = column.tolist()  # None where one is undefined
     if column.dtype.kind == "M":
-        return _times(name, values)
+        return _times(name, values, clock)
     if quantity == "span":
         return ShownField(name, "", [UNDEFINED if ns is None else duration(ns) for ns in values])
     if column.dtype.kind == "f":
@@ -163,13 +189,15 @@ def _shown(name: str, column: npt.NDArray[Any], unit: Unit | None, *, is_exact: 
     )
 
 
-def _times(name: str, values: Sequence[int | None]) -> ShownField:
+def _times(name: str, values: Sequence[int | None], clock: FeedClock) -> ShownField:
     """Of one day they are times of day, and the day stands below the name."""
-    texts = [None if ns is None else moment(ns) for ns in values]
+    texts = [None if ns is None else clock.moment(ns) for ns in values]
     days = {text[:10] for text in texts if text is not None}
     if len(days) == 1:
-        return ShownField(name, f"{days.pop()} UTC", [UNDEFINED if text is None else text[11:] for text in texts])
-    return ShownField(name, "UTC", [text or UNDEFINED for text in texts])
+        return ShownField(
+            name, f"{days.pop()} {clock.name}", [UNDEFINED if text is None else text[11:] for text in texts]
+        )
+    return ShownField(name, clock.name, [text or UNDEFINED for text in texts])
 
 
 def _floats(values: Sequence[float | None], quantity: str, *, is_exact: bool) -> list[str]:

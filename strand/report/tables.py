@@ -12,7 +12,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from strand.brief import several
 from strand.replaying.run_result import RunResult
+from strand.report.latencies import LATENCY_HEADS, latency_rows, queue_depth, shown_latency
 from strand.report.policy_counts import policy_tables
 from strand.report.quantities import duration
 from strand.report.result_rows import ResultRows
@@ -42,9 +44,9 @@ def numbers_table(first: str, *others: str, no_wrap: bool = False, **options: An
 
 def latency_table(s: Statistics, **options: Any) -> Table:
     """Percentiles and maxima of the latencies. ``options``: of Table."""
-    table = numbers_table("latency", "p50", "p90", "p99", "p99.9", "max", **options)
-    for name, latency in (("wait", s.wait), ("handler", s.handler), ("end to end", s.end_to_end)):
-        table.add_row(name, *(duration(ns) for ns in latency.percentiles.values()), duration(latency.maximum_ns))
+    table = numbers_table("latency", *LATENCY_HEADS, **options)
+    for row in latency_rows(s):
+        table.add_row(*row)
     return table
 
 
@@ -69,6 +71,8 @@ def print_rows(console: Console, rows: ResultRows, width: int | None) -> None:
     for cells in zip(*(field.cells for field in fields), strict=True):
         table.add_row(*map(escape, cells))
     console.print(table, highlight=False)
+    if rows.note:
+        console.print(escape(rows.note), highlight=False)
     if rows.rest:
         shown, by = len(rows.symbols.cells), rows.by
         console.print(f"{shown:,} of {shown + rows.rest:,} symbols, by {escape(by)} (--top, --sort)", highlight=False)
@@ -87,14 +91,15 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
     s = result.statistics
     console.print(
         f"[bold]{escape(result.info.path)}[/] ({result.info.format}): [bold]{result.ticks:,}[/] ticks of "
-        f"{np.count_nonzero(result.ticks_by_symbol):,} symbols in {result.wall_s:.3f} s, "
+        f"{several(int(np.count_nonzero(result.ticks_by_symbol)), 'symbol')} in {result.wall_s:.3f} s, "
         f"[bold]{result.ticks_per_s / 1e6:,.2f} M ticks/s[/]"
     )
     console.print(
         f"limited by: {result.limited_by} (set-up took {result.setup_s / result.wall_s:.0%} of the time, getting ticks "
         f"{result.feed_s / result.wall_s:.0%}"
         + (f", {result.input_work} {result.input_wait_s / result.wall_s:.0%}" if result.input_wait_s else "")
-        + f"); {result.n_strands:,} strands, {s.handled_inline / max(s.handled, 1):.0%} of ticks handled inline"
+        + f"); {several(result.n_strands, 'strand')}, "
+        f"{s.handled_inline / max(s.handled, 1):.0%} of ticks handled inline"
     )
     if (busiest := result.busiest_basket) is not None:
         console.print(f"busiest basket: {escape(str(busiest))}", highlight=False)
@@ -106,8 +111,8 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
     if (pacing := result.pacing) is not None:
         late = pacing.lateness
         console.print(
-            f"pace: speed {pacing.speed:g}; late by p50 {duration(late.percentiles[50.0])}, "
-            f"p99 {duration(late.percentiles[99.0])}, max {duration(late.maximum_ns)}; "
+            f"pace: speed {pacing.speed:g}; late by p50 {shown_latency(late, late.percentiles[50.0])}, "
+            f"p99 {shown_latency(late, late.percentiles[99.0])}, max {shown_latency(late, late.maximum_ns)}; "
             f"{pacing.late:,} of {late.count:,} ticks more than {duration(pacing.late_after_ns)}"
         )
     dropped = {reason: n for reason, n in s.dropped.items() if n}
@@ -138,6 +143,8 @@ def _print_tables(console: Console, result: RunResult) -> None:
         table.add_row(w.name, core, f"{w.handled:,}", busy, f"{w.visits:,}", f"{w.stolen:,}", f"{w.parks:,}")
     console.print(table)
     console.print(latency_table(s))
+    if (depth := queue_depth(result)) is not None:
+        console.print(str(depth), highlight=False)
     print_policy(console, s)
 
 

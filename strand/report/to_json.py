@@ -8,6 +8,7 @@ import numpy as np
 
 from strand.feeds.skipped import Skipped
 from strand.replaying.run_result import RunResult
+from strand.report.latencies import queue_depth
 
 __all__ = ["UNDATED", "as_dict", "skipped_as_dict"]
 
@@ -38,6 +39,7 @@ def as_dict(result: RunResult) -> dict[str, Any]:
         "outputs": {name: {"records": len(array), "path": None} for name, array in result.outputs.items()}
         | {name: {"records": records, "path": str(path)} for name, (path, records) in result.written.items()},
         "statistics": result.statistics.as_dict(),
+        "queue_depth": None if (depth := queue_depth(result)) is None else depth._asdict(),
         "feed": dict(result.feed_statistics),
         "skipped": skipped_as_dict(result.skipped),
         "pacing": None if result.pacing is None else result.pacing.as_dict(),

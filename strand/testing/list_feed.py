@@ -45,6 +45,7 @@ class InfoOptions(TypedDict, total=False):
     size_unit: float | None
     ticks: TicksAre | None
     ticks_assumed: bool
+    zone: str | None
 
 
 class ListFeed(BaseFeed):

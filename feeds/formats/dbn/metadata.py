@@ -24,6 +24,14 @@ _VERSIONS: Final = range(1, 4)
 # Two million symbols' worth; read in pieces, so that a false length costs no more memory than the file has bytes.
 _MAX_BYTES: Final = 256 << 20
 _PIECE: Final = 1 << 20
+#: By a data set's venue. Consolidated feeds of shares and options (DBEQ, EQUS, OPRA) have New York's hours.
+_ZONES: Final = {
+    "GLBX": "America/Chicago", "IFEU": "Europe/London", "NDEX": "Europe/Amsterdam", "XEUR": "Europe/Berlin",
+    "XEEE": "Europe/Berlin",
+} | dict.fromkeys(
+    ("ARCX", "BATS", "BATY", "DBEQ", "EDGA", "EDGX", "EPRL", "EQUS", "IEXG", "IFUS", "MEMX", "OPRA", "XASE", "XBOS",
+     "XCHI", "XCIS", "XNAS", "XNYS", "XPSX"), "America/New_York",
+)  # fmt: skip
 _LAST_NS: Final = (1 << 64) - 1
 _EPOCH_ORDINAL: Final = dt.date(1970, 1, 1).toordinal()
 
@@ -42,6 +50,11 @@ class DbnMetadata:
         """The UTC date that the data starts on."""
         start = self.decoded.start
         return _date_of(start).isoformat() if 0 < start < _LAST_NS else None
+
+    @property
+    def zone(self) -> str | None:
+        """The time zone of the venue's sessions, where the data set is of one."""
+        return _ZONES.get(str(self.decoded.dataset).partition(".")[0])
 
     def details(self) -> dict[str, Any]:
         """What it says of the request the file answers, as plain values."""

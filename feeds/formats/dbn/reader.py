@@ -116,6 +116,7 @@ class DbnFeed(DecodedFeed):
             price_unit=1e-9,
             ticks="dbn-orders" if metadata.details()["schema"] == "mbo" else "dbn",
             details=metadata.details() | details,
+            zone=metadata.zone,
         )
 
     @property

@@ -20,6 +20,7 @@ from strand.feeds.io.bytestream import InflateLimits
 from strand.feeds.io.files import regular_file
 from strand.feeds.mapping.options import check_options
 from strand.feeds.merge.streams import merge_streams
+from strand.feeds.trading_day import NEW_YORK
 from strand.validate import whole
 
 __all__ = ["FLAG_SUSPICIOUS", "LeanFeed"]
@@ -77,7 +78,8 @@ class LeanFeed(BaseFeed):
         dates = sorted({file.date.isoformat() for file in self._files})
         path = str(self._files[0].path) + (f" and {len(self._files) - 1} more" if len(self._files) > 1 else "")
         details = {"files": [str(file.path) for file in self._files], "dates": dates}
-        return FeedInfo("lean", path, dates[0] if len(dates) == 1 else None, details=details)
+        date = dates[0] if len(dates) == 1 else None
+        return FeedInfo("lean", path, date, details=details, zone=NEW_YORK)
 
     @property
     def reads(self) -> Sequence[str]:

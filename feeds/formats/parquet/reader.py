@@ -194,6 +194,7 @@ class ParquetFeed(BaseFeed):
             size_unit=unit,
             ticks=ticks or "plain",
             ticks_assumed=ticks is None and catalogue is None,
+            zone=self._reading.time_zone,
         )
 
     @property

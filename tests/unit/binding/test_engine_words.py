@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from strand.binding.engine_words import COUNTERS, Failure, histogram_floors_ns
+from strand.binding.engine_words import COUNTERS, Failure, clock_resolution_ns, histogram_floors_ns
 
 
 def test_a_failure_has_a_reason_also_without_words() -> None:
@@ -23,3 +23,12 @@ def test_edges_of_buckets_rise_and_count_in_ns_of_the_clock() -> None:
 
 def test_each_counter_has_a_name_of_its_own() -> None:
     assert len(set(COUNTERS)) == len(COUNTERS)
+
+
+def test_what_the_clock_resolves_is_measured_once_and_a_seeded_run_counts_steps() -> None:
+    from strand.binding.scheduled import lib as scheduled
+
+    first = clock_resolution_ns()
+    assert 0 < first < 1e6
+    assert clock_resolution_ns() is first
+    assert clock_resolution_ns(scheduled) == 1

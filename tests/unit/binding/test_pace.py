@@ -17,3 +17,10 @@ def test_lateness_is_booked_in_the_engines_buckets() -> None:
     assert counts.sum() == book.ticks == 4
     assert book.late == 2
     assert book.furthest_ns == 5_000
+
+
+def test_what_the_clock_resolves_is_a_whole_number_of_ns_and_measured_once() -> None:
+    found = pace.resolution_ns()
+    assert found >= 1
+    assert found == int(found)
+    assert pace.resolution_ns() is found

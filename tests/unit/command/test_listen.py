@@ -13,7 +13,7 @@ import pytest
 from command_apart import started, strand
 from mold_wire import end_of_session, packet
 
-from strand.feeds.sample import sample_path
+from strand.feeds.sample import SAMPLE_DATE, sample_path
 
 pytestmark = pytest.mark.python
 
@@ -29,7 +29,7 @@ def address_of(listener: subprocess.Popen[str]) -> str:
 
 def test_listen_and_serve_report_to_people(tmp_path: Path) -> None:
     page, written = tmp_path / "page.html", tmp_path / "bars.csv"
-    bars = ("--handler", "bars", "--set", "every=30m", "--out", f"bars={written}", "--report", str(page))
+    bars = ("--handler", "bars", "--set", "every=30m", "--out", f"bars={written}", "--report", str(page), "-v")
     with started("listen", "--line", "127.0.0.1:0", "--max-seconds", "60", *bars) as listener:
         done = strand("serve", str(sample_path()), "--line", address_of(listener), "--rate", "500000")
         assert done.returncode == 0, done.stderr
@@ -45,6 +45,27 @@ def test_listen_and_serve_report_to_people(tmp_path: Path) -> None:
     # The bars that are drawn are read from where they were written.
     assert "Bars of" in text
     assert "bars (every=30m)" in text
+
+
+def test_listen_prints_its_result_as_replay_does() -> None:
+    shows = ("--handler", "vwap", "--date", SAMPLE_DATE, "--workers", "1", "--sort", "volume", "--top", "3")
+    with started("listen", "--line", "127.0.0.1:0", "--max-seconds", "60", *shows) as listener:
+        done = strand("serve", str(sample_path()), "--line", address_of(listener), "--rate", "500000")
+        assert done.returncode == 0, done.stderr
+        output, errors = listener.communicate(timeout=60)
+    assert listener.returncode == 0, errors
+    replayed = strand("replay", str(sample_path()), *shows).stdout.splitlines()
+    said = output.splitlines()
+    rows = replayed[: next(at for at, line in enumerate(replayed) if "symbols, by volume" in line) + 1]
+    assert said[: len(rows)] == rows
+    figures = next(line for line in said[len(rows) :] if " ticks of " in line)
+    assert figures.startswith("200,500 ticks of 500 symbols in ")
+    assert "end to end p50 " in figures
+    assert "limited by" not in output
+    assert "session STRAND0001" in output
+    refused = strand("listen", "--line", "127.0.0.1:0", "--handler", "vwap", "--sort", "nosuch")
+    assert refused.returncode == 2
+    assert "sort: the rows have no field 'nosuch'" in refused.stderr
 
 
 def test_listen_is_ended_by_an_interrupt_and_reports() -> None:

@@ -78,8 +78,14 @@ def test_a_replay_shows_rows_and_one_line_of_figures_and_all_of_them_when_asked(
     assert "worker 0" not in done.stdout
     done = run_here("replay", SAMPLE, "--limit", "1000", "-v")
     assert done.returncode == 0, done.stderr
-    for word in ("1,000 ticks", "limited by", "worker 0", "publishers", "end to end", "p99.9", "dropped: nothing"):
-        assert word in " ".join(done.stdout.split()), word
+    said = " ".join(done.stdout.split())
+    for word in ("1,000 ticks", "limited by", "worker 0", "publishers", "handler", "p99.9", "dropped: nothing"):
+        assert word in said, word
+    assert "end to end" not in said
+    assert "wait" not in said
+    done = run_here("replay", SAMPLE, "--limit", "1000", "-v", "--speed", "1000000")
+    assert "end to end" in done.stdout, done.stderr
+    assert "queue depth" not in done.stdout
 
 
 @pytest.mark.parametrize(("limit", "words"), [(("--limit", "150000"), "150,000 "), ((), "replaying")])

@@ -19,7 +19,7 @@ import strand
 from strand import Dispatcher
 from strand.command.cli import cli
 from strand.feeds import FeedInfo
-from strand.feeds.sample import sample_path
+from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import resolve
 from strand.stats import Latency
 
@@ -63,7 +63,7 @@ def test_histograms_count_each_tick_once_and_give_the_percentiles() -> None:
         assert sum(counts) == 5000
         there: Latency = getattr(inner, name)
         assert counts == there.counts.tolist()
-        found = Latency.from_histogram(np.array(counts, np.uint64), floors)
+        found = Latency.from_histogram(np.array(counts, np.uint64), floors, there.resolution_ns)
         assert found.percentiles == {p: plain["statistics"]["latency"][name][f"p{p:g}_ns"] for p in found.percentiles}
         assert found.maximum_ns == plain["statistics"]["latency"][name]["maximum_ns"]
     rows = text.partition("ticks by time")[2].splitlines()[4:]
@@ -74,8 +74,9 @@ def test_histograms_count_each_tick_once_and_give_the_percentiles() -> None:
 
 
 def test_statistics_have_the_shape_and_the_words_that_a_replay_has() -> None:
-    replayed = CliRunner().invoke(cli, ["replay", str(sample_path()), "--handler", "count", "--json"]).output
-    text = CliRunner().invoke(cli, ["replay", str(sample_path()), "--handler", "count", "-v"]).output
+    paced = ["replay", str(sample_path()), "--handler", "count", "--speed", "1000000"]
+    replayed = CliRunner().invoke(cli, [*paced, "--json"]).output
+    text = CliRunner().invoke(cli, [*paced, "-v"]).output
     with Dispatcher(40, "count", workers=1, cores=None, attachable=True) as dispatcher:
         dispatcher.publish(ticks_for(np.arange(500) % 40))
         dispatcher.drain()
@@ -87,6 +88,23 @@ def test_statistics_have_the_shape_and_the_words_that_a_replay_has() -> None:
         for word in ("end to end", "inline"):
             assert word in shown()
             assert word in text
+
+
+def test_of_a_replay_as_fast_as_it_goes_the_queue_depth_is_shown_and_no_wait() -> None:
+    seen: list[str] = []
+
+    def look(_: int) -> None:
+        if not seen:
+            seen.extend((shown(), shown("--json", "--histograms"), shown("--histograms")))
+
+    strand.replay(sample_path(), "count", workers=1, attachable=True, progress=look, date=SAMPLE_DATE)
+    text, plain, histograms = seen[0], json.loads(seen[1]), seen[2]
+    assert not plain["statistics"]["paced"]
+    assert list(plain["statistics"]["latency"]) == ["handler"]
+    assert list(plain["histograms"]) == ["floors_ns", "handler"]
+    assert "queue depth " in text
+    for words in ("wait", "end to end", "pending"):
+        assert words not in text + histograms
 
 
 def keys_of(value: Any) -> Any:

@@ -210,3 +210,11 @@ def test_a_pacer_makes_a_replay_paced(gate: threading.Event) -> None:
     source = testing.feed(ticks(30), ["X"], batches=1)
     result = strand.replay(source, Waits, workers=1, cores=None, progress=progress, pacer=Pacer(1000))
     assert "lasting overload" in [w.kind for w in result.warnings]
+
+
+def test_a_run_is_paced_where_ticks_come_when_they_happen_or_are_due() -> None:
+    assert not strand.replay(testing.feed(ticks(3), ["X"]), "count", workers=1).statistics.paced
+    assert strand.replay(testing.feed(ticks(3), ["X"]), "count", workers=1, speed=1e6).statistics.paced
+    assert strand.replay(Live(ticks(3), ["X"]), "count", workers=1).statistics.paced
+    with Dispatcher(["X"], "count", workers=1, cores=None) as dispatcher:
+        assert dispatcher.statistics().paced

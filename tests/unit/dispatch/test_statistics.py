@@ -149,7 +149,9 @@ def test_statistics_are_frozen_and_fit_for_json() -> None:
         "abandoned",
     }
     assert [w["name"] for w in plain["workers"]] == ["worker 0", "worker 1", "publishers"]
-    assert plain["latency"]["wait"].keys() == {"p50_ns", "p90_ns", "p99_ns", "p99.9_ns", "maximum_ns"}
+    assert plain["latency"]["wait"].keys() == {
+        "p50_ns", "p90_ns", "p99_ns", "p99.9_ns", "maximum_ns", "resolution_ns",
+    }  # fmt: skip
 
 
 def test_on_one_core_the_publisher_handles_what_it_publishes_instead_of_queueing_it() -> None:

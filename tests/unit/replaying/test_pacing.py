@@ -337,3 +337,14 @@ def test_percentiles_are_never_above_the_maximum() -> None:
     released(pacer, clock, stamped([0, 1, 2, 3]), takes_ns=1_000_003)
     lateness = pacer.statistics().lateness
     assert max(lateness.percentiles.values()) == lateness.maximum_ns == 1_000_002
+
+
+def test_a_lateness_that_the_systems_clock_does_not_resolve_is_as_much_as_it_does() -> None:
+    # Ticks of one moment are due at once: the first is on time.
+    result = strand.replay(ArrayFeed(stamped([5] * 10), ["A"]), "count", workers=1, speed=1)
+    assert result.pacing is not None
+    lateness = result.pacing.lateness
+    assert lateness.resolution_ns > 0
+    assert min(lateness.percentiles.values()) >= lateness.resolution_ns
+    assert lateness.maximum_ns >= max(lateness.percentiles.values())
+    assert min(result.pacing.as_dict()["lateness"].values()) >= lateness.resolution_ns

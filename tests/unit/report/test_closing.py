@@ -11,6 +11,7 @@ import strand
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.skipped import Skipped
 from strand.report.closing import closing_lines, figures_line
+from strand.report.latencies import shown_latency
 
 pytestmark = pytest.mark.python
 
@@ -24,6 +25,13 @@ def test_one_line_has_ticks_time_rate_workers_and_warnings() -> None:
     assert line.startswith(f"1,000 ticks of {symbols} symbols in ")
     assert line.endswith(" M ticks/s, 1 worker, warnings: none")
     assert list(closing_lines(result, None)) == [("", line)]
+
+
+def test_the_latency_of_ticks_that_came_at_a_pace_is_in_the_line() -> None:
+    result = strand.replay(sample_path(), "count", workers=1, limit=1000, feed_options=DAY, speed=1e9)
+    latency = result.statistics.end_to_end
+    p50, p99 = (shown_latency(latency, latency.percentiles[p]) for p in (50.0, 99.0))
+    assert f", 1 worker, end to end p50 {p50} and p99 {p99}, warnings: " in figures_line(result)
 
 
 def test_what_was_written_is_said_and_that_the_date_is_not_known(tmp_path: Path) -> None:

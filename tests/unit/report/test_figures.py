@@ -40,8 +40,9 @@ def test_figures_of_fractions_of_coins_are_in_coins(tmp_path: Path, ending: str)
     assert bars["volume"].tolist() == pytest.approx([149.75 + 600e-8, 150 + 600e-8, 150 + 600e-8, 150 + 600e-8,
                                                      150 + 600e-8, 0.25], rel=1e-12)  # fmt: skip
     assert (bars["open"][0], bars["high"].max(), bars["low"].min()) == (20_001.5, 20_006.5, 20_000.5)
-    sofar = plot(result, "prices").axes[1]
-    assert sofar.lines[-1].get_ydata().max() == pytest.approx(bars["volume"].sum(), rel=1e-9)
+    columns = plot(result, "prices").axes[1].collections
+    drawn = sum(high for part in columns for (_, _), (_, high) in part.get_segments())
+    assert drawn == pytest.approx(bars["volume"].sum(), rel=1e-9)
 
 
 @pytest.mark.parametrize("kind", [None, *figures.KINDS])

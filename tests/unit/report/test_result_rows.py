@@ -14,6 +14,7 @@ import strand
 from strand.errors import ConfigurationError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.write.npy import write_npy
+from strand.report.feed_time import feed_clock
 from strand.report.result_rows import ResultRows, ShownField, _floats, result_rows
 from strand.report.tables import print_rows
 from strand.ticks import zeros
@@ -113,6 +114,38 @@ def test_times_of_one_day_are_times_of_day(vwap: strand.ReplayResult) -> None:
     last = {field.name: field for field in rows.fields}["last_ts_recv"]
     assert last.unit == "2026-01-05 UTC"
     assert re.fullmatch(r"21:00:00\.\d{3}", last.cells[0])
+
+
+def test_times_are_shown_by_the_clock_that_is_given() -> None:
+    result = strand.replay(sample_path(), "count", workers=0, feed_options={"date": SAMPLE_DATE})
+    rows = found(result, top=2, clock=feed_clock(result.info))
+    last = {field.name: field for field in rows.fields}["last_ts_recv"]
+    assert last.unit == "2026-01-05 America/New_York"
+    assert re.fullmatch(r"16:00:00\.\d{3}", last.cells[0])
+
+
+def test_the_last_full_bar_comes_before_one_under_way_and_is_named() -> None:
+    result = strand.replay(sample_path(), strand.bars("10m"), workers=1, date=SAMPLE_DATE, end="15:58")
+    rows = found(result, top=5)
+    names = [field.name for field in rows.fields]
+    emitted = result.outputs["bars"]
+    full = emitted[(emitted["flags"] & strand.handlers.builtin.bar_handlers.BAR_PARTIAL) == 0]
+    for name, field in (("open", "last_open"), ("high", "last_high"), ("low", "last_low"), ("close", "last_close")):
+        cells = rows.fields[names.index(field)].cells
+        for symbol, cell in zip(rows.symbols.cells, cells, strict=True):
+            bars = full[full["instrument_id"] == result.symbols.index(symbol)]
+            assert float(cell.replace(",", "")) == bars[-1][name] / 1e9
+        assert names.index(field) < names.index(name)
+    assert max(names.index(n) for n in names if n.startswith("last_") and n != "last_flags") < names.index("volume")
+    assert "the last full bar" in rows.note
+    assert rows.note in shown(rows, None)
+    assert not found(strand.replay(sample_path(), "count", workers=0, limit=1000)).note
+
+
+def test_a_vwap_has_the_digits_that_say_something() -> None:
+    rows = found(strand.replay(sample_path(), strand.bars("10m"), workers=1, date=SAMPLE_DATE), top=5)
+    cells = {field.name: field for field in rows.fields}["last_vwap"].cells
+    assert all(len(cell.partition(".")[2]) == 4 for cell in cells)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from byte_streams import TEXT, read, write
 from packing import pack_zip
 
 from strand.errors import FeedError, FormatError
+from strand.feeds.io.compression import inflater_name
 from strand.feeds.io.streams import open_stream
 
 pytestmark = pytest.mark.python
@@ -46,3 +47,14 @@ def test_members_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
             open_stream(write(tmp_path, bytes(broken)))
     with pytest.raises(FormatError, match="method 14"):
         open_stream(write(tmp_path, pack_zip(TEXT, zipfile.ZIP_LZMA)))
+
+
+def test_a_member_names_what_inflates_it_and_one_that_is_stored_names_nothing(tmp_path: Path) -> None:
+    found = {}
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2):
+        path = tmp_path / f"{method}.zip"
+        with zipfile.ZipFile(path, "w", method) as archive:
+            archive.writestr("a", b"abc" * 100)
+        with open_stream(path) as stream:
+            found[method] = stream.inflater
+    assert found == {zipfile.ZIP_STORED: None, zipfile.ZIP_DEFLATED: inflater_name(), zipfile.ZIP_BZIP2: "bz2"}

@@ -237,7 +237,8 @@ class Statistics:
     of the visit that handled the tick, ``handler`` the time in the handler, ``end_to_end`` from publish to its end;
     for the first and last the oldest tick of a visit stands for all in it, so they are upper bounds. ``paced``: ticks
     came when they happened or were due. They do not in a replay as fast as it goes: its ``wait`` and ``end_to_end``
-    say how full the queues were and no more, and nothing that shows statistics shows them.
+    say how full the queues were and no more, and nothing that shows statistics shows them; nor those of a plain loop,
+    which has no queues.
     ``watermark``: every tick with a lower number has been handled or dropped; None where ``attach`` read the
     statistics, as finding it takes a lock of the dispatcher's own process.
     ``orders_as_plain``: order ticks that were published to handlers that take ticks as they are, for want of ``feed=``.

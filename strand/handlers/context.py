@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ from strand.brief import one_line
 from strand.errors import ConfigurationError
 from strand.handlers.timer import Timer
 from strand.ticks import TRADE
+
+if TYPE_CHECKING:
+    from strand.handlers.baskets import BasketMemory
 
 __all__ = ["Call", "Context", "FailedOnTick", "SymbolFunctions"]
 
@@ -103,9 +106,11 @@ class Context:
         self.trades: npt.NDArray[Any] = _NO_TRADES
         #: Of a handler that is called with trades alone: the places of their ticks among those in hand.
         self.places: npt.NDArray[np.intp] | None = None
-        #: For handlers with baskets: the rows and the parameters of all symbols by key, and the key's field of a tick.
+        #: For handlers with baskets: the rows and the parameters of all symbols by key, the baskets' rows, and the
+        #: key's field of a tick.
         self.row_of: Callable[[int], Any] = lambda _: row
         self.params_of: npt.NDArray[Any] | None = None
+        self.baskets: BasketMemory | None = None
         self.record_key = "instrument_id"
 
     @property

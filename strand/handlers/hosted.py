@@ -35,7 +35,7 @@ class HostedHandler(TradesHandler):
 
     @property
     def fails_as_a_whole(self) -> bool:
-        """Whether a call that fails does not say at which of its ticks, and writes to nothing but the symbol's row."""
+        """Whether a call that fails does not say at which of its ticks, and writes to nothing but rows."""
         return False
 
     def by_tick(self, maker: TradeMaker | None) -> TickByTick | None:  # noqa: ARG002 - as object handlers have it

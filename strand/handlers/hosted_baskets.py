@@ -86,6 +86,7 @@ class _HostedBasketHandler(BasketHandler, HostedHandler):
         memory = self.memory_in(context)
 
         def functions_of(of_strand: Context) -> SymbolFunctions:
+            of_strand.baskets = memory
             functions = self.functions_with(_Strand(self, memory, of_strand, context.table))
             if not self.counts:
                 return functions
@@ -176,6 +177,10 @@ class BasketBatchHandler(_HostedBasketHandler):
     """One of a function that Python calls with a batch of ticks, or trades."""
 
     on_ticks: Callable[..., Any]
+
+    @property
+    def fails_as_a_whole(self) -> bool:
+        return True
 
     @property
     def takes_trades(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -54,7 +54,17 @@ class EmittedRecords(Tabular):
         """Record by record, as numpy's arrays compare."""
         return self._records == np.asarray(other)
 
+    def __ne__(self, other: object) -> Any:
+        return self._records != np.asarray(other)
+
     __hash__ = None  # type: ignore[assignment]
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raises AttributeError, which says where arrays have the attribute."""
+            where = f": numpy.asarray(records).{name}" if hasattr(np.ndarray, name) else ""
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{where}", name=name, obj=self)
 
     def tolist(self) -> list[tuple[Any, ...]]:
         """A tuple of Python's numbers for each record."""

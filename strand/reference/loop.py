@@ -366,7 +366,7 @@ class SerialLoop(RunBase):
         return [] if self._failure is None else [self._failure]
 
     def statistics(self) -> Statistics:
-        """Totals since the start; latencies are not measured."""
+        """Totals since the start. Latencies are not measured: no tick waits."""
         floors = histogram_floors_ns()
         none = Latency.from_histogram(np.zeros(len(floors), np.uint64), floors)
         failed = len(self.failures)
@@ -389,6 +389,7 @@ class SerialLoop(RunBase):
             end_to_end=none,
             workers=(WorkerStatistics("publishers", None, self._handled, self._busy_ns, 0, 0, 0),),
             orders_as_plain=self._orders.count,
+            paced=False,
         )
 
 

@@ -72,7 +72,8 @@ class SerialPython:
         """Runs a handler over one symbol's ticks, with its timers before them, or over those of several where it takes
         them in turn; None where that went well. ``records``: read-only.
 
-        A function that fails on a batch does not say on which tick: it is called again with one tick at a time."""
+        A function that fails on a batch does not say on which tick: it is called again with one tick at a time. Of one
+        that an interrupt comes upon no tick is handled."""
         self.handled = start = 0
         assert isinstance(bound, BoundPython)
         in_turn = None if bound.by_tick is None else self._in_turn_of(bound, bound.by_tick)
@@ -94,28 +95,31 @@ class SerialPython:
                 again = end - start > 1 and bound.emitting.fails_as_a_whole
                 self.site.failed_come_again = again
                 if again:
-                    undo = self.contexts[key].row.tobytes(), self._emitted.mark() if numbers else ()
+                    rows = self._symbols.rows_of(key)
+                    undo = rows, [row.tobytes() for row in rows], self._emitted.mark() if numbers else ()
                 handled = call(part)
             except BaseException as error:
                 failure = failure_of(error)
                 self.handled = start + failure.handled
+                if undo is not None:
+                    self._put_back(*undo)
+                    self.handled = start
                 if failure.cause is not None and interrupts(failure.cause):
                     raise failure.cause from None
-                failure = failure._replace(handled=self.handled)
+                failure = failure._replace(handled=start + failure.handled)
                 if undo is None:
                     return failure
-                self._put_back(key, *undo)
-                whole, self.handled = _Whole(failure, end), start
+                whole = _Whole(failure, end)
                 continue
             self.handled = start = end if handled is None else start + handled
         return None if whole is None else whole.failure
 
-    def _put_back(self, key: int, before: bytes, mark: Sequence[int]) -> None:
-        """A symbol's row, and what was emitted, are what they were."""
-        row = self.contexts[key].row
-        old = np.frombuffer(before, row.dtype)[0]
-        for name in row.dtype.names:
-            row[name] = old[name]
+    def _put_back(self, rows: Sequence[Any], before: Sequence[bytes], mark: Sequence[int]) -> None:
+        """Rows, and what was emitted, are what they were."""
+        for row, data in zip(rows, before, strict=True):
+            old = np.frombuffer(data, row.dtype)[0]
+            for name in row.dtype.names:
+                row[name] = old[name]
         self._emitted.forget(mark)
 
     def wake(self, key: int, time: int, numbers: Sequence[int]) -> Failure | None:
@@ -199,7 +203,9 @@ class _Symbols:
         self._table = table
         self._rows = rows
         self._site = site
+        self._units = units
         self._first_of = None if units is None else np.unique(units, return_index=True)[1][units]
+        self._rows_of_unit: dict[int, list[Any]] = {}
         self.hosts: dict[int, Host] = {}
         self.contexts: dict[int, Context] = {}
         self.objects: dict[int, Any] = {}
@@ -207,6 +213,20 @@ class _Symbols:
     def host_of(self, key: int) -> Host | None:
         """What is run for a symbol, if a tick of it has come."""
         return self.hosts.get(self._first(key))
+
+    def rows_of(self, key: int) -> list[Any]:
+        """The rows that a call for a symbol that is bound may write to: its own, or those of all that share a strand
+        and of their baskets."""
+        context = self.contexts[self._first(key)]
+        memory = context.baskets
+        if memory is None or self._units is None:
+            return [context.row]
+        unit = int(self._units[key])
+        if unit not in self._rows_of_unit:
+            symbols = np.flatnonzero(self._units == unit).tolist()
+            baskets = [at for at, keys in enumerate(memory.members.keys) if self._units[keys[0]] == unit]
+            self._rows_of_unit[unit] = [*map(context.row_of, symbols), *(memory.rows[at] for at in baskets)]
+        return self._rows_of_unit[unit]
 
     def bind(self, bound: BoundPython, key: int) -> tuple[Context, Host]:
         """Binds a handler to a symbol."""

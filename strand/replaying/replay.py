@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["ReplayResult", "replay"]
 
 #: A plain loop calls a handler for the ticks that a batch has of one symbol: with thousands of symbols a tick or two of
-#: a small one.
+#: a small one. Files that are merged have a batch each, and come in batches of the merge's own.
 _PLAIN_BATCH_TICKS: Final = 262_144
 
 
@@ -300,6 +300,11 @@ def _unwatched(
     return None
 
 
+def _is_one_file(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> bool:
+    paths = [source] if isinstance(source, str | os.PathLike) else list(source)
+    return len(paths) == 1 and isinstance(paths[0], str | os.PathLike) and os.path.isfile(paths[0])  # noqa: PTH113
+
+
 def _feed(
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Feed,
     wanted: Sequence[str],
@@ -310,7 +315,7 @@ def _feed(
     plain: bool,
 ) -> Feed:
     if isinstance(source, str | os.PathLike | Sequence):
-        if plain:
+        if plain and _is_one_file(source):
             options = {"batch_ticks": _PLAIN_BATCH_TICKS, **options}
         return feeds.open(source, symbols=wanted, start=start, end=end, **options)
     if not isinstance(source, Feed):

@@ -108,10 +108,17 @@ def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Done
     #: Jobs of other processes that have ended, as futures.
     ended: SimpleQueue[tuple[Job, Any]] = SimpleQueue()
 
+    def next_job() -> tuple[Job, Job, bytes] | None:
+        """Asked for in several threads."""
+        try:
+            return waiting.popleft()
+        except IndexError:
+            return None
+
     def hand_out() -> None:
         """Sends the next job, if there is one. No process has a second one waiting, which another could run."""
-        with suppress(IndexError):
-            job, *sent = waiting.popleft()
+        if (found := next_job()) is not None:
+            job, *sent = found
             pool.submit(_run_apart, *sent).add_done_callback(partial(take_back, job))
 
     def take_back(job: Job, future: Any) -> None:
@@ -131,9 +138,8 @@ def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Done
             while not ended.empty() or (left and not waiting):
                 yield said(*ended.get())
                 left -= 1
-            with suppress(IndexError):
-                job, *_ = waiting.popleft()
-                yield job, run_job(job)
+            if (found := next_job()) is not None:
+                yield found[0], run_job(found[0])
                 left -= 1
     except GeneratorExit:
         raise

@@ -104,6 +104,9 @@ def run_job(job: Job) -> Done:
     begun = time.perf_counter()
     stamp = stamp_of(job.source)
     digest = job.known[1] if job.known is not None and job.known[0] == stamp else file_digest(job.source)
+    if job.known is not None and job.known[1] != digest:
+        # The job's sets are those that the bytes of before had no results of.
+        raise FeedError("was changed after the sweep began", path=job.source)
     swept, files = _swept(job), job.files(digest)
     for path in files.values():
         path.parent.mkdir(parents=True, exist_ok=True)

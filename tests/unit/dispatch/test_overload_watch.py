@@ -215,6 +215,8 @@ def test_a_pacer_makes_a_replay_paced(gate: threading.Event) -> None:
 def test_a_run_is_paced_where_ticks_come_when_they_happen_or_are_due() -> None:
     assert not strand.replay(testing.feed(ticks(3), ["X"]), "count", workers=1).statistics.paced
     assert strand.replay(testing.feed(ticks(3), ["X"]), "count", workers=1, speed=1e6).statistics.paced
+    plain = strand.replay(testing.feed(ticks(3), ["X"]), "count", workers=0, speed=1e6)
+    assert list(plain.statistics.as_dict()["latency"]) == ["handler"]  # nothing waits, and nobody measured it
     assert strand.replay(Live(ticks(3), ["X"]), "count", workers=1).statistics.paced
     with Dispatcher(["X"], "count", workers=1, cores=None) as dispatcher:
         assert dispatcher.statistics().paced

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from decimal import Decimal
 from typing import Any
 
@@ -54,6 +56,24 @@ def test_numpy_takes_the_records_as_they_are(records: EmittedRecords) -> None:
     assert whole.tolist() == records.tolist()
     assert whole.tobytes() == records.tobytes()
     assert (records == whole).all()
+
+
+def test_records_that_differ_are_found_as_those_that_are_alike(records: EmittedRecords) -> None:
+    other = np.array(records, copy=True)
+    other["size"][1] = 9
+    assert (records == other).tolist() == [True, False, True]
+    assert (records != other).tolist() == [False, True, False]
+    assert (other != records).tolist() == [False, True, False]
+    assert not (records != records[:]).any()
+
+
+def test_what_arrays_alone_have_is_refused_with_where_it_is(records: EmittedRecords) -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'shape': numpy\.asarray\(records\)\.shape$"):
+        records.shape  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute 'sizes'$"):
+        records.sizes  # noqa: B018
+    assert (pickle.loads(pickle.dumps(records)) == records).all()
+    assert copy.deepcopy(records).units == records.units
 
 
 def test_places_and_masks_give_records_and_a_number_one_of_them(records: EmittedRecords) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from engine_support import ticks_for
 
-from strand import batch_handler, chain, object_handler
+from strand import basket_handler, batch_handler, chain, object_handler
 from strand.errors import HandlerError
 from strand.reference.loop import SerialLoop
 
@@ -92,3 +93,53 @@ def test_what_an_interrupt_comes_upon_after_others_in_a_chain_can_be_published_a
         interrupted = False
         loop.publish(ticks[done:])
     assert (loop.rows[0]["adds"]["n"], loop.rows[0]["count"]["ticks"]) == (5, 5)
+
+
+def test_what_an_interrupt_comes_upon_in_the_middle_of_a_batch_has_written_nothing() -> None:
+    interrupted = True
+
+    @batch_handler(state=[("n", "i8")])
+    def adds(symbol: str, ticks: Any, row: Any) -> None:
+        for tick in ticks:
+            if interrupted and tick["sequence"] == 2:
+                raise KeyboardInterrupt
+            row["n"] += 1
+
+    ticks = ticks_for([0] * 5)
+    ticks["sequence"] = range(5)
+    with SerialLoop(1, adds) as loop:
+        with pytest.raises(KeyboardInterrupt):
+            loop.publish(ticks)
+        assert (loop.statistics().accepted, loop.rows[0]["n"]) == (0, 0)
+        interrupted = False
+        loop.publish(ticks)
+    assert loop.rows[0]["n"] == 5
+
+
+@pytest.mark.parametrize("before", [(), ("count",)])
+def test_a_function_of_baskets_fails_on_the_tick_that_it_would_fail_on_alone(before: tuple[str, ...]) -> None:
+    @basket_handler(
+        baskets={"one": ["A", "B"], "two": ["B", "C"], "other": ["D"]}, basket_state=[("n", "i8")],
+        state=[("n", "i8")], outputs={"seen": [("n", "i8")]}, kind="batch",
+    )  # fmt: skip
+    def adds(ticks: Any, rows: Any, basket: Any, members: Any, ctx: Any) -> None:
+        for at, member in enumerate(members):
+            basket["n"] += 1
+            rows[member]["n"] += 1
+            if ticks["sequence"][at] == 6:
+                raise ValueError("six")
+            ctx.emit((int(basket["n"]),), at=at)
+
+    ticks = ticks_for([3, 0, 0, 1, 2, 3, 0, 2, 3, 0])
+    ticks["sequence"] = range(10)
+    found = []
+    for batch in (10, 1):
+        loop = SerialLoop(["A", "B", "C", "D"], chain(*before, adds) if before else adds)
+        with pytest.raises(HandlerError, match="on A at sequence 6: ValueError: six"), loop:
+            for at in range(0, len(ticks), batch):
+                loop.publish(ticks[at : at + batch])
+        rows = loop.rows.array["adds"] if before else loop.rows.array
+        together = np.array([0, 1, 2])  # the symbol beside them has gone on
+        found.append((rows[together].tolist(), *(loop.baskets[name]["n"] for name in ("one", "two"))))
+        assert loop.outputs["seen"].array()["number"].tolist() == [0, 1, 2, 3, 3, 4, 5]
+    assert found[0] == found[1] == ([(3,), (2,), (1,)], 4, 2)

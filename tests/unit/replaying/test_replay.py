@@ -275,3 +275,22 @@ def test_an_argument_of_replay_that_cannot_work_is_named(options: dict[str, Any]
     source = options.get("source", sample_path())
     with pytest.raises(ConfigurationError, match=text):
         strand.replay(source, "count", **{k: v for k, v in options.items() if k != "source"})
+
+
+def test_a_plain_loop_reads_one_file_in_large_batches_and_files_that_are_merged_in_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other.itch50.gz"
+    other.write_bytes(sample_path().read_bytes())
+    given: list[Any] = []
+    opens = strand.feeds.open
+
+    def noting(*paths: Any, **options: Any) -> Any:
+        given.append(options.get("batch_ticks"))
+        return opens(*paths, **options)
+
+    monkeypatch.setattr(strand.feeds, "open", noting)
+    for source in (sample_path(), [str(other)], [sample_path(), other], tmp_path):
+        strand.replay(source, "count", workers=0, limit=1000, feed_options={"date": SAMPLE_DATE})
+    strand.replay(other, "count", workers=1, limit=1000, feed_options={"date": SAMPLE_DATE})
+    assert given == [262_144, 262_144, None, None, None]

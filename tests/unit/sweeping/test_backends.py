@@ -88,6 +88,23 @@ def test_an_interrupt_of_this_process_keeps_what_another_has_done(
     assert len(sweep(sources, wide, SETS, out=out, workers=1, **FEW).ran) == 1
 
 
+@pytest.mark.parametrize("error", [IndexError, ValueError])
+def test_an_error_of_this_process_ends_the_sweep_whatever_it_is(
+    error: type[Exception], days: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ended(queue.SimpleQueue):  # type: ignore[type-arg]
+        def get(self, *_: Any) -> Any:
+            return super().get(timeout=60)
+
+    def fails(_: job.Job) -> None:
+        raise error("in the middle of a job")
+
+    monkeypatch.setattr(backends, "run_job", fails)
+    monkeypatch.setattr(backends, "SimpleQueue", Ended)
+    with pytest.raises(error, match="in the middle of a job"):
+        sweep(sorted(days.iterdir()), wide, SETS, out=tmp_path / "out", workers=2, **FEW)
+
+
 def test_an_error_in_another_process_is_raised_here(tmp_path: Path) -> None:
     sources = [tmp_path / "broken.itch50", tmp_path / "whole.itch50"]
     for path, data in zip(sources, (beginning(1_000_000) + b"\0", beginning(500_000)), strict=True):

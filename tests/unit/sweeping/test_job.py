@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sweep_files import FEW
+from sweep_files import FEW, beginning
 
 import strand
 from strand.errors import FeedError
 from strand.feeds.sample import sample_path
+from strand.sweeping import backends
 from strand.sweeping import job as jobs
 from strand.sweeping.sweep import sweep
 
@@ -65,3 +66,25 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path, monkeyp
     with pytest.raises(FeedError, match=r"day\.gz.*was changed while the sweep read it"):
         sweep(day, wide, SETS, out=tmp_path / "out", **FEW)
     assert not list((tmp_path / "out").rglob("*.parquet"))
+
+
+def test_a_file_that_changes_before_its_turn_is_refused_where_some_of_its_sets_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    day, out = tmp_path / "day.itch50", tmp_path / "out"
+    day.write_bytes(beginning(500_000))
+    first = sweep(day, wide, SETS[:2], out=out, workers=1, **FEW)
+    run_job = jobs.run_job
+
+    def changed(job: jobs.Job) -> jobs.Done:
+        day.write_bytes(beginning(400_000))
+        return run_job(job)
+
+    monkeypatch.setattr(backends, "run_job", changed)
+    with pytest.raises(FeedError, match=r"day\.itch50.*was changed after the sweep began"):
+        sweep(day, wide, SETS[:3], out=out, workers=1, **FEW)
+    assert len(first.rows.to_polars()) > 0  # what is known of the bytes of before is kept
+    monkeypatch.undo()
+    again = sweep(day, wide, SETS[:3], out=out, workers=1, **FEW)
+    assert len({run.input for run in again.runs}) == 1
+    assert [run.number for run in again.runs] == [0, 1, 2]

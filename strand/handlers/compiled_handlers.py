@@ -23,6 +23,7 @@ from strand.handlers.functions import check_runs, name_of
 from strand.handlers.object_handlers import as_ticks
 from strand.handlers.parameters import Parameters
 from strand.handlers.state import SET, SETS, TURN, row_dtype
+from strand.options import named_options
 from strand.symbols import SymbolTable
 from strand.ticks import TICK, TRADE
 
@@ -139,6 +140,7 @@ def _without_number(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype([(name, dtype[name]) for name in dtype.names or () if name != SET])
 
 
+@named_options("handler()")
 def handler(
     *,
     state: Any,

@@ -10,7 +10,7 @@ import pytest
 from sweep_files import FEW, beginning
 
 import strand
-from strand.errors import ConfigurationError, FeedError
+from strand.errors import ConfigurationError, FeedError, UnknownNameError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.sweeping.sweep import sweep
 
@@ -108,6 +108,8 @@ def test_a_date_beside_the_feed_options_is_one_of_them(tmp_path: Path) -> None:
     only: dict[str, Any] = {"symbols": FEW["symbols"], "out": tmp_path / "out", "workers": 1}
     first = sweep(sample_path(), wide, SETS[:1], date=SAMPLE_DATE, **only)
     assert first.runs[0].ticks > 0
+    with pytest.raises(UnknownNameError, match="no output is named 'wide': did you mean 'wider'"):
+        first.outputs["wide"]
     for date in ({"date": dt.date.fromisoformat(SAMPLE_DATE)}, {"feed_options": {"date": SAMPLE_DATE}}):
         again = sweep(sample_path(), wide, SETS[:1], **date, **only)
         assert (again.ran, again.code) == ((), first.code)

@@ -25,7 +25,6 @@ from strand.sweeping.job import ROWS, SHORT, Done, Job
 from strand.sweeping.manifest import Manifest, SweepRun, now
 from strand.sweeping.result import FILE, Place, SweepResult
 from strand.sweeping.sets import parameter_sets
-from strand.tables.arrow import imported
 from strand.tables.columns import Table
 from strand.validate import whole
 
@@ -84,9 +83,8 @@ def sweep(
     An interrupt keeps what is done: the same call goes on from there. Raises what ``strand.replay`` raises for a file,
     after which the files before it are kept; a HandlerError has the set it came with as ``set_number`` and ``params``.
     Raises ConfigurationError for a handler without sets, for parameters that it does not take, and for two files of one
-    name; MissingExtraError without the extra ``sweep`` (``ray``).
+    name; MissingExtraError without the extra ``sweep``, or ``ray``.
     """
-    imported("pyarrow.parquet", "sweep")
     run = backend_for(backend)
     given = resolve(handler)
     sets = parameter_sets(params)

@@ -22,15 +22,15 @@ from strand.feeds.reader_options import FeedOptions, ReaderOptions
 from strand.feeds.selection import Selection
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date, date_in_name
-from strand.options import named_options, options_of, refuse_unknown
+from strand.options import check_apart, named_options, options_of, refuse_unknown
 
-__all__ = ["APART", "expand", "open", "read_symbols", "takes_option"]
+__all__ = ["expand", "open", "options_with_date", "read_symbols", "takes_option"]
 
 #: Arguments of ``open`` that functions with a mapping of its options have as arguments of their own.
-APART: Final = frozenset(("path_or_paths", "symbols", "start", "end"))
+_APART: Final = frozenset(("path_or_paths", "symbols", "start", "end"))
 
 #: Those of its options that no reader has to have.
-_OWN: Final = {*APART, *FeedOptions.__annotations__} - {"date", *ReaderOptions.__annotations__}
+_OWN: Final = {*_APART, *FeedOptions.__annotations__} - {"date", *ReaderOptions.__annotations__}
 _COMMENT: Final = re.compile(r"(?:^|\s)#")
 # Times of our days in s, ms or us, read as ns. Below may be small numbers that mean "from the beginning".
 _MISREAD_NS: Final = range(1_000_000, 3_000_000_000_000_000)
@@ -170,6 +170,17 @@ def read_symbols(symbols: Sequence[str]) -> list[str]:
 def takes_option(path: str | Path, name: str, options: Mapping[str, Any]) -> bool:
     """Whether the reader of a file has an option. Raises as ``open`` does."""
     return name in options_of(_format_of(path, options.get("format"), options).feed_class())
+
+
+def options_with_date(feed_options: FeedOptions | None, date: dt.date | str | None) -> FeedOptions:
+    """The options of ``open`` that a function takes as ``feed_options``, and as ``date`` beside it. Raises
+    ConfigurationError for what is no dict of options, and for one that is an argument of its own."""
+    if feed_options is None:
+        feed_options = {}
+    if not isinstance(feed_options, Mapping):
+        raise ConfigurationError(f"feed_options: {feed_options!r} is not a dict of options by name")
+    check_apart("feed_options", feed_options, _APART if date is None else {*_APART, "date"})
+    return feed_options if date is None else {**feed_options, "date": date}
 
 
 def expand(path_or_paths: Paths, options: Mapping[str, Any]) -> list[str | Path]:

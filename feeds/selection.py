@@ -12,10 +12,12 @@ import numpy.typing as npt
 from strand.brief import written
 from strand.errors import ConfigurationError
 from strand.feeds.base import TickBatch
+from strand.options import named_fields
 
 __all__ = ["Selection"]
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, repr=False)
 class Selection:
     """Names or globs (``"AA*"``) of symbols, empty for all of them, and a half-open span of receive times in ns.

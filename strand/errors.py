@@ -134,6 +134,14 @@ class UnknownSymbolError(StrandError, KeyError):
         return str(self.args[0])
 
 
+class UnknownNameError(StrandError, KeyError):
+    """Nothing there has that name: no output, basket, object, field of a snapshot or handler. The message names those
+    there are, and the nearest one."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class StrictError(StrandError):
     """A run with ``strict=True`` has warnings (docs/warnings.md); the message tells the first. ``partial``: its result,
     of all ticks, a ``ReplayResult``."""

@@ -11,10 +11,11 @@ from typing import Any, ParamSpec, TypeVar
 from strand.errors import ConfigurationError, UnknownOptionError
 from strand.validate import nearest
 
-__all__ = ["check_apart", "named_options", "options_of", "refuse_renamed", "refuse_unknown"]
+__all__ = ["check_apart", "named_fields", "named_options", "options_of", "refuse_renamed", "refuse_unknown"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+K = TypeVar("K", bound=type[Any])
 
 
 @functools.cache
@@ -78,6 +79,22 @@ def named_options(
         return checked
 
     return decorate
+
+
+def named_fields(kind: K) -> K:
+    """Decorates a dataclass of options that users make: a field that it does not have is an UnknownOptionError with the
+    nearest name."""
+    init = kind.__init__
+    known = frozenset(one.name for one in fields(kind) if one.init)
+
+    @functools.wraps(init)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> None:
+        if not known.issuperset(kwargs):
+            refuse_unknown(kwargs, known, f"{kind.__name__}()", {})
+        init(self, *args, **kwargs)
+
+    kind.__init__ = checked
+    return kind
 
 
 def _refuse_fields(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
 from strand.errors import ConfigurationError, FeedError
+from strand.options import named_fields
 from strand.validate import is_number, whole
 
 __all__ = ["HEAD_BYTES", "ByteStream", "InflateLimits", "InputStream"]
@@ -16,6 +17,7 @@ __all__ = ["HEAD_BYTES", "ByteStream", "InflateLimits", "InputStream"]
 HEAD_BYTES: Final = 4096
 
 
+@named_fields
 @dataclass(frozen=True, slots=True)
 class InflateLimits:
     """What a compressed file may expand to before it is refused as a decompression bomb.

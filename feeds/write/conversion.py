@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import os
 import shutil
 import tempfile
@@ -22,8 +23,8 @@ from strand.feeds.base import Feed, FeedInfo, TickBatch
 from strand.feeds.formats.own_metadata import OWN_MEMBER, own_text
 from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.merge.selected import empty_feed, skipped_of, unknown_symbol
-from strand.feeds.opening import APART, read_symbols
 from strand.feeds.opening import open as open_feed
+from strand.feeds.opening import options_with_date, read_symbols
 from strand.feeds.reader_options import FeedOptions
 from strand.feeds.skipped import Skipped
 from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
@@ -32,7 +33,7 @@ from strand.feeds.write.destinations import check_outputs
 from strand.feeds.write.itch import ItchTicks
 from strand.feeds.write.npy import npy_header
 from strand.feeds.write.parquet import ParquetTicks, TickColumns, write_arrow
-from strand.options import check_apart, named_options
+from strand.options import named_options
 from strand.tables.columns import Prices
 from strand.tables.tabular import Tabular
 from strand.ticks import TICK
@@ -240,15 +241,16 @@ def convert(
     end: str | int | None = None,
     limit: int | None = None,
     allow_empty: bool = False,
+    date: dt.date | str | None = None,
     feed_options: FeedOptions | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Converted:
     """Writes the ticks of a file, of several merged in time, or of a feed, as another format.
 
     ``path`` ends in .parquet, .arrow, .feather, .npy, .npz, .itch, .itch50 or .dbn, the last three also in .gz or .zst
-    behind it; ``to`` says it where the name does not. ``symbols``, ``start``, ``end`` and what is
-    in ``feed_options`` are ``strand.feeds.open``'s; ``limit``: the most ticks. ``allow_empty``: a source without one
-    tick makes a file without one.
+    behind it; ``to`` says it where the name does not. ``symbols``, ``start``, ``end``,
+    ``date`` and what is in ``feed_options`` are ``strand.feeds.open``'s; ``limit``: the most ticks. ``allow_empty``: a
+    source without one tick makes a file without one.
     ``progress`` is called with the ticks written so far; its method ``opened``, if it has one, with the feed before.
 
     The file gets its name once it is whole; what had the name stays until then, and where anything fails. Raises
@@ -260,12 +262,14 @@ def convert(
     kind = target_of(path, to)
     if limit is not None:
         whole("limit", limit, 1)
-    check_apart("feed_options", feed_options or {}, APART)
-    check_outputs([("out", path)], source, symbols=symbols, options=feed_options)
+    options = options_with_date(feed_options, date)
+    check_outputs([("out", path)], source, symbols=symbols, options=options)
     if isinstance(source, str | os.PathLike | Sequence):
-        feed: Feed = open_feed(source, symbols=symbols, start=start, end=end, **(feed_options or {}))
-    elif symbols or start is not None or end is not None or feed_options:
-        raise ConfigurationError("symbols, start, end, feed_options: a feed is converted as it is; open it with them")
+        feed: Feed = open_feed(source, symbols=symbols, start=start, end=end, **options)
+    elif symbols or start is not None or end is not None or options:
+        raise ConfigurationError(
+            "symbols, start, end, date, feed_options: a feed is converted as it is; open it with them"
+        )
     else:
         feed = source
     try:

@@ -30,6 +30,7 @@ from strand.dispatch.configuration import worker_cores
 from strand.dispatch.guard import Guard
 from strand.errors import ConfigurationError
 from strand.handlers.spans import span_text
+from strand.options import named_fields
 from strand.policies.every_policy import POLICIES
 from strand.policies.policy import Fifo, Policy
 
@@ -54,6 +55,7 @@ class Entry:
     origin: str
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, repr=False)
 class Config:
     """What a configuration file says (docs/configuration.md); ``Config()`` has the defaults.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strand.diff.emitted import RecordParting
-from strand.diff.narrow import Exact, Narrowed, narrow
+from strand.diff.exact import Exact, Narrowed, narrow
 from strand.diff.records import RecordDifference, diff_records
 from strand.diff.runs import OutputParting, Parting, SymbolParting, diff_runs
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from strand.brief import written
 from strand.errors import ConfigurationError
 from strand.handlers.spans import SpanLike, span_ns, span_text
+from strand.options import named_fields
 from strand.policies.marks import mark_bits
 from strand.policies.policy import Levels, Policy
 from strand.symbols import SymbolTable
@@ -30,6 +31,7 @@ class Reading(NamedTuple):
     io_queue: float | None = None
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, repr=False)
 class Guard:
     """Holds strands back while the machine, or the cgroup that limits this process, is short of something.

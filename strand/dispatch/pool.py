@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeVar
 from strand.binding.engine_config import IDLE, ON_FULL
 from strand.brief import written
 from strand.errors import ConfigurationError
+from strand.options import named_fields
 from strand.validate import is_number, one_of, whole
 
 __all__ = ["MAX_CAPACITY", "Limits", "Pool", "chosen"]
@@ -20,6 +21,7 @@ MAX_PUBLISHERS: Final = 1024
 MAX_CAPACITY: Final = 2**31 - 1
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Pool:
     """The threads that work on ticks, as ``pool=`` of ``strand.Dispatcher`` and ``strand.replay``. ``workers``,
@@ -58,6 +60,7 @@ class Pool:
         return written(self)
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Limits:
     """The bounds of queues and memory, as ``limits=`` of ``strand.Dispatcher`` and ``strand.replay``: docs/overload.md.

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from strand.binding.engine import Engine
 from strand.binding.engine_words import Failure
+from strand.by_name import ByName
 from strand.dispatch.site import EmittedBatch, EngineSite
 from strand.errors import HandlerError
 from strand.handlers.baskets import BasketObjects
@@ -171,7 +172,7 @@ class KeepsObjects(Protocol):
 
 def objects_of(python: KeepsObjects) -> dict[str, Any]:
     """The objects of object handlers by symbol, or basket, in the order of their keys."""
-    return {name: thing for _, name, thing in _named_objects(python)}
+    return ByName("object", {name: thing for _, name, thing in _named_objects(python)})
 
 
 def _named_objects(python: KeepsObjects) -> Iterator[tuple[Context, str, Any]]:

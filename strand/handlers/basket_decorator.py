@@ -15,11 +15,13 @@ from strand.handlers.hosted_baskets import BasketBatchHandler, BasketObjectHandl
 from strand.handlers.object_handlers import OBJECT_ROW
 from strand.handlers.parameters import Parameters
 from strand.handlers.state import row_dtype
+from strand.options import named_options
 from strand.validate import one_of
 
 __all__ = ["basket_handler"]
 
 
+@named_options("basket_handler()")
 def basket_handler(
     *,
     baskets: Any,

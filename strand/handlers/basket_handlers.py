@@ -14,6 +14,7 @@ from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, TradesHandler
 from strand.handlers.baskets import BasketMemory, Baskets, Members
 from strand.handlers.bound import BindContext, BoundNative
+from strand.handlers.emitted import check_fields
 from strand.symbols import SymbolTable
 from strand.ticks import TRADE
 
@@ -78,6 +79,9 @@ class CompiledBasketHandler(BasketHandler):
     cache: bool = True
     #: By record, key and row.
     _compiled: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_fields(self, basket_state=self.basket_state)
 
     @property
     def is_native(self) -> bool:

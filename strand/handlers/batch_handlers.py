@@ -22,6 +22,7 @@ from strand.handlers.hosted import HostedHandler
 from strand.handlers.parameters import Parameters
 from strand.handlers.state import row_dtype
 from strand.handlers.timer import Timer
+from strand.options import named_options
 from strand.validate import is_whole
 
 __all__ = ["PythonHandler", "batch_handler"]
@@ -86,6 +87,7 @@ class PythonHandler(HostedHandler):
         )
 
 
+@named_options("batch_handler()")
 def batch_handler(
     *,
     state: Any,

@@ -67,16 +67,17 @@ def _set_in(typingctx: Any, emit: Any) -> Any:
 def _method(name: str, dtype: np.dtype[Any], reserve: Any, of_sets: bool) -> Callable[..., Any]:
     """What overload_method asks for: a function of the record's fields, by place or by name."""
     fields = list(dtype.names or ())[of_sets:]
-    arguments = ", ".join(["emit", *fields])
-    stores = "\n".join(f"        record.{f}{'[:]' if dtype[f].ndim else ''} = {f}" for f in fields)
+    # Arguments have the names of fields, which may be any others.
+    arguments = ", ".join(["_emit", *fields])
+    stores = "\n".join(f"        _record.{f}{'[:]' if dtype[f].ndim else ''} = {f}" for f in fields)
     if of_sets:
-        stores += f"\n        record.{SET} = set_in(emit)"
+        stores += f"\n        _record.{SET} = _set_in(_emit)"
     source = (
-        f"def {name}({arguments}):\n    def implementation({arguments}):\n        record = reserve(emit)\n{stores}\n"
+        f"def {name}({arguments}):\n    def implementation({arguments}):\n        _record = _reserve(_emit)\n{stores}\n"
         "    return implementation\n"
     )
-    space: dict[str, Any] = {"reserve": reserve, "set_in": _set_in}
-    exec(source, space)  # identifiers all: checked where outputs are declared
+    space: dict[str, Any] = {"_reserve": reserve, "_set_in": _set_in}
+    exec(source, space)  # identifiers all: checked where the handler is made
     found: Callable[..., Any] = space[name]
     return found
 

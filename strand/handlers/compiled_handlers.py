@@ -17,12 +17,13 @@ from strand.handlers.base import FailedSet, TradesHandler
 from strand.handlers.bound import BindContext, BoundNative
 from strand.handlers.called_again import FailedCall, PlainClock, PlainFields, PlainOutputs
 from strand.handlers.compile_errors import explain, reason_of_compiled
-from strand.handlers.emitted import output_dtypes
+from strand.handlers.emitted import check_fields, output_dtypes
 from strand.handlers.feed_trades import On, source_for
 from strand.handlers.functions import check_runs, name_of
 from strand.handlers.object_handlers import as_ticks
 from strand.handlers.parameters import Parameters
 from strand.handlers.state import SET, SETS, TURN, row_dtype
+from strand.options import named_options
 from strand.symbols import SymbolTable
 from strand.ticks import TICK, TRADE
 
@@ -52,6 +53,9 @@ class CompiledHandler(TradesHandler):
     sets: tuple[Parameters, ...] = ()
     #: By record, key and row.
     _compiled: dict[Any, NativeFunction] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def is_native(self) -> bool:
@@ -139,6 +143,7 @@ def _without_number(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype([(name, dtype[name]) for name in dtype.names or () if name != SET])
 
 
+@named_options("handler()")
 def handler(
     *,
     state: Any,
@@ -166,7 +171,8 @@ def handler(
     Where the environment has ``NUMBA_DISABLE_JIT=1``, Python runs the functions as they are: slowly, and a debugger
     can stop in them (docs/handlers/numba.md).
 
-    Raises ConfigurationError for a state that is none; when a dispatcher is made, MissingExtraError without numba and
+    Raises ConfigurationError for a state that is none, and for a field of any record whose name is no identifier of
+    Python; when a dispatcher is made, MissingExtraError without numba and
     ConfigurationError, with the place and the reason, for a function that does not compile.
     """
     row = row_dtype(state)

@@ -23,6 +23,7 @@ from strand.handlers.hosted import HostedHandler
 from strand.handlers.parameters import Parameters
 from strand.handlers.state import row_dtype
 from strand.handlers.watches import STATES, Events, Watch, watches_of
+from strand.options import named_options
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, UNDEF_PRICE
 
 __all__ = [
@@ -196,6 +197,7 @@ def object_handler(cls: Callable[..., Any], /) -> ObjectHandler: ...
 def object_handler(
     *, state: Any = None, params: Any = None, name: str | None = None, outputs: Mapping[str, Any] | None = None
 ) -> Callable[[Callable[..., Any]], ObjectHandler]: ...
+@named_options("object_handler()")
 def object_handler(
     cls: Callable[..., Any] | None = None,
     /,
@@ -208,14 +210,13 @@ def object_handler(
     """Makes a handler of a class ``cls``, or of what makes such objects: each symbol has one, from its first tick on.
 
     Of these methods those that are defined are called: ``on_start(ctx)`` before the first tick, with the symbol's
-    ``Context``; ``on_tick(tick)`` for each tick, ``on_order``, ``on_quote`` and ``on_status`` for those of their
-    kind, ``on_trade(trade)`` for what the feed says is a trade with a price, ``on_day(tick)`` before these for a clear
+    ``Context``; ``on_tick(tick)`` for each tick, ``on_order``, ``on_quote`` and ``on_status`` for those of their kind,
+    ``on_trade(trade)`` for what the feed says is a trade with a price, ``on_day(tick)`` before these for a clear
     record, where a new day begins; ``on_book(top)`` and ``on_bar(bar)`` after a book or bars before it in a chain have
-    changed, by a tick, a timer or the end;
-    ``on_wake(time)`` at the timers that ``ctx.wake_at`` asks for; ``on_finish()`` at the end of a run, when everything
-    has been handled; ``on_stop()`` when it has ended, however. Ticks are ``strand.Tick``, trades ``strand.Trade``.
-    ``state`` and ``params``: rows of ``ctx.row`` and ``ctx.params``, as ``strand.batch_handler`` has them; ``outputs``:
-    dtypes of the records that ``ctx.emit`` emits on behalf of the tick in hand, by name.
+    changed, by a tick, a timer or the end; ``on_wake(time)`` at the timers that ``ctx.wake_at`` asks for;
+    ``on_finish()`` at the end of a run, when everything has been handled; ``on_stop()`` when it has ended, however.
+    Ticks are ``strand.Tick``, trades ``strand.Trade``. ``state``, ``params`` and ``outputs`` are as in
+    ``strand.batch_handler``.
 
     A class may be given as a handler as it is. Raises ConfigurationError for one that has none of the methods, or
     another that begins with ``on_``. What makes objects and is neither a class nor a ``functools.partial`` of one
@@ -394,6 +395,4 @@ def trades_by_place(trades: npt.NDArray[Any]) -> dict[int, Trade]:
 
 def _mask_of(kinds: Iterable[int]) -> npt.NDArray[np.bool_]:
     """By kind of a tick, whether it is wanted."""
-    mask = np.zeros(1 << 8, dtype=bool)
-    mask[list(kinds)] = True
-    return mask
+    return np.isin(np.arange(1 << 8), list(kinds))

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from strand.brief import brief
 from strand.errors import ConfigurationError
+from strand.options import named_fields
 
 __all__ = ["Sessions", "SessionsLike", "session_table"]
 
@@ -27,6 +28,7 @@ _WEEK: Final = 7 * 86_400
 _SECOND: Final = 1_000_000_000
 
 
+@named_fields
 @dataclass(frozen=True, eq=False, repr=False)
 class Sessions:
     """Stretches of time in which a venue is open.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import typing
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
@@ -11,7 +12,7 @@ import numpy as np
 from strand.errors import ConfigurationError
 from strand.units import BY_NAME, declare
 
-__all__ = ["SET", "SETS", "TIMERS", "TURN", "defaults_of", "padded", "row_dtype"]
+__all__ = ["SET", "SETS", "TIMERS", "TURN", "check_attributes", "defaults_of", "padded", "row_dtype"]
 
 #: The field of a row that has a record for each set.
 SETS: Final = "sets"
@@ -35,6 +36,8 @@ def row_dtype(state: Any, called: str = "state") -> np.dtype[Any]:
     (strand.units).
     Raises ConfigurationError, naming the field.
     """
+    if isinstance(state, list | dict) and any(name == "" for name in _names(state)):
+        raise ConfigurationError(f"{called}: a field's name is '': numpy would make one up; give it a name")
     if isinstance(state, type) and not issubclass(state, np.generic) and not isinstance(state, np.dtype):
         dtype = _from_class(state, called)
     else:
@@ -47,6 +50,21 @@ def row_dtype(state: Any, called: str = "state") -> np.dtype[Any]:
     if dtype.hasobject:
         raise ConfigurationError(f"{called}: records are plain memory and cannot hold Python objects")
     return dtype
+
+
+def _names(fields: list[Any] | dict[Any, Any]) -> list[Any]:
+    return (
+        [field[0] for field in fields if isinstance(field, tuple) and field] if isinstance(fields, list) else [*fields]
+    )
+
+
+def check_attributes(called: str, dtype: np.dtype[Any]) -> None:
+    """Raises ConfigurationError for a field that compiled code cannot name as in ``row.volume``; ``called``: what
+    the record is."""
+    for name in dtype.names or ():
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise ConfigurationError(f"{called}: compiled code cannot name a field {name!r}: call it like 'volume'")
+        check_attributes(f"{called}: {name}", dtype[name].base)
 
 
 def _from_dict(fields: Mapping[Any, Any]) -> np.dtype[Any]:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.brief import brief, listed, several
+from strand.by_name import unknown_name
 from strand.errors import ConfigurationError
 from strand.handlers.baskets import BasketMemory
 from strand.output.fingerprint import OutputDigest
@@ -58,9 +59,9 @@ class BasketRows(Tabular, Mapping[str, Any]):
         return brief(self, several(len(self), "basket"), listed(self))
 
     def __getitem__(self, name: str) -> Any:
-        """The row of a basket. Raises KeyError, which names those there are."""
+        """The row of a basket. Raises UnknownNameError."""
         if name not in self._at:
-            raise KeyError(f"no basket is named {name!r}: there are {', '.join(self._at) or 'none'}")
+            raise unknown_name("basket", name, self._at)
         number, index = self._at[name]
         return self._rows[number][index]
 
@@ -76,7 +77,7 @@ class BasketRows(Tabular, Mapping[str, Any]):
         return tuple(self._at)
 
     def members(self, name: str) -> tuple[int, ...]:
-        """The indexes of a basket's symbols, in the order of its members. Raises KeyError."""
+        """The indexes of a basket's symbols, in the order of its members. Raises UnknownNameError."""
         self[name]
         number, index = self._at[name]
         return self._memories[number].members.keys[index]
@@ -99,7 +100,7 @@ class BasketRows(Tabular, Mapping[str, Any]):
 
     def to_numpy(self, handler: str | None = None) -> npt.NDArray[Any]:
         """A structured array of the exact integers with a field ``basket`` before the row's own. Raises
-        ConfigurationError as ``array``, KeyError for a handler that has no baskets."""
+        ConfigurationError as ``array``, UnknownNameError for a handler that has no baskets."""
         number = self._number(handler)
         return with_names(self._rows[number], self._texts(number), 0, called="basket")
 
@@ -157,5 +158,5 @@ class BasketRows(Tabular, Mapping[str, Any]):
                 raise ConfigurationError(f"baskets: of {', '.join(names) or 'no handler'}: say which handler's")
             return 0
         if handler not in names:
-            raise KeyError(f"no handler with baskets is named {handler!r}: there are {', '.join(names) or 'none'}")
+            raise unknown_name("handler with baskets", handler, names)
         return names.index(handler)

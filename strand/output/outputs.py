@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from strand.binding.engine_words import Until
 from strand.brief import brief, listed, several
+from strand.by_name import unknown_name
 from strand.errors import ConfigurationError, EngineError, WouldDeadlockError
 from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.output.files import OutputFile, check_path
@@ -120,8 +121,7 @@ class Outputs(Mapping[str, Output]):
 
     def __getitem__(self, name: str) -> Output:
         if name not in self._outputs:
-            there = f"there are {', '.join(self._outputs)}" if self._outputs else "no handler emits anything"
-            raise KeyError(f"no output is named {name!r}: {there}")
+            raise unknown_name("output", name, self._outputs)
         return self._outputs[name]
 
     def __repr__(self) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.brief import brief, listed, several
+from strand.by_name import unknown_name
 from strand.errors import ConfigurationError
 from strand.output.notebook import MAX_ROWS, MAX_TABLES, table_html
 from strand.symbols import MAX_COMPLETIONS, SymbolTable
@@ -136,7 +137,7 @@ class Rows(Tabular):
 
     def of_handler(self, name: str) -> npt.NDArray[Any]:
         """All rows with the dtype of one handler, shape (n_symbols,). Those of other handlers' symbols have no meaning.
-        Raises KeyError for a name no handler has."""
+        Raises UnknownNameError for a name no handler has."""
         return self._views[self._number(name)]
 
     def _number(self, handler: str | None) -> int:
@@ -148,7 +149,7 @@ class Rows(Tabular):
                 )
             return 0
         if handler not in self._names:
-            raise KeyError(f"no handler is named {handler!r}: there are {', '.join(self._names)}")
+            raise unknown_name("handler", handler, self._names)
         return self._names.index(handler)
 
     def by_handler(self) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[Any]]]:
@@ -205,7 +206,7 @@ class Rows(Tabular):
         return self.size_unit_of()
 
     def size_unit_of(self, handler: str | None = None) -> float | None:
-        """The same of one handler's rows. Raises KeyError for a name no handler has."""
+        """The same of one handler's rows. Raises UnknownNameError for a name no handler has."""
         return self._tables[self._number(handler)].size_unit
 
     @property
@@ -214,7 +215,7 @@ class Rows(Tabular):
         return self.units_of()
 
     def units_of(self, handler: str | None = None) -> dict[str, Unit]:
-        """The same of one handler's rows. Raises KeyError for a name no handler has."""
+        """The same of one handler's rows. Raises UnknownNameError for a name no handler has."""
         return self._tables[self._number(handler)].units
 
     def table(self, handler: str | None = None, *, symbols: npt.NDArray[np.intp] | None = None) -> dict[str, Column]:
@@ -229,7 +230,8 @@ class Rows(Tabular):
     def to_numpy(self, handler: str | None = None) -> npt.NDArray[Any]:
         """A structured array of the exact integers with a field ``symbol`` before the row's own, for symbols that have
         a name or a row that is not all zeros. ``handler``: the one whose symbols are meant, where there are several.
-        Raises ConfigurationError where there are several and none is named, KeyError for a name no handler has."""
+        Raises ConfigurationError where there are several and none is named, UnknownNameError for a name that no handler
+        has."""
         number = self._number(handler)
         symbols = self.kept(number)
         return with_names(self._views[number][symbols], SymbolNames(symbols, self._table).texts(), 0)

@@ -15,6 +15,7 @@ from strand.brief import brief, listed, several
 from strand.dispatch.description import Description, HandlerDescription
 from strand.dispatch.statistics import statistics_of
 from strand.errors import AttachError, ConfigurationError, UnknownSymbolError
+from strand.options import named_options
 from strand.output.books import merged_levels
 from strand.outside.finding import view_at, view_of
 from strand.stats import Statistics
@@ -221,6 +222,7 @@ class Attached:
         return Look(strand, handler.name, names, found, counts, in_visit, handler.size_unit, handler.row)
 
 
+@named_options("attach()")
 def attach(pid: int | None = None, *, fd: int | None = None, name: str | None = None) -> Attached:
     """Looks at a running dispatcher that was made with ``attachable=True``: without a lock, and without stopping it.
 

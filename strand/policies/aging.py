@@ -14,6 +14,7 @@ import numpy.typing as npt
 from strand.binding.engine_config import AGING_BY_LOAD, AGING_MAXIMUM, AGING_USUAL
 from strand.errors import ConfigurationError
 from strand.handlers.spans import SpanLike, span_ns
+from strand.options import named_fields
 from strand.policies.policy import LEVELS, Policy
 from strand.validate import is_between, is_whole, nearest, whole
 
@@ -29,6 +30,7 @@ _LEAST, _MOST = 0.001, 1_000_000.0
 CLASS_SHIFT: Final = 30
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, repr=False)
 class Aging(Policy):
     """The strand whose priority is highest now is drained first: its base and, for each second that it waits, its

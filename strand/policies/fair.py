@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from strand.binding.engine_config import UNIT_WEIGHT
 from strand.errors import ConfigurationError
+from strand.options import named_fields
 from strand.policies.policy import Policy
 from strand.symbols import SymbolTable, check_name
 from strand.validate import is_between, nearest
@@ -22,6 +23,7 @@ _LOWEST, _HIGHEST = 0.001, 1000.0
 _LONGEST_MS: Final = 60_000.0
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, repr=False)
 class Fair(Policy):
     """Groups of symbols share the on-CPU time that their handlers take, in slices, whatever their numbers of ticks.

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from strand.brief import written
 from strand.errors import ConfigurationError
 from strand.handlers.spans import SpanLike, span_ns, span_text
+from strand.options import named_fields
 from strand.validate import nearest, one_of
 
 __all__ = ["LEVELS", "Fifo", "Levels", "Policy", "level_of"]
@@ -49,6 +50,7 @@ class Policy:
         raise NotImplementedError
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, repr=False)
 class Fifo(Policy):
     """Strands are drained in the order in which they became ready, each by the worker that drained it last unless an
@@ -57,6 +59,7 @@ class Fifo(Policy):
     core_name = "fifo"
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, repr=False)
 class Levels(Policy):
     """A strand of the highest level that is ready is drained first; in a level, the one that entered it first.

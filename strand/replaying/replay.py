@@ -16,7 +16,7 @@ from strand.dispatch.options import GROUPS, RunOptions, workers_of
 from strand.errors import ConfigurationError, FeedError, StrictError, UnknownSymbolError
 from strand.feeds import Feed, FeedInfo
 from strand.feeds.merge.selected import SelectedFeed, batches_from, empty_feed, is_live, unknown_symbol
-from strand.feeds.opening import APART
+from strand.feeds.opening import options_with_date
 from strand.feeds.progress_bar import Told
 from strand.feeds.reader_options import FeedOptions
 from strand.feeds.selection import Selection
@@ -24,7 +24,7 @@ from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date
 from strand.feeds.write.destinations import check_outputs, output_paths
 from strand.handlers import Handler, HandlerLike, resolve
-from strand.options import check_apart, named_options
+from strand.options import named_options
 from strand.output.sink import Destination, files_and_sinks
 from strand.replaying.days import DayRecorder, NoDays
 from strand.replaying.failed import rereading, telling_more
@@ -137,7 +137,7 @@ def replay(
     if fingerprint_every is not None:
         fingerprint_every = whole("fingerprint_every", fingerprint_every, 1)
     pacer, stop = _check(limit, position, speed, pacer), Until.of(until, pdb=pdb, workers=workers_of(options))
-    reading, told = _reading(feed_options, date), _told(progress, limit)
+    reading, told = options_with_date(feed_options, date), _told(progress, limit)
     _check_flags(
         timeline=timeline, pin_publisher=pin_publisher, per_day=per_day, allow_empty=allow_empty, strict=strict, pdb=pdb
     )
@@ -270,16 +270,6 @@ def _told(progress: bool | Callable[[int], None] | None, limit: int | None) -> T
     if progress is not None and not isinstance(progress, bool) and not callable(progress):
         raise ConfigurationError(f"progress: {progress!r} is neither True nor False, and cannot be called")
     return Told("replaying", progress, limit)
-
-
-def _reading(feed_options: FeedOptions | None, date: dt.date | str | None) -> FeedOptions:
-    """The options of ``strand.feeds.open``, with the date."""
-    if feed_options is None:
-        feed_options = {}
-    if not isinstance(feed_options, Mapping):
-        raise ConfigurationError(f"feed_options: {feed_options!r} is not a dict of options by name")
-    check_apart("feed_options", feed_options, APART if date is None else {*APART, "date"})
-    return feed_options if date is None else {**feed_options, "date": date}
 
 
 def _check_flags(**flags: bool | None) -> None:

@@ -20,7 +20,7 @@ __all__ = ["FIELDS", "RowSampler"]
 
 #: Fields of rows that are kept over time, where a handler has them.
 FIELDS: Final = (
-    "bid_price", "ask_price", "bid_size", "ask_size", "last_price", "vwap", "volume", "trades",
+    "bid_price", "ask_price", "bid", "ask", "bid_size", "ask_size", "last_price", "vwap", "volume", "trades",
 )  # fmt: skip
 
 #: Places kept; when there are as many, every other one goes and the next are twice as far apart.

@@ -7,17 +7,20 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from strand.binding.feeder import Feeder
 from strand.binding.tick_counts import Seen, count_by_symbol
+from strand.by_name import ByName
 from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, RecordTypeError
 from strand.feeds import Feed, TickBatch
 from strand.feeds.formats.decoded import DecodedFeed
 from strand.feeds.merge.selected import feeds_of_batch, skipped_of, tick_feeds_of
+from strand.output.emitted import EmittedRecords
 from strand.output.output import output_digests
 from strand.output.outputs import Outputs
 from strand.output.tick_feeds import TickFeeds
@@ -208,8 +211,8 @@ class Run:
             feed_statistics=feed_statistics,
             skipped=skipped_of(self._feed),
             failures=tuple(str(f) for f in dispatcher.failures),
-            outputs={name: output.array() for name, output in outputs.items() if output.is_collected},
-            written={name: (output.path, output.records) for name, output in outputs.items() if output.path},
+            outputs=_collected(outputs),
+            written=ByName("file of an output", _written(outputs)),
             _books=dispatcher.books if dispatcher.keeps_books else None,
             pacing=None if pacer is None else pacer.statistics(),
             objects=dispatcher.objects,
@@ -230,6 +233,16 @@ class Run:
                 self._dispatcher.learn_symbols(self._feed.symbols)
                 known = len(self._feed.symbols)
             yield batch
+
+
+def _collected(outputs: Outputs) -> ByName[EmittedRecords]:
+    there = {name: output.array() for name, output in outputs.items() if output.is_collected}
+    files = {name: f"it was written to {path}" for name, (path, _) in _written(outputs).items()}
+    return ByName("output", there, {name: "it went to a sink" for name in outputs if name not in there} | files)
+
+
+def _written(outputs: Outputs) -> dict[str, tuple[Path, int]]:
+    return {name: (output.path, output.records) for name, output in outputs.items() if output.path}
 
 
 def add_feed_column(feed: Feed, outputs: Outputs) -> TickFeeds | None:

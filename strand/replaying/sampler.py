@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine_words import COUNTERS
+from strand.by_name import ByName
 from strand.dispatch.dispatcher import Dispatcher
 from strand.threads import join
 
@@ -141,7 +142,7 @@ class Sampler:
             worker_busy_ns=_frozen(by_worker[:, :, 2]),
             handler_ns=_frozen(handler_ns),
             handler_ticks=_frozen(handler_ticks),
-            symbols={} if self._rows is None else self._rows.timelines(by_symbol, names),
+            symbols=ByName("watched symbol", {} if self._rows is None else self._rows.timelines(by_symbol, names)),
         )
 
     def _end(self) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.brief import brief, listed, several
+from strand.by_name import unknown_name
 from strand.errors import ConfigurationError
 from strand.symbols import SymbolTable
 from strand.tables.arrow import arrow_table
@@ -103,9 +104,9 @@ class Snapshots(Tabular):
             start = end
 
     def __getitem__(self, field: str) -> SnapshotTable:
-        """The table of one field. Raises KeyError, which names those there are."""
+        """The table of one field. Raises UnknownNameError for one that was not taken."""
         if field not in self.fields:
-            raise KeyError(f"no field {field!r} was taken: there are {', '.join(self.fields)}")
+            raise unknown_name("field that was taken", field, self.fields)
         return SnapshotTable(self, field)
 
     def __len__(self) -> int:

@@ -15,6 +15,7 @@ from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.feeds import Feed, TickBatch
 from strand.handlers.sessions import Sessions, SessionsLike
 from strand.handlers.spans import SpanLike, span_ns, span_text
+from strand.options import named_options
 from strand.replaying.snapshot_tables import Fields, Snapshots, Taken
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Snapshot:
         return brief(self, f"every {span_text(self.every_ns)}", listed(self.fields), names, sessions)
 
 
+@named_options("snapshot()")
 def snapshot(
     *,
     every: SpanLike,

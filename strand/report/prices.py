@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,14 @@ from strand.report.palette import Palette
 from strand.report.volumes import draw_volume, step_ns, volume_by_time
 
 __all__ = ["draw_prices", "has_prices"]
+
+#: What is drawn, and the fields that have it, the first one that there is: books and tapes call theirs differently.
+_DRAWN: Final = {
+    "bid": ("bid_price", "bid"),
+    "ask": ("ask_price", "ask"),
+    "last": ("last_price",),
+    "vwap": ("vwap",),
+}
 
 
 def has_prices(rows: npt.NDArray[Any]) -> bool:
@@ -68,25 +76,25 @@ def _times(rows: npt.NDArray[Any]) -> npt.NDArray[np.datetime64]:
 def _prices(rows: npt.NDArray[Any]) -> dict[str, npt.NDArray[np.float64]]:
     """Prices in units of the currency, NaN where there is none."""
     found: dict[str, npt.NDArray[np.float64]] = {}
-    for field in ("bid_price", "ask_price", "last_price", "vwap"):
+    names = rows.dtype.names or ()
+    for drawn, fields in _DRAWN.items():
         # A part of a chain may have the name, too.
-        if field not in (rows.dtype.names or ()) or rows.dtype[field].names is not None:
-            continue
-        raw = rows[field]
-        # A price of 0 is that of a row before its first tick.
-        found[field] = np.where(raw == 0, np.nan, prices_of(raw))
+        raw = next((rows[field] for field in fields if field in names and rows.dtype[field].names is None), None)
+        if raw is not None:
+            # A price of 0 is that of a row before its first tick.
+            found[drawn] = np.where(raw == 0, np.nan, prices_of(raw))
     return found
 
 
 def _draw(axis: Any, rows: npt.NDArray[Any], palette: Palette) -> None:
     times, prices = _times(rows), _prices(rows)
-    bid, ask = prices.get("bid_price"), prices.get("ask_price")
+    bid, ask = prices.get("bid"), prices.get("ask")
     if bid is not None and ask is not None:
         axis.fill_between(times, bid, ask, step="post", color=palette.quiet, alpha=0.25, linewidth=0)
         axis.step(times, ask, where="post", color=palette.two, linewidth=1.1, label="ask")
         axis.step(times, bid, where="post", color=palette.one, linewidth=1.1, label="bid")
-    elif "last_price" in prices:
-        axis.step(times, prices["last_price"], where="post", color=palette.one, linewidth=1.1, label="last")
+    elif "last" in prices:
+        axis.step(times, prices["last"], where="post", color=palette.one, linewidth=1.1, label="last")
     if "vwap" in prices:
         axis.step(times, prices["vwap"], where="post", color=palette.three, linewidth=1.1, label="VWAP")
     low, high = _span([values for values in prices.values() if np.isfinite(values).any()])

@@ -6,11 +6,13 @@ import importlib
 import io
 import marshal
 import pickle
+import sys
 from collections import ChainMap, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
+from importlib.util import find_spec
 from queue import SimpleQueue
 from types import CodeType
 from typing import Any, Final, Literal, get_args
@@ -24,17 +26,30 @@ __all__ = ["Backend", "backend_for"]
 Backend = Literal["processes", "ray"]
 #: Gives each job that has ended, with what it did, as they end.
 Runs = Callable[[Sequence[Job], int], Iterator[tuple[Job, Done]]]
+#: What a sweep is called, the extra that has all it takes, and the packages that every one of this kind takes.
+_NEEDS: Final = {
+    "processes": ("a sweep", "sweep", ("pyarrow", "numba")),
+    "ray": ("a sweep on Ray", "ray", ("pyarrow", "numba", "cloudpickle", "ray")),
+}
 #: How often Ray starts a job again whose worker or node died.
 _TRIES: Final = 5
 
 
 def backend_for(name: str) -> Runs:
-    """Raises ConfigurationError for a name that is none, MissingExtraError where its library is not installed."""
+    """Raises ConfigurationError for a name that is none, MissingExtraError where a package that it takes is not
+    installed."""
     if name not in get_args(Backend):
         raise ConfigurationError(f"backend: {name!r} is not {' or '.join(map(repr, get_args(Backend)))}")
-    if name == "ray":
-        return _on_ray
-    return _in_processes
+    what, extra, packages = _NEEDS[name]
+    for package in packages:
+        if not _is_installed(package):
+            raise MissingExtraError(what, package, extra)
+    return _on_ray if name == "ray" else _in_processes
+
+
+def _is_installed(package: str) -> bool:
+    """Without importing it, which for Ray takes longer than a sweep that has nothing to run."""
+    return sys.modules.get(package) is not None or find_spec(package) is not None
 
 
 def _library(name: str, extra: str, what: str) -> Any:

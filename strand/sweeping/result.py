@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from strand.brief import brief, several
+from strand.by_name import ByName
 from strand.handlers.state import SET
 from strand.sweeping.job import ROWS
 from strand.sweeping.manifest import Manifest, SweepRun
@@ -154,7 +155,7 @@ class SweepResult:
     def outputs(self) -> dict[str, SweepTable]:
         """What each set emitted, by the name of the output."""
         names = {name for run in self.runs for name in run.files if name != ROWS}
-        return {name: self._table(name) for name in sorted(names)}
+        return ByName("output", {name: self._table(name) for name in sorted(names)})
 
     def _table(self, name: str) -> SweepTable:
         found: dict[Path, tuple[str, tuple[int, ...]]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strand.errors import ConfigurationError
-from strand.feeds.opening import expand, takes_option
+from strand.feeds.opening import expand, options_with_date, takes_option
 from strand.feeds.reader_options import FeedOptions
 from strand.feeds.trading_day import as_date
 from strand.handlers import Handler, HandlerLike, resolve
@@ -24,7 +25,6 @@ from strand.sweeping.job import ROWS, SHORT, Done, Job
 from strand.sweeping.manifest import Manifest, SweepRun, now
 from strand.sweeping.result import FILE, Place, SweepResult
 from strand.sweeping.sets import parameter_sets
-from strand.tables.arrow import imported
 from strand.tables.columns import Table
 from strand.validate import whole
 
@@ -59,6 +59,7 @@ def sweep(
     end: str | int | None = None,
     limit: int | None = None,
     allow_empty: bool = False,
+    date: dt.date | str | None = None,
     feed_options: FeedOptions | None = None,
     backend: Backend = "processes",
     progress: Callable[[int, int], None] | None = None,
@@ -74,24 +75,24 @@ def sweep(
     None: all cores.
     ``out``: the folder of the data set: Parquet tables ``rows`` and one for each output, and a manifest. What it has of
     the same input, code and set already is not run again. None: a folder that is removed with the result.
-    ``symbols``, ``start``, ``end``, ``limit``, ``allow_empty``, ``feed_options``: of each file, as ``strand.replay``
-    has them. ``backend``: ``"ray"`` runs each file as a task of Ray, on the cluster that ``ray.init`` was called for or
-    else on this machine; ``out`` has to be a folder that all nodes share.
+    ``symbols``, ``start``, ``end``, ``limit``, ``allow_empty``, ``date``, ``feed_options``: of each file, as
+    ``strand.replay`` has them. ``backend``: ``"ray"`` runs each file as a task of Ray, on the cluster that ``ray.init``
+    was called for or else on this machine; ``out`` has to be a folder that all nodes share.
     ``progress`` is called with the number of files that are done, and of all that are to be run.
 
     An interrupt keeps what is done: the same call goes on from there. Raises what ``strand.replay`` raises for a file,
     after which the files before it are kept; a HandlerError has the set it came with as ``set_number`` and ``params``.
     Raises ConfigurationError for a handler without sets, for parameters that it does not take, and for two files of one
-    name; MissingExtraError without the extra ``sweep`` (``ray``).
+    name; MissingExtraError without the extra ``sweep``, or ``ray``.
     """
-    imported("pyarrow.parquet", "sweep")
     run = backend_for(backend)
     given = resolve(handler)
     sets = parameter_sets(params)
     _check_names(given)
     with_sets(given, sets)  # what is wrong with a set is said before anything is read
     n_workers = len(os.sched_getaffinity(0)) if workers is None else whole("workers", workers, 1)
-    options: dict[str, Any] = {**(feed_options or {})}
+    # One day has one text, so that runs are found again however it was given.
+    options: dict[str, Any] = {**options_with_date(feed_options, None if date is None else as_date(date).isoformat())}
     selection = {
         "symbols": list(symbols) if symbols else None, "start": start, "end": end, "limit": limit,
         "allow_empty": allow_empty,
@@ -200,7 +201,7 @@ def _named(
     if _DATE not in pattern:
         raise ConfigurationError("days: give files as one name with {date} in it, as 'data/{date:%Y%m%d}.gz'")
     if "date" in options:
-        raise ConfigurationError("feed_options: leave date out: days has it")
+        raise ConfigurationError("date: leave it out: days has it")
     for day in days:
         date = as_date(day)
         path = Path(pattern.format(date=date)).absolute()

@@ -32,11 +32,12 @@ DECIMAL_DIGITS: Final = 19
 
 
 def imported(package: str, extra: str) -> Any:
-    """A package that tables are made by. Raises MissingExtraError where it is not installed."""
+    """A package, or a module of one, that tables are made by. Raises MissingExtraError where it is not installed."""
     try:
         return importlib.import_module(package)
     except ImportError as error:
-        raise MissingExtraError(f"a table of {package}", package, extra) from error
+        top = package.partition(".")[0]
+        raise MissingExtraError(f"a table of {top}", top, extra) from error
 
 
 def arrow_table(columns: Mapping[str, ShownColumn]) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from strand.errors import ConfigurationError
+from strand.options import named_options
 from strand.validate import nearest
 
 __all__ = ["task", "task_named"]
@@ -19,6 +20,7 @@ _functions: dict[str, Callable[..., Any]] = {}
 def task(function: Function, /, *, name: str | None = None) -> Function: ...
 @overload
 def task(*, name: str | None = None) -> Callable[[Function], Function]: ...
+@named_options("task()")
 def task(function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
     """Registers a function, so that ``submit("name", ...)`` finds it: ``@strand.task``, ``@strand.task(name="mail")``.
 

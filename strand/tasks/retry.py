@@ -11,6 +11,7 @@ from typing import Any, Final
 from strand.brief import written
 from strand.errors import ConfigurationError
 from strand.handlers.spans import SpanLike, span_ns, span_text
+from strand.options import named_fields
 from strand.validate import is_between, whole
 
 __all__ = ["BUSINESS", "SYSTEM", "TRANSIENT", "RetryPolicy"]
@@ -27,6 +28,7 @@ _USUAL: Final[dict[str, tuple[type[BaseException], ...]]] = {
 ErrorTypes = type[BaseException] | tuple[type[BaseException], ...]
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RetryPolicy:
     """Tries a task again that raised, by the kind of its error.

@@ -5,7 +5,9 @@ strand/PKG/MOD.py has tests/unit/PKG/test_MOD.py, and feeds/PKG/MOD.py has tests
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules, walk_packages
 
 import pytest
 
@@ -84,3 +86,18 @@ def test_the_list_is_short_and_sorted_and_each_entry_is_needed_and_runs_somewher
     assert set(ELSEWHERE) <= modules()
     assert [name for name in ELSEWHERE if path_of(name).is_file()] == []
     assert [test for _, test in ELSEWHERE.values() if not (UNIT / f"{test}.py").is_file()] == []
+
+
+def hidden(package: str) -> list[str]:
+    """Public functions and classes of a package that have a module's name: importing the module would replace them."""
+    found = import_module(package)
+    below = {module.name for module in iter_modules(found.__path__)}
+    return sorted(name for name in getattr(found, "__all__", ()) if name in below)
+
+
+def test_no_module_has_the_name_of_a_public_function() -> None:
+    tops = ["strand", "strand.feeds"]  # which another folder has
+    paths = [(import_module(top).__path__, f"{top}.") for top in tops]
+    packages = {*tops, *(each.name for path, top in paths for each in walk_packages(path, top) if each.ispkg)}
+    assert {"strand.diff", "strand.feeds.io"} <= packages
+    assert [f"{package}.{name}" for package in sorted(packages) for name in hidden(package)] == []

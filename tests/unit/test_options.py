@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
-from strand.errors import ConfigurationError
-from strand.options import check_apart, options_of, refuse_renamed, refuse_unknown
+import strand
+from strand.errors import ConfigurationError, UnknownOptionError
+from strand.feeds import InflateLimits, Selection
+from strand.options import check_apart, named_fields, options_of, refuse_renamed, refuse_unknown
 
 pytestmark = pytest.mark.python
 
@@ -64,3 +68,53 @@ def test_an_option_with_an_argument_of_its_own_is_refused_among_others(options: 
     check_apart("feed_options", {"profile": 1}, ["date"])
     with pytest.raises(ConfigurationError, match=said):
         check_apart("feed_options", options, ["date"])
+
+
+@pytest.mark.parametrize(
+    ("make", "given", "said"),
+    [
+        (strand.Pool, "worker", "Pool() has no option 'worker'; did you mean 'workers'?"),
+        (strand.Limits, "capacity_tick", "Limits() has no option 'capacity_tick'; did you mean 'capacity_ticks'?"),
+        (strand.Guard, "memori", "Guard() has no option 'memori'; did you mean 'memory'?"),
+        (strand.Fifo, "slice", "Fifo() has no option 'slice'; it has none"),
+        (strand.Levels, "timeout", "Levels() has no option 'timeout'; did you mean 'timeouts'?"),
+        (strand.Fair, "slice_us", "Fair() has no option 'slice_us'; did you mean 'slice_ms'?"),
+        (strand.Aging, "coeficient", "Aging() has no option 'coeficient'; did you mean 'coefficient'?"),
+        (strand.Config, "polici", "Config() has no option 'polici'; did you mean 'policy'?"),
+        (strand.RetryPolicy, "retries", "RetryPolicy() has no option 'retries'; did you mean 'max_retries'?"),
+        (strand.Sessions, "tabel", "Sessions() has no option 'tabel'; did you mean 'table'?"),
+        (InflateLimits, "max_byte", "InflateLimits() has no option 'max_byte'; did you mean 'max_bytes'?"),
+        (Selection, "symbol", "Selection() has no option 'symbol'; did you mean 'symbols'?"),
+        (strand.bars, "evry", "bars() has no option 'evry'; did you mean 'every'?"),
+        (strand.snapshot, "feilds", "snapshot() has no option 'feilds'; did you mean 'fields'?"),
+        (strand.handler, "stat", "handler() has no option 'stat'; did you mean 'state'?"),
+        (strand.batch_handler, "stat", "batch_handler() has no option 'stat'; did you mean 'state'?"),
+        (strand.object_handler, "stat", "object_handler() has no option 'stat'; did you mean 'state'?"),
+        (strand.basket_handler, "basket", "basket_handler() has no option 'basket'; did you mean 'baskets'?"),
+        (strand.task, "nam", "task() has no option 'nam'; did you mean 'name'?"),
+        (strand.attach, "pidd", "attach() has no option 'pidd'; did you mean 'pid'?"),
+    ],
+)
+def test_what_takes_options_refuses_one_that_it_has_not(make: Any, given: str, said: str) -> None:
+    with pytest.raises(UnknownOptionError) as caught:
+        make(**{given: 1})
+    assert str(caught.value) == said
+
+
+def test_an_object_of_options_is_made_as_ever() -> None:
+    @named_fields
+    @dataclass(frozen=True, slots=True)
+    class Given:
+        a: int
+        b: int = 2
+        c: int = field(default=3, init=False)
+
+    assert [Given(1), Given(1, 2), Given(b=2, a=1)] == [Given(1)] * 3
+    assert replace(Given(1), b=5).b == 5
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'a'"):
+        Given(b=1)  # type: ignore[call-arg]
+    with pytest.raises(UnknownOptionError, match="no option 'c'; it has a, b"):
+        Given(1, c=4)  # type: ignore[call-arg]
+    pool = strand.Pool(workers=2, cores=None)
+    assert pickle.loads(pickle.dumps(pool)) == pool
+    assert replace(pool, workers=3).cores is None

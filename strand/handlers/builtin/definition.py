@@ -12,6 +12,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from strand.brief import brief
 from strand.handlers.base import Handler
 from strand.handlers.options import Option, Origin, options_of_function
+from strand.options import named_options
 
 __all__ = ["Builtin", "built_in"]
 
@@ -48,6 +49,7 @@ class Builtin:
 def built_in(make: Callable[P, H]) -> Callable[P, H]:
     """Decorates a function that makes a built-in handler, called as its name is: what it makes knows its origin."""
 
+    @named_options(f"{make.__name__}()")
     @functools.wraps(make)
     def made(*args: P.args, **kwargs: P.kwargs) -> H:
         handler = make(*args, **kwargs)

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import strand
 from strand.errors import ConfigurationError
+from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers.emitted import LARGEST, output_dtypes
 
 pytestmark = pytest.mark.python
@@ -26,6 +28,7 @@ def test_outputs_keep_their_order_and_their_records() -> None:
     ("outputs", "said"),
     [
         ({"no name": [("x", "i8")]}, "'no name' cannot be an output's name"),
+        ({"class": [("x", "i8")]}, "'class' cannot be an output's name"),
         ({3: [("x", "i8")]}, "3 cannot be an output's name"),
         ({"bars": [("x", "O")]}, "outputs: 'bars': "),
         ({"bars": [("x", "i8"), ("ts", "i8")]}, "every record has a column 'ts' already"),
@@ -35,3 +38,49 @@ def test_outputs_keep_their_order_and_their_records() -> None:
 def test_what_cannot_be_an_output_is_refused_by_name(outputs: Any, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         output_dtypes(outputs)
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ({"state": {"a b": "i8"}}, "handler 'one': state: compiled code cannot name a field 'a b'"),
+        ({"params": {"class": "i8"}}, "handler 'one': params: compiled code cannot name a field 'class'"),
+        (
+            {"outputs": {"bars": {"1st": "i8"}}},
+            "handler 'one': outputs: 'bars': compiled code cannot name a field '1st'",
+        ),
+        ({"params": {"": "i8"}}, "params: a field's name is ''"),
+        ({"outputs": {"bars": [("", "i8")]}}, "outputs: 'bars': a field's name is ''"),
+    ],
+)
+def test_a_compiled_handler_is_refused_with_the_field_that_its_code_cannot_name(declared: Any, said: str) -> None:
+    given: dict[str, Any] = {"state": {"n": "i8"}, **declared}
+    arguments = [word for word, option in (("params", "params"), ("emit", "outputs")) if option in given]
+    space: dict[str, Any] = {}
+    exec(f"def one({', '.join(['row', 'tick', *arguments])}): pass", space)
+    with pytest.raises(ConfigurationError) as caught:
+        strand.handler(**given)(space["one"])
+    assert str(caught.value).startswith(said)
+
+
+def test_a_compiled_basket_handler_is_refused_likewise_and_a_batch_handler_reads_fields_by_text() -> None:
+    def one(row: Any, basket: Any) -> None: ...
+
+    named = {"a b": "i8"}
+    for records in ({"basket_state": named}, {"basket_state": {"n": "i8"}, "state": named}):
+        with pytest.raises(ConfigurationError, match="compiled code cannot name a field 'a b'"):
+            strand.basket_handler(baskets={"pair": ["A", "B"]}, **records)(one)
+    assert strand.batch_handler(state=named)(lambda symbol, ticks, row: None).state.names == ("a b",)
+
+
+@pytest.mark.parametrize("field", ["emit", "record", "reserve", "set_in"])
+def test_a_field_of_an_output_may_have_a_name_that_emitting_uses(field: str) -> None:
+    pytest.importorskip("numba")
+
+    @strand.handler(state={"n": "i8"}, outputs={"seen": {field: "i8"}})
+    def seen(row: Any, tick: Any, emit: Any) -> None:
+        row.n += 1
+        emit.seen(row.n)
+
+    result = strand.replay(sample_path(), seen, symbols=["AAAHD"], date=SAMPLE_DATE, workers=1)
+    assert result.outputs["seen"][field].tolist() == list(range(1, result.ticks + 1))

@@ -10,7 +10,7 @@ import pytest
 
 from strand import Dispatcher, batch_handler, handler, testing
 from strand.errors import ConfigurationError
-from strand.handlers.state import defaults_of, row_dtype
+from strand.handlers.state import check_attributes, defaults_of, row_dtype
 from strand.units import PRICE, unit_of
 
 pytestmark = pytest.mark.python
@@ -162,3 +162,17 @@ def test_a_compiled_handler_reads_and_writes_all_kinds_of_fields() -> None:
     assert row["grid"].tolist() == [[0, 0, 0], [0, 0, 5]]
     assert row["best"]["price"] == 11
     assert row["levels"]["size"].tolist() == [0, 18, 0]
+
+
+@pytest.mark.parametrize("state", [[("", "i8")], {"": "i8"}, [("a", "i8"), ("", "u8", 3)]])
+def test_a_field_without_a_name_is_refused(state: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"^state: a field's name is ''"):
+        row_dtype(state)
+
+
+@pytest.mark.parametrize("name", ["a b", "class", "1st", "bid-price"])
+def test_fields_that_are_no_attributes_are_for_python_alone(name: str) -> None:
+    check_attributes("state", row_dtype({"volume": "i8", "level": Level}))
+    for state in ({name: "i8"}, {"level": np.dtype([(name, "i8")])}, {"levels": np.dtype(([(name, "i8")], 3))}):
+        with pytest.raises(ConfigurationError, match=f"compiled code cannot name a field '{name}'"):
+            check_attributes("state", row_dtype(state))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import queue
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from sweep_files import FEW, beginning
 from warm_python import run_warm
 
-from strand.errors import FeedError, HandlerError
+from strand.errors import FeedError, HandlerError, MissingExtraError
 from strand.feeds.sample import SAMPLE_DATE
 from strand.sweeping.sweep import sweep
 
@@ -128,3 +129,34 @@ def test_the_set_that_fails_is_named_with_the_line_of_its_code(workers: int, tmp
     assert error.line.text == "row.n = 1 // max(params.after - row.seen, 0)"
     assert Path(error.line.file).name == "sweep_handlers.py"
     assert not list((tmp_path / "out").rglob("file=large.itch50/*.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("backend", "package", "said"),
+    [
+        ("processes", "pyarrow", r"^a sweep needs the package 'pyarrow': .*pip install 'tickstrand\[sweep\]'$"),
+        ("processes", "numba", r"^a sweep needs the package 'numba': .*tickstrand\[sweep\]'$"),
+        ("ray", "ray", r"^a sweep on Ray needs the package 'ray': .*tickstrand\[ray\]'$"),
+        ("ray", "cloudpickle", r"^a sweep on Ray needs the package 'cloudpickle': .*tickstrand\[ray\]'$"),
+        ("ray", "pyarrow", r"^a sweep on Ray needs the package 'pyarrow': .*tickstrand\[ray\]'$"),
+    ],
+)
+def test_a_package_that_is_missing_is_named_with_the_extra_of_the_backend_before_anything_is_read(
+    backend: Any, package: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("ray", "cloudpickle"):  # as if they were there, so that the other one is missing
+        monkeypatch.setitem(sys.modules, name, sys.modules[__name__])
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=said):
+        sweep(tmp_path / "none.gz", wide, SETS, backend=backend, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("package", ["loky", "cloudpickle"])
+def test_what_several_processes_need_is_named_where_there_are_several(
+    package: str, days: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    assert sweep(sorted(days.iterdir()), wide, SETS[:1], workers=1, out=tmp_path / "one", **FEW).ran
+    with pytest.raises(MissingExtraError, match=rf"^a sweep in several .*'{package}': .*tickstrand\[sweep\]'$"):
+        sweep(sorted(days.iterdir()), wide, SETS[:1], workers=2, out=tmp_path / "two", **FEW)

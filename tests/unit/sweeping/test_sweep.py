@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ import pytest
 from sweep_files import FEW, beginning
 
 import strand
-from strand.errors import ConfigurationError, FeedError
-from strand.feeds.sample import sample_path
+from strand.errors import ConfigurationError, FeedError, UnknownNameError
+from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.sweeping.sweep import sweep
 
 pl = pytest.importorskip("polars")
@@ -91,13 +92,27 @@ def test_an_interrupt_keeps_what_is_done(days: Path, tmp_path: Path) -> None:
         ({"workers": 0}, "workers"),
         ({"backend": "threads"}, "backend: 'threads' is not 'processes' or 'ray'"),
         ({"days": ["2026-01-05"]}, "days: give files as one name with"),
-        ({"days": ["2026-01-05"], "files": "{date}.gz"}, "feed_options: leave date out"),
+        ({"days": ["2026-01-05"], "files": "{date}.gz"}, "date: leave it out: days has it"),
+        ({"date": "2026-01-05"}, "date: give it as an argument of its own"),
+        ({"feed_options": {"start": 1}}, "start: give it as an argument of its own"),
+        ({"feed_options": "date"}, "feed_options: 'date' is not a dict"),
     ],
 )
 def test_what_cannot_work_is_refused(options: dict[str, Any], said: str, tmp_path: Path) -> None:
     given: dict[str, Any] = {"files": sample_path(), "handler": wide, "params": SETS, "out": tmp_path / "out"} | options
     with pytest.raises(ConfigurationError, match=said):
-        sweep(**given, **FEW)
+        sweep(**{**FEW, **given})
+
+
+def test_a_date_beside_the_feed_options_is_one_of_them(tmp_path: Path) -> None:
+    only: dict[str, Any] = {"symbols": FEW["symbols"], "out": tmp_path / "out", "workers": 1}
+    first = sweep(sample_path(), wide, SETS[:1], date=SAMPLE_DATE, **only)
+    assert first.runs[0].ticks > 0
+    with pytest.raises(UnknownNameError, match="no output is named 'wide': did you mean 'wider'"):
+        first.outputs["wide"]
+    for date in ({"date": dt.date.fromisoformat(SAMPLE_DATE)}, {"feed_options": {"date": SAMPLE_DATE}}):
+        again = sweep(sample_path(), wide, SETS[:1], **date, **only)
+        assert (again.ran, again.code) == ((), first.code)
 
 
 def test_two_files_of_one_name_are_refused(days: Path, tmp_path: Path) -> None:

@@ -47,6 +47,17 @@ def test_the_embedded_sample_and_every_packing_read_back_equal(tmp_path: Path) -
         assert_same(read(path), expected, "sequence")
 
 
+def test_a_date_beside_the_feed_options_is_one_of_them(tmp_path: Path) -> None:
+    written = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    assert not convert(sample_path(), written[0], date=SAMPLE_DATE).undated
+    convert(sample_path(), written[1], feed_options={"date": SAMPLE_DATE})
+    assert written[0].read_bytes() == written[1].read_bytes()
+    with pytest.raises(ConfigurationError, match="date: give it as an argument of its own"):
+        convert(sample_path(), written[0], date=SAMPLE_DATE, feed_options={"date": SAMPLE_DATE})
+    with open_feed(sample_path()) as feed, pytest.raises(ConfigurationError, match="a feed is converted as it is"):
+        convert(feed, written[0], date=SAMPLE_DATE)
+
+
 def test_npy_holds_ticks_without_names(tmp_path: Path) -> None:
     ticks = np.frombuffer(np.random.default_rng(1).bytes(64 * 500), TICK).copy()
     ticks["instrument_id"] %= 5

@@ -39,7 +39,10 @@ class Before(Protocol):
         """Whether another handler of the symbol's ticks fails by then, too."""
 
     def row_after(self, handler: Any) -> Any:
-        """The row that another handler has right after that tick."""
+        """The row that another handler has right after that tick, shape (1,)."""
+
+    def row_before(self, handler: Any) -> Any:
+        """The same right before it."""
 
 
 class FailedCall(NamedTuple):

@@ -155,8 +155,8 @@ class ChainHandler(Handler):
                 "the input of this run cannot be read again: that takes a strand.replay of files, from their "
                 "beginning, without dropped ticks"
             )
-        assert len(may) == 1 or call.before is not None
-        return next((place for place in may[:-1] if call.before.fails(self._first(place + 1))), may[-1])
+        first = (place for place in may[:-1] if call.before is not None and call.before.fails(self._first(place + 1)))
+        return next(first, may[-1])
 
     def _first(self, n: int) -> Handler:
         """The first ``n`` of them."""

@@ -125,6 +125,8 @@ class CompiledHandler(TradesHandler):
         if not self.has_lines:
             super().call_again(call)
         given, params = self._called_with(call), call.params_of(self.name, self.params)
+        if self.trades is not None and not given["size"][0]:
+            return  # a tick that is no trade
         further = {
             "params": None if params is None else PlainFields(params),
             "emit": PlainOutputs(lambda *_, **__: None, self.outputs),

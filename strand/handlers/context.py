@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from strand.binding.engine_words import Failure
 from strand.brief import one_line
 from strand.errors import ConfigurationError
 from strand.handlers.timer import Timer
@@ -53,6 +54,11 @@ class FailedOnTick(Exception):  # noqa: N818 - it says where an error, its __cau
 
 class EarlierPartError(Exception):
     """In a chain that Python's handler ends, one of the native ones before it failed."""
+
+    @classmethod
+    def of(cls, failure: Failure) -> EarlierPartError:
+        """With what it said; machine code of numba's says nothing, with code 0."""
+        return cls(failure.reason if failure.code else failure.message)
 
 
 class _Logger(logging.LoggerAdapter[logging.Logger]):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from strand.binding.engine import Engine
 from strand.binding.engine_words import Failure
-from strand.errors import HandlerError
+from strand.errors import ConfigurationError, HandlerError
 from strand.handlers.basket_handlers import basket_parts
 from strand.handlers.called_again import Before, FailedCall, line_of
 from strand.handlers.context import Context, EarlierPartError, FailedOnTick
@@ -117,10 +117,16 @@ def call_again(
     cause: BaseException | None = None,
     before: Before | None = None,
     rehearses: bool = False,
+    anew: bool = False,
 ) -> Any:
     """Calls a handler in Python for a tick, shape (1,), with a copy of its symbol's row; returns that as the handler
-    leaves it. Raises what the handler raises, and ConfigurationError where Python cannot call it."""
+    leaves it. ``rehearses``: the run has not come to the tick yet. ``anew``: with the row as it was before the tick,
+    where that can be found out. Raises what the handler raises, and ConfigurationError where Python cannot call it."""
     row = _copy_of(kept.rows.at(key))
+    if anew:
+        if before is None or not handler.is_native:
+            raise ConfigurationError("replay: the row before the tick is not known")
+        row, rehearses = before.row_before(handler), True
     context, thing = kept.contexts.get(key), kept.objects.get(key)
     handler.call_again(
         FailedCall(table.name(key), key, row, tick.copy(), table, context, thing, cause, before, rehearses)

@@ -88,7 +88,7 @@ class Tracked:
         self._seen(ticks[:done], after[:done], handled)
         if failure is not None and handled == done:
             self._tell(done + 1)
-            raise FailedOnTick(done) from EarlierPartError(failure.reason)
+            raise FailedOnTick(done) from EarlierPartError.of(failure)
         return None if handled == len(ticks) else handled
 
     def _run_python(self, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> int:
@@ -180,7 +180,7 @@ class Tracked:
         failure = self._site.act(self._native, self._context.key, time, at_end)
         self._take_rows()
         if failure is not None:
-            raise EarlierPartError(failure.reason)
+            raise EarlierPartError.of(failure)
         self._show()
         acting(self._context, time, self._functions.changed)
 

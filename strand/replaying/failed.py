@@ -65,18 +65,27 @@ class Before:
     def fails(self, handler: Handler) -> bool:
         """Whether a handler fails by then that is called with the symbol's ticks."""
         try:
-            self._replayed(handler)
+            self._replayed(handler, self.number)
         except HandlerError:
             return True
         return False
 
     def row_after(self, handler: Handler) -> Any:
-        """The symbol's row of a handler as it is right after the tick. Raises HandlerError."""
-        return self._replayed(handler).rows[self.symbol]
+        """The symbol's row of a handler as it is right after the tick, shape (1,). Raises HandlerError."""
+        return self._row(handler, self.number)
 
-    def _replayed(self, handler: Handler) -> ReplayResult:
+    def row_before(self, handler: Handler) -> Any:
+        """The same right before the tick."""
+        return self._row(handler, self.number - 1) if self.number > 1 else np.zeros(1, handler.state)
+
+    def _row(self, handler: Handler, number: int) -> npt.NDArray[Any]:
+        result = self._replayed(handler, number)
+        index = result.symbols.index(self.symbol)
+        return result.rows.as_seen_by(index)[index : index + 1].copy()
+
+    def _replayed(self, handler: Handler, number: int) -> ReplayResult:
         # The others are there for their times, which timers go by.
-        return self.input.replay(handlers={self.symbol: handler, "*": "count"}, until=(self.symbol, self.number))
+        return self.input.replay(handlers={self.symbol: handler, "*": "count"}, until=(self.symbol, number))
 
 
 @contextmanager

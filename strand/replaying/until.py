@@ -109,6 +109,11 @@ class Until:
         try:
             if handler.is_native:
                 self._rehearse(tick, run, again)
+                if not prompt.has_begun:
+                    raise ConfigurationError(
+                        f"pdb: handler {handler.name!r} is not called with tick {self.number:,} of {self.symbol}: it "
+                        "is no trade"
+                    )
                 prompt.disarm()
             yield tick
         finally:
@@ -141,6 +146,7 @@ class Prompt:
 
     def __init__(self, codes: Iterable[CodeType]) -> None:
         self._codes = frozenset(codes)
+        self.has_begun = False
 
     def arm(self) -> None:
         """From now on."""
@@ -155,6 +161,7 @@ class Prompt:
             return None
         import pdb
 
+        self.has_begun = True
         debugger = pdb.Pdb(nosigint=True)
         debugger.set_trace(frame)
         return debugger.trace_dispatch

@@ -244,7 +244,7 @@ class HandlerError(StrandError):
     number: int | None = None
     partial: Any = None
     _line: CodeLine | None = None
-    _again: Callable[[], Any] | None = None
+    _again: Callable[..., Any] | None = None
     _line_in: Callable[[BaseException], CodeLine | None] | None = None
     #: The number of its strand, and of the ticks that were before it there.
     _place: tuple[int, int] | None = None
@@ -283,8 +283,15 @@ class HandlerError(StrandError):
         was before numba compiled it. Set a breakpoint in it, or run this under a debugger.
 
         Emits and asks for timers are without effect; an object handler's own object is called, as it is by now. Returns
-        the copy of the row as the handler leaves it, and raises what the handler raises. Raises ConfigurationError
-        where Python cannot call it: machine code, chains, timers, and trades that are made of more than this tick.
+        the copy of the row as the handler leaves it, and raises what the handler raises.
+
+        The ticks of its symbol are read once more from the run's files where it was called with a trade that is made of
+        orders, and where several compiled handlers of a chain may be the one that failed. In a chain only the one that
+        failed is called, with the rows of those before it as they were right after the tick.
+
+        Raises ConfigurationError where Python cannot call it: built-in handlers and those in C, baskets, timers and
+        ends; and where the input would have to be read again and cannot: live, of a Feed, of ticks published to a
+        Dispatcher, with ``load``, and where ticks were dropped. Raises FeedError where the files are gone by now.
         """
         if self._again is None:
             raise ConfigurationError(f"replay: handler {self.handler!r} did not fail on a tick that is known")
@@ -294,13 +301,17 @@ class HandlerError(StrandError):
     def line(self) -> CodeLine | None:
         """The line of the user's code that failed: ``file``, ``number`` and ``text``; None where that is not known.
 
-        Machine code does not know its lines: for a compiled handler this is the line at which ``replay()`` fails.
+        Machine code does not know its lines: for a compiled handler this is the line at which ``replay()`` fails, or
+        where it does not fail with the row as it is by now, a call with the row as it was before the tick; that takes
+        files, as ``replay()`` says.
         """
         if self._line is None and self._line_in is not None:
             line_in, self._line_in = self._line_in, None
             try:
                 self.replay()
-            except ConfigurationError:
+                if self._again is not None:
+                    self._again(anew=True)
+            except StrandError:
                 return None
             except Exception as error:
                 self._line = line_in(error)

@@ -229,9 +229,9 @@ def _flat_out(job: Job) -> float:
             return (time.perf_counter_ns() - start) * 1e-9
 
 
-def _dispatcher(job: Job, function: Any, order: Mapping[str, Any]) -> Dispatcher:
+def _dispatcher(job: Job, function: NativeFunction, order: Mapping[str, Any]) -> Dispatcher:
     # A handler that may publish is never run by a publisher, so the workers do all the work under every policy.
-    handler = dataclasses.replace(job.handler, function=dataclasses.replace(function, never_publishes=False))
+    handler = dataclasses.replace(job.handler, function=function._replace(never_publishes=False))
     return Dispatcher(
         job.symbols,
         handler,

@@ -16,6 +16,7 @@ from strand.dispatch.python_handlers import KeepsObjects, objects_of
 from strand.dispatch.records import RecordReader
 from strand.handlers import Handler, HandlerLike
 from strand.handlers.bound import BindContext
+from strand.handlers.called_again import Before
 from strand.handlers.failures import Kept, call_again
 from strand.output.basket_rows import BasketRows
 from strand.output.books import Books
@@ -134,11 +135,11 @@ class RunBase:
     def _handler_of(self, key: int) -> Handler:
         return self._handlers[int(self._handler_of_symbol[key])]
 
-    def _rehearse(self, tick: npt.NDArray[Any]) -> None:
-        """Calls the handler of a tick, shape (1,), in Python, on copies. Raises ConfigurationError where that cannot
-        be, and what the handler raises."""
+    def _rehearse(self, tick: npt.NDArray[Any], before: Before | None) -> None:
+        """Calls the handler of a tick, shape (1,), in Python, on copies, ahead of the run. ``before``: the input up to
+        that tick. Raises ConfigurationError where that cannot be, and what the handler raises."""
         key = int(tick[self._reader.key][0])
-        call_again(self._handler_of(key), key, tick.copy(), self._table, self._kept())
+        call_again(self._handler_of(key), key, tick, self._table, self._kept(), before=before, rehearses=True)
 
     def _leave_ends_out(self) -> None:
         """The run stops in the middle of its feed: handlers' ends are not to be called."""

@@ -66,7 +66,11 @@ class EngineSite:
 
     #: The tick that a call fails on is done with.
     failed_come_again = False
-    ends_at_failure = False
+
+    @property
+    def ends_at_failure(self) -> bool:
+        """A quarantined strand may be released."""
+        return self._engine.config.on_error == "stop"
 
     def batch(self) -> PyBatches | EndBatch | EmittedBatch:
         """The ticks, or the timer, or the end, that this thread's Python has in hand."""

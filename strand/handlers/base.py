@@ -212,6 +212,11 @@ class SingleHandler(Handler):
         """True where a chain gives it the chain's whole row instead of its own part."""
         return False
 
+    @property
+    def has_lines(self) -> bool:
+        """Whether it is code of Python, that fails at a line which calling it again can find."""
+        return False
+
     def bind(self, context: BindContext) -> BoundHandler:
         return self.bind_row(context, padded(self.state, context.row_stride))
 
@@ -240,10 +245,10 @@ class TradesHandler(SingleHandler):
         return self.trades is not None and self.trades.assumed
 
     def _called_with(self, call: FailedCall) -> npt.NDArray[Any]:
-        """The tick of a failed call, or the trade that it is, shape (1,)."""
+        """The tick of a failed call, or the trade that it is, shape (1,). Raises ConfigurationError."""
         from strand.handlers.called_again import trade_of
 
-        return call.tick if self.trades is None else trade_of(self.trades, call.tick, call.key)
+        return call.tick if self.trades is None else trade_of(self.trades, call)
 
     def known(self, info: FeedInfo) -> Handler:
         if self.trades is None:

@@ -65,8 +65,17 @@ class PythonHandler(HostedHandler):
 
     def call_again(self, call: FailedCall) -> None:
         timer = Timer(self.name) if self.timers else None
-        row, params = call.row[0], None if call.params is None else call.params[0]
-        context = Context(self.name, call.symbol, call.key, row, params=params, emit=_emits_nothing, timer=timer)
+        context = Context(
+            self.name,
+            call.symbol,
+            call.key,
+            call.row[0],
+            params=call.params_of(self.name, self.params),
+            states={name: rows.dtype for name, rows in call.after.items()},
+            emit=_emits_nothing,
+            timer=timer,
+        )
+        context.after = call.after
         if self.trades is not None:
             context.trades = self._called_with(call)
         if timer is not None:

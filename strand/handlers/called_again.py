@@ -7,8 +7,8 @@ from __future__ import annotations
 import linecache
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import CodeType, TracebackType
-from typing import Any, Final, NamedTuple
+from types import CodeType, MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,25 +20,55 @@ from strand.errors import ConfigurationError
 from strand.handlers.context import Context
 from strand.ticks import TRADE
 
-__all__ = ["FailedCall", "PlainClock", "PlainFields", "PlainOutputs", "codes_of", "line_of", "trade_of"]
+if TYPE_CHECKING:
+    from strand.handlers.parameters import Parameters
+    from strand.symbols import SymbolTable
+
+__all__ = ["Before", "FailedCall", "PlainClock", "PlainFields", "PlainOutputs", "codes_of", "line_of", "trade_of"]
 
 _OURS: Final = str(Path(__file__).resolve().parents[1])
+
+
+class Before(Protocol):
+    """The input of a run, read again up to the tick that a handler failed on."""
+
+    def ticks(self) -> Iterator[npt.NDArray[Any]]:
+        """The symbol's, the last of which is that tick."""
+
+    def fails(self, handler: Any) -> bool:
+        """Whether another handler of the symbol's ticks fails by then, too."""
+
+    def row_after(self, handler: Any) -> Any:
+        """The row that another handler has right after that tick, shape (1,)."""
+
+    def row_before(self, handler: Any) -> Any:
+        """The same right before it."""
 
 
 class FailedCall(NamedTuple):
     """The call of a handler that failed: for which symbol, and copies of its row and tick, arrays of shape (1,).
 
-    ``params``: the symbol's, where it has some. ``context`` and ``object`` are the symbol's own, where Python ran the
-    handler.
+    ``context`` and ``object`` are the symbol's own, where Python ran the handler. ``cause``: what Python raised.
+    ``before``: None where the input cannot be read again. ``after``: by name the rows of those before it in a chain,
+    each of shape (1,), as they were right after the tick. ``rehearses``: the run has not come to the tick yet, and the
+    row is the one before it.
     """
 
     symbol: str
     key: int
     row: npt.NDArray[Any]
     tick: npt.NDArray[Any]
-    params: npt.NDArray[Any] | None
-    context: Context | None
-    object: Any
+    table: SymbolTable
+    context: Context | None = None
+    object: Any = None
+    cause: BaseException | None = None
+    before: Before | None = None
+    rehearses: bool = False
+    after: Mapping[str, npt.NDArray[Any]] = MappingProxyType({})
+
+    def params_of(self, handler: str, params: Parameters | None) -> Any:
+        """The symbol's record of a handler's parameters; None where it has none."""
+        return None if params is None else params.records(handler, self.table)[self.key]
 
 
 class PlainFields:
@@ -110,17 +140,21 @@ class PlainClock:
         """Nothing wakes."""
 
 
-def trade_of(source: TradeSource, tick: npt.NDArray[Any], key: int) -> npt.NDArray[Any]:
-    """The trade that a tick is, shape (1,). Raises ConfigurationError where it is made of more than that tick."""
-    made: npt.NDArray[Any] = np.empty(0, TRADE)
-    if not source.books:
-        made, _ = TradeMaker(Space(), key + 1, source).make(tick, 0)
-    if not len(made) or not made["size"][0]:
-        raise ConfigurationError(
-            "replay: its trade is made of this tick and the orders before it: stop before the tick, with "
-            "strand.replay(until=...), or look with strand replay --pdb"
-        )
-    return made
+def trade_of(source: TradeSource, call: FailedCall) -> npt.NDArray[Any]:
+    """The trade that a tick is, shape (1,), of size 0 where it is none. Raises ConfigurationError where it is made of
+    ticks that cannot be read again."""
+    maker, ticks = TradeMaker(Space(), call.key + 1, source), iter([call.tick])
+    if source.books:
+        if call.before is None:
+            raise ConfigurationError(
+                "replay: its trade is made of this tick and the orders before it, and the input of this run cannot be "
+                "read again: that takes a strand.replay of files, from their beginning, without dropped ticks"
+            )
+        ticks = call.before.ticks()
+    made: npt.NDArray[Any] = np.zeros(1, TRADE)
+    for some in ticks:
+        made, _ = maker.make(some, 0)
+    return made[-1:]
 
 
 def codes_of(written: tuple[Callable[..., Any], ...]) -> Iterator[CodeType]:

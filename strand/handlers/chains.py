@@ -20,7 +20,7 @@ from strand.errors import ConfigurationError
 from strand.handlers.base import FailedSet, Handler, HandlerLike, SingleHandler
 from strand.handlers.basket_handlers import BasketHandler
 from strand.handlers.bound import BindContext, BoundHandler, BoundNative, BoundPython, Site
-from strand.handlers.context import Context
+from strand.handlers.context import Context, EarlierPartError
 from strand.handlers.hosted import HostedHandler
 from strand.handlers.options import Option
 from strand.handlers.resolving import resolve
@@ -29,6 +29,7 @@ from strand.handlers.watches import check_states
 
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
+    from strand.handlers.called_again import FailedCall
 
 __all__ = ["ChainHandler", "chain", "chain_dtype"]
 
@@ -117,6 +118,50 @@ class ChainHandler(Handler):
             alone[name] = row[name]
         alone[called] = found.row
         return replace(found, handler=replace(self, parts=parts, state=alone.dtype), row=alone)
+
+    def call_again(self, call: FailedCall) -> None:
+        if not call.rehearses:
+            self._call_part(self._failed_part(call), call)
+            return
+        if call.before is None:
+            raise ConfigurationError(
+                f"pdb: the tick of {self.name!r} goes through others before, and the input of this run cannot be read "
+                "again: that takes a strand.replay of files, from their beginning"
+            )
+        for place, (called, part) in enumerate(self.parts):
+            if part.has_lines:
+                self._call_part(place, call)
+            else:
+                row = call.before.row_after(self._first(place + 1))
+                call.row[called] = row[called] if place else row
+
+    def _call_part(self, place: int, call: FailedCall) -> None:
+        called, part = self.parts[place]
+        row = call.row.view(self._seen_by(place, call.row.itemsize)) if part.sees_chain else call.row[called]
+        after = {name: call.row[name] for name, _ in self.parts[:place]}
+        part.call_again(call._replace(row=row, after=after))
+
+    def _failed_part(self, call: FailedCall) -> int:
+        """The place of the one that failed. Raises ConfigurationError where that is not known."""
+        last = len(self.parts) - 1
+        if call.cause is not None and not isinstance(call.cause, EarlierPartError):
+            return last
+        may = [place for place, (_, part) in enumerate(self.parts) if part.is_native and part.has_lines]
+        if not may:
+            super().call_again(call)
+        if len(may) > 1 and call.before is None:
+            raise ConfigurationError(
+                f"replay: which of {', '.join(repr(self.parts[place][0]) for place in may)} failed is not known, and "
+                "the input of this run cannot be read again: that takes a strand.replay of files, from their "
+                "beginning, without dropped ticks"
+            )
+        first = (place for place in may[:-1] if call.before is not None and call.before.fails(self._first(place + 1)))
+        return next(first, may[-1])
+
+    def _first(self, n: int) -> Handler:
+        """The first ``n`` of them."""
+        parts = self.parts[:n]
+        return parts[0][1] if n == 1 else replace(self, parts=parts, state=chain_dtype(parts))
 
     def reason_of(self, message: str) -> str:
         for _, part in self.parts:

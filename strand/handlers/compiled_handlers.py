@@ -121,12 +121,18 @@ class CompiledHandler(TradesHandler):
         alone = replace(self, state=state, params=given, sets=(), outputs=outputs, _compiled={})
         return FailedSet(number, values, alone, np.ascontiguousarray(row[SETS][:, place]))
 
+    @property
+    def has_lines(self) -> bool:
+        return not self.sets  # it failed with none of them
+
     def call_again(self, call: FailedCall) -> None:
-        if self.sets:  # it failed with none of them
+        if not self.has_lines:
             super().call_again(call)
-        given = self._called_with(call)
+        given, params = self._called_with(call), call.params_of(self.name, self.params)
+        if self.trades is not None and not given["size"][0]:
+            return  # a tick that is no trade
         further = {
-            "params": None if call.params is None else PlainFields(call.params[0]),
+            "params": None if params is None else PlainFields(params),
             "emit": PlainOutputs(lambda *_, **__: None, self.outputs),
             "ctx": PlainClock(int(given["ts_recv"][0]) if "ts_recv" in (given.dtype.names or ()) else 0),
         }

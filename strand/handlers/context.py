@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from strand.binding.engine_words import Failure
 from strand.brief import one_line
 from strand.errors import ConfigurationError
 from strand.handlers.timer import Timer
@@ -19,7 +20,7 @@ from strand.ticks import TRADE
 if TYPE_CHECKING:
     from strand.handlers.baskets import BasketMemory
 
-__all__ = ["Call", "Context", "FailedOnTick", "SymbolFunctions"]
+__all__ = ["Call", "Context", "EarlierPartError", "FailedOnTick", "SymbolFunctions"]
 
 _NO_TRADES: Final = np.empty(0, TRADE)
 
@@ -52,6 +53,15 @@ class FailedOnTick(Exception):  # noqa: N818 - it says where an error, its __cau
     def __init__(self, handled: int) -> None:
         super().__init__(handled)
         self.handled = handled
+
+
+class EarlierPartError(Exception):
+    """In a chain that Python's handler ends, one of the native ones before it failed."""
+
+    @classmethod
+    def of(cls, failure: Failure) -> EarlierPartError:
+        """With what it said; machine code of numba's says nothing, with code 0."""
+        return cls(failure.reason if failure.code else failure.message)
 
 
 class _Logger(logging.LoggerAdapter[logging.Logger]):
@@ -102,6 +112,8 @@ class Context:
         #: The tick in hand of an object whose ticks come without a batch.
         self.tick: Any = None
         self.after: Mapping[str, npt.NDArray[Any]] = {}
+        #: What the tick that an object failed on had it told of the others in its chain: methods, and their argument.
+        self.told: Sequence[tuple[Callable[[Any], None], Any]] = ()
         #: Of a handler that asks for trades: the one that each tick in hand is, of size 0 where it is none.
         self.trades: npt.NDArray[Any] = _NO_TRADES
         #: Of a handler that is called with trades alone: the places of their ticks among those in hand.
@@ -195,18 +207,18 @@ class Context:
         return np.asarray(self.places[places])
 
     @contextmanager
-    def rehearsing(self, time: int) -> Iterator[None]:
-        """In the block the handler is called once more for a tick it failed on: what it emits and asks for is not
-        done."""
-        before = self._emit, self.timer, self.at, self.tick, self.now
-        self._emit, self.at, self.now = lambda *_: None, 0, None
+    def rehearsing(self, time: int, row: Any, after: Mapping[str, npt.NDArray[Any]]) -> Iterator[None]:
+        """In the block the handler is called once more for a tick it failed on, with copies of its row, and of those
+        before it in a chain: what it emits and asks for is not done."""
+        before = self._emit, self.timer, self.at, self.tick, self.now, self.row, self.after
+        self._emit, self.at, self.now, self.row, self.after = lambda *_: None, 0, None, row, after
         if self.timer is not None:
             self.timer = Timer(self.handler)
             self.timer.begin(np.array([time]))
         try:
             yield
         finally:
-            self._emit, self.timer, self.at, self.tick, self.now = before
+            self._emit, self.timer, self.at, self.tick, self.now, self.row, self.after = before
 
     @cached_property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:

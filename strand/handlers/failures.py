@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from strand.binding.engine import Engine
 from strand.binding.engine_words import Failure
-from strand.errors import HandlerError
+from strand.errors import ConfigurationError, HandlerError
 from strand.handlers.basket_handlers import basket_parts
-from strand.handlers.called_again import FailedCall, line_of
-from strand.handlers.context import Context, FailedOnTick
+from strand.handlers.called_again import Before, FailedCall, line_of
+from strand.handlers.context import Context, EarlierPartError, FailedOnTick
 from strand.ticks import named
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ def describe(error: BaseException) -> str:
 def failure_of(error: BaseException) -> Failure:
     """What came out of a handler that Python runs, as a failure."""
     handled, cause = (error.handled, error.__cause__ or error) if type(error) is FailedOnTick else (0, error)
-    return Failure(RAISED, describe(cause), cause=cause, handled=handled)
+    said = str(cause) if isinstance(cause, EarlierPartError) else describe(cause)
+    return Failure(RAISED, said, cause=cause, handled=handled)
 
 
 class Kept(NamedTuple):
@@ -71,6 +72,10 @@ def error_of(failure: Failure, handler: Handler, table: SymbolTable, kept: Kept)
     error._line = line_of(failure.cause, handler.written)
     if failure.key is None or row is None:
         return error
+    if (context := kept.contexts.get(failure.key)) is not None and not isinstance(failure.cause, EarlierPartError):
+        # Those before Python's handler in its chain may be ahead of it.
+        for name, rows in context.after.items():
+            row[name] = rows[0]
     if of_set is not None:
         handler, row = of_set.handler, of_set.row
     key = failure.key
@@ -81,7 +86,7 @@ def error_of(failure: Failure, handler: Handler, table: SymbolTable, kept: Kept)
     error.tick = tick[0]
     error._place = None if failure.place is None or failure.strand is None else (failure.strand, failure.place)
 
-    error._again = partial(call_again, handler, key, tick, table, kept._replace(rows=_OneRow(row)))
+    error._again = partial(call_again, handler, key, tick, table, kept._replace(rows=_OneRow(row)), cause=failure.cause)
     error._line_in = partial(line_of, written=handler.written)
     return error
 
@@ -102,14 +107,30 @@ class _OneRow(NamedTuple):
         return self.row[0]
 
 
-def call_again(handler: Handler, key: int, tick: npt.NDArray[Any], table: SymbolTable, kept: Kept) -> Any:
+def call_again(
+    handler: Handler,
+    key: int,
+    tick: npt.NDArray[Any],
+    table: SymbolTable,
+    kept: Kept,
+    *,
+    cause: BaseException | None = None,
+    before: Before | None = None,
+    rehearses: bool = False,
+    anew: bool = False,
+) -> Any:
     """Calls a handler in Python for a tick, shape (1,), with a copy of its symbol's row; returns that as the handler
-    leaves it. Raises what the handler raises, and ConfigurationError where Python cannot call it."""
+    leaves it. ``rehearses``: the run has not come to the tick yet. ``anew``: with the row as it was before the tick,
+    where that can be found out. Raises what the handler raises, and ConfigurationError where Python cannot call it."""
     row = _copy_of(kept.rows.at(key))
-    given = getattr(handler, "params", None)  # chains have none of their own
-    params = None if given is None else given.records(handler.name, table)[key : key + 1]
+    if anew:
+        if before is None or not handler.is_native:
+            raise ConfigurationError("replay: the row before the tick is not known")
+        row, rehearses = before.row_before(handler), True
     context, thing = kept.contexts.get(key), kept.objects.get(key)
-    handler.call_again(FailedCall(table.name(key), key, row, tick, params, context, thing))
+    handler.call_again(
+        FailedCall(table.name(key), key, row, tick.copy(), table, context, thing, cause, before, rehearses)
+    )
     return row[0]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, overload
@@ -22,7 +22,7 @@ from strand.handlers.functions import check_runs, name_of
 from strand.handlers.hosted import HostedHandler
 from strand.handlers.parameters import Parameters
 from strand.handlers.state import row_dtype
-from strand.handlers.watches import STATES, Events, Watch, watches_of
+from strand.handlers.watches import STATES, Events, stand, tell_changes, watches_of
 from strand.options import named_options
 from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, UNDEF_PRICE
 
@@ -180,12 +180,14 @@ class ObjectHandler(HostedHandler):
                 f"replay: handler {self.name!r} has no object of {call.symbol}: it failed at its start"
             )
         one = _one_of(thing)
-        with context.rehearsing(int(call.tick["ts_recv"][0])):
+        with context.rehearsing(int(call.tick["ts_recv"][0]), call.row[0], call.after):
             (tick,) = as_ticks(call.tick)
             if one is not None:
                 one(tick)
-            if self.trades is not None and (trade := trades_by_place(trade_of(self.trades, call.tick, call.key))):
+            if self.trades is not None and (trade := trades_by_place(trade_of(self.trades, call))):
                 thing.on_trade(trade[0])
+            for method, value in context.told:
+                method(value)
 
     def functions_in(self, context: BindContext) -> Callable[[Context], SymbolFunctions]:  # noqa: ARG002 - same in all
         return partial(_functions_of, self.factory, self.name, self.counts)
@@ -315,6 +317,7 @@ def _functions_of(factory: Callable[..., Any], name: str, counts: bool, context:
                     for method, value in events[i]:
                         method(value)
         except BaseException as error:
+            context.told = events.get(i, ())
             for watch in watches:
                 watch.stand(context.after, i)
             if counts:
@@ -328,7 +331,7 @@ def _functions_of(factory: Callable[..., Any], name: str, counts: bool, context:
         return None if handled == len(ticks) else handled
 
     wake, finish = getattr(thing, "on_wake", None), getattr(thing, "on_finish", None)
-    told = (partial(tell, watches, context) if watches else None for tell in (_tell_changes, _stand))
+    told = (partial(tell, watches, context) if watches else None for tell in (tell_changes, stand))
     return SymbolFunctions(call, wake, finish, next(told), one=one, stand=next(told), object=thing)
 
 
@@ -369,22 +372,6 @@ def _chosen(
         wanted[list(each)] = True
     at = np.flatnonzero(wanted)
     return ticks[at], at.tolist()
-
-
-def _tell_changes(watches: Sequence[Watch], context: Context) -> None:
-    """At a timer or the end, where ``after`` has one row."""
-    events: Events = {}
-    for watch in watches:
-        watch.look(context.after, events)
-        watch.stand(context.after, 0)
-    for method, value in events.get(0, ()):
-        method(value)
-
-
-def _stand(watches: Sequence[Watch], context: Context) -> None:
-    """The object knows of what is in ``after``, which has one row."""
-    for watch in watches:
-        watch.stand(context.after, 0)
 
 
 def trades_by_place(trades: npt.NDArray[Any]) -> dict[int, Trade]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from strand.binding.chain import Chained
 from strand.handlers.bound import Site
-from strand.handlers.context import Context, FailedOnTick, SymbolFunctions
+from strand.handlers.context import Context, EarlierPartError, FailedOnTick, SymbolFunctions
 from strand.handlers.timed import Timed, acting
 from strand.threads import interrupts
 
@@ -74,6 +74,8 @@ class Tracked:
         try:
             handled = self._run_python(ticks[:done], after[:done])
         except FailedOnTick as error:
+            failed = after[error.handled : error.handled + 1]
+            self._context.after = {name: failed[name] for name in self._prefix.names or ()}
             if self._site.failed_come_again:
                 self._seen(ticks[:done], after[:done], 0)
             elif interrupts(error.__cause__ or error):
@@ -86,7 +88,7 @@ class Tracked:
         self._seen(ticks[:done], after[:done], handled)
         if failure is not None and handled == done:
             self._tell(done + 1)
-            raise FailedOnTick(done) from RuntimeError(failure.reason)
+            raise FailedOnTick(done) from EarlierPartError.of(failure)
         return None if handled == len(ticks) else handled
 
     def _run_python(self, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> int:
@@ -178,7 +180,7 @@ class Tracked:
         failure = self._site.act(self._native, self._context.key, time, at_end)
         self._take_rows()
         if failure is not None:
-            raise RuntimeError(failure.reason)
+            raise EarlierPartError.of(failure)
         self._show()
         acting(self._context, time, self._functions.changed)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, Protocol
 
@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
+from strand.handlers.context import Context
 
-__all__ = ["STATES", "Bar", "Events", "Top", "Watch", "check_states", "watches_of"]
+__all__ = ["STATES", "Bar", "Events", "Top", "Watch", "check_states", "stand", "tell_changes", "watches_of"]
 
 #: The method; the fields of a row that it is about; how the names begin of those it is given; what to chain.
 STATES: Final = {
@@ -129,3 +130,19 @@ def watches_of(thing: object, handler: str, states: Mapping[str, np.dtype[Any]])
         assert part is not None
         found.append(Watch(method, part, states[part], name))
     return found
+
+
+def tell_changes(watches: Sequence[Watch], context: Context) -> None:
+    """At a timer or the end, where ``after`` has one row."""
+    events: Events = {}
+    for watch in watches:
+        watch.look(context.after, events)
+        watch.stand(context.after, 0)
+    for method, value in events.get(0, ()):
+        method(value)
+
+
+def stand(watches: Sequence[Watch], context: Context) -> None:
+    """The object knows of what is in ``after``, which has one row."""
+    for watch in watches:
+        watch.stand(context.after, 0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,53 +15,128 @@ import numpy.typing as npt
 
 from strand import feeds
 from strand.dispatch.dispatcher import Dispatcher
-from strand.errors import HandlerError
+from strand.errors import ConfigurationError, HandlerError
 from strand.feeds import Feed, TickBatch
 from strand.feeds.merge.selected import batches_from
 from strand.replaying.result import ReplayResult
 
 if TYPE_CHECKING:
+    from strand.handlers import Handler
     from strand.reference.loop import SerialLoop
 
-__all__ = ["rereading", "telling_more"]
+__all__ = ["Before", "Rereading", "rereading", "telling_more"]
+
+
+@dataclass(frozen=True)
+class Rereading:
+    """Reads the input of a replay once more. ``batches``: its ticks, from its first one on; ``replay``: the same call
+    of ``strand.replay``, in a plain loop, which takes handlers and ``until``."""
+
+    batches: Callable[[], Iterator[TickBatch]]
+    replay: Callable[..., ReplayResult]
+
+    def up_to(self, symbol: str, number: int, tick: npt.NDArray[Any]) -> Before:
+        """Up to a symbol's tick, shape (1,), of which ``number`` says which one it is, from 1."""
+        return Before(self, symbol, number, tick)
+
+
+@dataclass(frozen=True)
+class Before:
+    """``strand.handlers.called_again.Before``, of files."""
+
+    input: Rereading
+    symbol: str
+    number: int
+    tick: npt.NDArray[Any]
+
+    def ticks(self) -> Iterator[TickBatch]:
+        """The symbol's, up to and with its tick. Raises ConfigurationError where that is another one by now."""
+        left, key = self.number, self.tick["instrument_id"][0]
+        for batch in self.input.batches():
+            own = batch[np.flatnonzero(batch["instrument_id"] == key)[:left]]
+            left -= len(own)
+            if left == 0 and own[-1:].tobytes() != self.tick.tobytes():
+                break
+            yield own
+            if left == 0:
+                return
+        raise ConfigurationError(f"replay: tick {self.number:,} of {self.symbol} is another one: the input has changed")
+
+    def fails(self, handler: Handler) -> bool:
+        """Whether a handler fails by then that is called with the symbol's ticks."""
+        try:
+            self._replayed(handler, self.number)
+        except HandlerError:
+            return True
+        return False
+
+    def row_after(self, handler: Handler) -> Any:
+        """The symbol's row of a handler as it is right after the tick, shape (1,). Raises HandlerError."""
+        return self._row(handler, self.number)
+
+    def row_before(self, handler: Handler) -> Any:
+        """The same right before the tick."""
+        return self._row(handler, self.number - 1) if self.number > 1 else np.zeros(1, handler.state)
+
+    def _row(self, handler: Handler, number: int) -> npt.NDArray[Any]:
+        result = self._replayed(handler, number)
+        index = result.symbols.index(self.symbol)
+        return result.rows.as_seen_by(index)[index : index + 1].copy()
+
+    def _replayed(self, handler: Handler, number: int) -> ReplayResult:
+        # The others are there for their times, which timers go by.
+        return self.input.replay(handlers={self.symbol: handler, "*": "count"}, until=(self.symbol, number))
 
 
 @contextmanager
 def telling_more(
     dispatcher: Dispatcher | SerialLoop,
     result: Callable[[], ReplayResult],
-    again: Callable[[], Iterator[TickBatch]] | None,
+    again: Rereading | None,
 ) -> Iterator[None]:
-    """A HandlerError of the block gets ``partial``, the result when the dispatcher has stopped, and ``number``.
+    """A HandlerError of the block gets ``partial``, the result when the dispatcher has stopped, ``number``, and what
+    was before its tick.
 
-    ``again``: reads the ticks of the run once more, from its first one on; None where that cannot be. Only so it is
-    known how many ticks of a symbol were before one, where symbols share a strand: nobody counts those as they run.
+    ``again``: None where the input cannot be read once more. Only so it is known how many ticks of a symbol were before
+    one, where symbols share a strand: nobody counts those as they run.
     """
     try:
         yield
     except HandlerError as error:
         error.partial = result()
         if error.number is None and error.tick is not None and again is not None:
-            error.number = _number(error, dispatcher, again())
+            error.number = _number(error, dispatcher, again.batches())
+        if error.number is not None and error._again is not None and again is not None:
+            before = again.up_to(error.symbol, error.number, np.array([error.tick]))
+            error._again = partial(error._again, before=before)
         raise
 
 
 def rereading(
-    source: Any, position: int, *, symbols: Sequence[str], start: Any, end: Any, options: Mapping[str, Any] | None
-) -> Callable[[], Iterator[TickBatch]] | None:
-    """What reads the ticks of a replay once more, with its arguments; None where they do not lie in files."""
+    replay: Callable[..., ReplayResult],
+    source: Any,
+    position: int,
+    *,
+    symbols: Sequence[str],
+    start: Any,
+    end: Any,
+    options: Mapping[str, Any],
+    per_day: bool,
+) -> Rereading | None:
+    """What reads the ticks of a ``replay`` once more, with its arguments; None where they do not lie in files."""
     paths = [source] if isinstance(source, str | os.PathLike) else source
-    if isinstance(source, Feed) or not all(Path(path).exists() for path in paths):
+    if isinstance(source, Feed) or not all(Path(path).is_file() or Path(path).is_dir() for path in paths):
         return None
 
     def batches() -> Iterator[TickBatch]:
-        feed = feeds.open(source, symbols=symbols, start=start, end=end, **(options or {}))
+        feed = feeds.open(source, symbols=symbols, start=start, end=end, **options)
         try:
             yield from batches_from(feed, position)
         finally:
             feed.close()
 
-    return batches
+    same = {"symbols": symbols or None, "start": start, "end": end, "position": position, "feed_options": options}
+    return Rereading(batches, partial(replay, source, **same, per_day=per_day, workers=0, timeline=False))
 
 
 def _number(error: HandlerError, dispatcher: Dispatcher | SerialLoop, batches: Iterator[TickBatch]) -> int | None:

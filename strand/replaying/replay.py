@@ -195,11 +195,25 @@ def replay(
         days = DayRecorder(feed, dispatcher) if per_day else NoDays()
         run = Run(feed, dispatcher, recorder, sampler, days, position=position, snapshot=snapshot)
         run.by_symbol += left.ticks_by_symbol(len(run.by_symbol))
+        again = (
+            None
+            if load
+            else rereading(
+                replay,
+                source,
+                position,
+                symbols=wanted,
+                start=start,
+                end=end,
+                options=reading,
+                per_day=per_day,
+            )
+        )
         with (
             telling_more(
                 dispatcher,
                 partial(run.so_far, begun, batches, pacer),
-                None if load else rereading(source, position, symbols=wanted, start=start, end=end, options=reading),
+                again,
             ),
             recorder,
             pinned(dispatcher, feed, pin_publisher),
@@ -207,7 +221,7 @@ def replay(
             sampler,
         ):
             setup_s = time.perf_counter() - ready
-            pieces = run.pieces(stop.cut(chain(first, batches), feed, dispatcher))
+            pieces = run.pieces(stop.cut(chain(first, batches), feed, dispatcher, again))
             run.publish(
                 pieces if pacer is None else pacer.paced(pieces),
                 fed=batches if pacer is None and position == 0 and run.may_feed and not stop.cuts else None,

@@ -17,6 +17,7 @@ from strand.feeds import Feed, TickBatch
 from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date
 from strand.handlers.called_again import codes_of
+from strand.replaying.failed import Rereading
 from strand.validate import is_whole
 
 __all__ = ["Prompt", "Until"]
@@ -62,14 +63,19 @@ class Until:
         """Whether it cuts anything."""
         return self.symbol is not None or self.moment is not None
 
-    def cut(self, batches: Iterator[TickBatch], feed: Feed, run: RunBase) -> Iterator[TickBatch]:
-        """The batches up to there; handlers' ends are left out then. Raises UnknownSymbolError and ConfigurationError
-        where the feed has no such tick, and where the tick's handler has no line for a prompt."""
+    def cut(
+        self, batches: Iterator[TickBatch], feed: Feed, run: RunBase, again: Rereading | None
+    ) -> Iterator[TickBatch]:
+        """The batches up to there; handlers' ends are left out then. ``again``: reads the input once more, None where
+        that cannot be. Raises UnknownSymbolError and ConfigurationError where the feed has no such tick, and where the
+        tick's handler has no line for a prompt."""
         if self.symbol is not None:
-            return self._by_number(batches, feed, run)
+            return self._by_number(batches, feed, run, again)
         return batches if self.moment is None else self._by_time(batches, feed, run)
 
-    def _by_number(self, batches: Iterator[TickBatch], feed: Feed, run: RunBase) -> Iterator[TickBatch]:
+    def _by_number(
+        self, batches: Iterator[TickBatch], feed: Feed, run: RunBase, again: Rereading | None
+    ) -> Iterator[TickBatch]:
         for batch in batches:
             names = feed.symbols
             key = names.index(self.symbol) if self.symbol in names else None
@@ -77,7 +83,7 @@ class Until:
             if self.seen + len(places) >= self.number:
                 at = int(places[self.number - self.seen - 1])
                 run._leave_ends_out()
-                yield from self._last(batch[: at + 1], run)
+                yield from self._last(batch[: at + 1], run, again)
                 return
             self.seen += len(places)
             yield batch
@@ -87,7 +93,7 @@ class Until:
             f"until: {self.symbol} has {self.seen:,} ticks in this replay, and so no number {self.number:,}"
         )
 
-    def _last(self, batch: TickBatch, run: RunBase) -> Iterator[TickBatch]:
+    def _last(self, batch: TickBatch, run: RunBase, again: Rereading | None) -> Iterator[TickBatch]:
         """What ends with the tick to stop after."""
         if not self.prompt:
             yield batch
@@ -102,15 +108,21 @@ class Until:
         prompt.arm()
         try:
             if handler.is_native:
-                self._rehearse(tick, run)
+                self._rehearse(tick, run, again)
+                if not prompt.has_begun:
+                    raise ConfigurationError(
+                        f"pdb: handler {handler.name!r} is not called with tick {self.number:,} of {self.symbol}: it "
+                        "is no trade"
+                    )
                 prompt.disarm()
             yield tick
         finally:
             prompt.disarm()
 
-    def _rehearse(self, tick: TickBatch, run: RunBase) -> None:
+    def _rehearse(self, tick: TickBatch, run: RunBase, again: Rereading | None) -> None:
+        assert self.symbol is not None
         try:
-            run._rehearse(tick)
+            run._rehearse(tick, None if again is None else again.up_to(self.symbol, self.number, tick.copy()))
         except (BdbQuit, ConfigurationError):
             raise
         except Exception:
@@ -134,6 +146,7 @@ class Prompt:
 
     def __init__(self, codes: Iterable[CodeType]) -> None:
         self._codes = frozenset(codes)
+        self.has_begun = False
 
     def arm(self) -> None:
         """From now on."""
@@ -148,6 +161,7 @@ class Prompt:
             return None
         import pdb
 
+        self.has_begun = True
         debugger = pdb.Pdb(nosigint=True)
         debugger.set_trace(frame)
         return debugger.trace_dispatch

@@ -24,6 +24,19 @@ class Looks:
         self.seen += 1
         if self.seen == 7:
             raise ValueError("seven")
+
+
+try:
+    import numba
+    import strand
+
+    @strand.handler(state=[("x", "f8")], on="trade", cache=False)
+    def sizes(row, trade):
+        row.x = 1 / (trade.size - 400 + 0 * row.book.bid_size)
+
+    signal = strand.chain(strand.book(), sizes)
+except ImportError:
+    pass
 """
 
 
@@ -54,6 +67,15 @@ def test_a_failure_shows_the_tick_and_the_line(replay: Any, tmp_path: Path) -> N
     line = f'{tmp_path / "mine.py"}:9: raise ValueError("seven")'
     assert result.stderr.endswith(f"ValueError: seven (tick 7 of AAAHD), at {line}\n")
     assert json.loads(result.stdout)["error"].endswith("ValueError: seven")
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_failure_on_a_trade_behind_a_book_shows_the_line(workers: str, replay: Any, tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    result = replay("--handler", "mine:signal", "--workers", workers, "--only", "AAAHD")
+    assert result.returncode == 2
+    at = f"{tmp_path / 'mine.py'}:18: row.x = 1 / (trade.size - 400 + 0 * row.book.bid_size)"
+    assert result.stderr.endswith(f"(tick 54 of AAAHD), at {at}\n")
 
 
 def test_pdb_stops_in_the_handler_at_the_tick(replay: Any) -> None:

@@ -17,6 +17,7 @@ from strand.errors import ConfigurationError, HandlerError
 from strand.handlers import resolve
 from strand.handlers.called_again import FailedCall, PlainFields, trade_of
 from strand.reference.loop import SerialLoop
+from strand.symbols import SymbolTable
 from strand.ticks import KIND_TRADE
 
 pytestmark = pytest.mark.python
@@ -171,7 +172,8 @@ def test_a_record_reads_as_numba_reads_it() -> None:
 
 
 def test_trades_of_orders_and_machine_code_are_not_called_again() -> None:
+    call = FailedCall("A", 0, np.zeros(1), ticks_for([0]), SymbolTable(["A"]))
     with pytest.raises(ConfigurationError, match="the orders before it"):
-        trade_of(TradeSource(books=True), ticks_for([0]), 0)
+        trade_of(TradeSource(books=True), call)
     with pytest.raises(ConfigurationError, match="'count' is no single function or object of Python"):
-        resolve("count").call_again(FailedCall("A", 0, np.zeros(1), ticks_for([0]), None, None, None))
+        resolve("count").call_again(call)

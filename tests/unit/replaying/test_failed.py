@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import strand
-from strand.errors import HandlerError
+from strand.errors import ConfigurationError, FeedError, HandlerError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 
 pytestmark = pytest.mark.python
@@ -75,3 +77,208 @@ def test_a_feed_that_cannot_be_read_again_leaves_the_number_out() -> None:
         strand.replay(feed, compiled(), workers=1, strands=2)
     assert caught.value.number is None
     assert caught.value.tick is not None
+
+
+# ---- calls that are made of more than a tick: with trades of orders, and behind others in a chain
+
+#: Of the sample's symbol that has the most of it.
+SYMBOL = "AAAHD"
+
+
+def on_trades(*, name: str = "trader") -> Any:
+    pytest.importorskip("numba")
+
+    @strand.handler(name=name, state=[("n", "u8"), ("left", "i8")], on="trade")
+    def trader(row: Any, trade: Any) -> None:
+        row.n += 1
+        row.left = trade.size
+        row.left = 1 // (row.left - 400)  # fails
+
+    return trader
+
+
+def behind_a_book(*, least: int = 3000) -> Any:
+    pytest.importorskip("numba")
+
+    @strand.handler(name=f"signal{least}", state=[("n", "u8"), ("x", "f8")], params=[("least", "u8")])
+    def signal(row: Any, tick: Any, params: Any) -> None:
+        row.n += 1
+        if row.n > params.least:
+            row.x = 1 / (row.book.bid_size - 300)  # fails
+
+    return signal.with_params({"*": {"least": least}})
+
+
+class Trades:
+    """Keeps the trades it is called with."""
+
+    def __init__(self) -> None:
+        self.trades: list[Any] = []
+
+    def on_trade(self, trade: Any) -> None:
+        self.trades.append(trade)
+
+
+class FailsOnTrade(Trades):
+    def on_trade(self, trade: Any) -> None:
+        seen = trade
+        assert seen.size != 400  # fails
+
+
+class FailsOnBook:
+    def on_start(self, ctx: Any) -> None:
+        self.ctx, self.n = ctx, 0
+
+    def on_book(self, top: Any) -> None:
+        self.n += 1
+        after = self.ctx.after
+        assert self.n < 100 or top.bid_size != 300, after  # fails
+
+
+@strand.batch_handler(state=[("n", "u8")])
+def looks_at_books(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+    after = ctx.after
+    row["n"] += len(ticks)
+    assert not len(after["book"])  # fails
+
+
+def passed(error: HandlerError) -> tuple[BaseException, Any]:
+    """What ``replay()`` raises, and the local names of the handler's function when it does."""
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever the handler raises
+        error.replay()
+    at: Any = caught.tb
+    while at.tb_next is not None:
+        at = at.tb_next
+    return caught.value, at.tb_frame.f_locals
+
+
+def check_line(error: HandlerError, at: BaseException, text: str = "# fails") -> None:
+    """The line is that of this file which holds a text, and where a call in Python fails."""
+    trace = at.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    assert error.line is not None
+    assert trace is not None
+    assert (error.line.file, error.line.number) == (trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+    assert error.line.text.endswith(text)
+    assert Path(__file__).read_text().splitlines()[error.line.number - 1].strip() == error.line.text
+
+
+def book_at(error: HandlerError) -> Any:
+    """The book's row at the failed tick, in a plain loop."""
+    assert error.number is not None
+    return strand.replay(sample_path(), "book", workers=0, until=(error.symbol, error.number)).rows[error.symbol]
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["compiled", "in a chain", "in an object's chain", "object"])
+def test_the_trade_of_orders_is_the_one_of_a_plain_loop(workers: int, kind: str) -> None:
+    handler: Any = {
+        "compiled": on_trades,
+        "in a chain": lambda: strand.chain(strand.book(), on_trades()),
+        "in an object's chain": lambda: strand.chain(strand.book(), on_trades(), Trades),
+        "object": lambda: FailsOnTrade,
+    }[kind]()
+    error = failure(handler, workers=workers, symbols=[SYMBOL])
+    raised, given = passed(error)
+    check_line(error, raised)
+    trades = strand.replay(sample_path(), Trades, workers=0, until=(SYMBOL, error.number)).objects[SYMBOL].trades
+    assert trades[-1].size == 400
+    assert trades[-1].ts_event == error.tick["ts_event"]
+    trade = given["seen" if kind == "object" else "trade"]
+    assert {name: getattr(trade, name) for name in trades[-1]._fields} == trades[-1]._asdict()
+    if kind == "object":
+        return
+    row = error.row if kind == "compiled" else error.row["trader"]
+    assert (given["row"].n, row["n"]) == (len(trades) + 1, len(trades))
+    if "chain" in kind:
+        assert error.row["book"] == book_at(error)
+        assert error.partial.rows[SYMBOL]["book"] == book_at(error)
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_a_chain_s_part_gets_the_rows_of_those_before_it(workers: int) -> None:
+    handler = strand.chain(strand.book(), behind_a_book())
+    error = failure(handler, workers=workers, symbols=[SYMBOL], **({"strands": 2} if workers else {}))
+    raised, given = passed(error)
+    check_line(error, raised)
+    book = book_at(error)
+    assert error.row["book"] == book
+    assert all(
+        getattr(given["row"].book, name) == book[name] for name in ("bid_price", "bid_size", "ask_size", "ticks")
+    )
+    assert given["tick"].sequence == error.sequence
+    assert (given["row"].n, error.row["signal3000"]["n"]) == (error.number + 1, error.number)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(("first", "second", "failed"), [(3000, 10**9, 0), (10**9, 3000, 1)])
+def test_the_part_of_several_that_failed_is_called(workers: int, first: int, second: int, failed: int) -> None:
+    parts = [behind_a_book(least=first), behind_a_book(least=second)]
+    error = failure(strand.chain(strand.book(), *parts), workers=workers, symbols=[SYMBOL])
+    raised, given = passed(error)
+    check_line(error, raised)
+    assert given["params"].least == 3000
+    counts = [int(error.row[part.name]["n"]) for part in parts]
+    assert counts == [error.number, error.number - 1 + failed]
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("handler", [FailsOnBook, looks_at_books], ids=["object", "batch"])
+def test_python_s_part_gets_the_rows_as_they_were_at_its_tick(workers: int, handler: Any) -> None:
+    error = failure(strand.chain(strand.book(), handler), workers=workers, symbols=[SYMBOL])
+    raised, given = passed(error)
+    check_line(error, raised)
+    after, book = given["after"]["book"], book_at(error)
+    assert after.shape == (1,)
+    assert after[0] == error.row["book"] == error.partial.rows[SYMBOL]["book"] == book
+    if handler is FailsOnBook:
+        assert given["top"]._asdict() == {name: book[name] for name in book.dtype.names}
+
+
+def test_a_line_that_fails_by_what_the_row_was_before_is_found_in_files() -> None:
+    pytest.importorskip("numba")
+
+    @strand.handler(state=[("n", "u8")])
+    def fortieth(row: Any, tick: Any) -> None:
+        row.n += 1
+        if row.n == 40:
+            raise ValueError
+
+    for handler in (fortieth, strand.chain(strand.book(), fortieth)):
+        error = failure(handler, workers=2, symbols=[SYMBOL])
+        assert error.number == 40
+        assert error.line is not None
+        assert error.line.text == "raise ValueError"
+        row = error.replay()
+        assert (row if handler is fortieth else row["fortieth"])["n"] == 41
+
+
+def test_what_cannot_be_read_again_is_refused_with_the_reason(tmp_path: Path) -> None:
+    copy = tmp_path / sample_path().name
+    copy.write_bytes(sample_path().read_bytes())
+    several = strand.chain(strand.book(), behind_a_book(), behind_a_book(least=10**9))
+    for handler, symbols in ((on_trades(), [SYMBOL]), (several, [SYMBOL])):
+        with strand.feeds.open(copy, symbols=symbols) as feed, pytest.raises(HandlerError) as caught:
+            strand.replay(feed, handler, workers=1)
+        assert caught.value.line is None
+        with pytest.raises(ConfigurationError, match="the input of this run cannot be read again"):
+            caught.value.replay()
+    # One part alone that may have failed needs no input.
+    with strand.feeds.open(copy, symbols=[SYMBOL]) as feed, pytest.raises(HandlerError) as caught:
+        strand.replay(feed, strand.chain(strand.book(), behind_a_book()), workers=1)
+    check_line(caught.value, passed(caught.value)[0])
+
+    with pytest.raises(HandlerError) as caught:
+        strand.replay(copy, on_trades(), workers=1, symbols=[SYMBOL])
+    copy.unlink()
+    with pytest.raises(FeedError):
+        caught.value.replay()
+    assert caught.value.line is None
+
+
+def test_another_tick_in_the_file_s_place_is_noticed() -> None:
+    error = failure(on_trades(), workers=1, symbols=[SYMBOL])
+    before = error._again.keywords["before"]
+    with pytest.raises(ConfigurationError, match="the input has changed"):
+        list(replace(before, number=before.number + 1).ticks())

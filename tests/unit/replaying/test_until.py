@@ -145,3 +145,40 @@ def test_a_compiled_handler_is_stepped_through_in_python_before_its_machine_code
     assert "('n', 2)" in said
     assert "('n', 3)" in said
     assert strand.replay(sample_path(), counts, workers=0, until=("AAAHD", 3)).rows["AAAHD"]["n"] == 3
+
+
+def traded_in_a_chain() -> Any:
+    pytest.importorskip("numba")
+
+    @strand.handler(state=[("n", "u8")], cache=False)
+    def counts(row: Any, tick: Any) -> None:
+        row.n += 1
+
+    @strand.handler(state=[("n", "u8"), ("bid", "i8")], on="trade", cache=False)
+    def trades(row: Any, trade: Any) -> None:
+        row.n += 1
+        row.bid = row.book.bid_price
+
+    return strand.chain(strand.book(), counts, trades)
+
+
+def test_a_chain_and_its_trades_are_stepped_through_as_they_are_at_the_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Its 54th tick is its third trade.
+    handler, until = traded_in_a_chain(), ("AAAHD", 54)
+    place = f"{__file__}:{handler.parts[2][1].on_tick.__code__.co_firstlineno + 2}"
+    commands = f"p ('n', row.n)\nb {place}\nc\np ('t', row.n, trade.size, row.book.bid_price, row.counts.n)\nc\n"
+    said = prompted(handler, monkeypatch, commands, until=until)
+    book = strand.replay(sample_path(), "book", workers=0, until=until).rows["AAAHD"]
+    assert "('n', 53)" in said
+    assert f"('t', 2, 400, {book['bid_price']}, 54)" in said
+    row = strand.replay(sample_path(), handler, workers=2, until=until).rows["AAAHD"]
+    assert (row["counts"]["n"], row["trades"]["n"]) == (54, 3)
+
+
+def test_a_tick_that_is_no_trade_and_one_that_cannot_be_read_again_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    trades = traded_in_a_chain().parts[2][1]
+    alone = strand.chain(strand.book(), trades)
+    with pytest.raises(ConfigurationError, match=r"'book\+trades' is not called with tick 53 of AAAHD: it is no trade"):
+        prompted(alone, monkeypatch, "", until=("AAAHD", 53))
+    with strand.feeds.open(sample_path()) as feed, pytest.raises(ConfigurationError, match="cannot be read again"):
+        strand.replay(feed, alone, workers=0, pdb=True, until=("AAAHD", 54))

@@ -24,6 +24,7 @@ from strand.bench.ways import MAX_PUBLISHERS, SETTLE_S, Job, expected_rows
 from strand.binding import route
 from strand.binding.engine_words import clock_resolution_ns, histogram_floors_ns
 from strand.binding.gate import Code
+from strand.binding.native import NativeFunction
 from strand.binding.route import MAX_WORKERS
 from strand.dispatch.dispatcher import Dispatcher
 from strand.dispatch.pool import Limits

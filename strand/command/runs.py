@@ -17,6 +17,7 @@ from strand.bench.plot import check_plot_path
 from strand.command.parameters import show as show_either
 from strand.errors import ConfigurationError
 from strand.sweeping.manifest import Manifest, SweepRun
+from strand.sweeping.plots import scores_of
 from strand.sweeping.result import Place, SweepResult
 from strand.sweeping.sets import text_of
 
@@ -124,7 +125,8 @@ def diff(folder: Path, a: str, b: str, as_json: bool) -> None:
 @click.option("--code", help="The beginning of its digest, as strand runs list shows it. [default: the last one's]")
 @click.option("--best", type=click.IntRange(1), default=5, help="How many sets to draw apart.")
 @click.option("--smallest", is_flag=True, help="The best sets are those with the smallest score.")
-def plot(folder: Path, picture: Path, by: str, code: str | None, best: int, smallest: bool) -> None:
+@_JSON
+def plot(folder: Path, picture: Path, by: str, code: str | None, best: int, smallest: bool, as_json: bool) -> None:
     """Draw what each set scored over its parameters, and the best sets file by file.
 
     PICTURE: a .png, .svg or .pdf. Files are in the order of their names.
@@ -139,6 +141,19 @@ def plot(folder: Path, picture: Path, by: str, code: str | None, best: int, smal
     place = Place(folder)
     result = SweepResult(code=whole, labels=tuple(labels), numbers=tuple(numbers), ran=(), _place=place)
     result.plot(by, best=best, smallest=smallest).savefig(picture, dpi=150)
+    scores = scores_of(result, by)
+    found = [
+        {"set": numbers[at], "parameters": result.sets[numbers[at]], "score": float(scores.total[at])}
+        for at in scores.best(best, smallest=smallest)
+    ]
+
+    def human(console: Console) -> None:
+        table = Table(_number("set"), "parameters", _number(f"{by} ({scores.unit})" if scores.unit else by))
+        for each in found:
+            table.add_row(str(each["set"]), escape(text_of(each["parameters"])), f"{each['score']:,.15g}")
+        console.print(table)
+
+    show_either(as_json, {"picture": str(picture), "by": by, "unit": scores.unit or None, "best": found}, human)
 
 
 def _number(name: str) -> Any:

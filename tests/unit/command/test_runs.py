@@ -46,9 +46,15 @@ def test_a_folder_without_a_data_set_is_refused() -> None:
 
 def test_a_picture_of_the_best_sets_is_written(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
+    polars = pytest.importorskip("polars")
     sweep("signals_of_sweep:large", "--each", "least=1,500", "--each", "times=1,2")
     assert run("runs", "plot", "out", "best.png", "--by", "n").exit_code == 0
     assert (tmp_path / "best.png").read_bytes().startswith(b"\x89PNG")
+    said = json.loads(run("runs", "plot", "out", "best.png", "--by", "n", "--best", "2", "--json").stdout)
+    rows = polars.read_parquet("out/rows/**/*.parquet").group_by("set").agg(polars.col("n").sum())
+    best = rows.sort("n", "set", descending=[True, False]).head(2)
+    assert [(each["set"], each["score"]) for each in said["best"]] == [*best.iter_rows()]
+    assert said["best"][0]["parameters"]["least"] == 1
     sweep("signals_of_sweep:large", "--each", "least=7", "--each", "times=1", "--limit", "1000")  # another code
     with pytest.raises(ConfigurationError, match="'m' is no field of numbers"):
         run("runs", "plot", "out", "best.png", "--by", "m")

@@ -45,7 +45,7 @@ def test_each_set_has_the_digest_of_its_records_alone(
     sink.close()
     assert not (tmp_path / "a.parquet").exists()
     found = sink.complete(NAMES, 1.0)
-    everything = np.concatenate([batch.view(np.ndarray) for batch in batches])
+    everything = np.concatenate([np.asarray(batch) for batch in batches])
     for number in (3, 5, 7, 9):
         mine = everything[everything["set"] == number]
         alone = np.zeros(len(mine), merged_dtype(ALONE))

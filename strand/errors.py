@@ -116,6 +116,10 @@ class RecordTypeError(StrandError, TypeError):
     """An array's dtype is not the record the dispatcher was made for; the message names the field that differs."""
 
 
+class PlaceError(StrandError, IndexError):
+    """A handler named a place that the batch in its hands does not have."""
+
+
 class UnknownSymbolError(StrandError, KeyError):
     """A name or key that is not in the symbol table.
 

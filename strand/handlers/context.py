@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from strand.binding.engine_words import Failure
 from strand.brief import one_line
-from strand.errors import ConfigurationError
+from strand.errors import ConfigurationError, PlaceError
 from strand.handlers.timer import Timer
 from strand.ticks import TRADE
 
@@ -163,7 +163,7 @@ class Context:
         handler handles no more of them, and returns how many it did.
 
         Raises ConfigurationError for a handler without ``on_wake``, at the end of a run, and for a tick behind a timer
-        that was asked for before; IndexError for a place outside the batch.
+        that was asked for before; PlaceError for a place outside the batch.
         """
         if self.now is not None:
             return self._timer.ask_again(ns, self.now)
@@ -187,7 +187,7 @@ class Context:
         may leave it out, as is done at a timer. ``output``: which one, where the handler has several. Records of one
         tick keep the order they are emitted in; ticks may come in any order.
 
-        Raises RecordTypeError for records of another dtype, IndexError for a place outside the batch,
+        Raises RecordTypeError for records of another dtype, PlaceError for a place outside the batch,
         ConfigurationError for an output that the handler has not declared.
         """
         if self._emit is None:
@@ -197,13 +197,13 @@ class Context:
         self._emit(records, at if at is None or self.places is None else self._places_of(at), output)
 
     def _places_of(self, at: Any) -> npt.NDArray[np.intp]:
-        """The places of ticks that trades at some places are made of. Raises IndexError."""
+        """The places of ticks that trades at some places are made of. Raises PlaceError."""
         places = np.asarray(at)
         assert self.places is not None
         if places.dtype.kind not in "iu":
-            raise IndexError(f"at: {at!r} are no places of trades in the batch")
+            raise PlaceError(f"at: {at!r} are no places of trades in the batch")
         if np.any((places < 0) | (places >= len(self.places))):
-            raise IndexError(f"at: {at!r} is no place in a batch of {len(self.places)} trades")
+            raise PlaceError(f"at: {at!r} is no place in a batch of {len(self.places)} trades")
         return np.asarray(self.places[places])
 
     @contextmanager

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import ConfigurationError, RecordTypeError
+from strand.errors import ConfigurationError, PlaceError, RecordTypeError
 
 __all__ = ["Emit", "EmittingBatch"]
 
@@ -49,16 +49,16 @@ class Emit:
         emitted = _records(records, dtype, name)
         if batch.at_timer:
             if at is not None:
-                raise IndexError(f"at: {at!r} is no place of a tick: at a timer, or the end, there is none in hand")
+                raise PlaceError(f"at: {at!r} is no place of a tick: at a timer, or the end, there is none in hand")
             batch.emit(number, None, emitted)
             return
         places = np.broadcast_to(np.asarray(at), emitted.shape)
         if len(places):
             if places.dtype.kind not in "iu":
-                raise IndexError(f"at: {at!r} are no places of ticks in the batch")
+                raise PlaceError(f"at: {at!r} are no places of ticks in the batch")
             outside = places[(places < 0) | (places >= batch.n)]
             if len(outside):
-                raise IndexError(f"at: {outside[0]} is no place in a batch of {batch.n} ticks")
+                raise PlaceError(f"at: {outside[0]} is no place in a batch of {batch.n} ticks")
         batch.emit(number, np.ascontiguousarray(places, np.int64), emitted)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.brief import one_line
-from strand.errors import ConfigurationError
+from strand.errors import ConfigurationError, PlaceError
 from strand.handlers.basket_arguments import check_arguments
 from strand.handlers.basket_handlers import BasketHandler
 from strand.handlers.baskets import BasketMemory, BasketObjects
@@ -71,7 +71,7 @@ class BasketContext:
         n = len(self._places)
         places = np.asarray(0 if at is None and n == 1 else at)
         if places.dtype.kind not in "iu" or np.any((places < 0) | (places >= n)):
-            raise IndexError(f"at: {at!r} is no place in a batch of {n} ticks")
+            raise PlaceError(f"at: {at!r} is no place in a batch of {n} ticks")
         self._strand.emit(records, self._places[places], output)
 
     def __repr__(self) -> str:

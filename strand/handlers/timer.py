@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import ConfigurationError
+from strand.errors import ConfigurationError, PlaceError
 
 __all__ = ["Timer"]
 
@@ -69,7 +69,7 @@ class Timer:
             raise ConfigurationError(f"{who}: say which tick asks: wake_at(ns, at=place)")
         place, last = operator.index(at), self.last_asked()
         if not 0 <= place < n:
-            raise IndexError(f"at: {place} is no place in a batch of {n} ticks")
+            raise PlaceError(f"at: {place} is no place in a batch of {n} ticks")
         if place < last:
             raise ConfigurationError(f"{who}: tick {place} asks after tick {last} did: ask in order")
         if place >= self.end:

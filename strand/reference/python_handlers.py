@@ -13,6 +13,7 @@ import numpy.typing as npt
 from strand.binding.engine_words import Failure
 from strand.binding.serial import PlainRows
 from strand.dispatch.records import RecordReader
+from strand.errors import ConfigurationError, PlaceError
 from strand.handlers.bound import BoundHandler, BoundPython, TickByTick
 from strand.handlers.context import Call, Context
 from strand.handlers.failures import failure_of
@@ -72,8 +73,9 @@ class SerialPython:
         """Runs a handler over one symbol's ticks, with its timers before them, or over those of several where it takes
         them in turn; None where that went well. ``records``: read-only.
 
-        A function that fails on a batch does not say on which tick: it is called again with one tick at a time. Of one
-        that an interrupt comes upon no tick is handled."""
+        A function that fails on a batch does not say on which tick: it is called again with one tick at a time, unless
+        it named places or a timer that the batch does not have. Of one that an interrupt comes upon no tick is
+        handled."""
         self.handled = start = 0
         assert isinstance(bound, BoundPython)
         in_turn = None if bound.by_tick is None else self._in_turn_of(bound, bound.by_tick)
@@ -107,7 +109,7 @@ class SerialPython:
                 if failure.cause is not None and interrupts(failure.cause):
                     raise failure.cause from None
                 failure = failure._replace(handled=start + failure.handled)
-                if undo is None:
+                if undo is None or isinstance(failure.cause, ConfigurationError | PlaceError):
                     return failure
                 whole = _Whole(failure, end)
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,49 @@ def test_the_line_of_the_handler_is_told_and_the_call_can_be_made_again(make: An
     with pytest.raises(ZeroDivisionError):
         error.replay()
     assert error.row.tobytes() == before
+
+
+@pytest.mark.parametrize("on_error", ["stop", "quarantine"])
+def test_a_chain_s_rows_are_those_of_the_tick_that_python_s_part_failed_on(on_error: str) -> None:
+    ticks = ticks_for([0] * 50)
+    ticks["size"] = np.arange(50)
+    with (
+        suppress(HandlerError),
+        Dispatcher(["A"], strand.chain("count", InObjects), workers=1, cores=None, on_error=on_error) as d,
+    ):
+        d.publish(ticks)
+        with suppress(HandlerError):
+            d.drain()
+        error = d.failures[0]
+        assert error.row["count"]["ticks"] == 4
+        if on_error == "stop":
+            assert d.rows["A"]["count"]["ticks"] == 4
+        with pytest.raises(ZeroDivisionError):
+            error.replay()
+
+
+def test_an_object_s_call_writes_to_a_copy_of_the_row() -> None:
+    @object_handler(state=[("n", "i8")])
+    class Writes:
+        def on_start(self, ctx: Any) -> None:
+            self.ctx = ctx
+
+        def on_tick(self, tick: Any) -> None:
+            self.ctx.row["n"] += 1
+            helper(tick.size)
+
+    loop: list[Any] = []
+    error = failure(Writes, lambda *given: loop.append(SerialLoop(*given)) or loop[0])
+    with pytest.raises(ZeroDivisionError):
+        error.replay()
+    assert (loop[0].rows["A"]["n"], error.row["n"]) == (4, 4)
+
+
+def test_a_compiled_part_before_python_s_is_told_by_its_own_reason() -> None:
+    part = in_machine_code()
+    error = failure(strand.chain(part, InObjects))
+    assert error.reason.startswith("it raised an exception; error.replay()")
+    assert error.line == line_in(part.on_tick, "# its line")
 
 
 def test_the_error_goes_to_another_process_without_what_can_be_called() -> None:

@@ -12,6 +12,7 @@ import pytest
 import strand
 from strand.errors import ConfigurationError, FeedError, HandlerError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.handlers.sets import with_sets
 
 pytestmark = pytest.mark.python
 
@@ -282,3 +283,23 @@ def test_another_tick_in_the_file_s_place_is_noticed() -> None:
     before = error._again.keywords["before"]
     with pytest.raises(ConfigurationError, match="the input has changed"):
         list(replace(before, number=before.number + 1).ticks())
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_the_set_of_a_chain_that_failed_is_called_with_its_trade(workers: int) -> None:
+    pytest.importorskip("numba")
+
+    @strand.handler(state=[("n", "u8"), ("x", "f8")], params=[("size", "i8")], on="trade")
+    def scaled(row: Any, trade: Any, params: Any) -> None:
+        row.n += 1
+        row.x = 1 / (trade.size - params.size + 0 * row.book.bid_size)  # fails
+
+    sets = [{"size": 10**6}, {"size": 400}]
+    error = failure(with_sets(strand.chain(strand.book(), scaled), sets), workers=workers, symbols=[SYMBOL])
+    raised, given = passed(error)
+    check_line(error, raised)
+    assert (error.set_number, error.params, given["params"].size) == (1, {"size": 400}, 400)
+    assert (error.number, given["trade"].size) == (54, 400)
+    assert error.row["book"] == book_at(error)
+    assert given["row"].book.bid_price == error.row["book"]["bid_price"]
+    assert (given["row"].n, error.row["scaled"]["n"]) == (4, 3)

@@ -84,7 +84,7 @@ class BasketRows(Tabular, Mapping[str, Any]):
 
     def busiest(self, ticks_by_symbol: npt.NDArray[np.int64]) -> BusiestBasket | None:
         """The baskets with the most ticks among those that share a strand; None where there are no baskets."""
-        if self._units is None:
+        if self._units is None or not self._at:
             return None
         ticks = np.bincount(self._units, weights=ticks_by_symbol)
         unit_of = {name: int(self._units[self.members(name)[0]]) for name in self._at}
@@ -130,10 +130,10 @@ class BasketRows(Tabular, Mapping[str, Any]):
 
     def of(self, names: Sequence[str]) -> BasketRows:
         """Copies of the rows of some baskets, by name."""
-        found = []
+        found, chosen = [], set(names)
         for number, memory in enumerate(self._memories):
             members = memory.members
-            at = [index for index, name in enumerate(members.names) if name in names]
+            at = [index for index, name in enumerate(members.names) if name in chosen]
             some = members._replace(names=tuple(members.names[i] for i in at), keys=tuple(members.keys[i] for i in at))
             found.append(memory._replace(members=some, rows=self._rows[number][at]))
         return BasketRows(found, self._units)

@@ -34,6 +34,7 @@ class SerialEmitted:
         self._ready = [np.empty(0, self._merged(writer)) for writer in self.writers]
         self.positions = np.empty(0, POSITION)
         self._sequences_of: Callable[[], npt.NDArray[np.int64]] = lambda: np.empty(0, np.int64)
+        self._sequences: npt.NDArray[np.int64] | None = None
         self._first = self.n = 0
         self.numbers: Sequence[int] = ()
         self._keys = np.empty(0, np.uint32)
@@ -66,8 +67,9 @@ class SerialEmitted:
         numbers: Sequence[int],
     ) -> None:
         """The ticks in hand: their positions, sequences and symbols, and the numbers of their handler's outputs.
-        Sequences are asked for where something is emitted: most calls emit nothing."""
+        Sequences are asked for where something is emitted, once: most calls emit nothing."""
         self.positions, self._sequences_of, self._keys, self.numbers = positions, sequences_of, keys, numbers
+        self._sequences = None
         self._first, self.n, self.at_timer = 0, len(positions), False
 
     def place(self, at: int) -> None:
@@ -89,9 +91,11 @@ class SerialEmitted:
             entries["head"]["sequence"], entries["head"]["key"] = NO_SEQUENCE, self._key
         else:
             assert at is not None
+            if self._sequences is None:
+                self._sequences = self._sequences_of()
             positions = self.positions[self._first + at]
             entries["head"]["number"], entries["head"]["time"] = positions["number"], positions["time"]
-            entries["head"]["sequence"] = self._sequences_of()[self._first + at]
+            entries["head"]["sequence"] = self._sequences[self._first + at]
             entries["head"]["key"] = self._keys[self._first + at]
         entries["record"] = records.view(entries.dtype["record"])
         self._from_python[number].append(entries)

@@ -69,3 +69,16 @@ def test_without_baskets_there_are_none() -> None:
     assert isinstance(baskets, BasketRows)
     with pytest.raises(ConfigurationError, match="of no handler"):
         baskets.array  # noqa: B018
+
+
+def test_some_of_them_are_copies_and_none_of_them_is_the_busiest_of_none() -> None:
+    baskets = run(handler=handler("h", {"x": ["A", "B"], "y": ["D"]})).baskets
+    some = baskets.of(["y"])
+    assert (some.names, some["y"]["n"], some.members("y")) == (("y",), 1, (3,))
+    some["y"]["n"] = 7
+    assert baskets["y"]["n"] == 1
+    ticks = np.array([1, 1, 1, 5])
+    busiest = some.busiest(ticks)
+    assert busiest is not None
+    assert (busiest.names, busiest.ticks) == (("y",), 5)
+    assert baskets.of([]).busiest(ticks) is None

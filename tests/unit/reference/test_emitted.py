@@ -62,3 +62,23 @@ def test_what_a_tick_or_a_timer_that_failed_has_emitted_is_left_out() -> None:
     emit(emitted, 60)
     emitted.sort(below=2, failed=[(TIMER, 15, 5)])
     assert taken(emitted) == [1, 60, 2]
+
+
+def test_sequences_of_a_batch_are_asked_for_once_however_often_something_is_emitted() -> None:
+    asked = []
+
+    def sequences() -> Any:
+        asked.append(1)
+        return np.arange(10, 13)
+
+    emitted = SerialEmitted([8])
+    for first in (0, 3):
+        positions = np.zeros(3, POSITION)
+        positions["number"] = np.arange(first, first + 3)
+        emitted.hold(positions, sequences, np.arange(3, dtype=np.uint32), [0])
+        for at in range(3):
+            emitted.place(at)
+            emitted.emit(0, np.array([0]), np.array([at]))
+    assert len(asked) == 2
+    emitted.sort()
+    assert emitted._ready[0]["sequence"].tolist() == [10, 11, 12] * 2

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from strand.brief import brief, listed, several
 from strand.by_name import unknown_name
-from strand.errors import ConfigurationError
+from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.output.notebook import MAX_ROWS, MAX_TABLES, table_html
 from strand.symbols import MAX_COMPLETIONS, SymbolTable
 from strand.tables.arrow import arrow_table
@@ -58,6 +58,9 @@ def near_filled(rows: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
 class Rows(Tabular):
     """State by symbol: ``rows["AAPL"]`` is that symbol's record, ``rows.array`` all of them, shape (n_symbols,).
 
+    ``in``, ``len``, iteration, ``keys``, ``values`` and ``items`` are of the symbols that tables have: those with a
+    name, of those that were asked for, and those with a row that is not all zeros. ``rows[...]`` answers for every
+    other symbol of the feed too.
     Their numbers are exact integers in ``rows.units``. Tables of them are in natural units.
     While the dispatcher runs these are views of live memory, consistent for a symbol without pending ticks. After the
     stop they are final and stay valid.
@@ -140,8 +143,35 @@ class Rows(Tabular):
         """The row of a symbol. Raises UnknownSymbolError."""
         return self.at(self._table.index(symbol))
 
+    def __iter__(self) -> Iterator[str]:
+        return (self._table.name(i) for i in self._shown().tolist())
+
     def __len__(self) -> int:
-        return len(self._table)
+        return len(self._shown())
+
+    def __contains__(self, symbol: object) -> bool:
+        try:
+            return isinstance(symbol, str) and bool(np.isin(self._table.index(symbol), self._shown()))
+        except UnknownSymbolError:
+            return False
+
+    # It is no Mapping, because polars would then read a column of each symbol, and not the table that it is.
+
+    def keys(self) -> list[str]:
+        """The names of the symbols that tables have, in the order of their indexes."""
+        return list(self)
+
+    def values(self) -> Iterator[np.void]:
+        """Their rows."""
+        return (self.at(i) for i in self._shown().tolist())
+
+    def items(self) -> Iterator[tuple[str, np.void]]:
+        """Both, as pairs."""
+        return ((self._table.name(i), self.at(i)) for i in self._shown().tolist())
+
+    def _shown(self) -> npt.NDArray[np.intp]:
+        """The symbols of all handlers that tables have, by index."""
+        return np.sort(np.concatenate([self.kept(number) for number in range(len(self._views))]))
 
     @property
     def array(self) -> npt.NDArray[Any]:

@@ -174,3 +174,44 @@ def test_days_and_tables_of_a_selection_have_its_symbols() -> None:
     for rows in (result.rows, day.rows):
         assert rows.to_arrow()["symbol"].to_pylist() == list(day.symbols)
     assert day.fingerprint == result.fingerprint
+
+
+def test_rows_are_gone_through_by_the_symbols_that_tables_have(rows: Rows) -> None:
+    assert list(rows) == list(rows.keys()) == ["A", "B", "C"]
+    assert len(rows) == 3
+    assert [int(row["n"]) for row in rows.values()] == [1, 2, 3]
+    assert {symbol: int(row["n"]) for symbol, row in rows.items()} == {"A": 1, "B": 2, "C": 3}
+    assert "B" in rows
+    assert "D" not in rows
+    assert 1 not in rows
+
+
+def test_rows_of_a_feed_are_gone_through_without_the_room_that_it_leaves_free() -> None:
+    result = strand.replay(sample_path(), "book", symbols=["AAAHD", "AAAA*"], date=SAMPLE_DATE, workers=1)
+    names = result.rows.to_numpy()["symbol"].tolist()
+    assert list(result.rows) == names
+    assert len(result.rows) == len(names)
+    other = next(name for name in result.symbols if name not in names)
+    assert other not in result.rows
+    assert list(result.books) == names
+    assert len(result.books) == len(names)
+    assert "AAAHD" in result.books
+    assert other not in result.books
+    assert {book.symbol for book in result.books.values()} == set(names)
+
+
+def test_without_names_the_rows_that_are_not_zeros_are_there() -> None:
+    with strand.Dispatcher(1_000_000, "count", workers=1) as dispatcher:
+        ticks = zeros(2)
+        ticks["instrument_id"] = [7, 70_000]
+        dispatcher.publish(ticks)
+        dispatcher.drain()
+        assert list(dispatcher.rows) == ["#7", "#70000"]
+
+
+def test_books_are_those_of_the_symbols_whose_handler_keeps_one() -> None:
+    handlers = {"A": strand.book(), "*": "count"}
+    with strand.Dispatcher(["A", "B"], handlers=handlers, workers=1) as dispatcher:
+        assert list(dispatcher.rows) == ["A", "B"]
+        assert list(dispatcher.books) == ["A"]
+        assert "B" not in dispatcher.books

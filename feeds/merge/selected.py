@@ -19,6 +19,7 @@ from strand.ticks import TICK, named
 __all__ = [
     "CarriedFeed",
     "SelectedFeed",
+    "are_wanted",
     "batches_from",
     "empty_feed",
     "feeds_of_batch",
@@ -83,11 +84,23 @@ def is_live(feed: Feed) -> bool:
     return bool(getattr(feed, "is_live", False))
 
 
+def are_wanted(feed: Feed, wanted: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """By ``instrument_id``: whether a symbol is of the names and globs that were asked for. Call it at the feed's end,
+    when all symbols are known."""
+    names = plain_symbols(feed)
+    return Selection(tuple(wanted)).keys(names) & np.fromiter(map(bool, names), np.bool_, len(names))
+
+
+def plain_symbols(feed: Feed) -> Sequence[str]:
+    """The names as the files have them: names are looked for in the files, and a merge may have added venues."""
+    found: Sequence[str] = getattr(feed, "plain_symbols", feed.symbols)
+    return found
+
+
 def unknown_symbol(feed: Feed, wanted: Sequence[str]) -> UnknownSymbolError | None:
     """The error for the first name or glob that matches no symbol; None where all match. Call it at the feed's end,
     when all symbols are known."""
-    # The names were looked for in the files. A merge may have added venues to the files' names.
-    names = getattr(feed, "plain_symbols", feed.symbols)
+    names = plain_symbols(feed)
     for pattern in wanted:
         one = Selection((pattern,))
         if not any(name and one.keeps(name) for name in names):

@@ -217,8 +217,10 @@ def object_handler(
     record, where a new day begins; ``on_book(top)`` and ``on_bar(bar)`` after a book or bars before it in a chain have
     changed, by a tick, a timer or the end; ``on_wake(time)`` at the timers that ``ctx.wake_at`` asks for;
     ``on_finish()`` at the end of a run, when everything has been handled; ``on_stop()`` when it has ended, however.
-    Ticks are ``strand.Tick``, trades ``strand.Trade``. ``state``, ``params`` and ``outputs`` are as in
-    ``strand.batch_handler``.
+    Ticks are ``strand.Tick``, trades ``strand.Trade``.
+    ``state`` and ``params``: rows of ``ctx.row`` and ``ctx.params``, as ``strand.batch_handler`` has them; ``outputs``:
+    dtypes of the records that ``ctx.emit`` emits on behalf of the tick in hand, by name. ``name``: the handler's; None:
+    that of the class.
 
     A class may be given as a handler as it is. Raises ConfigurationError for one that has none of the methods, or
     another that begins with ``on_``. What makes objects and is neither a class nor a ``functools.partial`` of one

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -153,10 +153,11 @@ class DepthBook(_Levels):
         return one_line(f"<DepthBook of {self.symbol}: {several(len(self), 'level')}>")
 
 
-class Books:
+class Books(Mapping[str, Any]):
     """The books of a dispatcher: ``books["AAPL"]``, and ``levels``, a table of all of them.
 
-    Memory of all of them is ``bytes``, orders ``live_orders``.
+    A mapping of the symbols that ``rows`` has and whose handler keeps books. Memory of all of them is ``bytes``, orders
+    ``live_orders``.
     """
 
     def __init__(
@@ -201,6 +202,20 @@ class Books:
         if found is None:
             raise ConfigurationError(f"books: the handler of {self._table.name(index)} keeps no book")
         return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (symbol for symbol in self._rows if self._keeps(symbol))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, symbol: object) -> bool:
+        return isinstance(symbol, str) and symbol in self._rows and self._keeps(symbol)
+
+    __eq__, __hash__ = object.__eq__, object.__hash__  # books may be live memory
+
+    def _keeps(self, symbol: str) -> bool:
+        return self._memories[self._handler_of_symbol[self._table.index(symbol)]] is not None
 
     def find(self, index: int) -> Any:
         """The same for the symbol with an index; None where its handler keeps none."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from strand.brief import brief, listed, several
 from strand.by_name import unknown_name
-from strand.errors import ConfigurationError
+from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.output.notebook import MAX_ROWS, MAX_TABLES, table_html
 from strand.symbols import MAX_COMPLETIONS, SymbolTable
 from strand.tables.arrow import arrow_table
@@ -58,6 +58,9 @@ def near_filled(rows: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
 class Rows(Tabular):
     """State by symbol: ``rows["AAPL"]`` is that symbol's record, ``rows.array`` all of them, shape (n_symbols,).
 
+    ``in``, ``len``, iteration, ``keys``, ``values`` and ``items`` are of the symbols that tables have: those with a
+    name, of those that were asked for, and those with a row that is not all zeros. ``rows[...]`` answers for every
+    other symbol of the feed too.
     Their numbers are exact integers in ``rows.units``. Tables of them are in natural units.
     While the dispatcher runs these are views of live memory, consistent for a symbol without pending ticks. After the
     stop they are final and stay valid.
@@ -73,12 +76,14 @@ class Rows(Tabular):
         self._names = [h.name for h in handlers]
         #: Whether a handler of the user's own is called with trades: its rows do not show it.
         self.asks_for_trades = any(h.asks_for_trades for h in handlers)
+        #: By index, whether a symbol is shown that has a name; None: all are.
+        self._chosen: npt.NDArray[np.bool_] | None = None
 
     def __repr__(self) -> str:
         kept = (
             f"{name} ({listed(view.dtype.names or ())})" for name, view in zip(self._names, self._views, strict=True)
         )
-        return brief(self, several(self._table.n_shown, "symbol"), listed(kept))
+        return brief(self, several(self._n_shown, "symbol"), listed(kept))
 
     def _repr_html_(self) -> str:
         return "".join(self._html_of(number) for number in range(min(len(self._views), MAX_TABLES)))
@@ -90,7 +95,7 @@ class Rows(Tabular):
         shown = places[:MAX_ROWS]
         names = np.array([self._table.name(i) for i in shown.tolist()], np.str_)
         columns = {"symbol": names, **table.columns(view[shown])}
-        found = f"{several(len(places), 'symbol')} of {self._table.n_shown:,}"
+        found = f"{several(len(places), 'symbol')} of {self._n_shown:,}"
         note = f"{self._names[number]}: {found} with a row that is not zeros"
         return table_html(columns, table.unit_words, note=note)
 
@@ -105,7 +110,19 @@ class Rows(Tabular):
         return found
 
     def _ipython_key_completions_(self) -> list[str]:
-        return self._table.offered(MAX_COMPLETIONS)
+        if self._chosen is None:
+            return self._table.offered(MAX_COMPLETIONS)
+        return [self._table.name(i) for i in self._named[:MAX_COMPLETIONS].tolist()]
+
+    @property
+    def _named(self) -> npt.NDArray[np.intp]:
+        """The indices of symbols that are shown because they have a name."""
+        named = np.array(self._table.named, np.intp)
+        return named if self._chosen is None else named[self._chosen[named]]
+
+    @property
+    def _n_shown(self) -> int:
+        return self._table.n_shown if self._chosen is None else len(self._named)
 
     @property
     def handlers(self) -> tuple[str, ...]:
@@ -126,8 +143,35 @@ class Rows(Tabular):
         """The row of a symbol. Raises UnknownSymbolError."""
         return self.at(self._table.index(symbol))
 
+    def __iter__(self) -> Iterator[str]:
+        return (self._table.name(i) for i in self._shown().tolist())
+
     def __len__(self) -> int:
-        return len(self._table)
+        return len(self._shown())
+
+    def __contains__(self, symbol: object) -> bool:
+        try:
+            return isinstance(symbol, str) and bool(np.isin(self._table.index(symbol), self._shown()))
+        except UnknownSymbolError:
+            return False
+
+    # It is no Mapping, because polars would then read a column of each symbol, and not the table that it is.
+
+    def keys(self) -> list[str]:
+        """The names of the symbols that tables have, in the order of their indexes."""
+        return list(self)
+
+    def values(self) -> Iterator[np.void]:
+        """Their rows."""
+        return (self.at(i) for i in self._shown().tolist())
+
+    def items(self) -> Iterator[tuple[str, np.void]]:
+        """Both, as pairs."""
+        return ((self._table.name(i), self.at(i)) for i in self._shown().tolist())
+
+    def _shown(self) -> npt.NDArray[np.intp]:
+        """The symbols of all handlers that tables have, by index."""
+        return np.sort(np.concatenate([self.kept(number) for number in range(len(self._views))]))
 
     @property
     def array(self) -> npt.NDArray[Any]:
@@ -177,6 +221,7 @@ class Rows(Tabular):
         taken._table = SymbolTable([self._table.name(i) for i in symbols.tolist()])
         taken._handler_of_symbol = self._handler_of_symbol[symbols]
         taken._views = [view[symbols] for view in self._views]
+        taken._chosen = None if self._chosen is None else self._chosen[symbols]
         return taken
 
     def alike(self, symbols: npt.NDArray[np.intp]) -> Rows:
@@ -267,10 +312,16 @@ class Rows(Tabular):
         places, at_once = near_filled(rows), max(_LOOK_BYTES // max(rows.dtype.itemsize, 1), 1)
         for some in np.split(places, range(at_once, len(places), at_once)):
             kept[some] = _filled(rows, some)
-        kept[self._table.named] = True
+        kept[self._named] = True
         if len(self._views) > 1:
             kept &= self._handler_of_symbol == number
         return np.flatnonzero(kept)
+
+    def show_only(self, chosen: npt.NDArray[np.bool_]) -> None:
+        """Shows in tables only some of the symbols that a feed names: those that were asked for, by index. Others are
+        shown where their rows are not all zeros."""
+        self._chosen = np.zeros(len(self._table), np.bool_)
+        self._chosen[: len(chosen)] = chosen[: len(self._table)]
 
     def keep(self) -> None:
         """Copies the rows out of the engine, which is not needed any more."""

@@ -193,7 +193,7 @@ def replay(
         )
         sampler = Sampler(dispatcher, begun, watch, on=timeline) if isinstance(dispatcher, Dispatcher) else NoSampler()
         days = DayRecorder(feed, dispatcher) if per_day else NoDays()
-        run = Run(feed, dispatcher, recorder, sampler, days, position=position, snapshot=snapshot)
+        run = Run(feed, dispatcher, recorder, sampler, days, position=position, snapshot=snapshot, wanted=wanted)
         run.by_symbol += left.ticks_by_symbol(len(run.by_symbol))
         again = (
             None

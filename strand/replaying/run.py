@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from strand.dispatch.dispatcher import Dispatcher
 from strand.errors import ConfigurationError, FeedError, RecordTypeError
 from strand.feeds import Feed, TickBatch
 from strand.feeds.formats.decoded import DecodedFeed
-from strand.feeds.merge.selected import feeds_of_batch, skipped_of, tick_feeds_of
+from strand.feeds.merge.selected import are_wanted, feeds_of_batch, skipped_of, tick_feeds_of
 from strand.output.emitted import EmittedRecords
 from strand.output.output import output_digests
 from strand.output.outputs import Outputs
@@ -55,6 +55,7 @@ class Run:
         *,
         position: int = 0,
         snapshot: Snapshot | None = None,
+        wanted: Sequence[str] = (),
     ) -> None:
         self._feed = feed
         self._dispatcher = dispatcher
@@ -69,6 +70,7 @@ class Run:
         self.seen = Seen()
         self.unpriced = np.zeros(feed.max_symbols, dtype=np.int64)
         self.ended_by: FeedError | KeyboardInterrupt | None = None
+        self._wanted = wanted
         self._tick_feeds = add_feed_column(feed, dispatcher.outputs)
         #: Whether the next batch's beginning may have been passed over.
         self._cut = position > 0
@@ -192,6 +194,8 @@ class Run:
     ) -> ReplayResult:
         """What it has come to, once it has ended and the dispatcher knows all symbols."""
         dispatcher, outputs = self._dispatcher, self._dispatcher.outputs
+        if self._wanted:
+            dispatcher.rows.show_only(are_wanted(self._feed, self._wanted))
         return ReplayResult(
             info=self._feed.info,
             symbols=dispatcher.symbols,

@@ -236,6 +236,6 @@ def test_rows_of_symbols_without_a_tick_are_noughts() -> None:
         d.publish(ticks_for([7]))
         d.drain()
         assert d.rows.array["ticks"].sum() == 1
-        assert len(d.rows) == 100
+        assert len(d.rows.array) == 100
         assert COUNT_ROW.names is not None
     assert np.asarray(d.rows)["ticks"][7] == 1

@@ -300,7 +300,7 @@ def test_after_a_book_a_basket_sees_the_books_of_its_symbols(kind: str, workers:
     for name, basket in run.baskets.items():
         assert basket["top"].tolist() == tops[name].tolist()
         assert (basket["spread"], basket["n"]) == (tops[name][0] - tops[name][1], changes[name])
-    np.testing.assert_array_equal(run.rows.array["book"]["ticks"], run.ticks_by_symbol[: len(run.rows)])
+    np.testing.assert_array_equal(run.rows.array["book"]["ticks"], run.ticks_by_symbol[: len(run.rows.array)])
 
 
 def traded(kind: str) -> Any:

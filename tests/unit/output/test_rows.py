@@ -7,11 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from strand import batch_handler
+import strand
+from strand import batch_handler, testing
 from strand.binding.serial import PlainRows
 from strand.errors import ConfigurationError, UnknownSymbolError
+from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.output.fingerprint import fingerprint_of_rows
 from strand.output.rows import Rows, _filled, near_filled
 from strand.symbols import SymbolTable
+from strand.ticks import zeros
 
 pytestmark = pytest.mark.python
 
@@ -132,3 +136,82 @@ def test_rows_without_fields_are_kept() -> None:
     rows = Rows(SymbolTable(200), PlainRows(200, 8), [nothing], np.zeros(200, np.uint16))
     rows.keep()
     assert len(rows.array) == 200
+
+
+def test_of_a_selection_the_symbols_that_were_asked_for_are_shown() -> None:
+    result = strand.replay(sample_path(), "count", symbols=["AAAA*"], date=SAMPLE_DATE, workers=2)
+    chosen = [name for name in result.symbols if name.startswith("AAAA")]
+    assert 1 < len(chosen) < result.symbols.n_shown
+    assert np.array(result.rows.to_numpy()["symbol"]).tolist() == chosen
+    assert result.rows.table()["symbol"].tolist() == chosen
+    assert f"{len(chosen)} symbols" in repr(result.rows)
+    assert f"of {len(chosen)} with a row" in result.rows._repr_html_()
+    assert result.rows._ipython_key_completions_() == chosen
+    # Symbols that were not asked for can be looked up, and are part of nothing.
+    other = next(name for name in result.symbols if name not in chosen)
+    assert result.rows[other]["ticks"] == 0
+    digests = result._digests()
+    result.rows._chosen = None
+    assert len(result.rows.to_numpy()) == result.symbols.n_shown
+    assert result.fingerprint == fingerprint_of_rows(result.rows, result.symbols, result.ticks_by_symbol, digests)
+
+
+def test_a_chosen_symbol_without_ticks_is_shown_and_a_row_that_is_not_zeros_always() -> None:
+    ticks = zeros(3)
+    ticks["instrument_id"] = [0, 1, 1]
+    feed = testing.feed(ticks, symbols=["A", "B", "C"])
+    result = strand.replay(feed, "count", symbols=["A", "C"], workers=1)
+    assert result.rows.to_numpy()["symbol"].tolist() == ["A", "C"]
+    result.rows["B"]["ticks"] = 1
+    assert result.rows.to_numpy()["symbol"].tolist() == ["A", "B", "C"]
+
+
+def test_days_and_tables_of_a_selection_have_its_symbols() -> None:
+    pytest.importorskip("pyarrow")
+    given: dict[str, Any] = {"symbols": ["AAAHD", "AAAA*"], "date": SAMPLE_DATE, "workers": 1}
+    (day,) = strand.replay(sample_path(), "count", per_day=True, **given).days
+    result = strand.replay(sample_path(), "count", **given)
+    for rows in (result.rows, day.rows):
+        assert rows.to_arrow()["symbol"].to_pylist() == list(day.symbols)
+    assert day.fingerprint == result.fingerprint
+
+
+def test_rows_are_gone_through_by_the_symbols_that_tables_have(rows: Rows) -> None:
+    assert list(rows) == list(rows.keys()) == ["A", "B", "C"]
+    assert len(rows) == 3
+    assert [int(row["n"]) for row in rows.values()] == [1, 2, 3]
+    assert {symbol: int(row["n"]) for symbol, row in rows.items()} == {"A": 1, "B": 2, "C": 3}
+    assert "B" in rows
+    assert "D" not in rows
+    assert 1 not in rows
+
+
+def test_rows_of_a_feed_are_gone_through_without_the_room_that_it_leaves_free() -> None:
+    result = strand.replay(sample_path(), "book", symbols=["AAAHD", "AAAA*"], date=SAMPLE_DATE, workers=1)
+    names = result.rows.to_numpy()["symbol"].tolist()
+    assert list(result.rows) == names
+    assert len(result.rows) == len(names)
+    other = next(name for name in result.symbols if name not in names)
+    assert other not in result.rows
+    assert list(result.books) == names
+    assert len(result.books) == len(names)
+    assert "AAAHD" in result.books
+    assert other not in result.books
+    assert {book.symbol for book in result.books.values()} == set(names)
+
+
+def test_without_names_the_rows_that_are_not_zeros_are_there() -> None:
+    with strand.Dispatcher(1_000_000, "count", workers=1) as dispatcher:
+        ticks = zeros(2)
+        ticks["instrument_id"] = [7, 70_000]
+        dispatcher.publish(ticks)
+        dispatcher.drain()
+        assert list(dispatcher.rows) == ["#7", "#70000"]
+
+
+def test_books_are_those_of_the_symbols_whose_handler_keeps_one() -> None:
+    handlers = {"A": strand.book(), "*": "count"}
+    with strand.Dispatcher(["A", "B"], handlers=handlers, workers=1) as dispatcher:
+        assert list(dispatcher.rows) == ["A", "B"]
+        assert list(dispatcher.books) == ["A"]
+        assert "B" not in dispatcher.books

@@ -55,7 +55,7 @@ def test_the_sample_gives_the_rows_of_a_plain_computation(sample: Any, workers: 
     result = strand.replay(sample_path(), "count", workers=workers, strands=strands, feed_options={"date": SAMPLE_DATE})
     assert result.ticks == len(ticks) == result.statistics.handled
     assert list(result.symbols[: len(names)])[1:] == names[1:]
-    for field, values in counted(ticks, len(result.rows)).items():
+    for field, values in counted(ticks, len(result.rows.array)).items():
         np.testing.assert_array_equal(result.rows.array[field], values)
     assert result.statistics.pending == 0
     assert sum(result.statistics.dropped.values()) == 0
@@ -117,7 +117,7 @@ def test_a_feed_that_fails_is_closed_and_what_came_before_is_handled_and_counted
     partial = caught.value.partial
     assert partial is not None
     assert partial.ticks == partial.statistics.handled == 1500
-    for field, values in counted(sample[0][:1500], len(partial.rows)).items():
+    for field, values in counted(sample[0][:1500], len(partial.rows.array)).items():
         np.testing.assert_array_equal(partial.rows.array[field], values)
 
 

@@ -46,7 +46,7 @@ def test_it_stops_after_that_tick_with_all_published_before_it(workers: int, num
     end = int(np.flatnonzero(ticks["instrument_id"] == names.index("AAAHD"))[number - 1]) + 1
     result = strand.replay(sample_path(), "count", workers=workers, until=("AAAHD", number))
     assert result.ticks == end
-    counts = np.bincount(ticks["instrument_id"][:end], minlength=len(result.rows))
+    counts = np.bincount(ticks["instrument_id"][:end], minlength=len(result.rows.array))
     assert result.rows.array["ticks"].tolist() == counts.tolist()
 
 

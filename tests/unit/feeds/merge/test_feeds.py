@@ -239,6 +239,8 @@ def test_symbols_are_selected_by_the_names_that_the_files_have(monkeypatch: pyte
     info = NpyFeed.info.fget
     monkeypatch.setattr(NpyFeed, "info", property(lambda feed: replace(info(feed), venue=Path(info(feed).path).stem)))
     result = strand.replay(paths, "count", symbols=["A"], workers=1, feed_options={"venue_in_name": True})
+    shown = [name for name in result.symbols.offered(10) if name.startswith("A.")]
+    assert result.rows.to_numpy()["symbol"].tolist() == shown != result.symbols.offered(10)
     assert result.ticks == 2
     assert int(result.rows["A.XNAS"]["ticks"]) == int(result.rows["A.XNYS"]["ticks"]) == 1
     with pytest.raises(UnknownSymbolError, match="'C'"):

@@ -96,7 +96,8 @@ def replay(
             ended(result, None, str(why))
 
     try:
-        with progress("replaying", reads.limit, as_json, check) as advance:
+        # A bar holds back a prompt until its line ends, and draws over it.
+        with progress("replaying", reads.limit, as_json or "pdb" in run, check) as advance:
             result = run_replay(
                 files if len(files) > 1 else files[0],
                 handler,

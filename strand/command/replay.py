@@ -92,6 +92,8 @@ def replay(
     def ended_early(result: ReplayResult | None, why: Exception | str) -> None:
         """What was handled before, where the replay got so far as to say."""
         if result is not None:
+            if out is not None:
+                click.echo(f"no rows written to {out}: the run ended early", err=True)
             report.write(result, "" if isinstance(why, StrictError) else str(why))
             ended(result, None, str(why))
 

@@ -253,7 +253,7 @@ def _print_lines(console: Console, live: dict[str, Any]) -> None:
     console.print(
         f"session {escape(live['session'] or 'not heard')}: [bold]{live['delivered']:,}[/] messages in order, "
         f"{live['gap_messages']:,} missing on every line, {live['requests']:,} requests for "
-        f"{live['requested_messages']:,}"
+        f"{live['requested_messages']:,} messages"
     )
     if live["joined_at"] is not None:
         console.print(f"[yellow]{_joined(live['joined_at'])}[/]")

@@ -91,9 +91,9 @@ def show(as_json: bool, plain: dict[str, Any], human: Callable[[Console], None])
 
         click.echo(json.dumps(plain))
         return
-    from strand.command.terminal import TerminalConsole
+    from strand.command.terminal import standard_output
 
-    human(TerminalConsole())
+    human(standard_output())
 
 
 class progress:  # noqa: N801 - used like a function

@@ -92,11 +92,14 @@ def replay(
     def ended_early(result: ReplayResult | None, why: Exception | str) -> None:
         """What was handled before, where the replay got so far as to say."""
         if result is not None:
+            if out is not None:
+                click.echo(f"no rows written to {out}: the run ended early", err=True)
             report.write(result, "" if isinstance(why, StrictError) else str(why))
             ended(result, None, str(why))
 
     try:
-        with progress("replaying", reads.limit, as_json, check) as advance:
+        # A bar holds back a prompt until its line ends, and draws over it.
+        with progress("replaying", reads.limit, as_json or "pdb" in run, check) as advance:
             result = run_replay(
                 files if len(files) > 1 else files[0],
                 handler,

@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
+from strand.brief import several
 from strand.command.ending import ended_by
 from strand.command.parameters import RenamedOptions, progress, show
 from strand.command.serving import Faults, ServeOptions
@@ -114,5 +115,5 @@ def _print_sent(console: Console, sent: dict[str, Any]) -> None:
     console.print(table)
     console.print(
         f"{sent['requests']:,} requests, {sent['answered']:,} answered with {sent['answered_messages']:,} messages, "
-        f"{sent['unanswerable']:,} unanswerable; {sent['heartbeats']:,} heartbeats"
+        f"{sent['unanswerable']:,} unanswerable; {several(sent['heartbeats'], 'heartbeat')}"
     )

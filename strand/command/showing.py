@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -18,9 +18,6 @@ from strand.report.printing import printable
 from strand.report.result_rows import TOP, check_sort, result_rows, sort_fields
 
 __all__ = ["Shows", "showing"]
-
-#: Letters in a line, where no line is broken.
-_ENDLESS: Final = 1 << 20
 
 
 class Shows(NamedTuple):
@@ -67,14 +64,11 @@ class Shows(NamedTuple):
             return
         if rows is None:
             return
-        from strand.command.terminal import TerminalConsole
+        from strand.command.terminal import standard_output
         from strand.report.tables import print_rows
 
-        console = TerminalConsole()
-        if console.is_terminal:
-            print_rows(console, rows, console.width)
-        else:  # what reads a pipe wants whole lines
-            print_rows(TerminalConsole(width=_ENDLESS), rows, None)
+        console = standard_output()
+        print_rows(console, rows, console.width if console.is_terminal else None)
 
 
 def _line(stressed: str, text: str) -> None:

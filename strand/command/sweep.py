@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from strand.brief import several
 from strand.command.completing import complete_files
 from strand.command.handling import given_options, handling
 from strand.command.parameters import show
@@ -60,7 +62,14 @@ def sweep(
         TextColumn("sweeping"), BarColumn(), MofNCompleteColumn(), TextColumn("files"), TimeElapsedColumn(),
         TimeRemainingColumn(), console=console, transient=True, disable=as_json or not console.is_terminal,
     )  # fmt: skip
-    with bar:
+    done = "no file"
+
+    def advance(n: int, total: int) -> None:
+        nonlocal done
+        done = f"{n:,} of {total:,} files"
+        bar.update(task, completed=n, total=total)
+
+    with bar, _saying_what_is_kept(lambda: f"{done} done, kept in {out}: the same command goes on from there"):
         task = bar.add_task("sweeping", total=None)
         result = run_sweep(
             files if len(files) > 1 else files[0],
@@ -76,9 +85,18 @@ def sweep(
             allow_empty=reads.allow_empty,
             feed_options=reads.options,
             backend=backend,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
+            progress=advance,
         )
     show(as_json, _plain(result), lambda console: _print(console, result))
+
+
+@contextmanager
+def _saying_what_is_kept(words: Callable[[], str]) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(words(), err=True)
+        raise
 
 
 def _combinations(handler: Handler, each: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -122,8 +140,8 @@ def _print(console: Console, result: SweepResult) -> None:
     ticks = {run.label: run.ticks for run in result.runs}
     kept = len(result.labels) - len(result.ran)
     say(
-        f"{len(result.numbers):,} sets over {len(result.labels):,} files of {sum(ticks.values()):,} ticks: "
-        f"{len(result.ran):,} files run, {kept:,} were there"
+        f"{several(len(result.numbers), 'set')} over {several(len(result.labels), 'file')} of "
+        f"{several(sum(ticks.values()), 'tick')}: {several(len(result.ran), 'file')} run, {kept:,} there before"
     )
     for number, values in list(result.sets.items())[:SHOWN]:
         say(f"  set {number}: {text_of(values)}")

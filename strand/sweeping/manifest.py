@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
-from strand.errors import ConfigurationError
+from strand.errors import ConfigurationError, FeedError
 from strand.sweeping.digests import Stamp
 from strand.sweeping.job import Emitted
 from strand.sweeping.sets import ParameterSet, text_of
@@ -61,7 +61,11 @@ class SweepRun:
 
 
 class Manifest:
-    """Opens the manifest of a folder, or makes it. Raises ConfigurationError for a folder of something else."""
+    """Opens the manifest of a folder, or makes it.
+
+    Raises ConfigurationError for a folder of something else. Where the file cannot be written, this and all that changes
+    it raise FeedError.
+    """
 
     def __init__(self, folder: Path, *, must_exist: bool = False) -> None:
         path = folder / MANIFEST
@@ -70,12 +74,15 @@ class Manifest:
         if not path.exists() and folder.is_dir() and any(folder.iterdir()):
             raise ConfigurationError(f"out: {folder} has files that are not of a sweep: name an empty or new folder")
         folder.mkdir(parents=True, exist_ok=True)
+        self._path = path
         try:
             self._sql = sqlite3.connect(path, timeout=30)
             self._sql.execute("PRAGMA foreign_keys = ON")
             (version,) = self._sql.execute("PRAGMA user_version").fetchone()
             if not version:
                 self._sql.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {_VERSION}; COMMIT;")
+        except sqlite3.OperationalError as error:
+            raise self._unwritten(error) from error
         except sqlite3.Error as error:
             raise ConfigurationError(f"{path}: is no manifest of a sweep: {error}") from error
         if version not in (0, _VERSION):
@@ -86,8 +93,14 @@ class Manifest:
 
     @contextmanager
     def _change(self) -> Iterator[sqlite3.Connection]:
-        with self._sql:
-            yield self._sql
+        try:
+            with self._sql:
+                yield self._sql
+        except sqlite3.OperationalError as error:
+            raise self._unwritten(error) from error
+
+    def _unwritten(self, error: sqlite3.OperationalError) -> FeedError:
+        return FeedError(f"cannot be written: {error}", path=str(self._path))
 
     def number(self, sets: Iterable[ParameterSet]) -> list[int]:
         """The number of each set; new ones get the next."""

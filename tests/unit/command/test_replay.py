@@ -15,7 +15,9 @@ from command_apart import strand
 from command_here import run_here
 from warm_python import run_warm
 
+from strand.command import cli
 from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.replaying.replay import replay
 
 pytestmark = pytest.mark.python
 SAMPLE = str(sample_path())
@@ -30,6 +32,27 @@ def test_replay_prints_one_json_object_and_writes_the_rows(tmp_path: Path) -> No
     assert plain["workers"] == 2
     assert done.stderr == ""
     assert len(np.load(out)) == plain["symbols"] == 500
+
+
+def test_an_interrupted_replay_says_that_no_rows_were_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        interrupt = KeyboardInterrupt()
+        interrupt.partial = replay(SAMPLE, "count", until=("AAAHD", 5))  # type: ignore[attr-defined]
+        raise interrupt
+
+    monkeypatch.setattr("strand.command.replay.run_replay", interrupted)
+    monkeypatch.setattr("sys.argv", ["strand", "replay", SAMPLE, "--out", str(tmp_path / "rows.npy")])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 130
+    said = capsys.readouterr()
+    assert [line for line in said.err.splitlines() if line] == [
+        f"no rows written to {tmp_path / 'rows.npy'}: the run ended early", "interrupted",
+    ]  # fmt: skip
+    assert "AAAHD" in said.out
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_report_says_what_was_shed_and_of_which_level() -> None:

@@ -32,7 +32,9 @@ def test_runs_are_listed_shown_and_compared() -> None:
     of_outputs = json.loads(run("runs", "diff", "out", a, c, "--json").stdout)["different"]
     assert {each["why"] for each in of_outputs} == {"output seen"}
     assert a[:12] in run("runs", "list", "out").stdout
-    assert "500" in run("runs", "show", "out", b).stdout
+    said = run("runs", "show", "out", b).stdout
+    assert '{"least": 500, "times": 1}' in said  # no cell is cut where no terminal is
+    assert shown["runs"][0]["ended"][:13] in said
     assert run("runs", "diff", "out", a, b).stdout.count("rows") == 2
     seen = [{name: run["outputs"]["seen"][name] for name in ("records", "digest")} for run in shown["runs"]]
     assert seen[0]["records"] > seen[1]["records"] > 0

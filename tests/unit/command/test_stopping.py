@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -84,6 +85,25 @@ def test_pdb_stops_in_the_handler_at_the_tick(replay: Any) -> None:
     )
     assert (result.returncode, result.stderr) == (0, "")
     assert "('seen', 4)" in result.stdout
+
+
+def test_a_terminal_shows_the_prompt_and_no_bar_over_it(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(MINE)
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "strand", "replay", str(sample_path()), "--handler", "mine:Looks"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path), "TERM": "xterm"}
+    process = subprocess.Popen(
+        [*command, "--only", "AAAHD", "--until", "5", "--pdb"], stdin=theirs, stdout=theirs, stderr=theirs,
+        cwd=tmp_path, env=environment,
+    )  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    while b"(Pdb) " not in shown:
+        shown += os.read(ours, 1024)
+    os.write(ours, b"q\n")
+    assert process.wait() == 0
+    os.close(ours)
+    assert b"replaying" not in shown
 
 
 def test_q_at_the_prompt_ends_the_command(replay: Any) -> None:

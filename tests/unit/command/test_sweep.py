@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from sweep_commands import sweep
 
+from strand.command import cli
 from strand.feeds.sample import sample_path
 
 pytest.importorskip("numba")
@@ -24,8 +26,8 @@ def test_every_combination_is_a_set_and_what_is_there_is_not_run_again() -> None
     assert first["ran"] == first["files"] == [sample_path().name]
     assert len({run["fingerprint"] for run in first["runs"]}) == 6
     said = sweep(*words).stdout
-    assert "6 sets over 1 files" in said
-    assert "0 files run, 1 were there" in said
+    assert "6 sets over 1 file of" in said
+    assert "0 files run, 1 there before" in said
     assert 'set 5: {"least": 500, "times": 3}' in said
 
 
@@ -46,3 +48,22 @@ def test_what_cannot_work_is_refused(words: tuple[str, ...], said: str) -> None:
     else:
         assert result.exit_code == 2
         assert said in result.output
+
+
+@pytest.mark.parametrize(("done", "said"), [([], "no file done"), ([1, 2], "2 of 3 files done")])
+def test_an_interrupt_says_what_is_kept(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], done: list[int], said: str
+) -> None:
+    def interrupted(*_: Any, progress: Any, **__: Any) -> None:
+        for n in done:
+            progress(n, 3)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("strand.command.sweep.run_sweep", interrupted)
+    words = ["sweep", str(sample_path()), "--handler", "signals_of_sweep:large", "--each", "least=1", "--out", "out"]
+    monkeypatch.setattr("sys.argv", ["strand", *words])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 130
+    lines = [line for line in capsys.readouterr().err.splitlines() if line]
+    assert lines == [f"{said}, kept in out: the same command goes on from there", "interrupted"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,10 @@ import pytest
 from sweep_files import FEW, beginning
 
 import strand
-from strand.errors import ConfigurationError
+from strand.errors import ConfigurationError, FeedError
 from strand.feeds.sample import sample_path
 from strand.sweeping.digests import file_digest
+from strand.sweeping.manifest import MANIFEST, Manifest
 from strand.sweeping.sweep import sweep
 
 pl = pytest.importorskip("polars")
@@ -54,6 +57,29 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="has files that are not of a sweep"):
         sweep(sample_path(), wide, SETS, out=tmp_path / "out", **FEW)
     assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
+
+
+def test_a_manifest_that_cannot_be_written_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Manifest(tmp_path / "out").close()
+    connect = sqlite3.connect
+
+    def read_only(path: Path, timeout: float) -> sqlite3.Connection:
+        return connect(f"file:{path}?mode=ro", timeout=timeout, uri=True)
+
+    monkeypatch.setattr("sqlite3.connect", read_only)
+    said = f"{MANIFEST}: cannot be written: attempt to write a readonly database"
+    with closing(Manifest(tmp_path / "out")) as manifest, pytest.raises(FeedError, match=said):
+        manifest.number([{"least": 1}])
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / MANIFEST).touch()
+    with pytest.raises(FeedError, match=said):
+        Manifest(tmp_path / "new")
+
+
+def test_a_file_of_something_else_is_no_manifest(tmp_path: Path) -> None:
+    (tmp_path / MANIFEST).write_text("something else, of more than a hundred letters " * 9)
+    with pytest.raises(ConfigurationError, match="is no manifest of a sweep"):
+        Manifest(tmp_path)
 
 
 def test_a_file_is_read_for_its_digest_where_it_is_run_and_elsewhere_only_to_compare(

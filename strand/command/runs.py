@@ -142,18 +142,18 @@ def plot(folder: Path, picture: Path, by: str, code: str | None, best: int, smal
     result = SweepResult(code=whole, labels=tuple(labels), numbers=tuple(numbers), ran=(), _place=place)
     result.plot(by, best=best, smallest=smallest).savefig(picture, dpi=150)
     scores = scores_of(result, by)
-    found = [
+    drawn = [
         {"set": numbers[at], "parameters": result.sets[numbers[at]], "score": float(scores.total[at])}
         for at in scores.best(best, smallest=smallest)
     ]
 
     def human(console: Console) -> None:
         table = Table(_number("set"), "parameters", _number(f"{by} ({scores.unit})" if scores.unit else by))
-        for each in found:
+        for each in drawn:
             table.add_row(str(each["set"]), escape(text_of(each["parameters"])), f"{each['score']:,.15g}")
         console.print(table)
 
-    show_either(as_json, {"picture": str(picture), "by": by, "unit": scores.unit or None, "best": found}, human)
+    show_either(as_json, {"picture": str(picture), "by": by, "unit": scores.unit or None, "best": drawn}, human)
 
 
 def _number(name: str) -> Any:

@@ -142,7 +142,7 @@ def plot(folder: Path, picture: Path, by: str, code: str | None, best: int, smal
     result = SweepResult(code=whole, labels=tuple(labels), numbers=tuple(numbers), ran=(), _place=place)
     result.plot(by, best=best, smallest=smallest).savefig(picture, dpi=150)
     scores = scores_of(result, by)
-    drawn = [
+    drawn: list[dict[str, Any]] = [
         {"set": numbers[at], "parameters": result.sets[numbers[at]], "score": float(scores.total[at])}
         for at in scores.best(best, smallest=smallest)
     ]

@@ -17,7 +17,7 @@ from strand.dispatch.records import RecordReader
 from strand.handlers import Handler, HandlerLike
 from strand.handlers.bound import BindContext
 from strand.handlers.called_again import Before
-from strand.handlers.failures import Kept, call_again
+from strand.handlers.failures import Kept, call_again, call_of
 from strand.output.basket_rows import BasketRows
 from strand.output.books import Books
 from strand.output.outputs import Outputs
@@ -139,7 +139,8 @@ class RunBase:
         """Calls the handler of a tick, shape (1,), in Python, on copies, ahead of the run. ``before``: the input up to
         that tick. Raises ConfigurationError where that cannot be, and what the handler raises."""
         key = int(tick[self._reader.key][0])
-        call_again(self._handler_of(key), key, tick, self._table, self._kept(), before=before, rehearses=True)
+        call = call_of(key, self._rows.at(key), tick, self._table, self._kept())
+        call_again(self._handler_of(key), call._replace(rehearses=True), before=before)
 
     def _leave_ends_out(self) -> None:
         """The run stops in the middle of its feed: handlers' ends are not to be called."""

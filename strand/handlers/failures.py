@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from strand.handlers import Handler
     from strand.symbols import SymbolTable
 
-__all__ = ["Kept", "call_again", "describe", "error_of", "failure_of", "failures_of"]
+__all__ = ["Kept", "call_again", "call_of", "describe", "error_of", "failure_of", "failures_of"]
 
 
 class KeptRows(Protocol):
@@ -86,7 +86,8 @@ def error_of(failure: Failure, handler: Handler, table: SymbolTable, kept: Kept)
     error.tick = tick[0]
     error._place = None if failure.place is None or failure.strand is None else (failure.strand, failure.place)
 
-    error._again = partial(call_again, handler, key, tick, table, kept._replace(rows=_OneRow(row)), cause=failure.cause)
+    call = call_of(key, row[0], tick, table, kept)._replace(cause=failure.cause)
+    error._again = partial(call_again, handler, call)
     error._line_in = partial(line_of, written=handler.written)
     return error
 
@@ -98,40 +99,23 @@ def _copy_of(record: Any) -> npt.NDArray[Any]:
     return copy
 
 
-class _OneRow(NamedTuple):
-    """Stands for all rows, where one is asked for."""
-
-    row: npt.NDArray[Any]
-
-    def at(self, _: int) -> Any:
-        return self.row[0]
+def call_of(key: int, row: Any, tick: npt.NDArray[Any], table: SymbolTable, kept: Kept) -> FailedCall:
+    """A call of a handler for a tick, shape (1,), of the symbol with a key."""
+    context, thing = kept.contexts.get(key), kept.objects.get(key)
+    return FailedCall(table.name(key), key, _copy_of(row), tick, table, context, thing)
 
 
-def call_again(
-    handler: Handler,
-    key: int,
-    tick: npt.NDArray[Any],
-    table: SymbolTable,
-    kept: Kept,
-    *,
-    cause: BaseException | None = None,
-    before: Before | None = None,
-    rehearses: bool = False,
-    anew: bool = False,
-) -> Any:
-    """Calls a handler in Python for a tick, shape (1,), with a copy of its symbol's row; returns that as the handler
-    leaves it. ``rehearses``: the run has not come to the tick yet. ``anew``: with the row as it was before the tick,
-    where that can be found out. Raises what the handler raises, and ConfigurationError where Python cannot call it."""
-    row = _copy_of(kept.rows.at(key))
+def call_again(handler: Handler, call: FailedCall, *, before: Before | None = None, anew: bool = False) -> Any:
+    """Makes a call in Python, with copies of its row and tick; returns the row as the handler leaves it. ``before``:
+    the input up to the tick, None where that cannot be read again. ``anew``: with the row as it was before the tick.
+    Raises what the handler raises, and ConfigurationError where Python cannot call it, or the row is not known."""
+    call = call._replace(row=_copy_of(call.row[0]), tick=call.tick.copy(), before=before)
     if anew:
         if before is None or not handler.is_native:
             raise ConfigurationError("replay: the row before the tick is not known")
-        row, rehearses = before.row_before(handler), True
-    context, thing = kept.contexts.get(key), kept.objects.get(key)
-    handler.call_again(
-        FailedCall(table.name(key), key, row, tick.copy(), table, context, thing, cause, before, rehearses)
-    )
-    return row[0]
+        call = call._replace(row=before.row_before(handler), rehearses=True)
+    handler.call_again(call)
+    return call.row[0]
 
 
 def failures_of(

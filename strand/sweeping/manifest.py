@@ -63,8 +63,8 @@ class SweepRun:
 class Manifest:
     """Opens the manifest of a folder, or makes it.
 
-    Raises ConfigurationError for a folder of something else. Where the file cannot be written, this and all that changes
-    it raise FeedError.
+    Raises ConfigurationError for a folder of something else. Where the file cannot be written, this raises FeedError,
+    and so does all that changes it.
     """
 
     def __init__(self, folder: Path, *, must_exist: bool = False) -> None:

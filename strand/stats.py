@@ -314,13 +314,11 @@ class Statistics:
         return {"wait": self.wait, "handler": self.handler, "end_to_end": self.end_to_end}
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON. ``latency`` has ``latencies``."""
+        """Plain numbers, for JSON. ``latency`` has ``latencies``; a percentile of what was never counted is None."""
         names = ("accepted", "handled", "pending", "handled_inline", "visits", "stolen", "cut", "parks", "wakes",
                  "watermark", "unpinned", "orders_as_plain", "paced")  # fmt: skip
         latency = {
-            name: {f"p{p:g}_ns": ns for p, ns in found.percentiles.items()}
-            | {"maximum_ns": found.maximum_ns}
-            | {"resolution_ns": found.resolution_ns}
+            name: _percentiles(found) | {"resolution_ns": found.resolution_ns or None}
             for name, found in self.latencies.items()
         }
         workers = [
@@ -382,13 +380,13 @@ class TaskStatistics:
         return (
             {name: getattr(self, name) for name in ("submitted", "pending", "retries")}
             | {name: dict(getattr(self, name)) for name in names}
-            | {"wait": _waits(self.wait)}
-            | {"wait_by_priority": {name: _waits(found) for name, found in self.wait_by_priority.items()}}
+            | {"wait": _percentiles(self.wait)}
+            | {"wait_by_priority": {name: _percentiles(found) for name, found in self.wait_by_priority.items()}}
             | ({} if self.fair is None else {"fair": asdict(self.fair)})
         )
 
 
-def _waits(found: Latency) -> dict[str, float | None]:
+def _percentiles(found: Latency) -> dict[str, float | None]:
     """How many, and their percentiles in ns; None where there are none."""
     numbers = {f"p{p:g}_ns": ns for p, ns in found.percentiles.items()} | {"maximum_ns": found.maximum_ns}
     return {"count": found.count} | {name: ns if found.count else None for name, ns in numbers.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,7 +36,7 @@ class BusiestBasket(NamedTuple):
         return f"{self.names[0]!r}{more} had {self.share:.1%} of the ticks"
 
 
-class BasketRows(Tabular, Mapping[str, Any]):
+class BasketRows(Tabular):
     """The row of each basket by its name: ``baskets["pair"]``; of all handlers that have baskets.
 
     While the run goes on these are views of live memory, consistent where none of a basket's symbols has pending ticks.
@@ -70,6 +70,23 @@ class BasketRows(Tabular, Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._at)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._at
+
+    # It is no Mapping, because polars would then read a column of each basket, and not the table that it is.
+
+    def keys(self) -> list[str]:
+        """The names of the baskets."""
+        return list(self._at)
+
+    def values(self) -> Iterator[Any]:
+        """Their rows."""
+        return (self[name] for name in self._at)
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Both, as pairs."""
+        return ((name, self[name]) for name in self._at)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from strand.replaying.run_result import RunResult
 from strand.report.latencies import shown_latency
-from strand.report.quantities import duration
+from strand.report.quantities import duration, rate
 from strand.report.to_json import UNDATED
 
 __all__ = ["closing_lines", "figures_line"]
@@ -32,7 +32,7 @@ def figures_line(result: RunResult) -> str:
     symbols = np.count_nonzero(result.ticks_by_symbol)
     parts = [
         f"{result.ticks:,} ticks of {symbols:,} symbol{'s' if symbols != 1 else ''} in {duration(result.wall_s * 1e9)}",
-        f"{result.ticks_per_s / 1e6:,.2f} M ticks/s",
+        f"{' '.join(rate(result.ticks_per_s))}",
         f"{result.workers} worker{'s' if result.workers != 1 else ''}",
         *([f"end to end p50 {p50} and p99 {p99}"] if timely else []),
         *(f"{n:,} {what}" for what, n in counts.items() if n),

@@ -19,7 +19,7 @@ from strand.report.feed_time import feed_clock
 from strand.report.latencies import LATENCY_HEADS, latency_cells, latency_rows, queue_depth, shown_latency
 from strand.report.policy_counts import policy_tables
 from strand.report.prices import has_prices
-from strand.report.quantities import duration
+from strand.report.quantities import duration, rate
 from strand.report.result_rows import result_rows
 from strand.report.svg import PLACEHOLDERS, inline_svg
 
@@ -112,7 +112,7 @@ def _verdict(result: RunResult, error: str) -> tuple[bool, str]:
 def _cards(result: RunResult) -> list[Card]:
     s = result.statistics
     cards = [
-        Card("throughput", f"{result.ticks_per_s / 1e6:,.2f}", "M ticks/s", f"limited by {result.limited_by}"),
+        Card("throughput", *rate(result.ticks_per_s), f"limited by {result.limited_by}"),
         Card("ticks", f"{result.ticks:,}", "", f"of {np.count_nonzero(result.ticks_by_symbol):,} symbols"),
         Card("time", *_split(duration(result.wall_s * 1e9)), _speed(result)),
         _depth_or_latency(result),

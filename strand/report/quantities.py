@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["count", "duration", "moment"]
+__all__ = ["count", "duration", "moment", "rate"]
 
 
 def count(n: float) -> str:
@@ -28,3 +28,10 @@ def duration(ns: float) -> str:
 def moment(ns: int) -> str:
     """A time in ns since 1970-01-01 UTC, as 2026-01-05 14:30:00.123."""
     return str(np.datetime64(ns, "ns"))[:23].replace("T", " ")
+
+
+def rate(per_s: float) -> tuple[str, str]:
+    """Ticks per second as a number of three digits or so, and its unit: 1.25 of "M ticks/s", 12.3 of "k ticks/s"."""
+    if per_s >= 99_950:
+        return f"{per_s / 1e6:,.2f}", "M ticks/s"
+    return (f"{per_s / 1e3:,.3g}", "k ticks/s") if per_s >= 999.5 else (f"{per_s:.3g}", "ticks/s")

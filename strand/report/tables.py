@@ -16,7 +16,7 @@ from strand.brief import several
 from strand.replaying.run_result import RunResult
 from strand.report.latencies import LATENCY_HEADS, latency_rows, queue_depth, shown_latency
 from strand.report.policy_counts import policy_tables
-from strand.report.quantities import duration
+from strand.report.quantities import duration, rate
 from strand.report.result_rows import ResultRows
 from strand.report.to_json import UNDATED, skipped_as_dict
 from strand.stats import Statistics
@@ -92,7 +92,7 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
     console.print(
         f"[bold]{escape(result.info.path)}[/] ({result.info.format}): [bold]{result.ticks:,}[/] ticks of "
         f"{several(int(np.count_nonzero(result.ticks_by_symbol)), 'symbol')} in {result.wall_s:.3f} s, "
-        f"[bold]{result.ticks_per_s / 1e6:,.2f} M ticks/s[/]"
+        f"[bold]{' '.join(rate(result.ticks_per_s))}[/]"
     )
     console.print(
         f"limited by: {result.limited_by} (set-up took {result.setup_s / result.wall_s:.0%} of the time, getting ticks "

@@ -46,8 +46,9 @@ class Swept(Protocol):
 
 @dataclass(frozen=True)
 class Scores:
-    """What each set scored over each file: the sum of a field over all symbols. ``by_file``: shape (sets, files).
-    ``numbers``: of the sets. ``unit``: a word for the field's unit, empty where it declares none."""
+    """What each set scored over each file: the sum of a field over all symbols. ``by_file``: shape (sets, files), NaN
+    where no symbol has a value. ``numbers``: of the sets. ``unit``: a word for the field's unit, empty where it
+    declares none."""
 
     field: str
     unit: str
@@ -57,14 +58,16 @@ class Scores:
 
     @property
     def total(self) -> npt.NDArray[np.float64]:
-        """Over all files, shape (sets,)."""
-        found: npt.NDArray[np.float64] = self.by_file.sum(axis=1)
+        """Over all files, shape (sets,): NaN where none has a value."""
+        found: npt.NDArray[np.float64] = np.nansum(self.by_file, axis=1)
+        found[np.isnan(self.by_file).all(axis=1)] = np.nan
         return found
 
     def best(self, n: int, *, smallest: bool = False) -> list[int]:
-        """The places of the ``n`` sets with the largest (smallest) totals, the best first. Of equal ones the first."""
+        """The places of the ``n`` sets with the largest (smallest) totals, the best first. Of equal ones the first.
+        Sets without a total are not among them."""
         keys = self.total if smallest else -self.total
-        return [int(place) for place in np.argsort(keys, kind="stable")[:n]]
+        return [int(place) for place in np.argsort(keys, kind="stable")[:n] if not np.isnan(keys[place])]
 
 
 def scores_of(result: Swept, by: str) -> Scores:
@@ -72,7 +75,7 @@ def scores_of(result: Swept, by: str) -> Scores:
     parquet = imported("pyarrow.parquet", "sweep")
     places = {number: place for place, number in enumerate(result.numbers)}
     columns = {label: at for at, label in enumerate(result.labels)}
-    found = np.zeros((len(places), len(columns)))
+    found, seen = np.zeros((2, len(places), len(columns)))
     for path, (label, sets) in result.rows._paths.items():
         fields = parquet.read_schema(path)
         numeric = [
@@ -85,6 +88,8 @@ def scores_of(result: Swept, by: str) -> Scores:
         at = np.array([places[number] for number in table[SET].to_numpy().tolist()], np.intp)
         there = np.isfinite(values)
         found[:, columns[label]] += np.bincount(at[there], values[there], minlength=len(places))
+        seen[:, columns[label]] += np.bincount(at[there], minlength=len(places))
+    found[seen == 0] = np.nan
     return Scores(by, result.units.get(by, ""), result.numbers, result.labels, found)
 
 
@@ -199,7 +204,7 @@ class _Drawing:
         axis, labels = part.subplots(), self._scores.labels
         at = np.arange(len(labels))
         for rank, (place, colour) in enumerate(zip(self._chosen, self._colours, strict=True), 1):
-            sums = self._scores.by_file[place].cumsum()
+            sums = np.nancumsum(self._scores.by_file[place])
             axis.plot(at, sums, "-o", color=colour, markersize=3, linewidth=1.4, label=self._name(rank, place))
         step = -(-len(at) // 8)
         axis.set_xticks(at[::step], labels[::step])

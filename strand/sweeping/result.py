@@ -135,9 +135,9 @@ class SweepResult:
         best ones came to it file by file.
 
         ``by``: a field of the rows, as ``"pnl"``. A set's score is its sum over all symbols and files, in the unit of
-        ``rows``; undefined values are left out. ``best``: how many sets are drawn apart, up to 10. ``smallest``: the
-        best are those with the smallest score. Where two parameters vary the scores are a map, else dots over each
-        parameter of numbers that varies, up to four.
+        ``rows``; undefined values are left out, and a set that has no other has no score. ``best``: how many sets are
+        drawn apart, up to 10. ``smallest``: the best are those with the smallest score. Where two parameters vary the
+        scores are a map, else dots over each parameter of numbers that varies, up to four.
 
         Raises ConfigurationError for a field that is not there or has no numbers, MissingExtraError without the extra
         ``plot``.

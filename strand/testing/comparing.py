@@ -99,7 +99,7 @@ def _row_differences(run: Ran, expected: Ran) -> Iterator[tuple[str, str]]:
 
 
 def _basket_differences(baskets: BasketRows, expected: BasketRows) -> Iterator[tuple[str, str]]:
-    for name in sorted(baskets.keys() | expected.keys()):
+    for name in sorted({*baskets, *expected}):
         if name not in baskets or name not in expected:
             yield f"basket {name}", f"only the {'run' if name in baskets else 'expected one'} has it"
         elif text := _values(baskets[name], expected[name]):

@@ -150,7 +150,7 @@ def test_statistics_are_frozen_and_fit_for_json() -> None:
     }
     assert [w["name"] for w in plain["workers"]] == ["worker 0", "worker 1", "publishers"]
     assert plain["latency"]["wait"].keys() == {
-        "p50_ns", "p90_ns", "p99_ns", "p99.9_ns", "maximum_ns", "resolution_ns",
+        "count", "p50_ns", "p90_ns", "p99_ns", "p99.9_ns", "maximum_ns", "resolution_ns",
     }  # fmt: skip
 
 

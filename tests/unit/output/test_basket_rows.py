@@ -37,6 +37,11 @@ def test_rows_are_had_by_the_name_of_the_basket() -> None:
     baskets = run(handler=handler("h", {"x": ["A", "B"], "y": ["D"]})).baskets
     assert baskets.names == ("x", "y") == tuple(baskets)
     assert (len(baskets), baskets["x"]["n"], baskets["y"]["price"]) == (2, 2, 5_500_000_000)
+    assert baskets.keys() == ["x", "y"]
+    assert [(name, row["n"]) for name, row in baskets.items()] == [("x", 2), ("y", 1)]
+    assert [row["n"] for row in baskets.values()] == [2, 1]
+    assert "x" in baskets
+    assert "A" not in baskets
     assert baskets.members("x") == (0, 1)
     assert baskets.array["n"].tolist() == [2, 1]
     with pytest.raises(KeyError, match="no basket is named 'z': there are x, y"):
@@ -45,8 +50,10 @@ def test_rows_are_had_by_the_name_of_the_basket() -> None:
 
 def test_tables_have_natural_units_and_the_baskets_names() -> None:
     pytest.importorskip("pyarrow")
+    polars = pytest.importorskip("polars")
     baskets = run(handler=handler("h", {"x": ["A", "B"], "y": ["D"]})).baskets
     assert baskets.to_arrow().to_pydict() == {"basket": ["x", "y"], "price": [3.5, 5.5], "n": [2, 1]}
+    assert polars.DataFrame(baskets).equals(baskets.to_polars())
     assert baskets.to_numpy().tolist() == [("x", 3_500_000_000, 2), ("y", 5_500_000_000, 1)]
     pytest.importorskip("pandas")
     assert baskets.to_pandas().loc["y", "price"] == 5.5

@@ -23,7 +23,7 @@ def test_one_line_has_ticks_time_rate_workers_and_warnings() -> None:
     symbols = int((result.ticks_by_symbol > 0).sum())
     line = figures_line(result)
     assert line.startswith(f"1,000 ticks of {symbols} symbols in ")
-    assert line.endswith(" M ticks/s, 1 worker, warnings: none")
+    assert line.endswith(" ticks/s, 1 worker, warnings: none")
     assert list(closing_lines(result, None)) == [("", line)]
 
 

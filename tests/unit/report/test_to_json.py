@@ -28,3 +28,12 @@ def test_waits_are_those_of_a_paced_run_and_queue_depths_those_of_one_as_fast_as
     latency = paced["statistics"]["latency"]
     assert list(latency) == ["wait", "handler", "end_to_end"]
     assert latency["end_to_end"]["p99_ns"] >= latency["wait"]["p50_ns"] >= latency["wait"]["resolution_ns"] > 0
+
+
+def test_a_latency_that_was_never_counted_is_null() -> None:
+    plain = as_dict(strand.replay(sample_path(), "vwap", workers=0, limit=100))["statistics"]["latency"]["handler"]
+    assert plain.pop("count") == 0
+    assert set(plain.values()) == {None}
+    counted = as_dict(strand.replay(sample_path(), "vwap", workers=1, limit=100))["statistics"]["latency"]["handler"]
+    assert counted["count"] > 0
+    assert counted["maximum_ns"] >= counted["p50_ns"] > 0

@@ -55,8 +55,10 @@ def test_scores_are_sums_over_symbols_by_set_and_file(swept: Any) -> None:
                 assert scores.by_file[place, at] == mine[by].sum() != 0
     assert (scores_of(swept, "n").unit, scores_of(swept, "paid").unit) == ("", "currency")
     means = scores_of(swept, "mean")
-    assert means.total.max() == 2 * 2 * rows.filter((pl.col("set") == 0) & (pl.col("mean") == 2.0)).height / 2
-    assert np.isfinite(means.total).all()
+    assert np.nanmax(means.total) == 2 * 2 * rows.filter((pl.col("set") == 0) & (pl.col("mean") == 2.0)).height / 2
+    undefined = [rows.filter(pl.col("set") == number)["mean"].is_nan().all() for number in swept.numbers]
+    assert np.isnan(means.total).tolist() == undefined
+    assert any(undefined)
 
 
 def test_the_best_are_the_largest_or_the_smallest_and_the_first_of_equals() -> None:
@@ -102,3 +104,11 @@ def test_without_matplotlib_the_extra_is_named(swept: Any, monkeypatch: pytest.M
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"\[plot\]"):
         swept.plot("n")
+
+
+def test_a_set_without_any_value_has_no_score_and_is_none_of_the_best() -> None:
+    scores = Scores("mean", "", (0, 1, 2), ("a", "b"), np.array([[np.nan, np.nan], [-3.0, np.nan], [-1.0, -1.0]]))
+    assert scores.total.tolist()[1:] == [-3.0, -2.0]
+    assert np.isnan(scores.total[0])
+    assert scores.best(3) == [2, 1]
+    assert scores.best(3, smallest=True) == [1, 2]

@@ -137,7 +137,7 @@ def replay(
     if fingerprint_every is not None:
         fingerprint_every = whole("fingerprint_every", fingerprint_every, 1)
     pacer, stop = _check(limit, position, speed, pacer), Until.of(until, pdb=pdb, workers=workers_of(options))
-    reading, told = options_with_date(feed_options, date), _told(progress, limit)
+    reading, told = options_with_date(feed_options, date), _told(progress, limit, prompt=pdb)
     _check_flags(
         timeline=timeline, pin_publisher=pin_publisher, per_day=per_day, allow_empty=allow_empty, strict=strict, pdb=pdb
     )
@@ -280,9 +280,13 @@ def _check(limit: int | None, position: int, speed: float, pacer: Pacer | None) 
     return pacer
 
 
-def _told(progress: bool | Callable[[int], None] | None, limit: int | None) -> Told:
+def _told(progress: bool | Callable[[int], None] | None, limit: int | None, *, prompt: bool) -> Told:
     if progress is not None and not isinstance(progress, bool) and not callable(progress):
         raise ConfigurationError(f"progress: {progress!r} is neither True nor False, and cannot be called")
+    if prompt and progress is True:
+        raise ConfigurationError(
+            "progress: its bar would be drawn over the debugger's prompt; leave it out with pdb=True"
+        )
     return Told("replaying", progress, limit)
 
 

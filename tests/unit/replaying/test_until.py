@@ -90,6 +90,8 @@ def test_a_prompt_needs_a_tick_and_one_thread() -> None:
         Until.of(("A", 1), pdb=True, workers=2)
     with pytest.raises(ConfigurationError, match="'count' is machine code"):
         strand.replay(sample_path(), "count", until=("AAAHD", 1), workers=0, pdb=True)
+    with pytest.raises(ConfigurationError, match="progress: its bar would be drawn over the debugger's prompt"):
+        strand.replay(sample_path(), "count", until=("AAAHD", 1), workers=0, pdb=True, progress=True)
 
 
 class Looks:

@@ -206,7 +206,8 @@ _LIMITS: Final = {
 
 
 def limits(field: str) -> tuple[int, int]:
-    """The least and the greatest number that a feed may put into a field of whole numbers."""
+    """The least and the greatest number that a feed may put into a field of whole numbers. ``field``: its name, as
+    ``"size"``. Raises KeyError for one that a tick does not have."""
     bounds = np.iinfo(FIELDS[field])
     return _LIMITS.get(field, (int(bounds.min), int(bounds.max)))
 
@@ -222,13 +223,14 @@ def empty(count: int) -> Ticks:
 
 
 def named(records: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Records as they are handed to users: ``Ticks`` where their dtype is ``TICK``, else the array itself."""
+    """Records as they are handed to users: ``Ticks`` where their dtype is ``TICK``, else the array itself.
+    ``records``: shape (n,), of any structured dtype; they share their memory with what is returned."""
     return records.view(TICK, Ticks) if records.dtype == TICK else records
 
 
 def joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """One new array of one array or more, which have the same structured dtype. numpy would copy record by record and
-    field by field: here each record is copied as one field."""
+    """One new array of all records of ``arrays``, in order: one array or more, of shape (n,) each and of one structured
+    dtype. numpy would copy record by record and field by field: here each record is copied as one field."""
     dtype = arrays[0].dtype
     found: npt.NDArray[Any] = np.concatenate([array.view(f"V{dtype.itemsize}") for array in arrays]).view(dtype)
     return found

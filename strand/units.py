@@ -140,7 +140,9 @@ def declare(
 
 
 def prefixed(fields: Sequence[tuple[Any, ...]], prefix: str, given: Given) -> list[tuple[Any, ...]]:
-    """Fields under other names, which also need what is given."""
+    """Fields under other names, which also need what is given. ``fields``: as numpy takes them, (name, dtype) or
+    (name, dtype, shape); ``prefix``: what comes before each name; ``given``: fields beside them, under their new names,
+    and the least number of each below which these are undefined."""
     found = []
     for name, dtype, *shape in fields:
         dtype = np.dtype(dtype)
@@ -221,7 +223,8 @@ def _declares(dtype: np.dtype[Any]) -> bool:
 
 
 def unit_of(dtype: np.dtype[Any], size_unit: float | None) -> Unit:
-    """The unit of a field's numbers, in a feed whose sizes count ``size_unit``."""
+    """The unit of a field's numbers. ``dtype``: the field's, with what it declares; ``size_unit``: what 1 in a size is
+    worth in the feed, in units of the instrument; None where nobody knows."""
     meaning = meaning_of(dtype)
     scale = QUANTITIES[meaning.quantity][0]
     if dtype.base.kind == "f" and meaning.quantity == "price":

@@ -13,7 +13,9 @@ __all__ = ["is_jit_disabled", "not_built_in", "resolve"]
 
 
 def resolve(like: HandlerLike) -> Handler:
-    """A handler from what the user gave: one, the name of a built-in one, or a class whose objects are handlers."""
+    """A handler from what the user gave: a handler, which is returned as it is, the name of a built-in one, or a class
+    whose objects are handlers. With ``NUMBA_DISABLE_JIT=1`` a compiled one becomes one that Python runs. Raises
+    ConfigurationError for anything else, and for a name that no built-in one has."""
     if isinstance(like, Handler):
         return _as_python(like) if is_jit_disabled() else like
     if isinstance(like, str):

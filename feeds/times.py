@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Self
 from zoneinfo import ZoneInfo
 
 from strand.errors import ConfigurationError
-from strand.feeds.trading_day import midnight_ns
+from strand.feeds.trading_day import NEW_YORK, midnight_ns
 from strand.validate import is_whole
 
 __all__ = ["Moment"]
@@ -21,7 +21,6 @@ _ISO: Final = re.compile(
     r"(?P<whole>\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2})?)" + _FRACTION + r"(?P<zone>Z|[+-]\d{2}:?\d{2})?",
     re.IGNORECASE,
 )
-_NEW_YORK: Final = "America/New_York"
 
 
 class Moment(NamedTuple):
@@ -75,7 +74,7 @@ class Moment(NamedTuple):
             )
         midnight_ns(date)  # refuses a date before the epoch, and a system without time zones
         hour, minute, second, fraction = self.of_day
-        moment = dt.datetime.combine(date, dt.time(hour, minute, second), ZoneInfo(_NEW_YORK))
+        moment = dt.datetime.combine(date, dt.time(hour, minute, second), ZoneInfo(NEW_YORK))
         return int(moment.timestamp()) * _SECOND + fraction
 
 

@@ -1,29 +1,30 @@
-"""Things by their names: a name that is none of them is answered with those there are, and the nearest one."""
+"""Things by name, and the error for a name that nothing has: it says which names there are, and the nearest one."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import TypeVar
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, TypeVar
 
 from strand.brief import listed
 from strand.errors import UnknownNameError
 from strand.validate import nearest
 
-__all__ = ["ByName", "unknown_name"]
+__all__ = ["ByName", "TableByName", "unknown_name"]
 
 V = TypeVar("V")
 
 
 def unknown_name(what: str, name: object, names: Collection[str]) -> UnknownNameError:
-    """The error for a name that is none of ``names``. ``what``: what they name, ``"output"``."""
+    """The error for a name that is not among ``names``. ``what``: the kind of thing that they name, as ``"output"``."""
     near = nearest(name, names) if isinstance(name, str) else None
     cure = "" if near is None else f"did you mean {near!r}? "
     return UnknownNameError(f"no {what} is named {name!r}: {cure}there are {listed(names) or 'none'}")
 
 
 class ByName(dict[str, V]):
-    """A dict whose KeyError is an UnknownNameError. ``what``: what the names are of, ``"output"``. ``elsewhere``: by
-    name, where a thing is that is not here, in words."""
+    """A dict whose KeyError is an UnknownNameError. ``what``: the kind of thing that is named, as ``"output"``.
+    ``elsewhere``: of names that are not here, where their things are, in words."""
 
     def __init__(self, what: str, things: Mapping[str, V], elsewhere: Mapping[str, str] | None = None) -> None:
         super().__init__(things)
@@ -34,3 +35,26 @@ class ByName(dict[str, V]):
         if name in self._elsewhere:
             raise UnknownNameError(f"{self._what} {name!r} is not here: {self._elsewhere[str(name)]}")
         raise unknown_name(self._what, name, self)
+
+
+class TableByName:
+    """A table whose rows have names. It is no Mapping, because polars would then read a column of each name, and not
+    the table that it is."""
+
+    @abstractmethod
+    def __getitem__(self, name: str) -> Any: ...
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[str]: ...
+
+    def keys(self) -> list[str]:
+        """The names, in the order of the table."""
+        return list(self)
+
+    def values(self) -> Iterator[Any]:
+        """The rows."""
+        return (self[name] for name in self)
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Names and rows, as pairs."""
+        return ((name, self[name]) for name in self)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -131,6 +130,7 @@ class ZipMemberStream(MemberStream):
         super().__init__(RawStream(path, start=start, length=member.compress_size), limits)
 
     def _new_member(self) -> Any:
+        import bz2
         import zipfile
 
         if self._info.compress_type == zipfile.ZIP_STORED:

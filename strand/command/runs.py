@@ -17,6 +17,7 @@ from strand.bench.plot import check_plot_path
 from strand.command.parameters import show as show_either
 from strand.errors import ConfigurationError
 from strand.sweeping.manifest import Manifest, SweepRun
+from strand.sweeping.plots import plot as draw
 from strand.sweeping.plots import scores_of
 from strand.sweeping.result import Place, SweepResult
 from strand.sweeping.sets import text_of
@@ -140,8 +141,8 @@ def plot(folder: Path, picture: Path, by: str, code: str | None, best: int, smal
         raise ConfigurationError(f"runs: not all of {len(numbers)} sets have run over all of {len(labels)} files")
     place = Place(folder)
     result = SweepResult(code=whole, labels=tuple(labels), numbers=tuple(numbers), ran=(), _place=place)
-    result.plot(by, best=best, smallest=smallest).savefig(picture, dpi=150)
     scores = scores_of(result, by)
+    draw(result, scores, best=best, smallest=smallest).savefig(picture, dpi=150)
     drawn: list[dict[str, Any]] = [
         {"set": numbers[at], "parameters": result.sets[numbers[at]], "score": float(scores.total[at])}
         for at in scores.best(best, smallest=smallest)

@@ -33,7 +33,7 @@ class Before(Protocol):
     """The input of a run, read again up to the tick that a handler failed on."""
 
     def ticks(self) -> Iterator[npt.NDArray[Any]]:
-        """The symbol's, the last of which is that tick."""
+        """The symbol's ticks, in batches; the last one is the tick that failed."""
 
     def fails(self, handler: Any) -> bool:
         """Whether another handler of the symbol's ticks fails by then, too."""
@@ -141,8 +141,8 @@ class PlainClock:
 
 
 def trade_of(source: TradeSource, call: FailedCall) -> npt.NDArray[Any]:
-    """The trade that a tick is, shape (1,), of size 0 where it is none. Raises ConfigurationError where it is made of
-    ticks that cannot be read again."""
+    """The trade that a tick reports, shape (1,); its size is 0 where the tick is no trade. Raises ConfigurationError
+    where the trade depends on ticks before it that cannot be read again."""
     maker, ticks = TradeMaker(Space(), call.key + 1, source), iter([call.tick])
     if source.books:
         if call.before is None:

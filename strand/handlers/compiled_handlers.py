@@ -177,7 +177,7 @@ def handler(
     Where the environment has ``NUMBA_DISABLE_JIT=1``, Python runs the functions as they are: slowly, and a debugger
     can stop in them (docs/handlers/numba.md).
 
-    Raises ConfigurationError for a state that is none, and for a field of any record whose name is no identifier of
+    Raises ConfigurationError for what is no state, and for a field of any record whose name is no identifier of
     Python; when a dispatcher is made, MissingExtraError without numba and
     ConfigurationError, with the place and the reason, for a function that does not compile.
     """

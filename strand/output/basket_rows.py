@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.brief import brief, listed, several
-from strand.by_name import unknown_name
+from strand.by_name import TableByName, unknown_name
 from strand.errors import ConfigurationError
 from strand.handlers.baskets import BasketMemory
 from strand.output.fingerprint import OutputDigest
@@ -36,7 +36,7 @@ class BusiestBasket(NamedTuple):
         return f"{self.names[0]!r}{more} had {self.share:.1%} of the ticks"
 
 
-class BasketRows(Tabular):
+class BasketRows(TableByName, Tabular):
     """The row of each basket by its name: ``baskets["pair"]``; of all handlers that have baskets.
 
     While the run goes on these are views of live memory, consistent where none of a basket's symbols has pending ticks.
@@ -73,20 +73,6 @@ class BasketRows(Tabular):
 
     def __contains__(self, name: object) -> bool:
         return name in self._at
-
-    # It is no Mapping, because polars would then read a column of each basket, and not the table that it is.
-
-    def keys(self) -> list[str]:
-        """The names of the baskets."""
-        return list(self._at)
-
-    def values(self) -> Iterator[Any]:
-        """Their rows."""
-        return (self[name] for name in self._at)
-
-    def items(self) -> Iterator[tuple[str, Any]]:
-        """Both, as pairs."""
-        return ((name, self[name]) for name in self._at)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.brief import brief, listed, several
-from strand.by_name import unknown_name
+from strand.by_name import TableByName, unknown_name
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.output.notebook import MAX_ROWS, MAX_TABLES, table_html
 from strand.symbols import MAX_COMPLETIONS, SymbolTable
@@ -55,7 +55,7 @@ def near_filled(rows: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
     return places[places < len(rows)]
 
 
-class Rows(Tabular):
+class Rows(TableByName, Tabular):
     """State by symbol: ``rows["AAPL"]`` is that symbol's record, ``rows.array`` all of them, shape (n_symbols,).
 
     ``in``, ``len``, iteration, ``keys``, ``values`` and ``items`` are of the symbols that tables have: those with a
@@ -76,7 +76,7 @@ class Rows(Tabular):
         self._names = [h.name for h in handlers]
         #: Whether a handler of the user's own is called with trades: its rows do not show it.
         self.asks_for_trades = any(h.asks_for_trades for h in handlers)
-        #: By index, whether a symbol is shown that has a name; None: all are.
+        #: By index: whether tables have a symbol for its name alone. None: they have all that have a name.
         self._chosen: npt.NDArray[np.bool_] | None = None
 
     def __repr__(self) -> str:
@@ -154,20 +154,6 @@ class Rows(Tabular):
             return isinstance(symbol, str) and bool(np.isin(self._table.index(symbol), self._shown()))
         except UnknownSymbolError:
             return False
-
-    # It is no Mapping, because polars would then read a column of each symbol, and not the table that it is.
-
-    def keys(self) -> list[str]:
-        """The names of the symbols that tables have, in the order of their indexes."""
-        return list(self)
-
-    def values(self) -> Iterator[np.void]:
-        """Their rows."""
-        return (self.at(i) for i in self._shown().tolist())
-
-    def items(self) -> Iterator[tuple[str, np.void]]:
-        """Both, as pairs."""
-        return ((self._table.name(i), self.at(i)) for i in self._shown().tolist())
 
     def _shown(self) -> npt.NDArray[np.intp]:
         """The symbols of all handlers that tables have, by index."""

@@ -190,7 +190,7 @@ class SerialPython:
 
 @dataclass(frozen=True)
 class _Whole:
-    """A batch that ends there failed."""
+    """How a call for a whole batch failed, and where that batch ends."""
 
     failure: Failure
     end: int

@@ -36,7 +36,7 @@ class Rereading:
     replay: Callable[..., ReplayResult]
 
     def up_to(self, symbol: str, number: int, tick: npt.NDArray[Any]) -> Before:
-        """Up to a symbol's tick, shape (1,), of which ``number`` says which one it is, from 1."""
+        """The input up to one tick of a symbol: ``tick``, shape (1,), is its ``number``-th one, from 1."""
         return Before(self, symbol, number, tick)
 
 

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ReplayResult", "replay"]
 
-#: A plain loop calls a handler for the ticks that a batch has of one symbol: with thousands of symbols a tick or two of
-#: a small one. Files that are merged have a batch each, and come in batches of the merge's own.
+#: Of a file that a plain loop reads. The loop calls a handler once for all ticks of a symbol in a batch, and a small
+#: batch of thousands of symbols has hardly more than one each. A merge makes batches of its own.
 _PLAIN_BATCH_TICKS: Final = 262_144
 
 

@@ -33,7 +33,7 @@ def card(result: RunResult) -> str:
         "file": f"{result.info.path} ({result.info.format})",
         "ticks": f"{result.ticks:,} of {np.count_nonzero(result.ticks_by_symbol):,} symbols",
         "time": f"{duration(result.wall_s * 1e9)}, limited by {result.limited_by}",
-        "throughput": f"{' '.join(rate(result.ticks_per_s))}",
+        "throughput": " ".join(rate(result.ticks_per_s)),
         name.replace("_", " "): f"p50 {p50}, p99 {p99}",
         "workers": f"{result.workers}, imbalance {s.imbalance:.2f}",
         "dropped": dropped or "nothing",

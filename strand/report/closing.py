@@ -32,7 +32,7 @@ def figures_line(result: RunResult) -> str:
     symbols = np.count_nonzero(result.ticks_by_symbol)
     parts = [
         f"{result.ticks:,} ticks of {symbols:,} symbol{'s' if symbols != 1 else ''} in {duration(result.wall_s * 1e9)}",
-        f"{' '.join(rate(result.ticks_per_s))}",
+        " ".join(rate(result.ticks_per_s)),
         f"{result.workers} worker{'s' if result.workers != 1 else ''}",
         *([f"end to end p50 {p50} and p99 {p99}"] if timely else []),
         *(f"{n:,} {what}" for what, n in counts.items() if n),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from strand.report.canvas import matplotlib
@@ -11,7 +11,7 @@ from strand.report.canvas import matplotlib
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
 
-__all__ = ["FeedClock", "feed_clock", "feed_time_axis"]
+__all__ = ["UTC_CLOCK", "FeedClock", "feed_clock", "feed_time_axis"]
 
 
 class FeedClock(NamedTuple):
@@ -26,15 +26,18 @@ class FeedClock(NamedTuple):
         return f"{dt.datetime.fromtimestamp(second, self.zone):%Y-%m-%d %H:%M:%S}.{rest // 10**6:03}"
 
 
+UTC_CLOCK: Final = FeedClock(dt.UTC, "UTC")
+
+
 def feed_clock(info: FeedInfo) -> FeedClock:
     """That of the market's sessions; UTC, where nobody knows their zone, or this system does not. Where nobody knows of
     which day times are, they are times of day at the market, and count from 1970-01-01."""
     if info.undated:
         return FeedClock(dt.UTC, f"{info.zone or 'the market'}, the date is not known")
     try:
-        return FeedClock(ZoneInfo(info.zone), info.zone) if info.zone is not None else FeedClock(dt.UTC, "UTC")
+        return UTC_CLOCK if info.zone is None else FeedClock(ZoneInfo(info.zone), info.zone)
     except (ValueError, OSError, KeyError):  # a file may name any
-        return FeedClock(dt.UTC, "UTC")
+        return UTC_CLOCK
 
 
 def feed_time_axis(axis: Any, clock: FeedClock, words: str) -> None:

@@ -5,7 +5,6 @@ No number is cut: a column whose cells do not fit the width is left out, and nam
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Sequence, Set
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.report.feed_time import FeedClock
+from strand.report.feed_time import UTC_CLOCK, FeedClock
 from strand.report.printing import printable
 from strand.report.quantities import duration
 from strand.units import Unit
@@ -33,7 +32,6 @@ PREFERRED: Final = (
 #: How many rows are shown where nobody says.
 TOP: Final = 10
 UNDEFINED: Final = "-"
-_IN_UTC: Final = FeedClock(dt.UTC, "UTC")
 #: What stands below a field's name; a span has its unit in each cell.
 _UNITS: Final = {"price": "currency", "notional": "currency", "size": "units", "size squared": "units²"}
 #: Digits that a computed number has at least, and decimals of one in units of currency.
@@ -104,7 +102,7 @@ def check_sort(sort: str | None, columns: Sequence[str]) -> None:
 
 
 def result_rows(
-    result: RunResult, *, top: int | None = TOP, sort: str | None = None, clock: FeedClock = _IN_UTC
+    result: RunResult, *, top: int | None = TOP, sort: str | None = None, clock: FeedClock = UTC_CLOCK
 ) -> ResultRows | None:
     """The rows of symbols that had ticks, the ``top`` first ones (None: all); None: no symbol had any. Times are shown
     by ``clock``.

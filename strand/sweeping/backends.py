@@ -36,8 +36,8 @@ _TRIES: Final = 5
 
 
 def backend_for(name: str) -> Runs:
-    """Raises ConfigurationError for a name that is none, MissingExtraError where a package that it takes is not
-    installed."""
+    """What runs the jobs. Raises ConfigurationError for a name that no backend has, MissingExtraError where a package
+    that the backend takes is not installed."""
     if name not in get_args(Backend):
         raise ConfigurationError(f"backend: {name!r} is not {' or '.join(map(repr, get_args(Backend)))}")
     what, extra, packages = _NEEDS[name]

@@ -15,13 +15,12 @@ from strand.handlers.state import SET
 from strand.report.canvas import matplotlib, new_figure, styled
 from strand.report.palette import LIGHT, Palette
 from strand.tables.arrow import imported
-from strand.validate import whole
 
 __all__ = ["Scores", "plot", "scores_of"]
 
 #: Parameters that are drawn; the others are in the legend.
 PANELS: Final = 4
-#: Sets that have a line and a place in the legend.
+#: How many sets are drawn apart and named in the legend, at most.
 LINES: Final = 10
 
 
@@ -86,18 +85,15 @@ def scores_of(result: Swept, by: str) -> Scores:
         table = parquet.read_table(path, columns=[SET, by], filters=[(SET, "in", list(sets))], partitioning=None)
         values = table[by].to_numpy().astype(np.float64)
         at = np.array([places[number] for number in table[SET].to_numpy().tolist()], np.intp)
-        there = np.isfinite(values)
+        there = ~np.isnan(values)
         found[:, columns[label]] += np.bincount(at[there], values[there], minlength=len(places))
         seen[:, columns[label]] += np.bincount(at[there], minlength=len(places))
     found[seen == 0] = np.nan
     return Scores(by, result.units.get(by, ""), result.numbers, result.labels, found)
 
 
-def plot(result: Swept, by: str, *, best: int = 5, smallest: bool = False) -> Any:
-    """What ``SweepResult.plot`` does."""
-    matplotlib()
-    whole("best", best, 1)
-    scores = scores_of(result, by)
+def plot(result: Swept, scores: Scores, *, best: int = 5, smallest: bool = False) -> Any:
+    """What ``SweepResult.plot`` does, of scores of its sets."""
     drawing = _Drawing(result.sets, scores, scores.best(min(best, LINES), smallest=smallest), LIGHT)
     has_files = len(scores.labels) > 1
     with styled(LIGHT):
@@ -115,7 +111,7 @@ def plot(result: Swept, by: str, *, best: int = 5, smallest: bool = False) -> An
 
 
 def _varying(sets: Mapping[int, Mapping[str, Any]]) -> list[str]:
-    """The parameters of which not all sets have the same value, in the order of the first set; those of numbers."""
+    """The parameters that differ between sets and are numbers, in the order of the first set."""
     names = list(dict.fromkeys(name for values in sets.values() for name in values))
     found = []
     for name in names:

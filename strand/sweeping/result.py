@@ -21,6 +21,7 @@ from strand.sweeping.manifest import Manifest, SweepRun
 from strand.sweeping.sets import ParameterSet
 from strand.tables.arrow import imported
 from strand.tables.tabular import pandas_frame, polars_frame
+from strand.validate import whole
 
 if TYPE_CHECKING:
     import polars
@@ -142,9 +143,9 @@ class SweepResult:
         Raises ConfigurationError for a field that is not there or has no numbers, MissingExtraError without the extra
         ``plot``.
         """
-        from strand.sweeping.plots import plot
+        from strand.sweeping.plots import plot, scores_of
 
-        return plot(self, by, best=best, smallest=smallest)
+        return plot(self, scores_of(self, by), best=whole("best", best, 1), smallest=smallest)
 
     @property
     def rows(self) -> SweepTable:

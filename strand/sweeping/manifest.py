@@ -24,7 +24,8 @@ __all__ = ["MANIFEST", "Manifest", "SweepRun", "now"]
 MANIFEST: Final = "manifest.sqlite"
 #: Changes with the tables below: a file of another version is refused.
 _VERSION: Final = 2
-_CODES: Final = "SELECT code, handler, made FROM codes ORDER BY made, code"
+#: By rowid, the order of adding: several may be made in one second.
+_CODES: Final = "SELECT code, handler, made FROM codes ORDER BY rowid"
 _TABLES: Final = """
 CREATE TABLE sets (number INTEGER PRIMARY KEY, params TEXT NOT NULL UNIQUE);
 CREATE TABLE codes (code TEXT PRIMARY KEY, handler TEXT NOT NULL, made TEXT NOT NULL, units TEXT NOT NULL);
@@ -131,7 +132,7 @@ class Manifest:
         return dict(json.loads(row[0]))
 
     def codes(self) -> dict[str, tuple[str, str]]:
-        """Handler and time of the first sweep, by digest of the code, in the order of time."""
+        """Handler and time of the first sweep, by digest of the code, in the order of adding."""
         return {code: (name, made) for code, name, made in self._sql.execute(_CODES)}
 
     def known_digest(self, path: Path, stamp: Stamp) -> str | None:

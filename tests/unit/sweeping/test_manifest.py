@@ -102,3 +102,13 @@ def test_a_file_is_read_for_its_digest_where_it_is_run_and_elsewhere_only_to_com
     assert (again().ran, read) == ((), [])
     sources[0].touch()
     assert (again().ran, read) == ((), ["2026-01-05.gz"])
+
+
+def test_codes_are_in_the_order_of_adding_within_a_second_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("strand.sweeping.manifest.now", lambda: "2026-01-05T09:30:00+00:00")
+    added = [f"{digest:x}" for digest in (12, 3, 7, 1)]
+    with closing(Manifest(tmp_path)) as manifest:
+        for code in added:
+            manifest.add_code(code, "signal", {})
+        manifest.add_code(added[0], "signal", {})  # is there already: keeps its place
+        assert list(manifest.codes()) == added

@@ -22,7 +22,7 @@ from strand.handlers.builtin.definition import Builtin
 from strand.handlers.native_handlers import NativeHandler
 from strand.handlers.options import Option, Origin, options_of_function
 from strand.handlers.resolving import not_built_in, resolve
-from strand.validate import nearest
+from strand.validate import did_you_mean
 
 __all__ = ["Makes", "configured", "find", "load_handler", "needs", "options_of"]
 
@@ -147,8 +147,7 @@ def configured(like: Makes, given: Mapping[str, str], called: str) -> Handler:
     values = {}
     for name, text in given.items():
         if name not in options:
-            near = nearest(name, options)
-            cure = f"did you mean {near!r}? " if near else ""
+            cure = did_you_mean(name, options, after=" ")
             raise ConfigurationError(f"handler {called}: it has no option {name!r}; {cure}{_listed(options)}")
         try:
             values[name] = options[name].kind.read(text)

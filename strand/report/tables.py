@@ -14,6 +14,7 @@ from rich.table import Table
 
 from strand.brief import several
 from strand.replaying.run_result import RunResult
+from strand.report.closing import dropped_ticks, left_ticks
 from strand.report.latencies import LATENCY_HEADS, latency_rows, queue_depth, shown_latency
 from strand.report.policy_counts import policy_tables
 from strand.report.quantities import duration, rate
@@ -115,8 +116,10 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
             f"p99 {shown_latency(late, late.percentiles[99.0])}, max {shown_latency(late, late.maximum_ns)}; "
             f"{pacing.late:,} of {late.count:,} ticks more than {duration(pacing.late_after_ns)}"
         )
-    dropped = {reason: n for reason, n in s.dropped.items() if n}
-    console.print("dropped: " + (", ".join(f"{n:,} {reason}" for reason, n in dropped.items()) or "nothing"))
+    dropped = ", ".join(f"{n:,} {reason}" for reason, n in dropped_ticks(s).items())
+    console.print(f"dropped: {dropped or 'nothing'}")
+    if left := left_ticks(s):
+        console.print(f"not handled: {left}")
     if by_level := {level: n for level, n in s.dropped_by_level.items() if n}:
         console.print("dropped by level: " + ", ".join(f"{n:,} {level}" for level, n in by_level.items()))
     print_skipped(console, skipped_as_dict(result.skipped))

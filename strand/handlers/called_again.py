@@ -24,7 +24,17 @@ if TYPE_CHECKING:
     from strand.handlers.parameters import Parameters
     from strand.symbols import SymbolTable
 
-__all__ = ["Before", "FailedCall", "PlainClock", "PlainFields", "PlainOutputs", "codes_of", "line_of", "trade_of"]
+__all__ = [
+    "Before",
+    "FailedCall",
+    "PlainClock",
+    "PlainFields",
+    "PlainOutputs",
+    "PlainRow",
+    "codes_of",
+    "line_of",
+    "trade_of",
+]
 
 _OURS: Final = str(Path(__file__).resolve().parents[1])
 
@@ -104,6 +114,23 @@ class PlainFields:
 
     def __repr__(self) -> str:
         return f"<record {self._record}>"
+
+
+class PlainRow(PlainFields):
+    """A row, with the rows of the handlers before it in a chain by their names. ``before`` gives the record of one, and
+    None for a name that none has."""
+
+    __slots__ = ("_before",)
+    _before: Callable[[str], Any]
+
+    def __init__(self, record: Any, before: Callable[[str], Any]) -> None:
+        super().__init__(record)
+        object.__setattr__(self, "_before", before)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._record.dtype.names and (record := self._before(name)) is not None:
+            return PlainFields(record)
+        return super().__getattr__(name)
 
 
 class PlainOutputs:

@@ -174,9 +174,8 @@ def _code(manifest: Manifest, begins: str | None) -> str:
     found = codes[-1:] if begins is None else [code for code in codes if code.startswith(begins)]
     if len(found) != 1:
         there = ", ".join(code[:SHORT] for code in codes) or "none"
-        raise ConfigurationError(
-            f"runs: {begins or 'the last'} is {len(found)} versions of the code; there are {there}"
-        )
+        how_many = f"{len(found)} codes begin" if found else "no code begins"
+        raise ConfigurationError(f"runs: {how_many} with {begins or ''!r}; there are {there}")
     return found[0]
 
 

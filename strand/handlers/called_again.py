@@ -6,16 +6,15 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from types import CodeType, MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.binding.space import Space
 from strand.binding.trades import TradeMaker, TradeSource
-from strand.code_line import CodeLine
+from strand.code_line import OURS, CodeLine
 from strand.errors import ConfigurationError
 from strand.handlers.context import Context
 from strand.ticks import TRADE
@@ -35,8 +34,6 @@ __all__ = [
     "line_of",
     "trade_of",
 ]
-
-_OURS: Final = str(Path(__file__).resolve().parents[1])
 
 
 class Before(Protocol):
@@ -204,7 +201,7 @@ def line_of(error: BaseException | None, written: tuple[Callable[..., Any], ...]
     strand's; None: it went through none."""
     files = {code.co_filename for code in codes_of(written)}
     places = [(frame.f_code.co_filename, line) for frame, line in _frames(error)]
-    own = [place for place in places if place[0] in files] or [p for p in places if not p[0].startswith(_OURS)][:1]
+    own = [place for place in places if place[0] in files] or [p for p in places if not p[0].startswith(OURS)][:1]
     if not own:
         return None
     file, line = own[-1]

@@ -341,7 +341,6 @@ def compile_function(
             check_comparisons(one.overloads[signature_of_one])
         function.compile()
     except Exception as error:
-        # A field that does not exist is a KeyError to numba, and there is no end to what else it raises. Its own text
-        # says the same in sixty lines.
+        # A field that does not exist is a KeyError to numba. From None: its own traceback says the same in sixty lines.
         raise explain(handler.name, plain, error, dtypes, handler.outputs) from None
     return function

@@ -17,9 +17,10 @@ REFUSED = (
 )
 
 #: What the programs begin with. What is imported and made here is loaded: another user may not read the files. They
-#: fork while no worker runs: where one allocates memory then, a sanitizer's allocator stays locked in the child.
+#: fork when the worker's thread has left the process. A joined thread may still be ending, and GCC's address sanitizer
+#: holds a lock of its own meanwhile, which then stays locked in the child.
 COMMON = f"""
-import ctypes, os, socket
+import ctypes, os, socket, time
 import strand
 from strand.errors import AttachError
 
@@ -39,8 +40,14 @@ def become_nobody():
 def make_dumpable(so):
     assert ctypes.CDLL(None, use_errno=True).prctl(4, so, 0, 0, 0) == 0  # PR_SET_DUMPABLE
 
+def count_threads():
+    return len(os.listdir("/proc/self/task"))
+
+n_threads = count_threads()
 with dispatcher():
     assert look(os.getpid()) is True
+while count_threads() > n_threads:
+    time.sleep(0.001)
 ours, theirs = socket.socketpair()
 """
 

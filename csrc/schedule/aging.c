@@ -52,6 +52,7 @@ typedef struct turn {
   uint32_t why, number;
   int counts;      /* what was taken had not been counted before */
   sd_points value; /* the priority, or the wait; the greater one comes first */
+  sd_points ahead; /* the greatest value that a strand of the list would have after a wait shorter by the slack */
   uint64_t listed;
 } turn;
 
@@ -185,9 +186,12 @@ static turn turn_of(const aging_state *state, aging_list *l, int low_due, uint64
       if (wait > state->max_wait || (low_due && number == 0))
         t = (turn){.why = wait > state->max_wait ? LATE : LOW_TURN, .number = number, .value = wait, .listed = oldest};
     }
-    if (t.why > best.why ||
-        (t.why == best.why && (t.value > best.value || (t.value == best.value && t.listed < best.listed))))
-      best = t;
+    if (t.why < best.why) continue;
+    t.ahead = t.value - (sd_points)state->slack * (sd_points)(t.why == FIRST ? state->rate[number] : 1);
+    /* A strand of another class may gain less in a visit than the first one does, and so be further ahead. */
+    const sd_points ahead = t.why == best.why && best.ahead > t.ahead ? best.ahead : t.ahead;
+    if (t.why > best.why || t.value > best.value || (t.value == best.value && t.listed < best.listed)) best = t;
+    best.ahead = ahead;
   }
   return best;
 }
@@ -216,8 +220,7 @@ static uint32_t first_list(const sd_ready *ready, uint32_t own, int deferred, in
   for (uint32_t i = 0; i < n; i++) {
     const uint32_t list = sd_list_in_turn(ready, own, i, deferred);
     const turn t = turn_of(state, aging_list_of(ready, list), low_due, now);
-    const sd_points slack = (sd_points)state->slack * (sd_points)(t.why == FIRST ? state->rate[t.number] : 1);
-    if (t.why < chosen->why || t.why == NO_TURN || (t.why == chosen->why && t.value - slack <= chosen->value)) continue;
+    if (t.why < chosen->why || t.why == NO_TURN || (t.why == chosen->why && t.ahead <= chosen->value)) continue;
     *chosen = t;
     best = list;
   }

@@ -102,12 +102,17 @@ class AgingModel:
         turns = [(own + i) % self.lists for i in range(self.lists)]
         best: tuple[int, Fraction, _Waiting, int] | None = None
         for at in turns:
-            found = self._first(at, low_due, now)
-            if found is None:
+            found = self._turns(at, low_due, now)
+            if not found:
                 continue
-            why, value, w = found
-            slack = self.slack * (self.coefficients[w.cls] if why == FIRST else Fraction(1))
-            if best is None or why > best[0] or (why == best[0] and value - slack > best[1]):
+            why, value, w = found[0]
+            # A visit's time is given away for any strand of the list, and the first one there is taken.
+            ahead = max(
+                other - self.slack * (self.coefficients[v.cls] if why == FIRST else Fraction(1))
+                for reason, other, v in found
+                if reason == why
+            )
+            if best is None or why > best[0] or (why == best[0] and ahead > best[1]):
                 best = (why, value, w, at)
         if best is None:
             return None
@@ -122,8 +127,8 @@ class AgingModel:
             self.row[own] = 0 if w.cls == NORMAL else self.row[own] + 1
         return w.strand
 
-    def _first(self, at: int, low_due: bool, now: int) -> tuple[int, Fraction, _Waiting] | None:
-        """What a list has to give: why, the priority or the wait, and the strand."""
+    def _turns(self, at: int, low_due: bool, now: int) -> list[tuple[int, Fraction, _Waiting]]:
+        """What a list has to give, the first first: why, the priority or the wait, and the strand."""
         found = []
         for w in self.waiting[at]:
             wait = now - w.listed
@@ -134,4 +139,5 @@ class AgingModel:
             else:
                 found.append((FIRST, self.now_of(w, now), w))
         # On a tie the one that was listed first, of those of one moment the one of the higher class.
-        return max(found, key=lambda f: (f[0], f[1], -f[2].listed, f[2].cls, -f[2].order, -f[2].strand), default=None)
+        found.sort(key=lambda f: (f[0], f[1], -f[2].listed, f[2].cls, -f[2].order, -f[2].strand), reverse=True)
+        return found

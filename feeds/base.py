@@ -54,15 +54,18 @@ TicksAre = Literal["plain", "orders", "dbn", "dbn-orders"]
 class FeedInfo:
     """What is known of a feed without reading all of it.
 
-    ``format`` is a short name (``"itch50"``, ``"npy"``, ``"lean"``), ``path`` where it comes from, ``date`` the
-    trading date as ``YYYY-MM-DD`` or None, ``venue`` the market's name, ``price_unit`` what 1 in the source's own
-    prices is in currency (ITCH: 0.0001; a tick's price is in 1e-9 whatever the source), ``size_unit`` what 1 in a
-    tick's ``size`` is in units of the instrument (crypto: 0.00000001 coins), a power of ten; None where merged
-    feeds differ in it, ``span`` the first and last receive time in ns since the UNIX epoch where they are known without
-    reading on, ``details`` whatever else the format tells. ``undated``: the format tells times of day alone, and of
-    which day nobody knows: times count from 1970-01-01. ``ticks``: what the ticks mean (``TicksAre``); None where
-    merged feeds differ in it. ``ticks_assumed``: nobody said so. ``zone``: the time zone of the market's sessions, like
-    ``"America/New_York"``; None: nobody knows, or merged feeds differ in it. Ticks' times are in UTC whatever it is.
+    Attributes:
+        format: A short name (``"itch50"``, ``"npy"``, ``"lean"``), ``path`` where it comes from, ``date`` the trading
+            date as ``YYYY-MM-DD`` or None, ``venue`` the market's name, ``price_unit`` what 1 in the source's own
+            prices is in currency (ITCH: 0.0001; a tick's price is in 1e-9 whatever the source), ``size_unit`` what 1 in
+            a tick's ``size`` is in units of the instrument (crypto: 0.00000001 coins), a power of ten; None where
+            merged feeds differ in it, ``span`` the first and last receive time in ns since the UNIX epoch where they
+            are known without reading on, ``details`` whatever else the format tells.
+        undated: The format tells times of day alone, and of which day nobody knows: times count from 1970-01-01.
+        ticks: What the ticks mean (``TicksAre``); None where merged feeds differ in it.
+        ticks_assumed: Nobody said so.
+        zone: The time zone of the market's sessions, like ``"America/New_York"``; None: nobody knows, or merged feeds
+            differ in it. Ticks' times are in UTC whatever it is.
     """
 
     format: str
@@ -208,8 +211,14 @@ class BaseFeed(Tabular):
             position = 0
 
     def to_arrow(self, *, prices: Prices = "float") -> Any:
-        """All ticks of the feed, read from its start: a pyarrow.Table. ``prices``: ``"float"``, ``"decimal"`` or
-        ``"integer"`` (docs/handlers/units.md). Raises MissingExtraError without pyarrow."""
+        """All ticks of the feed, read from its start: a pyarrow.Table.
+
+        Args:
+            prices: ``"float"``, ``"decimal"`` or ``"integer"`` (docs/handlers/units.md).
+
+        Raises:
+            MissingExtraError: Without pyarrow.
+        """
         return tick_stream(self, prices).read_all().unify_dictionaries()
 
     def to_numpy(self) -> npt.NDArray[np.void]:

@@ -55,23 +55,25 @@ def open(  # noqa: A001
 ) -> BaseFeed:
     """The feed of a file, or of several merged in time, each read as what its content shows it to be.
 
-    ``path_or_paths``: files, folders (all files in them that can be read, by name), globs (``"2026-01-*.gz"``), ``-``
-    for standard input, named pipes, a file in an archive (``day.zip/trades.csv``), or a sequence of these.
-    ``format``: read them as this format (``"itch"``, ``"csv"``) instead of recognising one.
-    ``symbols``: names or globs of the symbols wanted, and ``@FILE`` for a file with one a line. ``start``, ``end``:
-    a half-open span of receive times: ns since the epoch, ISO 8601 with a zone, or a time of day (``"09:30"``) in New
-    York on each file's own date. Readers that can pass over what is not wanted unread.
-    ``date``: the trading day of files that do not say it, a date or ``"2026-01-05"``.
-    ``new_day``: where a day ends in files that do not say it: ``"file"``, each of several; ``"date"``, where the date
-    of the receive time changes in UTC, or ``"date America/New_York"`` there. ``carry_over``: no day ends
-    (docs/feeds/days.md).
-    ``reorder_ns``, ``on_disorder``, ``venue_in_name``: how several files are merged, or one is put in order; see
-    ``merge_feeds``.
-    ``options`` go to the readers: ``on_bad_record``, ``batch_ticks``, ``limits``, and what each has of its own.
+    Args:
+        path_or_paths: Files, folders (all files in them that can be read, by name), globs (``"2026-01-*.gz"``), ``-``
+            for standard input, named pipes, a file in an archive (``day.zip/trades.csv``), or a sequence of these.
+        format: Read them as this format (``"itch"``, ``"csv"``) instead of recognising one.
+        symbols: Names or globs of the symbols wanted, and ``@FILE`` for a file with one a line. ``start``.
+        end: A half-open span of receive times: ns since the epoch, ISO 8601 with a zone, or a time of day (``"09:30"``)
+            in New York on each file's own date. Readers that can pass over what is not wanted unread.
+        date: The trading day of files that do not say it, a date or ``"2026-01-05"``.
+        venue_in_name: How several files are merged, or one is put in order; see ``merge_feeds``.
+        new_day: Where a day ends in files that do not say it: ``"file"``, each of several; ``"date"``, where the date
+            of the receive time changes in UTC, or ``"date America/New_York"`` there.
+        carry_over: No day ends (docs/feeds/days.md). ``reorder_ns``. ``on_disorder``.
+        options: Go to the readers: ``on_bad_record``, ``batch_ticks``, ``limits``, and what each has of its own.
 
-    Raises FeedError for what cannot be read or is empty, UnknownFormatError where no reader knows the content,
-    UnknownOptionError for an option that the files' reader does not have, ConfigurationError for a value that cannot
-    work.
+    Raises:
+        FeedError: For what cannot be read or is empty.
+        UnknownFormatError: Where no reader knows the content.
+        UnknownOptionError: For an option that the files' reader does not have.
+        ConfigurationError: For a value that cannot work.
     """
     if format is None and options.get("profile") is not None:
         # A profile says what the content does not show.
@@ -144,8 +146,12 @@ def open(  # noqa: A001
 
 
 def read_symbols(symbols: Sequence[str]) -> list[str]:
-    """``symbols``: names and globs, given back with those in the files that ``@FILE`` names, one a line; empty lines
-    and ``# ...`` aside."""
+    """
+
+    Args:
+        symbols: Names and globs, given back with those in the files that ``@FILE`` names, one a line; empty lines and
+            ``# ...`` aside.
+    """
     if isinstance(symbols, str):
         raise ConfigurationError(f"symbols: give a sequence of names, not the one text {symbols!r}")
     if not isinstance(symbols, Iterable):

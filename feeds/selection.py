@@ -22,11 +22,13 @@ __all__ = ["Selection"]
 class Selection:
     """Names or globs (``"AA*"``) of symbols, empty for all of them, and a half-open span of receive times in ns.
 
-    ``symbols``: a tuple of names and globs. ``start_ns``: the first time kept, ``end_ns``: the first one no longer
-    kept, in ns since 1970-01-01 UTC; None: no bound.
-
     A reader that is given one passes over what is not in it as early as it can: what it yields is the same as if every
     tick had been made and then looked at with ``mask``.
+
+    Args:
+        symbols: A tuple of names and globs.
+        start_ns: The first time kept.
+        end_ns: The first one no longer kept, in ns since 1970-01-01 UTC; None: no bound.
     """
 
     symbols: tuple[str, ...] = ()

@@ -50,9 +50,10 @@ class SavedStateError(StrandError):
 class FeedError(StrandError):
     """A file or stream cannot be read on: says which, where and why.
 
-    ``offset`` counts bytes from the start of the decompressed stream, ``line`` counts from 1; either may be None.
-    ``partial``: raised by ``strand.replay`` in mid-stream, the ``ReplayResult`` of all ticks before the fault, each of
-    which has been handled; else None.
+    Attributes:
+        offset: Counts bytes from the start of the decompressed stream, ``line`` counts from 1; either may be None.
+        partial: Raised by ``strand.replay`` in mid-stream, the ``ReplayResult`` of all ticks before the fault, each of
+            which has been handled; else None.
     """
 
     partial: Any = None
@@ -82,7 +83,8 @@ class FormatError(FeedError):
 class DisorderError(FeedError):
     """A receive time runs back further than a merge was told to put in order.
 
-    ``position``: how many ticks of that feed come before.
+    Attributes:
+        position: How many ticks of that feed come before.
     """
 
     def __init__(self, message: str, *, path: str | Path | None = None, position: int) -> None:
@@ -104,7 +106,8 @@ class EmptyFeedError(FeedError):
 class GapError(FeedError):
     """Messages of a live feed are missing for good, and ``on_gap`` says not to go on without them.
 
-    ``gaps``: the sequence numbers, as (from, to) with ``to`` not in it.
+    Attributes:
+        gaps: The sequence numbers, as (from, to) with ``to`` not in it.
     """
 
     def __init__(self, message: str, *, path: str | Path | None = None, gaps: tuple[tuple[int, int], ...] = ()) -> None:
@@ -123,9 +126,11 @@ class PlaceError(StrandError, IndexError):
 class UnknownSymbolError(StrandError, KeyError):
     """A name or key that is not in the symbol table.
 
-    ``position`` is the index of the offending record in the published array, and so the number of records published
-    before it; None where a name was asked for. ``partial``: raised by ``strand.replay`` for a name that the whole feed
-    turned out not to have, the ``ReplayResult`` of the others; else None.
+    Attributes:
+        position: The index of the offending record in the published array, and so the number of records published
+            before it; None where a name was asked for.
+        partial: Raised by ``strand.replay`` for a name that the whole feed turned out not to have, the ``ReplayResult``
+            of the others; else None.
     """
 
     partial: Any = None
@@ -147,8 +152,11 @@ class UnknownNameError(StrandError, KeyError):
 
 
 class StrictError(StrandError):
-    """A run with ``strict=True`` has warnings (docs/warnings.md); the message tells the first. ``partial``: its result,
-    of all ticks, a ``ReplayResult``."""
+    """A run with ``strict=True`` has warnings (docs/warnings.md); the message tells the first.
+
+    Attributes:
+        partial: Its result, of all ticks, a ``ReplayResult``.
+    """
 
     def __init__(self, partial: Any) -> None:
         first, *others = partial.warnings
@@ -161,8 +169,9 @@ class BackpressureError(StrandError):
     """Strands are full, alone or together, or the pool of segments is used up, and ``on_full`` or a time limit says not
     to wait.
 
-    ``rejected`` holds the positions, in the published array, of the records that were not accepted: publish
-    ``array[error.rejected]`` again later. Order a symbol is kept by that.
+    Attributes:
+        rejected: Holds the positions, in the published array, of the records that were not accepted: publish
+            ``array[error.rejected]`` again later. Order a symbol is kept by that.
     """
 
     def __init__(self, message: str, rejected: npt.NDArray[np.int64] | None = None) -> None:
@@ -191,8 +200,12 @@ class QueueFull(BackpressureError, queue.Full):  # noqa: N818  # the name that q
 
 
 class TaskExpired(StrandError):  # noqa: N818  # says how a task ended, as CancelledError does
-    """A task was not started, or not tried again, because its time was over. ``reason``: ``"deadline"`` or
-    ``"expire_if"``. ``__cause__`` is the last exception of a task that had been tried before."""
+    """A task was not started, or not tried again, because its time was over.
+
+    Attributes:
+        reason: ``"deadline"`` or ``"expire_if"``. ``__cause__`` is the last exception of a task that had been tried
+            before.
+    """
 
     def __init__(self, message: str, reason: str) -> None:
         super().__init__(message)
@@ -212,7 +225,8 @@ class StoppedError(StrandError, RuntimeError):
 class CallTimeoutError(StrandError, TimeoutError):
     """A call's time was over before its answer was there.
 
-    ``began``: False: it was given up and will not run; True: it is running, and its answer is lost.
+    Attributes:
+        began: False: it was given up and will not run; True: it is running, and its answer is lost.
     """
 
     def __init__(self, message: str, began: bool) -> None:
@@ -227,20 +241,22 @@ class QuarantinedError(StrandError):
 class HandlerError(StrandError):
     """A handler raised, or returned an error.
 
-    ``symbol`` and ``sequence`` (the feed's) are those of the tick it failed on (of the first of the batch, for a Python
-    batch handler); the sequence is None for a timer, for the end of the run, and where records have no such field.
-    ``handler``: its name, ``code``: the number a native handler gave. ``__cause__`` is the exception a Python handler
-    raised.
-
-    ``tick``: a copy of that tick, a record of the dispatcher's dtype; None for a timer, the end, and records of more
-    than 64 bytes. ``row``: a copy of the symbol's row as the handler left it; what it did before it failed on the tick
-    is in it. ``number``: which one of its symbol's ticks it is, from 1, as ``replay(until=(symbol, number))`` takes it;
-    None where that is not known: outside of a ``strand.replay`` of files for a plain loop, and for ticks of a shared
-    strand; everywhere where ticks were dropped. ``partial``: raised by ``strand.replay``, the ``ReplayResult`` of what
-    was handled before the run stopped, else None; ends of handlers have not run.
-
-    ``set_number`` and ``params``: in a ``strand.sweep``, the number and the values of the set of parameters that it
-    failed with, whose row ``row`` is then; else None.
+    Attributes:
+        symbol: And ``sequence`` (the feed's) are those of the tick it failed on (of the first of the batch, for a
+            Python batch handler); the sequence is None for a timer, for the end of the run, and where records have no
+            such field.
+        handler: Its name.
+        code: The number a native handler gave. ``__cause__`` is the exception a Python handler raised.
+        set_number, params: In a ``strand.sweep``, the number and the values of the set of parameters that it failed
+            with, whose row ``row`` is then; else None.
+        row: A copy of the symbol's row as the handler left it; what it did before it failed on the tick is in it.
+        tick: A copy of that tick, a record of the dispatcher's dtype; None for a timer, the end, and records of more
+            than 64 bytes.
+        number: Which one of its symbol's ticks it is, from 1, as ``replay(until=(symbol, number))`` takes it; None
+            where that is not known: outside of a ``strand.replay`` of files for a plain loop, and for ticks of a shared
+            strand; everywhere where ticks were dropped.
+        partial: Raised by ``strand.replay``, the ``ReplayResult`` of what was handled before the run stopped, else
+            None; ends of handlers have not run.
     """
 
     row: Any = None
@@ -293,9 +309,11 @@ class HandlerError(StrandError):
         orders, and where several compiled handlers of a chain may be the one that failed. In a chain only the one that
         failed is called, with the rows of those before it as they were right after the tick.
 
-        Raises ConfigurationError where Python cannot call it: built-in handlers and those in C, baskets, timers and
-        ends; and where the input would have to be read again and cannot: live, of a Feed, of ticks published to a
-        Dispatcher, with ``load``, and where ticks were dropped. Raises FeedError where the files are gone by now.
+        Raises:
+            ConfigurationError: Where Python cannot call it: built-in handlers and those in C, baskets, timers and ends;
+                and where the input would have to be read again and cannot: live, of a Feed, of ticks published to a
+                Dispatcher, with ``load``, and where ticks were dropped.
+            FeedError: Where the files are gone by now.
         """
         if self._again is None:
             raise ConfigurationError(f"replay: handler {self.handler!r} did not fail on a tick that is known")
@@ -325,7 +343,9 @@ class HandlerError(StrandError):
 class SinkError(StrandError):
     """A sink that ``out=`` gave to an output raised (``strand.Sink``).
 
-    ``output``: the output's name, ``method``: ``"write"``, ``"close"`` or ``"abort"``. ``__cause__`` is the exception.
+    Attributes:
+        output: The output's name.
+        method: ``"write"``, ``"close"`` or ``"abort"``. ``__cause__`` is the exception.
     """
 
     def __init__(self, output: str, method: str, reason: str) -> None:
@@ -337,8 +357,10 @@ class SinkError(StrandError):
 class DifferenceError(StrandError, AssertionError):
     """A run is not what a test expected it to be (``strand.testing``): the message tells the first differences.
 
-    ``symbols``: those whose rows differ, ``outputs``: the names of those that do. ``seed``: of the run, where one
-    decided it; else None.
+    Attributes:
+        symbols: Those whose rows differ.
+        outputs: The names of those that do.
+        seed: Of the run, where one decided it; else None.
     """
 
     def __init__(

@@ -50,10 +50,13 @@ def _fixed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 class Latency:
     """A latency distribution in ns, known to one part in sixteen; counted once per tick, or once per task.
 
-    ``count``: how many were counted. ``percentiles`` maps 50, 90, 99 and 99.9 to ns, ``maximum_ns`` is the upper edge
-    of the highest bucket hit; neither is below ``resolution_ns``, what the clock resolves.
-    ``counts``: ticks a bucket, ``floors_ns``: the buckets' lower edges, both shape (n_buckets,); empty where the
-    distribution was not made from a histogram.
+    Attributes:
+        count: How many were counted.
+        percentiles: Maps 50, 90, 99 and 99.9 to ns, ``maximum_ns`` is the upper edge of the highest bucket hit; neither
+            is below ``resolution_ns``, what the clock resolves.
+        counts: Ticks a bucket.
+        floors_ns: The buckets' lower edges, both shape (n_buckets,); empty where the distribution was not made from a
+            histogram.
     """
 
     count: int
@@ -79,7 +82,9 @@ class Latency:
     def percentile(self, p: float) -> float | None:
         """In ns, of a latency that was made from a histogram: its bucket's upper edge. None where there is no tick.
 
-        Raises ValueError where ``p`` is not above 0 and at most 100."""
+        Raises:
+            ValueError: Where ``p`` is not above 0 and at most 100.
+        """
         if not 0 < p <= 100:
             raise ValueError(f"p: {p!r} is not above 0 and at most 100")
         if not self.counts.any():
@@ -97,9 +102,12 @@ def _bucket(running: npt.NDArray[np.uint64], p: float) -> int:
 class WorkerStatistics:
     """One worker, or the publishers together (``core`` None, ``name`` "publishers").
 
-    ``handled``: ticks, ``busy_ns``: time in visits and tasks in ns, ``visits``: drains of a strand, ``stolen``: strands
-    taken off another worker's list, ``parks``: how often it went to sleep. ``busy_ns`` grows when a visit ends, and
-    when a task ends or gives its worker back.
+    Attributes:
+        handled: Ticks.
+        busy_ns: Time in visits and tasks in ns. Grows when a visit ends, and when a task ends or gives its worker back.
+        visits: Drains of a strand.
+        stolen: Strands taken off another worker's list.
+        parks: How often it went to sleep.
     """
 
     name: str
@@ -160,10 +168,15 @@ class OverloadStatistics:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GuardStatistics:
-    """What the guard decided for one resource. ``source``: where it is measured, or why it is not.
+    """What the guard decided for one resource.
 
-    ``holding``: strands are held back for it now. ``begun``: how often that began; ``expired``: how often it ended
-    since ``max_hold`` was over; ``held_ns``: how long strands were held back in all, up to now."""
+    Attributes:
+        source: Where it is measured, or why it is not.
+        holding: Strands are held back for it now.
+        begun: How often that began.
+        expired: How often it ended since ``max_hold`` was over.
+        held_ns: How long strands were held back in all, up to now.
+    """
 
     source: str
     holding: bool
@@ -179,13 +192,16 @@ class GuardStatistics:
 @dataclass(frozen=True, slots=True)
 class GroupStatistics:
     """One group under ``Fair``: the on-CPU time that was charged to it in ns, its share of what was charged to all (0
-    to 1; 0 where nothing was), and how often it used up its slice and had to wait its turn. ``long_stretches``: visits
-    and tasks that took more on-CPU time than the group's slice without a pause: a task from one checkpoint to the next,
-    a coroutine from one await to the next. They are counted when they are over. ``longest_stretch_ns``: the longest of
-    these, in ns; None: there was none. What a checkpoint takes to read the thread's clock, at most each 100 us, is
-    charged to the task that it is of. Of coroutines ``on_cpu_ns`` has each step, from one await to the next, those too
-    of asyncio tasks that they start, until the task ends; but neither what asyncio does between them, nor other
-    threads."""
+    to 1; 0 where nothing was), and how often it used up its slice and had to wait its turn.
+
+    Attributes:
+        long_stretches: Visits and tasks that took more on-CPU time than the group's slice without a pause: a task from
+            one checkpoint to the next, a coroutine from one await to the next. They are counted when they are over.
+        longest_stretch_ns: The longest of these, in ns; None: there was none. What a checkpoint takes to read the
+            thread's clock, at most each 100 us, is charged to the task that it is of. Of coroutines ``on_cpu_ns`` has
+            each step, from one await to the next, those too of asyncio tasks that they start, until the task ends; but
+            neither what asyncio does between them, nor other threads.
+    """
 
     on_cpu_ns: int
     share: float
@@ -209,9 +225,15 @@ class LongStretch:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FairStatistics:
-    """What ``Fair`` counts. ``groups``: by name. ``cap_holds``: how often the pool was held because its on-CPU time was
-    used up; None without a cap. ``long_stretches``: those of all groups, and ``longest``: the strands with the longest
-    of them, 16 at most, the longest first. Those of tasks are found by group alone."""
+    """What ``Fair`` counts.
+
+    Attributes:
+        groups: By name.
+        cap_holds: How often the pool was held because its on-CPU time was used up; None without a cap.
+        long_stretches: Those of all groups.
+        longest: The strands with the longest of them, 16 at most, the longest first. Those of tasks are found by group
+            alone.
+    """
 
     groups: Mapping[str, GroupStatistics]
     cap_holds: int | None
@@ -227,34 +249,39 @@ class FairStatistics:
 class Statistics:
     """Totals since the dispatcher was made. accepted = handled + dropped + pending.
 
-    ``dropped`` maps a reason to ticks: ``newest``, ``oldest``, ``conflated``, ``quarantined`` (published to a
-    quarantined strand at its bound), ``shed`` (pending, to make room for a higher level), ``failed`` (the handler
-    failed on it), ``lost`` (in the hands of a failing handler of a strand that drops or conflates), ``abandoned``
-    (still pending at a stop without draining).
-    ``visits``: drains of a strand; ``stolen``: strands taken off another worker's list; ``cut``: visits that their
-    budget ended; ``parks`` and ``wakes``: how often workers went to sleep, and were woken.
-    ``handled_inline`` ticks were handled by a publisher where they lay. ``wait`` is the time from publish to the start
-    of the visit that handled the tick, ``handler`` the time in the handler, ``end_to_end`` from publish to its end;
-    for the first and last the oldest tick of a visit stands for all in it, so they are upper bounds. ``paced``: ticks
-    came when they happened or were due. They do not in a replay as fast as it goes: its ``wait`` and ``end_to_end``
-    say how full the queues were and no more, and nothing that shows statistics shows them; nor those of a plain loop,
-    which has no queues.
-    ``watermark``: every tick with a lower number has been handled or dropped; None where ``attach`` read the
-    statistics, as finding it takes a lock of the dispatcher's own process.
-    ``orders_as_plain``: order ticks that were published to handlers that take ticks as they are, for want of ``feed=``.
-    ``promoted`` and ``starved`` count by level, under ``Levels``: how often a strand rose out of it, and waits that
-    began in it and took more than twice its timeout, counted as they end. ``dropped_by_level``
-    has the ticks that a bound dropped (``newest`` to ``shed``) by level. All three are empty under another policy.
-    ``picked`` counts by class, under ``Aging``, the strands that were taken; ``picked_by_rule`` those of them that were
-    taken for ``low_every`` and for ``max_wait``. Both are empty under another policy.
-    ``guard``: by resource (``cpu``, ``memory``, ``io``), what a guard decided; empty without one, and where ``attach``
-    read the statistics.
-    ``active``: how many workers are active, where ``min_workers`` was given; else None.
-    ``fair`` is what ``Fair`` counts, and None under another policy, and where ``attach`` read the statistics.
-    ``overload``: the longest time in which more and more ticks waited, where that was long; None: there was none, or
-    nothing looked (``total_capacity_ticks`` bounds what waits, ``attach`` read the statistics, or a replay that is
-    neither paced nor live).
-    ``unpinned`` says why workers that were to be pinned are not; None where nothing refused it.
+    Attributes:
+        dropped: Maps a reason to ticks: ``newest``, ``oldest``, ``conflated``, ``quarantined`` (published to a
+            quarantined strand at its bound), ``shed`` (pending, to make room for a higher level), ``failed`` (the
+            handler failed on it), ``lost`` (in the hands of a failing handler of a strand that drops or conflates),
+            ``abandoned`` (still pending at a stop without draining).
+        handled_inline: Ticks were handled by a publisher where they lay.
+        visits: Drains of a strand.
+        stolen: Strands taken off another worker's list.
+        cut: Visits that their budget ended.
+        parks, wakes: How often workers went to sleep, and were woken.
+        watermark: Every tick with a lower number has been handled or dropped; None where ``attach`` read the
+            statistics, as finding it takes a lock of the dispatcher's own process.
+        wait: The time from publish to the start of the visit that handled the tick, ``handler`` the time in the
+            handler, ``end_to_end`` from publish to its end; for the first and last the oldest tick of a visit stands
+            for all in it, so they are upper bounds.
+        unpinned: Says why workers that were to be pinned are not; None where nothing refused it.
+        orders_as_plain: Order ticks that were published to handlers that take ticks as they are, for want of ``feed=``.
+        promoted: And ``starved`` count by level, under ``Levels``: how often a strand rose out of it, and waits that
+            began in it and took more than twice its timeout, counted as they end.
+        guard: By resource (``cpu``, ``memory``, ``io``), what a guard decided; empty without one, and where ``attach``
+            read the statistics.
+        active: How many workers are active, where ``min_workers`` was given; else None.
+        dropped_by_level: Has the ticks that a bound dropped (``newest`` to ``shed``) by level. All three are empty
+            under another policy.
+        picked: Counts by class, under ``Aging``, the strands that were taken; ``picked_by_rule`` those of them that
+            were taken for ``low_every`` and for ``max_wait``. Both are empty under another policy.
+        fair: What ``Fair`` counts, and None under another policy, and where ``attach`` read the statistics.
+        overload: The longest time in which more and more ticks waited, where that was long; None: there was none, or
+            nothing looked (``total_capacity_ticks`` bounds what waits, ``attach`` read the statistics, or a replay that
+            is neither paced nor live).
+        paced: Ticks came when they happened or were due. They do not in a replay as fast as it goes: its ``wait`` and
+            ``end_to_end`` say how full the queues were and no more, and nothing that shows statistics shows them; nor
+            those of a plain loop, which has no queues.
     """
 
     accepted: int
@@ -342,20 +369,21 @@ class Statistics:
 class TaskStatistics:
     """Tasks of a ``Scheduler``, or of ``dispatcher.tasks``, since it was made. submitted = sum of ``ended`` + pending.
 
-    ``submitted``: tasks that were accepted. One that ``submit`` refuses with an error is none of them. ``ended`` maps
-    each end to tasks: ``done``, ``failed``, ``cancelled``, ``expired``, ``dropped``, ``dead``. ``pending``: those that
-    have not ended: they wait, run, are suspended, or wait for a retry. While others submit, it may count one that is
-    refused in the end. ``retries``: how often a task that raised was made to wait for another attempt.
-
-    ``wait``: from submit to when the function was first called, once for each task that began, with its delay and hold.
-    ``wait_by_priority``: the same by what the policy orders tasks by: under ``Levels`` the level, all of them; under
-    ``Aging`` the class; under ``Fair`` the name of the group, ``"(tasks)"`` for tasks in none. It is the level or group
-    that the task had when it began. Where none began, ``count`` is 0 and ``percentile`` gives None. Empty under
-    ``Fifo``.
-
     ``promoted``, ``starved``, ``picked``, ``picked_by_rule`` and ``fair`` are what the policy counts of tasks; see
     ``Statistics``. Of ``dispatcher.tasks`` they are empty and None: its policy counts tasks and strands together, in
     ``dispatcher.statistics()``.
+
+    Attributes:
+        submitted: Tasks that were accepted. One that ``submit`` refuses with an error is none of them.
+        ended: Maps each end to tasks: ``done``, ``failed``, ``cancelled``, ``expired``, ``dropped``, ``dead``.
+        pending: Those that have not ended: they wait, run, are suspended, or wait for a retry. While others submit, it
+            may count one that is refused in the end.
+        retries: How often a task that raised was made to wait for another attempt.
+        wait: From submit to when the function was first called, once for each task that began, with its delay and hold.
+        wait_by_priority: The same by what the policy orders tasks by: under ``Levels`` the level, all of them; under
+            ``Aging`` the class; under ``Fair`` the name of the group, ``"(tasks)"`` for tasks in none. It is the level
+            or group that the task had when it began. Where none began, ``count`` is 0 and ``percentile`` gives None.
+            Empty under ``Fifo``.
     """
 
     submitted: int

@@ -22,8 +22,10 @@ HEAD_BYTES: Final = 4096
 class InflateLimits:
     """What a compressed file may expand to before it is refused as a decompression bomb.
 
-    ``max_ratio`` bounds bytes out over bytes in, and is looked at once ``ratio_after_bytes`` are out, because a short
-    run of equal bytes says nothing. ``max_bytes`` bounds the bytes out.
+    Args:
+        max_ratio: Bounds bytes out over bytes in, and is looked at once ``ratio_after_bytes`` are out, because a short
+            run of equal bytes says nothing.
+        max_bytes: Bounds the bytes out.
     """
 
     max_ratio: float = 200.0
@@ -38,8 +40,11 @@ class InflateLimits:
 
     @classmethod
     def of(cls, limits: Any) -> InflateLimits:
-        """The limits that the option ``limits`` gives; None: the default ones. Raises ConfigurationError for anything
-        else."""
+        """The limits that the option ``limits`` gives; None: the default ones.
+
+        Raises:
+            ConfigurationError: For anything else.
+        """
         if limits is not None and not isinstance(limits, cls):
             raise ConfigurationError(f"limits: give strand.feeds.InflateLimits(max_ratio=...), not {limits!r}")
         return cls() if limits is None else limits

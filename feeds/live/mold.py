@@ -46,28 +46,35 @@ def _positive(name: str, value: float | None, *, zero: bool = False) -> None:
 class MoldFeed(BaseFeed):
     """ITCH 5.0 messages received by MoldUDP64, as batches of ticks: what has arrived is a batch.
 
-    ``line``: HOST:PORT to receive a line at, one or two, A and B; port 0 lets the system choose (``addresses`` says
-    which). A multicast address is joined on ``interface``, the IPv4 address of one of this machine's.
-    ``group``: multicast groups of the lines, in their order, where ``line`` names what to bind to otherwise.
-    ``rerequest``: HOST:PORT of the server that sends missing messages again.
-    ``session``: the one to follow; by default the first one heard. ``first_sequence``: the first message wanted, so
-    that all before what comes first counts as missing; by default the feed begins with what it hears first
-    (``joined_at``).
-    ``gap_timeout_s``: how long a gap may stay. ``request_after_s``: how old a gap is before it is asked for, and the
-    time between two requests (an eighth of ``gap_timeout_s``).
-    ``jump_window``: messages. A packet further beyond everything heard is counted as a jump, and taken only when a
-    second one agrees with it. The first packet of all waits so, too, for ``gap_timeout_s`` at most, where no
-    ``first_sequence`` is given.
-    ``on_gap``: at a gap that stays, ``"continue"`` behind it, or ``"raise"`` GapError after all ticks before it.
-    ``receive_bytes``: asked of the kernel for each socket; ``warnings`` says where it gave less.
-    ``date``: the trading day, by default today's in New York.
-    ``on_bad_record``: ``"skip"`` passes over messages that are no ITCH 5.0, and counts them.
-    ``record``: a file to write everything to that was received, in order (strand.feeds.formats.recording).
-    ``on_late``: called once, with ``joined_at``, where the feed begins in mid-session.
-    ``max_messages``, ``max_seconds``, ``idle_timeout_s``: the feed ends then, if the session does not end before.
-
     ``ts_recv`` of a tick is the kernel's time of receipt, ``sequence`` the message's MoldUDP64 sequence number. The
-    sockets are open, and the kernel queues, from here on. Raises ConfigurationError, FeedError.
+    sockets are open, and the kernel queues, from here on.
+
+    Args:
+        line: HOST:PORT to receive a line at, one or two, A and B; port 0 lets the system choose (``addresses`` says
+            which). A multicast address is joined on ``interface``, the IPv4 address of one of this machine's.
+        group: Multicast groups of the lines, in their order, where ``line`` names what to bind to otherwise.
+        rerequest: HOST:PORT of the server that sends missing messages again.
+        session: The one to follow; by default the first one heard.
+        first_sequence: The first message wanted, so that all before what comes first counts as missing; by default the
+            feed begins with what it hears first (``joined_at``).
+        gap_timeout_s: How long a gap may stay.
+        request_after_s: How old a gap is before it is asked for, and the time between two requests (an eighth of
+            ``gap_timeout_s``).
+        jump_window: Messages. A packet further beyond everything heard is counted as a jump, and taken only when a
+            second one agrees with it. The first packet of all waits so, too, for ``gap_timeout_s`` at most, where no
+            ``first_sequence`` is given.
+        on_gap: At a gap that stays, ``"continue"`` behind it, or ``"raise"`` GapError after all ticks before it.
+        receive_bytes: Asked of the kernel for each socket; ``warnings`` says where it gave less.
+        date: The trading day, by default today's in New York.
+        on_bad_record: ``"skip"`` passes over messages that are no ITCH 5.0, and counts them.
+        record: A file to write everything to that was received, in order (strand.feeds.formats.recording).
+        idle_timeout_s: The feed ends then, if the session does not end before.
+        on_late: Called once, with ``joined_at``, where the feed begins in mid-session. ``max_messages``.
+            ``max_seconds``.
+
+    Raises:
+        ConfigurationError:
+        FeedError:
     """
 
     def __init__(

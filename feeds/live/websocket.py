@@ -56,21 +56,31 @@ def backoff_s(attempt: int, min_s: float, max_s: float, draw: Callable[[], float
 class WebSocketFeed(BaseFeed):
     """Ticks from the JSON messages of a WebSocket; what has arrived is a batch.
 
-    ``url``: ``ws://`` or ``wss://``. ``profile``: a ``JsonProfile``, a dict, or the path of a TOML file.
-    ``subscribe``: messages to send after each connect, texts or what becomes JSON. ``headers``: of the request.
-    ``reconnect``: attempts in a row before the feed gives up with FeedError; None: no bound. The wait before each is
-    drawn by ``backoff_s`` from ``reconnect_min_s`` and ``reconnect_max_s``; a message that arrives starts it anew.
-    A server that sends nothing for ``silence_s`` is taken for gone, as one that answers no ping is.
-    ``on_event``: called with each ``FeedEvent`` by the iterating thread; ``events`` has the newest ones.
-    ``on_bad_record``: at a message that is no JSON, or that the profile cannot read, ``"raise"`` FormatError or
-    ``"skip"``. Messages that no rule of the profile is for are passed over, and counted.
-    ``symbols``: names that have their index from the start; others follow as they come, ``max_symbols`` in all.
-    ``record``: a file to write every message to, as it came (strand.feeds.formats.websocket.recording).
-    ``max_messages``, ``max_seconds``, ``idle_timeout_s``: the feed ends then. ``batch_ticks``: the most in a batch.
-    ``open_timeout_s``: how long a connect may take. ``max_message_bytes``: a longer message is refused.
-
     ``ts_recv`` is this machine's clock when the message was taken; ``ts_event`` the same where the profile has none;
-    ``sequence`` the message's number since the start where it has none. Raises ConfigurationError, MissingExtraError.
+    ``sequence`` the message's number since the start where it has none.
+
+    Args:
+        url: ``ws://`` or ``wss://``.
+        profile: A ``JsonProfile``, a dict, or the path of a TOML file.
+        subscribe: Messages to send after each connect, texts or what becomes JSON.
+        headers: Of the request.
+        reconnect: Attempts in a row before the feed gives up with FeedError; None: no bound. The wait before each is
+            drawn by ``backoff_s`` from ``reconnect_min_s`` and ``reconnect_max_s``; a message that arrives starts it
+            anew. A server that sends nothing for ``silence_s`` is taken for gone, as one that answers no ping is.
+        open_timeout_s: How long a connect may take.
+        max_message_bytes: A longer message is refused.
+        on_event: Called with each ``FeedEvent`` by the iterating thread; ``events`` has the newest ones.
+        on_bad_record: At a message that is no JSON, or that the profile cannot read, ``"raise"`` FormatError or
+            ``"skip"``. Messages that no rule of the profile is for are passed over, and counted.
+        symbols: Names that have their index from the start; others follow as they come, ``max_symbols`` in all.
+        record: A file to write every message to, as it came (strand.feeds.formats.websocket.recording).
+            ``max_messages``. ``max_seconds``.
+        idle_timeout_s: The feed ends then.
+        batch_ticks: The most in a batch.
+
+    Raises:
+        ConfigurationError:
+        MissingExtraError:
     """
 
     @named_options("WebSocketFeed()", RENAMED)

@@ -29,23 +29,27 @@ T = TypeVar("T")
 class MergedFeed(BaseFeed):
     """Any number of feeds as one, in the order of receive time, then feed, then position.
 
-    ``reorder_ns``: a feed's ticks that are up to this many ns behind its latest receive time are put in order, and
-    counted. ``on_disorder``: what becomes of those further behind: ``"raise"`` DisorderError with the feed's path and
-    the tick's position, ``"keep"`` them right behind what came before them, with the time they bear, or ``"skip"``
-    them; both are counted.
-    ``venue_in_name``: symbols are ``NAME.VENUE``, so that the same name at two venues is two symbols; else a name is
-    one symbol wherever it comes from. Indices without a name are one symbol where they are equal.
-    ``new_day``: ``"file"``: a file that begins when others have ended is a new day, whatever their format; by default
-    so are files of venues that close (ITCH, PITCH, LOBSTER, DBN) where their dates differ. At its start there is a
-    clear record for each symbol that the day before had (docs/feeds/days.md). ``carry_over``: there is none.
-    ``batch_ticks``: ticks in a full batch. ``max_symbols``: of all feeds together; by default as many as
-    complete symbol tables have, and for those that grow while read their own ``max_symbols``, 131,072 at most
-    unless one alone has more.
-
     Holds one batch a feed, the batch being made, and of each feed the ticks less than ``reorder_ns`` behind its latest.
     A feed that raises in mid-stream has been merged up to its last tick when the error is raised.
 
-    Raises ConfigurationError for an option that cannot work, no feeds, or the same feed twice.
+    Args:
+        reorder_ns: A feed's ticks that are up to this many ns behind its latest receive time are put in order, and
+            counted.
+        on_disorder: What becomes of those further behind: ``"raise"`` DisorderError with the feed's path and the tick's
+            position, ``"keep"`` them right behind what came before them, with the time they bear, or ``"skip"`` them;
+            both are counted.
+        venue_in_name: Symbols are ``NAME.VENUE``, so that the same name at two venues is two symbols; else a name is
+            one symbol wherever it comes from. Indices without a name are one symbol where they are equal.
+        new_day: ``"file"``: a file that begins when others have ended is a new day, whatever their format; by default
+            so are files of venues that close (ITCH, PITCH, LOBSTER, DBN) where their dates differ. At its start there
+            is a clear record for each symbol that the day before had (docs/feeds/days.md).
+        carry_over: There is none.
+        batch_ticks: Ticks in a full batch.
+        max_symbols: Of all feeds together; by default as many as complete symbol tables have, and for those that grow
+            while read their own ``max_symbols``, 131,072 at most unless one alone has more.
+
+    Raises:
+        ConfigurationError: For an option that cannot work, no feeds, or the same feed twice.
     """
 
     def __init__(

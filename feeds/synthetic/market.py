@@ -81,20 +81,23 @@ class WrittenFile:
 class SyntheticFeed(BaseFeed):
     """A generated day as batches of ticks, or as an ITCH 5.0 file that decodes to the same ticks.
 
-    ``symbols``: 1 to 1,000,000; a file can hold 65,535.
-    ``messages``: orders, trades and crosses of the day, 1 to 2^40 - 1. One trading state a symbol precedes them as a
-    tick of kind STATUS; a file also has the directory and system events, which are no ticks.
-    ``seed``: 0 to 2^64 - 1. All else equal, one seed is one stream on every machine and for every ``batch_ticks``.
-    ``date``: the trading day, ``datetime.date`` or ``"YYYY-MM-DD"``; times are 9:30 to 16:00 in New York.
-    ``skew``: ``"calibrated"``, or the exponent of a Zipf law from 0 to 8.
-    ``burst``: 0 for an even day, 1 for the calibrated peaks (busiest second 19 times the mean, busiest millisecond 92
-    times), at most 2; between, the peaks are these ratios to its power.
-    ``halts``: symbols that are halted once, from 0 to all and to a hundredth of ``messages``. None: one of 400 symbols
-    begun, where the day has 10,000 messages or more.
-    ``batch_ticks``: ticks in a full batch.
-
     Ticks are as the ITCH reader makes them: ``instrument_id`` is the stock locate, the symbol's index plus 1.
-    Raises ConfigurationError naming the argument that cannot work.
+
+    Args:
+        symbols: 1 to 1,000,000; a file can hold 65,535.
+        messages: Orders, trades and crosses of the day, 1 to 2^40 - 1. One trading state a symbol precedes them as a
+            tick of kind STATUS; a file also has the directory and system events, which are no ticks.
+        seed: 0 to 2^64 - 1. All else equal, one seed is one stream on every machine and for every ``batch_ticks``.
+        date: The trading day, ``datetime.date`` or ``"YYYY-MM-DD"``; times are 9:30 to 16:00 in New York.
+        skew: ``"calibrated"``, or the exponent of a Zipf law from 0 to 8.
+        burst: 0 for an even day, 1 for the calibrated peaks (busiest second 19 times the mean, busiest millisecond 92
+            times), at most 2; between, the peaks are these ratios to its power.
+        halts: Symbols that are halted once, from 0 to all and to a hundredth of ``messages``. None: one of 400 symbols
+            begun, where the day has 10,000 messages or more.
+        batch_ticks: Ticks in a full batch.
+
+    Raises:
+        ConfigurationError: Naming the argument that cannot work.
     """
 
     def __init__(

@@ -247,17 +247,22 @@ def convert(
 ) -> Converted:
     """Writes the ticks of a file, of several merged in time, or of a feed, as another format.
 
-    ``path`` ends in .parquet, .arrow, .feather, .npy, .npz, .itch, .itch50 or .dbn, the last three also in .gz or .zst
-    behind it; ``to`` says it where the name does not. ``symbols``, ``start``, ``end``,
-    ``date`` and what is in ``feed_options`` are ``strand.feeds.open``'s; ``limit``: the most ticks. ``allow_empty``: a
-    source without one tick makes a file without one.
-    ``progress`` is called with the ticks written so far; its method ``opened``, if it has one, with the feed before.
+    The file gets its name once it is whole; what had the name stays until then, and where anything fails.
 
-    The file gets its name once it is whole; what had the name stays until then, and where anything fails. Raises
-    ConfigurationError for a ``path`` that is a file of the source, before anything is read, and for a tick that the
-    format cannot hold, naming field and tick (docs/feeds/convert.md says what each can hold). Raises
-    UnknownSymbolError for a name or glob that no symbol of the whole source has, EmptyFeedError for a source
-    without one tick, FeedError for a source that cannot be read on or a file that cannot be written.
+    Args:
+        path: Ends in .parquet, .arrow, .feather, .npy, .npz, .itch, .itch50 or .dbn, the last three also in .gz or .zst
+            behind it; ``to`` says it where the name does not. ``symbols``, ``start``, ``end``, ``date`` and what is in
+            ``feed_options`` are ``strand.feeds.open``'s.
+        limit: The most ticks.
+        allow_empty: A source without one tick makes a file without one.
+        progress: Called with the ticks written so far; its method ``opened``, if it has one, with the feed before.
+
+    Raises:
+        ConfigurationError: For a ``path`` that is a file of the source, before anything is read, and for a tick that
+            the format cannot hold, naming field and tick (docs/feeds/convert.md says what each can hold).
+        UnknownSymbolError: For a name or glob that no symbol of the whole source has.
+        EmptyFeedError: For a source without one tick.
+        FeedError: For a source that cannot be read on or a file that cannot be written.
     """
     kind = target_of(path, to)
     if limit is not None:

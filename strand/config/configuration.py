@@ -60,9 +60,10 @@ class Entry:
 class Config:
     """What a configuration file says (docs/configuration.md); ``Config()`` has the defaults.
 
-    ``policy``: a policy of strand; ``priorities``, ``groups`` and ``marks``: by symbol, as the dispatcher takes them;
-    ``worker_pool``, ``retry_policy`` and ``resource_limits``: the tables of these names, whose spans are text such as
-    ``"30s"``.
+    Args:
+        policy: A policy of strand. ``priorities``.
+        groups, marks: By symbol, as the dispatcher takes them. ``worker_pool``.
+        retry_policy, resource_limits: The tables of these names, whose spans are text such as ``"30s"``.
     """
 
     policy: Policy = Fifo()  # noqa: RUF009 - frozen
@@ -81,8 +82,9 @@ class Config:
     def load(path: str | os.PathLike[str]) -> Config:
         """From a file in TOML or YAML.
 
-        Raises ConfigurationError, which names the first key that cannot be and how many more there are, and
-        MissingExtraError for YAML without the extra ``config``.
+        Raises:
+            ConfigurationError: Which names the first key that cannot be and how many more there are.
+            MissingExtraError: For YAML without the extra ``config``.
         """
         found, problems = check_file(path)
         if found is None:
@@ -95,7 +97,8 @@ class Config:
         take the place of. A value of ``policy.name`` takes the place of all of ``policy``, ``priorities`` and
         ``groups``.
 
-        Raises ConfigurationError for a value that cannot be, with its option.
+        Raises:
+            ConfigurationError: For a value that cannot be, with its option.
         """
         kept, lines = dict(self._given), []
         policy = values.get(("policy", "name"))

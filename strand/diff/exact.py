@@ -58,8 +58,11 @@ def narrow(
     """Finds the first tick, and the first record of each output, at which the runs part, where their input is at hand
     and their handlers can be loaded.
 
-    ``parting``: what ``diff_runs`` gave. ``sources``: where the files of either run are now, ``handlers``: what to load
-    for either instead of what its file names, with ``options`` as text. Says in ``notes`` what stood in the way.
+    Args:
+        parting: What ``diff_runs`` gave.
+        sources: Where the files of either run are now.
+        handlers: What to load for either instead of what its file names, with ``options`` as text. Says in ``notes``
+            what stood in the way.
     """
     if parting.same or parting.by is None:
         return Narrowed(None)

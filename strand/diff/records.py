@@ -47,8 +47,11 @@ def diff_records(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> tuple[
     """The first difference of two files ``a`` and ``b`` of records (npy, Parquet, Arrow IPC, CSV), None where there is
     none; and how many records were compared.
 
-    Numbers are compared by their bits, text as it stands: -0.0 is not 0.0, and a NaN is as good as another. Raises
-    FeedError for a file that cannot be read; ConfigurationError for CSV beside another format, as text has no types.
+    Numbers are compared by their bits, text as it stands: -0.0 is not 0.0, and a NaN is as good as another.
+
+    Raises:
+        FeedError: For a file that cannot be read.
+        ConfigurationError: For CSV beside another format, as text has no types.
     """
     tables = open_table(a), open_table(b)
     if tables[0].text != tables[1].text:

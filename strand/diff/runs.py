@@ -115,7 +115,10 @@ def diff_runs(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Parting:
     """Compares two fingerprint files, ``a`` and ``b``, in one pass over both.
 
     Files recorded with different ``every`` are compared where both were at rest after the same number of ticks.
-    Raises FormatError and TruncatedFeedError for files that are not whole.
+
+    Raises:
+        FormatError:
+        TruncatedFeedError: For files that are not whole.
     """
     one, two = _Side(a), _Side(b)
     after = 0

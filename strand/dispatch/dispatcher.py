@@ -53,49 +53,53 @@ Ts = TypeVarTuple("Ts")
 class Dispatcher(EngineRun):
     """Keeps each symbol's ticks in order and lets workers compete to run its handler over them.
 
-    ``symbols``: their names (``instrument_id`` is the index), or how many there are. ``handler``: the one for all, or
-    ``handlers``: by symbol, with ``"*"`` for the others.
+    ``workers``. ``cores``. ``idle``.
 
-    ``workers``, ``cores``, ``idle``, ``budget_ticks``: how many threads drain, where they run, what they do without
-    work, and how many ticks a visit has; or ``pool``, a ``strand.Pool``, which has more and says what these mean.
+    Args:
+        symbols: Their names (``instrument_id`` is the index), or how many there are.
+        handler: The one for all, or ``handlers``: by symbol, with ``"*"`` for the others.
+        budget_ticks: How many threads drain, where they run, what they do without work, and how many ticks a visit has;
+            or ``pool``, a ``strand.Pool``, which has more and says what these mean.
+        policy: Which ready strand is drained next, ``Fifo()``, ``Levels()``, ``Aging()`` or ``Fair()``. By symbol, with
+            ``"*"`` for those not named: ``priorities``, under ``Levels`` a level (else ``"normal"``), under ``Aging`` a
+            whole number, a class, or both, like ``("urgent", 10)`` (else 0); ``groups``, under ``Fair`` the name of its
+            group (else one of its own); ``marks``, ``"io"``, ``"frees_memory"``, or a set of both, for ``guard``, which
+            under ``Levels`` holds strands back while CPU, memory or I/O is short (docs/policies.md, docs/guard.md).
+        retry: Of ``tasks`` that are given none; None: they fail at once.
+        strands: ``"per-symbol"``, a number, or ``"auto"``: busy symbols alone, quiet ones sharing, by ``counts`` (what
+            to expect of each) or else by the first array published.
+        capacity_ticks: Bounds each strand, ``on_full`` says what happens there: ``"block"``, ``"drop_newest"``,
+            ``"drop_oldest"``, ``"conflate"`` (keep a symbol's latest) or ``"raise"``; with the lossy two (oldest,
+            conflate) the bound counts ticks that wait, not those in a worker's hands. Or ``limits``, a
+            ``strand.Limits``, which has these and the bounds over several strands.
+        on_error: A failing handler ``"stop"``s the run or ``"quarantine"``s its strand.
+        batch_ticks: Grouped at one go.
+        publisher_drains: Whether publishing threads may run handlers, when they are ahead and where that is cheaper
+            than handing ticks over; switch it off where a publisher must never be held up by a handler.
+        out: Files, or sinks of your own (``strand.Sink``), for outputs that handlers emit to, by name; the others are
+            collected in memory (``outputs``).
+        escape_formulas: In CSV files a text cell that a spreadsheet would run (it begins with ``=``, ``+``, ``-``,
+            ``@``, a tab or a carriage return) is written behind an apostrophe.
+        attachable: Another process of the same user may look at it while it runs (``strand.attach``), and knows it by
+            its ``name``. Its memory then has the pages that the system gives to files, which are small ones as a rule.
+        dtype, key: The records' structured dtype and the u32 field that holds the symbol's index.
+        columns: Maps tick fields to the fields of the arrays that will be published, which are then converted as
+            ``NpyFeed`` does it; names that are usual for a field are found without.
+        column_options: Those of that reader: ``constants``, ``price_unit``, ``size_unit``, ``time_unit``, ``inexact``,
+            ``nulls``. Where no column gives a ``sequence``, it is the row's place among all rows given to ``publish``,
+            refused ones too, from 1.
+        feed: What the ticks mean (``strand.feeds.FeedInfo.ticks``): ``"plain"``, ``"orders"``, ``"dbn"`` or
+            ``"dbn-orders"``. By it ``vwap``, ``bars`` and all that count trades tell what is one, and whether they need
+            books. Without it they take ticks as they are; where single orders come to them, that is a RuntimeWarning,
+            and is counted.
+        load: A file of ``save``, to go on from; the other arguments have to be those of the dispatcher that was saved.
+            Use it as a context manager: leaving it drains and stops; leaving it by an exception stops at once. A
+            process that is forked has no workers: there it raises StoppedError.
 
-    ``policy``: which ready strand is drained next, ``Fifo()``, ``Levels()``, ``Aging()`` or ``Fair()``. By symbol, with
-    ``"*"`` for those not named: ``priorities``, under ``Levels`` a level (else ``"normal"``), under ``Aging`` a whole
-    number, a class, or both, like ``("urgent", 10)`` (else 0); ``groups``, under ``Fair`` the name of its group (else
-    one of its own); ``marks``, ``"io"``, ``"frees_memory"``, or a set of both, for ``guard``, which under ``Levels``
-    holds strands back while CPU, memory or I/O is short (docs/policies.md, docs/guard.md). ``retry``: of ``tasks`` that
-    are given none; None: they fail at once.
-
-    ``strands``: ``"per-symbol"``, a number, or ``"auto"``: busy symbols alone, quiet ones sharing, by ``counts``
-    (what to expect of each) or else by the first array published. ``capacity_ticks`` bounds each strand,
-    ``on_full`` says what happens there: ``"block"``, ``"drop_newest"``, ``"drop_oldest"``, ``"conflate"`` (keep a
-    symbol's latest) or ``"raise"``; with the lossy two (oldest, conflate) the bound counts ticks that wait, not
-    those in a worker's hands. Or ``limits``, a ``strand.Limits``, which has these and the bounds over several strands.
-
-    ``on_error``: a failing handler ``"stop"``s the run or ``"quarantine"``s its strand. ``batch_ticks`` are grouped at
-    one go. ``publisher_drains``: whether publishing threads may run handlers, when they are ahead and where that is
-    cheaper than handing ticks over; switch it off where a publisher must never be held up by a handler.
-
-    ``out``: files, or sinks of your own (``strand.Sink``), for outputs that handlers emit to, by name; the others are
-    collected in memory (``outputs``). ``escape_formulas``: in CSV files a text cell that a spreadsheet would run (it
-    begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return) is written behind an apostrophe.
-    ``attachable``: another process of the same user may look at it while it runs (``strand.attach``), and knows it by
-    its ``name``. Its memory then has the pages that the system gives to files, which are small ones as a rule.
-
-    ``dtype`` and ``key``: the records' structured dtype and the u32 field that holds the symbol's index.
-    ``columns`` maps tick fields to the fields of the arrays that will be published, which are then converted as
-    ``NpyFeed`` does it; names that are usual for a field are found without. ``column_options`` are
-    those of that reader: ``constants``, ``price_unit``, ``size_unit``, ``time_unit``, ``inexact``, ``nulls``. Where no
-    column gives a ``sequence``, it is the row's place among all rows given to ``publish``, refused ones too, from 1.
-
-    ``feed``: what the ticks mean (``strand.feeds.FeedInfo.ticks``): ``"plain"``, ``"orders"``, ``"dbn"`` or
-    ``"dbn-orders"``. By it ``vwap``, ``bars`` and all that count trades tell what is one, and whether they need books.
-    Without it they take ticks as they are; where single orders come to them, that is a RuntimeWarning, and is counted.
-
-    ``load``: a file of ``save``, to go on from; the other arguments have to be those of the dispatcher that was saved.
-    Use it as a context manager: leaving it drains and stops; leaving it by an exception stops at once. A process that
-    is forked has no workers: there it raises StoppedError. Raises ConfigurationError naming the argument that cannot
-    work, SavedStateError for a file that does not fit, MissingExtraError where ``guard`` needs psutil.
+    Raises:
+        ConfigurationError: Naming the argument that cannot work.
+        SavedStateError: For a file that does not fit.
+        MissingExtraError: Where ``guard`` needs psutil.
     """
 
     @named_options("Dispatcher()", RENAMED, groups=GROUPS)
@@ -212,8 +216,12 @@ class Dispatcher(EngineRun):
             self._shown.update()
 
     def start(self) -> Self:
-        """Starts the workers; entering the context does. Raises StoppedError after a stop, and ConfigurationError where
-        the system refuses to pin a worker to a core of ``cores``."""
+        """Starts the workers; entering the context does.
+
+        Raises:
+            StoppedError: After a stop.
+            ConfigurationError: Where the system refuses to pin a worker to a core of ``cores``.
+        """
         self._lifecycle.start()
         return self
 
@@ -235,15 +243,18 @@ class Dispatcher(EngineRun):
     def stop(self, *, drain: bool = True, timeout_s: float | None = None) -> bool:
         """Stops the workers and waits for them. Returns whether everything published was handled or dropped.
 
-        ``drain``: first handle what is pending, for at most ``timeout_s``; else what is pending is abandoned, and
-        counted, and coroutines are cancelled. Ticks of paused and quarantined strands are abandoned in both. Raises
-        HandlerError when a handler's failure has stopped the run; it is stopped all the same. May be called again. A
-        guard ends first, and lets go what it holds back. A task or call that runs is waited for; when the workers have
-        stopped, its next ``strand.checkpoint()`` raises StoppedError.
-
         A thread inside the dispatcher cannot wait for it: in a handler, task, ``on_stop``, ``on_finish``, or a signal
         handler (or ``__del__``) that interrupts a call: there ``stop()`` raises WouldDeadlockError. Without ``drain``
         it asks for the stop, ends what waits, and returns False; leaving the block, or the next ``stop``, does more.
+
+        Args:
+            drain: First handle what is pending, for at most ``timeout_s``; else what is pending is abandoned, and
+                counted, and coroutines are cancelled. Ticks of paused and quarantined strands are abandoned in both.
+
+        Raises:
+            HandlerError: When a handler's failure has stopped the run; it is stopped all the same. May be called again.
+                A guard ends first, and lets go what it holds back. A task or call that runs is waited for; when the
+                workers have stopped, its next ``strand.checkpoint()`` raises StoppedError.
         """
         return self._lifecycle.stop(drain=drain, timeout_s=timeout_s)
 
@@ -251,10 +262,12 @@ class Dispatcher(EngineRun):
         """Drains, writes the state to a file, and ends the run: ``Dispatcher(..., load=path)`` goes on from there, in
         another process too. Outputs have what was emitted so far; ends of handlers do not run. Pauses are not saved.
 
-        Raises ConfigurationError for a name that ends as packed files do, and SavedStateError, naming the handler,
-        where one keeps Python objects without ``save`` and ``load``; the run goes on. It is over after the others:
-        SavedStateError where a handler has failed, or ticks of paused strands wait, FeedError where the file cannot be
-        written, and what ``stop`` raises.
+        Raises:
+            ConfigurationError: For a name that ends as packed files do.
+            SavedStateError: Naming the handler, where one keeps Python objects without ``save`` and ``load``; the run
+                goes on. It is over after the others: SavedStateError where a handler has failed, or ticks of paused
+                strands wait.
+            FeedError: Where the file cannot be written, and what ``stop`` raises.
         """
         check_name(path)
         self._lifecycle.save(lambda: self._saving.write(path, self._python, self._reader.rows_read, _more or {}))
@@ -264,13 +277,18 @@ class Dispatcher(EngineRun):
     def publish(self, records: npt.NDArray[Any] | np.void, *, timeout_s: float | None = None) -> int:
         """Publishes records in order, and returns how many were accepted (dropped ones included: see statistics).
 
-        ``records``: shape (n,) of the dispatcher's dtype, or a single record. The array may be reused at return. From
-        inside a handler it never waits, nor in a coroutine of its tasks without ``timeout_s``.
+        Args:
+            records: Shape (n,) of the dispatcher's dtype, or a single record. The array may be reused at return. From
+                inside a handler it never waits, nor in a coroutine of its tasks without ``timeout_s``.
 
-        Raises RecordTypeError for another dtype; UnknownSymbolError for a key outside the table, with what comes before
-        it published; BackpressureError when a strand is full and ``on_full="raise"``, or after ``timeout_s`` of waiting
-        with ``"block"``; WouldDeadlockError for that inside a handler; HandlerError when a handler's failure stopped
-        the run; StoppedError after a stop.
+        Raises:
+            RecordTypeError: For another dtype.
+            UnknownSymbolError: For a key outside the table, with what comes before it published.
+            BackpressureError: When a strand is full and ``on_full="raise"``, or after ``timeout_s`` of waiting with
+                ``"block"``.
+            WouldDeadlockError: For that inside a handler.
+            HandlerError: When a handler's failure stopped the run.
+            StoppedError: After a stop.
         """
         return self._publishers.publish(records, timeout_s)
 
@@ -281,9 +299,12 @@ class Dispatcher(EngineRun):
         """Waits until everything published has been handled, but for paused and quarantined strands, and helps with it.
         What a guard holds back is waited for, and so are tasks that wait for a worker or run.
 
-        Returns False when ``timeout_s`` passed first; 0 only looks. Raises HandlerError when a handler's failure has
-        stopped the run, StoppedError after a stop and where no worker was ever started, WouldDeadlockError inside a
-        handler and in a coroutine of its tasks.
+        Returns False when ``timeout_s`` passed first; 0 only looks.
+
+        Raises:
+            HandlerError: When a handler's failure has stopped the run.
+            StoppedError: After a stop and where no worker was ever started.
+            WouldDeadlockError: Inside a handler and in a coroutine of its tasks.
         """
         return self._publishers.drain(timeout_s)
 
@@ -299,10 +320,15 @@ class Dispatcher(EngineRun):
         ``book``, ``symbol``, ``index``. A worker runs it, so it should be short; it may publish, as a handler may. From
         any thread; a paused strand answers when it is resumed.
 
-        Raises what ``fn`` raises; CallTimeoutError after ``timeout_s``; QuarantinedError for a strand that is set aside
-        since a handler failed; WouldDeadlockError inside a handler, and in a task or call that it would wait for;
-        HandlerError when a handler's failure has stopped the run; StoppedError after a stop and where no worker was
-        ever started; BackpressureError where there is no place for one more call; UnknownSymbolError.
+        Raises:
+            ?: What ``fn`` raises.
+            CallTimeoutError: After ``timeout_s``.
+            QuarantinedError: For a strand that is set aside since a handler failed.
+            WouldDeadlockError: Inside a handler, and in a task or call that it would wait for.
+            HandlerError: When a handler's failure has stopped the run.
+            StoppedError: After a stop and where no worker was ever started.
+            BackpressureError: Where there is no place for one more call.
+            UnknownSymbolError:
         """
         answer: R = self._calls.call(symbol, fn, args, timeout_s)
         return answer
@@ -345,15 +371,28 @@ class Dispatcher(EngineRun):
 
     def prioritise(self, symbol: str | int, priority: Any, *, for_backlog: bool = False) -> None:
         """Gives a symbol another priority of the policy, and its strand the highest of its symbols, at once. Under
-        ``Levels`` its wait in the new level begins then. ``for_backlog`` raises the strand until nothing of it is
-        pending; a priority below its own changes nothing. Raises ConfigurationError for a priority that the policy does
-        not have, and UnknownSymbolError."""
+        ``Levels`` its wait in the new level begins then.
+
+        Args:
+            for_backlog: Raises the strand until nothing of it is pending; a priority below its own changes nothing.
+
+        Raises:
+            ConfigurationError: For a priority that the policy does not have.
+            UnknownSymbolError:
+        """
         self._control.prioritise(symbol, priority, for_backlog=for_backlog)
 
     def regroup(self, symbol: str | int, group: str) -> None:
         """Under ``Fair``, moves a symbol to another group, and with it the symbols that share its strand. The old group
-        keeps the on-CPU time charged before. ``group``: a name in ``groups=`` or ``weights=``, or of a symbol that was
-        a group of its own at the start. Raises ConfigurationError for no such group, UnknownSymbolError."""
+        keeps the on-CPU time charged before.
+
+        Args:
+            group: A name in ``groups=`` or ``weights=``, or of a symbol that was a group of its own at the start.
+
+        Raises:
+            ConfigurationError: For no such group.
+            UnknownSymbolError:
+        """
         self._control.regroup(symbol, group)
 
     def strand_of(self, symbol: str | int) -> int:
@@ -378,7 +417,11 @@ class Dispatcher(EngineRun):
     @property
     def memory_fd(self) -> int:
         """The descriptor of the file that its memory lies over, for ``strand.attach(fd=...)`` in a process that it is
-        handed to. It stays the dispatcher's, which closes it. Raises ConfigurationError without ``attachable=True``."""
+        handed to. It stays the dispatcher's, which closes it.
+
+        Raises:
+            ConfigurationError: Without ``attachable=True``.
+        """
         return self._control.memory_fd()
 
     def read_if_quiescent(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> list[Any] | None:

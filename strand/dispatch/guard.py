@@ -36,20 +36,25 @@ class Reading(NamedTuple):
 class Guard:
     """Holds strands back while the machine, or the cgroup that limits this process, is short of something.
 
-    ``cpu``: above this share of the CPU time, strands of level ``low`` wait. ``memory``: above this share of the
-    memory, only strands of the levels ``immediate`` and ``high`` go on, and those whose symbols are marked
-    ``"frees_memory"`` (``marks=`` of the dispatcher). ``io_pressure``: strands marked ``"io"`` wait while some task
-    waited for I/O for more than this share of the last 10 s, as the kernel's PSI says; ``io_queue``: where there is no
-    PSI, while a disk has more requests than this in flight. Shares are above 0, and up to 1; None for ``cpu``,
-    ``memory`` or ``io_pressure`` does not watch CPU, memory or I/O.
-
-    ``release``: a hold ends below this share of its threshold. ``max_hold``: a hold ends after so long in any case, and
-    does not begin again before each strand that it held back has had its turn. ``every``: how often is measured. Both
-    are spans as ``"5min"``, a timedelta or ns.
-
     A strand that is held back rises as ever (``Levels``), and goes on when it has left the levels that are held.
-    docs/guard.md says more. Raises ConfigurationError for a share or number outside these bounds, a span that is none,
-    ``every`` above ``max_hold``, and a guard that watches nothing.
+    docs/guard.md says more.
+
+    Args:
+        cpu: Above this share of the CPU time, strands of level ``low`` wait.
+        memory: Above this share of the memory, only strands of the levels ``immediate`` and ``high`` go on, and those
+            whose symbols are marked ``"frees_memory"`` (``marks=`` of the dispatcher).
+        io_pressure: Strands marked ``"io"`` wait while some task waited for I/O for more than this share of the last 10
+            s, as the kernel's PSI says.
+        io_queue: Where there is no PSI, while a disk has more requests than this in flight. Shares are above 0, and up
+            to 1; None for ``cpu``, ``memory`` or ``io_pressure`` does not watch CPU, memory or I/O.
+        release: A hold ends below this share of its threshold.
+        max_hold: A hold ends after so long in any case, and does not begin again before each strand that it held back
+            has had its turn.
+        every: How often is measured. Both are spans as ``"5min"``, a timedelta or ns.
+
+    Raises:
+        ConfigurationError: For a share or number outside these bounds, a span that is none, ``every`` above
+            ``max_hold``, and a guard that watches nothing.
     """
 
     cpu: float | None = 0.8

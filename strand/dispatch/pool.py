@@ -27,17 +27,21 @@ class Pool:
     """The threads that work on ticks, as ``pool=`` of ``strand.Dispatcher`` and ``strand.replay``. ``workers``,
     ``cores``, ``idle`` and ``budget_ticks`` are also options of their own there, for who needs no more.
 
-    ``workers``: threads that drain; None: one fewer than the cores this process may use (at least one), as the
-    publisher drains too; 0, for a replay: a plain loop. ``min_workers``: of them so many, and more as the load asks
-    for, are active; None: all. ``python_workers``: how many may run tasks and calls at a time; None: where C handles
-    ticks and there is a GIL, one fewer than are active (at least one), else all (docs/tasks.md). ``cores``: the cores
-    workers are pinned to, in turn; ``"auto"`` takes the last of those this process may use, and goes on with a
-    RuntimeWarning where the system refuses to pin; None pins nothing. ``idle``: ``"spin"``, ``"backoff"`` (spin, then
-    sleep) or ``"park"``. ``budget_ticks`` and ``budget_us`` (microseconds) end a visit of a strand.
-    ``max_publishers``: threads that may publish at a time.
+    Args:
+        workers: Threads that drain; None: one fewer than the cores this process may use (at least one), as the
+            publisher drains too; 0, for a replay: a plain loop.
+        min_workers: Of them so many, and more as the load asks for, are active; None: all.
+        python_workers: How many may run tasks and calls at a time; None: where C handles ticks and there is a GIL, one
+            fewer than are active (at least one), else all (docs/tasks.md).
+        cores: The cores workers are pinned to, in turn; ``"auto"`` takes the last of those this process may use, and
+            goes on with a RuntimeWarning where the system refuses to pin; None pins nothing.
+        idle: ``"spin"``, ``"backoff"`` (spin, then sleep) or ``"park"``.
+        budget_ticks: And ``budget_us`` (microseconds) end a visit of a strand.
+        max_publishers: Threads that may publish at a time.
 
-    Raises ConfigurationError naming the field; what depends on the machine and on other fields is checked where the
-    pool is used.
+    Raises:
+        ConfigurationError: Naming the field; what depends on the machine and on other fields is checked where the pool
+            is used.
     """
 
     workers: int | None = None
@@ -64,17 +68,21 @@ class Pool:
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Limits:
     """The bounds of queues and memory, as ``limits=`` of ``strand.Dispatcher`` and ``strand.replay``: docs/overload.md.
-    ``capacity_ticks`` and ``on_full`` are also options of their own there, for who needs no more.
 
-    ``capacity_ticks`` bounds each strand; ``on_full`` says what happens there: ``"block"``, ``"drop_newest"``,
-    ``"drop_oldest"``, ``"conflate"`` (keep a symbol's latest) or ``"raise"``. ``total_capacity_ticks`` bounds all
-    strands together, and ``level_capacity_ticks``, under ``Levels``, those of a level: ``{"low": 10_000}``. There
-    ``on_full`` may be ``"shed"``, by which ticks of the lowest level make room for higher ones. ``memory_bytes`` bounds
-    the segments of all queues together (by default 64 strands at their bound, and more); when they are used up,
-    publishing waits whatever ``on_full`` says. ``output_memory``: bytes emitted and not merged yet beyond which
-    publishing waits. In a replay of several merged feeds, each tick that is not final counts 4 bytes more.
+    Args:
+        capacity_ticks: And ``on_full`` are also options of their own there, for who needs no more. Bounds each strand;
+            ``on_full`` says what happens there: ``"block"``, ``"drop_newest"``, ``"drop_oldest"``, ``"conflate"`` (keep
+            a symbol's latest) or ``"raise"``.
+        total_capacity_ticks: Bounds all strands together, and ``level_capacity_ticks``, under ``Levels``, those of a
+            level: ``{"low": 10_000}``. There ``on_full`` may be ``"shed"``, by which ticks of the lowest level make
+            room for higher ones.
+        memory_bytes: Bounds the segments of all queues together (by default 64 strands at their bound, and more); when
+            they are used up, publishing waits whatever ``on_full`` says.
+        output_memory: Bytes emitted and not merged yet beyond which publishing waits. In a replay of several merged
+            feeds, each tick that is not final counts 4 bytes more.
 
-    Raises ConfigurationError naming the field; what depends on the policy is checked where the limits are used.
+    Raises:
+        ConfigurationError: Naming the field; what depends on the policy is checked where the limits are used.
     """
 
     capacity_ticks: int = 65_536

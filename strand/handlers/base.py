@@ -45,9 +45,11 @@ class FailedSet:
 class Handler(ABC):
     """A handler ready to be given to a dispatcher. Made by the functions of this package.
 
-    ``state`` is the dtype of a symbol's row; it starts as zeros. ``size_unit``: what 1 in a size of its feed is worth,
-    None where the files that are merged differ in it; 1.0 where no feed is known. ``origin``: what makes it again,
-    where that is known.
+    Args:
+        state: The dtype of a symbol's row; it starts as zeros.
+        size_unit: What 1 in a size of its feed is worth, None where the files that are merged differ in it; 1.0 where
+            no feed is known.
+        origin: What makes it again, where that is known.
     """
 
     name: str
@@ -130,8 +132,11 @@ class Handler(ABC):
         others, or a DataFrame with a column a parameter and the symbols in its index or a column ``symbol``.
 
         What a symbol is not given it has from ``"*"``, and then from the defaults of the class that declares the
-        parameters. Raises ConfigurationError for a column that is no parameter; names and values are checked when the
-        dispatcher is made.
+        parameters.
+
+        Raises:
+            ConfigurationError: For a column that is no parameter; names and values are checked when the dispatcher is
+                made.
         """
 
     @abstractmethod
@@ -147,7 +152,11 @@ class Handler(ABC):
 
     @abstractmethod
     def bind(self, context: BindContext) -> BoundHandler:
-        """Binds it to a table of symbols. Raises ConfigurationError, naming it, where that cannot be."""
+        """Binds it to a table of symbols.
+
+        Raises:
+            ConfigurationError: Naming it, where that cannot be.
+        """
 
     def call_again(self, call: FailedCall) -> None:  # noqa: ARG002 - as those have it that Python can call
         """Calls it in Python for a tick that it failed on. Raises what it raises, and ConfigurationError where Python

@@ -36,30 +36,36 @@ def basket_handler(
 ) -> Callable[[Callable[..., Any]], BasketHandler]:
     """Decorates a function, or a class, that sees the ticks of several symbols in the order of publishing.
 
-    ``baskets``: a dict of lists of symbols by the basket's name, or a function of a symbol that returns its basket's
-    name, a list of names, or None. Symbols of a basket share a strand, and so do baskets that have a symbol in common;
-    other baskets run in parallel. Symbols without a basket are passed over.
-    ``basket_state``: the row of each basket, ``state``: that of each symbol, as ``strand.handler`` has them; both begin
-    as zeros. Without a ``state`` a symbol's row counts the ticks that the handler was called with.
-
     A function is compiled by numba, and called as ``on_tick(tick, row, basket)``: by name, in any order, with those of
     these that it takes: ``tick`` (``trade`` with ``on="trade"``), ``row`` (the symbol's), ``basket`` (the basket's
     row), ``member`` (the symbol's place in the basket, from 0), ``index`` (the basket's place among all), ``params``
-    (the symbol's), ``emit``. A symbol of several baskets has a call for each, in the order of the baskets.
-    With ``kind="batch"`` Python calls it as ``on_ticks(ticks, rows, basket)``: ``ticks`` (``trades``) is an array of
-    shape (n,) of the basket's records in order, read-only and valid during the call; ``members`` has shape (n,), the
-    member each is of; ``rows`` are the members' rows, ``basket`` is the basket's, ``ctx`` a ``BasketContext``.
-    A class has an object for each basket: of ``on_start(ctx)``, ``on_tick(tick, row, basket)``,
-    ``on_trade(trade, row, basket)``, each with ``member`` where it takes it, ``on_finish()`` at the end of a run, when
-    everything has been handled, and ``on_stop()`` when it has ended, however, those are called that it defines.
-    ``result.objects`` has them by the basket's name.
+    (the symbol's), ``emit``. A symbol of several baskets has a call for each, in the order of the baskets. With
+    ``kind="batch"`` Python calls it as ``on_ticks(ticks, rows, basket)``: ``ticks`` (``trades``) is an array of shape
+    (n,) of the basket's records in order, read-only and valid during the call; ``members`` has shape (n,), the member
+    each is of; ``rows`` are the members' rows, ``basket`` is the basket's, ``ctx`` a ``BasketContext``. A class has an
+    object for each basket: of ``on_start(ctx)``, ``on_tick(tick, row, basket)``, ``on_trade(trade, row, basket)``, each
+    with ``member`` where it takes it, ``on_finish()`` at the end of a run, when everything has been handled, and
+    ``on_stop()`` when it has ended, however, those are called that it defines. ``result.objects`` has them by the
+    basket's name.
 
-    ``params``, ``outputs``, ``name``, ``cache``: as ``strand.handler`` has them. There are no timers.
-    The result has the baskets' rows as ``result.baskets``.
+    ``params``. ``outputs``. ``name``.
 
-    Raises ConfigurationError for baskets that cannot be, for rows that are none, and for a function or method with
-    other arguments; when a dispatcher is made, UnknownSymbolError for a symbol that the feed does not have,
-    MissingExtraError without numba, and ConfigurationError for a function that does not compile.
+    Args:
+        baskets: A dict of lists of symbols by the basket's name, or a function of a symbol that returns its basket's
+            name, a list of names, or None. Symbols of a basket share a strand, and so do baskets that have a symbol in
+            common; other baskets run in parallel. Symbols without a basket are passed over.
+        basket_state: The row of each basket.
+        state: That of each symbol, as ``strand.handler`` has them; both begin as zeros. Without a ``state`` a symbol's
+            row counts the ticks that the handler was called with.
+        cache: As ``strand.handler`` has them. There are no timers. The result has the baskets' rows as
+            ``result.baskets``.
+
+    Raises:
+        ConfigurationError: For baskets that cannot be, for rows that are none, and for a function or method with other
+            arguments; when a dispatcher is made.
+        UnknownSymbolError: For a symbol that the feed does not have.
+        MissingExtraError: Without numba.
+        ConfigurationError: For a function that does not compile.
     """
     one_of("kind", kind, ("compiled", "batch"))
     common: dict[str, Any] = {

@@ -107,13 +107,11 @@ def batch_handler(
     on_finish: Callable[..., None] | None = None,
     on: On = "tick",
 ) -> Callable[[OnTicks], PythonHandler]:
-    """Decorates ``def on_ticks(symbol, ticks, row)`` or ``def on_ticks(symbol, ticks, row, ctx)``, run by Python once
-    a batch.
+    """Decorates ``def on_ticks(symbol, ticks, row)`` or ``def on_ticks(symbol, ticks, row, ctx)``, run by Python once a
+    batch.
 
     ``ticks`` is an array of shape (n,) of one symbol's records in order, read-only and valid during the call only;
-    ``row`` is the symbol's row, a numpy record to write into; ``ctx`` its ``Context``. ``state``: the row, as
-    ``strand.handler`` has it; ``params``: likewise, of ``ctx.params``; ``outputs``: dtypes of the records that
-    ``ctx.emit`` emits, by name. Runs under the GIL.
+    ``row`` is the symbol's row, a numpy record to write into; ``ctx`` its ``Context``.
 
     ``on_wake(symbol, time, row)``, or with ``ctx`` behind, is called at the timers that ``ctx.wake_at`` asks for;
     ``on_finish(symbol, row)``, likewise, at the end of a run, when everything has been handled. With ``on_wake`` the
@@ -121,7 +119,14 @@ def batch_handler(
     ``on="trade"``: it is called as ``on_trades(symbol, trades, row)``, or with ``ctx`` behind, ``trades`` being an
     array of ``strand.ticks.TRADE`` of what the feed says are trades with a price. Places in the batch, for ``emit`` and
     timers, and how many it handled are of those trades.
-    Raises ConfigurationError where it does not, and for functions with other arguments.
+
+    Args:
+        state: The row, as ``strand.handler`` has it.
+        params: Likewise, of ``ctx.params``.
+        outputs: Dtypes of the records that ``ctx.emit`` emits, by name. Runs under the GIL.
+
+    Raises:
+        ConfigurationError: Where it does not, and for functions with other arguments.
     """
     emitted = output_dtypes(outputs)
     row = row_dtype(state)

@@ -262,10 +262,14 @@ def chain(*handlers: HandlerLike, name: str | None = None, **named: HandlerLike)
     ``row.book.bid_price`` is the top of the book right after this very tick. In C the row of the handler before ends
     where one's own begins. A Python handler has to be the last one: ``ctx.after["book"]`` is an array of the book's
     rows, one a tick; an object's ``on_book`` is called with them. Each may have timers, and an end: those that are due
-    at one time run in the chain's order. ``name``: the chain's, by default those of its handlers with ``+`` between
-    them. ``named``: handlers with the names of their fields, behind the others.
+    at one time run in the chain's order.
 
-    Raises ConfigurationError for fewer than two handlers, names that come twice, and a Python one before the end.
+    Args:
+        name: The chain's, by default those of its handlers with ``+`` between them.
+        named: Handlers with the names of their fields, behind the others.
+
+    Raises:
+        ConfigurationError: For fewer than two handlers, names that come twice, and a Python one before the end.
     """
     given = [resolve(like) for like in handlers]
     parts = [(part.name, part) for part in given] + [(called, resolve(like)) for called, like in named.items()]

@@ -164,22 +164,27 @@ def handler(
     """Decorates ``def on_tick(row, tick)``: numba compiles it, and the loop over a batch around it.
 
     ``on="trade"``: it is called as ``on_trade(row, trade)``, for what the feed says is a trade with a price, and for
-    nothing else; ``trade`` is a record of ``strand.ticks.TRADE``.
-    ``row`` and ``tick`` are records: ``row.volume += tick.size``. A tick is only read. ``state`` is the row's dtype, a
-    list of (name, dtype) pairs, or an annotated class (docs/handlers/numba.md). ``params``: likewise, of what there is
-    to know of each symbol beforehand: the function then has a third argument of that name, a record that is filled by
-    ``Handler.with_params``. ``outputs``: dtypes of the records it emits, by name: what emits then has an argument
-    ``emit`` with a method for each, which takes the record's fields: ``emit.bars(open=row.open, close=row.close)``.
-    ``on_wake``: a function of (row, time) that is compiled too, and called at the timers that an argument ``ctx`` of
-    either function asks for with ``ctx.wake_at(ns)``; ``ctx.time`` is the feed's time. ``on_finish``: one of (row), for
-    the end of a run. Both may have ``params``, ``emit`` and ``ctx`` behind.
-    ``cache``: keep the compiled code on disk, where numba keeps its own.
-    Where the environment has ``NUMBA_DISABLE_JIT=1``, Python runs the functions as they are: slowly, and a debugger
-    can stop in them (docs/handlers/numba.md).
+    nothing else; ``trade`` is a record of ``strand.ticks.TRADE``. ``row`` and ``tick`` are records: ``row.volume +=
+    tick.size``. A tick is only read.
 
-    Raises ConfigurationError for what is no state, and for a field of any record whose name is no identifier of
-    Python; when a dispatcher is made, MissingExtraError without numba and
-    ConfigurationError, with the place and the reason, for a function that does not compile.
+    Args:
+        state: The row's dtype, a list of (name, dtype) pairs, or an annotated class (docs/handlers/numba.md).
+        params: Likewise, of what there is to know of each symbol beforehand: the function then has a third argument of
+            that name, a record that is filled by ``Handler.with_params``.
+        cache: Keep the compiled code on disk, where numba keeps its own. Where the environment has
+            ``NUMBA_DISABLE_JIT=1``, Python runs the functions as they are: slowly, and a debugger can stop in them
+            (docs/handlers/numba.md).
+        outputs: Dtypes of the records it emits, by name: what emits then has an argument ``emit`` with a method for
+            each, which takes the record's fields: ``emit.bars(open=row.open, close=row.close)``.
+        on_wake: A function of (row, time) that is compiled too, and called at the timers that an argument ``ctx`` of
+            either function asks for with ``ctx.wake_at(ns)``; ``ctx.time`` is the feed's time.
+        on_finish: One of (row), for the end of a run. Both may have ``params``, ``emit`` and ``ctx`` behind.
+
+    Raises:
+        ConfigurationError: For what is no state, and for a field of any record whose name is no identifier of Python;
+            when a dispatcher is made.
+        MissingExtraError: Without numba.
+        ConfigurationError: With the place and the reason, for a function that does not compile.
     """
     row = row_dtype(state)
     parameters = Parameters.declared(params)

@@ -76,10 +76,11 @@ class _Logger(logging.LoggerAdapter[logging.Logger]):
 class Context:
     """One symbol's place in a Python handler, the same object at every call for it.
 
-    ``symbol`` is its name, ``key`` its index (``instrument_id``), ``row`` its row, ``params`` its record of
-    parameters (None without). After other handlers in a chain, ``after["book"]`` is an array of shape (n,): the row
-    of that part of the chain right after each tick of the batch; at a timer or the end it has one row. ``log`` is a
-    logger named ``strand.handlers.NAME`` that says which symbol it is.
+    Args:
+        symbol: Its name, ``key`` its index (``instrument_id``), ``row`` its row, ``params`` its record of parameters
+            (None without). After other handlers in a chain, ``after["book"]`` is an array of shape (n,): the row of
+            that part of the chain right after each tick of the batch; at a timer or the end it has one row. ``log`` is
+            a logger named ``strand.handlers.NAME`` that says which symbol it is.
     """
 
     def __init__(
@@ -131,7 +132,11 @@ class Context:
         hand; at a timer the time it was set for; 0 before the first tick.
 
         It is the greatest ``ts_recv`` of all that was published up to there; for a handler without timers, of the
-        batch. Raises ConfigurationError for records without that field."""
+        batch.
+
+        Raises:
+            ConfigurationError: For records without that field.
+        """
         if self.now is not None:
             return self.now
         if self.timer is not None:
@@ -148,8 +153,11 @@ class Context:
 
     @property
     def times(self) -> npt.NDArray[np.int64]:
-        """The feed's time at each tick of the batch in hand, ns, shape (n,), never falling: what timers go by. Raises
-        ConfigurationError for a handler without timers."""
+        """The feed's time at each tick of the batch in hand, ns, shape (n,), never falling: what timers go by.
+
+        Raises:
+            ConfigurationError: For a handler without timers.
+        """
         times = self._timer.times
         return times if self.places is None else times[self.places]
 
@@ -157,13 +165,16 @@ class Context:
         """Asks for ``on_wake`` at a time of the feed, in ns since the UNIX epoch: before the symbol's first tick at or
         after it, else when the feed's time has passed it. 0 forgets it; asking again replaces it.
 
-        ``at``: the place in the batch of the tick that asks; an object that is called tick by tick leaves it out, and
-        so do ``on_start``, which asks in the first tick's name, and ``on_wake``. A time that is not after the tick's
-        (or the timer's) is taken for the next ns. Returns how many ticks of the batch come before the timer: a batch
-        handler handles no more of them, and returns how many it did.
+        Args:
+            at: The place in the batch of the tick that asks; an object that is called tick by tick leaves it out, and
+                so do ``on_start``, which asks in the first tick's name, and ``on_wake``. A time that is not after the
+                tick's (or the timer's) is taken for the next ns. Returns how many ticks of the batch come before the
+                timer: a batch handler handles no more of them, and returns how many it did.
 
-        Raises ConfigurationError for a handler without ``on_wake``, at the end of a run, and for a tick behind a timer
-        that was asked for before; PlaceError for a place outside the batch.
+        Raises:
+            ConfigurationError: For a handler without ``on_wake``, at the end of a run, and for a tick behind a timer
+                that was asked for before.
+            PlaceError: For a place outside the batch.
         """
         if self.now is not None:
             return self._timer.ask_again(ns, self.now)
@@ -182,13 +193,17 @@ class Context:
     def emit(self, records: Any, at: Any = None, output: str | None = None) -> None:
         """Emits records on behalf of ticks in hand, or of the timer, or the end, that it is called for.
 
-        ``records``: an array of shape (n,) of the output's dtype, or a single record (a tuple will do). ``at``: the
-        place of each one's tick in the batch, shape (n,), or one place for all; an object that is called tick by tick
-        may leave it out, as is done at a timer. ``output``: which one, where the handler has several. Records of one
-        tick keep the order they are emitted in; ticks may come in any order.
+        Args:
+            records: An array of shape (n,) of the output's dtype, or a single record (a tuple will do).
+            at: The place of each one's tick in the batch, shape (n,), or one place for all; an object that is called
+                tick by tick may leave it out, as is done at a timer.
+            output: Which one, where the handler has several. Records of one tick keep the order they are emitted in;
+                ticks may come in any order.
 
-        Raises RecordTypeError for records of another dtype, PlaceError for a place outside the batch,
-        ConfigurationError for an output that the handler has not declared.
+        Raises:
+            RecordTypeError: For records of another dtype.
+            PlaceError: For a place outside the batch.
+            ConfigurationError: For an output that the handler has not declared.
         """
         if self._emit is None:
             raise ConfigurationError(f"handler {self.handler!r} runs where nothing can be emitted")

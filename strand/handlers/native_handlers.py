@@ -91,16 +91,22 @@ def native(
 ) -> NativeHandler:
     """A C function ``int64_t f(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx)``.
 
-    ``source`` is the path of a shared object, with ``symbol`` the function's name; or the function itself: its address,
-    or a pointer to it of ctypes, cffi or numba's ``cfunc``, which is kept alive.
-    ``state`` is the row, as ``strand.handler`` has it. ``params``: bytes it finds at ``ctx->params``; or a record, as
-    ``state``, of what there is to know of each symbol beforehand: ``ctx->params`` is then an array of them by key,
-    filled by ``Handler.with_params``. ``never_publishes`` promises that it never calls ``ctx->publish``, which lets
-    publishers run it where that is cheaper than queueing. ``outputs``: records it emits with ``sd_emit``, by name; the
-    first one is its output 0. ``wake`` and ``finish``: an ``sd_wake_fn`` that runs at timers and an ``sd_finish_fn``
-    for the end of a run, by name or likewise; ``yields`` promises to return where ``ctx->yield`` says so, and gets more
-    than one tick a call in spite of timers.
-    Raises ConfigurationError when the object or the function cannot be found, and UnknownOptionError.
+    Args:
+        source: The path of a shared object, with ``symbol`` the function's name; or the function itself: its address,
+            or a pointer to it of ctypes, cffi or numba's ``cfunc``, which is kept alive.
+        state: The row, as ``strand.handler`` has it.
+        params: Bytes it finds at ``ctx->params``; or a record, as ``state``, of what there is to know of each symbol
+            beforehand: ``ctx->params`` is then an array of them by key, filled by ``Handler.with_params``.
+        never_publishes: Promises that it never calls ``ctx->publish``, which lets publishers run it where that is
+            cheaper than queueing.
+        outputs: Records it emits with ``sd_emit``, by name; the first one is its output 0.
+        wake, finish: An ``sd_wake_fn`` that runs at timers and an ``sd_finish_fn`` for the end of a run, by name or
+            likewise; ``yields`` promises to return where ``ctx->yield`` says so, and gets more than one tick a call in
+            spite of timers.
+
+    Raises:
+        ConfigurationError: When the object or the function cannot be found.
+        UnknownOptionError:
     """
     dtype, emitted = row_dtype(state), output_dtypes(outputs)
     fixed = params if isinstance(params, bytes | bytearray) else b""

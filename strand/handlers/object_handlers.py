@@ -51,8 +51,9 @@ OBJECT_ROW = np.dtype([("ticks", "<i8")])
 class Tick(NamedTuple):
     """A tick of ``strand.TICK`` with its fields as attributes: plain Python values, which may be kept.
 
-    ``action`` and ``side`` are bytes of one letter. ``sequence`` is the whole one, which lies in two fields. Of a quote
-    both sides are read by ``bid_price``, ``bid_size``, ``ask_price`` and ``ask_size``.
+    Args:
+        action: And ``side`` are bytes of one letter. ``sequence`` is the whole one, which lies in two fields. Of a
+            quote both sides are read by ``bid_price``, ``bid_size``, ``ask_price`` and ``ask_size``.
     """
 
     ts_event: int
@@ -103,7 +104,11 @@ class Tick(NamedTuple):
 
 class Trade(NamedTuple):
     """A trade, a record of ``strand.ticks.TRADE``, with its fields as attributes: plain Python values, which may be
-    kept. ``aggressor`` is bytes of one letter."""
+    kept.
+
+    Args:
+        aggressor: Bytes of one letter.
+    """
 
     ts_event: int
     ts_recv: int
@@ -218,13 +223,18 @@ def object_handler(
     changed, by a tick, a timer or the end; ``on_wake(time)`` at the timers that ``ctx.wake_at`` asks for;
     ``on_finish()`` at the end of a run, when everything has been handled; ``on_stop()`` when it has ended, however.
     Ticks are ``strand.Tick``, trades ``strand.Trade``.
-    ``state`` and ``params``: rows of ``ctx.row`` and ``ctx.params``, as ``strand.batch_handler`` has them; ``outputs``:
-    dtypes of the records that ``ctx.emit`` emits on behalf of the tick in hand, by name. ``name``: the handler's; None:
-    that of the class.
 
-    A class may be given as a handler as it is. Raises ConfigurationError for one that has none of the methods, or
-    another that begins with ``on_``. What makes objects and is neither a class nor a ``functools.partial`` of one
-    cannot give them ``on_wake``, ``on_finish`` or ``on_trade``.
+    A class may be given as a handler as it is.
+
+    Args:
+        state, params: Rows of ``ctx.row`` and ``ctx.params``, as ``strand.batch_handler`` has them.
+        name: The handler's; None: that of the class.
+        outputs: Dtypes of the records that ``ctx.emit`` emits on behalf of the tick in hand, by name.
+
+    Raises:
+        ConfigurationError: For one that has none of the methods, or another that begins with ``on_``. What makes
+            objects and is neither a class nor a ``functools.partial`` of one cannot give them ``on_wake``,
+            ``on_finish`` or ``on_trade``.
     """
     row = OBJECT_ROW if state is None else row_dtype(state)
     parameters = Parameters.declared(params)

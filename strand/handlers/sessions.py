@@ -33,9 +33,12 @@ _SECOND: Final = 1_000_000_000
 class Sessions:
     """Stretches of time in which a venue is open.
 
-    ``table``: shape (n, 2), u8: their starts and ends in ns since the epoch, the end not in it; in order, not
-    overlapping. ``Sessions.daily`` makes it from hours in a time zone. Raises ConfigurationError for a table that
-    cannot be one.
+    Args:
+        table: Shape (n, 2), u8: their starts and ends in ns since the epoch, the end not in it; in order, not
+            overlapping. ``Sessions.daily`` makes it from hours in a time zone.
+
+    Raises:
+        ConfigurationError: For a table that cannot be one.
     """
 
     table: npt.NDArray[np.int64]
@@ -67,10 +70,16 @@ class Sessions:
     ) -> Self:
         """One session a day, ``hours`` like ``"09:30-16:00"`` on the clocks of ``zone``, from 1970 to 2099.
 
-        An end at or before the start is on the next day (``"17:00-16:00"``); ``24:00`` is midnight. ``days``: of the
-        week on which it starts, like ``"mon-fri"`` or ``"sun,mon-thu"``. ``holidays``: dates without one. ``closes``:
-        other ends, by date (``{"2025-07-03": "13:00"}``). A time that clocks skip in spring counts as if they had
-        not; of one that comes twice in autumn the first is meant. Raises ConfigurationError.
+        An end at or before the start is on the next day (``"17:00-16:00"``); ``24:00`` is midnight.
+
+        Args:
+            days: Of the week on which it starts, like ``"mon-fri"`` or ``"sun,mon-thu"``.
+            holidays: Dates without one.
+            closes: Other ends, by date (``{"2025-07-03": "13:00"}``). A time that clocks skip in spring counts as if
+                they had not; of one that comes twice in autumn the first is meant.
+
+        Raises:
+            ConfigurationError:
         """
         on = _weekdays(days)
         free = frozenset(_date("holidays", day) for day in holidays)

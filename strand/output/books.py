@@ -76,7 +76,11 @@ class Book(_Levels):
         return tuple(self._memory.publishers(self._index))
 
     def publisher(self, publisher_id: int) -> Book:
-        """The book of one publisher alone. Raises ConfigurationError where the symbol has none of that id."""
+        """The book of one publisher alone.
+
+        Raises:
+            ConfigurationError: Where the symbol has none of that id.
+        """
         ids = self.publishers
         if publisher_id not in ids:
             there = ", ".join(map(str, ids)) or "none"
@@ -96,7 +100,8 @@ class Book(_Levels):
     def orders(self, side: str) -> npt.NDArray[Any]:
         """All resting orders of a side, best level first and in queue order within it: an array of ``ORDER``.
 
-        Raises ConfigurationError where there are several publishers: ask for one's book by ``publisher(id)``.
+        Raises:
+            ConfigurationError: Where there are several publishers: ask for one's book by ``publisher(id)``.
         """
         place = self._one_place("orders")
         return self._memory.orders(self._index, _letter(side), self._memory.counts(self._index, place)[2], place)
@@ -105,7 +110,8 @@ class Book(_Levels):
         """One resting order: a record of ``ORDER``, with the orders and size before it in its queue. None: it does not
         rest.
 
-        Raises ConfigurationError where there are several publishers: ask for one's book by ``publisher(id)``.
+        Raises:
+            ConfigurationError: Where there are several publishers: ask for one's book by ``publisher(id)``.
         """
         number = whole("order_id", order_id, 0, 2**64 - 1)
         found = self._memory.order(self._index, number, self._one_place("order"))
@@ -188,7 +194,11 @@ class Books(Mapping[str, Any]):
         return any(self._memories)
 
     def check_kept(self) -> None:
-        """Raises ConfigurationError where no handler here keeps books."""
+        """
+
+        Raises:
+            ConfigurationError: Where no handler here keeps books.
+        """
         if not self.are_kept:
             raise ConfigurationError(f"books: {NO_BOOKS}")
 
@@ -231,8 +241,10 @@ class Books(Mapping[str, Any]):
     def levels(self, n: int | None = None) -> BookLevels:
         """The best ``n`` price levels of each side of all books, as a table: ``books.levels(5).to_polars()``.
 
-        Ask while nothing is being handled, as of one book. All levels without ``n``. Raises ConfigurationError where
-        no handler here keeps books.
+        Ask while nothing is being handled, as of one book. All levels without ``n``.
+
+        Raises:
+            ConfigurationError: Where no handler here keeps books.
         """
         self.check_kept()
         kept = [number for number, memory in enumerate(self._memories) if memory is not None]

@@ -161,13 +161,19 @@ class Rows(TableByName, Tabular):
 
     @property
     def array(self) -> npt.NDArray[Any]:
-        """All rows, shape (n_symbols,), where all symbols have one handler. Raises ConfigurationError where they do
-        not."""
+        """All rows, shape (n_symbols,), where all symbols have one handler.
+
+        Raises:
+            ConfigurationError: Where they do not.
+        """
         return self._views[self._number(None)]
 
     def of_handler(self, name: str) -> npt.NDArray[Any]:
         """All rows with the dtype of one handler, shape (n_symbols,). Those of other handlers' symbols have no meaning.
-        Raises UnknownNameError for a name no handler has."""
+
+        Raises:
+            UnknownNameError: For a name no handler has.
+        """
         return self._views[self._number(name)]
 
     def _number(self, handler: str | None) -> int:
@@ -237,7 +243,11 @@ class Rows(TableByName, Tabular):
         return self.size_unit_of()
 
     def size_unit_of(self, handler: str | None = None) -> float | None:
-        """The same of one handler's rows. Raises UnknownNameError for a name no handler has."""
+        """The same of one handler's rows.
+
+        Raises:
+            UnknownNameError: For a name no handler has.
+        """
         return self._tables[self._number(handler)].size_unit
 
     @property
@@ -246,12 +256,20 @@ class Rows(TableByName, Tabular):
         return self.units_of()
 
     def units_of(self, handler: str | None = None) -> dict[str, Unit]:
-        """The same of one handler's rows. Raises UnknownNameError for a name no handler has."""
+        """The same of one handler's rows.
+
+        Raises:
+            UnknownNameError: For a name no handler has.
+        """
         return self._tables[self._number(handler)].units
 
     def table(self, handler: str | None = None, *, symbols: npt.NDArray[np.intp] | None = None) -> dict[str, Column]:
         """Columns of numpy by name, ``symbol`` first, prices as floats: of some symbols by index, else of those that
-        ``to_numpy`` has. Raises ConfigurationError as ``to_arrow`` does."""
+        ``to_numpy`` has.
+
+        Raises:
+            ConfigurationError: As ``to_arrow`` does.
+        """
         number = self._number(handler)
         if symbols is None:
             symbols = self.kept(number)
@@ -260,9 +278,15 @@ class Rows(TableByName, Tabular):
 
     def to_numpy(self, handler: str | None = None) -> npt.NDArray[Any]:
         """A structured array of the exact integers with a field ``symbol`` before the row's own, for symbols that have
-        a name or a row that is not all zeros. ``handler``: the one whose symbols are meant, where there are several.
-        Raises ConfigurationError where there are several and none is named, UnknownNameError for a name that no handler
-        has."""
+        a name or a row that is not all zeros.
+
+        Args:
+            handler: The one whose symbols are meant, where there are several.
+
+        Raises:
+            ConfigurationError: Where there are several and none is named.
+            UnknownNameError: For a name that no handler has.
+        """
         number = self._number(handler)
         symbols = self.kept(number)
         return with_names(self._views[number][symbols], SymbolNames(symbols, self._table).texts(), 0)
@@ -272,9 +296,15 @@ class Rows(TableByName, Tabular):
 
         Prices are in units of currency, sizes in units of the instrument, times timestamps in UTC, as far as the
         handler's dtype declares them (strand.units); what is undefined is null. A part of a chain gives columns like
-        ``book.bid_price``, a sub-array lists, bytes text. ``prices``: see ``Tabular``. Raises MissingExtraError without
-        pyarrow, ConfigurationError where symbols have several handlers and none is named, for other ``prices``, and for
-        sizes whose unit nobody knows: of merged files that differ in it.
+        ``book.bid_price``, a sub-array lists, bytes text.
+
+        Args:
+            prices: See ``Tabular``.
+
+        Raises:
+            MissingExtraError: Without pyarrow.
+            ConfigurationError: Where symbols have several handlers and none is named, for other ``prices``, and for
+                sizes whose unit nobody knows: of merged files that differ in it.
         """
         number = self._number(handler)
         symbols = self.kept(number)
@@ -282,13 +312,19 @@ class Rows(TableByName, Tabular):
         return arrow_table({"symbol": SymbolNames(symbols, self._table), **columns})
 
     def to_polars(self, handler: str | None = None, *, prices: Prices = "float") -> polars.DataFrame:
-        """A polars.DataFrame of the same; ``handler`` and ``prices`` as there. Raises MissingExtraError without polars
-        or pyarrow, else as ``to_arrow``."""
+        """A polars.DataFrame of the same; ``handler`` and ``prices`` as there.
+
+        Raises:
+            MissingExtraError: Without polars or pyarrow, else as ``to_arrow``.
+        """
         return polars_frame(partial(self.to_arrow, handler, prices=prices))
 
     def to_pandas(self, handler: str | None = None, *, prices: Prices = "float") -> Any:
-        """A pandas.DataFrame of the same, the symbols its index; ``handler`` and ``prices`` as there. Raises
-        MissingExtraError without pandas or pyarrow, else as ``to_arrow``."""
+        """A pandas.DataFrame of the same, the symbols its index; ``handler`` and ``prices`` as there.
+
+        Raises:
+            MissingExtraError: Without pandas or pyarrow, else as ``to_arrow``.
+        """
         return pandas_frame(partial(self.to_arrow, handler, prices=prices), index="symbol")
 
     def kept(self, number: int = 0) -> npt.NDArray[np.intp]:

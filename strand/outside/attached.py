@@ -111,7 +111,11 @@ class Attached:
         return self.description.configuration
 
     def keeps_book(self, symbol: str) -> bool:
-        """Whether ``book`` has an answer for a symbol. Raises UnknownSymbolError."""
+        """Whether ``book`` has an answer for a symbol.
+
+        Raises:
+            UnknownSymbolError:
+        """
         number = self._view.handler_of(self._strand_of(self._key(symbol)))
         return number < len(self._rows) and self.description.handlers[number].books is not None
 
@@ -126,7 +130,11 @@ class Attached:
         return statistics_of(self._view, paced=self.description.paced)
 
     def look(self, strand: int) -> Look:
-        """A strand with the rows of its symbols. Raises AttachError for a number that no strand has."""
+        """A strand with the rows of its symbols.
+
+        Raises:
+            AttachError: For a number that no strand has.
+        """
         if not is_whole(strand) or not 0 <= strand < self._view.n_strands:
             raise AttachError(f"strand: {strand!r} is none of the {self._view.n_strands:,} there are, from 0 on")
         return self._look(int(strand), self._keys_of(int(strand)))
@@ -146,14 +154,22 @@ class Attached:
             yield self._look(strand, self._keys_of(strand))
 
     def symbol(self, symbol: str) -> Look:
-        """The strand of a symbol, with that symbol's row alone. Raises UnknownSymbolError."""
+        """The strand of a symbol, with that symbol's row alone.
+
+        Raises:
+            UnknownSymbolError:
+        """
         key = self._key(symbol)
         return self._look(self._strand_of(key), np.array([key], np.uint32))
 
     def book(self, symbol: str, levels: int = 20) -> BookLook:
         """The best levels of a symbol's book, ``levels`` a side at most, 64 in all; of several publishers those of all,
-        sizes and orders of one price added up. Raises UnknownSymbolError, and AttachError where its handler keeps no
-        book."""
+        sizes and orders of one price added up.
+
+        Raises:
+            UnknownSymbolError:
+            AttachError: Where its handler keeps no book.
+        """
         maximum = whole("levels", levels, 1, MAX_LEVELS)
         key = self._key(symbol)
         if not self.keeps_book(symbol):
@@ -226,12 +242,16 @@ class Attached:
 def attach(pid: int | None = None, *, fd: int | None = None, name: str | None = None) -> Attached:
     """Looks at a running dispatcher that was made with ``attachable=True``: without a lock, and without stopping it.
 
-    ``pid``: of its process, whose files are found in /proc; ``name``: of the dispatcher, where the process has several.
-    Or ``fd``: a descriptor of its memory (``Dispatcher.memory_fd``) that this process was handed. The caller keeps it,
-    and may close it at once. Either way the memory is mapped read-only.
-    Raises ConfigurationError unless one of ``pid`` and ``fd`` is given, or where ``name`` comes with ``fd``. Raises
-    AttachError, which says why: no such process, another user's, one that forbids it, no dispatcher that may be looked
-    at, a descriptor of something else, memory of another build of strand, or damaged memory.
+    Args:
+        pid: Of its process, whose files are found in /proc.
+        name: Of the dispatcher, where the process has several. Or ``fd``: a descriptor of its memory
+            (``Dispatcher.memory_fd``) that this process was handed. The caller keeps it, and may close it at once.
+            Either way the memory is mapped read-only.
+
+    Raises:
+        ConfigurationError: Unless one of ``pid`` and ``fd`` is given, or where ``name`` comes with ``fd``.
+        AttachError: Which says why: no such process, another user's, one that forbids it, no dispatcher that may be
+            looked at, a descriptor of something else, memory of another build of strand, or damaged memory.
     """
     if (pid is None) == (fd is None):
         raise ConfigurationError(

@@ -32,19 +32,21 @@ class Fair(Policy):
     A group that has used up its slice waits its turn; of the groups that are ready, the one whose slice started
     earliest comes first.
 
-    ``slice_ms``: on-CPU time in ms, by all of a group's symbols together, after which a group of weight 1 waits its
-    turn. ``weights``: by group, what its slice is multiplied by, 0.001 to 1,000 (in steps of 0.001); 1 unless it is
-    named.
-
-    ``cpu_share``: above 0 and at most 1, how much of the on-CPU time of as many cores as there are workers all groups
-    may take together; None: no cap. While more was taken, no strand is drained, and workers sleep. They also sleep
-    then when nothing is ready, whatever ``idle`` says. ``burst_ms``: after less work, so many ms of wall time of the
-    cap may be taken at once.
-
     docs/policies.md has the formulas and what they promise.
 
     Publishers never handle ticks themselves as they do under Fifo; where they help to drain, that is charged too.
-    Raises ConfigurationError for what is outside these ranges.
+
+    Args:
+        slice_ms: On-CPU time in ms, by all of a group's symbols together, after which a group of weight 1 waits its
+            turn.
+        cpu_share: Above 0 and at most 1, how much of the on-CPU time of as many cores as there are workers all groups
+            may take together; None: no cap. While more was taken, no strand is drained, and workers sleep. They also
+            sleep then when nothing is ready, whatever ``idle`` says.
+        burst_ms: After less work, so many ms of wall time of the cap may be taken at once.
+        weights: By group, what its slice is multiplied by, 0.001 to 1,000 (in steps of 0.001); 1 unless it is named.
+
+    Raises:
+        ConfigurationError: For what is outside these ranges.
     """
 
     core_name = "fair"

@@ -68,22 +68,25 @@ class Levels(Policy):
     of the dispatcher says otherwise, and a strand has the highest level of its symbols. No worker begins a visit to a
     strand while one of a higher level is ready anywhere. In a level, the order holds for each worker's list.
 
-    ``timeouts``: by level, the wait after which a strand rises to the next higher level, as ``"250us"``, a timedelta or
-    ns. A lower level's is at least that of the level above it; ``immediate`` has none. A level that is left out has its
-    usual timeout (``high`` 30 s, ``retry`` 60 s, ``normal`` 5 min, ``low`` 30 min), or the nearest one that those given
-    allow. ``since``: ``"entered"`` counts the wait since the strand
-    entered its level, ``"created"`` since it became ready. A strand rises by one level at a look, and waits are looked
-    at whenever a worker takes a strand. A visit ends the wait: a strand that is left with something pending waits anew,
-    in its own level.
-
-    ``hold``: by level, how long a task waits before it may start, even on an idle worker, as ``"30s"``, a timedelta or
-    ns; it may resolve itself meanwhile (``expire_if``). Levels that are left out hold nothing. Ticks are never held.
-
     docs/policies.md has the bound of a wait.
 
     Publishers never handle ticks themselves as they do under Fifo, where that is cheaper.
-    Raises ConfigurationError for an unknown level, a timeout of ``immediate``, one that is below that of a higher
-    level, and for a span that is not above 0.
+
+    Args:
+        timeouts: By level, the wait after which a strand rises to the next higher level, as ``"250us"``, a timedelta or
+            ns. A lower level's is at least that of the level above it; ``immediate`` has none. A level that is left out
+            has its usual timeout (``high`` 30 s, ``retry`` 60 s, ``normal`` 5 min, ``low`` 30 min), or the nearest one
+            that those given allow.
+        since: ``"entered"`` counts the wait since the strand entered its level, ``"created"`` since it became ready. A
+            strand rises by one level at a look, and waits are looked at whenever a worker takes a strand. A visit ends
+            the wait: a strand that is left with something pending waits anew, in its own level.
+        hold: By level, how long a task waits before it may start, even on an idle worker, as ``"30s"``, a timedelta or
+            ns; it may resolve itself meanwhile (``expire_if``). Levels that are left out hold nothing. Ticks are never
+            held.
+
+    Raises:
+        ConfigurationError: For an unknown level, a timeout of ``immediate``, one that is below that of a higher level,
+            and for a span that is not above 0.
     """
 
     core_name = "levels"

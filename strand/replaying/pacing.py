@@ -75,12 +75,15 @@ class Pacer:
     """Lets ticks through when they are due: the first at once, each other after it by the difference of their
     ``ts_recv`` over ``speed``, whatever has become of those before it. Ticks that are due together stay together.
 
-    ``speed``: 1 as recorded, 10 ten times as fast, 0 as fast as it goes. ``late_after_ns``: from when on a tick counts
-    as late. ``paused``: whether to start paused. A time that runs back is due at once.
-
     ``pause``, ``resume``, ``step``, ``wait`` and ``speed`` may be called from any thread, also while a replay runs. A
-    pacer serves one replay at a time; each starts its schedule and its counts anew. ``clock``: by default the system's,
-    or the one that stands in for it as the pacer is made (``strand.testing.Clock``).
+    pacer serves one replay at a time; each starts its schedule and its counts anew.
+
+    Args:
+        speed: 1 as recorded, 10 ten times as fast, 0 as fast as it goes.
+        late_after_ns: From when on a tick counts as late.
+        paused: Whether to start paused. A time that runs back is due at once.
+        clock: By default the system's, or the one that stands in for it as the pacer is made
+            (``strand.testing.Clock``).
     """
 
     def __init__(
@@ -162,7 +165,9 @@ class Pacer:
         """Lets ``ticks`` more ticks through at once, or those received ``until`` then (ns since the epoch), and pauses.
 
         Ticks not let through yet by an earlier step add up. Returns at once; ``wait`` waits for it.
-        Raises ConfigurationError.
+
+        Raises:
+            ConfigurationError:
         """
         if (ticks is None) == (until is None):
             raise ConfigurationError("step: give either ticks= or until=")
@@ -200,8 +205,10 @@ class Pacer:
     def paced(self, batches: Iterable[Ticks]) -> Iterator[Ticks]:
         """The same ticks, each when it is due: slices of the batches, valid as long as these.
 
-        Whoever iterates has published a slice when he asks for the next one. Raises ConfigurationError where another
-        replay is under way.
+        Whoever iterates has published a slice when he asks for the next one.
+
+        Raises:
+            ConfigurationError: Where another replay is under way.
         """
         with self._changed:
             if self._running:

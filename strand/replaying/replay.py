@@ -84,55 +84,62 @@ def replay(
 ) -> ReplayResult:
     """Replays a file (or several, or a feed) through a handler, or ``handlers`` by symbol with ``"*"`` for the others.
 
-    ``source``: what ``strand.feeds.open`` takes, or a feed. ``symbols``: names, globs (``"AA*"``) and ``@FILE`` to
-    keep; ``start``, ``end``: the span of receive times to keep, as ``strand.feeds.open`` has it; what is not kept is
-    passed over. ``position``: ticks of the selection to pass over first, ``limit``: ticks to replay then.
-    ``allow_empty``: what ends without one tick has a result, and is no error.
-    ``progress``: True shows a bar, on standard error where that is a terminal, or in a notebook: rate, feed time, and
-    where the end is known the share done and the time left. A function is called with the ticks published so far; its
-    method ``opened``, if it has one, with the feed before, and ``follow`` with a function that gives the feed's time.
-    ``date``: the trading day of files that do not say it. ``feed_options``: the other options of ``strand.feeds.open``,
-    by name. ``options`` go to the Dispatcher; ``workers=0`` replays in a plain loop on
-    the calling thread, without queues (a ``Scheduler`` of tasks has all cores then). ``pin_publisher`` pins the calling
-    thread for the length of the call to a core no worker has; by default not where a thread inflates the file, which
-    would be left with a share of some worker's core, unless there is one more that no worker has.
-    ``speed``: 0 as fast as it goes, 1 as recorded by ``ts_recv``, 10 ten times as fast; or a ``pacer``, which can be
-    paused and stepped meanwhile. A replay that is paced, writes to files or watches symbols, and is interrupted, has
-    handled what it had published, and its result is the KeyboardInterrupt's ``partial``.
-    ``fingerprint_every``: ticks after which the run is brought to rest, and fingerprints of it and of its input are
-    taken, as ``result.intervals``; ``fingerprints`` names a file for them and for each symbol's, as ``strand diff``
-    compares.
-    ``timeline``: whether to sample counters while it runs, and rows of the symbols in ``watch``: names, or how many of
-    the busiest.
+    Args:
+        source: What ``strand.feeds.open`` takes, or a feed.
+        symbols: Names, globs (``"AA*"``) and ``@FILE`` to keep. ``start``.
+        end: The span of receive times to keep, as ``strand.feeds.open`` has it; what is not kept is passed over.
+        limit: Ticks to replay then.
+        position: Ticks of the selection to pass over first.
+        allow_empty: What ends without one tick has a result, and is no error.
+        progress: True shows a bar, on standard error where that is a terminal, or in a notebook: rate, feed time, and
+            where the end is known the share done and the time left. A function is called with the ticks published so
+            far; its method ``opened``, if it has one, with the feed before, and ``follow`` with a function that gives
+            the feed's time.
+        date: The trading day of files that do not say it.
+        feed_options: The other options of ``strand.feeds.open``, by name.
+        pin_publisher: Pins the calling thread for the length of the call to a core no worker has; by default not where
+            a thread inflates the file, which would be left with a share of some worker's core, unless there is one more
+            that no worker has.
+        speed: 0 as fast as it goes, 1 as recorded by ``ts_recv``, 10 ten times as fast; or a ``pacer``, which can be
+            paused and stepped meanwhile. A replay that is paced, writes to files or watches symbols, and is
+            interrupted, has handled what it had published, and its result is the KeyboardInterrupt's ``partial``.
+        fingerprint_every: Ticks after which the run is brought to rest, and fingerprints of it and of its input are
+            taken, as ``result.intervals``.
+        fingerprints: Names a file for them and for each symbol's, as ``strand diff`` compares.
+        out: Files that outputs of the handlers are written to, by name: ``{"bars": "bars.parquet"}``, or sinks of your
+            own (``strand.Sink``); the others are collected: ``result.outputs["bars"]``. Where the run ends before its
+            time, by an error or an interrupt, they hold what was final by then. A file that the run reads, or that two
+            of them would be written to, is refused before anything is read, whatever path leads to it.
+        timeline: Whether to sample counters while it runs, and rows of the symbols in ``watch``: names, or how many of
+            the busiest.
+        per_day: Where a day ends (docs/feeds/days.md) the run is brought to rest, the rows of its symbols go to
+            ``result.days``, and begin anew as zeros; ``result.rows`` are then those of the last day.
+        snapshot: What ``strand.snapshot`` makes; all symbols' values at regular times are ``result.snapshots`` then.
+        strict: Warnings of the run (``result.warnings``) are a StrictError, which has the result as ``partial``.
+        save: A file for the state at the end, for which ends of handlers do not run; an interrupt ends it so, too.
+        load: Such a file, to go on from where it was saved, with the same source and arguments: ticks that were
+            replayed before are read and passed over. ``ticks``, outputs and times of the result are then of this call;
+            rows and ``ticks_by_symbol`` are of all.
+        until: Where to stop, with everything published up to there handled, and rows as they are then: ends of handlers
+            do not run. ``("AAPL", 17)``: after the 17th tick of AAPL in this replay; ticks of other symbols are in that
+            come before it in the feed, and none behind it. A time, as ``start`` has it: before the first tick whose
+            ``ts_recv`` is after it.
+        pdb: Start Python's debugger where the handler is called with that tick; needs ``workers=0``. A compiled
+            function is called in Python then, on copies, before its machine code is.
+        options: Go to the Dispatcher; ``workers=0`` replays in a plain loop on the calling thread, without queues (a
+            ``Scheduler`` of tasks has all cores then).
 
-    ``per_day``: where a day ends (docs/feeds/days.md) the run is brought to rest, the rows of its symbols go to
-    ``result.days``, and begin anew as zeros; ``result.rows`` are then those of the last day.
-
-    ``snapshot``: what ``strand.snapshot`` makes; all symbols' values at regular times are ``result.snapshots`` then.
-
-    ``save``: a file for the state at the end, for which ends of handlers do not run; an interrupt ends it so, too.
-    ``load``: such a file, to go on from where it was saved, with the same source and arguments: ticks that were
-    replayed before are read and passed over. ``ticks``, outputs and times of the result are then of this call; rows and
-    ``ticks_by_symbol`` are of all.
-
-    ``until``: where to stop, with everything published up to there handled, and rows as they are then: ends of handlers
-    do not run. ``("AAPL", 17)``: after the 17th tick of AAPL in this replay; ticks of other symbols are in that come
-    before it in the feed, and none behind it. A time, as ``start`` has it: before the first tick whose ``ts_recv`` is
-    after it. ``pdb``: start Python's debugger where the handler is called with that tick; needs ``workers=0``. A
-    compiled function is called in Python then, on copies, before its machine code is.
-
-    ``strict``: warnings of the run (``result.warnings``) are a StrictError, which has the result as ``partial``.
-
-    ``out``: files that outputs of the handlers are written to, by name: ``{"bars": "bars.parquet"}``, or sinks of your
-    own (``strand.Sink``); the others are collected: ``result.outputs["bars"]``. Where the run ends before its time, by
-    an error or an interrupt, they hold what was final by then. A file that the run reads, or that two of them would be
-    written to, is refused before anything is read, whatever path leads to it.
-
-    Raises FeedError for a file that cannot be read; where that shows in mid-stream, after every tick before it has been
-    handled, and with the result of those as ``error.partial``. A HandlerError has what came before it as ``partial``
-    too. So does UnknownSymbolError, for a name or glob that no symbol of the whole feed has, and for a name in
-    ``watch`` or ``snapshot``. Raises EmptyFeedError, a FeedError, before any output is made, where no tick comes of the
-    source. Raises StrictError, HandlerError, SinkError, SavedStateError, ConfigurationError.
+    Raises:
+        FeedError: For a file that cannot be read; where that shows in mid-stream, after every tick before it has been
+            handled, and with the result of those as ``error.partial``. A HandlerError has what came before it as
+            ``partial`` too. So does UnknownSymbolError, for a name or glob that no symbol of the whole feed has, and
+            for a name in ``watch`` or ``snapshot``.
+        EmptyFeedError: A FeedError, before any output is made, where no tick comes of the source.
+        StrictError:
+        HandlerError:
+        SinkError:
+        SavedStateError:
+        ConfigurationError:
     """
     if fingerprint_every is not None:
         fingerprint_every = whole("fingerprint_every", fingerprint_every, 1)

@@ -45,21 +45,26 @@ def inflates(info: FeedInfo) -> bool:
 class RunResult:
     """What a run did.
 
-    ``info``: what the feed said of itself, ``symbols``: its names, by ``instrument_id``, ``n_strands``: strands of the
-    run. ``ticks``: handed to the dispatcher, ``ticks_by_symbol``: the same by symbol, shape (n,), i8, ``seen``: how
-    many of each kind, and with times that run backwards. ``unpriced``: by symbol, trades without a price, with which no
-    handler of one's own that asks for trades was called. ``wall_s``: asking for the first batch to the last handler's
-    end; of it, ``setup_s`` went into making the dispatcher and starting its workers.
-    ``feed_s``: time the publishing thread spent getting batches (reading, inflating, decoding); of it, ``input_wait_s``
-    was spent on the file's bytes: reading them, or waiting for the thread that reads and inflates them; 0 where the
-    feed does not tell. ``statistics`` as of the end, ``rows`` the final state, ``baskets`` that of
-    baskets by name (``strand.basket_handler``),
-    ``feed_statistics`` the feed's own counts, ``skipped`` what it passed over under ``on_bad_record="skip"``,
-    ``failures`` of quarantined strands as text, ``outputs`` what handlers emitted, by name, shape (n,), as
-    strand.output says, ``written`` file and number of records of what went to files, ``objects`` an object handler's
-    objects by symbol, ``pacing`` how well the pace was kept, None for as fast as it goes, ``timeline`` counters and
-    rows over the run (None with ``timeline=False``, and of a plain loop), ``intervals`` what ``fingerprint_every``
-    recorded, ``days`` each day's rows with ``per_day=True``.
+    Attributes:
+        info: What the feed said of itself.
+        symbols: Its names, by ``instrument_id``.
+        ticks: Handed to the dispatcher.
+        ticks_by_symbol: The same by symbol, shape (n,), i8.
+        seen: How many of each kind, and with times that run backwards.
+        unpriced: By symbol, trades without a price, with which no handler of one's own that asks for trades was called.
+        wall_s: Asking for the first batch to the last handler's end; of it, ``setup_s`` went into making the dispatcher
+            and starting its workers.
+        feed_s: Time the publishing thread spent getting batches (reading, inflating, decoding); of it, ``input_wait_s``
+            was spent on the file's bytes: reading them, or waiting for the thread that reads and inflates them; 0 where
+            the feed does not tell.
+        n_strands: Strands of the run.
+        statistics: As of the end, ``rows`` the final state, ``baskets`` that of baskets by name
+            (``strand.basket_handler``), ``feed_statistics`` the feed's own counts, ``skipped`` what it passed over
+            under ``on_bad_record="skip"``, ``failures`` of quarantined strands as text, ``outputs`` what handlers
+            emitted, by name, shape (n,), as strand.output says, ``written`` file and number of records of what went to
+            files, ``objects`` an object handler's objects by symbol, ``pacing`` how well the pace was kept, None for as
+            fast as it goes, ``timeline`` counters and rows over the run (None with ``timeline=False``, and of a plain
+            loop), ``intervals`` what ``fingerprint_every`` recorded, ``days`` each day's rows with ``per_day=True``.
     """
 
     info: FeedInfo
@@ -111,14 +116,22 @@ class RunResult:
 
     @property
     def books(self) -> Books:
-        """The order books. Raises ConfigurationError where no handler keeps any."""
+        """The order books.
+
+        Raises:
+            ConfigurationError: Where no handler keeps any.
+        """
         if self._books is None:
             raise ConfigurationError(f"books: {NO_BOOKS}")
         return self._books
 
     @property
     def snapshots(self) -> Snapshots:
-        """What ``snapshot=`` asked for. Raises ConfigurationError where it was not given."""
+        """What ``snapshot=`` asked for.
+
+        Raises:
+            ConfigurationError: Where it was not given.
+        """
         if self._snapshots is None:
             raise ConfigurationError("snapshots: none were asked for; give replay(snapshot=strand.snapshot(...))")
         return self._snapshots

@@ -92,8 +92,11 @@ class SweepTable:
 class SweepResult:
     """What ``strand.sweep`` returns.
 
-    ``code``: the digest of the code and options. ``labels``: what the files are called, in the order of the call.
-    ``numbers``: of the sets, in their order. ``ran``: the files that were run; the others had all their results.
+    Attributes:
+        code: The digest of the code and options.
+        labels: What the files are called, in the order of the call.
+        numbers: Of the sets, in their order.
+        ran: The files that were run; the others had all their results.
     """
 
     code: str
@@ -135,13 +138,16 @@ class SweepResult:
         """A matplotlib figure, which a notebook shows by itself: what each set scored over its parameters, and how the
         best ones came to it file by file.
 
-        ``by``: a field of the rows, as ``"pnl"``. A set's score is its sum over all symbols and files, in the unit of
-        ``rows``; undefined values are left out, and a set that has no other has no score. ``best``: how many sets are
-        drawn apart, up to 10. ``smallest``: the best are those with the smallest score. Where two parameters vary the
-        scores are a map, else dots over each parameter of numbers that varies, up to four.
+        Args:
+            by: A field of the rows, as ``"pnl"``. A set's score is its sum over all symbols and files, in the unit of
+                ``rows``; undefined values are left out, and a set that has no other has no score.
+            best: How many sets are drawn apart, up to 10.
+            smallest: The best are those with the smallest score. Where two parameters vary the scores are a map, else
+                dots over each parameter of numbers that varies, up to four.
 
-        Raises ConfigurationError for a field that is not there or has no numbers, MissingExtraError without the extra
-        ``plot``.
+        Raises:
+            ConfigurationError: For a field that is not there or has no numbers.
+            MissingExtraError: Without the extra ``plot``.
         """
         from strand.sweeping.plots import plot, scores_of
 

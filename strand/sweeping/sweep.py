@@ -66,24 +66,30 @@ def sweep(
 ) -> SweepResult:
     """Runs a handler with many sets of parameters: each file is decoded once, and all sets see each tick.
 
-    ``files``: a file, several, a folder or a glob; each is a run of its own, which begins with rows of zeros. With
-    ``days``, a name in which ``{date}`` stands for the day, as ``"data/{date:%Y%m%d}.gz"``; dates are texts like
-    ``"2026-01-05"``, and are the files' option ``date`` where they need one.
-    ``handler``: a compiled one (``strand.handler``) with ``params=``, or a chain that ends in one.
-    ``params``: a dict of parameters by name for each set, or a DataFrame of pandas or polars with a row for each.
-    ``workers``: how many files are read at a time, each by one process that takes one core, this one being the first;
-    None: all cores.
-    ``out``: the folder of the data set: Parquet tables ``rows`` and one for each output, and a manifest. What it has of
-    the same input, code and set already is not run again. None: a folder that is removed with the result.
-    ``symbols``, ``start``, ``end``, ``limit``, ``allow_empty``, ``date``, ``feed_options``: of each file, as
-    ``strand.replay`` has them. ``backend``: ``"ray"`` runs each file as a task of Ray, on the cluster that ``ray.init``
-    was called for or else on this machine; ``out`` has to be a folder that all nodes share.
-    ``progress`` is called with the number of files that are done, and of all that are to be run.
-
     An interrupt keeps what is done: the same call goes on from there. Raises what ``strand.replay`` raises for a file,
     after which the files before it are kept; a HandlerError has the set it came with as ``set_number`` and ``params``.
-    Raises ConfigurationError for a handler without sets, for parameters that it does not take, and for two files of one
-    name; MissingExtraError without the extra ``sweep``, or ``ray``.
+
+    Args:
+        files: A file, several, a folder or a glob; each is a run of its own, which begins with rows of zeros. With
+            ``days``, a name in which ``{date}`` stands for the day, as ``"data/{date:%Y%m%d}.gz"``; dates are texts
+            like ``"2026-01-05"``, and are the files' option ``date`` where they need one.
+        handler: A compiled one (``strand.handler``) with ``params=``, or a chain that ends in one.
+        params: A dict of parameters by name for each set, or a DataFrame of pandas or polars with a row for each.
+        workers: How many files are read at a time, each by one process that takes one core, this one being the first;
+            None: all cores.
+        out: The folder of the data set: Parquet tables ``rows`` and one for each output, and a manifest. What it has of
+            the same input, code and set already is not run again. None: a folder that is removed with the result.
+            ``symbols``. ``start``. ``end``. ``limit``. ``allow_empty``. ``date``. Has to be a folder that all nodes
+            share.
+        feed_options: Of each file, as ``strand.replay`` has them.
+        backend: ``"ray"`` runs each file as a task of Ray, on the cluster that ``ray.init`` was called for or else on
+            this machine.
+        progress: Called with the number of files that are done, and of all that are to be run.
+
+    Raises:
+        ConfigurationError: For a handler without sets, for parameters that it does not take, and for two files of one
+            name.
+        MissingExtraError: Without the extra ``sweep``, or ``ray``.
     """
     run = backend_for(backend)
     given = resolve(handler)

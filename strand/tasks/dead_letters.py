@@ -20,9 +20,12 @@ __all__ = ["DeadLetter", "DeadLetters"]
 class DeadLetter:
     """A task that failed after its last retry.
 
-    ``task_id``: the id of its future. ``function``, ``args``, ``kwargs``: what was called. ``error``: the last
-    exception. ``attempts``: how often it was called. ``died_ns``: when, in ns of the scheduler's clock
-    (``time.monotonic_ns``).
+    Attributes:
+        task_id: The id of its future. ``function``. ``args``.
+        kwargs: What was called.
+        error: The last exception.
+        attempts: How often it was called.
+        died_ns: When, in ns of the scheduler's clock (``time.monotonic_ns``).
     """
 
     task_id: int
@@ -43,7 +46,8 @@ class DeadLetter:
 class DeadLetters:
     """The dead letters that are kept, the oldest first: ``len``, and iteration over a copy. They live in memory only.
 
-    ``maximum``: of these, at least 0; the oldest go. ``dropped``: how many went.
+    Attributes:
+        maximum: Of these, at least 0; the oldest go. ``dropped``: how many went.
     """
 
     def __init__(self, maximum: int, submit: Callable[[TaskOptions, Any, tuple[Any, ...], dict[str, Any]], TaskFuture]):
@@ -73,9 +77,12 @@ class DeadLetters:
 
     def put_back(self, letter: DeadLetter) -> TaskFuture:
         """Submits a dead letter again: a new task with its options, whose deadline counts from now and whose retries
-        are all there. It belongs to the group of the caller, not to the one it had. Returns its future. Raises
-        ConfigurationError for what is no letter that is kept here, and what ``submit`` raises; the letter is kept
-        then."""
+        are all there. It belongs to the group of the caller, not to the one it had. Returns its future.
+
+        Raises:
+            ConfigurationError: For what is no letter that is kept here, and what ``submit`` raises; the letter is kept
+                then.
+        """
         if not isinstance(letter, DeadLetter):
             raise ConfigurationError(f"letter: {letter!r} is no dead letter; iterate over dead_letters")
         with self._lock:

@@ -193,8 +193,10 @@ class TaskFuture(Future[Any]):
         """Cancels the task unless it has begun; one that waits for its retry is cancelled, too. Returns whether it is
         cancelled, which it never is by a fork's child.
 
-        ``running``: a task that runs is asked to end, and True is returned for that. It is not tried again, and
-        ``cancel_requested`` of ``strand.tasks.current_task()`` tells its function. A coroutine gets CancelledError.
+        Args:
+            running: A task that runs is asked to end, and True is returned for that. It is not tried again, and
+                ``cancel_requested`` of ``strand.tasks.current_task()`` tells its function. A coroutine gets
+                CancelledError.
         """
         if self._keeper.cancel(self):
             return True
@@ -209,19 +211,29 @@ class TaskFuture(Future[Any]):
 
     def reprioritise(self, priority: Any) -> bool:
         """Gives a task that waits another priority. Returns False where it has begun or ended, and in a fork's child,
-        and nothing changes. A task that is held is due by the hold of its new level. Raises ConfigurationError for a
-        priority that the policy does not have."""
+        and nothing changes. A task that is held is due by the hold of its new level.
+
+        Raises:
+            ConfigurationError: For a priority that the policy does not have.
+        """
         return self._keeper.reprioritise(self, priority)
 
     def set_deadline(self, deadline: SpanLike | None) -> bool:
         """Gives a task that waits so much time from now to begin, as ``"30s"``, a timedelta or ns; None: any time.
-        Returns False where it has begun or ended, and in a fork's child, and nothing changes. Raises ConfigurationError
-        for what is no span, and where a delay, a hold or a backoff ends later."""
+        Returns False where it has begun or ended, and in a fork's child, and nothing changes.
+
+        Raises:
+            ConfigurationError: For what is no span, and where a delay, a hold or a backoff ends later.
+        """
         return self._keeper.set_deadline(self, deadline)
 
     def set_group(self, group: TaskGroup | None) -> bool:
         """Moves a task that waits into another group, or into none. Returns False where it has begun or ended, and in a
-        fork's child, and nothing changes. Raises StoppedError for a group that takes no more tasks."""
+        fork's child, and nothing changes.
+
+        Raises:
+            StoppedError: For a group that takes no more tasks.
+        """
         return self._keeper.set_group(self, group)
 
     def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
@@ -236,14 +248,20 @@ class TaskFuture(Future[Any]):
     # -- waiting for it
 
     def result(self, timeout: float | None = None) -> Any:
-        """What the function returned, or raises how the task ended otherwise. ``timeout``: seconds; None: no limit.
+        """What the function returned, or raises how the task ended otherwise.
 
         In a task or call it waits as within ``strand.blocking()``. In a task it runs this one at once if that has not
         begun, and has neither key nor symbol.
 
-        Raises TimeoutError when the time is over; WouldDeadlockError in a task or call for which this one waits, in a
-        handler, in a coroutine, and where ``max_threads`` threads wait; StoppedError in a fork's child, and in a task
-        whose workers have stopped; ConfigurationError for a timeout that is no number.
+        Args:
+            timeout: Seconds; None: no limit.
+
+        Raises:
+            TimeoutError: When the time is over.
+            WouldDeadlockError: In a task or call for which this one waits, in a handler, in a coroutine, and where
+                ``max_threads`` threads wait.
+            StoppedError: In a fork's child, and in a task whose workers have stopped.
+            ConfigurationError: For a timeout that is no number.
         """
         if self._state not in _OVER:
             self.wait_for_end(timeout)
@@ -370,7 +388,11 @@ class TaskFuture(Future[Any]):
                 raise
 
     def set_result(self, *_: Any, **__: Any) -> Any:
-        """Not for users: the scheduler alone ends a task. Raises RuntimeError."""
+        """Not for users: the scheduler alone ends a task.
+
+        Raises:
+            RuntimeError:
+        """
         raise RuntimeError(f"{self!r} is ended by its scheduler alone")
 
     set_exception = set_running_or_notify_cancel = set_result

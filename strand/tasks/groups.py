@@ -39,9 +39,12 @@ class TaskGroup:
     KeyboardInterrupt, SystemExit, GeneratorExit and asyncio's CancelledError of the block come out as they are. Tasks
     that were cancelled or have expired raise nothing there: their futures say so.
 
-    ``name``: what a policy that shares time by groups knows it by; None: no name. A group can be used for one block.
-    Raises ConfigurationError for a name that is empty or no text. Leaving raises WouldDeadlockError where a task of the
-    group waits for the task that leaves.
+    Args:
+        name: What a policy that shares time by groups knows it by; None: no name. A group can be used for one block.
+
+    Raises:
+        ConfigurationError: For a name that is empty or no text. Leaving raises WouldDeadlockError where a task of the
+            group waits for the task that leaves.
     """
 
     def __init__(self, name: str | None = None) -> None:
@@ -67,14 +70,22 @@ class TaskGroup:
         return len(self._members)
 
     def add(self, future: Future[Any]) -> None:
-        """Takes a task in. Raises StoppedError once the group was cancelled or its block was left."""
+        """Takes a task in.
+
+        Raises:
+            StoppedError: Once the group was cancelled or its block was left.
+        """
         with self._lock:
             if self._refusal is not None:
                 raise StoppedError(f"the task group {self._refusal}: it takes no more tasks")
             self._members[id(future)] = future
 
     def remove(self, future: Future[Any], error: BaseException | None) -> None:
-        """A task has ended, or is in another group now. ``error``: what makes the whole group fail."""
+        """A task has ended, or is in another group now.
+
+        Args:
+            error: What makes the whole group fail.
+        """
         with self._lock:
             known = self._members.pop(id(future), None) is not None
             if known and error is not None:

@@ -45,8 +45,11 @@ class Periodic:
         return f"<Periodic, {self.turns} turns, {self.skipped} skipped{', cancelled' if self.cancelled() else ''}>"
 
     def cancel(self, running: bool = False) -> bool:
-        """Ends the turns. A turn that has not begun is cancelled; ``running``: one that runs is asked to end. Returns
-        whether there would have been another turn."""
+        """Ends the turns. A turn that has not begun is cancelled;
+
+        Args:
+            running: One that runs is asked to end. Returns whether there would have been another turn.
+        """
         with self._lock:
             found, self._timer = self._timer, None
             self.next_due_ns = None

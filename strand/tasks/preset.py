@@ -29,12 +29,15 @@ def napoleon(config: Config | str | os.PathLike[str] | None = None, **more: Unpa
     ``RetryPolicy()`` (three retries, after 1 s, 2 s and 4 s, less a random part), ``guard`` is ``Guard()``, and 1,000
     dead letters are kept.
 
-    ``config``: a ``strand.Config``, or the path of its file, which gives what ``Scheduler(config=)`` takes from it. A
-    policy that it names has to be ``levels``, with the hold above if it says none. ``more``: arguments of
-    ``Scheduler``, which win; ``guard=None`` leaves the guard out.
+    Args:
+        config: A ``strand.Config``, or the path of its file, which gives what ``Scheduler(config=)`` takes from it. A
+            policy that it names has to be ``levels``, with the hold above if it says none.
+        more: Arguments of ``Scheduler``, which win; ``guard=None`` leaves the guard out.
 
-    Raises ConfigurationError for another policy than ``Levels``, and what ``Scheduler`` raises: MissingExtraError for a
-    guard of the machine without the extra ``guard``, and UnknownOptionError.
+    Raises:
+        ConfigurationError: For another policy than ``Levels``, and what ``Scheduler`` raises: MissingExtraError for a
+            guard of the machine without the extra ``guard``.
+        UnknownOptionError:
     """
     found: dict[str, Any] = {"policy": Levels(), "retry": RetryPolicy(), "guard": Guard()}
     if config is not None:

@@ -42,15 +42,20 @@ class RetryPolicy:
     from 1, waits ``d = min(max_delay, base_delay * multiplier ** (n - 1))`` less a random part: between ``(1 - jitter)
     * d`` and ``d``, both included. ``multiplier``: 1 to 1,000. ``jitter``: 0 to 1.
 
-    ``transient``, ``business``, ``system``: an exception type, or a tuple of them; kept as tuples. Of all types listed,
-    the nearest one among an error's classes decides. Where nothing is said, MemoryError and OSError are of the system,
-    and all other Exceptions are transient, ConnectionError and TimeoutError too. ``classify``: called with the error in
-    their place, and returns one of the three words; a task whose ``classify`` raises fails with what that raised.
-    ``on_alert``: called with the future and the error in the worker; None: a line at level ERROR of the logger
-    ``strand.tasks``.
+    ``transient``. ``business``.
 
-    Raises ConfigurationError for what is outside these bounds, for a ``max_delay`` below ``base_delay``, and for what
-    is no exception type or is listed twice.
+    Args:
+        system: An exception type, or a tuple of them; kept as tuples. Of all types listed, the nearest one among an
+            error's classes decides. Where nothing is said, MemoryError and OSError are of the system, and all other
+            Exceptions are transient, ConnectionError and TimeoutError too.
+        classify: Called with the error in their place, and returns one of the three words; a task whose ``classify``
+            raises fails with what that raised.
+        on_alert: Called with the future and the error in the worker; None: a line at level ERROR of the logger
+            ``strand.tasks``.
+
+    Raises:
+        ConfigurationError: For what is outside these bounds, for a ``max_delay`` below ``base_delay``, and for what is
+            no exception type or is listed twice.
     """
 
     max_retries: int = 3

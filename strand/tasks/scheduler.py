@@ -64,24 +64,28 @@ class SchedulerOptions(TypedDict, total=False):
 class Scheduler(EngineTasks):
     """Runs functions on threads of its own, in the order of a policy: a ``concurrent.futures.Executor``.
 
-    ``workers``: how many tasks run at a time; None or 0: as many as this process may use cores. (In ``strand.replay`` 0
-    is the plain loop.) ``max_queue``: how many tasks may wait that have not begun, beyond which ``submit`` raises
-    QueueFull; None or 0: any number, as far as memory goes, up to 16,777,216. ``policy``: ``Levels()``, ``Fifo()``,
-    ``Aging()`` or ``Fair()``; None: ``Levels()``. ``retry``: of tasks that are given none of their own; None: they fail
-    at once. ``guard``: holds tasks back while CPU, memory or I/O is short, as docs/guard.md says of strands, by their
-    levels and ``marks``; for ``Levels()``; None: there is none. ``max_dead_letters`` and ``seed``: see ``Tasks``.
-    ``max_threads``: how many threads there may be, ``workers`` at least. A task that waits in its middle
-    (``strand.checkpoint``, ``strand.blocking``, ``result`` of another task) keeps its thread.
-
-    ``config``: a ``strand.Config``, or the path of its file, which gives ``workers``, ``max_queue``, ``policy``,
-    ``retry`` and ``guard`` (``Config.scheduler_options``). What is given beside it wins.
-
     Leaving its block shuts it down and waits for all tasks; from then on the guard holds nothing back. Without that it
     ends when nobody refers to it and all tasks have ended. At the end of the program those that wait for a worker are
     run, and those that are delayed, held, or wait for a retry are cancelled.
 
-    Raises ConfigurationError naming the argument that cannot work, and MissingExtraError for a guard of the machine
-    without the extra ``guard``.
+    Args:
+        workers: How many tasks run at a time; None or 0: as many as this process may use cores. (In ``strand.replay`` 0
+            is the plain loop.).
+        max_queue: How many tasks may wait that have not begun, beyond which ``submit`` raises QueueFull; None or 0: any
+            number, as far as memory goes, up to 16,777,216.
+        policy: ``Levels()``, ``Fifo()``, ``Aging()`` or ``Fair()``; None: ``Levels()``.
+        retry: Of tasks that are given none of their own; None: they fail at once.
+        guard: Holds tasks back while CPU, memory or I/O is short, as docs/guard.md says of strands, by their levels and
+            ``marks``; for ``Levels()``; None: there is none.
+        config: A ``strand.Config``, or the path of its file, which gives ``workers``, ``max_queue``, ``policy``,
+            ``retry`` and ``guard`` (``Config.scheduler_options``). What is given beside it wins.
+        max_dead_letters, seed: See ``Tasks``.
+        max_threads: How many threads there may be, ``workers`` at least. A task that waits in its middle
+            (``strand.checkpoint``, ``strand.blocking``, ``result`` of another task) keeps its thread.
+
+    Raises:
+        ConfigurationError: Naming the argument that cannot work.
+        MissingExtraError: For a guard of the machine without the extra ``guard``.
     """
 
     @named_options("Scheduler()")

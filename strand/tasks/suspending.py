@@ -25,7 +25,9 @@ def checkpoint() -> None:
     first, too, and for calls of a dispatcher. Elsewhere, as in a handler, it does nothing; a coroutine awaits instead.
     Where ``max_threads`` threads wait already it goes on, which is counted (``thread_counts()``).
 
-    Raises CancelledError where ``cancel(running=True)`` asked for it, and StoppedError where the workers have stopped.
+    Raises:
+        CancelledError: Where ``cancel(running=True)`` asked for it.
+        StoppedError: Where the workers have stopped.
     """
     task, seat = CURRENT_TASK.get(), seat_here()
     if task is not None and task.cancel_requested:
@@ -48,9 +50,10 @@ class blocking:  # noqa: N801 - users see a function
     ``future.result()`` of a task enters such a block by itself. A task with ``symbol=``, or a call, keeps its symbol's
     turn: ticks of the symbol wait until it ends. In the block a task of a dispatcher cannot publish to it.
 
-    Raises WouldDeadlockError at its start where ``max_threads`` threads wait already, and in a handler that Python runs
-    for a dispatcher: the ticks in its hands may lie in its worker's memory. Raises StoppedError where the workers have
-    stopped.
+    Raises:
+        WouldDeadlockError: At its start where ``max_threads`` threads wait already, and in a handler that Python runs
+            for a dispatcher: the ticks in its hands may lie in its worker's memory.
+        StoppedError: Where the workers have stopped.
     """
 
     __slots__ = ("_seat",)

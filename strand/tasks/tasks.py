@@ -29,14 +29,20 @@ class Tasks(TaskExecutor):
     Tasks and dead letters live in memory only: this is no durable queue. Every task ends in exactly one way: done,
     failed, cancelled, expired, dropped or dead (``TaskFuture.state``).
 
-    ``pool``: lists tasks and calls ``run`` in its threads. ``ranks``: what the pool's policy makes of priorities.
-    ``clock``: of delays, deadlines and times; None: the system's, with a thread for what is due later. With another
-    clock ``fire`` does what is due. ``max_queue``: how many tasks may wait that have not begun; 0: any number. A task
-    that waits for a retry counts, and is never refused. ``max_dead_letters``: how many are kept. ``seed``: of the
-    random part of backoffs; None: another one each time. ``retry``: of tasks that are given none; None: they fail at
-    once. ``strand_of``: the strand of a symbol, for ``symbol=``; None: there are no symbols.
+    Args:
+        pool: Lists tasks and calls ``run`` in its threads.
+        ranks: What the pool's policy makes of priorities.
+        clock: Of delays, deadlines and times; None: the system's, with a thread for what is due later. With another
+            clock ``fire`` does what is due.
+        max_queue: How many tasks may wait that have not begun; 0: any number. A task that waits for a retry counts, and
+            is never refused.
+        max_dead_letters: How many are kept.
+        seed: Of the random part of backoffs; None: another one each time.
+        retry: Of tasks that are given none; None: they fail at once.
+        strand_of: The strand of a symbol, for ``symbol=``; None: there are no symbols.
 
-    Raises ConfigurationError for numbers that are none or are below 0.
+    Raises:
+        ConfigurationError: For numbers that are none or are below 0.
     """
 
     def __init__(
@@ -80,18 +86,24 @@ class Tasks(TaskExecutor):
         """An executor of this scheduler whose tasks have these options; it does not change. Spans are texts with a unit
         like ``"30s"``, timedeltas, or ns.
 
-        ``priority``: of the policy; None: the usual one. ``key``: tasks of one key run in the order in which they join
-        it, one at a time; a task joins when its delay or hold is over, and keeps its place while it waits for a retry.
-        The one that is next has the highest priority of all that wait behind it. ``symbol``: the task runs in order
-        with that symbol's ticks; a retry comes behind the ticks that are there then. ``deadline``: a task that has not
-        begun so long after its submit is not started, nor tried again. ``delay``: it waits at least so long. ``retry``:
-        when it is tried again; None: as the scheduler says. ``group``: the one it belongs to; None: that of the block
-        or task that submits it. ``expire_if``: called without arguments in the worker before each start: True: the task
-        expires; a priority: it waits anew with that one, if it is another one; False or None: it starts. Raising fails
-        the task. ``marks``: ``"io"``, ``"frees_memory"`` or both, for the guard.
+        Args:
+            priority: Of the policy; None: the usual one.
+            key: Tasks of one key run in the order in which they join it, one at a time; a task joins when its delay or
+                hold is over, and keeps its place while it waits for a retry. The one that is next has the highest
+                priority of all that wait behind it.
+            symbol: The task runs in order with that symbol's ticks; a retry comes behind the ticks that are there then.
+            deadline: A task that has not begun so long after its submit is not started, nor tried again.
+            delay: It waits at least so long.
+            retry: When it is tried again; None: as the scheduler says.
+            group: The one it belongs to; None: that of the block or task that submits it.
+            expire_if: Called without arguments in the worker before each start: True: the task expires; a priority: it
+                waits anew with that one, if it is another one; False or None: it starts. Raising fails the task.
+            marks: ``"io"``, ``"frees_memory"`` or both, for the guard.
 
-        Raises ConfigurationError for values that cannot work: a priority that the policy does not have, a delay or hold
-        that ends after the deadline, a symbol beside a key or priority; and UnknownSymbolError.
+        Raises:
+            ConfigurationError: For values that cannot work: a priority that the policy does not have, a delay or hold
+                that ends after the deadline, a symbol beside a key or priority.
+            UnknownSymbolError:
         """
         found = options_of(
             self._ranks,

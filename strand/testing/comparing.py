@@ -69,11 +69,16 @@ def reference(
 
 
 def assert_same(run: Ran, expected: Ran) -> None:
-    """Raises DifferenceError, an AssertionError, unless two runs have the same rows and outputs to the last bit.
+    """``run``.
 
-    ``run``, ``expected``: results of ``strand.replay``, ``reference`` or ``seeded``, or Dispatchers that have stopped.
-    Symbols are compared by name, and so are baskets. The message tells the symbols and fields that differ, with both
-    values, and the first record of each output that does; the error's ``symbols`` and ``outputs`` name all of them.
+    Args:
+        expected: Results of ``strand.replay``, ``reference`` or ``seeded``, or Dispatchers that have stopped. Symbols
+            are compared by name, and so are baskets. The message tells the symbols and fields that differ, with both
+            values, and the first record of each output that does; the error's ``symbols`` and ``outputs`` name all of
+            them.
+
+    Raises:
+        DifferenceError: An AssertionError, unless two runs have the same rows and outputs to the last bit.
     """
     of_rows = dict(_row_differences(run, expected))
     of_rows.update(_basket_differences(run.baskets, expected.baskets))

@@ -133,9 +133,6 @@ def feed(
 ) -> ListFeed:
     """A feed of ticks from a list, for ``strand.replay``, ``strand.testing.reference`` and ``strand.testing.seeded``.
 
-    ``records``: its ticks, as dicts, tuples ``(symbol, time, price, size)``, or an array of ``strand.TICK``, shape
-    (n,), whose ``instrument_id`` are places in ``symbols``. A dict has
-
     - ``symbol``, a name;
     - ``time``, ns since the epoch, which becomes ``ts_recv`` and ``ts_event``; without it, 1 ns after the tick before;
     - ``price`` in natural units (``10.25``: a number, or a Decimal), taken to the nearest 1e-9, and ``size``; or
@@ -145,14 +142,19 @@ def feed(
     It is a trade (``action`` T, ``side`` N) unless it says otherwise; with another ``action`` it is of kind order.
     ``sequence`` counts from 1.
 
-    ``symbols``: the names by index; by default those of the ticks, in the order in which they come.
-    ``batches``: ticks a batch, or the positions at which batches begin (``[0, 1, 5]``; 0 may be left out); by default
-    all are one batch. ``error`` is raised in place of the tick at position ``error_at``, by default behind the last
-    one. ``known_from``: with how many ticks given the names come to be known, as with a directory in mid-stream.
-    ``max_symbols``: indices that the feed may use, by default as many as there are names. ``info``: fields of
-    ``strand.feeds.FeedInfo``: ``ticks="orders"``, ``date=``, ``venue=``, ``size_unit=``, ...
+    Args:
+        records: Its ticks, as dicts, tuples ``(symbol, time, price, size)``, or an array of ``strand.TICK``, shape
+            (n,), whose ``instrument_id`` are places in ``symbols``. A dict has.
+        symbols: The names by index; by default those of the ticks, in the order in which they come.
+        batches: Ticks a batch, or the positions at which batches begin (``[0, 1, 5]``; 0 may be left out); by default
+            all are one batch.
+        error: Raised in place of the tick at position ``error_at``, by default behind the last one.
+        known_from: With how many ticks given the names come to be known, as with a directory in mid-stream.
+        max_symbols: Indices that the feed may use, by default as many as there are names.
+        info: Fields of ``strand.feeds.FeedInfo``: ``ticks="orders"``, ``date=``, ``venue=``, ``size_unit=``, ...
 
-    Raises ConfigurationError that names the tick and its field, or the option.
+    Raises:
+        ConfigurationError: That names the tick and its field, or the option.
     """
     if isinstance(records, np.ndarray):
         if records.dtype != TICK or records.ndim != 1:

@@ -40,12 +40,13 @@ def seeded(
     counts of steps. Within the block of a ``strand.testing.Clock`` handlers in Python can take time on it, and
     ``speed=`` goes by it.
 
-    ``options`` as ``strand.replay`` has them, with those of a Dispatcher: ``workers`` (2 by default, 16 at most),
-    ``strands``, ``capacity_ticks``, ``on_full``, ``on_error``, ``out``, ... Handlers of all kinds run. Small numbers
-    find most: few ticks, ``capacity_ticks`` and ``budget_ticks`` of a few.
-
     One at a time in a process: raises ConfigurationError where another one is under way, in a handler too. Raises what
     ``strand.replay`` raises.
+
+    Args:
+        options: As ``strand.replay`` has them, with those of a Dispatcher: ``workers`` (2 by default, 16 at most),
+            ``strands``, ``capacity_ticks``, ``on_full``, ``on_error``, ``out``, ... Handlers of all kinds run. Small
+            numbers find most: few ticks, ``capacity_ticks`` and ``budget_ticks`` of a few.
     """
     make = partial(SeededDispatcher, seed=whole("seed", seed, 0))
     options["timeline"] = False  # its times are counts of steps
@@ -63,9 +64,11 @@ def check_seeds(
 ) -> None:
     """Runs a feed, ``source``, under many seeds, and compares each run with the plain loop, as ``assert_same`` does.
 
-    Raises DifferenceError for the first seed that comes to something else: its ``seed`` makes ``seeded`` do the same
-    again. That is a handler which goes by more than its symbol's ticks, as one that shares what it writes to among
-    symbols; or one whose ticks a bound has dropped. ``handlers``, ``options`` and what else it raises: ``seeded``.
+    Raises:
+        DifferenceError: For the first seed that comes to something else: its ``seed`` makes ``seeded`` do the same
+            again. That is a handler which goes by more than its symbol's ticks, as one that shares what it writes to
+            among symbols; or one whose ticks a bound has dropped. ``handlers``, ``options`` and what else it raises:
+            ``seeded``.
     """
     if "out" in options:
         raise ConfigurationError("out: what is written to files is not compared: leave it out")

@@ -26,10 +26,10 @@ class Run(Protocol):
 class Clock:
     """A clock that stands still until it is moved. Within ``with Clock() as clock:`` it stands in for the system's.
 
-    It is moved by ``advance``, and by waiting: a paced replay that waits for a tick moves it to when the tick is due.
-    A ``timeout_s`` of a Dispatcher (``publish``, ``drain``, ``stop``, ``call``) goes by it too. Such a call really
-    waits for a millisecond, and when that was in vain, the clock moves by up to 100 ms: what can come about does, and
-    a timeout of a minute takes less than a second.
+    It is moved by ``advance``, and by waiting: a paced replay that waits for a tick moves it to when the tick is due. A
+    ``timeout_s`` of a Dispatcher (``publish``, ``drain``, ``stop``, ``call``) goes by it too. Such a call really waits
+    for a millisecond, and when that was in vain, the clock moves by up to 100 ms: what can come about does, and a
+    timeout of a minute takes less than a second.
 
     It does not move what is measured (``wall_s``, latencies, a timeline), nor the silences and reconnections of live
     feeds. The timers of handlers go by the feed's time, and so by no clock. It may be used from any thread.
@@ -39,7 +39,11 @@ class Clock:
     its worker busy for so long, in which the other workers go on. While such a run is under way, only its own thread
     may use the clock.
 
-    ``start_ns``: where it begins, ns. Raises ConfigurationError where another one stands in already.
+    Args:
+        start_ns: Where it begins, ns.
+
+    Raises:
+        ConfigurationError: Where another one stands in already.
     """
 
     def __init__(self, start_ns: int = 0) -> None:
@@ -56,7 +60,11 @@ class Clock:
         return self._now_ns if self._run is None else self._before_run_ns + self._run.now_ns()
 
     def advance(self, seconds_: float) -> None:
-        """Moves it on by so many seconds. Raises ConfigurationError for a number below 0."""
+        """Moves it on by so many seconds.
+
+        Raises:
+            ConfigurationError: For a number below 0.
+        """
         by = seconds("seconds", seconds_)
         if by is None or not 0 <= by < 1e9:
             raise ConfigurationError(f"advance: {seconds_!r} is not a number of seconds from 0 up")

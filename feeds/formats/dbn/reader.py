@@ -63,15 +63,22 @@ class DbnFeed(DecodedFeed):
     has one); a symbol has one ``instrument_id``, whatever ids it has had in the file. Symbol mapping records of a live
     stream count from where they stand. An instrument without a name is called ``id:N``.
 
-    ``path``: the file. ``levels``: of MBP-10, how many levels become quotes, 1 to 10. ``max_symbols``: by default those
-    that the metadata names and 4,096 more, or 65,536 where it names none. ``on_bad_record``: ``"raise"``, or ``"skip"``
-    to pass over records of unknown type, of a length their type does not have or with an impossible letter, and count
-    them; a file that is cut or out of step is an error either way. ``batch_ticks``: ticks in a full batch. ``limits``:
-    what a compressed file may expand to. ``select``: what is not in it is passed over before ticks are made.
+    Args:
+        path: The file.
+        on_bad_record: ``"raise"``, or ``"skip"`` to pass over records of unknown type, of a length their type does not
+            have or with an impossible letter, and count them; a file that is cut or out of step is an error either way.
+        select: What is not in it is passed over before ticks are made.
+        levels: Of MBP-10, how many levels become quotes, 1 to 10.
+        max_symbols: By default those that the metadata names and 4,096 more, or 65,536 where it names none.
+        batch_ticks: Ticks in a full batch.
+        limits: What a compressed file may expand to.
 
-    Raises FormatError for a file without sound metadata, TruncatedFeedError for one that ends in it, FeedError for one
-    that cannot be read, ConfigurationError for an option that cannot work, MissingExtraError without the package
-    ``databento-dbn``.
+    Raises:
+        FormatError: For a file without sound metadata.
+        TruncatedFeedError: For one that ends in it.
+        FeedError: For one that cannot be read.
+        ConfigurationError: For an option that cannot work.
+        MissingExtraError: Without the package ``databento-dbn``.
     """
 
     batch_step: ClassVar = 1

@@ -35,15 +35,21 @@ _LATEST_NS: Final = (1 << 63) - 1
 class JsonLinesFeed(JsonFileFeed):
     """A file of JSON lines as batches of ticks, in the order of its lines.
 
-    ``profile``: a ``JsonProfile``, a dict, or the path of a TOML file. ``size_unit``, ``inexact``: in place of the
-    profile's own. ``max_symbols``: the most there may be. ``on_bad_record``: at a line that is no JSON, or a message
-    that the profile cannot read, ``"raise"`` FormatError or ``"skip"``; messages that no rule of the profile is for are
-    passed over, and counted. ``batch_ticks``: a batch ends with the message that makes it so many or more. ``limits``:
-    what a compressed file may expand to.
-
     ``ts_recv`` is the time before the message, or its event's where there is none; ``sequence`` the record's place
-    where the profile has none. Raises ConfigurationError, and FormatError with byte and line after every tick before
-    it.
+    where the profile has none.
+
+    Args:
+        profile: A ``JsonProfile``, a dict, or the path of a TOML file. ``size_unit``.
+        inexact: In place of the profile's own.
+        max_symbols: The most there may be.
+        on_bad_record: At a line that is no JSON, or a message that the profile cannot read, ``"raise"`` FormatError or
+            ``"skip"``; messages that no rule of the profile is for are passed over, and counted.
+        batch_ticks: A batch ends with the message that makes it so many or more.
+        limits: What a compressed file may expand to.
+
+    Raises:
+        ConfigurationError:
+        FormatError: With byte and line after every tick before it.
     """
 
     def __init__(

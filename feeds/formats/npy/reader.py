@@ -44,30 +44,38 @@ _BATCH_BYTES: Final = 1 << 26
 class NpyFeed(BaseFeed):
     """Ticks from a structured array in a .npy or .npz file, in the order of the file. An .npy may be packed.
 
-    ``path``: the file. ``batch_ticks``: ticks in a batch. ``limits``: what a packed file may expand to.
-
     A file of dtype ``TICK`` is read as it is. Any other structured dtype needs ``columns``, a map from tick field to
     source field, table of a profile's keys or None; what it does not name is recognised by common names, and values are
-    converted, as in a Parquet file (docs/feeds/parquet.md). ``constants`` gives tick fields one value for all.
-    hftbacktest's events (an array of its event dtype, by that name or any) need nothing: ``HftEvents`` has the rules.
-    Their symbol is the file's name up to the first dot, unless ``symbol`` says it.
-
-    ``price_unit``: what 1 in the source's price is worth, a power of ten (``"0.01"``); without it floats are currency,
-    integers are in 1e-9. ``size_unit``: what 1 in a tick's ``size`` is worth, for quantities that are fractions.
-    ``time_unit``: of times that are integers. ``ticks``: what the ticks mean, a ``TicksAre``; ``"plain"``, unless the
-    file says it. ``nulls``: NaN is an error, or with ``"undefined"`` no value. What is no
-    whole number of 1e-9 or of ``size_unit`` is an error, or with ``inexact="round"`` rounded to the nearest, ties to
-    even, and counted in ``statistics()["rows_rounded"]``.
+    converted, as in a Parquet file (docs/feeds/parquet.md).
 
     Of an .npz the array ``ticks`` is read, or the only one beside ``symbols``, or the one named by ``array``. Names
-    come from ``symbols`` (by index; ``symbol``: the one there is), else from the array ``symbols`` of an .npz, else
-    every name is empty. An array of one symbol without a key field needs ``symbol="NAME"``. ``max_symbols`` is found in
-    one scan of the keys when neither names nor an argument give it.
+    come from ``symbols`` (by index;
 
-    Raises ``FormatError`` for a dtype, key or value that cannot be a tick's (``on_bad_record="skip"`` passes over such
-    records), ``TruncatedFeedError`` for a file that
-    ends too early, ``ConfigurationError`` for an option that cannot work. Nothing is ever unpickled. The checksum of
-    an .npz is verified where the array is compressed; a stored one is read as it lies.
+    Args:
+        path: The file.
+        constants: Gives tick fields one value for all. hftbacktest's events (an array of its event dtype, by that name
+            or any) need nothing: ``HftEvents`` has the rules. Their symbol is the file's name up to the first dot,
+            unless ``symbol`` says it.
+        price_unit: What 1 in the source's price is worth, a power of ten (``"0.01"``); without it floats are currency,
+            integers are in 1e-9.
+        size_unit: What 1 in a tick's ``size`` is worth, for quantities that are fractions.
+        time_unit: Of times that are integers.
+        ticks: What the ticks mean, a ``TicksAre``; ``"plain"``, unless the file says it.
+        nulls: NaN is an error, or with ``"undefined"`` no value. What is no whole number of 1e-9 or of ``size_unit`` is
+            an error, or with ``inexact="round"`` rounded to the nearest, ties to even, and counted in
+            ``statistics()["rows_rounded"]``.
+        symbol: The one there is), else from the array ``symbols`` of an .npz, else every name is empty. An array of one
+            symbol without a key field needs ``symbol="NAME"``.
+        max_symbols: Found in one scan of the keys when neither names nor an argument give it.
+        batch_ticks: Ticks in a batch.
+        limits: What a packed file may expand to.
+
+    Raises:
+        FormatError: For a dtype, key or value that cannot be a tick's (``on_bad_record="skip"`` passes over such
+            records).
+        TruncatedFeedError: For a file that ends too early.
+        ConfigurationError: For an option that cannot work. Nothing is ever unpickled. The checksum of an .npz is
+            verified where the array is compressed; a stored one is read as it lies.
     """
 
     def __init__(

@@ -67,29 +67,35 @@ class _Made:
 class ParquetFeed(BaseFeed):
     """A Parquet or Arrow file as batches of ticks, in the order of its rows.
 
-    ``path``: the file. ``columns`` maps tick fields, ``symbol``, and of quotes ``bid_price``, ``bid_size``,
-    ``ask_price`` and ``ask_size`` to columns (None: none), or to tables of a profile's keys (docs/feeds/parquet.md);
-    what it does not name is recognised by common names. ``constants`` gives tick fields one value for all. ``symbol``
-    names the one symbol of a file without a column for it. Only columns that are used are read.
+    Args:
+        path: The file.
+        columns: Maps tick fields, ``symbol``, and of quotes ``bid_price``, ``bid_size``, ``ask_price`` and ``ask_size``
+            to columns (None: none), or to tables of a profile's keys (docs/feeds/parquet.md); what it does not name is
+            recognised by common names.
+        constants: Gives tick fields one value for all.
+        symbol: Names the one symbol of a file without a column for it. Only columns that are used are read.
+        price_unit: What 1 in the price column is worth, a power of ten (``"0.0001"``); without it decimals and floats
+            are currency, integers are in 1e-9.
+        size_unit: What 1 in a tick's ``size`` is worth, for fractions of a coin. A float stands for the shortest
+            decimal that rounds to it. A price that is no whole number of 1e-9 and a size that is no whole number of
+            ``size_unit`` are bad rows, or with ``inexact="round"`` rounded to the nearest, ties to even, and counted; a
+            size above 0 that rounds to 0 is a bad row. Times are timestamps of any unit, in ``time_zone`` where they
+            have none (UTC by default), or integers in ``time_unit``. A null is a bad row, or with ``nulls="undefined"``
+            the field's undefined value, times and symbols excepted.
+        ticks: What the ticks mean, a ``TicksAre``: what is a trade, and what a fill does to its order; ``"plain"``,
+            unless the file says it.
+        max_symbols: 65,536 by default.
+        on_bad_record: ``"raise"``, or ``"skip"`` to pass over bad rows, counting and sampling them.
+        select: Row groups whose statistics lie outside it are not read, other rows are passed over before they become
+            ticks.
+        batch_ticks: The most rows read at a time.
+        limits: What a compressed file may expand to.
 
-    ``price_unit``: what 1 in the price column is worth, a power of ten (``"0.0001"``); without it decimals and floats
-    are currency, integers are in 1e-9. ``size_unit``: what 1 in a tick's ``size`` is worth, for fractions of a coin. A
-    float stands for the shortest decimal that rounds to it. A price that is no whole number of 1e-9 and a size that is
-    no whole number of ``size_unit`` are bad rows, or with ``inexact="round"`` rounded to the nearest, ties to even, and
-    counted; a size above 0 that rounds to 0 is a bad row. Times are timestamps of any unit, in ``time_zone`` where they
-    have none (UTC by default), or integers in ``time_unit``. A null is a bad row, or with ``nulls="undefined"`` the
-    field's undefined value, times and symbols excepted.
-
-    ``ticks``: what the ticks mean, a ``TicksAre``: what is a trade, and what a fill does to its order; ``"plain"``,
-    unless the file says it.
-
-    ``on_bad_record``: ``"raise"``, or ``"skip"`` to pass over bad rows, counting and sampling them. ``max_symbols``:
-    65,536 by default. ``select``: row groups whose statistics lie outside it are not read, other rows are
-    passed over before they become ticks. ``batch_ticks``: the most rows read at a time. ``limits``: what a compressed
-    file may expand to.
-
-    Raises FormatError for a file without usable columns, TruncatedFeedError for one that is cut, ConfigurationError for
-    an option that cannot work, MissingExtraError without ``pyarrow``.
+    Raises:
+        FormatError: For a file without usable columns.
+        TruncatedFeedError: For one that is cut.
+        ConfigurationError: For an option that cannot work.
+        MissingExtraError: Without ``pyarrow``.
     """
 
     def __init__(

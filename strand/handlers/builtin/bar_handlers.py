@@ -100,22 +100,26 @@ def bars(
 ) -> Handler:
     """Bars of trades, emitted as records of ``BAR`` to the output ``bars``; ``BARS_ROW`` has the current and last one.
 
-    One of: ``every``, the time of a bar (``"1m"``, a timedelta, ns); ``ticks``, ``volume``, ``notional``: how many
-    trades, how many units of the instrument, how many units of currency close one: whatever the feed's ``size_unit``. A
-    dispatcher, which knows no feed, takes sizes as they are.
+    One of: ``every``, the time of a bar (``"1m"``, a timedelta, ns); ``ticks``. ``volume``.
 
-    ``fill``: time bars without a trade are emitted too, at the last close, none after a day's last trade. ``partial``:
-    the bar under way is emitted at the run's end. ``sessions``: ``strand.Sessions``, or text for it; bars begin at a
-    session's start and end at its end at the latest, trades ``outside`` are left out and counted (``"skip"``) or make
-    ``"bars"`` of their own. Without sessions bars are aligned to the UNIX epoch.
+    docs/handlers/bars.md has the rules.
 
-    ``crosses``: they count. ``book``: order books say what trades are; for feeds of single orders, whose fills have no
-    price of their own.
-    ``fills``: as for ``strand.book``: ``"report"`` for DBN MBO, whose fills repeat trades. Without them a replay goes
-    by its feed; a dispatcher without ``feed=`` takes ticks as they are, and ``"reduce"``. ``zero_sizes``: trades
-    of size 0 are left out, or their ``"price"`` counts, as in feeds of ready-made bars.
+    Args:
+        notional: How many trades, how many units of the instrument, how many units of currency close one: whatever the
+            feed's ``size_unit``. A dispatcher, which knows no feed, takes sizes as they are.
+        fill: Time bars without a trade are emitted too, at the last close, none after a day's last trade.
+        partial: The bar under way is emitted at the run's end.
+        sessions: ``strand.Sessions``, or text for it; bars begin at a session's start and end at its end at the latest,
+            trades ``outside`` are left out and counted (``"skip"``) or make ``"bars"`` of their own. Without sessions
+            bars are aligned to the UNIX epoch.
+        zero_sizes: Trades of size 0 are left out, or their ``"price"`` counts, as in feeds of ready-made bars.
+        crosses: They count.
+        book: Order books say what trades are; for feeds of single orders, whose fills have no price of their own.
+        fills: As for ``strand.book``: ``"report"`` for DBN MBO, whose fills repeat trades. Without them a replay goes
+            by its feed; a dispatcher without ``feed=`` takes ticks as they are, and ``"reduce"``.
 
-    docs/handlers/bars.md has the rules. Raises ConfigurationError.
+    Raises:
+        ConfigurationError:
     """
     given = [(kind, value) for kind, value in enumerate((every, ticks, volume, notional)) if value is not None]
     if len(given) != 1:

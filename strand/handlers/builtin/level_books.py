@@ -53,9 +53,14 @@ def depth(*, top: int = 5, max_levels: int = 16_384) -> Handler:
 
     A row (``depth_row(top)``) shows the best ``top`` levels of both sides, 1 to 64, and counts what did not fit; prices
     are in 1e-9, ``UNDEF_PRICE`` where there is no level. ``Dispatcher.books`` and ``ReplayResult.books`` answer for all
-    levels. ``max_levels``: what a side of a symbol keeps at most, which bounds its memory to 64 bytes per level and
-    4 KB more; when it is full the worst level goes, which ``beyond`` counts. Raises ConfigurationError for other
-    values.
+    levels.
+
+    Args:
+        max_levels: What a side of a symbol keeps at most, which bounds its memory to 64 bytes per level and 4 KB more;
+            when it is full the worst level goes, which ``beyond`` counts.
+
+    Raises:
+        ConfigurationError: For other values.
     """
     shown, kept = whole("top", top, 1, MAX_TOP), whole("max_levels", max_levels, 1, MAX_LEVELS)
     return NativeHandler(

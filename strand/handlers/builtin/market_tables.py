@@ -58,7 +58,10 @@ def bbo(*, book: bool | None = None, fills: Fills | None = None) -> Handler:
     """Each change of the best bid and ask: price or size of either side, emitted as a ``BBO`` to the output ``bbo``.
 
     A row is ``BBO_ROW``. Quotes are ticks of kind quote; with ``book``, the top of order books. Where a book or a day
-    is cleared, the emptied top is a change. ``book`` and ``fills`` are as in ``strand.bars``.
+    is cleared, the emptied top is a change.
+
+    Args:
+        book: And ``fills`` are as in ``strand.bars``.
     """
     return tape_handler("bbo", BBO_ROW, b"", book=book, fills=fills, quotes=True, outputs={"bbo": BBO})
 

@@ -328,10 +328,13 @@ def volatility(
 ) -> Handler:
     """Realised variance, its square root and bipower variation, of returns of the log price.
 
-    One of ``step``: returns over a grid of so much time (``"5m"``), or ``ticks``: over so many prices. ``price``: of
-    trades, or the ``"mid"`` of the best quotes. A row is ``VOLATILITY_ROW``. With ``every``, each window of so much
-    time, a multiple of ``step``, is emitted to the output ``volatility`` as a ``VOLATILITY``; with ``partial`` also
-    what the run's end leaves unfinished. ``sessions``, ``crosses``, ``book`` and ``fills`` are as in ``strand.bars``.
+    One of ``step``: returns over a grid of so much time (``"5m"``), or ``ticks``: over so many prices.
+
+    Args:
+        price: Of trades, or the ``"mid"`` of the best quotes. A row is ``VOLATILITY_ROW``. With ``every``, each window
+            of so much time, a multiple of ``step``, is emitted to the output ``volatility`` as a ``VOLATILITY``; with
+            ``partial`` also what the run's end leaves unfinished. ``sessions``, ``crosses``, ``book`` and ``fills`` are
+            as in ``strand.bars``.
     """
     if (step is None) == (ticks is None):
         raise ConfigurationError("volatility: give one of step and ticks")
@@ -369,10 +372,11 @@ def trade_stats(
 ) -> Handler:
     """Count, volume, mean and variance of sizes, extremes of prices, signed volume and time between trades.
 
-    ``sign``: who bought, told by the ``"tick"`` rule, or by the trade's ``"aggressor"``; ``"resting"`` is the same for
-    ticks whose side is that of the order that rested, and keeps no books. A row is ``TRADE_STATS_ROW``. The output
-    ``trade_stats`` has a ``TRADE_STATS`` for each interval with a trade. ``every``, ``partial``, ``sessions``,
-    ``crosses``, ``book`` and ``fills`` are as in ``strand.bars``.
+    Args:
+        sign: Who bought, told by the ``"tick"`` rule, or by the trade's ``"aggressor"``; ``"resting"`` is the same for
+            ticks whose side is that of the order that rested, and keeps no books. A row is ``TRADE_STATS_ROW``. The
+            output ``trade_stats`` has a ``TRADE_STATS`` for each interval with a trade. ``every``, ``partial``,
+            ``sessions``, ``crosses``, ``book`` and ``fills`` are as in ``strand.bars``.
     """
     how = one_of("sign", sign, ("tick", "aggressor", "resting"))
     if how == 2:

@@ -52,12 +52,14 @@ def book(*, fills: Fills | None = None, crosses: bool = True) -> Handler:
     A row (``BOOK_ROW``) shows the top of the book and counts what did not fit; prices are in 1e-9, ``UNDEF_PRICE``
     where a side is empty. ``Dispatcher.books`` and ``ReplayResult.books`` answer for levels, orders and places in a
     queue.
-    ``fills``: what a fill (action F) does: ``"reduce"`` takes it off its order, as ITCH, PITCH and LOBSTER mean it,
-    ``"report"`` leaves the book to the cancel or modify that follows, as in DBN, and follows Databento's other
-    rules (docs/feeds/dbn.md): tops are shown at the end of events, and each publisher has a book. Without it a
-    replay goes by its feed's format, and refuses a merge of both sorts; a dispatcher without ``feed=`` takes
-    ``"reduce"``. ``crosses``: they count into volume, trades and last price. csrc/handlers/book.h and trade.h have
-    the rules.
+
+    Args:
+        fills: What a fill (action F) does: ``"reduce"`` takes it off its order, as ITCH, PITCH and LOBSTER mean it,
+            ``"report"`` leaves the book to the cancel or modify that follows, as in DBN, and follows Databento's other
+            rules (docs/feeds/dbn.md): tops are shown at the end of events, and each publisher has a book. Without it a
+            replay goes by its feed's format, and refuses a merge of both sorts; a dispatcher without ``feed=`` takes
+            ``"reduce"``.
+        crosses: They count into volume, trades and last price. csrc/handlers/book.h and trade.h have the rules.
     """
     report = fills is not None and one_of("fills", fills, FILLS) == 1
     rules = TradeRules(orders=True, fills_report=report, crosses=bool(crosses))

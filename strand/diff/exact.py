@@ -55,14 +55,15 @@ def narrow(
     handlers: tuple[str | None, str | None] = (None, None),
     options: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {}),
 ) -> Narrowed:
-    """Finds the first tick, and the first record of each output, at which the runs part, where their input is at hand
-    and their handlers can be loaded.
+    """Finds the first tick, and the first record of each output, at which two runs part.
+
+    It needs the input of both runs, and handlers that can be loaded. ``notes`` of the result say what stood in the way.
 
     Args:
-        parting: What ``diff_runs`` gave.
-        sources: Where the files of either run are now.
-        handlers: What to load for either instead of what its file names, with ``options`` as text. Says in ``notes``
-            what stood in the way.
+        parting: What ``diff_runs`` returned.
+        sources: Where the files of each run are now. None: where its fingerprint file says.
+        handlers: What to load for each run. None: what its fingerprint file names.
+        options: Options of these ``handlers``, as text.
     """
     if parting.same or parting.by is None:
         return Narrowed(None)

@@ -44,14 +44,19 @@ class RecordDifference:
 
 
 def diff_records(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> tuple[RecordDifference | None, int]:
-    """The first difference of two files ``a`` and ``b`` of records (npy, Parquet, Arrow IPC, CSV), None where there is
-    none; and how many records were compared.
+    """Compares two files of records: npy, Parquet, Arrow IPC or CSV.
 
-    Numbers are compared by their bits, text as it stands: -0.0 is not 0.0, and a NaN is as good as another.
+    Numbers are compared by their bits, and text as it stands: -0.0 is not 0.0. All NaN are the same.
+
+    Args:
+        a, b: The two files.
+
+    Returns:
+        The first difference, or None if there is none; and how many records were compared.
 
     Raises:
-        FeedError: For a file that cannot be read.
-        ConfigurationError: For CSV beside another format, as text has no types.
+        FeedError: If a file cannot be read.
+        ConfigurationError: If only one of both is CSV, whose text has no types.
     """
     tables = open_table(a), open_table(b)
     if tables[0].text != tables[1].text:

@@ -112,13 +112,17 @@ class _Side:
 
 
 def diff_runs(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Parting:
-    """Compares two fingerprint files, ``a`` and ``b``, in one pass over both.
+    """Compares two fingerprint files in one pass over both.
 
-    Files recorded with different ``every`` are compared where both were at rest after the same number of ticks.
+    Files that were recorded with different ``every`` are compared where both were at rest after the same number of
+    ticks.
+
+    Args:
+        a, b: The two files.
 
     Raises:
-        FormatError:
-        TruncatedFeedError: For files that are not whole.
+        FormatError: If a file cannot be read, or is not a fingerprint file.
+        TruncatedFeedError: If a file ends too soon.
     """
     one, two = _Side(a), _Side(b)
     after = 0

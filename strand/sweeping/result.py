@@ -94,9 +94,9 @@ class SweepResult:
 
     Attributes:
         code: The digest of the code and options.
-        labels: What the files are called, in the order of the call.
-        numbers: Of the sets, in their order.
-        ran: The files that were run; the others had all their results.
+        labels: The names of the files, in the order of the call.
+        numbers: The numbers of the sets, in their order.
+        ran: The files that were run. The others had all their results.
     """
 
     code: str
@@ -111,7 +111,7 @@ class SweepResult:
 
     @property
     def folder(self) -> Path:
-        """Of the data set."""
+        """The folder of the data set."""
         return self._place.path
 
     @cached_property
@@ -135,18 +135,20 @@ class SweepResult:
             return manifest.units(self.code)
 
     def plot(self, by: str, *, best: int = 5, smallest: bool = False) -> Any:
-        """A matplotlib figure, which a notebook shows by itself: what each set scored over its parameters, and how the
-        best ones came to it file by file.
+        """Draws a matplotlib figure of the scores, which a notebook shows by itself.
+
+        It shows each set's score over its parameters, and how the best sets reached it file by file. Where two
+        parameters vary, the scores are a map. Else they are dots over each parameter of numbers that varies, up to
+        four.
 
         Args:
-            by: A field of the rows, as ``"pnl"``. A set's score is its sum over all symbols and files, in the unit of
-                ``rows``; undefined values are left out, and a set that has no other has no score.
-            best: How many sets are drawn apart, up to 10.
-            smallest: The best are those with the smallest score. Where two parameters vary the scores are a map, else
-                dots over each parameter of numbers that varies, up to four.
+            by: A field of the rows: ``"pnl"``. A set's score is its sum over all symbols and files, in the unit of
+                ``rows``. Undefined values are left out; a set with no other values has no score.
+            best: How many sets to draw apart, up to 10.
+            smallest: The best sets are those with the smallest score.
 
         Raises:
-            ConfigurationError: For a field that is not there or has no numbers.
+            ConfigurationError: If the rows have no such field of numbers, or ``best`` is not a whole number from 1.
             MissingExtraError: Without the extra ``plot``.
         """
         from strand.sweeping.plots import plot, scores_of

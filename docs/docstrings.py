@@ -13,6 +13,8 @@ __all__ = ["linked", "setup", "without_private"]
 _PAGE = re.compile(r"(?<![\w`/])docs/([\w/-]+)\.md")
 #: A literal with letters right behind it, which reStructuredText takes for no end.
 _LITERAL = re.compile(r"(``.+?``)([A-Za-z]?)")
+#: Stands for a colon while napoleon reads.
+_COLON = "\ue000"
 
 
 def linked(line: str) -> str:
@@ -23,11 +25,18 @@ def linked(line: str) -> str:
 
 def without_private(signature: str) -> str:
     """A parameter whose name begins with an underline is none of the user's."""
-    return re.sub(r", _\w+(?:=(?:[^,()]|\([^()]*\))*)?(?=[,)])", "", signature)
+    shown = re.sub(r", _\w+(?:=(?:[^,()]|\([^()]*\))*)?(?=[,)])", "", signature)
+    return shown.replace(", *)", ")")
+
+
+def _begin(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Napoleon takes the text before a colon in the first line of a property for its type: so it is shown none."""
+    if what in ("property", "attribute") and lines:
+        lines[0] = lines[0].replace(":", _COLON)
 
 
 def _process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    lines[:] = [linked(line) for line in lines]
+    lines[:] = [linked(line.replace(_COLON, ":")) for line in lines]
 
 
 def _sign(
@@ -38,6 +47,7 @@ def _sign(
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
+    app.connect("autodoc-process-docstring", _begin, priority=400)  # napoleon has 500
     app.connect("autodoc-process-docstring", _process)
     app.connect("autodoc-process-signature", _sign)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -262,8 +262,9 @@ class HandlerError(StrandError):
         handler: The handler's name.
         code: The number that a native handler returned.
         reason: What failed, in words; may be empty.
-        set_number, params: In a ``strand.sweep``, the number and the values of the set of parameters that it failed
-            with; ``row`` is then that set's. Else None.
+        set_number: In a ``strand.sweep``, the number of the set of parameters that it failed with; ``row`` is then that
+            set's. Else None.
+        params: The values of that set, by name; else None.
         row: A copy of the symbol's row as the handler left it, with what it did before it failed on the tick.
         tick: A copy of that tick, a record of the dispatcher's dtype. None for a timer, for the end, and for records of
             more than 64 bytes.

@@ -111,7 +111,8 @@ class Statistics:
         visits: How often a strand was drained.
         stolen: How many strands were taken from another worker's list.
         cut: How many visits were ended by their budget.
-        parks, wakes: How often workers went to sleep, and were woken.
+        parks: How often workers went to sleep.
+        wakes: How often workers were woken.
         watermark: Every tick with a lower number has been handled or dropped. None if ``attach`` read the statistics,
             as finding it takes a lock of the dispatcher's own process.
         wait: The time from publish to the start of the visit that handled the tick. The oldest tick of a visit stands

@@ -63,7 +63,7 @@ class Config:
     Args:
         policy: The policy, as ``strand.Dispatcher`` takes it.
         priorities, groups, marks: Values by symbol, as ``strand.Dispatcher`` takes them.
-        worker_pool, retry_policy, resource_limits: The tables of these names. Their spans are text such as ``"30s"``.
+        worker_pool, retry_policy, resource_limits: The table of this name. Its spans are text such as ``"30s"``.
     """
 
     policy: Policy = Fifo()  # noqa: RUF009 - frozen

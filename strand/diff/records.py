@@ -49,7 +49,8 @@ def diff_records(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> tuple[
     Numbers are compared by their bits, and text as it stands: -0.0 is not 0.0. All NaN are the same.
 
     Args:
-        a, b: The two files.
+        a: The first file.
+        b: The second file.
 
     Returns:
         The first difference, or None if there is none; and how many records were compared.

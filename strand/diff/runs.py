@@ -118,7 +118,8 @@ def diff_runs(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Parting:
     ticks.
 
     Args:
-        a, b: The two files.
+        a: The first file.
+        b: The second file.
 
     Raises:
         FormatError: If a file cannot be read, or is not a fingerprint file.

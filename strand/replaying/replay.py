@@ -92,7 +92,8 @@ def replay(
         handler: The handler of all symbols.
         handlers: In place of ``handler``, handlers by symbol, with ``"*"`` for the others.
         symbols: Names, globs (``"AA*"``) and ``@FILE`` to keep.
-        start, end: The span of receive times to keep, as in ``strand.feeds.open``. Other ticks are skipped.
+        start: The first receive time to keep, as for ``strand.feeds.open``. Ticks before it are skipped.
+        end: The first receive time no longer kept, likewise.
         limit: How many ticks to replay at most, from ``position`` on.
         position: How many ticks of the selection to skip first.
         allow_empty: Return a result where the source has no tick; without it that raises EmptyFeedError.
@@ -137,7 +138,7 @@ def replay(
             ``out`` names a file that the run reads, or one file twice, by whatever path.
         FeedError: If a file cannot be read. In mid-stream, all ticks before the fault are handled first, and
             ``error.partial`` has their result.
-        EmptyFeedError: A FeedError: if the source has no tick. No output is made then.
+        EmptyFeedError: If the source has no tick; it is a FeedError. No output is made then.
         UnknownSymbolError: If the whole feed has no symbol for a name or glob, or for a name in ``watch`` or
             ``snapshot``. It is raised after the run; ``partial`` has the result, if there were ticks.
         HandlerError: If a handler fails; ``partial`` has the result of what came before.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import concurrent.futures
+import dataclasses
 import importlib
 import importlib.util
 import inspect
@@ -43,12 +45,22 @@ def named(name: str) -> Any:
     return found
 
 
+def members(found: Any) -> dict[str, Any]:
+    """What strand's own classes give a class, and what a module has; of properties, what reads them."""
+    kinds = reversed(found.__mro__) if inspect.isclass(found) else [found] if inspect.ismodule(found) else []
+    inside: dict[str, Any] = {}
+    for kind in kinds:
+        if (kind.__module__ if inspect.isclass(kind) else kind.__name__).startswith("strand"):
+            inside |= {name: value for name, value in vars(kind).items() if not name.startswith("_")}
+    readers = {name: getattr(value, "fget", None) or getattr(value, "func", value) for name, value in inside.items()}
+    return {name: getattr(value, "__func__", value) for name, value in readers.items()}
+
+
 def documented() -> Iterator[tuple[str, Any]]:
-    """Each class and function of the reference, and their methods."""
+    """Each class and function of the reference, and their methods and properties."""
     for name in sorted(DOCUMENTED):
         found = named(name)
-        members = vars(found) if inspect.isclass(found) or inspect.ismodule(found) else {}
-        inside = {f"{name}.{one}": value for one, value in members.items() if not one.startswith("_")}
+        inside = {f"{name}.{one}": value for one, value in members(found).items()}
         for called, value in {name: found, **inside}.items():
             if inspect.isfunction(value) or inspect.isclass(value):
                 yield called, value
@@ -110,6 +122,15 @@ def test_the_docstring_of_what_users_call_has_an_entry_for_each_parameter(name: 
     assert found == [one for one in parameters_of(called) if one[0] != "*" or one in found]
 
 
+@pytest.mark.parametrize("name", sorted(name for name in DOCUMENTED if inspect.isclass(named(name))))
+def test_a_class_that_lists_parameters_or_attributes_lists_all_of_them_in_order(name: str) -> None:
+    found = named(name)
+    if made := entries(found, "Args"):
+        assert made == [one for one in parameters_of(found) if one[0] != "*" or one in made]
+    if (shown := entries(found, "Attributes")) and dataclasses.is_dataclass(found):
+        assert shown == [one.name for one in dataclasses.fields(found) if one.name[0] != "_"]
+
+
 def test_docstrings_have_entries_for_parameters_and_errors_that_there_are() -> None:
     wrong = []
     n_entries = 0
@@ -118,9 +139,8 @@ def test_docstrings_have_entries_for_parameters_and_errors_that_there_are() -> N
         n_entries += len(args) + len(raised)
         text = inspect.getdoc(about) or ""
         wrong += [f"{name}: no parameter {one}" for one in args if one not in parameters_of(about)]
-        wrong += [
-            f"{name}: no error {one}" for one in raised if not hasattr(errors, one) and not hasattr(builtins, one)
-        ]
+        known = (errors, builtins, concurrent.futures)
+        wrong += [f"{name}: no error {one}" for one in raised if not any(hasattr(where, one) for where in known)]
         wrong += [
             f"{name}: an entry without text: {line}" for line in text.splitlines() if re.match(r"    \w+:$", line)
         ]
@@ -134,3 +154,15 @@ def test_pages_become_links_and_literals_end() -> None:
 
 def test_parameters_of_ours_are_not_shown() -> None:
     assert layout().without_private("(a, *, b=1, _c=f(2), d=3)") == "(a, *, b=1, d=3)"
+    assert layout().without_private("(path, *, _more=None)") == "(path)"
+
+
+def test_no_part_of_a_property_s_first_line_is_taken_for_its_type() -> None:
+    sphinx: Any = None
+    for what, hidden in (("property", True), ("method", False)):
+        lines = ["What it has: a word.", "", "More: of it."]
+        layout()._begin(sphinx, what, "strand.a", None, None, lines)
+        assert (":" not in lines[0]) is hidden
+        assert lines[2] == "More: of it."
+        layout()._process(sphinx, what, "strand.a", None, None, lines)
+        assert lines[0] == "What it has: a word."

@@ -38,7 +38,6 @@ ELSEWHERE = {
     "command/serving": ("declares options of serve and listen", "command/test_live"),
     "command/starting": ("has the imports of a command that starts", "command/test_ending"),
     "dispatch/base": ("is what dispatcher and plain loop share", "reference/test_loop"),
-    "dispatch/controlled": ("has the methods of the Dispatcher about strands", "dispatch/test_control"),
     "dispatch/engine_run": ("puts an engine's parts together, and ends a run", "dispatch/test_lifecycle"),
     "feeds/formats/json/file": ("is what feeds of lines of JSON inherit", "feeds/formats/json/test_reader"),
     "feeds/mapping/renamed": ("has names of before and no code", "feeds/formats/json/test_profile"),

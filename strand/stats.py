@@ -50,8 +50,15 @@ class WorkerStatistics:
 
 @dataclass(frozen=True, slots=True)
 class ActiveStatistics:
-    """``now``: workers that are active, from ``least`` to ``most``. ``more``, ``fewer``: how often one was added, and
-    one taken away."""
+    """How many workers are active, between the least and the most that may be.
+
+    Attributes:
+        now: Workers that are active now.
+        least: The fewest that may be active.
+        most: The most that may be active.
+        more: How often one was added.
+        fewer: How often one was taken away.
+    """
 
     now: int
     least: int
@@ -62,8 +69,14 @@ class ActiveStatistics:
 
 @dataclass(frozen=True, slots=True)
 class OverloadStatistics:
-    """The longest time in which more and more ticks waited (docs/overload.md). In so many ``seconds``, ``accepted``
-    ticks came, and ``handled`` were handled or dropped. At its end ``pending`` waited."""
+    """The longest time in which more and more ticks waited (docs/overload.md).
+
+    Attributes:
+        seconds: How long it was, in seconds.
+        accepted: Ticks that came in that time.
+        handled: Ticks that were handled or dropped in that time.
+        pending: Ticks that waited at its end.
+    """
 
     seconds: float
     accepted: int

@@ -22,11 +22,18 @@ __all__ = ["RecordDifference", "diff_records", "diff_tables"]
 class RecordDifference:
     """The first record in which two files differ.
 
-    ``record`` counts from 0 (None: the columns differ, as ``columns`` says), ``symbol`` (its name, or its
-    ``instrument_id`` where names are not there), ``number``, ``sequence`` (the feed's) and ``feed`` (its place among
-    those that were merged) are that record's where there are such columns and it has them, of A or else of B.
-    ``fields``: name to the values in A and B. ``only_in``: ``"a"`` or ``"b"`` where just that file has the record: the
-    other one ends, or goes on with the next record.
+    ``symbol``, ``number``, ``sequence`` and ``feed`` are that record's, of A or else of B, or None where it has none.
+
+    Attributes:
+        record: Its number from 0; None if the columns differ.
+        symbol: Its symbol's name, or ``instrument_id`` where there are no names.
+        number: Its field ``number``.
+        sequence: The feed's sequence number.
+        feed: The place of its feed among those that were merged.
+        fields: By name, the values in A and B.
+        only_in: ``"a"`` or ``"b"`` if just that file has the record: the other one ends, or goes on with the next
+            record.
+        columns: How the columns differ, in words.
     """
 
     record: int | None

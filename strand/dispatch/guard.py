@@ -36,7 +36,7 @@ class Reading(NamedTuple):
 class Guard:
     """Holds strands back while the machine, or the cgroup that limits this process, is short of something.
 
-    A strand that is held back rises as ever (``Levels``), and goes on when it has left the levels that are held.
+    A strand that is held back still rises (``Levels``), and goes on when it has left the levels that are held.
     docs/guard.md says more.
 
     Args:

@@ -242,11 +242,11 @@ class Rows(TableByName, Tabular):
 
     @property
     def size_unit(self) -> float | None:
-        """What 1 in a size is worth, if all symbols have one handler; None if nobody knows."""
+        """What 1 in a size is worth, if all symbols have one handler; None if it is unknown."""
         return self.size_unit_of()
 
     def size_unit_of(self, handler: str | None = None) -> float | None:
-        """Returns what 1 in a size is worth in one handler's rows; None if nobody knows.
+        """Returns what 1 in a size is worth in one handler's rows; None if it is unknown.
 
         Raises:
             ConfigurationError: If symbols have several handlers and none is named.

@@ -35,10 +35,14 @@ MAX_FD = 2**31 - 1
 class Look:
     """One strand at one moment.
 
-    ``symbols``: its names, ``rows``: their rows, shape (len(symbols),), exact integers in the units of ``units``;
-    ``counts``: what the strand had accepted, handled and so on. ``in_visit``: its owner held it for 100 ms, so counts
-    and rows may be of several moments. ``size_unit``: what 1 in a size is worth in units of the instrument; None: the
-    feeds that are merged differ in it.
+    Attributes:
+        strand: Its number.
+        handler: The name of its handler.
+        symbols: The names of its symbols.
+        rows: Their rows, shape (len(symbols),), exact integers in the units of ``units``.
+        counts: What the strand had accepted, handled and so on.
+        in_visit: Whether its owner held it for 100 ms: then counts and rows may be of several moments.
+        size_unit: What 1 in a size is worth in units of the instrument. None if merged feeds differ in it.
     """
 
     strand: int
@@ -70,9 +74,15 @@ class Look:
 class BookLook:
     """The best levels of a book at one moment.
 
-    ``asks`` and ``bids``: best first, arrays of ``strand.output.books.LEVEL`` (price in 1e-9, size, and orders where a
-    feed has them). ``size_unit`` and ``in_visit``: see ``Look``. Books of several publishers are each of one moment,
-    and not all of the same.
+    Books of several publishers are each of one moment, but not all of the same.
+
+    Attributes:
+        symbol: Its name.
+        asks: Best first, an array of ``strand.output.books.LEVEL``: price in 1e-9, size, and orders where a feed has
+            them.
+        bids: The same of the other side.
+        size_unit: What 1 in a size is worth in units of the instrument. None if merged feeds differ in it.
+        in_visit: Whether the strand's owner held it for 100 ms: then the book may be of several moments.
     """
 
     symbol: str

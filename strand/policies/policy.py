@@ -37,16 +37,24 @@ class Policy:
         return written(self, span_text)
 
     def core_options(self) -> dict[str, Any]:
-        """The options, by their names in the core's struct of this policy."""
+        """Returns the options, by their names in the core's struct of this policy."""
         return {}
 
     def priority_of(self, name: str, priority: Any) -> int:
-        """A priority that the argument ``name`` was given, as the core has it. Raises ConfigurationError."""
+        """Returns a priority as the core has it.
+
+        Args:
+            name: The argument that it was given as.
+            priority: The priority.
+
+        Raises:
+            ConfigurationError: If the policy does not have that priority.
+        """
         del priority
         raise ConfigurationError(f"{name}: {type(self).__name__} has no priorities; give policy=Levels() or Aging()")
 
     def of_strand(self, priorities: npt.NDArray[np.uint32]) -> int:
-        """The priority of a strand whose symbols have these."""
+        """Returns the priority of a strand whose symbols have these."""
         raise NotImplementedError
 
 
@@ -140,7 +148,7 @@ class Levels(Policy):
 
     @property
     def timeouts_ns(self) -> tuple[int, ...]:
-        """In ns, the highest level first; 0 for ``immediate``."""
+        """The timeouts in ns, the highest level first; 0 for ``immediate``."""
         return (0, *(span_ns(level, self.timeouts[level]) for level in LEVELS[1:]))
 
     @property

@@ -41,12 +41,17 @@ class SystemClock:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Pacing:
-    """How well a pace was kept. ``speed`` is the last one set.
+    """How well a pace was kept.
 
-    ``lateness``: from when a tick was due to when it was handed on, counted once a tick, with the exact maximum where
-    that is above what the clock resolves.
-    ``late`` of these ticks were more than ``late_after_ns`` behind. Ticks that ``step`` let through were never due and
-    are not counted. ``waited_s``: time spent waiting for ticks to be due, or paused.
+    Ticks that ``step`` let through were never due and are not counted.
+
+    Attributes:
+        speed: The last speed that was set.
+        lateness: The time from when a tick was due to when it was handed on, counted once per tick. The maximum is
+            exact where it is above what the clock resolves.
+        late: How many of these ticks were more than ``late_after_ns`` behind.
+        late_after_ns: From how many ns on a tick counts as late.
+        waited_s: Seconds spent waiting for ticks to be due, or paused.
     """
 
     speed: float

@@ -44,9 +44,9 @@ class Place:
 class SweepTable:
     """One table of a sweep over all its files and sets: the rows, or one output. It lies in Parquet files.
 
-    Columns: ``set`` (u4, the number of the set), ``file`` (a category: what the file is called), and those that the
-    rows and outputs of a replay have. Prices are floats. Files follow one another in the order of the call; rows are in
-    the order of sets, records of an output in the order of the ticks.
+    Columns are ``set`` (u4, the number of the set), ``file`` (a category: the file's name), and those that the rows and
+    outputs of a replay have. Prices are floats. Files follow one another in the order of the call. Rows are in the
+    order of sets, records of an output in the order of the ticks.
     """
 
     def __init__(self, place: Place, paths: Mapping[Path, tuple[str, tuple[int, ...]]]) -> None:
@@ -56,11 +56,15 @@ class SweepTable:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The Parquet files, which may have records of other sets beside these."""
+        """The Parquet files, which may have records of other sets too."""
         return tuple(self._paths)
 
     def to_arrow(self) -> Any:
-        """A pyarrow.Table. Raises MissingExtraError without pyarrow."""
+        """Returns a pyarrow.Table.
+
+        Raises:
+            MissingExtraError: Without pyarrow.
+        """
         arrow, parquet = imported("pyarrow", "sweep"), imported("pyarrow.parquet", "sweep")
         tables = [
             self._with_file(
@@ -76,11 +80,19 @@ class SweepTable:
         return table.add_column(1, FILE, arrow.DictionaryArray.from_arrays(codes, arrow.array([label])))
 
     def to_polars(self) -> polars.DataFrame:
-        """A polars.DataFrame. Raises MissingExtraError without polars or pyarrow."""
+        """Returns a polars.DataFrame.
+
+        Raises:
+            MissingExtraError: Without polars or pyarrow.
+        """
         return polars_frame(self.to_arrow)
 
     def to_pandas(self) -> Any:
-        """A pandas.DataFrame. Raises MissingExtraError without pandas or pyarrow."""
+        """Returns a pandas.DataFrame.
+
+        Raises:
+            MissingExtraError: Without pandas or pyarrow.
+        """
         return pandas_frame(self.to_arrow)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:

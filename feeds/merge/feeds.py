@@ -27,29 +27,31 @@ T = TypeVar("T")
 
 
 class MergedFeed(BaseFeed):
-    """Any number of feeds as one, in the order of receive time, then feed, then position.
+    """Merges any number of feeds into one, in the order of receive time, then feed, then position.
 
-    Holds one batch a feed, the batch being made, and of each feed the ticks less than ``reorder_ns`` behind its latest.
-    A feed that raises in mid-stream has been merged up to its last tick when the error is raised.
+    It holds one batch per feed, the batch being made, and of each feed the ticks less than ``reorder_ns`` behind its
+    latest. If a feed raises in mid-stream, it has been merged up to its last tick when the error is raised.
 
     Args:
-        reorder_ns: A feed's ticks that are up to this many ns behind its latest receive time are put in order, and
+        feeds: The feeds, one or more. Closing the merge closes them.
+        reorder_ns: A feed's ticks that are up to so many ns behind its latest receive time are put in order, and
             counted.
-        on_disorder: What becomes of those further behind: ``"raise"`` DisorderError with the feed's path and the tick's
-            position, ``"keep"`` them right behind what came before them, with the time they bear, or ``"skip"`` them;
-            both are counted.
-        venue_in_name: Symbols are ``NAME.VENUE``, so that the same name at two venues is two symbols; else a name is
-            one symbol wherever it comes from. Indices without a name are one symbol where they are equal.
-        new_day: ``"file"``: a file that begins when others have ended is a new day, whatever their format; by default
-            so are files of venues that close (ITCH, PITCH, LOBSTER, DBN) where their dates differ. At its start there
-            is a clear record for each symbol that the day before had (docs/feeds/days.md).
-        carry_over: There is none.
+        on_disorder: What to do with ticks further behind. ``"raise"`` DisorderError with the feed's path and the tick's
+            position, ``"keep"`` them right behind the tick before them, with their own time, or ``"skip"`` them. Both
+            are counted.
+        venue_in_name: Whether symbols are ``NAME.VENUE``, so that the same name at two venues is two symbols. Else a
+            name is one symbol wherever it comes from. Indices without a name are one symbol if they are equal.
+        new_day: ``"file"``: a file that begins when others have ended is a new day, whatever its format. None: only
+            files of venues that close (ITCH, PITCH, LOBSTER, DBN) begin a new day, if their dates differ. A new day
+            starts with a clear record for each symbol of the day before (docs/feeds/days.md).
+        carry_over: Whether no day ends, so that there are no clear records.
         batch_ticks: Ticks in a full batch.
-        max_symbols: Of all feeds together; by default as many as complete symbol tables have, and for those that grow
-            while read their own ``max_symbols``, 131,072 at most unless one alone has more.
+        max_symbols: The greatest number of symbols of all feeds together. None: as many as the complete symbol tables
+            have, and the ``max_symbols`` of feeds whose tables grow while read. The latter count up to 131,072 in all,
+            or up to the largest of them.
 
     Raises:
-        ConfigurationError: For an option that cannot work, no feeds, or the same feed twice.
+        ConfigurationError: If an option cannot work, if there are no feeds, or if one feed is given twice.
     """
 
     def __init__(

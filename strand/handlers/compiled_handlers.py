@@ -20,9 +20,9 @@ from strand.handlers.compile_errors import explain, reason_of_compiled
 from strand.handlers.emitted import check_fields, output_dtypes
 from strand.handlers.feed_trades import On, source_for
 from strand.handlers.functions import check_runs, name_of
-from strand.handlers.object_handlers import as_ticks
 from strand.handlers.parameters import Parameters
 from strand.handlers.state import SET, SETS, TURN, row_dtype
+from strand.handlers.tick_values import as_ticks
 from strand.options import named_options
 from strand.symbols import SymbolTable
 from strand.ticks import TICK, TRADE

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple, overload
+from typing import Any, Final, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -22,21 +21,17 @@ from strand.handlers.functions import check_runs, name_of
 from strand.handlers.hosted import HostedHandler
 from strand.handlers.parameters import Parameters
 from strand.handlers.state import row_dtype
+from strand.handlers.tick_values import Tick, as_ticks, trades_by_place
 from strand.handlers.watches import STATES, Events, stand, tell_changes, watches_of
 from strand.options import named_options
-from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, UNDEF_PRICE
+from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS
 
 __all__ = [
     "METHODS",
     "OBJECT_ROW",
     "ObjectHandler",
-    "Tick",
-    "Trade",
-    "as_ticks",
-    "as_trades",
     "is_object_class",
     "object_handler",
-    "trades_by_place",
 ]
 
 #: What is called for ticks of one kind.
@@ -46,105 +41,6 @@ METHODS: Final = (*BY_KIND, *STATES, "on_trade", "on_day", "on_tick", "on_start"
 
 #: What an object handler has where it declares no state.
 OBJECT_ROW = np.dtype([("ticks", "<i8")])
-
-
-class Tick(NamedTuple):
-    """A tick of ``strand.TICK`` with its fields as attributes: plain Python values, which may be kept.
-
-    Args:
-        action: And ``side`` are bytes of one letter. ``sequence`` is the whole one, which lies in two fields. Of a
-            quote both sides are read by ``bid_price``, ``bid_size``, ``ask_price`` and ``ask_size``.
-    """
-
-    ts_event: int
-    ts_recv: int
-    order_id: int
-    price: int
-    size: int
-    instrument_id: int
-    sequence_low: int
-    ref_id: int
-    publisher_id: int
-    action: bytes
-    side: bytes
-    flags: int
-    depth: int
-    kind: int
-    sequence_high: int
-
-    @property
-    def sequence(self) -> int:
-        """The venue's sequence, else the place in the file, from 1."""
-        return self.sequence_high << 32 | self.sequence_low
-
-    @property
-    def bid_price(self) -> int:
-        """Of a quote: the bid's price; ``UNDEF_PRICE`` where it speaks of the ask alone."""
-        return UNDEF_PRICE if self.side == b"A" else self.price
-
-    @property
-    def bid_size(self) -> int:
-        """Of a quote: the bid's size; 0 where it speaks of the ask alone."""
-        return 0 if self.side == b"A" else self.size
-
-    @property
-    def ask_price(self) -> int:
-        """Of a quote: the ask's price; ``UNDEF_PRICE`` where it speaks of the bid alone."""
-        if self.side == b"B":
-            return UNDEF_PRICE
-        return self.price if self.side == b"A" else _signed(self.order_id)
-
-    @property
-    def ask_size(self) -> int:
-        """Of a quote: the ask's size; 0 where it speaks of the bid alone."""
-        if self.side == b"B":
-            return 0
-        return self.size if self.side == b"A" else _signed(self.ref_id)
-
-
-class Trade(NamedTuple):
-    """A trade, a record of ``strand.ticks.TRADE``, with its fields as attributes: plain Python values, which may be
-    kept.
-
-    Args:
-        aggressor: Bytes of one letter.
-    """
-
-    ts_event: int
-    ts_recv: int
-    order_id: int
-    price: int
-    size: int
-    instrument_id: int
-    publisher_id: int
-    aggressor: bytes
-    hidden: bool
-    match_id: int
-    sequence: int
-    cross: bool
-
-
-def _signed(word: int) -> int:
-    """The i8 of the same 64 bits."""
-    return word - (1 << 64) if word >> 63 else word
-
-
-#: Unpacked so a tick takes a third of what numpy's tolist() does; from bytes, for to find out how a structured array's
-#: memory is laid out takes more than a copy of it.
-_FIELDS: Final = struct.Struct("<qqQqqIIQHccBBBB")
-_new_tick: Final = partial(tuple.__new__, Tick)
-_TRADE_FIELDS: Final = struct.Struct("<qqQqqIHc?Qq?7x")
-_new_trade: Final = partial(tuple.__new__, Trade)
-
-
-def as_ticks(ticks: npt.NDArray[Any]) -> Iterator[Tick]:
-    """Records of ``strand.TICK`` as Python values."""
-    return map(_new_tick, _FIELDS.iter_unpack(ticks.tobytes()))
-
-
-def as_trades(trades: npt.NDArray[Any]) -> Iterator[Trade]:
-    """Records of ``strand.ticks.TRADE`` as Python values."""
-    return map(_new_trade, _TRADE_FIELDS.iter_unpack(trades.tobytes()))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -384,12 +280,6 @@ def _chosen(
         wanted[list(each)] = True
     at = np.flatnonzero(wanted)
     return ticks[at], at.tolist()
-
-
-def trades_by_place(trades: npt.NDArray[Any]) -> dict[int, Trade]:
-    """Those of a batch by the place of their tick, of records that each tick has."""
-    places = np.flatnonzero(trades["size"])
-    return dict(zip(places.tolist(), as_trades(trades[places]), strict=True))
 
 
 def _mask_of(kinds: Iterable[int]) -> npt.NDArray[np.bool_]:

@@ -110,27 +110,32 @@ def object_handler(
     name: str | None = None,
     outputs: Mapping[str, Any] | None = None,
 ) -> ObjectHandler | Callable[[Callable[..., Any]], ObjectHandler]:
-    """Makes a handler of a class ``cls``, or of what makes such objects: each symbol has one, from its first tick on.
+    """Makes a handler of a class ``cls``: each symbol has an object of it, from its first tick on.
 
-    Of these methods those that are defined are called: ``on_start(ctx)`` before the first tick, with the symbol's
-    ``Context``; ``on_tick(tick)`` for each tick, ``on_order``, ``on_quote`` and ``on_status`` for those of their kind,
-    ``on_trade(trade)`` for what the feed says is a trade with a price, ``on_day(tick)`` before these for a clear
-    record, where a new day begins; ``on_book(top)`` and ``on_bar(bar)`` after a book or bars before it in a chain have
-    changed, by a tick, a timer or the end; ``on_wake(time)`` at the timers that ``ctx.wake_at`` asks for;
-    ``on_finish()`` at the end of a run, when everything has been handled; ``on_stop()`` when it has ended, however.
-    Ticks are ``strand.Tick``, trades ``strand.Trade``.
+    A class may also be given as a handler as it is. ``cls`` may be a ``functools.partial`` of a class, too, or another
+    function that makes objects. The objects of such a function cannot have ``on_wake``, ``on_finish`` or ``on_trade``.
 
-    A class may be given as a handler as it is.
+    Strand calls those of these methods that are defined. Ticks are ``strand.Tick``, trades ``strand.Trade``.
+
+    - ``on_start(ctx)``: before the first tick, with the symbol's ``Context``.
+    - ``on_tick(tick)``: for each tick; ``on_order``, ``on_quote`` and ``on_status`` for those of their kind.
+    - ``on_trade(trade)``: for what the feed says is a trade with a price.
+    - ``on_day(tick)``: before ``on_tick`` and those that follow it, for a clear record that begins a new day.
+    - ``on_book(top)``, ``on_bar(bar)``: after a book or bars before it in a chain have changed, by a tick, a timer or
+      the end.
+    - ``on_wake(time)``: at the timers that ``ctx.wake_at`` asks for.
+    - ``on_finish()``: at the end of a run, when everything has been handled.
+    - ``on_stop()``: when the run has ended, in whatever way.
 
     Args:
-        state, params: Rows of ``ctx.row`` and ``ctx.params``, as ``strand.batch_handler`` has them.
-        name: The handler's; None: that of the class.
-        outputs: Dtypes of the records that ``ctx.emit`` emits on behalf of the tick in hand, by name.
+        state: The row, which ``ctx.row`` has, declared as for ``strand.handler``. None: a row counts the ticks.
+        params: The parameters of each symbol, which ``ctx.params`` has, as for ``strand.handler``.
+        name: The handler's name; None: that of the class.
+        outputs: The dtypes of the records that ``ctx.emit`` emits on behalf of the current tick, by name.
 
     Raises:
-        ConfigurationError: For one that has none of the methods, or another that begins with ``on_``. What makes
-            objects and is neither a class nor a ``functools.partial`` of one cannot give them ``on_wake``,
-            ``on_finish`` or ``on_trade``.
+        ConfigurationError: If the class has none of the methods, or another one that begins with ``on_``. Also if a row
+            or record cannot be declared so.
     """
     row = OBJECT_ROW if state is None else row_dtype(state)
     parameters = Parameters.declared(params)

@@ -18,9 +18,23 @@ __all__ = ["Tick", "Trade", "as_ticks", "as_trades", "trades_by_place"]
 class Tick(NamedTuple):
     """A tick of ``strand.TICK`` with its fields as attributes: plain Python values, which may be kept.
 
-    Args:
-        action: And ``side`` are bytes of one letter. ``sequence`` is the whole one, which lies in two fields. Of a
-            quote both sides are read by ``bid_price``, ``bid_size``, ``ask_price`` and ``ask_size``.
+    Attributes:
+        ts_event: The venue's time, ns since the UNIX epoch.
+        ts_recv: The time of capture, ns since the UNIX epoch; 0 or less: none.
+        order_id: The order; 0: none. Of a quote with both sides the ask's price: read ``ask_price``.
+        price: In units of 1e-9 of the currency; ``UNDEF_PRICE``: none.
+        size: In units that the feed names (``feed.info.size_unit``).
+        instrument_id: The index of the symbol in the feed's table of symbols, from 0.
+        sequence_low: The lower 32 bits of ``sequence``.
+        ref_id: The new order of a replace, or the match number of a trade. Of a quote with both sides the ask's size:
+            read ``ask_size``.
+        publisher_id: The venue or data set; 0: unknown.
+        action: What happened, bytes of one letter.
+        side: The side, bytes of one letter.
+        flags: Bits that depend on the format.
+        depth: The level of the book that the record speaks of; 0: the top, or no level.
+        kind: What the record is, a ``KIND_`` constant of ``strand.ticks``.
+        sequence_high: The upper 8 bits of ``sequence``.
     """
 
     ts_event: int
@@ -41,29 +55,31 @@ class Tick(NamedTuple):
 
     @property
     def sequence(self) -> int:
-        """The venue's sequence, else the place in the file, from 1."""
+        """The venue's number of the message, else its place in the file, from 1: the whole number, which lies in two
+        fields.
+        """
         return self.sequence_high << 32 | self.sequence_low
 
     @property
     def bid_price(self) -> int:
-        """Of a quote: the bid's price; ``UNDEF_PRICE`` where it speaks of the ask alone."""
+        """The bid's price of a quote, in 1e-9; ``UNDEF_PRICE`` if it speaks of the ask alone."""
         return UNDEF_PRICE if self.side == b"A" else self.price
 
     @property
     def bid_size(self) -> int:
-        """Of a quote: the bid's size; 0 where it speaks of the ask alone."""
+        """The bid's size of a quote; 0 if it speaks of the ask alone."""
         return 0 if self.side == b"A" else self.size
 
     @property
     def ask_price(self) -> int:
-        """Of a quote: the ask's price; ``UNDEF_PRICE`` where it speaks of the bid alone."""
+        """The ask's price of a quote, in 1e-9; ``UNDEF_PRICE`` if it speaks of the bid alone."""
         if self.side == b"B":
             return UNDEF_PRICE
         return self.price if self.side == b"A" else _signed(self.order_id)
 
     @property
     def ask_size(self) -> int:
-        """Of a quote: the ask's size; 0 where it speaks of the bid alone."""
+        """The ask's size of a quote; 0 if it speaks of the bid alone."""
         if self.side == b"B":
             return 0
         return self.size if self.side == b"A" else _signed(self.ref_id)
@@ -73,8 +89,19 @@ class Trade(NamedTuple):
     """A trade, a record of ``strand.ticks.TRADE``, with its fields as attributes: plain Python values, which may be
     kept.
 
-    Args:
-        aggressor: Bytes of one letter.
+    Attributes:
+        ts_event: The venue's time, ns since the UNIX epoch.
+        ts_recv: The time of capture, ns since the UNIX epoch; 0 or less: none.
+        order_id: The order that rested; 0: the feed does not say.
+        price: In units of 1e-9 of the currency.
+        size: In units that the feed names (``feed.info.size_unit``).
+        instrument_id: The index of the symbol in the feed's table of symbols, from 0.
+        publisher_id: The venue or data set; 0: unknown.
+        aggressor: Bytes of one letter: ``A`` a seller, ``B`` a buyer, ``N`` unknown.
+        hidden: Whether the trade met an order that was not displayed.
+        match_id: The venue's number of the match; 0: the feed does not say.
+        sequence: The venue's number of the message, else its place in the file, from 1.
+        cross: Whether the trade is an auction's.
     """
 
     ts_event: int

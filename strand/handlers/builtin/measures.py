@@ -48,11 +48,21 @@ def vwap(
     book: bool | None = None,
     fills: Fills | None = None,
 ) -> Handler:
-    """Volume-weighted average price of trades.
+    """Measures the volume-weighted average price of trades.
 
-    A row is ``VWAP_ROW``, sums in publish order, in units of currency; with ``every`` or ``sessions`` it has more
-    fields behind those. The output ``vwap`` has a ``VWAP`` for each interval with a trade. ``every``, ``partial``,
-    ``sessions``, ``crosses``, ``book`` and ``fills`` are as in ``strand.bars``.
+    A row is ``VWAP_ROW``, sums in publish order, in units of currency. With ``every`` or ``sessions`` it has more
+    fields behind those. The output ``vwap`` has a ``VWAP`` for each interval with a trade.
+
+    Args:
+        every: Emits a record for each interval of so much time (``"1m"``, a timedelta, ns); None: emits none.
+        partial: Whether the interval under way at the run's end is emitted too.
+        sessions: When the venue is open, ``strand.Sessions`` or text for it. Trades outside do not count. None: always.
+        crosses: Whether crosses (auctions) count.
+        book: Whether order books say what trades are; None: as the feed says, see ``strand.bars``.
+        fills: What a fill does, ``"reduce"`` or ``"report"``; None: as the feed says, see ``strand.bars``.
+
+    Raises:
+        ConfigurationError: If an option cannot work.
     """
     if every is None and sessions is None:
         return tape_handler("vwap", VWAP_ROW, b"", crosses=crosses, book=book, fills=fills)
@@ -82,12 +92,23 @@ def spread(
     book: bool | None = None,
     fills: Fills | None = None,
 ) -> Handler:
-    """Quoted spread, weighted by feed time, and effective spread of trades against the mid before them.
+    """Measures the quoted spread, weighted by feed time, and the effective spread against the mid before each trade.
 
     A row is ``SPREAD_ROW``. Quotes are ticks of kind quote; with ``book``, the top of order books. The output
-    ``spread`` has a ``SPREAD`` for each interval with a trade or a change of the top; with ``fill`` also for those in
-    which a top with both sides only stood, none of them after a day's last trade or quote. ``every``, ``partial``,
-    ``sessions``, ``crosses`` and ``fills`` are as in ``strand.bars``.
+    ``spread`` has a ``SPREAD`` for each interval with a trade or a change of the top.
+
+    Args:
+        every: Emits a record for each interval of so much time (``"1m"``, a timedelta, ns); None: emits none.
+        fill: Whether intervals are emitted too in which a top with both sides only stood. There are none after a day's
+            last trade or quote.
+        partial: Whether the interval under way at the run's end is emitted too.
+        sessions: When the venue is open, ``strand.Sessions`` or text for it. Ticks outside do not count. None: always.
+        crosses: Whether crosses (auctions) count.
+        book: Whether trades and quotes come from order books; None: as the feed says, see ``strand.bars``.
+        fills: What a fill does, ``"reduce"`` or ``"report"``; None: as the feed says, see ``strand.bars``.
+
+    Raises:
+        ConfigurationError: If an option cannot work, or if ``fill`` is given without ``every``.
     """
     step = _step(every)
     if fill and not step:
@@ -119,10 +140,19 @@ def imbalance(
     book: bool | None = None,
     fills: Fills | None = None,
 ) -> Handler:
-    """Imbalance of the best quotes' sizes, and order flow imbalance after Cont, Kukanov and Stoikov (2014).
+    """Measures imbalance of the best quotes' sizes, and order flow imbalance (Cont, Kukanov and Stoikov, 2014).
 
     A row is ``IMBALANCE_ROW``. The output ``imbalance`` has an ``IMBALANCE`` for each interval with an event.
-    ``every``, ``partial``, ``sessions``, ``book`` and ``fills`` are as in ``strand.bars``.
+
+    Args:
+        every: Emits a record for each interval of so much time (``"1m"``, a timedelta, ns); None: emits none.
+        partial: Whether the interval under way at the run's end is emitted too.
+        sessions: When the venue is open, ``strand.Sessions`` or text for it. Ticks outside do not count. None: always.
+        book: Whether quotes come from order books; None: as the feed says, see ``strand.bars``.
+        fills: What a fill does, ``"reduce"`` or ``"report"``; None: as the feed says, see ``strand.bars``.
+
+    Raises:
+        ConfigurationError: If an option cannot work.
     """
     step = _step(every)
     return tape_handler(
@@ -151,15 +181,24 @@ def volatility(
     book: bool | None = None,
     fills: Fills | None = None,
 ) -> Handler:
-    """Realised variance, its square root and bipower variation, of returns of the log price.
+    """Measures realised variance, its square root and bipower variation, of returns of the log price.
 
-    One of ``step``: returns over a grid of so much time (``"5m"``), or ``ticks``: over so many prices.
+    A row is ``VOLATILITY_ROW``. Give exactly one of ``step`` and ``ticks``.
 
     Args:
-        price: Of trades, or the ``"mid"`` of the best quotes. A row is ``VOLATILITY_ROW``. With ``every``, each window
-            of so much time, a multiple of ``step``, is emitted to the output ``volatility`` as a ``VOLATILITY``; with
-            ``partial`` also what the run's end leaves unfinished. ``sessions``, ``crosses``, ``book`` and ``fills`` are
-            as in ``strand.bars``.
+        step: Returns are taken over a grid of so much time (``"5m"``, a timedelta, ns).
+        ticks: Returns are taken over so many prices.
+        price: The price: of trades, or the ``"mid"`` of the best quotes.
+        every: Emits each window of so much time, a multiple of ``step``, as a ``VOLATILITY`` to the output
+            ``volatility``. None: emits none.
+        partial: Whether the window under way at the run's end is emitted too.
+        sessions: When the venue is open, ``strand.Sessions`` or text for it. Ticks outside do not count. None: always.
+        crosses: Whether crosses (auctions) count.
+        book: Whether trades and quotes come from order books; None: as the feed says, see ``strand.bars``.
+        fills: What a fill does, ``"reduce"`` or ``"report"``; None: as the feed says, see ``strand.bars``.
+
+    Raises:
+        ConfigurationError: If both or none of ``step`` and ``ticks`` are given, or if an option cannot work.
     """
     if (step is None) == (ticks is None):
         raise ConfigurationError("volatility: give one of step and ticks")
@@ -195,13 +234,22 @@ def trade_stats(
     book: bool | None = None,
     fills: Fills | None = None,
 ) -> Handler:
-    """Count, volume, mean and variance of sizes, extremes of prices, signed volume and time between trades.
+    """Counts trades: volume, mean and variance of sizes, extremes of prices, signed volume, time between trades.
+
+    A row is ``TRADE_STATS_ROW``. The output ``trade_stats`` has a ``TRADE_STATS`` for each interval with a trade.
 
     Args:
-        sign: Who bought, told by the ``"tick"`` rule, or by the trade's ``"aggressor"``; ``"resting"`` is the same for
-            ticks whose side is that of the order that rested, and keeps no books. A row is ``TRADE_STATS_ROW``. The
-            output ``trade_stats`` has a ``TRADE_STATS`` for each interval with a trade. ``every``, ``partial``,
-            ``sessions``, ``crosses``, ``book`` and ``fills`` are as in ``strand.bars``.
+        every: Emits a record for each interval of so much time (``"1m"``, a timedelta, ns); None: emits none.
+        sign: What tells who bought: the ``"tick"`` rule, or the trade's ``"aggressor"``. ``"resting"`` is the same for
+            ticks whose side is that of the order that rested, and keeps no books.
+        partial: Whether the interval under way at the run's end is emitted too.
+        sessions: When the venue is open, ``strand.Sessions`` or text for it. Trades outside do not count. None: always.
+        crosses: Whether crosses (auctions) count.
+        book: Whether order books say what trades are; None: as the feed says, see ``strand.bars``.
+        fills: What a fill does, ``"reduce"`` or ``"report"``; None: as the feed says, see ``strand.bars``.
+
+    Raises:
+        ConfigurationError: If an option cannot work.
     """
     how = one_of("sign", sign, ("tick", "aggressor", "resting"))
     if how == 2:

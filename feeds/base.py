@@ -122,7 +122,7 @@ class Feed(Protocol):
 
     @property
     def symbols(self) -> Sequence[str]:
-        """Names by ``instrument_id``; an empty string where an index has no name."""
+        """Names by ``instrument_id``; an empty string for an index without a name."""
         ...
 
     @property
@@ -174,7 +174,7 @@ class BaseFeed(Tabular):
     @property
     @abstractmethod
     def symbols(self) -> Sequence[str]:
-        """Names by ``instrument_id``; an empty string where an index has no name."""
+        """Names by ``instrument_id``; an empty string for an index without a name."""
 
     @property
     def max_symbols(self) -> int:

@@ -50,7 +50,11 @@ class Selection:
         return bool(self.symbols) or self.start_ns is not None or self.end_ns is not None
 
     def keeps(self, name: str) -> bool:
-        """Whether a symbol of that name is wanted. Upper and lower case differ."""
+        """Whether a symbol is wanted. Upper and lower case differ.
+
+        Args:
+            name: The symbol's name.
+        """
         return not self.symbols or any(fnmatch.fnmatchcase(name, pattern) for pattern in self.symbols)
 
     def keys(self, names: Sequence[str]) -> npt.NDArray[np.bool_]:

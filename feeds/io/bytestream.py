@@ -41,7 +41,10 @@ class InflateLimits:
 
     @classmethod
     def of(cls, limits: Any) -> InflateLimits:
-        """The limits that the option ``limits`` gives; None: the default ones.
+        """The limits that an option ``limits`` gives.
+
+        Args:
+            limits: ``InflateLimits``; None: the default ones.
 
         Raises:
             ConfigurationError: If ``limits`` is neither ``InflateLimits`` nor None.
@@ -51,7 +54,12 @@ class InflateLimits:
         return cls() if limits is None else limits
 
     def excess(self, made: int, read: int) -> str | None:
-        """What is wrong with ``made`` bytes out of ``read``, in words; None if they are within the limits."""
+        """What is wrong with the size of an expanded file, in words; None if it is within the limits.
+
+        Args:
+            made: Bytes out.
+            read: Bytes in.
+        """
         if made > self.max_bytes:
             return f"the file expands to more than max_bytes = {self.max_bytes}"
         if made > self.ratio_after_bytes and made > self.max_ratio * read:

@@ -314,9 +314,11 @@ class MoldFeed(BaseFeed):
 
     @property
     def joined_at(self) -> int | None:
-        """The sequence number of the first message heard, where the feed begins in mid-session. The messages before it
-        are neither in the feed nor counted as missing. None where the feed begins with the session, or where
-        ``first_sequence`` was given."""
+        """The sequence number of the first message heard, if the feed begins in mid-session.
+
+        The messages before it are neither in the feed nor counted as missing. None if the feed begins with the session,
+        or if ``first_sequence`` was given.
+        """
         first = self._receiver.first_sequence
         return first if self._first_wanted is None and first is not None and first > 1 else None
 
@@ -333,8 +335,11 @@ class MoldFeed(BaseFeed):
         }
 
     def report(self) -> dict[str, Any]:
-        """What happened on the lines: counts, ``gaps`` of each line and those that stayed as [from, to) pairs, and
-        ``latency_ns`` from the kernel's receipt of a message to its delivery in order."""
+        """What happened on the lines: counts, ``gaps`` and ``latency_ns``.
+
+        ``gaps`` has those of each line and those that stayed, as [from, to) pairs. ``latency_ns`` is from the kernel's
+        receipt of a message to its delivery in order.
+        """
         receiver = self._receiver
         used = [*range(len(self.addresses)), len(LINES) - 1]
         lines = {LINES[at]: dict(receiver.line_counts(at)) for at in used}
@@ -349,7 +354,9 @@ class MoldFeed(BaseFeed):
         }
 
     def stop(self) -> None:
-        """Ends the iteration under way, or the next: it gives what is held, and stops. From any thread or a signal."""
+        """Ends the iteration under way, or the next: it gives the ticks that are held, and stops. Any thread or a
+        signal may call it.
+        """
         self._stopped = True
         self._receiver.wake()
 

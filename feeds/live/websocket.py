@@ -195,7 +195,7 @@ class WebSocketFeed(BaseFeed):
 
     @property
     def events(self) -> Sequence[FeedEvent]:
-        """The newest ``EVENTS`` of them, the latest last."""
+        """The newest events, at most ``EVENTS``, the latest last."""
         return self._ticks.events
 
     @property
@@ -316,7 +316,7 @@ class WebSocketFeed(BaseFeed):
         return {**self.statistics(), "events": [asdict(event) for event in self.events]}
 
     def stop(self) -> None:
-        """Ends the iteration under way, or the next, within a tenth of a second. From any thread or a signal."""
+        """Ends the iteration under way, or the next, within a tenth of a second. Any thread or a signal may call it."""
         self._stop.set()
 
     def close(self) -> None:

@@ -93,9 +93,12 @@ class MergedFeed(BaseFeed):
 
     @property
     def info(self) -> FeedInfo:
-        """Format, date, venue, price unit, size unit, zone and ``ticks`` where all feeds agree (the format is else
-        ``"merged"``), the span of all where each one's is known; ``details["feeds"]`` has each feed's format, path,
-        date, venue and compression."""
+        """What is known of all feeds together.
+
+        Format, date, venue, price unit, size unit, zone and ``ticks`` are set if all feeds agree; else the format is
+        ``"merged"``. The span is that of all feeds if each one's is known. ``details["feeds"]`` has each feed's format,
+        path, date, venue and compression.
+        """
         infos = [feed.info for feed in self._feeds]
         spans = [info.span for info in infos if info.span is not None]
         path = infos[0].path + (f" and {len(infos) - 1} more" if len(infos) > 1 else "")
@@ -151,8 +154,10 @@ class MergedFeed(BaseFeed):
 
     @property
     def tick_feeds(self) -> npt.NDArray[np.int32] | None:
-        """Which feed each tick of the latest batch came from, shape (n,), by its place in ``info.details["feeds"]``; -1
-        for a clear record between two days. Valid as long as the batch. None where there is one feed alone."""
+        """The feed that each tick of the latest batch came from, shape (n,), by its place in ``info.details["feeds"]``.
+
+        -1 stands for a clear record between two days. It is valid as long as the batch. None if there is only one feed.
+        """
         return self._tick_feeds if len(self._feeds) > 1 else None
 
     @property
@@ -171,7 +176,7 @@ class MergedFeed(BaseFeed):
 
     @property
     def skipped(self) -> Skipped:
-        """What the feeds passed over, samples with the feed's path, and ticks out of order that were skipped."""
+        """What the feeds skipped, samples with the feed's path, and ticks out of order that were skipped."""
         together = Skipped(self._skipped.counts.copy(), list(self._skipped.samples))
         for feed in self._feeds:
             theirs = skipped_of(feed)
@@ -191,10 +196,14 @@ class MergedFeed(BaseFeed):
         self._skipped = own
 
     def batches(self) -> Iterator[TickBatch]:
-        """The feeds from their starts, in batches of ``batch_ticks``, the last one shorter; each valid until the next.
+        """Yields the feeds from their starts, in batches of ``batch_ticks``, the last one shorter; each valid until the
+        next.
 
-        Raises DisorderError, what a feed raises, or FeedError for more symbols than ``max_symbols``, after every tick
-        before that place.
+        Each error comes after every tick before it. Errors of a feed come out as they are.
+
+        Raises:
+            DisorderError: If a tick is too far behind, under ``on_disorder="raise"``.
+            FeedError: If there are more symbols than ``max_symbols``.
         """
         self._check_open()
         self._skipped = Skipped()
@@ -223,7 +232,7 @@ class MergedFeed(BaseFeed):
         self._tick_feeds = tick_feeds
 
     def count(self) -> int | None:
-        """The sum of the feeds' counts where each is known, no tick may be skipped, and no day may end."""
+        """The sum of the feeds' counts, if each is known, no tick may be skipped, and no day may end; else None."""
         if self._on_disorder == "skip":
             return None
         if not self._carry_over and days_of([feed.info for feed in self._feeds], self._new_day) is not None:

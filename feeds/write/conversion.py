@@ -61,10 +61,18 @@ _ARROW_TICKS: Final = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Converted(Tabular):
-    """What was written: ``ticks``, the ``symbols`` that have any, the file's ``bytes`` on disk; what of the source was
-    passed over; and whether its times count from 1970-01-01 because nothing told their day (``undated``).
+    """What ``convert`` wrote.
 
     ``to_arrow`` and the like read the file as a feed, and give the tables of one: see ``strand.feeds.BaseFeed``.
+
+    Attributes:
+        path: The file.
+        format: The format of the file.
+        ticks: The number of ticks.
+        symbols: The number of symbols that have ticks.
+        bytes: The size of the file on disk, bytes.
+        skipped: What of the source was skipped.
+        undated: Whether its times count from 1970-01-01 because nothing told their day.
     """
 
     path: str

@@ -49,10 +49,13 @@ class InfoOptions(TypedDict, total=False):
 
 
 class ListFeed(BaseFeed):
-    """What ``strand.testing.feed`` makes. All batches are of one buffer, which each overwrites, as readers of files do.
+    """The feed that ``strand.testing.feed`` makes. All batches share one buffer, which each overwrites, as readers of
+    files do.
 
-    ``ticks``: all of them, shape (n,), dtype ``strand.TICK``. ``names``: by index, as they come to be known in the end.
-    ``closed``: how often it was closed.
+    Attributes:
+        ticks: All ticks, shape (n,), dtype ``strand.TICK``.
+        names: The names by index, as they are known in the end.
+        closed: How often the feed was closed.
     """
 
     def __init__(

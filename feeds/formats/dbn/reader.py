@@ -143,7 +143,9 @@ class DbnFeed(DecodedFeed):
         return self._max_symbols
 
     def count(self) -> int | None:
-        """Ticks in all, where every record makes as many, the file is not compressed and nothing is left out."""
+        """The number of ticks, if every record makes as many, the file is not compressed and nothing is left out; else
+        None.
+        """
         record = _RECORDS.get(str(self._metadata.decoded.schema))
         size = file_bytes(self._path)
         if record is None or size is None or self._select or self._info.details["compression"] != "none":

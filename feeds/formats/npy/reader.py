@@ -198,7 +198,7 @@ class NpyFeed(BaseFeed):
         return self._max_symbols
 
     def count(self) -> int | None:
-        """The records, where each is a tick and none may be left out."""
+        """The number of records, if each is a tick and none may be left out; else None."""
         return None if self._skip or isinstance(self._map, HftEvents) else self._place.length
 
     def batches(self) -> Iterator[TickBatch]:

@@ -222,13 +222,14 @@ class ParquetFeed(BaseFeed):
         return self._keys.max_symbols
 
     def count(self) -> int | None:
-        """The rows, where nothing is left out and the file says how many it has."""
+        """The number of rows, if nothing is left out and the file says how many it has; else None."""
         return None if self._select or self._skip else self._source.rows
 
     def batches(self) -> Iterator[TickBatch]:
-        """The rows from the first one on, at most ``batch_ticks`` at a time.
+        """Yields the rows from the first one on, at most ``batch_ticks`` at a time.
 
-        Raises FormatError with the row (from 1) and the column, after every tick before that row was handed out.
+        Raises:
+            FormatError: If a row is bad, after every tick before it; it names the row (from 1) and the column.
         """
         counts = self._counts
         counts.update(dict.fromkeys(counts, 0))

@@ -29,9 +29,7 @@ _MOST_WITHIN: Final = 16
 
 
 def current_task() -> TaskFuture | None:
-    """The task that the caller runs in; None outside of tasks. It is also set in the task's ``expire_if`` and
-    callbacks.
-    """
+    """The task that the caller runs in, also in its ``expire_if`` and callbacks; None outside of tasks."""
     return cast("TaskFuture | None", CURRENT_TASK.get())
 
 

@@ -42,6 +42,8 @@ def checkpoint() -> None:
 class blocking:  # noqa: N801 - users see a function
     """A block in which a task or call waits for something else than the processor: a lock, a reply, a file.
 
+    For example::
+
         with strand.blocking():
             reply = socket.recv(4096)
 

@@ -31,10 +31,10 @@ _CHUNK_BYTES: Final = (32 << 10, 1 << 20)
 
 
 class LeanFeed(BaseFeed):
-    """Ticks of one or several LEAN equity tick archives, merged by time, then in the order given, then by position.
+    """Reads one or several LEAN equity tick archives, merged by time, then in the order given, then by position.
 
     The rows of an archive keep their order; where a time goes back, ``ts_recv`` is the latest time so far, and
-    ``statistics()["times_raised"]`` counts such rows.
+    ``statistics()["times_raised"]`` counts such rows. Symbols are in upper case, numbered as they first appear.
 
     The fields of a tick:
 
@@ -54,12 +54,14 @@ class LeanFeed(BaseFeed):
 
     Args:
         paths: One or several archives.
-        batch_ticks: Ticks in a batch.
-        limits: What an archive may expand to. Symbols are in upper case, numbered as they first appear.
+        batch_ticks: The greatest number of ticks in a batch.
+        on_bad_record: ``"raise"``, or ``"skip"`` to skip rows that are no trade or quote.
+        limits: How far an archive may expand; None: ``InflateLimits()``.
 
     Raises:
-        FormatError: With the line for a row that is none, or passes over it where ``on_bad_record`` is ``"skip"``.
-        MissingExtraError: Without pyarrow.
+        FormatError: If a row is no trade or quote, unless ``on_bad_record`` is ``"skip"``; it names the line.
+        ConfigurationError: If an option cannot work, or ``paths`` names no file.
+        MissingExtraError: If pyarrow is not installed.
     """
 
     def __init__(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from strand.errors import ConfigurationError
+from strand.errors import ConfigurationError, FeedError
 from strand.feeds.opening import expand, options_with_date, takes_option
 from strand.feeds.reader_options import FeedOptions
 from strand.feeds.trading_day import as_date
@@ -77,8 +78,8 @@ def sweep(
         workers: How many files are read at a time, each by one process on one core; this process is the first. None
             uses all cores.
         out: The folder of the data set: Parquet tables ``rows`` and one per output, and a manifest. Results that it
-            already has of the same input, code and set are not computed again. None uses a folder that is removed with
-            the result.
+            already has of the same input, code and set are not computed again; with all results it may be read-only.
+            None uses a folder that is removed with the result.
         symbols, start, end, limit, allow_empty, date, feed_options: As in ``strand.replay``, for each file.
         backend: ``"processes"`` runs on this machine. ``"ray"`` runs each file as a task of Ray: on the cluster of
             ``ray.init``, else on this machine. ``out`` must then be a folder that all nodes share.
@@ -110,7 +111,6 @@ def sweep(
     with _locked(folder), closing(Manifest(folder)) as manifest:
         _remove_strays(folder, manifest)
         numbers = manifest.number(sets)
-        manifest.add_code(code, given.described, Table(part_with_sets(given)[1].state, None).unit_words)
         inputs = list(_inputs(files, days, options, code, manifest))
         jobs = list(
             _jobs(
@@ -123,8 +123,11 @@ def sweep(
                 selection=selection,
             )
         )
+        # Where nothing is to be run this is but a note of the last sweep, and the folder may be read-only.
+        with nullcontext() if jobs else suppress(FeedError):
+            manifest.add_code(code, given.described, Table(part_with_sets(given)[1].state, None).unit_words)
         for done, (job, did) in enumerate(run(jobs, min(n_workers, max(len(jobs), 1))), 1):
-            manifest.add_input(job.source, did.stamp, did.digest)
+            manifest.note_input(job.source, did.stamp, did.digest)
             manifest.add(_runs(job, did, code, folder))
             if progress is not None:
                 progress(done, len(jobs))
@@ -169,7 +172,17 @@ def _remove_strays(folder: Path, manifest: Manifest) -> None:
     for pattern in ("*.parquet", ".*.partial"):
         for path in folder.glob(f"*/code=*/file=*/{pattern}"):
             if str(path.relative_to(folder)) not in known:
-                path.unlink(missing_ok=True)
+                with _unless_read_only():
+                    path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _unless_read_only() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
 
 
 # ---- the files
@@ -191,7 +204,7 @@ def _inputs(
         digest = manifest.known_digest(path, stamp)
         if digest is None and label in has_results:
             digest = file_digest(path)
-            manifest.add_input(path, stamp, digest)
+            manifest.note_input(path, stamp, digest)
         yield _Input(label, path, stamp, digest, own)
 
 

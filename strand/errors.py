@@ -151,10 +151,7 @@ class UnknownSymbolError(StrandError, KeyError):
 
 
 class UnknownNameError(StrandError, KeyError):
-    """No output, basket, object, field of a snapshot or handler has that name.
-
-    The message lists the names, and the nearest one.
-    """
+    """No output, basket, object, field of a snapshot or handler has that name; the message has the nearest one."""
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -201,11 +198,8 @@ class WouldDeadlockError(BackpressureError):
 class QueueFull(BackpressureError, queue.Full):  # noqa: N818  # the name that queues of Python have for it
     """As many tasks wait as ``max_queue`` allows, and none of those given was accepted.
 
-    It is also raised where there is no room for more tasks. Of tasks in C, those in ``rejected`` were then not
-    accepted.
-
-    It is a BackpressureError, so one ``except`` serves ticks and tasks. It is a ``queue.Full`` for code written for
-    Python's queues.
+    It is also raised if there is no room for more tasks; of tasks in C, those in ``rejected`` were then not accepted.
+    It is a BackpressureError, so one ``except`` serves ticks and tasks, and a ``queue.Full`` for code written for those.
     """
 
 
@@ -228,10 +222,7 @@ class TaskDropped(StrandError):  # noqa: N818  # says how a task ended, as Cance
 
 
 class StoppedError(StrandError, RuntimeError):
-    """The dispatcher or scheduler has been stopped: nothing more can be published, drained or submitted.
-
-    Or this process is a fork of the one that runs it.
-    """
+    """The dispatcher or scheduler has been stopped, or it runs in another process, of which this one is a fork."""
 
 
 class CallTimeoutError(StrandError, TimeoutError):
@@ -289,16 +280,9 @@ class HandlerError(StrandError):
     _place: tuple[int, int] | None = None
 
     def __init__(
-        self,
-        symbol: str,
-        sequence: int | None,
-        handler: str,
-        code: int,
-        reason: str,
-        *,
-        set_number: int | None = None,
-        params: Mapping[str, Any] | None = None,
-    ) -> None:
+        self, symbol: str, sequence: int | None, handler: str, code: int, reason: str, *,
+        set_number: int | None = None, params: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
             f"handler {handler!r} failed on {symbol}" + ("" if sequence is None else f" at sequence {sequence}")
         )
@@ -335,7 +319,6 @@ class HandlerError(StrandError):
 
         A compiled function is called as it was before numba compiled it. Set a breakpoint in it, or run this under a
         debugger. Emits and requests for timers have no effect. An object handler's own object is called, as it is now.
-
         In a chain only the handler that failed is called, with the rows of those before it as they were right after the
         tick.
 
@@ -410,7 +393,4 @@ class DifferenceError(StrandError, AssertionError):
 
 
 class EngineError(StrandError):
-    """An invariant of the engine does not hold.
-
-    This is a defect of strand: please report it with the message.
-    """
+    """An invariant of the engine does not hold. This is a defect of strand: please report it with the message."""

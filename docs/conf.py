@@ -21,7 +21,7 @@ author = "the authors of Strand"
 release = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
 html_title = f"Strand {release}"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "docstrings"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "docstrings"]
 exclude_patterns = ["_build"]
 source_suffix = {".md": "markdown"}
 # Blocks without a language show commands and what they print.
@@ -31,6 +31,9 @@ highlight_language = "text"
 myst_heading_anchors = 4
 myst_enable_extensions = ["deflist"]
 
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+napoleon_use_rtype = False
 autodoc_typehints = "none"  # the docstrings say what an argument is
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = False

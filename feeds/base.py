@@ -54,15 +54,23 @@ TicksAre = Literal["plain", "orders", "dbn", "dbn-orders"]
 class FeedInfo:
     """What is known of a feed without reading all of it.
 
-    ``format`` is a short name (``"itch50"``, ``"npy"``, ``"lean"``), ``path`` where it comes from, ``date`` the
-    trading date as ``YYYY-MM-DD`` or None, ``venue`` the market's name, ``price_unit`` what 1 in the source's own
-    prices is in currency (ITCH: 0.0001; a tick's price is in 1e-9 whatever the source), ``size_unit`` what 1 in a
-    tick's ``size`` is in units of the instrument (crypto: 0.00000001 coins), a power of ten; None where merged
-    feeds differ in it, ``span`` the first and last receive time in ns since the UNIX epoch where they are known without
-    reading on, ``details`` whatever else the format tells. ``undated``: the format tells times of day alone, and of
-    which day nobody knows: times count from 1970-01-01. ``ticks``: what the ticks mean (``TicksAre``); None where
-    merged feeds differ in it. ``ticks_assumed``: nobody said so. ``zone``: the time zone of the market's sessions, like
-    ``"America/New_York"``; None: nobody knows, or merged feeds differ in it. Ticks' times are in UTC whatever it is.
+    Attributes:
+        format: A short name of the format (``"itch50"``, ``"npy"``, ``"lean"``).
+        path: Where the feed comes from.
+        date: The trading date as ``YYYY-MM-DD``; None: unknown.
+        venue: The market's name; None: unknown.
+        price_unit: What 1 in the source's own prices is worth in currency (ITCH: 0.0001); None: unknown. A tick's price
+            is in 1e-9 whatever the source.
+        span: The first and the last receive time, ns since the UNIX epoch. None if they are not known without reading
+            on.
+        details: Whatever else the format tells, by name.
+        undated: Whether the format has only times of day, and their day is unknown. Times count from 1970-01-01 then.
+        size_unit: What 1 in a tick's ``size`` is worth in units of the instrument (crypto: 0.00000001 coins), a power
+            of ten. None if merged feeds differ in it.
+        ticks: What the ticks mean (``TicksAre``); None if merged feeds differ in it.
+        ticks_assumed: Whether ``ticks`` is an assumption, because neither the file nor an option says it.
+        zone: The time zone of the market's sessions, like ``"America/New_York"``. None if it is unknown, or if merged
+            feeds differ in it. Ticks' times are always in UTC.
     """
 
     format: str
@@ -83,7 +91,7 @@ class FeedInfo:
 
     @property
     def figures(self) -> tuple[str, ...]:
-        """What a line says of it: format, path, date and venue, as far as they are known."""
+        """The format, path, date and venue as texts, as far as they are known."""
         path = self.path if len(self.path) <= _PATH else f"...{self.path[3 - _PATH :]}"
         return self.format, path, self.date or "", self.venue or ""
 
@@ -103,27 +111,27 @@ class Feed(Protocol):
     """Anything that can be replayed.
 
     ``symbols`` may grow while batches are read (a directory message in mid-stream), and never beyond ``max_symbols``:
-    every ``instrument_id`` in every batch is below ``max_symbols``. Iterating reads the feed from its start, each
-    time anew. ``close`` may be called more than once, also in the middle of an iteration.
+    every ``instrument_id`` in every batch is below ``max_symbols``. Iterating reads the feed from its start, each time
+    anew. ``close`` may be called more than once, also in the middle of an iteration.
     """
 
     @property
     def info(self) -> FeedInfo:
-        """What is known of it without reading all of it."""
+        """What is known of the feed without reading all of it."""
         ...
 
     @property
     def symbols(self) -> Sequence[str]:
-        """Names by ``instrument_id``; an empty string where an index has no name."""
+        """Names by ``instrument_id``; an empty string for an index without a name."""
         ...
 
     @property
     def max_symbols(self) -> int:
-        """What every ``instrument_id`` is below."""
+        """An upper bound: every ``instrument_id`` is below it."""
         ...
 
     def batches(self) -> Iterator[TickBatch]:
-        """Arrays of ticks, shape (n,), in order. Each is valid until the next one is asked for."""
+        """Yields arrays of ticks, shape (n,), in order. Each is valid until the next one is asked for."""
         ...
 
     def statistics(self) -> dict[str, int]:
@@ -136,11 +144,13 @@ class Feed(Protocol):
 
 
 class BaseFeed(Tabular):
-    """What a feed needs beside ``info``, ``symbols`` and ``batches``, for feeds of one's own to build on.
+    """The base class of feeds: a subclass defines ``info``, ``symbols`` and ``batches``.
 
-    Iterating over it gives its batches; a ``with`` block closes it at its end. ``to_arrow`` and the like read it to its
-    end into one table; who takes its ``__arrow_c_stream__`` has one batch of 65,536 ticks at a time in memory.
-    ``skipped``: what was passed over under ``on_bad_record="skip"``.
+    Iterating over a feed gives its batches; a ``with`` block closes it at its end. ``to_arrow`` and the like read it to
+    its end into one table. A reader of its ``__arrow_c_stream__`` has one batch of 65,536 ticks at a time in memory.
+
+    Attributes:
+        skipped: The records that were skipped under ``on_bad_record="skip"``: counts and samples.
     """
 
     def __new__(cls, *_: Any, **options: Any) -> Self:
@@ -159,47 +169,57 @@ class BaseFeed(Tabular):
     @property
     @abstractmethod
     def info(self) -> FeedInfo:
-        """What is known of it without reading all of it."""
+        """What is known of the feed without reading all of it."""
 
     @property
     @abstractmethod
     def symbols(self) -> Sequence[str]:
-        """Names by ``instrument_id``; an empty string where an index has no name."""
+        """Names by ``instrument_id``; an empty string for an index without a name."""
 
     @property
     def max_symbols(self) -> int:
-        """What every ``instrument_id`` is below; by default how many symbols there are."""
+        """An upper bound: every ``instrument_id`` is below it. By default the number of symbols."""
         return len(self.symbols)
 
     @property
     def reads(self) -> Sequence[str]:
-        """The files it reads: no output of a run may be one of them."""
+        """The files that the feed reads: no output of a run may be one of them."""
         return (self.info.path,)
 
     @property
     def writes(self) -> Sequence[str]:
-        """The files it writes itself, as a live feed its recording: no output of a run may be one of them either."""
+        """The files that the feed writes itself, as a live feed its recording: no output of a run may be one of them
+        either.
+        """
         return ()
 
     @property
     def is_live(self) -> bool:
-        """Whether ticks come when they happen, however fast they are handled. A run that cannot keep up says so
-        then (docs/overload.md)."""
+        """Whether ticks come when they happen, however fast they are handled. If a run cannot keep up with such a feed,
+        it says so (docs/overload.md).
+        """
         return False
 
     @property
     def tick_feeds(self) -> npt.NDArray[np.int32] | None:
         """The feed that each tick of a merge's latest batch came from, shape (n,), as its place in
-        ``info.details["feeds"]``; -1: from none. None where the feed is no merge. A run that finds more or fewer
-        numbers than ticks ends with a RecordTypeError."""
+        ``info.details["feeds"]``.
+
+        -1 stands for a tick that came from none of them. None if the feed is no merge. A run that finds more or fewer
+        numbers than ticks ends with a RecordTypeError.
+        """
         return None
 
     @abstractmethod
     def batches(self) -> Iterator[TickBatch]:
-        """Arrays of ticks, shape (n,), in order. Each is valid until the next one is asked for."""
+        """Yields arrays of ticks, shape (n,), in order. Each is valid until the next one is asked for."""
 
     def batches_from(self, position: int) -> Iterator[TickBatch]:
-        """Goes on after the first ``position`` ticks, as many as an earlier iteration gave before it was left off."""
+        """Yields the batches after the first ``position`` ticks.
+
+        Args:
+            position: The number of ticks that an earlier iteration gave before it stopped.
+        """
         for batch in self.batches():
             if position >= len(batch):
                 position -= len(batch)
@@ -208,12 +228,18 @@ class BaseFeed(Tabular):
             position = 0
 
     def to_arrow(self, *, prices: Prices = "float") -> Any:
-        """All ticks of the feed, read from its start: a pyarrow.Table. ``prices``: ``"float"``, ``"decimal"`` or
-        ``"integer"`` (docs/handlers/units.md). Raises MissingExtraError without pyarrow."""
+        """Reads all ticks of the feed, from its start, into a ``pyarrow.Table``.
+
+        Args:
+            prices: The type of price columns: ``"float"``, ``"decimal"`` or ``"integer"`` (docs/handlers/units.md).
+
+        Raises:
+            MissingExtraError: If pyarrow is not installed.
+        """
         return tick_stream(self, prices).read_all().unify_dictionaries()
 
     def to_numpy(self) -> npt.NDArray[np.void]:
-        """All ticks of the feed, read from its start: a ``strand.Ticks`` array of shape (n,), exact integers."""
+        """Reads all ticks of the feed, from its start, into a ``strand.Ticks`` array of shape (n,), exact integers."""
         batches = [batch.copy() for batch in self.batches()]
         return named(joined(batches)) if batches else zeros(0)
 
@@ -222,7 +248,7 @@ class BaseFeed(Tabular):
         return tick_stream(self, "float").__arrow_c_stream__(requested_schema)
 
     def count(self) -> int | None:
-        """Ticks in all, where that costs little to know."""
+        """The number of ticks in all; None if it is not cheap to know."""
         return None
 
     def statistics(self) -> dict[str, int]:
@@ -230,8 +256,9 @@ class BaseFeed(Tabular):
         return {}
 
     def close(self) -> None:
-        """Ends the feed, and of strand's own every iteration under way: asking one for more raises FeedError. May be
-        repeated."""
+        """Ends the feed; may be repeated. Strand's own feeds end every iteration under way: asking one for more raises
+        FeedError.
+        """
         self._closed = True
 
     def __repr__(self) -> str:

@@ -54,25 +54,34 @@ def open(  # noqa: A001
     carry_over: bool = False,
     **options: Unpack[ReaderOptions],
 ) -> BaseFeed:
-    """The feed of a file, or of several merged in time, each read as what its content shows it to be.
+    """Opens a file, or several merged in time, each as the format that its content shows.
 
-    ``path_or_paths``: files, folders (all files in them that can be read, by name), globs (``"2026-01-*.gz"``), ``-``
-    for standard input, named pipes, a file in an archive (``day.zip/trades.csv``), or a sequence of these.
-    ``format``: read them as this format (``"itch"``, ``"csv"``) instead of recognising one.
-    ``symbols``: names or globs of the symbols wanted, and ``@FILE`` for a file with one a line. ``start``, ``end``:
-    a half-open span of receive times: ns since the epoch, ISO 8601 with a zone, or a time of day (``"09:30"``) in New
-    York on each file's own date. Readers that can pass over what is not wanted unread.
-    ``date``: the trading day of files that do not say it, a date or ``"2026-01-05"``.
-    ``new_day``: where a day ends in files that do not say it: ``"file"``, each of several; ``"date"``, where the date
-    of the receive time changes in UTC, or ``"date America/New_York"`` there. ``carry_over``: no day ends
-    (docs/feeds/days.md).
-    ``reorder_ns``, ``on_disorder``, ``venue_in_name``: how several files are merged, or one is put in order; see
-    ``merge_feeds``.
-    ``options`` go to the readers: ``on_bad_record``, ``batch_ticks``, ``limits``, and what each has of its own.
+    Readers that can do so skip unread what ``symbols``, ``start`` and ``end`` leave out.
 
-    Raises FeedError for what cannot be read or is empty, UnknownFormatError where no reader knows the content,
-    UnknownOptionError for an option that the files' reader does not have, ConfigurationError for a value that cannot
-    work.
+    Args:
+        path_or_paths: A path, or a sequence of paths. A path is a file, a folder (all files in it that can be read, by
+            name), a glob (``"2026-01-*.gz"``), ``-`` for standard input, a named pipe, or a file in an archive
+            (``day.zip/trades.csv``).
+        format: The format to read them as (``"itch"``, ``"csv"``); None: it is recognised.
+        symbols: Names or globs of the symbols wanted, and ``@FILE`` for a file with one per line. Empty: all.
+        start: The first receive time wanted: ns since the epoch, ISO 8601 with a zone, or a time of day (``"09:30"``)
+            in New York on each file's own date. None: no bound.
+        end: The first receive time no longer wanted, in the same forms as ``start``. None: no bound.
+        date: The trading day of files that do not say it, a date or ``"2026-01-05"``.
+        reorder_ns: How far a tick may be behind to be put in order, in ns, among several files or in one; see
+            ``merge_feeds``.
+        on_disorder: What to do with ticks further behind; see ``merge_feeds``.
+        venue_in_name: Whether symbols are ``NAME.VENUE``; see ``merge_feeds``.
+        new_day: Where a day ends in files that do not say it. ``"file"``: with each of several files; ``"date"``: where
+            the date of the receive time changes in UTC, or ``"date America/New_York"`` there.
+        carry_over: Whether no day ends (docs/feeds/days.md).
+        **options: Options of the readers: ``on_bad_record``, ``batch_ticks``, ``limits``, and each reader's own.
+
+    Raises:
+        FeedError: If a file cannot be read, or is empty.
+        UnknownFormatError: If no reader knows the content.
+        UnknownOptionError: If the files' reader does not have an option.
+        ConfigurationError: If a value cannot work.
     """
     if format is None and options.get("profile") is not None:
         # A profile says what the content does not show.
@@ -145,8 +154,17 @@ def open(  # noqa: A001
 
 
 def read_symbols(symbols: Sequence[str]) -> list[str]:
-    """``symbols``: names and globs, given back with those in the files that ``@FILE`` names, one a line; empty lines
-    and ``# ...`` aside."""
+    """Reads the names and globs that ``symbols`` gives, with those in the files that it names.
+
+    Args:
+        symbols: Names and globs, and ``@FILE`` for a file with one per line; empty lines and ``# ...`` are skipped.
+
+    Returns:
+        All names and globs, in order.
+
+    Raises:
+        ConfigurationError: If ``symbols`` is no sequence of names, or a file cannot be read or names none.
+    """
     if isinstance(symbols, str):
         raise ConfigurationError(f"symbols: give a sequence of names, not the one text {symbols!r}")
     if not isinstance(symbols, Iterable):

@@ -15,11 +15,11 @@ SAMPLE_DATE: Final = "2026-01-05"
 
 
 def sample_feed() -> SyntheticFeed:
-    """The feed the sample was written by: writing it anew gives the same messages, bit for bit."""
+    """The feed that wrote the sample file: writing it anew gives the same messages, bit for bit."""
     return SyntheticFeed(500, 200_000, seed=20260105, date=SAMPLE_DATE)
 
 
 def sample_path() -> Path:
-    """Where the sample is: an ITCH 5.0 file, gzip-compressed."""
+    """The path of the sample: an ITCH 5.0 file, gzip-compressed."""
     # In a checkout this package lies elsewhere.
     return Path(errors.__file__).resolve().parent / "data" / "sample.itch50.gz"

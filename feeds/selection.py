@@ -20,13 +20,18 @@ __all__ = ["Selection"]
 @named_fields
 @dataclass(frozen=True, slots=True, repr=False)
 class Selection:
-    """Names or globs (``"AA*"``) of symbols, empty for all of them, and a half-open span of receive times in ns.
+    """Selects ticks by symbol and by a half-open span of receive times.
 
-    ``symbols``: a tuple of names and globs. ``start_ns``: the first time kept, ``end_ns``: the first one no longer
-    kept, in ns since 1970-01-01 UTC; None: no bound.
+    A reader skips the other ticks as early as it can. It yields the same as if every tick had been made and then
+    checked with ``mask``.
 
-    A reader that is given one passes over what is not in it as early as it can: what it yields is the same as if every
-    tick had been made and then looked at with ``mask``.
+    Args:
+        symbols: Names or globs (``"AA*"``) of the symbols to keep; empty: all.
+        start_ns: The first receive time kept, ns since 1970-01-01 UTC; None: no bound.
+        end_ns: The first receive time no longer kept, ns since 1970-01-01 UTC; None: no bound.
+
+    Raises:
+        ConfigurationError: If ``start_ns`` is not before ``end_ns``.
     """
 
     symbols: tuple[str, ...] = ()
@@ -45,15 +50,34 @@ class Selection:
         return bool(self.symbols) or self.start_ns is not None or self.end_ns is not None
 
     def keeps(self, name: str) -> bool:
-        """Whether a symbol of that name is wanted. Case counts."""
+        """Whether a symbol is wanted. Upper and lower case differ.
+
+        Args:
+            name: The symbol's name.
+        """
         return not self.symbols or any(fnmatch.fnmatchcase(name, pattern) for pattern in self.symbols)
 
     def keys(self, names: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """By ``instrument_id``: whether it is wanted."""
+        """Whether each symbol is wanted, by ``instrument_id``.
+
+        Args:
+            names: The names by ``instrument_id``.
+
+        Returns:
+            A bool array of shape (n,), n being the number of names.
+        """
         return np.fromiter((self.keeps(name) for name in names), dtype=np.bool_, count=len(names))
 
     def mask(self, ticks: TickBatch, keys: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Which ticks are wanted, with ``keys`` as :meth:`keys` gives them."""
+        """Which ticks are wanted.
+
+        Args:
+            ticks: Ticks, shape (n,).
+            keys: Which symbols are wanted, as :meth:`keys` returns it.
+
+        Returns:
+            A bool array of shape (n,).
+        """
         kept: npt.NDArray[np.bool_] = keys[ticks["instrument_id"]]
         if self.start_ns is not None:
             kept &= ticks["ts_recv"] >= np.int64(self.start_ns)

@@ -31,7 +31,12 @@ class UnknownOptionError(ConfigurationError, TypeError):
 
 
 class MissingExtraError(StrandError, ImportError):
-    """An optional dependency is not installed; the message names the extra to install."""
+    """An optional dependency is not installed; the message names the extra to install.
+
+    Attributes:
+        package: The package that is missing.
+        extra: The extra of strand that brings it.
+    """
 
     def __init__(self, feature: str, package: str, extra: str) -> None:
         super().__init__(f"{feature} needs the package {package!r}: install it with  {install_command(extra)}")
@@ -48,11 +53,14 @@ class SavedStateError(StrandError):
 
 
 class FeedError(StrandError):
-    """A file or stream cannot be read on: says which, where and why.
+    """A file or stream cannot be read on; the message says which, where and why.
 
-    ``offset`` counts bytes from the start of the decompressed stream, ``line`` counts from 1; either may be None.
-    ``partial``: raised by ``strand.replay`` in mid-stream, the ``ReplayResult`` of all ticks before the fault, each of
-    which has been handled; else None.
+    Attributes:
+        path: The file; None if there is none.
+        offset: Where, in bytes from the start of the decompressed stream; or None.
+        line: The line, from 1; or None.
+        partial: If ``strand.replay`` raised it in mid-stream, the ``ReplayResult`` of all ticks before the fault, each
+            handled; else None.
     """
 
     partial: Any = None
@@ -72,7 +80,7 @@ class FeedError(StrandError):
 
 
 class TruncatedFeedError(FeedError):
-    """The input ends inside a record. What was read until then is intact."""
+    """The input ends inside a record. What was read before that is intact."""
 
 
 class FormatError(FeedError):
@@ -80,9 +88,10 @@ class FormatError(FeedError):
 
 
 class DisorderError(FeedError):
-    """A receive time runs back further than a merge was told to put in order.
+    """A receive time runs back further than the merge was told to put in order.
 
-    ``position``: how many ticks of that feed come before.
+    Attributes:
+        position: How many ticks of that feed come before.
     """
 
     def __init__(self, message: str, *, path: str | Path | None = None, position: int) -> None:
@@ -95,16 +104,17 @@ class UnknownFormatError(FeedError):
 
 
 class EmptyFeedError(FeedError):
-    """The input ends without one tick: nothing in it is of a kind that its reader knows, or nothing of it was chosen.
+    """The input ends without one tick: its reader knows nothing in it, or nothing of it was chosen.
 
-    ``allow_empty=True`` (``--allow-empty``) takes that for a result.
+    With ``allow_empty=True`` (``--allow-empty``) there is a result instead of this error.
     """
 
 
 class GapError(FeedError):
     """Messages of a live feed are missing for good, and ``on_gap`` says not to go on without them.
 
-    ``gaps``: the sequence numbers, as (from, to) with ``to`` not in it.
+    Attributes:
+        gaps: The missing sequence numbers, as pairs (from, to); ``to`` itself is not missing.
     """
 
     def __init__(self, message: str, *, path: str | Path | None = None, gaps: tuple[tuple[int, int], ...] = ()) -> None:
@@ -117,15 +127,17 @@ class RecordTypeError(StrandError, TypeError):
 
 
 class PlaceError(StrandError, IndexError):
-    """A handler named a place that the batch in its hands does not have."""
+    """A handler named a place that its batch does not have."""
 
 
 class UnknownSymbolError(StrandError, KeyError):
-    """A name or key that is not in the symbol table.
+    """A name or key is not in the symbol table.
 
-    ``position`` is the index of the offending record in the published array, and so the number of records published
-    before it; None where a name was asked for. ``partial``: raised by ``strand.replay`` for a name that the whole feed
-    turned out not to have, the ``ReplayResult`` of the others; else None.
+    Attributes:
+        position: The index of the offending record in the published array, and so the number of records published
+            before it. None if a name was asked for.
+        partial: If ``strand.replay`` raised it for a name that the whole feed does not have, the ``ReplayResult`` of
+            the others; else None.
     """
 
     partial: Any = None
@@ -139,16 +151,18 @@ class UnknownSymbolError(StrandError, KeyError):
 
 
 class UnknownNameError(StrandError, KeyError):
-    """Nothing there has that name: no output, basket, object, field of a snapshot or handler. The message names those
-    there are, and the nearest one."""
+    """No output, basket, object, field of a snapshot or handler has that name; the message has the nearest one."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class StrictError(StrandError):
-    """A run with ``strict=True`` has warnings (docs/warnings.md); the message tells the first. ``partial``: its result,
-    of all ticks, a ``ReplayResult``."""
+    """A run with ``strict=True`` has warnings (docs/warnings.md); the message tells the first.
+
+    Attributes:
+        partial: The run's result, a ``ReplayResult`` of all ticks.
+    """
 
     def __init__(self, partial: Any) -> None:
         first, *others = partial.warnings
@@ -158,11 +172,11 @@ class StrictError(StrandError):
 
 
 class BackpressureError(StrandError):
-    """Strands are full, alone or together, or the pool of segments is used up, and ``on_full`` or a time limit says not
-    to wait.
+    """Strands, alone or together, or the pool of segments are full, and ``on_full`` or a time limit forbids waiting.
 
-    ``rejected`` holds the positions, in the published array, of the records that were not accepted: publish
-    ``array[error.rejected]`` again later. Order a symbol is kept by that.
+    Attributes:
+        rejected: The positions in the published array of the records that were not accepted, shape (k,), i8. Publish
+            ``array[error.rejected]`` again later: that keeps the order within each symbol.
     """
 
     def __init__(self, message: str, rejected: npt.NDArray[np.int64] | None = None) -> None:
@@ -176,23 +190,27 @@ class WouldDeadlockError(BackpressureError):
     """A thread inside the dispatcher was about to wait for it, and so for itself; the message says what to do instead.
 
     A handler publishes into a full strand that blocks, or it waits for a drain, a stop, the answer of a call or an
-    output. So do ``on_stop`` and ``on_finish``, and a signal handler that interrupted such a wait. A task waits for a
-    result that cannot come before the task itself has ended, because of the order of their keys.
+    output. So do ``on_stop`` and ``on_finish``, and a signal handler that interrupted such a wait. Or a task waits for
+    a result that cannot come before the task itself has ended, because of the order of their keys.
     """
 
 
 class QueueFull(BackpressureError, queue.Full):  # noqa: N818  # the name that queues of Python have for it
-    """As many tasks wait as ``max_queue`` allows, and none of those given was accepted; or as many as there is room
-    for, and of tasks in C those in ``rejected`` were not accepted.
+    """As many tasks wait as ``max_queue`` allows, and none of those given was accepted.
 
-    It is a BackpressureError, so one ``except`` serves ticks and tasks, and a ``queue.Full`` for code written for
-    Python's queues.
+    It is also raised if there is no room for more tasks; of tasks in C, those in ``rejected`` were then not accepted.
+    It is a BackpressureError, so one ``except`` serves ticks and tasks, and a ``queue.Full`` for code written for those.
     """
 
 
 class TaskExpired(StrandError):  # noqa: N818  # says how a task ended, as CancelledError does
-    """A task was not started, or not tried again, because its time was over. ``reason``: ``"deadline"`` or
-    ``"expire_if"``. ``__cause__`` is the last exception of a task that had been tried before."""
+    """A task was not started, or not tried again, because its time was over.
+
+    If it had been tried before, ``__cause__`` is its last exception.
+
+    Attributes:
+        reason: ``"deadline"`` or ``"expire_if"``.
+    """
 
     def __init__(self, message: str, reason: str) -> None:
         super().__init__(message)
@@ -200,19 +218,18 @@ class TaskExpired(StrandError):  # noqa: N818  # says how a task ended, as Cance
 
 
 class TaskDropped(StrandError):  # noqa: N818  # says how a task ended, as CancelledError does
-    """A task was given up before it began: the pool that was to run it has stopped or made room. The message says
-    which."""
+    """A task was given up before it began: its pool has stopped or made room. The message says which."""
 
 
 class StoppedError(StrandError, RuntimeError):
-    """The dispatcher or scheduler has been stopped, or this process is a fork of the one that runs it: nothing more can
-    be published, drained or submitted."""
+    """The dispatcher or scheduler has been stopped, or it runs in another process, of which this one is a fork."""
 
 
 class CallTimeoutError(StrandError, TimeoutError):
     """A call's time was over before its answer was there.
 
-    ``began``: False: it was given up and will not run; True: it is running, and its answer is lost.
+    Attributes:
+        began: False: the call was given up and will not run. True: it is running, and its answer is lost.
     """
 
     def __init__(self, message: str, began: bool) -> None:
@@ -221,29 +238,33 @@ class CallTimeoutError(StrandError, TimeoutError):
 
 
 class QuarantinedError(StrandError):
-    """The symbol's strand is set aside since a handler failed on it (the ``__cause__``): nothing runs there."""
+    """The symbol's strand is set aside because a handler failed on it (the ``__cause__``): nothing runs there."""
 
 
 class HandlerError(StrandError):
     """A handler raised, or returned an error.
 
-    Its text says where: the symbol, the tick, and the line of code. Of a compiled handler that asks for ``line``. Where
-    there is a ``__cause__`` the line is left out, as its traceback has it.
+    Its text says where it failed: the symbol, the tick, and the line of code. For a compiled handler the text asks for
+    ``line``. With a ``__cause__``, the exception that a Python handler raised, it leaves the line to the traceback.
 
-    ``symbol`` and ``sequence`` (the feed's) are those of the tick it failed on (of the first of the batch, for a Python
-    batch handler); the sequence is None for a timer, for the end of the run, and where records have no such field.
-    ``handler``: its name, ``code``: the number a native handler gave. ``__cause__`` is the exception a Python handler
-    raised.
-
-    ``tick``: a copy of that tick, a record of the dispatcher's dtype; None for a timer, the end, and records of more
-    than 64 bytes. ``row``: a copy of the symbol's row as the handler left it; what it did before it failed on the tick
-    is in it. ``number``: which one of its symbol's ticks it is, from 1, as ``replay(until=(symbol, number))`` takes it;
-    None where that is not known: outside of a ``strand.replay`` of files for a plain loop, and for ticks of a shared
-    strand; everywhere where ticks were dropped. ``partial``: raised by ``strand.replay``, the ``ReplayResult`` of what
-    was handled before the run stopped, else None; ends of handlers have not run.
-
-    ``set_number`` and ``params``: in a ``strand.sweep``, the number and the values of the set of parameters that it
-    failed with, whose row ``row`` is then; else None.
+    Attributes:
+        symbol: The symbol of the tick that it failed on; for a Python batch handler, of the first tick of the batch.
+        sequence: The feed's sequence number of that tick. None for a timer, for the end of the run, and if records have
+            no such field.
+        handler: The handler's name.
+        code: The number that a native handler returned.
+        reason: What failed, in words; may be empty.
+        set_number: In a ``strand.sweep``, the number of the set of parameters that it failed with; ``row`` is then that
+            set's. Else None.
+        params: The values of that set, by name; else None.
+        row: A copy of the symbol's row as the handler left it, with what it did before it failed on the tick.
+        tick: A copy of that tick, a record of the dispatcher's dtype. None for a timer, for the end, and for records of
+            more than 64 bytes.
+        number: Which of its symbol's ticks it is, from 1, as ``replay(until=(symbol, number))`` takes it. None wherever
+            ticks were dropped. Outside of a ``strand.replay`` of files, it is also None in a plain loop, and for ticks
+            of a strand that symbols share.
+        partial: If ``strand.replay`` raised it, the ``ReplayResult`` of what was handled before the run stopped; ends
+            of handlers have not run. Else None.
     """
 
     row: Any = None
@@ -259,16 +280,9 @@ class HandlerError(StrandError):
     _place: tuple[int, int] | None = None
 
     def __init__(
-        self,
-        symbol: str,
-        sequence: int | None,
-        handler: str,
-        code: int,
-        reason: str,
-        *,
-        set_number: int | None = None,
-        params: Mapping[str, Any] | None = None,
-    ) -> None:
+        self, symbol: str, sequence: int | None, handler: str, code: int, reason: str, *,
+        set_number: int | None = None, params: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(
             f"handler {handler!r} failed on {symbol}" + ("" if sequence is None else f" at sequence {sequence}")
         )
@@ -301,19 +315,24 @@ class HandlerError(StrandError):
         return make, (self.symbol, self.sequence, self.handler, self.code, self.reason), told
 
     def replay(self) -> Any:
-        """Calls the handler once more, in Python, with copies of ``row`` and ``tick``; a compiled function too, as it
-        was before numba compiled it. Set a breakpoint in it, or run this under a debugger.
+        """Calls the handler once more, in Python, with copies of ``row`` and ``tick``.
 
-        Emits and asks for timers are without effect; an object handler's own object is called, as it is by now. Returns
-        the copy of the row as the handler leaves it, and raises what the handler raises.
+        A compiled function is called as it was before numba compiled it. Set a breakpoint in it, or run this under a
+        debugger. Emits and requests for timers have no effect. An object handler's own object is called, as it is now.
+        In a chain only the handler that failed is called, with the rows of those before it as they were right after the
+        tick.
 
-        The ticks of its symbol are read once more from the run's files where it was called with a trade that is made of
-        orders, and where several compiled handlers of a chain may be the one that failed. In a chain only the one that
-        failed is called, with the rows of those before it as they were right after the tick.
+        The run's files are read once more, for the ticks of the symbol, in two cases: the handler was called with a
+        trade that is made of orders; or any of several compiled handlers of a chain may have failed.
 
-        Raises ConfigurationError where Python cannot call it: built-in handlers and those in C, baskets, timers and
-        ends; and where the input would have to be read again and cannot: live, of a Feed, of ticks published to a
-        Dispatcher, with ``load``, and where ticks were dropped. Raises FeedError where the files are gone by now.
+        Returns:
+            The copy of the row as the handler leaves it. It raises what the handler raises.
+
+        Raises:
+            ConfigurationError: If Python cannot call it: built-in handlers and those in C, baskets, timers and ends.
+                Also if the input would have to be read again and cannot: live, of a Feed, of ticks published to a
+                Dispatcher, with ``load``, and if ticks were dropped.
+            FeedError: If the files are gone by now.
         """
         if self._again is None:
             raise ConfigurationError(f"replay: handler {self.handler!r} did not fail on a tick that is known")
@@ -321,11 +340,11 @@ class HandlerError(StrandError):
 
     @property
     def line(self) -> CodeLine | None:
-        """The line of the user's code that failed: ``file``, ``number`` and ``text``; None where that is not known.
+        """The line of the user's code that failed: ``file``, ``number`` and ``text``; None if it is not known.
 
-        Machine code does not know its lines: for a compiled handler this is the line at which ``replay()`` fails, or
-        where it does not fail with the row as it is by now, a call with the row as it was before the tick; that takes
-        files, as ``replay()`` says.
+        Machine code does not know its lines. For a compiled handler this is the line at which ``replay()`` fails. If
+        that does not fail with the row as it is now, it is called with the row before the tick. That needs files, as
+        ``replay()`` says.
         """
         if self._line is None and self._line_in is not None:
             line_in, self._line_in = self._line_in, None
@@ -342,9 +361,11 @@ class HandlerError(StrandError):
 
 
 class SinkError(StrandError):
-    """A sink that ``out=`` gave to an output raised (``strand.Sink``).
+    """A sink that ``out=`` gave to an output raised (``strand.Sink``); ``__cause__`` is its exception.
 
-    ``output``: the output's name, ``method``: ``"write"``, ``"close"`` or ``"abort"``. ``__cause__`` is the exception.
+    Attributes:
+        output: The output's name.
+        method: ``"write"``, ``"close"`` or ``"abort"``.
     """
 
     def __init__(self, output: str, method: str, reason: str) -> None:
@@ -356,8 +377,10 @@ class SinkError(StrandError):
 class DifferenceError(StrandError, AssertionError):
     """A run is not what a test expected it to be (``strand.testing``): the message tells the first differences.
 
-    ``symbols``: those whose rows differ, ``outputs``: the names of those that do. ``seed``: of the run, where one
-    decided it; else None.
+    Attributes:
+        symbols: The symbols whose rows differ.
+        outputs: The names of the outputs that differ.
+        seed: The seed of the run, if one decided it; else None.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ HEADERS: Final = (
 
 
 def get_include() -> str:
-    """The folder with ``sd_handler.h``, for the compiler's ``-I``."""
+    """The path of the folder with ``sd_handler.h``, for the compiler's ``-I``."""
     here = Path(__file__).resolve().parent
     installed = here / "include"
     # In a checkout they are where they are written.

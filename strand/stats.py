@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-import numpy.typing as npt
-
-from strand.brief import brief, listed, several
+from strand.brief import brief, several
+from strand.frozen_dict import FrozenDict
+from strand.latency import Latency, percentiles_of
+from strand.policy_stats import FairStatistics, GroupStatistics, GuardStatistics, LongStretch
 
 __all__ = [
     "FairStatistics",
@@ -23,83 +23,20 @@ __all__ = [
     "WorkerStatistics",
 ]
 
-PERCENTILES = (50.0, 90.0, 99.0, 99.9)
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-class FrozenDict(dict[K, V]):
-    """A dict that cannot be changed. It is one still, for json, pickle and ``dataclasses.asdict``."""
-
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise TypeError("statistics cannot be changed; dict(...) makes a copy that can")
-
-    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (dict(self),)
-
-
-def _fixed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    array.flags.writeable = False
-    return array
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Latency:
-    """A latency distribution in ns, known to one part in sixteen; counted once per tick, or once per task.
-
-    ``count``: how many were counted. ``percentiles`` maps 50, 90, 99 and 99.9 to ns, ``maximum_ns`` is the upper edge
-    of the highest bucket hit; neither is below ``resolution_ns``, what the clock resolves.
-    ``counts``: ticks a bucket, ``floors_ns``: the buckets' lower edges, both shape (n_buckets,); empty where the
-    distribution was not made from a histogram.
-    """
-
-    count: int
-    percentiles: Mapping[float, float]
-    maximum_ns: float
-    counts: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64), compare=False, repr=False)
-    floors_ns: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0), compare=False, repr=False)
-    resolution_ns: float = 0.0
-
-    def __repr__(self) -> str:
-        percentiles = (f"p{p:g} {ns:,.0f} ns" for p, ns in self.percentiles.items())
-        return brief(self, f"{self.count:,} counted", *percentiles, f"maximum {self.maximum_ns:,.0f} ns")
-
-    @classmethod
-    def from_histogram(
-        cls, counts: npt.NDArray[np.uint64], floors_ns: npt.NDArray[np.float64], resolution_ns: float = 0.0
-    ) -> Latency:
-        """From bucket counts and the buckets' lower edges: a percentile is its bucket's upper edge."""
-        found = cls(int(counts.sum()), {}, 0.0, _fixed(counts.view()), _fixed(floors_ns.view()), resolution_ns)
-        values = FrozenDict({p: found.percentile(p) or 0.0 for p in PERCENTILES})
-        return replace(found, percentiles=values, maximum_ns=found.percentile(100) or 0.0)
-
-    def percentile(self, p: float) -> float | None:
-        """In ns, of a latency that was made from a histogram: its bucket's upper edge. None where there is no tick.
-
-        Raises ValueError where ``p`` is not above 0 and at most 100."""
-        if not 0 < p <= 100:
-            raise ValueError(f"p: {p!r} is not above 0 and at most 100")
-        if not self.counts.any():
-            return None
-        edges = np.append(self.floors_ns[1:], self.floors_ns[-1] * 2)
-        return max(float(edges[_bucket(np.cumsum(self.counts), p)]), self.resolution_ns)
-
-
-def _bucket(running: npt.NDArray[np.uint64], p: float) -> int:
-    """The bucket in which the p-th percentile of the ticks is; ``running``: ticks up to each bucket's end."""
-    return int(np.searchsorted(running, max(1, np.ceil(int(running[-1]) * p / 100))))
-
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatistics:
-    """One worker, or the publishers together (``core`` None, ``name`` "publishers").
+    """One worker, or the publishers together.
 
-    ``handled``: ticks, ``busy_ns``: time in visits and tasks in ns, ``visits``: drains of a strand, ``stolen``: strands
-    taken off another worker's list, ``parks``: how often it went to sleep. ``busy_ns`` grows when a visit ends, and
-    when a task ends or gives its worker back.
+    Attributes:
+        name: The worker's name; ``"publishers"`` for the publishers.
+        core: The core that it is pinned to; None if it is not, and for the publishers.
+        handled: How many ticks it handled.
+        busy_ns: Time in visits and tasks, in ns. It grows when a visit ends, and when a task ends or gives its worker
+            back.
+        visits: How often it drained a strand.
+        stolen: How many strands it took from another worker's list.
+        parks: How often it went to sleep.
     """
 
     name: str
@@ -113,8 +50,15 @@ class WorkerStatistics:
 
 @dataclass(frozen=True, slots=True)
 class ActiveStatistics:
-    """``now``: workers that are active, from ``least`` to ``most``. ``more``, ``fewer``: how often one was added, and
-    one taken away."""
+    """How many workers are active, between the least and the most that may be.
+
+    Attributes:
+        now: Workers that are active now.
+        least: The fewest that may be active.
+        most: The most that may be active.
+        more: How often one was added.
+        fewer: How often one was taken away.
+    """
 
     now: int
     least: int
@@ -125,8 +69,14 @@ class ActiveStatistics:
 
 @dataclass(frozen=True, slots=True)
 class OverloadStatistics:
-    """The longest time in which more and more ticks waited (docs/overload.md). In so many ``seconds``, ``accepted``
-    ticks came, and ``handled`` were handled or dropped. At its end ``pending`` waited."""
+    """The longest time in which more and more ticks waited (docs/overload.md).
+
+    Attributes:
+        seconds: How long it was, in seconds.
+        accepted: Ticks that came in that time.
+        handled: Ticks that were handled or dropped in that time.
+        pending: Ticks that waited at its end.
+    """
 
     seconds: float
     accepted: int
@@ -159,102 +109,51 @@ class OverloadStatistics:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class GuardStatistics:
-    """What the guard decided for one resource. ``source``: where it is measured, or why it is not.
-
-    ``holding``: strands are held back for it now. ``begun``: how often that began; ``expired``: how often it ended
-    since ``max_hold`` was over; ``held_ns``: how long strands were held back in all, up to now."""
-
-    source: str
-    holding: bool
-    begun: int
-    expired: int
-    held_ns: int
-
-    def __repr__(self) -> str:
-        now = "holding" if self.holding else "not holding"
-        return brief(self, now, f"{self.begun:,} begun", f"{self.expired:,} expired", f"held {self.held_ns:,} ns")
-
-
-@dataclass(frozen=True, slots=True)
-class GroupStatistics:
-    """One group under ``Fair``: the on-CPU time that was charged to it in ns, its share of what was charged to all (0
-    to 1; 0 where nothing was), and how often it used up its slice and had to wait its turn. ``long_stretches``: visits
-    and tasks that took more on-CPU time than the group's slice without a pause: a task from one checkpoint to the next,
-    a coroutine from one await to the next. They are counted when they are over. ``longest_stretch_ns``: the longest of
-    these, in ns; None: there was none. What a checkpoint takes to read the thread's clock, at most each 100 us, is
-    charged to the task that it is of. Of coroutines ``on_cpu_ns`` has each step, from one await to the next, those too
-    of asyncio tasks that they start, until the task ends; but neither what asyncio does between them, nor other
-    threads."""
-
-    on_cpu_ns: int
-    share: float
-    slice_ends: int
-    long_stretches: int
-    longest_stretch_ns: int | None
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class LongStretch:
-    """Visits to a strand that took more on-CPU time than the slice of their group: the strand's ``symbols``, how many
-    visits, and the longest in ns."""
-
-    symbols: tuple[str, ...]
-    visits: int
-    longest_ns: int
-
-    def __repr__(self) -> str:
-        return brief(self, listed(self.symbols), several(self.visits, "visit"), f"longest {self.longest_ns:,} ns")
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class FairStatistics:
-    """What ``Fair`` counts. ``groups``: by name. ``cap_holds``: how often the pool was held because its on-CPU time was
-    used up; None without a cap. ``long_stretches``: those of all groups, and ``longest``: the strands with the longest
-    of them, 16 at most, the longest first. Those of tasks are found by group alone."""
-
-    groups: Mapping[str, GroupStatistics]
-    cap_holds: int | None
-    long_stretches: int
-    longest: tuple[LongStretch, ...]
-
-    def __repr__(self) -> str:
-        groups = f"{several(len(self.groups), 'group')} ({listed(self.groups)})"
-        return brief(self, groups, f"{self.long_stretches:,} long stretches")
-
-
-@dataclass(frozen=True, slots=True, repr=False)
 class Statistics:
     """Totals since the dispatcher was made. accepted = handled + dropped + pending.
 
-    ``dropped`` maps a reason to ticks: ``newest``, ``oldest``, ``conflated``, ``quarantined`` (published to a
-    quarantined strand at its bound), ``shed`` (pending, to make room for a higher level), ``failed`` (the handler
-    failed on it), ``lost`` (in the hands of a failing handler of a strand that drops or conflates), ``abandoned``
-    (still pending at a stop without draining).
-    ``visits``: drains of a strand; ``stolen``: strands taken off another worker's list; ``cut``: visits that their
-    budget ended; ``parks`` and ``wakes``: how often workers went to sleep, and were woken.
-    ``handled_inline`` ticks were handled by a publisher where they lay. ``wait`` is the time from publish to the start
-    of the visit that handled the tick, ``handler`` the time in the handler, ``end_to_end`` from publish to its end;
-    for the first and last the oldest tick of a visit stands for all in it, so they are upper bounds. ``paced``: ticks
-    came when they happened or were due. They do not in a replay as fast as it goes: its ``wait`` and ``end_to_end``
-    say how full the queues were and no more, and nothing that shows statistics shows them; nor those of a plain loop,
-    which has no queues.
-    ``watermark``: every tick with a lower number has been handled or dropped; None where ``attach`` read the
-    statistics, as finding it takes a lock of the dispatcher's own process.
-    ``orders_as_plain``: order ticks that were published to handlers that take ticks as they are, for want of ``feed=``.
-    ``promoted`` and ``starved`` count by level, under ``Levels``: how often a strand rose out of it, and waits that
-    began in it and took more than twice its timeout, counted as they end. ``dropped_by_level``
-    has the ticks that a bound dropped (``newest`` to ``shed``) by level. All three are empty under another policy.
-    ``picked`` counts by class, under ``Aging``, the strands that were taken; ``picked_by_rule`` those of them that were
-    taken for ``low_every`` and for ``max_wait``. Both are empty under another policy.
-    ``guard``: by resource (``cpu``, ``memory``, ``io``), what a guard decided; empty without one, and where ``attach``
-    read the statistics.
-    ``active``: how many workers are active, where ``min_workers`` was given; else None.
-    ``fair`` is what ``Fair`` counts, and None under another policy, and where ``attach`` read the statistics.
-    ``overload``: the longest time in which more and more ticks waited, where that was long; None: there was none, or
-    nothing looked (``total_capacity_ticks`` bounds what waits, ``attach`` read the statistics, or a replay that is
-    neither paced nor live).
-    ``unpinned`` says why workers that were to be pinned are not; None where nothing refused it.
+    Attributes:
+        accepted: Ticks that were published and accepted.
+        handled: Ticks that were handled.
+        dropped: Ticks by reason. ``newest``, ``oldest``, ``conflated``: by a strand at its bound. ``quarantined``:
+            published to a quarantined strand at its bound. ``shed``: pending, to make room for a higher level.
+            ``failed``: the handler failed on it. ``lost``: in the hands of a failing handler of a strand that drops or
+            conflates. ``abandoned``: still pending at a stop without draining.
+        pending: Ticks that wait or are being handled.
+        handled_inline: Ticks that a publisher handled where they lay.
+        visits: How often a strand was drained.
+        stolen: How many strands were taken from another worker's list.
+        cut: How many visits were ended by their budget.
+        parks: How often workers went to sleep.
+        wakes: How often workers were woken.
+        watermark: Every tick with a lower number has been handled or dropped. None if ``attach`` read the statistics,
+            as finding it takes a lock of the dispatcher's own process.
+        wait: The time from publish to the start of the visit that handled the tick. The oldest tick of a visit stands
+            for all in it, so this is an upper bound.
+        handler: The time in the handler.
+        end_to_end: The time from publish to the handler's end; an upper bound like ``wait``.
+        workers: The counts of each worker, and of the publishers together.
+        unpinned: Why workers that were to be pinned are not; None if nothing refused it.
+        orders_as_plain: Order ticks that were published to handlers that take ticks as they are, because ``feed=`` was
+            not given.
+        promoted: Under ``Levels``, by level: how often a strand rose out of it. Empty under another policy.
+        starved: Under ``Levels``, by level: waits that began in it and took more than twice its timeout, counted as
+            they end. Empty under another policy.
+        guard: By resource (``cpu``, ``memory``, ``io``), what a guard decided. Empty without one, and if ``attach``
+            read the statistics.
+        active: How many workers are active, if ``min_workers`` was given; else None.
+        dropped_by_level: Under ``Levels``, by level: ticks that a bound dropped (``newest`` to ``shed``). Empty under
+            another policy.
+        picked: Under ``Aging``, by class: the strands that were taken. Empty under another policy.
+        picked_by_rule: The part of them that was taken for ``low_every`` and for ``max_wait``. Empty under another
+            policy.
+        fair: What ``Fair`` counts. None under another policy, and if ``attach`` read the statistics.
+        overload: The longest time in which more and more ticks waited, if that was long. None if there was none, or if
+            nothing looked: ``total_capacity_ticks`` bounds what waits, ``attach`` read the statistics, or a replay is
+            neither paced nor live.
+        paced: Whether ticks came when they happened or were due. In a replay as fast as possible they do not. Its
+            ``wait`` and ``end_to_end`` only say how full the queues were, and nothing that shows statistics shows them.
+            Nor does it show those of a plain loop, which has no queues.
     """
 
     accepted: int
@@ -301,24 +200,27 @@ class Statistics:
 
     @property
     def imbalance(self) -> float:
-        """Ticks of the busiest worker over the mean of all workers; 1 is even, 0 when none handled any."""
+        """Ticks of the busiest worker divided by the mean of all workers; 1 is even, 0 if none handled any."""
         handled = [w.handled for w in self.workers if w.core is not None or w.name != "publishers"]
         mean = sum(handled) / len(handled) if handled else 0
         return max(handled) / mean if mean else 0.0
 
     @property
     def latencies(self) -> dict[str, Latency]:
-        """Those that say something, by name: ``wait`` and ``end_to_end`` of ticks that came at a pace alone."""
+        """The latencies that say something, by name; ``wait`` and ``end_to_end`` only if ticks came at a pace."""
         if not self.paced:
             return {"handler": self.handler}
         return {"wait": self.wait, "handler": self.handler, "end_to_end": self.end_to_end}
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON. ``latency`` has ``latencies``; a percentile of what was never counted is None."""
+        """Returns plain numbers, for JSON.
+
+        ``latency`` has ``latencies``; a percentile of what was never counted is None.
+        """
         names = ("accepted", "handled", "pending", "handled_inline", "visits", "stolen", "cut", "parks", "wakes",
                  "watermark", "unpinned", "orders_as_plain", "paced")  # fmt: skip
         latency = {
-            name: _percentiles(found) | {"resolution_ns": found.resolution_ns or None}
+            name: percentiles_of(found) | {"resolution_ns": found.resolution_ns or None}
             for name, found in self.latencies.items()
         }
         workers = [
@@ -342,20 +244,26 @@ class Statistics:
 class TaskStatistics:
     """Tasks of a ``Scheduler``, or of ``dispatcher.tasks``, since it was made. submitted = sum of ``ended`` + pending.
 
-    ``submitted``: tasks that were accepted. One that ``submit`` refuses with an error is none of them. ``ended`` maps
-    each end to tasks: ``done``, ``failed``, ``cancelled``, ``expired``, ``dropped``, ``dead``. ``pending``: those that
-    have not ended: they wait, run, are suspended, or wait for a retry. While others submit, it may count one that is
-    refused in the end. ``retries``: how often a task that raised was made to wait for another attempt.
-
-    ``wait``: from submit to when the function was first called, once for each task that began, with its delay and hold.
-    ``wait_by_priority``: the same by what the policy orders tasks by: under ``Levels`` the level, all of them; under
-    ``Aging`` the class; under ``Fair`` the name of the group, ``"(tasks)"`` for tasks in none. It is the level or group
-    that the task had when it began. Where none began, ``count`` is 0 and ``percentile`` gives None. Empty under
-    ``Fifo``.
-
-    ``promoted``, ``starved``, ``picked``, ``picked_by_rule`` and ``fair`` are what the policy counts of tasks; see
-    ``Statistics``. Of ``dispatcher.tasks`` they are empty and None: its policy counts tasks and strands together, in
+    ``promoted``, ``starved``, ``picked``, ``picked_by_rule`` and ``fair`` are what the policy counts of tasks: see
+    ``Statistics``. For ``dispatcher.tasks`` they are empty and None. Its policy counts tasks and strands together, in
     ``dispatcher.statistics()``.
+
+    Attributes:
+        submitted: Tasks that were accepted. Those that ``submit`` refuses with an error are not counted.
+        ended: Tasks by how they ended: ``done``, ``failed``, ``cancelled``, ``expired``, ``dropped``, ``dead``.
+        pending: Tasks that have not ended: they wait, run, are suspended, or wait for a retry. While others submit, it
+            may count one that is refused in the end.
+        retries: How often a task that raised was made to wait for another attempt.
+        wait: The time from submit to the first call of the function, with delay and hold, once per task that began.
+        wait_by_priority: The same by what the policy orders tasks by: under ``Levels`` every level; under ``Aging`` the
+            class; under ``Fair`` the name of the group, ``"(tasks)"`` for tasks in none. It is the level or group of
+            the task when it began. Where none began, ``count`` is 0 and ``percentile`` returns None. Empty under
+            ``Fifo``.
+        promoted: By level, how often a task rose out of it.
+        starved: By level, waits that took more than twice its timeout.
+        picked: By class, the tasks that were taken.
+        picked_by_rule: The part of them that was taken for ``low_every`` and for ``max_wait``.
+        fair: What ``Fair`` counts of tasks.
     """
 
     submitted: int
@@ -375,18 +283,12 @@ class TaskStatistics:
         return brief(self, f"{self.submitted:,} submitted", *ended, f"{self.pending:,} pending")
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON. A percentile of no task is None."""
+        """Returns plain numbers, for JSON. A percentile of no task is None."""
         names = ("ended", "promoted", "starved", "picked", "picked_by_rule")
         return (
             {name: getattr(self, name) for name in ("submitted", "pending", "retries")}
             | {name: dict(getattr(self, name)) for name in names}
-            | {"wait": _percentiles(self.wait)}
-            | {"wait_by_priority": {name: _percentiles(found) for name, found in self.wait_by_priority.items()}}
+            | {"wait": percentiles_of(self.wait)}
+            | {"wait_by_priority": {name: percentiles_of(found) for name, found in self.wait_by_priority.items()}}
             | ({} if self.fair is None else {"fair": asdict(self.fair)})
         )
-
-
-def _percentiles(found: Latency) -> dict[str, float | None]:
-    """How many, and their percentiles in ns; None where there are none."""
-    numbers = {f"p{p:g}_ns": ns for p, ns in found.percentiles.items()} | {"maximum_ns": found.maximum_ns}
-    return {"count": found.count} | {name: ns if found.count else None for name, ns in numbers.items()}

@@ -155,8 +155,11 @@ TRADE: Final = np.dtype(
 
 
 class Ticks(np.ndarray[Any, Any]):
-    """An array of ``TICK`` whose ticks are also read by the names of ``BY_NAME``: ``ticks["sequence"]`` is the whole
-    sequence, i8 of the same shape, and can be assigned; one beyond ``MAX_SEQUENCE`` raises RecordTypeError."""
+    """An array of ``TICK`` whose ticks are also read by the names of ``BY_NAME``.
+
+    ``ticks["sequence"]`` is the whole sequence, i8 of the same shape. It can be assigned; a number beyond
+    ``MAX_SEQUENCE`` raises RecordTypeError.
+    """
 
     __array_priority__ = 1.0
 
@@ -213,12 +216,26 @@ def limits(field: str) -> tuple[int, int]:
 
 
 def zeros(count: int) -> Ticks:
-    """Ticks of which all is zero, shape (count,)."""
+    """Makes ticks whose fields are all zero.
+
+    Args:
+        count: How many ticks.
+
+    Returns:
+        An array of shape (count,), dtype ``TICK``.
+    """
     return np.zeros(count, TICK).view(Ticks)
 
 
 def empty(count: int) -> Ticks:
-    """Ticks whose values are undefined, shape (count,)."""
+    """Makes ticks whose values are undefined.
+
+    Args:
+        count: How many ticks.
+
+    Returns:
+        An array of shape (count,), dtype ``TICK``.
+    """
     return np.empty(count, TICK).view(Ticks)
 
 
@@ -237,8 +254,16 @@ def joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 
 
 def aligned_ticks(count: int, alignment: int = 64) -> Ticks:
-    """Room for ticks, shape (count,), dtype ``TICK``, values undefined, at a multiple of ``alignment`` bytes: by
-    default at a cache line, so that no tick lies across two."""
+    """Makes ticks whose values are undefined, at an aligned address.
+
+    Args:
+        count: How many ticks.
+        alignment: The address is a multiple of so many bytes. By default it is that of a cache line, so that no tick
+            lies across two.
+
+    Returns:
+        An array of shape (count,), dtype ``TICK``.
+    """
     raw = np.empty(count * TICK.itemsize + alignment - 1, np.uint8)
     skip = -raw.ctypes.data % alignment
     return raw[skip : skip + count * TICK.itemsize].view(TICK).view(Ticks)

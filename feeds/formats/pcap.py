@@ -40,24 +40,29 @@ def recognise(head: bytes) -> bool:
 
 
 class PcapFeed(ItchNames, DecodedFeed):
-    """A capture of MoldUDP64 with ITCH 5.0 as batches of ticks; ``ts_recv`` is the capture time.
+    """Reads a capture of MoldUDP64 with ITCH 5.0 as batches of ticks; ``ts_recv`` is the capture time.
 
-    ``path``: the file. ``port``: the feed's UDP destination port, or several (lines A and B); by default whatever looks
-    like MoldUDP64 is taken. ``session``: the MoldUDP64 session to read; by default the first, and a second one is an
-    error. ``blank_headers``: also read packets whose session and sequence are zeros, as published captures have them:
-    each goes on where the last one ended. Nothing then tells of gaps, or that a second line brings the same.
-    ``hold``, ``hold_ns``: how many packets are held for what is missing before them (0 to 255), and how long in capture
-    time, before it is counted as a gap.
-    ``date``: the trading day that ITCH's times of day belong to: ``datetime.date`` or ``"YYYY-MM-DD"``; by default the
-    one in the file's name, or else the capture's day in New York.
-    ``on_bad_record``: ``"raise"``, or ``"skip"`` to pass over damaged records, cut packets and bad messages. Gaps are
-    no errors either way: ``statistics()`` counts them, and ``skipped`` samples them.
-    ``select``: the ticks wanted, its times being capture times; the decoder makes no others.
-    ``batch_ticks``: ticks in a full batch, a multiple of 4,096.
-    ``limits``: what a compressed file may expand to.
+    Args:
+        path: The file.
+        port: The feed's UDP destination port, or several (lines A and B). None: all packets that look like MoldUDP64.
+        session: The MoldUDP64 session to read. None: the first one; a second one is an error.
+        blank_headers: Whether to read packets whose session and sequence are zeros too, as published captures have
+            them. Each goes on where the last one ended. Nothing then tells of gaps, or that a second line brings the
+            same.
+        hold: How many packets are held while others before them are missing, 0 to 255.
+        hold_ns: How long packets are held, in ns of capture time, before what is missing counts as a gap.
+        date: The trading day that ITCH's times of day belong to: ``datetime.date`` or ``"YYYY-MM-DD"``. By default it
+            is the one in the file's name, or else the capture's day in New York.
+        on_bad_record: ``"raise"``, or ``"skip"`` to skip damaged records, cut packets and bad messages. Gaps are no
+            errors either way: ``statistics()`` counts them, and ``skipped`` samples them.
+        select: Only these ticks are read, by capture times; the decoder makes no others. None: all.
+        batch_ticks: Ticks in a full batch, a multiple of 4,096.
+        limits: How far a compressed file may expand; None: ``InflateLimits()``.
 
-    Raises UnknownFormatError for a file that is no capture, FeedError for one that cannot be read, ConfigurationError
-    for an option that cannot work.
+    Raises:
+        UnknownFormatError: If the file is no capture.
+        FeedError: If the file cannot be read.
+        ConfigurationError: If an option cannot work.
     """
 
     _decoder: PcapDecoder

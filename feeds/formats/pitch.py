@@ -62,20 +62,23 @@ def recognise(head: bytes) -> bool:
 
 
 class PitchFeed(DecodedFeed):
-    """A PITCH file as batches of ticks.
+    """Reads a PITCH file as batches of ticks.
 
-    ``path``: the file.
-    ``date``: the trading day, which the file does not say: ``datetime.date`` or ``"YYYY-MM-DD"``; by default it is
-    taken from the file's name. With neither, times count from 1970-01-01T00:00 instead of that day's midnight in New
-    York, and ``info.date`` is None.
-    ``on_bad_record``: ``"raise"``, or ``"skip"`` to pass over lines that are no messages; ``skipped`` counts them and
-    keeps some.
-    ``select``: the ticks wanted; the decoder makes no others.
-    ``batch_ticks``: ticks in a full batch, a multiple of 4,096.
-    ``limits``: what a compressed file may expand to.
+    Args:
+        path: The file.
+        date: The trading day, which the file does not say: ``datetime.date`` or ``"YYYY-MM-DD"``. By default it is
+            taken from the file's name. With neither, times count from 1970-01-01T00:00 instead of that day's midnight
+            in New York, and ``info.date`` is None.
+        on_bad_record: ``"raise"``, or ``"skip"`` to skip lines that are no messages; ``skipped`` counts them and keeps
+            some.
+        select: Only these ticks are read; the decoder makes no others. None: all.
+        batch_ticks: Ticks in a full batch, a multiple of 4,096.
+        limits: How far a compressed file may expand; None: ``InflateLimits()``.
 
-    Raises UnknownFormatError for a file that does not start as PITCH does, FeedError for one that cannot be read,
-    ConfigurationError for an option that cannot work.
+    Raises:
+        UnknownFormatError: If the file does not start as PITCH does.
+        FeedError: If the file cannot be read.
+        ConfigurationError: If an option cannot work.
     """
 
     _decoder: PitchDecoder

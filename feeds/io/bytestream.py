@@ -20,10 +20,13 @@ HEAD_BYTES: Final = 4096
 @named_fields
 @dataclass(frozen=True, slots=True)
 class InflateLimits:
-    """What a compressed file may expand to before it is refused as a decompression bomb.
+    """How far a compressed file may expand before it is refused as a decompression bomb.
 
-    ``max_ratio`` bounds bytes out over bytes in, and is looked at once ``ratio_after_bytes`` are out, because a short
-    run of equal bytes says nothing. ``max_bytes`` bounds the bytes out.
+    Args:
+        max_ratio: The greatest ratio of bytes out to bytes in.
+        max_bytes: The greatest number of bytes out.
+        ratio_after_bytes: The ratio is checked once so many bytes are out, because a short run of equal bytes proves
+            nothing.
     """
 
     max_ratio: float = 200.0
@@ -38,14 +41,25 @@ class InflateLimits:
 
     @classmethod
     def of(cls, limits: Any) -> InflateLimits:
-        """The limits that the option ``limits`` gives; None: the default ones. Raises ConfigurationError for anything
-        else."""
+        """The limits that an option ``limits`` gives.
+
+        Args:
+            limits: ``InflateLimits``; None: the default ones.
+
+        Raises:
+            ConfigurationError: If ``limits`` is neither ``InflateLimits`` nor None.
+        """
         if limits is not None and not isinstance(limits, cls):
             raise ConfigurationError(f"limits: give strand.feeds.InflateLimits(max_ratio=...), not {limits!r}")
         return cls() if limits is None else limits
 
     def excess(self, made: int, read: int) -> str | None:
-        """What is wrong with ``made`` bytes out of ``read``; None where they are within the limits."""
+        """What is wrong with the size of an expanded file, in words; None if it is within the limits.
+
+        Args:
+            made: Bytes out.
+            read: Bytes in.
+        """
         if made > self.max_bytes:
             return f"the file expands to more than max_bytes = {self.max_bytes}"
         if made > self.ratio_after_bytes and made > self.max_ratio * read:

@@ -44,30 +44,42 @@ def _positive(name: str, value: float | None, *, zero: bool = False) -> None:
 
 
 class MoldFeed(BaseFeed):
-    """ITCH 5.0 messages received by MoldUDP64, as batches of ticks: what has arrived is a batch.
-
-    ``line``: HOST:PORT to receive a line at, one or two, A and B; port 0 lets the system choose (``addresses`` says
-    which). A multicast address is joined on ``interface``, the IPv4 address of one of this machine's.
-    ``group``: multicast groups of the lines, in their order, where ``line`` names what to bind to otherwise.
-    ``rerequest``: HOST:PORT of the server that sends missing messages again.
-    ``session``: the one to follow; by default the first one heard. ``first_sequence``: the first message wanted, so
-    that all before what comes first counts as missing; by default the feed begins with what it hears first
-    (``joined_at``).
-    ``gap_timeout_s``: how long a gap may stay. ``request_after_s``: how old a gap is before it is asked for, and the
-    time between two requests (an eighth of ``gap_timeout_s``).
-    ``jump_window``: messages. A packet further beyond everything heard is counted as a jump, and taken only when a
-    second one agrees with it. The first packet of all waits so, too, for ``gap_timeout_s`` at most, where no
-    ``first_sequence`` is given.
-    ``on_gap``: at a gap that stays, ``"continue"`` behind it, or ``"raise"`` GapError after all ticks before it.
-    ``receive_bytes``: asked of the kernel for each socket; ``warnings`` says where it gave less.
-    ``date``: the trading day, by default today's in New York.
-    ``on_bad_record``: ``"skip"`` passes over messages that are no ITCH 5.0, and counts them.
-    ``record``: a file to write everything to that was received, in order (strand.feeds.formats.recording).
-    ``on_late``: called once, with ``joined_at``, where the feed begins in mid-session.
-    ``max_messages``, ``max_seconds``, ``idle_timeout_s``: the feed ends then, if the session does not end before.
+    """Receives ITCH 5.0 messages by MoldUDP64; each batch holds what has arrived.
 
     ``ts_recv`` of a tick is the kernel's time of receipt, ``sequence`` the message's MoldUDP64 sequence number. The
-    sockets are open, and the kernel queues, from here on. Raises ConfigurationError, FeedError.
+    constructor opens the sockets, and the kernel queues packets from then on. The feed ends with its session, or before
+    at the first of ``max_messages``, ``max_seconds`` and ``idle_timeout_s``.
+
+    Args:
+        *line: HOST:PORT to receive a line at: one, or two, A and B. With port 0 the system chooses (``addresses`` has
+            the port).
+        group: Multicast groups of the lines, in their order, if ``line`` names the address to bind to.
+        interface: The IPv4 address of this machine on which multicast groups are joined; None: the system chooses.
+        rerequest: HOST:PORT of the server that sends missing messages again.
+        session: The session to follow; None: the first one heard.
+        first_sequence: The first message wanted: all messages between it and the first one heard count as missing.
+            None: the feed begins with the first message it hears (``joined_at``).
+        gap_timeout_s: How long a gap may stay, seconds.
+        request_after_s: How old a gap is before it is asked for, and the time between two requests, seconds. None: an
+            eighth of ``gap_timeout_s``.
+        jump_window: A number of messages, 1 to 2^40 - 1. A packet further beyond everything heard counts as a jump, and
+            is taken only when a second one agrees with it. Without ``first_sequence`` the very first packet waits so
+            too, for ``gap_timeout_s`` at most.
+        on_gap: What to do at a gap that stays: ``"continue"`` behind it, or ``"raise"`` GapError after all ticks before
+            it.
+        receive_bytes: Bytes of receive buffer to ask the kernel for, for each socket. ``warnings`` says if it gave
+            less.
+        date: The trading day; None: today's in New York.
+        on_bad_record: ``"raise"``, or ``"skip"`` to skip and count messages that are no ITCH 5.0.
+        record: A file to write everything received to, in order (strand.feeds.formats.recording).
+        max_messages: The feed ends after so many messages; None: no bound.
+        max_seconds: The feed ends after so many seconds; None: no bound.
+        idle_timeout_s: The feed ends after so many seconds without a message; None: no bound.
+        on_late: Called once, with ``joined_at``, if the feed begins in mid-session.
+
+    Raises:
+        ConfigurationError: If an option cannot work.
+        FeedError: If a socket cannot be set up, or the re-request server cannot be reached.
     """
 
     def __init__(
@@ -173,7 +185,7 @@ class MoldFeed(BaseFeed):
 
     @property
     def info(self) -> FeedInfo:
-        """``path`` is where it listens."""
+        """What is known of the feed; ``path`` is where it listens."""
         return FeedInfo(
             format="moldudp64",
             path=self._where,
@@ -203,10 +215,17 @@ class MoldFeed(BaseFeed):
         return _itch.LOCATES
 
     def batches(self) -> Iterator[TickBatch]:
-        """The first batch is empty: it says that the feed is ready. Each is valid until the next.
+        """Yields batches of ticks; each is valid until the next. The first one is empty: it says that the feed is
+        ready.
 
-        Can be iterated once. Raises GapError and FeedError as the options say, and FormatError with the byte offset in
-        what was received for a message that is no ITCH 5.0: each after every tick before it.
+        The feed can be iterated once. Each error comes after every tick before it.
+
+        Raises:
+            GapError: If a gap stays, under ``on_gap="raise"``.
+            FormatError: If a message is no ITCH 5.0, unless ``on_bad_record`` is ``"skip"``; it names the byte offset
+                in what was received.
+            FeedError: If the feed was read or closed before, if receiving fails, or if another session begins before
+                the end of this one.
         """
         if self._closed or self._started:
             raise FeedError("a live feed can be read once", path=self._where)
@@ -295,9 +314,11 @@ class MoldFeed(BaseFeed):
 
     @property
     def joined_at(self) -> int | None:
-        """The sequence number of the first message heard, where the feed begins in mid-session. The messages before it
-        are neither in the feed nor counted as missing. None where the feed begins with the session, or where
-        ``first_sequence`` was given."""
+        """The sequence number of the first message heard, if the feed begins in mid-session.
+
+        The messages before it are neither in the feed nor counted as missing. None if the feed begins with the session,
+        or if ``first_sequence`` was given.
+        """
         first = self._receiver.first_sequence
         return first if self._first_wanted is None and first is not None and first > 1 else None
 
@@ -314,8 +335,11 @@ class MoldFeed(BaseFeed):
         }
 
     def report(self) -> dict[str, Any]:
-        """What happened on the lines: counts, ``gaps`` of each line and those that stayed as [from, to) pairs, and
-        ``latency_ns`` from the kernel's receipt of a message to its delivery in order."""
+        """What happened on the lines: counts, ``gaps`` and ``latency_ns``.
+
+        ``gaps`` has those of each line and those that stayed, as [from, to) pairs. ``latency_ns`` is from the kernel's
+        receipt of a message to its delivery in order.
+        """
         receiver = self._receiver
         used = [*range(len(self.addresses)), len(LINES) - 1]
         lines = {LINES[at]: dict(receiver.line_counts(at)) for at in used}
@@ -330,7 +354,9 @@ class MoldFeed(BaseFeed):
         }
 
     def stop(self) -> None:
-        """Ends the iteration under way, or the next: it gives what is held, and stops. From any thread or a signal."""
+        """Ends the iteration under way, or the next: it gives the ticks that are held, and stops. Any thread or a
+        signal may call it.
+        """
         self._stopped = True
         self._receiver.wake()
 

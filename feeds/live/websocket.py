@@ -54,23 +54,38 @@ def backoff_s(attempt: int, min_s: float, max_s: float, draw: Callable[[], float
 
 
 class WebSocketFeed(BaseFeed):
-    """Ticks from the JSON messages of a WebSocket; what has arrived is a batch.
+    """Receives ticks as the JSON messages of a WebSocket; each batch holds what has arrived.
 
-    ``url``: ``ws://`` or ``wss://``. ``profile``: a ``JsonProfile``, a dict, or the path of a TOML file.
-    ``subscribe``: messages to send after each connect, texts or what becomes JSON. ``headers``: of the request.
-    ``reconnect``: attempts in a row before the feed gives up with FeedError; None: no bound. The wait before each is
-    drawn by ``backoff_s`` from ``reconnect_min_s`` and ``reconnect_max_s``; a message that arrives starts it anew.
-    A server that sends nothing for ``silence_s`` is taken for gone, as one that answers no ping is.
-    ``on_event``: called with each ``FeedEvent`` by the iterating thread; ``events`` has the newest ones.
-    ``on_bad_record``: at a message that is no JSON, or that the profile cannot read, ``"raise"`` FormatError or
-    ``"skip"``. Messages that no rule of the profile is for are passed over, and counted.
-    ``symbols``: names that have their index from the start; others follow as they come, ``max_symbols`` in all.
-    ``record``: a file to write every message to, as it came (strand.feeds.formats.websocket.recording).
-    ``max_messages``, ``max_seconds``, ``idle_timeout_s``: the feed ends then. ``batch_ticks``: the most in a batch.
-    ``open_timeout_s``: how long a connect may take. ``max_message_bytes``: a longer message is refused.
+    ``ts_recv`` is this machine's clock when the message was taken; ``ts_event`` is the same if the profile has none.
+    ``sequence`` is the message's number since the start if the profile has none.
 
-    ``ts_recv`` is this machine's clock when the message was taken; ``ts_event`` the same where the profile has none;
-    ``sequence`` the message's number since the start where it has none. Raises ConfigurationError, MissingExtraError.
+    Args:
+        url: The server's ``ws://`` or ``wss://`` URL.
+        profile: A ``JsonProfile``, a dict, or the path of a TOML file.
+        subscribe: Messages to send after each connect: texts, or values that become JSON.
+        headers: Headers of the request, by name.
+        reconnect: Attempts in a row before the feed gives up with FeedError; None: no bound.
+        reconnect_min_s: The wait before the first attempt, seconds. It doubles with each attempt in a row, and each
+            wait is shortened by up to half of it by chance. A message that arrives starts anew.
+        reconnect_max_s: The wait doubles up to so many seconds.
+        silence_s: A server that sends nothing for so many seconds counts as gone, and so does one that answers no ping.
+        open_timeout_s: How long a connect may take, seconds; None: no bound.
+        max_message_bytes: A longer message is refused.
+        on_event: Called with each ``FeedEvent`` by the iterating thread; ``events`` has the newest ones.
+        on_bad_record: What to do with a message that is no JSON, or that the profile cannot read: ``"raise"``
+            FormatError, or ``"skip"`` it. Messages that no rule of the profile is for are skipped and counted either
+            way.
+        symbols: Names that have their index from the start; others follow as they come.
+        max_symbols: The greatest number of symbols in all.
+        record: A file to write every message to, as it came (strand.feeds.formats.websocket.recording).
+        max_messages: The feed ends after so many messages; None: no bound.
+        max_seconds: The feed ends after so many seconds; None: no bound.
+        idle_timeout_s: The feed ends after so many seconds without a message; None: no bound.
+        batch_ticks: The greatest number of ticks in a batch.
+
+    Raises:
+        ConfigurationError: If an option or the profile cannot work.
+        MissingExtraError: If the package ``websockets`` is not installed.
     """
 
     @named_options("WebSocketFeed()", RENAMED)
@@ -156,7 +171,9 @@ class WebSocketFeed(BaseFeed):
 
     @property
     def info(self) -> FeedInfo:
-        """``path`` is the URL without user, password and query: it is shown, and written to reports."""
+        """What is known of the feed. ``path`` is the URL without user, password and query: it is shown, and written to
+        reports.
+        """
         details = {"profile": self._profile.name}
         return FeedInfo(
             "websocket", self._shown_url, details=details, size_unit=float(self._profile.size_unit),
@@ -178,7 +195,7 @@ class WebSocketFeed(BaseFeed):
 
     @property
     def events(self) -> Sequence[FeedEvent]:
-        """The newest ``EVENTS`` of them, the latest last."""
+        """The newest events, at most ``EVENTS``, the latest last."""
         return self._ticks.events
 
     @property
@@ -186,10 +203,14 @@ class WebSocketFeed(BaseFeed):
         return self._max_symbols
 
     def batches(self) -> Iterator[TickBatch]:
-        """The first batch is empty: it says that the feed is ready. Can be iterated once.
+        """Yields batches of ticks; the first one is empty: it says that the feed is ready. The feed can be iterated
+        once.
 
-        Raises FormatError for a message that cannot be read, and FeedError when no connection can be made: each after
-        every tick before it.
+        Each error comes after every tick before it.
+
+        Raises:
+            FormatError: If a message cannot be read.
+            FeedError: If no connection can be made.
         """
         if self._started:
             raise FeedError("a live feed can be read once", path=self._shown_url)
@@ -295,7 +316,7 @@ class WebSocketFeed(BaseFeed):
         return {**self.statistics(), "events": [asdict(event) for event in self.events]}
 
     def stop(self) -> None:
-        """Ends the iteration under way, or the next, within a tenth of a second. From any thread or a signal."""
+        """Ends the iteration under way, or the next, within a tenth of a second. Any thread or a signal may call it."""
         self._stop.set()
 
     def close(self) -> None:

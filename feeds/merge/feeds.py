@@ -27,25 +27,31 @@ T = TypeVar("T")
 
 
 class MergedFeed(BaseFeed):
-    """Any number of feeds as one, in the order of receive time, then feed, then position.
+    """Merges any number of feeds into one, in the order of receive time, then feed, then position.
 
-    ``reorder_ns``: a feed's ticks that are up to this many ns behind its latest receive time are put in order, and
-    counted. ``on_disorder``: what becomes of those further behind: ``"raise"`` DisorderError with the feed's path and
-    the tick's position, ``"keep"`` them right behind what came before them, with the time they bear, or ``"skip"``
-    them; both are counted.
-    ``venue_in_name``: symbols are ``NAME.VENUE``, so that the same name at two venues is two symbols; else a name is
-    one symbol wherever it comes from. Indices without a name are one symbol where they are equal.
-    ``new_day``: ``"file"``: a file that begins when others have ended is a new day, whatever their format; by default
-    so are files of venues that close (ITCH, PITCH, LOBSTER, DBN) where their dates differ. At its start there is a
-    clear record for each symbol that the day before had (docs/feeds/days.md). ``carry_over``: there is none.
-    ``batch_ticks``: ticks in a full batch. ``max_symbols``: of all feeds together; by default as many as
-    complete symbol tables have, and for those that grow while read their own ``max_symbols``, 131,072 at most
-    unless one alone has more.
+    It holds one batch per feed, the batch being made, and of each feed the ticks less than ``reorder_ns`` behind its
+    latest. If a feed raises in mid-stream, it has been merged up to its last tick when the error is raised.
 
-    Holds one batch a feed, the batch being made, and of each feed the ticks less than ``reorder_ns`` behind its latest.
-    A feed that raises in mid-stream has been merged up to its last tick when the error is raised.
+    Args:
+        feeds: The feeds, one or more. Closing the merge closes them.
+        reorder_ns: A feed's ticks that are up to so many ns behind its latest receive time are put in order, and
+            counted.
+        on_disorder: What to do with ticks further behind. ``"raise"`` DisorderError with the feed's path and the tick's
+            position, ``"keep"`` them right behind the tick before them, with their own time, or ``"skip"`` them. Both
+            are counted.
+        venue_in_name: Whether symbols are ``NAME.VENUE``, so that the same name at two venues is two symbols. Else a
+            name is one symbol wherever it comes from. Indices without a name are one symbol if they are equal.
+        new_day: ``"file"``: a file that begins when others have ended is a new day, whatever its format. None: only
+            files of venues that close (ITCH, PITCH, LOBSTER, DBN) begin a new day, if their dates differ. A new day
+            starts with a clear record for each symbol of the day before (docs/feeds/days.md).
+        carry_over: Whether no day ends, so that there are no clear records.
+        batch_ticks: Ticks in a full batch.
+        max_symbols: The greatest number of symbols of all feeds together. None: as many as the complete symbol tables
+            have, and the ``max_symbols`` of feeds whose tables grow while read. The latter count up to 131,072 in all,
+            or up to the largest of them.
 
-    Raises ConfigurationError for an option that cannot work, no feeds, or the same feed twice.
+    Raises:
+        ConfigurationError: If an option cannot work, if there are no feeds, or if one feed is given twice.
     """
 
     def __init__(
@@ -87,9 +93,12 @@ class MergedFeed(BaseFeed):
 
     @property
     def info(self) -> FeedInfo:
-        """Format, date, venue, price unit, size unit, zone and ``ticks`` where all feeds agree (the format is else
-        ``"merged"``), the span of all where each one's is known; ``details["feeds"]`` has each feed's format, path,
-        date, venue and compression."""
+        """What is known of all feeds together.
+
+        Format, date, venue, price unit, size unit, zone and ``ticks`` are set if all feeds agree; else the format is
+        ``"merged"``. The span is that of all feeds if each one's is known. ``details["feeds"]`` has each feed's format,
+        path, date, venue and compression.
+        """
         infos = [feed.info for feed in self._feeds]
         spans = [info.span for info in infos if info.span is not None]
         path = infos[0].path + (f" and {len(infos) - 1} more" if len(infos) > 1 else "")
@@ -145,8 +154,10 @@ class MergedFeed(BaseFeed):
 
     @property
     def tick_feeds(self) -> npt.NDArray[np.int32] | None:
-        """Which feed each tick of the latest batch came from, shape (n,), by its place in ``info.details["feeds"]``; -1
-        for a clear record between two days. Valid as long as the batch. None where there is one feed alone."""
+        """The feed that each tick of the latest batch came from, shape (n,), by its place in ``info.details["feeds"]``.
+
+        -1 stands for a clear record between two days. It is valid as long as the batch. None if there is only one feed.
+        """
         return self._tick_feeds if len(self._feeds) > 1 else None
 
     @property
@@ -165,7 +176,7 @@ class MergedFeed(BaseFeed):
 
     @property
     def skipped(self) -> Skipped:
-        """What the feeds passed over, samples with the feed's path, and ticks out of order that were skipped."""
+        """What the feeds skipped, samples with the feed's path, and ticks out of order that were skipped."""
         together = Skipped(self._skipped.counts.copy(), list(self._skipped.samples))
         for feed in self._feeds:
             theirs = skipped_of(feed)
@@ -185,10 +196,14 @@ class MergedFeed(BaseFeed):
         self._skipped = own
 
     def batches(self) -> Iterator[TickBatch]:
-        """The feeds from their starts, in batches of ``batch_ticks``, the last one shorter; each valid until the next.
+        """Yields the feeds from their starts, in batches of ``batch_ticks``, the last one shorter; each valid until the
+        next.
 
-        Raises DisorderError, what a feed raises, or FeedError for more symbols than ``max_symbols``, after every tick
-        before that place.
+        Each error comes after every tick before it. Errors of a feed come out as they are.
+
+        Raises:
+            DisorderError: If a tick is too far behind, under ``on_disorder="raise"``.
+            FeedError: If there are more symbols than ``max_symbols``.
         """
         self._check_open()
         self._skipped = Skipped()
@@ -217,7 +232,7 @@ class MergedFeed(BaseFeed):
         self._tick_feeds = tick_feeds
 
     def count(self) -> int | None:
-        """The sum of the feeds' counts where each is known, no tick may be skipped, and no day may end."""
+        """The sum of the feeds' counts, if each is known, no tick may be skipped, and no day may end; else None."""
         if self._on_disorder == "skip":
             return None
         if not self._carry_over and days_of([feed.info for feed in self._feeds], self._new_day) is not None:

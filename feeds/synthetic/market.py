@@ -79,22 +79,26 @@ class WrittenFile:
 
 
 class SyntheticFeed(BaseFeed):
-    """A generated day as batches of ticks, or as an ITCH 5.0 file that decodes to the same ticks.
-
-    ``symbols``: 1 to 1,000,000; a file can hold 65,535.
-    ``messages``: orders, trades and crosses of the day, 1 to 2^40 - 1. One trading state a symbol precedes them as a
-    tick of kind STATUS; a file also has the directory and system events, which are no ticks.
-    ``seed``: 0 to 2^64 - 1. All else equal, one seed is one stream on every machine and for every ``batch_ticks``.
-    ``date``: the trading day, ``datetime.date`` or ``"YYYY-MM-DD"``; times are 9:30 to 16:00 in New York.
-    ``skew``: ``"calibrated"``, or the exponent of a Zipf law from 0 to 8.
-    ``burst``: 0 for an even day, 1 for the calibrated peaks (busiest second 19 times the mean, busiest millisecond 92
-    times), at most 2; between, the peaks are these ratios to its power.
-    ``halts``: symbols that are halted once, from 0 to all and to a hundredth of ``messages``. None: one of 400 symbols
-    begun, where the day has 10,000 messages or more.
-    ``batch_ticks``: ticks in a full batch.
+    """Generates a day as batches of ticks, or as an ITCH 5.0 file that decodes to the same ticks.
 
     Ticks are as the ITCH reader makes them: ``instrument_id`` is the stock locate, the symbol's index plus 1.
-    Raises ConfigurationError naming the argument that cannot work.
+
+    Args:
+        symbols: The number of symbols, 1 to 1,000,000; a file can hold 65,535.
+        messages: Orders, trades and crosses of the day, 1 to 2^40 - 1. One trading state per symbol precedes them as a
+            tick of kind STATUS. A file also has the directory and system events, which are no ticks.
+        seed: 0 to 2^64 - 1. With all else equal, one seed gives one stream on every machine and for every
+            ``batch_ticks``.
+        date: The trading day, ``datetime.date`` or ``"YYYY-MM-DD"``; times are 9:30 to 16:00 in New York.
+        skew: How unevenly symbols share the messages: ``"calibrated"``, or the exponent of a Zipf law from 0 to 8.
+        burst: 0 for an even day, 1 for the calibrated peaks (busiest second 19 times the mean, busiest millisecond 92
+            times), at most 2. For values between, the peaks are these ratios to the power of ``burst``.
+        halts: How many symbols are halted once, from 0 to all and to a hundredth of ``messages``. None: one for each
+            400 symbols begun, if the day has 10,000 messages or more.
+        batch_ticks: Ticks in a full batch.
+
+    Raises:
+        ConfigurationError: If an argument cannot work; it names the argument.
     """
 
     def __init__(
@@ -176,8 +180,14 @@ class SyntheticFeed(BaseFeed):
         return self._midnight_ns
 
     def locate_of(self, symbol: str | None) -> int:
-        """The stock locate of a symbol by name; None: of the one with most messages to come. Raises
-        ConfigurationError for a name the day has not."""
+        """The stock locate of a symbol.
+
+        Args:
+            symbol: The symbol's name; None: the one with the most messages to come.
+
+        Raises:
+            ConfigurationError: If the day does not have the name.
+        """
         if symbol is None:
             return int(self.market().busiest()) + 1
         index = 0
@@ -242,10 +252,16 @@ class SyntheticFeed(BaseFeed):
     ) -> WrittenFile:
         """Writes the day as an ITCH 5.0 file, compressed when the name ends in ``.gz`` or ``.zst``.
 
-        The file appears under its name when it is whole, and not before. ``progress`` is called with the messages
-        written and those in all; what it raises stops the writing and leaves no file.
+        The file appears under its name when it is whole, and not before.
 
-        Raises ConfigurationError for more symbols than a file can hold, FeedError when it cannot be written.
+        Args:
+            path: The file.
+            progress: Called with the messages written and those in all; an error that it raises stops the writing and
+                leaves no file.
+
+        Raises:
+            ConfigurationError: If there are more symbols than a file can hold.
+            FeedError: If the file cannot be written.
         """
         if self._symbol_count > _market.MAX_ITCH_SYMBOLS:
             raise ConfigurationError(

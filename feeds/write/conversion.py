@@ -61,10 +61,18 @@ _ARROW_TICKS: Final = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Converted(Tabular):
-    """What was written: ``ticks``, the ``symbols`` that have any, the file's ``bytes`` on disk; what of the source was
-    passed over; and whether its times count from 1970-01-01 because nothing told their day (``undated``).
+    """What ``convert`` wrote.
 
     ``to_arrow`` and the like read the file as a feed, and give the tables of one: see ``strand.feeds.BaseFeed``.
+
+    Attributes:
+        path: The file.
+        format: The format of the file.
+        ticks: The number of ticks.
+        symbols: The number of symbols that have ticks.
+        bytes: The size of the file on disk, bytes.
+        skipped: What of the source was skipped.
+        undated: Whether its times count from 1970-01-01 because nothing told their day.
     """
 
     path: str
@@ -247,17 +255,32 @@ def convert(
 ) -> Converted:
     """Writes the ticks of a file, of several merged in time, or of a feed, as another format.
 
-    ``path`` ends in .parquet, .arrow, .feather, .npy, .npz, .itch, .itch50 or .dbn, the last three also in .gz or .zst
-    behind it; ``to`` says it where the name does not. ``symbols``, ``start``, ``end``,
-    ``date`` and what is in ``feed_options`` are ``strand.feeds.open``'s; ``limit``: the most ticks. ``allow_empty``: a
-    source without one tick makes a file without one.
-    ``progress`` is called with the ticks written so far; its method ``opened``, if it has one, with the feed before.
+    The file gets its name once it is whole. A file that had the name stays until then, and if anything fails.
 
-    The file gets its name once it is whole; what had the name stays until then, and where anything fails. Raises
-    ConfigurationError for a ``path`` that is a file of the source, before anything is read, and for a tick that the
-    format cannot hold, naming field and tick (docs/feeds/convert.md says what each can hold). Raises
-    UnknownSymbolError for a name or glob that no symbol of the whole source has, EmptyFeedError for a source
-    without one tick, FeedError for a source that cannot be read on or a file that cannot be written.
+    Args:
+        source: A path or several, as ``strand.feeds.open`` takes them, or a feed.
+        path: The file to write. Its name ends in .parquet, .arrow, .feather, .npy, .npz, .itch, .itch50 or .dbn, the
+            last three also with .gz or .zst behind it.
+        to: The format, if the name does not say it.
+        symbols: Names or globs of the symbols wanted, as ``strand.feeds.open`` takes them.
+        start: The first receive time wanted, as ``strand.feeds.open`` takes it.
+        end: The first receive time no longer wanted, as ``strand.feeds.open`` takes it.
+        limit: The greatest number of ticks to write; None: all.
+        allow_empty: Whether a source without one tick makes a file without one.
+        date: The trading day of files that do not say it, as ``strand.feeds.open`` takes it.
+        feed_options: Other options of ``strand.feeds.open``, by name.
+        progress: Called with the ticks written so far; its method ``opened``, if it has one, is called with the feed
+            before.
+
+    Returns:
+        What was written, with the numbers of ticks and symbols, and the file's size in bytes.
+
+    Raises:
+        ConfigurationError: If ``path`` is a file of the source (before anything is read), or if the format cannot hold
+            a tick. It names field and tick (docs/feeds/convert.md says what each format can hold).
+        UnknownSymbolError: If no symbol of the whole source has a name or fits a glob.
+        EmptyFeedError: If the source has no tick, unless ``allow_empty`` is true.
+        FeedError: If the source cannot be read on, or the file cannot be written.
     """
     kind = target_of(path, to)
     if limit is not None:

@@ -60,9 +60,10 @@ class Entry:
 class Config:
     """What a configuration file says (docs/configuration.md); ``Config()`` has the defaults.
 
-    ``policy``: a policy of strand; ``priorities``, ``groups`` and ``marks``: by symbol, as the dispatcher takes them;
-    ``worker_pool``, ``retry_policy`` and ``resource_limits``: the tables of these names, whose spans are text such as
-    ``"30s"``.
+    Args:
+        policy: The policy, as ``strand.Dispatcher`` takes it.
+        priorities, groups, marks: Values by symbol, as ``strand.Dispatcher`` takes them.
+        worker_pool, retry_policy, resource_limits: The table of this name. Its spans are text such as ``"30s"``.
     """
 
     policy: Policy = Fifo()  # noqa: RUF009 - frozen
@@ -79,10 +80,12 @@ class Config:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Config:
-        """From a file in TOML or YAML.
+        """Reads a file in TOML or YAML.
 
-        Raises ConfigurationError, which names the first key that cannot be and how many more there are, and
-        MissingExtraError for YAML without the extra ``config``.
+        Raises:
+            ConfigurationError: If the file cannot be read, or a key is wrong. The message names the first such key, and
+                how many more there are.
+            MissingExtraError: For YAML, without the extra ``config``.
         """
         found, problems = check_file(path)
         if found is None:
@@ -91,11 +94,15 @@ class Config:
         return found
 
     def overridden(self, values: Mapping[Key, tuple[Any, str]]) -> tuple[Config, list[str]]:
-        """This one with other values, each with the option that gave it, and in words which values of the file these
-        take the place of. A value of ``policy.name`` takes the place of all of ``policy``, ``priorities`` and
-        ``groups``.
+        """Returns this configuration with other values, and lines that say which values of the file they replace.
 
-        Raises ConfigurationError for a value that cannot be, with its option.
+        A value of ``policy.name`` replaces all of ``policy``, ``priorities`` and ``groups``.
+
+        Args:
+            values: By key, the value and the option that gave it.
+
+        Raises:
+            ConfigurationError: If a value cannot be; the message names its option.
         """
         kept, lines = dict(self._given), []
         policy = values.get(("policy", "name"))
@@ -113,7 +120,7 @@ class Config:
         return found, lines
 
     def dispatcher_options(self) -> dict[str, Any]:
-        """What the file says in the words of ``strand.Dispatcher`` and ``strand.replay``, to be given as ``**``."""
+        """Returns what the file says as options of ``strand.Dispatcher`` and ``strand.replay``, for ``**``."""
         found = {"policy": self.policy, "priorities": dict(self.priorities), **pool_options(self.worker_pool)}
         found["retry"] = retry_of(self.retry_policy)
         if self.groups:
@@ -123,9 +130,12 @@ class Config:
         return found
 
     def scheduler_options(self) -> dict[str, Any]:
-        """What the file says in the words of ``strand.Scheduler``, which takes a configuration as ``config=`` as well:
-        the policy, the workers and the guard where they are given, ``total_capacity_ticks`` as ``max_queue``, and
-        ``retry_policy``. What is by symbol is for dispatchers alone, and so are the other keys of ``worker_pool``."""
+        """Returns what the file says as options of ``strand.Scheduler``, which takes it as ``config=`` too.
+
+        They are the policy and ``retry_policy``. If they are given, also the workers, the guard, and
+        ``total_capacity_ticks`` as ``max_queue``. Values by symbol are for dispatchers alone, and so are the other keys
+        of ``worker_pool``.
+        """
         pool = self.worker_pool
         found = {"policy": self.policy, "retry": retry_of(self.retry_policy)}
         given = {"workers": pool.max_workers, "max_queue": pool.total_capacity_ticks}
@@ -135,8 +145,10 @@ class Config:
         return found
 
     def guard_options(self) -> dict[str, Any]:
-        """The limits that are given, in the words of ``strand.Guard``, and None for what it is not to watch. Empty:
-        there is no guard."""
+        """Returns the limits that are given as options of ``strand.Guard``; None is for what it is not to watch.
+
+        Without any limit it is empty: there is no guard.
+        """
         return guard_options(self.resource_limits)
 
     @property
@@ -150,7 +162,7 @@ class Config:
         return next(name for name, policy in POLICIES.items() if policy is type(self.policy))
 
     def entries(self) -> list[Entry]:
-        """All that is in force, in the order of the tables."""
+        """Returns all values in force, in the order of the tables."""
         kind = type(self.policy)
         found = [self._entry(("policy", "name"), self.policy_name)]
         for option in (one.name for one in options(kind)):

@@ -23,9 +23,16 @@ __all__ = ["Exact", "Narrowed", "narrow"]
 class Exact:
     """The first tick at which two runs part.
 
-    ``position`` counts the ticks of the run before it (of run A, or of B where ``a_has`` is False), ``sequence`` and
-    ``ts_recv`` are the tick's. ``fields``: name to the values in A and B; of the tick where ``what`` is ``"input"``, of
-    the symbol's row after it where it is ``"rows"``. Where only one run has a tick there, the other's values are None.
+    Attributes:
+        what: ``"input"`` if the ticks differ, ``"rows"`` if the symbol's rows after it do.
+        symbol: The tick's symbol.
+        position: How many ticks the run has before it: run A, or B if ``a_has`` is False.
+        sequence: The tick's sequence number.
+        ts_recv: The tick's receive time, ns since the epoch.
+        fields: By name, the values in A and B, of the tick or of the row. If only one run has a tick there, the other's
+            values are None.
+        a_has: Whether run A has a tick there.
+        b_has: Whether run B has a tick there.
     """
 
     what: str
@@ -40,8 +47,13 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """The exact tick, or None and why it is not known, and the first other record of each output that differs.
-    ``notes`` say what running again showed."""
+    """The exact tick at which two runs part, and the first other record of each output that differs.
+
+    Attributes:
+        exact: The tick; None if it is not known.
+        notes: Why it is not known, and what running again showed.
+        records: The first other records.
+    """
 
     exact: Exact | None
     notes: tuple[str, ...] = field(default=())
@@ -55,11 +67,15 @@ def narrow(
     handlers: tuple[str | None, str | None] = (None, None),
     options: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {}),
 ) -> Narrowed:
-    """Finds the first tick, and the first record of each output, at which the runs part, where their input is at hand
-    and their handlers can be loaded.
+    """Finds the first tick, and the first record of each output, at which two runs part.
 
-    ``parting``: what ``diff_runs`` gave. ``sources``: where the files of either run are now, ``handlers``: what to load
-    for either instead of what its file names, with ``options`` as text. Says in ``notes`` what stood in the way.
+    It needs the input of both runs, and handlers that can be loaded. ``notes`` of the result say what stood in the way.
+
+    Args:
+        parting: What ``diff_runs`` returned.
+        sources: Where the files of each run are now. None: where its fingerprint file says.
+        handlers: What to load for each run. None: what its fingerprint file names.
+        options: Options of these ``handlers``, as text.
     """
     if parting.same or parting.by is None:
         return Narrowed(None)

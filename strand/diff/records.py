@@ -22,11 +22,18 @@ __all__ = ["RecordDifference", "diff_records", "diff_tables"]
 class RecordDifference:
     """The first record in which two files differ.
 
-    ``record`` counts from 0 (None: the columns differ, as ``columns`` says), ``symbol`` (its name, or its
-    ``instrument_id`` where names are not there), ``number``, ``sequence`` (the feed's) and ``feed`` (its place among
-    those that were merged) are that record's where there are such columns and it has them, of A or else of B.
-    ``fields``: name to the values in A and B. ``only_in``: ``"a"`` or ``"b"`` where just that file has the record: the
-    other one ends, or goes on with the next record.
+    ``symbol``, ``number``, ``sequence`` and ``feed`` are that record's, of A or else of B, or None where it has none.
+
+    Attributes:
+        record: Its number from 0; None if the columns differ.
+        symbol: Its symbol's name, or ``instrument_id`` where there are no names.
+        number: Its field ``number``.
+        sequence: The feed's sequence number.
+        feed: The place of its feed among those that were merged.
+        fields: By name, the values in A and B.
+        only_in: ``"a"`` or ``"b"`` if just that file has the record: the other one ends, or goes on with the next
+            record.
+        columns: How the columns differ, in words.
     """
 
     record: int | None
@@ -44,11 +51,20 @@ class RecordDifference:
 
 
 def diff_records(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> tuple[RecordDifference | None, int]:
-    """The first difference of two files ``a`` and ``b`` of records (npy, Parquet, Arrow IPC, CSV), None where there is
-    none; and how many records were compared.
+    """Compares two files of records: npy, Parquet, Arrow IPC or CSV.
 
-    Numbers are compared by their bits, text as it stands: -0.0 is not 0.0, and a NaN is as good as another. Raises
-    FeedError for a file that cannot be read; ConfigurationError for CSV beside another format, as text has no types.
+    Numbers are compared by their bits, and text as it stands: -0.0 is not 0.0. All NaN are the same.
+
+    Args:
+        a: The first file.
+        b: The second file.
+
+    Returns:
+        The first difference, or None if there is none; and how many records were compared.
+
+    Raises:
+        FeedError: If a file cannot be read.
+        ConfigurationError: If only one of both is CSV, whose text has no types.
     """
     tables = open_table(a), open_table(b)
     if tables[0].text != tables[1].text:

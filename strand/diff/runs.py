@@ -47,11 +47,18 @@ class OutputParting:
 class Parting:
     """What two recorded runs have in common.
 
-    ``same``: all of it. Else they were the same ``after`` so many ticks and not ``by`` so many (None: one of them had
-    ended), ``symbols`` those that differ there: first those whose input does, and ``outputs`` likewise.
-    ``before`` is what either had recorded of the symbols at ``after``. ``notes`` are differences
-    between the runs' inputs, handlers and selections in words, ``settings`` those between settings that must not
-    matter, ``headers`` and ``ends`` as the files have them.
+    Attributes:
+        paths: The two files.
+        headers: The headers of the files.
+        ends: The last lines of the files.
+        same: Whether the runs are the same.
+        after: After how many ticks they were the same last.
+        by: After how many ticks they were not the same any more; None if one of them had ended.
+        symbols: The symbols that differ there, first those whose input does.
+        outputs: The outputs that differ there.
+        before: What either run had recorded of these symbols at ``after``.
+        notes: Differences between the runs' inputs, handlers and selections, in words.
+        settings: Differences between settings that must not matter, in words.
     """
 
     paths: tuple[str, str]
@@ -112,10 +119,18 @@ class _Side:
 
 
 def diff_runs(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> Parting:
-    """Compares two fingerprint files, ``a`` and ``b``, in one pass over both.
+    """Compares two fingerprint files in one pass over both.
 
-    Files recorded with different ``every`` are compared where both were at rest after the same number of ticks.
-    Raises FormatError and TruncatedFeedError for files that are not whole.
+    Files that were recorded with different ``every`` are compared where both were at rest after the same number of
+    ticks.
+
+    Args:
+        a: The first file.
+        b: The second file.
+
+    Raises:
+        FormatError: If a file cannot be read, or is not a fingerprint file.
+        TruncatedFeedError: If a file ends too soon.
     """
     one, two = _Side(a), _Side(b)
     after = 0

@@ -84,12 +84,15 @@ class RunBase:
 
     @property
     def symbols(self) -> SymbolTable:
-        """Names by index."""
+        """The symbols' names by index."""
         return self._table
 
     def learn_symbols(self, names: Sequence[str]) -> None:
-        """Takes over names that a feed has met since: by index, where there was none yet. Raises ConfigurationError
-        for one that a function of baskets gives a basket, which is too late."""
+        """Takes over names that a feed has met since, by index, where there was none yet.
+
+        Raises:
+            ConfigurationError: If a function of baskets gives one of them a basket, which is too late.
+        """
         known = self._table.n_named
         self._table.learn(names)
         if self._units is not None:
@@ -98,13 +101,15 @@ class RunBase:
 
     @property
     def rows(self) -> Rows:
-        """All symbols' state: ``rows["AAPL"]``, ``rows.array``. Live while the run goes on, final after it."""
+        """All symbols' state: ``rows["AAPL"]``, ``rows.array``. It is live during the run, and final after it."""
         return self._rows
 
     @property
     def baskets(self) -> BasketRows:
-        """All baskets' rows: ``baskets["pair"]``. Live while the run goes on, final after it; none without a
-        ``basket_handler``."""
+        """All baskets' rows: ``baskets["pair"]``. They are live during the run, and final after it.
+
+        There are none without a ``basket_handler``.
+        """
         return self._baskets
 
     @property
@@ -119,7 +124,11 @@ class RunBase:
 
     @property
     def books(self) -> Books:
-        """What ``strand.book()`` and ``strand.depth()`` keep. Raises ConfigurationError where no handler does."""
+        """The books that ``strand.book()`` and ``strand.depth()`` keep.
+
+        Raises:
+            ConfigurationError: If no handler keeps books.
+        """
         self._books.check_kept()
         return self._books
 

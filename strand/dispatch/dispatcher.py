@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar, TypeVarTuple
 
@@ -11,13 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine import Engine
-from strand.binding.engine_words import StrandInspection
 from strand.binding.feeder import Feeder
 from strand.binding.tick_counts import Seen
 from strand.dispatch.activating import least_of
-from strand.dispatch.calls import CallFuture, SymbolView
 from strand.dispatch.configuration import RENAMED, engine_config, symbol_counts, worker_cores
-from strand.dispatch.engine_run import EngineRun
+from strand.dispatch.controlled import ControlledRun
 from strand.dispatch.grouping import StrandsLike
 from strand.dispatch.guard import Guard, marks_of
 from strand.dispatch.lifecycle import Lifecycle
@@ -50,52 +48,67 @@ R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
 
 
-class Dispatcher(EngineRun):
+class Dispatcher(ControlledRun):
     """Keeps each symbol's ticks in order and lets workers compete to run its handler over them.
 
-    ``symbols``: their names (``instrument_id`` is the index), or how many there are. ``handler``: the one for all, or
-    ``handlers``: by symbol, with ``"*"`` for the others.
+    Use it as a context manager: leaving the block drains and stops, leaving it by an exception stops at once. A process
+    that is forked has no workers; there it raises StoppedError.
 
-    ``workers``, ``cores``, ``idle``, ``budget_ticks``: how many threads drain, where they run, what they do without
-    work, and how many ticks a visit has; or ``pool``, a ``strand.Pool``, which has more and says what these mean.
+    Args:
+        symbols: The symbols' names (``instrument_id`` is the index), or how many there are.
+        handler: The handler of all symbols.
+        handlers: In place of ``handler``, handlers by symbol, with ``"*"`` for the others.
+        workers: How many threads drain; ``strand.Pool`` says more of this and the next three.
+        cores: Which cores they run on.
+        idle: What they do without work.
+        budget_ticks: How many ticks a visit of a strand has at most.
+        pool: In place of these four, a ``strand.Pool``, which has more options.
+        policy: Which ready strand is drained next: ``Fifo()``, ``Levels()``, ``Aging()`` or ``Fair()``
+            (docs/policies.md).
+        priorities: Under ``Levels`` a level by symbol, else ``"normal"``. Under ``Aging`` a whole number, a class, or
+            both, like ``("urgent", 10)``; else 0. ``"*"`` is for symbols that are not named.
+        guard: A ``strand.Guard``: holds strands back under ``Levels`` while CPU, memory or I/O is short
+            (docs/guard.md).
+        marks: For ``guard``, by symbol or ``"*"``: ``"io"``, ``"frees_memory"``, or a set of both.
+        groups: Under ``Fair``, the name of the group by symbol or ``"*"``; else each symbol is a group of its own.
+        retry: For ``tasks`` that have no retry policy of their own. None: they fail at once.
+        strands: ``"per-symbol"``, a number, or ``"auto"``: busy symbols have a strand alone, quiet ones share.
+        counts: For ``strands``, how many ticks to expect of each symbol, shape (n_symbols,). None goes by the first
+            array published.
+        capacity_ticks: The bound of each strand, in ticks. With ``"drop_oldest"`` and ``"conflate"`` it counts ticks
+            that wait, not those in a worker's hands.
+        on_full: What happens at the bound: ``"block"``, ``"drop_newest"``, ``"drop_oldest"``, ``"conflate"`` (keep a
+            symbol's latest) or ``"raise"``.
+        limits: In place of these two, a ``strand.Limits``, which also has bounds over several strands.
+        on_error: When a handler fails, ``"stop"`` the run or ``"quarantine"`` its strand.
+        batch_ticks: How many ticks are grouped at once.
+        publisher_drains: Publishing threads may run handlers, when they are ahead and where that is cheaper than
+            handing ticks over. False: a handler never delays a publisher.
+        out: Files, or sinks of your own (``strand.Sink``), for the outputs of handlers, by name. Other outputs are
+            collected in memory (``outputs``).
+        escape_formulas: In CSV files, write an apostrophe before a text cell that a spreadsheet would run. Such cells
+            begin with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return.
+        attachable: Another process of the same user may look at it while it runs (``strand.attach``). Its memory then
+            has the pages that the system gives to files, which are usually small.
+        name: The name that ``strand.attach`` knows it by.
+        dtype: The structured dtype of the records.
+        key: The u32 field of the records that has the symbol's index.
+        columns: By tick field, the field of the arrays that will be published, which are then converted as ``NpyFeed``
+            does. Usual names of a field are found without.
+        column_options: Options of that reader: ``constants``, ``price_unit``, ``size_unit``, ``time_unit``,
+            ``inexact``, ``nulls``. If no column gives a ``sequence``, it is the row's place from 1 among all rows given
+            to ``publish``, refused ones too.
+        feed: What the ticks mean (``strand.feeds.FeedInfo.ticks``): ``"plain"``, ``"orders"``, ``"dbn"`` or
+            ``"dbn-orders"``. By it ``vwap``, ``bars`` and others that count trades know what is a trade, and whether
+            they need books. Without it they take ticks as they are. Single orders that come to them are then counted,
+            with a RuntimeWarning.
+        load: A file of ``save`` to continue from. The other arguments must be those of the dispatcher that was saved.
 
-    ``policy``: which ready strand is drained next, ``Fifo()``, ``Levels()``, ``Aging()`` or ``Fair()``. By symbol, with
-    ``"*"`` for those not named: ``priorities``, under ``Levels`` a level (else ``"normal"``), under ``Aging`` a whole
-    number, a class, or both, like ``("urgent", 10)`` (else 0); ``groups``, under ``Fair`` the name of its group (else
-    one of its own); ``marks``, ``"io"``, ``"frees_memory"``, or a set of both, for ``guard``, which under ``Levels``
-    holds strands back while CPU, memory or I/O is short (docs/policies.md, docs/guard.md). ``retry``: of ``tasks`` that
-    are given none; None: they fail at once.
-
-    ``strands``: ``"per-symbol"``, a number, or ``"auto"``: busy symbols alone, quiet ones sharing, by ``counts``
-    (what to expect of each) or else by the first array published. ``capacity_ticks`` bounds each strand,
-    ``on_full`` says what happens there: ``"block"``, ``"drop_newest"``, ``"drop_oldest"``, ``"conflate"`` (keep a
-    symbol's latest) or ``"raise"``; with the lossy two (oldest, conflate) the bound counts ticks that wait, not
-    those in a worker's hands. Or ``limits``, a ``strand.Limits``, which has these and the bounds over several strands.
-
-    ``on_error``: a failing handler ``"stop"``s the run or ``"quarantine"``s its strand. ``batch_ticks`` are grouped at
-    one go. ``publisher_drains``: whether publishing threads may run handlers, when they are ahead and where that is
-    cheaper than handing ticks over; switch it off where a publisher must never be held up by a handler.
-
-    ``out``: files, or sinks of your own (``strand.Sink``), for outputs that handlers emit to, by name; the others are
-    collected in memory (``outputs``). ``escape_formulas``: in CSV files a text cell that a spreadsheet would run (it
-    begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return) is written behind an apostrophe.
-    ``attachable``: another process of the same user may look at it while it runs (``strand.attach``), and knows it by
-    its ``name``. Its memory then has the pages that the system gives to files, which are small ones as a rule.
-
-    ``dtype`` and ``key``: the records' structured dtype and the u32 field that holds the symbol's index.
-    ``columns`` maps tick fields to the fields of the arrays that will be published, which are then converted as
-    ``NpyFeed`` does it; names that are usual for a field are found without. ``column_options`` are
-    those of that reader: ``constants``, ``price_unit``, ``size_unit``, ``time_unit``, ``inexact``, ``nulls``. Where no
-    column gives a ``sequence``, it is the row's place among all rows given to ``publish``, refused ones too, from 1.
-
-    ``feed``: what the ticks mean (``strand.feeds.FeedInfo.ticks``): ``"plain"``, ``"orders"``, ``"dbn"`` or
-    ``"dbn-orders"``. By it ``vwap``, ``bars`` and all that count trades tell what is one, and whether they need books.
-    Without it they take ticks as they are; where single orders come to them, that is a RuntimeWarning, and is counted.
-
-    ``load``: a file of ``save``, to go on from; the other arguments have to be those of the dispatcher that was saved.
-    Use it as a context manager: leaving it drains and stops; leaving it by an exception stops at once. A process that
-    is forked has no workers: there it raises StoppedError. Raises ConfigurationError naming the argument that cannot
-    work, SavedStateError for a file that does not fit, MissingExtraError where ``guard`` needs psutil.
+    Raises:
+        ConfigurationError: If an argument cannot work; it names the argument.
+        UnknownSymbolError: If an option by symbol names one that ``symbols`` does not have.
+        SavedStateError: If the file of ``load`` does not fit.
+        MissingExtraError: If ``guard`` needs psutil.
     """
 
     @named_options("Dispatcher()", RENAMED, groups=GROUPS)
@@ -212,8 +225,12 @@ class Dispatcher(EngineRun):
             self._shown.update()
 
     def start(self) -> Self:
-        """Starts the workers; entering the context does. Raises StoppedError after a stop, and ConfigurationError where
-        the system refuses to pin a worker to a core of ``cores``."""
+        """Starts the workers; entering the context does.
+
+        Raises:
+            StoppedError: After a stop.
+            ConfigurationError: If the system refuses to pin a worker to a core of ``cores``.
+        """
         self._lifecycle.start()
         return self
 
@@ -233,28 +250,48 @@ class Dispatcher(EngineRun):
             self.stop(drain=False)
 
     def stop(self, *, drain: bool = True, timeout_s: float | None = None) -> bool:
-        """Stops the workers and waits for them. Returns whether everything published was handled or dropped.
+        """Stops the workers and waits for them. It may be called again.
 
-        ``drain``: first handle what is pending, for at most ``timeout_s``; else what is pending is abandoned, and
-        counted, and coroutines are cancelled. Ticks of paused and quarantined strands are abandoned in both. Raises
-        HandlerError when a handler's failure has stopped the run; it is stopped all the same. May be called again. A
-        guard ends first, and lets go what it holds back. A task or call that runs is waited for; when the workers have
-        stopped, its next ``strand.checkpoint()`` raises StoppedError.
+        A guard ends first, and lets go what it holds back. A task or call that runs is waited for; after the workers
+        have stopped, its next ``strand.checkpoint()`` raises StoppedError.
 
-        A thread inside the dispatcher cannot wait for it: in a handler, task, ``on_stop``, ``on_finish``, or a signal
-        handler (or ``__del__``) that interrupts a call: there ``stop()`` raises WouldDeadlockError. Without ``drain``
-        it asks for the stop, ends what waits, and returns False; leaving the block, or the next ``stop``, does more.
+        A thread inside the dispatcher cannot wait for it: in a handler, task, ``on_stop`` or ``on_finish``, or in a
+        signal handler (or ``__del__``) that interrupts a call. There ``stop(drain=False)`` asks for the stop, ends what
+        waits, and returns False. Leaving the block, or the next ``stop``, does the rest.
+
+        Args:
+            drain: First handle what is pending. False abandons and counts it, and cancels coroutines. Ticks of paused
+                and quarantined strands are abandoned in both cases.
+            timeout_s: How many seconds to drain at most; the rest is then abandoned. None drains without end.
+
+        Returns:
+            Whether everything published was handled or dropped.
+
+        Raises:
+            HandlerError: If a handler's failure has stopped the run. The dispatcher is stopped all the same.
+            SinkError: If a sink of ``out`` raised. The dispatcher is stopped all the same.
+            FeedError: If a file of ``out`` cannot be written. The dispatcher is stopped all the same.
+            WouldDeadlockError: With ``drain``, in a thread inside the dispatcher.
         """
         return self._lifecycle.stop(drain=drain, timeout_s=timeout_s)
 
     def save(self, path: str | os.PathLike[str], *, _more: Mapping[str, Any] | None = None) -> None:
-        """Drains, writes the state to a file, and ends the run: ``Dispatcher(..., load=path)`` goes on from there, in
-        another process too. Outputs have what was emitted so far; ends of handlers do not run. Pauses are not saved.
+        """Drains, writes the state to a file, and ends the run.
 
-        Raises ConfigurationError for a name that ends as packed files do, and SavedStateError, naming the handler,
-        where one keeps Python objects without ``save`` and ``load``; the run goes on. It is over after the others:
-        SavedStateError where a handler has failed, or ticks of paused strands wait, FeedError where the file cannot be
-        written, and what ``stop`` raises.
+        ``Dispatcher(..., load=path)`` continues from there, in another process too. Outputs have what was emitted so
+        far. Ends of handlers do not run. Pauses are not saved.
+
+        Args:
+            path: The file to write.
+
+        Raises:
+            ConfigurationError: If the name ends like that of a packed file. The run goes on.
+            SavedStateError: If a handler keeps Python objects without ``save`` and ``load``, which it names, or tasks
+                have not ended: the run goes on. If a handler has failed, or ticks of paused strands wait: the run is
+                over.
+            FeedError: If the file cannot be written. The run is over, as it is with the errors that ``stop`` raises.
+            WouldDeadlockError: In a thread inside the dispatcher. The run goes on.
+            StoppedError: After a stop.
         """
         check_name(path)
         self._lifecycle.save(lambda: self._saving.write(path, self._python, self._reader.rows_read, _more or {}))
@@ -262,15 +299,23 @@ class Dispatcher(EngineRun):
     # ---- publishing
 
     def publish(self, records: npt.NDArray[Any] | np.void, *, timeout_s: float | None = None) -> int:
-        """Publishes records in order, and returns how many were accepted (dropped ones included: see statistics).
+        """Publishes records in order, and returns how many were accepted, dropped ones included (see ``statistics``).
 
-        ``records``: shape (n,) of the dispatcher's dtype, or a single record. The array may be reused at return. From
-        inside a handler it never waits, nor in a coroutine of its tasks without ``timeout_s``.
+        Inside a handler it never waits, nor in a coroutine of its tasks without ``timeout_s``.
 
-        Raises RecordTypeError for another dtype; UnknownSymbolError for a key outside the table, with what comes before
-        it published; BackpressureError when a strand is full and ``on_full="raise"``, or after ``timeout_s`` of waiting
-        with ``"block"``; WouldDeadlockError for that inside a handler; HandlerError when a handler's failure stopped
-        the run; StoppedError after a stop.
+        Args:
+            records: Shape (n,) of the dispatcher's dtype, or a single record. The array may be reused after the call.
+            timeout_s: With ``on_full="block"``, how many seconds to wait at most for a full strand. None waits without
+                end.
+
+        Raises:
+            RecordTypeError: If the dtype is another.
+            UnknownSymbolError: If a key is outside the table. The records before it are published.
+            BackpressureError: If a strand is full with ``on_full="raise"``, or still full after ``timeout_s``.
+            WouldDeadlockError: If a strand is full with ``on_full="block"``, inside a handler. It is a
+                BackpressureError.
+            HandlerError: If a handler's failure has stopped the run.
+            StoppedError: After a stop.
         """
         return self._publishers.publish(records, timeout_s)
 
@@ -278,115 +323,38 @@ class Dispatcher(EngineRun):
         return self._publishers.feeder(counts, seen, limit)
 
     def drain(self, timeout_s: float | None = None) -> bool:
-        """Waits until everything published has been handled, but for paused and quarantined strands, and helps with it.
-        What a guard holds back is waited for, and so are tasks that wait for a worker or run.
+        """Waits until everything published has been handled, and helps with it.
 
-        Returns False when ``timeout_s`` passed first; 0 only looks. Raises HandlerError when a handler's failure has
-        stopped the run, StoppedError after a stop and where no worker was ever started, WouldDeadlockError inside a
-        handler and in a coroutine of its tasks.
+        It does not wait for paused and quarantined strands. It does wait for what a guard holds back, and for tasks
+        that wait for a worker or run.
+
+        Args:
+            timeout_s: How many seconds to wait at most; 0 only looks. None waits without end.
+
+        Returns:
+            False if the time passed first.
+
+        Raises:
+            HandlerError: If a handler's failure has stopped the run.
+            StoppedError: After a stop, and if there is something to handle and no worker was ever started.
+            WouldDeadlockError: Inside a handler, and in a coroutine of its tasks.
         """
         return self._publishers.drain(timeout_s)
 
-    # ---- calls
-
-    def call(
-        self, symbol: str | int, fn: Callable[[SymbolView, *Ts], R], *args: *Ts, timeout_s: float | None = None
-    ) -> R:
-        """Runs ``fn(view, *args)`` on the symbol's strand, in order with its ticks, and returns what it returns.
-
-        It runs after all ticks published before the call and before any published after it, while nothing else of the
-        strand runs: ``dispatcher.call("AAPL", lambda view: view.book.bids(5))``. ``view`` is a ``SymbolView``: ``row``,
-        ``book``, ``symbol``, ``index``. A worker runs it, so it should be short; it may publish, as a handler may. From
-        any thread; a paused strand answers when it is resumed.
-
-        Raises what ``fn`` raises; CallTimeoutError after ``timeout_s``; QuarantinedError for a strand that is set aside
-        since a handler failed; WouldDeadlockError inside a handler, and in a task or call that it would wait for;
-        HandlerError when a handler's failure has stopped the run; StoppedError after a stop and where no worker was
-        ever started; BackpressureError where there is no place for one more call; UnknownSymbolError.
-        """
-        answer: R = self._calls.call(symbol, fn, args, timeout_s)
-        return answer
-
-    def submit_call(self, symbol: str | int, fn: Callable[[SymbolView, *Ts], R], *args: *Ts) -> CallFuture[R]:
-        """``call`` without waiting: a ``concurrent.futures.Future`` of the answer, to be had inside handlers too. Its
-        ``result()`` does not wait there, but raises WouldDeadlockError: give the future an ``add_done_callback``.
-
-        Its ``cancel()`` gives the call up unless it has begun. A stop ends it with StoppedError, or with HandlerError
-        where a handler's failure stopped the run; on a strand that is paused, or quarantined meanwhile, it waits.
-        """
-        return self._calls.submit(symbol, fn, args)
+    # ---- tasks
 
     @property
     def tasks(self) -> EngineTasks:
-        """An executor (as ``strand.Scheduler``) whose tasks the workers run beside the ticks, by the policy; with
-        ``options(symbol=...)`` in order with its ticks. ``stop`` waits for those that can run, and cancels others.
-        A task may wait: in ``strand.checkpoint()``, ``strand.blocking()`` and ``result()`` of a task or call another
-        thread has its worker meanwhile, up to 256 threads."""
+        """An executor like ``strand.Scheduler``, whose tasks the workers run beside the ticks, by the policy.
+
+        With ``options(symbol=...)`` a task runs in order with the symbol's ticks. ``stop`` waits for tasks that can
+        run, and cancels others.
+
+        A task may wait in ``strand.checkpoint()``, in ``strand.blocking()`` and in ``result()`` of a task or call.
+        Another thread then has its worker, up to 256 threads.
+        """
         return self._calls.tasks.get()
 
     def thread_counts(self) -> ThreadCounts:
-        """What the workers' threads do at this moment, and how often tasks and calls were suspended."""
+        """Returns what the workers' threads do at this moment, and how often tasks and calls were suspended."""
         return self._workers.counts()
-
-    # ---- strands
-
-    def pause(self, symbol: str | int) -> None:
-        """Holds back the symbol's strand, and with it the symbols that share it, from the end of the visit under way;
-        its ticks queue up to its bound."""
-        self._control.pause(symbol)
-
-    def resume(self, symbol: str | int) -> None:
-        """Lets a paused strand go on."""
-        self._control.resume(symbol)
-
-    def release(self, symbol: str | int) -> None:
-        """Lets a quarantined strand go on, after the tick its handler failed on."""
-        self._control.release(symbol)
-
-    def prioritise(self, symbol: str | int, priority: Any, *, for_backlog: bool = False) -> None:
-        """Gives a symbol another priority of the policy, and its strand the highest of its symbols, at once. Under
-        ``Levels`` its wait in the new level begins then. ``for_backlog`` raises the strand until nothing of it is
-        pending; a priority below its own changes nothing. Raises ConfigurationError for a priority that the policy does
-        not have, and UnknownSymbolError."""
-        self._control.prioritise(symbol, priority, for_backlog=for_backlog)
-
-    def regroup(self, symbol: str | int, group: str) -> None:
-        """Under ``Fair``, moves a symbol to another group, and with it the symbols that share its strand. The old group
-        keeps the on-CPU time charged before. ``group``: a name in ``groups=`` or ``weights=``, or of a symbol that was
-        a group of its own at the start. Raises ConfigurationError for no such group, UnknownSymbolError."""
-        self._control.regroup(symbol, group)
-
-    def strand_of(self, symbol: str | int) -> int:
-        """The number of the strand a symbol belongs to."""
-        return self._control.strand_of(symbol)
-
-    def inspect(self, symbol: str | int) -> StrandInspection:
-        """The books of the symbol's strand."""
-        return self._control.inspect(symbol)
-
-    def time_handlers(self) -> None:
-        """Before the start: keeps the time that handlers take, for ``handler_times``."""
-        self._engine.time_strands()
-
-    def handler_times(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        """By symbol, shape (n_symbols,): ns that its handler took, and for how many ticks. Both are 0 where that is not
-        known: of symbols that share a strand, of ticks that a publisher handled, and without ``time_handlers``."""
-        return self._control.handler_times()
-
-    # ---- looking on
-
-    @property
-    def memory_fd(self) -> int:
-        """The descriptor of the file that its memory lies over, for ``strand.attach(fd=...)`` in a process that it is
-        handed to. It stays the dispatcher's, which closes it. Raises ConfigurationError without ``attachable=True``."""
-        return self._control.memory_fd()
-
-    def read_if_quiescent(self, index: int, columns: Iterable[npt.NDArray[Any]]) -> list[Any] | None:
-        """A symbol's values in columns of ``rows`` after all ticks published: they belong together. None where ticks of
-        its strand are pending. For the only thread that publishes."""
-        return self._control.read_if_quiescent(index, columns)
-
-    def counters_reader(self) -> Callable[[], npt.NDArray[np.uint64]]:
-        """What reads every participant's counters, much cheaper than ``statistics()``, into one array of shape
-        (participants, fields), workers first. ``COUNTERS`` of strand.binding.engine_words names the fields."""
-        return self._engine.counters_reader()

@@ -162,25 +162,31 @@ class EngineRun(RunBase):
 
     @property
     def workers(self) -> int:
+        """How many workers there are."""
         return self._engine.config.n_workers
 
     @property
     def n_strands(self) -> int:
+        """How many strands there are."""
         return self._engine.config.n_strands
 
     @property
     def failures(self) -> list[HandlerError]:
-        """The first failures of handlers (64 at most), in the order they happened."""
+        """The first failures of handlers, at most 64, in the order in which they happened."""
         return self._state.failures
 
     def statistics(self) -> Statistics:
-        """Totals since the start; see Statistics. The times of a seeded run are counts of steps."""
+        """Returns totals since the start. The times of a seeded run are counts of steps."""
         return self._statistics.read()
 
     def watermark(self) -> int:
-        """Every record whose place in the order of publishing is below this has been handled or dropped."""
+        """Returns a number: every record that was published before that one in order has been handled or dropped."""
         return self._engine.watermark()
 
     def verify(self) -> None:
-        """Verifies the contract's books when all is handled. Raises EngineError where they do not balance."""
+        """Verifies the contract's books when all is handled.
+
+        Raises:
+            EngineError: If they do not balance.
+        """
         self._engine.verify()

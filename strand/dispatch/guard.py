@@ -36,20 +36,26 @@ class Reading(NamedTuple):
 class Guard:
     """Holds strands back while the machine, or the cgroup that limits this process, is short of something.
 
-    ``cpu``: above this share of the CPU time, strands of level ``low`` wait. ``memory``: above this share of the
-    memory, only strands of the levels ``immediate`` and ``high`` go on, and those whose symbols are marked
-    ``"frees_memory"`` (``marks=`` of the dispatcher). ``io_pressure``: strands marked ``"io"`` wait while some task
-    waited for I/O for more than this share of the last 10 s, as the kernel's PSI says; ``io_queue``: where there is no
-    PSI, while a disk has more requests than this in flight. Shares are above 0, and up to 1; None for ``cpu``,
-    ``memory`` or ``io_pressure`` does not watch CPU, memory or I/O.
+    A strand that is held back still rises (``Levels``), and goes on when it has left the levels that are held.
+    docs/guard.md says more.
 
-    ``release``: a hold ends below this share of its threshold. ``max_hold``: a hold ends after so long in any case, and
-    does not begin again before each strand that it held back has had its turn. ``every``: how often is measured. Both
-    are spans as ``"5min"``, a timedelta or ns.
+    Args:
+        cpu: Strands of level ``low`` wait above this share of the CPU time. Shares are above 0 and at most 1. None does
+            not watch it.
+        memory: Above this share of the memory, only strands of the levels ``immediate`` and ``high`` go on. So do
+            strands whose symbols are marked ``"frees_memory"`` (``marks=`` of the dispatcher). None does not watch it.
+        io_pressure: Strands marked ``"io"`` wait while some task waited for I/O for more than this share of the last 10
+            s, as the kernel's PSI says. None does not watch it.
+        io_queue: Where there is no PSI, strands marked ``"io"`` wait while a disk has more requests than this in
+            flight.
+        release: A hold ends below this share of its threshold.
+        max_hold: A hold ends after this time in any case: ``"5min"``, a timedelta or ns. It does not begin again before
+            each strand that it held back has had its turn.
+        every: The time between two measurements, likewise.
 
-    A strand that is held back rises as ever (``Levels``), and goes on when it has left the levels that are held.
-    docs/guard.md says more. Raises ConfigurationError for a share or number outside these bounds, a span that is none,
-    ``every`` above ``max_hold``, and a guard that watches nothing.
+    Raises:
+        ConfigurationError: If a share, number or span is out of bounds, ``every`` is above ``max_hold``, or the guard
+            watches nothing.
     """
 
     cpu: float | None = 0.8
@@ -91,8 +97,10 @@ class Guard:
         return written(self, span_text)
 
     def strains(self, reading: Reading) -> dict[str, float | None]:
-        """By resource (``"cpu"``, ``"memory"``, ``"io"``) what was measured over its threshold; None where it is not
-        watched, or not measured."""
+        """Returns what was measured over its threshold, by resource (``"cpu"``, ``"memory"``, ``"io"``).
+
+        A value is None if the resource is not watched, or was not measured.
+        """
         strains = {"cpu": _over(reading.cpu, self.cpu), "memory": _over(reading.memory, self.memory)}
         if reading.io_pressure is None and self.io_pressure is not None:
             return strains | {"io": _over(reading.io_queue, self.io_queue)}

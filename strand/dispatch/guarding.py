@@ -12,7 +12,8 @@ from strand.binding.engine_words import RESOURCES
 from strand.dispatch.guard import Guard, Hold, Reading, decide
 from strand.dispatch.meters import Meters
 from strand.dispatch.regular import Regular
-from strand.stats import FrozenDict, GuardStatistics
+from strand.frozen_dict import FrozenDict
+from strand.stats import GuardStatistics
 from strand.threads import Inside
 
 __all__ = ["Guarding"]

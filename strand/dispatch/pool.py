@@ -24,20 +24,26 @@ MAX_CAPACITY: Final = 2**31 - 1
 @named_fields
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Pool:
-    """The threads that work on ticks, as ``pool=`` of ``strand.Dispatcher`` and ``strand.replay``. ``workers``,
-    ``cores``, ``idle`` and ``budget_ticks`` are also options of their own there, for who needs no more.
+    """The threads that work on ticks: ``pool=`` of ``strand.Dispatcher`` and ``strand.replay``.
 
-    ``workers``: threads that drain; None: one fewer than the cores this process may use (at least one), as the
-    publisher drains too; 0, for a replay: a plain loop. ``min_workers``: of them so many, and more as the load asks
-    for, are active; None: all. ``python_workers``: how many may run tasks and calls at a time; None: where C handles
-    ticks and there is a GIL, one fewer than are active (at least one), else all (docs/tasks.md). ``cores``: the cores
-    workers are pinned to, in turn; ``"auto"`` takes the last of those this process may use, and goes on with a
-    RuntimeWarning where the system refuses to pin; None pins nothing. ``idle``: ``"spin"``, ``"backoff"`` (spin, then
-    sleep) or ``"park"``. ``budget_ticks`` and ``budget_us`` (microseconds) end a visit of a strand.
-    ``max_publishers``: threads that may publish at a time.
+    ``workers``, ``cores``, ``idle`` and ``budget_ticks`` can also be given there as options of their own.
 
-    Raises ConfigurationError naming the field; what depends on the machine and on other fields is checked where the
-    pool is used.
+    Args:
+        workers: Threads that drain. None: one fewer than the cores this process may use (at least one), as the
+            publisher drains too. 0, for a replay: a plain loop.
+        min_workers: How many of them are active at least; more are as the load asks for. None: all.
+        python_workers: How many may run tasks and calls at a time. None: all; but where C handles ticks and there is a
+            GIL, one fewer than are active, and at least one (docs/tasks.md).
+        cores: The cores that workers are pinned to, in turn. ``"auto"`` takes the last of those this process may use,
+            and goes on with a RuntimeWarning if the system refuses to pin. None pins nothing.
+        idle: What a worker does without work: ``"spin"``, ``"backoff"`` (spin, then sleep) or ``"park"``.
+        budget_ticks: How many ticks end a visit of a strand, 1 to 1,048,576.
+        budget_us: How many microseconds end a visit of a strand, above 0.
+        max_publishers: How many threads may publish at a time, 1 to 1,024.
+
+    Raises:
+        ConfigurationError: If a field cannot work; it names the field. What depends on the machine and on other fields
+            is checked where the pool is used.
     """
 
     workers: int | None = None
@@ -63,18 +69,25 @@ class Pool:
 @named_fields
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Limits:
-    """The bounds of queues and memory, as ``limits=`` of ``strand.Dispatcher`` and ``strand.replay``: docs/overload.md.
-    ``capacity_ticks`` and ``on_full`` are also options of their own there, for who needs no more.
+    """The bounds of queues and memory: ``limits=`` of ``strand.Dispatcher`` and ``strand.replay`` (docs/overload.md).
 
-    ``capacity_ticks`` bounds each strand; ``on_full`` says what happens there: ``"block"``, ``"drop_newest"``,
-    ``"drop_oldest"``, ``"conflate"`` (keep a symbol's latest) or ``"raise"``. ``total_capacity_ticks`` bounds all
-    strands together, and ``level_capacity_ticks``, under ``Levels``, those of a level: ``{"low": 10_000}``. There
-    ``on_full`` may be ``"shed"``, by which ticks of the lowest level make room for higher ones. ``memory_bytes`` bounds
-    the segments of all queues together (by default 64 strands at their bound, and more); when they are used up,
-    publishing waits whatever ``on_full`` says. ``output_memory``: bytes emitted and not merged yet beyond which
-    publishing waits. In a replay of several merged feeds, each tick that is not final counts 4 bytes more.
+    ``capacity_ticks`` and ``on_full`` can also be given there as options of their own.
 
-    Raises ConfigurationError naming the field; what depends on the policy is checked where the limits are used.
+    Args:
+        capacity_ticks: The bound of each strand, in ticks.
+        on_full: What happens at a bound: ``"block"``, ``"drop_newest"``, ``"drop_oldest"``, ``"conflate"`` (keep a
+            symbol's latest) or ``"raise"``. With ``total_capacity_ticks`` under ``Levels`` it may be ``"shed"``: ticks
+            of the lowest level make room for higher ones.
+        total_capacity_ticks: The bound of all strands together, in ticks. None: there is none.
+        level_capacity_ticks: Under ``Levels``, the bound of all strands of a level, in ticks: ``{"low": 10_000}``.
+        memory_bytes: The bound of the segments of all queues together, in bytes. None: enough for 64 strands at their
+            bound, and more. When they are used up, publishing waits whatever ``on_full`` says.
+        output_memory: How many bytes may be emitted and not merged yet; beyond that publishing waits. In a replay of
+            several merged feeds, each tick that is not final counts 4 bytes more.
+
+    Raises:
+        ConfigurationError: If a field cannot work; it names the field. What depends on the policy is checked where the
+            limits are used.
     """
 
     capacity_ticks: int = 65_536

@@ -14,11 +14,11 @@ from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.priorities import Priorities
 from strand.dispatch.routing import Routing
 from strand.dispatch.state import RunState
+from strand.frozen_dict import FrozenDict
 from strand.policies.aging import CLASSES, RULES
 from strand.policies.policy import LEVELS
 from strand.stats import (
     FairStatistics,
-    FrozenDict,
     GroupStatistics,
     Latency,
     LongStretch,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from strand.handlers.builtin.counting import COUNT_ROW, SPIN_ROW, spin
     from strand.handlers.builtin.level_books import depth, depth_row
     from strand.handlers.builtin.market_tables import BBO, BBO_ROW, TRADES, TRADES_ROW, bbo, trades
-    from strand.handlers.builtin.measures import (
+    from strand.handlers.builtin.measure_rows import (
         IMBALANCE,
         IMBALANCE_ROW,
         SPREAD,
@@ -46,19 +46,16 @@ if TYPE_CHECKING:
         VOLATILITY_ROW,
         VWAP,
         VWAP_ROW,
-        imbalance,
-        spread,
-        trade_stats,
-        volatility,
-        vwap,
     )
+    from strand.handlers.builtin.measures import imbalance, spread, trade_stats, volatility, vwap
     from strand.handlers.builtin.order_books import BOOK_ROW, book
     from strand.handlers.chains import ChainHandler, chain
     from strand.handlers.compiled_handlers import CompiledHandler, handler
     from strand.handlers.context import Context
     from strand.handlers.native_handlers import NativeHandler, SymbolMemory, native
-    from strand.handlers.object_handlers import ObjectHandler, Tick, Trade, object_handler
+    from strand.handlers.object_handlers import ObjectHandler, object_handler
     from strand.handlers.resolving import resolve
+    from strand.handlers.tick_values import Tick, Trade
     from strand.handlers.watches import Bar, Top
 
 __all__ = [
@@ -130,15 +127,17 @@ _NAMES: Final = {
     "builtin.counting": "COUNT_ROW SPIN_ROW spin",
     "builtin.level_books": "depth depth_row",
     "builtin.market_tables": "BBO BBO_ROW TRADES TRADES_ROW bbo trades",
-    "builtin.measures": "IMBALANCE IMBALANCE_ROW SPREAD SPREAD_ROW TRADE_STATS TRADE_STATS_ROW VOLATILITY "
-    "VOLATILITY_ROW VWAP VWAP_ROW imbalance spread trade_stats volatility vwap",
+    "builtin.measure_rows": "IMBALANCE IMBALANCE_ROW SPREAD SPREAD_ROW TRADE_STATS TRADE_STATS_ROW VOLATILITY "
+    "VOLATILITY_ROW VWAP VWAP_ROW",
+    "builtin.measures": "imbalance spread trade_stats volatility vwap",
     "builtin.order_books": "BOOK_ROW book",
     "chains": "ChainHandler chain",
     "compiled_handlers": "CompiledHandler handler",
     "context": "Context",
     "native_handlers": "NativeHandler SymbolMemory native",
-    "object_handlers": "ObjectHandler Tick Trade object_handler",
+    "object_handlers": "ObjectHandler object_handler",
     "resolving": "resolve",
+    "tick_values": "Tick Trade",
     "watches": "Bar Top",
 }
 _MODULES: Final = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -43,11 +43,13 @@ class FailedSet:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Handler(ABC):
-    """A handler ready to be given to a dispatcher. Made by the functions of this package.
+    """A handler, ready to be given to a dispatcher. Functions of this package make it.
 
-    ``state`` is the dtype of a symbol's row; it starts as zeros. ``size_unit``: what 1 in a size of its feed is worth,
-    None where the files that are merged differ in it; 1.0 where no feed is known. ``origin``: what makes it again,
-    where that is known.
+    Attributes:
+        name: The handler's name.
+        state: The dtype of a symbol's row, which starts as zeros.
+        size_unit: What 1 in a size of its feed is worth. None if merged files differ in it; 1.0 if no feed is known.
+        origin: What makes the handler again, if that is known.
     """
 
     name: str
@@ -126,18 +128,27 @@ class Handler(ABC):
 
     @abstractmethod
     def with_params(self, values: Any) -> Self:
-        """The same handler with parameters by symbol: ``{"AAPL": {"threshold": 2.0}, "*": {...}}``, ``"*"`` being all
-        others, or a DataFrame with a column a parameter and the symbols in its index or a column ``symbol``.
+        """The same handler with parameters by symbol.
 
-        What a symbol is not given it has from ``"*"``, and then from the defaults of the class that declares the
-        parameters. Raises ConfigurationError for a column that is no parameter; names and values are checked when the
-        dispatcher is made.
+        A symbol takes a value that it is not given from ``"*"``, else from the defaults of the class that declares the
+        parameters.
+
+        Args:
+            values: A dict like ``{"AAPL": {"threshold": 2.0}, "*": {...}}``, ``"*"`` being all other symbols. Or a
+                DataFrame with a column per parameter, and with the symbols in its index or in a column ``symbol``.
+
+        Raises:
+            ConfigurationError: If a column is no parameter. The dispatcher checks names of symbols and values when it
+                is made.
         """
 
     @abstractmethod
     def with_options(self, values: Mapping[str, Any]) -> Self:
-        """The same handler with parameters, by their names as options, for all symbols that are given none of their
-        own."""
+        """The same handler with other parameters for all symbols that are given none of their own.
+
+        Args:
+            values: The parameters, by their names as options.
+        """
 
     def known(self, info: FeedInfo) -> Handler:
         """The handler to use in this one's place, or in those of a chain's parts, for a feed; itself for most."""
@@ -147,7 +158,11 @@ class Handler(ABC):
 
     @abstractmethod
     def bind(self, context: BindContext) -> BoundHandler:
-        """Binds it to a table of symbols. Raises ConfigurationError, naming it, where that cannot be."""
+        """Binds the handler to a table of symbols.
+
+        Raises:
+            ConfigurationError: If the handler cannot be bound; it names the handler.
+        """
 
     def call_again(self, call: FailedCall) -> None:  # noqa: ARG002 - as those have it that Python can call
         """Calls it in Python for a tick that it failed on. Raises what it raises, and ConfigurationError where Python

@@ -36,30 +36,43 @@ def basket_handler(
 ) -> Callable[[Callable[..., Any]], BasketHandler]:
     """Decorates a function, or a class, that sees the ticks of several symbols in the order of publishing.
 
-    ``baskets``: a dict of lists of symbols by the basket's name, or a function of a symbol that returns its basket's
-    name, a list of names, or None. Symbols of a basket share a strand, and so do baskets that have a symbol in common;
-    other baskets run in parallel. Symbols without a basket are passed over.
-    ``basket_state``: the row of each basket, ``state``: that of each symbol, as ``strand.handler`` has them; both begin
-    as zeros. Without a ``state`` a symbol's row counts the ticks that the handler was called with.
+    The decorated function or class has one of three forms:
 
-    A function is compiled by numba, and called as ``on_tick(tick, row, basket)``: by name, in any order, with those of
-    these that it takes: ``tick`` (``trade`` with ``on="trade"``), ``row`` (the symbol's), ``basket`` (the basket's
-    row), ``member`` (the symbol's place in the basket, from 0), ``index`` (the basket's place among all), ``params``
-    (the symbol's), ``emit``. A symbol of several baskets has a call for each, in the order of the baskets.
-    With ``kind="batch"`` Python calls it as ``on_ticks(ticks, rows, basket)``: ``ticks`` (``trades``) is an array of
-    shape (n,) of the basket's records in order, read-only and valid during the call; ``members`` has shape (n,), the
-    member each is of; ``rows`` are the members' rows, ``basket`` is the basket's, ``ctx`` a ``BasketContext``.
-    A class has an object for each basket: of ``on_start(ctx)``, ``on_tick(tick, row, basket)``,
-    ``on_trade(trade, row, basket)``, each with ``member`` where it takes it, ``on_finish()`` at the end of a run, when
-    everything has been handled, and ``on_stop()`` when it has ended, however, those are called that it defines.
-    ``result.objects`` has them by the basket's name.
+    - A function, compiled by numba and called as ``on_tick(tick, row, basket)``. It takes by name, in any order, the
+      arguments that it needs: ``tick`` (``trade`` with ``on="trade"``), ``row`` (the symbol's row) and ``basket`` (the
+      basket's row). Others are ``member`` (the symbol's place in the basket, from 0), ``index`` (the basket's place
+      among all), ``params`` (the symbol's) and ``emit``. A symbol of several baskets has a call for each, in the order
+      of the baskets.
+    - With ``kind="batch"``, a function that Python calls as ``on_ticks(ticks, rows, basket)``. ``ticks`` (``trades``)
+      is an array of shape (n,) of the basket's records in order, read-only and valid during the call. ``rows`` are the
+      members' rows, and ``basket`` is the basket's row. It may also take ``members``, shape (n,), the member of each
+      record, and ``ctx``, a ``BasketContext``.
+    - A class: each basket has an object, and Strand calls the methods that the class defines. They are
+      ``on_start(ctx)``, and ``on_tick(tick, row, basket)`` and ``on_trade(trade, row, basket)``, both also with
+      ``member``. ``on_finish()`` comes at the end of a run, when everything has been handled, and ``on_stop()`` when
+      the run has ended, in whatever way. ``result.objects`` has the objects by the basket's name.
 
-    ``params``, ``outputs``, ``name``, ``cache``: as ``strand.handler`` has them. There are no timers.
-    The result has the baskets' rows as ``result.baskets``.
+    The result has the baskets' rows as ``result.baskets``. There are no timers.
 
-    Raises ConfigurationError for baskets that cannot be, for rows that are none, and for a function or method with
-    other arguments; when a dispatcher is made, UnknownSymbolError for a symbol that the feed does not have,
-    MissingExtraError without numba, and ConfigurationError for a function that does not compile.
+    Args:
+        baskets: A dict of lists of symbols by the basket's name. Or a function of a symbol that returns its basket's
+            name, a list of names, or None. Symbols of a basket share a strand, and so do baskets that have a symbol in
+            common; other baskets run in parallel. Symbols without a basket are skipped.
+        basket_state: The row of each basket, declared as the ``state`` of ``strand.handler``; it starts as zeros.
+        state: The row of each symbol, declared as for ``strand.handler``; it starts as zeros. None: a row counts the
+            ticks that the handler was called with.
+        params: The parameters of each symbol, as for ``strand.handler``.
+        name: The handler's name; None: that of the function or class.
+        kind: ``"compiled"``, or ``"batch"`` for a function that Python calls.
+        cache: Whether compiled code is kept on disk, as for ``strand.handler``.
+        outputs: The dtypes of the records it emits, by name, as for ``strand.handler``.
+        on: ``"tick"``, or ``"trade"`` for a function that is called with trades.
+
+    Raises:
+        ConfigurationError: If the baskets, a row or the arguments of the function or methods cannot work. When a
+            dispatcher is made: if the function does not compile.
+        UnknownSymbolError: When a dispatcher is made: if the feed does not have a symbol of a basket.
+        MissingExtraError: When a dispatcher is made: if numba is not installed.
     """
     one_of("kind", kind, ("compiled", "batch"))
     common: dict[str, Any] = {

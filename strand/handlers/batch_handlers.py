@@ -107,21 +107,29 @@ def batch_handler(
     on_finish: Callable[..., None] | None = None,
     on: On = "tick",
 ) -> Callable[[OnTicks], PythonHandler]:
-    """Decorates ``def on_ticks(symbol, ticks, row)`` or ``def on_ticks(symbol, ticks, row, ctx)``, run by Python once
-    a batch.
+    """Decorates a function that Python runs once per batch of one symbol's ticks.
 
-    ``ticks`` is an array of shape (n,) of one symbol's records in order, read-only and valid during the call only;
-    ``row`` is the symbol's row, a numpy record to write into; ``ctx`` its ``Context``. ``state``: the row, as
-    ``strand.handler`` has it; ``params``: likewise, of ``ctx.params``; ``outputs``: dtypes of the records that
-    ``ctx.emit`` emits, by name. Runs under the GIL.
+    The function is ``on_ticks(symbol, ticks, row)`` or ``on_ticks(symbol, ticks, row, ctx)``. ``ticks`` is an array of
+    shape (n,) of the symbol's records in order, read-only and valid during the call only. ``row`` is the symbol's row,
+    a numpy record to write into, and ``ctx`` its ``Context``. The function runs under the GIL.
 
-    ``on_wake(symbol, time, row)``, or with ``ctx`` behind, is called at the timers that ``ctx.wake_at`` asks for;
-    ``on_finish(symbol, row)``, likewise, at the end of a run, when everything has been handled. With ``on_wake`` the
-    function takes ``ctx``, and returns how many ticks it handled: those that come before its timer, None for all.
-    ``on="trade"``: it is called as ``on_trades(symbol, trades, row)``, or with ``ctx`` behind, ``trades`` being an
-    array of ``strand.ticks.TRADE`` of what the feed says are trades with a price. Places in the batch, for ``emit`` and
-    timers, and how many it handled are of those trades.
-    Raises ConfigurationError where it does not, and for functions with other arguments.
+    Args:
+        state: The row, declared as for ``strand.handler``.
+        params: The parameters of each symbol, which ``ctx.params`` has, as for ``strand.handler``.
+        name: The handler's name; None: that of the function.
+        outputs: The dtypes of the records that ``ctx.emit`` emits, by name.
+        on_wake: ``on_wake(symbol, time, row)``, or with ``ctx`` as the last argument, called at the timers that
+            ``ctx.wake_at`` asks for. With it the function takes ``ctx``, and returns how many ticks it handled, those
+            before its timer; None: all.
+        on_finish: ``on_finish(symbol, row)``, or with ``ctx`` as the last argument, called at the end of a run, when
+            everything has been handled.
+        on: ``"tick"``, or ``"trade"``. Then the function is called as ``on_trades(symbol, trades, row)``, or with
+            ``ctx``. ``trades`` is an array of ``strand.ticks.TRADE`` of what the feed says are trades with a price.
+            Places in the batch, for ``emit`` and timers, and the number handled count those trades.
+
+    Raises:
+        ConfigurationError: If a row cannot be declared so, or if a function has other arguments. Also if the function
+            takes no ``ctx`` beside an ``on_wake``.
     """
     emitted = output_dtypes(outputs)
     row = row_dtype(state)

@@ -257,15 +257,23 @@ class ChainHandler(Handler):
 def chain(*handlers: HandlerLike, name: str | None = None, **named: HandlerLike) -> ChainHandler:
     """Runs handlers one after the other on each tick: ``strand.chain(strand.book(), my_signal)``.
 
-    Each has its own row, a field of the chain's row that is called as the handler is, or by the keyword it is given
-    with. A compiled handler sees its own fields as always, and the rows of those before it by their names:
+    Each has its own row: a field of the chain's row, under the handler's name or the keyword it is given with. A
+    compiled handler sees its own fields as always, and the rows of those before it by their names. So
     ``row.book.bid_price`` is the top of the book right after this very tick. In C the row of the handler before ends
-    where one's own begins. A Python handler has to be the last one: ``ctx.after["book"]`` is an array of the book's
-    rows, one a tick; an object's ``on_book`` is called with them. Each may have timers, and an end: those that are due
-    at one time run in the chain's order. ``name``: the chain's, by default those of its handlers with ``+`` between
-    them. ``named``: handlers with the names of their fields, behind the others.
+    where the handler's own row begins.
 
-    Raises ConfigurationError for fewer than two handlers, names that come twice, and a Python one before the end.
+    A Python handler has to be the last one. Its ``ctx.after["book"]`` is an array of the book's rows, one per tick; an
+    object's ``on_book`` is called with them. Each handler may have timers, and an end: those that are due at one time
+    run in the chain's order.
+
+    Args:
+        *handlers: The handlers, in their order; with those in ``named`` two or more.
+        name: The chain's name; None: the names of its handlers with ``+`` between them.
+        **named: More handlers by the names of their fields, behind the others.
+
+    Raises:
+        ConfigurationError: If there are fewer than two handlers, or too many, or if a Python handler is not the last
+            one. Also if a name comes twice or is no identifier.
     """
     given = [resolve(like) for like in handlers]
     parts = [(part.name, part) for part in given] + [(called, resolve(like)) for called, like in named.items()]

@@ -20,9 +20,9 @@ from strand.handlers.compile_errors import explain, reason_of_compiled
 from strand.handlers.emitted import check_fields, output_dtypes
 from strand.handlers.feed_trades import On, source_for
 from strand.handlers.functions import check_runs, name_of
-from strand.handlers.object_handlers import as_ticks
 from strand.handlers.parameters import Parameters
 from strand.handlers.state import SET, SETS, TURN, row_dtype
+from strand.handlers.tick_values import as_ticks
 from strand.options import named_options
 from strand.symbols import SymbolTable
 from strand.ticks import TICK, TRADE
@@ -163,23 +163,29 @@ def handler(
 ) -> Callable[[OnTick], CompiledHandler]:
     """Decorates ``def on_tick(row, tick)``: numba compiles it, and the loop over a batch around it.
 
-    ``on="trade"``: it is called as ``on_trade(row, trade)``, for what the feed says is a trade with a price, and for
-    nothing else; ``trade`` is a record of ``strand.ticks.TRADE``.
-    ``row`` and ``tick`` are records: ``row.volume += tick.size``. A tick is only read. ``state`` is the row's dtype, a
-    list of (name, dtype) pairs, or an annotated class (docs/handlers/numba.md). ``params``: likewise, of what there is
-    to know of each symbol beforehand: the function then has a third argument of that name, a record that is filled by
-    ``Handler.with_params``. ``outputs``: dtypes of the records it emits, by name: what emits then has an argument
-    ``emit`` with a method for each, which takes the record's fields: ``emit.bars(open=row.open, close=row.close)``.
-    ``on_wake``: a function of (row, time) that is compiled too, and called at the timers that an argument ``ctx`` of
-    either function asks for with ``ctx.wake_at(ns)``; ``ctx.time`` is the feed's time. ``on_finish``: one of (row), for
-    the end of a run. Both may have ``params``, ``emit`` and ``ctx`` behind.
-    ``cache``: keep the compiled code on disk, where numba keeps its own.
-    Where the environment has ``NUMBA_DISABLE_JIT=1``, Python runs the functions as they are: slowly, and a debugger
-    can stop in them (docs/handlers/numba.md).
+    ``row`` and ``tick`` are records: ``row.volume += tick.size``. The function only reads the tick. If the environment
+    has ``NUMBA_DISABLE_JIT=1``, Python runs the functions as they are: slowly, and a debugger can stop in them
+    (docs/handlers/numba.md).
 
-    Raises ConfigurationError for what is no state, and for a field of any record whose name is no identifier of
-    Python; when a dispatcher is made, MissingExtraError without numba and
-    ConfigurationError, with the place and the reason, for a function that does not compile.
+    Args:
+        state: The row's dtype, a list of (name, dtype) pairs, or an annotated class (docs/handlers/numba.md).
+        params: The parameters of each symbol, declared like ``state``. The function then takes ``params``, a record
+            that ``Handler.with_params`` fills.
+        name: The handler's name; None: that of the function.
+        cache: Whether to keep the compiled code on disk, where numba keeps its own.
+        outputs: The dtypes of the records it emits, by name. A function that emits then takes ``emit``, which has a
+            method per output with the record's fields: ``emit.bars(open=row.open, close=row.close)``.
+        on_wake: A function of (row, time), compiled too and called at timers. It, or the decorated function, asks for
+            them by an argument ``ctx``, with ``ctx.wake_at(ns)``; ``ctx.time`` is the feed's time.
+        on_finish: A function of (row), compiled too and called at the end of a run. Like ``on_wake`` it may take
+            ``params``, ``emit`` and ``ctx`` too.
+        on: ``"tick"``, or ``"trade"``. Then the function is called as ``on_trade(row, trade)``, only for what the feed
+            says is a trade with a price. ``trade`` is a record of ``strand.ticks.TRADE``.
+
+    Raises:
+        ConfigurationError: If a row or record cannot be declared so, or a field's name is no identifier of Python. When
+            a dispatcher is made: if a function does not compile; it says where and why.
+        MissingExtraError: When a dispatcher is made: if numba is not installed.
     """
     row = row_dtype(state)
     parameters = Parameters.declared(params)

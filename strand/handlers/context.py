@@ -74,12 +74,15 @@ class _Logger(logging.LoggerAdapter[logging.Logger]):
 
 
 class Context:
-    """One symbol's place in a Python handler, the same object at every call for it.
+    """One symbol's place in a Python handler, the same object at every call for that symbol.
 
-    ``symbol`` is its name, ``key`` its index (``instrument_id``), ``row`` its row, ``params`` its record of
-    parameters (None without). After other handlers in a chain, ``after["book"]`` is an array of shape (n,): the row
-    of that part of the chain right after each tick of the batch; at a timer or the end it has one row. ``log`` is a
-    logger named ``strand.handlers.NAME`` that says which symbol it is.
+    Attributes:
+        symbol: The symbol's name.
+        key: The symbol's index (``instrument_id``).
+        row: The symbol's row.
+        params: The symbol's record of parameters; None if the handler has none.
+        after: The rows of the handlers before this one in a chain, by name. ``after["book"]`` is an array of shape
+            (n,): the row of that part right after each tick of the batch. At a timer or the end it has one row.
     """
 
     def __init__(
@@ -127,11 +130,15 @@ class Context:
 
     @property
     def time(self) -> int:
-        """The feed's time, ns since the UNIX epoch: at the last tick of the batch in hand, for an object at the tick in
-        hand; at a timer the time it was set for; 0 before the first tick.
+        """The feed's time, ns since the UNIX epoch; 0 before the first tick.
 
-        It is the greatest ``ts_recv`` of all that was published up to there; for a handler without timers, of the
-        batch. Raises ConfigurationError for records without that field."""
+        A batch handler gets the time at the last tick of its batch, and an object the time at its tick. At a timer it
+        is the time that the timer was set for. The feed's time is the greatest ``ts_recv`` of all ticks published up to
+        there. For a handler without timers it is that of the batch.
+
+        Raises:
+            ConfigurationError: If the records do not have the field ``ts_recv``.
+        """
         if self.now is not None:
             return self.now
         if self.timer is not None:
@@ -148,22 +155,34 @@ class Context:
 
     @property
     def times(self) -> npt.NDArray[np.int64]:
-        """The feed's time at each tick of the batch in hand, ns, shape (n,), never falling: what timers go by. Raises
-        ConfigurationError for a handler without timers."""
+        """The feed's time at each tick of the batch, ns, shape (n,), never falling. Timers go by it.
+
+        Raises:
+            ConfigurationError: If the handler has no timers.
+        """
         times = self._timer.times
         return times if self.places is None else times[self.places]
 
     def wake_at(self, ns: int, at: int | None = None) -> int:
-        """Asks for ``on_wake`` at a time of the feed, in ns since the UNIX epoch: before the symbol's first tick at or
-        after it, else when the feed's time has passed it. 0 forgets it; asking again replaces it.
+        """Asks for a call of ``on_wake`` at a time of the feed.
 
-        ``at``: the place in the batch of the tick that asks; an object that is called tick by tick leaves it out, and
-        so do ``on_start``, which asks in the first tick's name, and ``on_wake``. A time that is not after the tick's
-        (or the timer's) is taken for the next ns. Returns how many ticks of the batch come before the timer: a batch
-        handler handles no more of them, and returns how many it did.
+        The call comes before the symbol's first tick at or after that time, else when the feed's time has passed it.
+        Asking again replaces the timer.
 
-        Raises ConfigurationError for a handler without ``on_wake``, at the end of a run, and for a tick behind a timer
-        that was asked for before; PlaceError for a place outside the batch.
+        Args:
+            ns: The time, ns since the UNIX epoch; 0 removes the timer. A time that is not after the tick's (or the
+                timer's) counts as the next ns.
+            at: The place in the batch of the tick that asks. An object that is called tick by tick leaves it out. So do
+                ``on_start``, which asks in the first tick's name, and ``on_wake``.
+
+        Returns:
+            How many ticks of the batch come before the timer. A batch handler handles no more of them, and returns how
+            many it handled.
+
+        Raises:
+            ConfigurationError: If the handler has no ``on_wake``, at the end of a run, or if the tick comes after a
+                timer that was asked for before.
+            PlaceError: If the place is outside of the batch.
         """
         if self.now is not None:
             return self._timer.ask_again(ns, self.now)
@@ -180,15 +199,19 @@ class Context:
         return self.timer
 
     def emit(self, records: Any, at: Any = None, output: str | None = None) -> None:
-        """Emits records on behalf of ticks in hand, or of the timer, or the end, that it is called for.
+        """Emits records on behalf of ticks of the batch, or of the timer or the end that the handler is called for.
 
-        ``records``: an array of shape (n,) of the output's dtype, or a single record (a tuple will do). ``at``: the
-        place of each one's tick in the batch, shape (n,), or one place for all; an object that is called tick by tick
-        may leave it out, as is done at a timer. ``output``: which one, where the handler has several. Records of one
-        tick keep the order they are emitted in; ticks may come in any order.
+        Args:
+            records: An array of shape (n,) of the output's dtype, or a single record (a tuple will do). Records of one
+                tick keep the order they are emitted in; ticks may come in any order.
+            at: The place of each record's tick in the batch, shape (n,), or one place for all. An object that is called
+                tick by tick may leave it out, and so may a call at a timer or the end.
+            output: The name of the output, if the handler has several.
 
-        Raises RecordTypeError for records of another dtype, PlaceError for a place outside the batch,
-        ConfigurationError for an output that the handler has not declared.
+        Raises:
+            RecordTypeError: If the records have another dtype.
+            PlaceError: If a place is outside of the batch.
+            ConfigurationError: If the handler has not declared the output.
         """
         if self._emit is None:
             raise ConfigurationError(f"handler {self.handler!r} runs where nothing can be emitted")
@@ -222,7 +245,7 @@ class Context:
 
     @cached_property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
-        """For ``ctx.log.info(...)``: what a handler logs names its symbol."""
+        """A logger named ``strand.handlers.NAME``, for ``ctx.log.info(...)``: what a handler logs names its symbol."""
         return _Logger(logging.getLogger(f"strand.handlers.{self.handler}"), {"symbol": self.symbol})
 
     def __repr__(self) -> str:

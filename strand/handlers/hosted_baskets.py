@@ -22,7 +22,7 @@ from strand.handlers.bound import BindContext
 from strand.handlers.compiled_handlers import arguments_of
 from strand.handlers.context import Call, Context, FailedOnTick, SymbolFunctions
 from strand.handlers.hosted import HostedHandler
-from strand.handlers.object_handlers import as_ticks, as_trades
+from strand.handlers.tick_values import as_ticks, as_trades
 
 __all__ = ["BasketBatchHandler", "BasketContext", "BasketObjectHandler", "check_methods"]
 

@@ -89,18 +89,28 @@ def native(
     finish: str | int | Any = None,
     yields: bool = False,
 ) -> NativeHandler:
-    """A C function ``int64_t f(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx)``.
+    """Makes a handler of a C function ``int64_t f(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx)``.
 
-    ``source`` is the path of a shared object, with ``symbol`` the function's name; or the function itself: its address,
-    or a pointer to it of ctypes, cffi or numba's ``cfunc``, which is kept alive.
-    ``state`` is the row, as ``strand.handler`` has it. ``params``: bytes it finds at ``ctx->params``; or a record, as
-    ``state``, of what there is to know of each symbol beforehand: ``ctx->params`` is then an array of them by key,
-    filled by ``Handler.with_params``. ``never_publishes`` promises that it never calls ``ctx->publish``, which lets
-    publishers run it where that is cheaper than queueing. ``outputs``: records it emits with ``sd_emit``, by name; the
-    first one is its output 0. ``wake`` and ``finish``: an ``sd_wake_fn`` that runs at timers and an ``sd_finish_fn``
-    for the end of a run, by name or likewise; ``yields`` promises to return where ``ctx->yield`` says so, and gets more
-    than one tick a call in spite of timers.
-    Raises ConfigurationError when the object or the function cannot be found, and UnknownOptionError.
+    Args:
+        source: The path of a shared object, or the function itself. The function is given as its address, or as a
+            pointer to it of ctypes, cffi or numba's ``cfunc``, which is kept alive.
+        symbol: The function's name in the shared object.
+        state: The row, declared as for ``strand.handler``.
+        params: Bytes that the function finds at ``ctx->params``. Or a record, declared like ``state``, of the
+            parameters of each symbol: ``ctx->params`` is then an array of them by key, which ``Handler.with_params``
+            fills.
+        never_publishes: Promises that the function never calls ``ctx->publish``. Publishers may then run it themselves
+            if that is cheaper than queueing.
+        outputs: The dtypes of the records that it emits with ``sd_emit``, by name; the first one is its output 0.
+        wake: An ``sd_wake_fn`` that runs at timers: its name in the shared object, or the function itself as for
+            ``source``.
+        finish: An ``sd_finish_fn`` for the end of a run, given like ``wake``.
+        yields: Promises that the function returns when ``ctx->yield`` says so. It then gets more than one tick per call
+            in spite of timers.
+
+    Raises:
+        ConfigurationError: If the object or a function cannot be found, or if a record cannot be declared so.
+        UnknownOptionError: If there is no option of a given name.
     """
     dtype, emitted = row_dtype(state), output_dtypes(outputs)
     fixed = params if isinstance(params, bytes | bytearray) else b""

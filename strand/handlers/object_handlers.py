@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple, overload
+from typing import Any, Final, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -22,21 +21,17 @@ from strand.handlers.functions import check_runs, name_of
 from strand.handlers.hosted import HostedHandler
 from strand.handlers.parameters import Parameters
 from strand.handlers.state import row_dtype
+from strand.handlers.tick_values import Tick, as_ticks, trades_by_place
 from strand.handlers.watches import STATES, Events, stand, tell_changes, watches_of
 from strand.options import named_options
-from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, UNDEF_PRICE
+from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS
 
 __all__ = [
     "METHODS",
     "OBJECT_ROW",
     "ObjectHandler",
-    "Tick",
-    "Trade",
-    "as_ticks",
-    "as_trades",
     "is_object_class",
     "object_handler",
-    "trades_by_place",
 ]
 
 #: What is called for ticks of one kind.
@@ -46,100 +41,6 @@ METHODS: Final = (*BY_KIND, *STATES, "on_trade", "on_day", "on_tick", "on_start"
 
 #: What an object handler has where it declares no state.
 OBJECT_ROW = np.dtype([("ticks", "<i8")])
-
-
-class Tick(NamedTuple):
-    """A tick of ``strand.TICK`` with its fields as attributes: plain Python values, which may be kept.
-
-    ``action`` and ``side`` are bytes of one letter. ``sequence`` is the whole one, which lies in two fields. Of a quote
-    both sides are read by ``bid_price``, ``bid_size``, ``ask_price`` and ``ask_size``.
-    """
-
-    ts_event: int
-    ts_recv: int
-    order_id: int
-    price: int
-    size: int
-    instrument_id: int
-    sequence_low: int
-    ref_id: int
-    publisher_id: int
-    action: bytes
-    side: bytes
-    flags: int
-    depth: int
-    kind: int
-    sequence_high: int
-
-    @property
-    def sequence(self) -> int:
-        """The venue's sequence, else the place in the file, from 1."""
-        return self.sequence_high << 32 | self.sequence_low
-
-    @property
-    def bid_price(self) -> int:
-        """Of a quote: the bid's price; ``UNDEF_PRICE`` where it speaks of the ask alone."""
-        return UNDEF_PRICE if self.side == b"A" else self.price
-
-    @property
-    def bid_size(self) -> int:
-        """Of a quote: the bid's size; 0 where it speaks of the ask alone."""
-        return 0 if self.side == b"A" else self.size
-
-    @property
-    def ask_price(self) -> int:
-        """Of a quote: the ask's price; ``UNDEF_PRICE`` where it speaks of the bid alone."""
-        if self.side == b"B":
-            return UNDEF_PRICE
-        return self.price if self.side == b"A" else _signed(self.order_id)
-
-    @property
-    def ask_size(self) -> int:
-        """Of a quote: the ask's size; 0 where it speaks of the bid alone."""
-        if self.side == b"B":
-            return 0
-        return self.size if self.side == b"A" else _signed(self.ref_id)
-
-
-class Trade(NamedTuple):
-    """A trade, a record of ``strand.ticks.TRADE``, with its fields as attributes: plain Python values, which may be
-    kept. ``aggressor`` is bytes of one letter."""
-
-    ts_event: int
-    ts_recv: int
-    order_id: int
-    price: int
-    size: int
-    instrument_id: int
-    publisher_id: int
-    aggressor: bytes
-    hidden: bool
-    match_id: int
-    sequence: int
-    cross: bool
-
-
-def _signed(word: int) -> int:
-    """The i8 of the same 64 bits."""
-    return word - (1 << 64) if word >> 63 else word
-
-
-#: Unpacked so a tick takes a third of what numpy's tolist() does; from bytes, for to find out how a structured array's
-#: memory is laid out takes more than a copy of it.
-_FIELDS: Final = struct.Struct("<qqQqqIIQHccBBBB")
-_new_tick: Final = partial(tuple.__new__, Tick)
-_TRADE_FIELDS: Final = struct.Struct("<qqQqqIHc?Qq?7x")
-_new_trade: Final = partial(tuple.__new__, Trade)
-
-
-def as_ticks(ticks: npt.NDArray[Any]) -> Iterator[Tick]:
-    """Records of ``strand.TICK`` as Python values."""
-    return map(_new_tick, _FIELDS.iter_unpack(ticks.tobytes()))
-
-
-def as_trades(trades: npt.NDArray[Any]) -> Iterator[Trade]:
-    """Records of ``strand.ticks.TRADE`` as Python values."""
-    return map(_new_trade, _TRADE_FIELDS.iter_unpack(trades.tobytes()))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -209,22 +110,32 @@ def object_handler(
     name: str | None = None,
     outputs: Mapping[str, Any] | None = None,
 ) -> ObjectHandler | Callable[[Callable[..., Any]], ObjectHandler]:
-    """Makes a handler of a class ``cls``, or of what makes such objects: each symbol has one, from its first tick on.
+    """Makes a handler of a class ``cls``: each symbol has an object of it, from its first tick on.
 
-    Of these methods those that are defined are called: ``on_start(ctx)`` before the first tick, with the symbol's
-    ``Context``; ``on_tick(tick)`` for each tick, ``on_order``, ``on_quote`` and ``on_status`` for those of their kind,
-    ``on_trade(trade)`` for what the feed says is a trade with a price, ``on_day(tick)`` before these for a clear
-    record, where a new day begins; ``on_book(top)`` and ``on_bar(bar)`` after a book or bars before it in a chain have
-    changed, by a tick, a timer or the end; ``on_wake(time)`` at the timers that ``ctx.wake_at`` asks for;
-    ``on_finish()`` at the end of a run, when everything has been handled; ``on_stop()`` when it has ended, however.
-    Ticks are ``strand.Tick``, trades ``strand.Trade``.
-    ``state`` and ``params``: rows of ``ctx.row`` and ``ctx.params``, as ``strand.batch_handler`` has them; ``outputs``:
-    dtypes of the records that ``ctx.emit`` emits on behalf of the tick in hand, by name. ``name``: the handler's; None:
-    that of the class.
+    A class may also be given as a handler as it is. ``cls`` may be a ``functools.partial`` of a class, too, or another
+    function that makes objects. The objects of such a function cannot have ``on_wake``, ``on_finish`` or ``on_trade``.
 
-    A class may be given as a handler as it is. Raises ConfigurationError for one that has none of the methods, or
-    another that begins with ``on_``. What makes objects and is neither a class nor a ``functools.partial`` of one
-    cannot give them ``on_wake``, ``on_finish`` or ``on_trade``.
+    Strand calls those of these methods that are defined. Ticks are ``strand.Tick``, trades ``strand.Trade``.
+
+    - ``on_start(ctx)``: before the first tick, with the symbol's ``Context``.
+    - ``on_tick(tick)``: for each tick; ``on_order``, ``on_quote`` and ``on_status`` for those of their kind.
+    - ``on_trade(trade)``: for what the feed says is a trade with a price.
+    - ``on_day(tick)``: before ``on_tick`` and those that follow it, for a clear record that begins a new day.
+    - ``on_book(top)``, ``on_bar(bar)``: after a book or bars before it in a chain have changed, by a tick, a timer or
+      the end.
+    - ``on_wake(time)``: at the timers that ``ctx.wake_at`` asks for.
+    - ``on_finish()``: at the end of a run, when everything has been handled.
+    - ``on_stop()``: when the run has ended, in whatever way.
+
+    Args:
+        state: The row, which ``ctx.row`` has, declared as for ``strand.handler``. None: a row counts the ticks.
+        params: The parameters of each symbol, which ``ctx.params`` has, as for ``strand.handler``.
+        name: The handler's name; None: that of the class.
+        outputs: The dtypes of the records that ``ctx.emit`` emits on behalf of the current tick, by name.
+
+    Raises:
+        ConfigurationError: If the class has none of the methods, or another one that begins with ``on_``. Also if a row
+            or record cannot be declared so.
     """
     row = OBJECT_ROW if state is None else row_dtype(state)
     parameters = Parameters.declared(params)
@@ -374,12 +285,6 @@ def _chosen(
         wanted[list(each)] = True
     at = np.flatnonzero(wanted)
     return ticks[at], at.tolist()
-
-
-def trades_by_place(trades: npt.NDArray[Any]) -> dict[int, Trade]:
-    """Those of a batch by the place of their tick, of records that each tick has."""
-    places = np.flatnonzero(trades["size"])
-    return dict(zip(places.tolist(), as_trades(trades[places]), strict=True))
 
 
 def _mask_of(kinds: Iterable[int]) -> npt.NDArray[np.bool_]:

@@ -31,11 +31,14 @@ _SECOND: Final = 1_000_000_000
 @named_fields
 @dataclass(frozen=True, eq=False, repr=False)
 class Sessions:
-    """Stretches of time in which a venue is open.
+    """Stretches of time in which a venue is open. ``Sessions.daily`` makes them from hours in a time zone.
 
-    ``table``: shape (n, 2), u8: their starts and ends in ns since the epoch, the end not in it; in order, not
-    overlapping. ``Sessions.daily`` makes it from hours in a time zone. Raises ConfigurationError for a table that
-    cannot be one.
+    Args:
+        table: The starts and ends, an array of integers, shape (n, 2), n at least 1, in ns since the UNIX epoch. An end
+            does not belong to its session. Sessions are in order and do not overlap.
+
+    Raises:
+        ConfigurationError: If the table has another shape, or its sessions are not in order or overlap.
     """
 
     table: npt.NDArray[np.int64]
@@ -65,12 +68,21 @@ class Sessions:
         holidays: Iterable[dt.date | str] = (),
         closes: Mapping[dt.date | str, str] | None = None,
     ) -> Self:
-        """One session a day, ``hours`` like ``"09:30-16:00"`` on the clocks of ``zone``, from 1970 to 2099.
+        """Makes one session per day, from 1970 to 2099.
 
-        An end at or before the start is on the next day (``"17:00-16:00"``); ``24:00`` is midnight. ``days``: of the
-        week on which it starts, like ``"mon-fri"`` or ``"sun,mon-thu"``. ``holidays``: dates without one. ``closes``:
-        other ends, by date (``{"2025-07-03": "13:00"}``). A time that clocks skip in spring counts as if they had
-        not; of one that comes twice in autumn the first is meant. Raises ConfigurationError.
+        A time that clocks skip in spring counts as if they had not. If a time comes twice in autumn, the first one is
+        meant.
+
+        Args:
+            hours: Start and end, like ``"09:30-16:00"``, on the clocks of ``zone``. An end at or before the start is on
+                the next day (``"17:00-16:00"``); ``24:00`` is midnight.
+            zone: The time zone, like ``"America/New_York"``.
+            days: The days of the week on which a session starts, like ``"mon-fri"`` or ``"sun,mon-thu"``.
+            holidays: Dates without a session.
+            closes: Other ends, by date (``{"2025-07-03": "13:00"}``).
+
+        Raises:
+            ConfigurationError: If hours, zone, days or a date cannot be read.
         """
         on = _weekdays(days)
         free = frozenset(_date("holidays", day) for day in holidays)
@@ -79,7 +91,14 @@ class Sessions:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From text: hours, zone and perhaps days, as in ``"09:30-16:00 America/New_York mon-fri"``."""
+        """Makes daily sessions from text.
+
+        Args:
+            text: Hours, zone and perhaps days, as in ``"09:30-16:00 America/New_York mon-fri"``.
+
+        Raises:
+            ConfigurationError: If the text cannot be read.
+        """
         hours, _, rest = text.strip().partition(" ")
         zone, _, days = rest.strip().partition(" ")
         if not zone:

@@ -25,8 +25,15 @@ Events = dict[int, list[tuple[Callable[[Any], None], Any]]]
 
 
 class Top(Protocol):
-    """What ``on_book`` is called with: a named tuple of the book's row, with all its fields; these every book has.
-    Prices are in 1e-9, ``UNDEF_PRICE`` where a side is empty; sizes as the feed counts them."""
+    """The top of a book, the argument of ``on_book``: a named tuple of the book's row with all its fields. Every book
+    has these.
+
+    Attributes:
+        bid_price: In 1e-9; ``UNDEF_PRICE`` if the side is empty.
+        bid_size: As the feed counts sizes.
+        ask_price: In 1e-9; ``UNDEF_PRICE`` if the side is empty.
+        ask_size: As the feed counts sizes.
+    """
 
     @property
     def bid_price(self) -> int: ...
@@ -39,8 +46,24 @@ class Top(Protocol):
 
 
 class Bar(Protocol):
-    """What ``on_bar`` is called with after ``strand.bars``: a named tuple with the fields of ``strand.handlers.BAR``.
-    ``start`` and ``end`` in ns, prices in 1e-9, ``volume`` as the feed counts sizes, ``notional`` in currency."""
+    """A bar, the argument of ``on_bar`` after ``strand.bars``: a named tuple with the fields of
+    ``strand.handlers.BAR``.
+
+    Attributes:
+        start: The start of a time bar, or the time of another bar's first trade, ns since the UNIX epoch.
+        end: The end of a time bar, which does not belong to it, or the time of another bar's last trade, ns since the
+            UNIX epoch.
+        open: The first price, in 1e-9.
+        high: The highest price, in 1e-9.
+        low: The lowest price, in 1e-9.
+        close: The last price, in 1e-9.
+        vwap: The volume-weighted average price, in 1e-9.
+        volume: As the feed counts sizes.
+        notional: The sum of price times size, in units of currency.
+        trades: The number of trades.
+        flags: The sum of ``BAR_PARTIAL``, ``BAR_EMPTY``, ``BAR_CUT`` and ``BAR_OUTSIDE`` of ``strand.handlers`` that
+            hold.
+    """
 
     @property
     def start(self) -> int: ...

@@ -25,9 +25,11 @@ _LEVELS: Final = np.dtype(
 class BookLevels(Tabular):
     """Levels of all symbols' books: ``result.books.levels(5)``. A row is a price level.
 
-    By symbol, in the order of their indexes; of each the asks before the bids, and of each side the best level first.
-    Columns: ``symbol``, ``side`` (``A``, ``B``), ``level`` (0: the best), ``price``, ``size``, and ``orders``: how many
-    rest there, null where a book keeps none. It is a copy.
+    Symbols are in the order of their indexes. Of each symbol, asks come before bids; of each side, the best level is
+    first. It is a copy.
+
+    Columns are ``symbol``, ``side`` (``A``, ``B``), ``level`` (0: the best), ``price``, ``size``, and ``orders``: how
+    many rest there, null where a book keeps none.
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class BookLevels(Tabular):
         return brief(self, several(len(self), "level"), several(len(np.unique(self._keys)), "symbol"))
 
     def to_numpy(self) -> npt.NDArray[Any]:
-        """``array`` with a field ``symbol`` before the others."""
+        """Returns ``array`` with a field ``symbol`` before the others."""
         return with_names(self.array, SymbolNames(self._keys, self._symbols).texts(), 0)
 
     def to_arrow(self, *, prices: Prices = "float") -> Any:

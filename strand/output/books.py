@@ -39,29 +39,38 @@ class _Levels:
         self._row = row
 
     def levels(self, side: str, n: int | None = None) -> npt.NDArray[Any]:
-        """The best ``n`` price levels of a side (``"bid"`` or ``"ask"``), best first; all without ``n``.
+        """Returns the best price levels of a side, best first.
 
-        An array of ``LEVEL`` (price, size, orders), or ``DEPTH_LEVEL`` (price, size) where no orders are kept, with as
-        many rows as there are levels, ``n`` at most.
+        Args:
+            side: ``"bid"`` or ``"ask"``.
+            n: How many levels to return at most. None returns all.
+
+        Returns:
+            An array of ``LEVEL`` (price, size, orders), shape (k,); of ``DEPTH_LEVEL`` (price, size) if no orders are
+            kept.
+
+        Raises:
+            ConfigurationError: If ``side`` is another word, or ``n`` is not a whole number from 0.
         """
         letter = _letter(side)
         there = int(self._row["bid_levels" if letter == "B" else "ask_levels"])
         return self._levels_of(self._index, letter, there if n is None else min(whole("n", n, 0), there))
 
     def bids(self, n: int | None = None) -> npt.NDArray[Any]:
-        """``levels("bid", n)``."""
+        """Returns ``levels("bid", n)``."""
         return self.levels("bid", n)
 
     def asks(self, n: int | None = None) -> npt.NDArray[Any]:
-        """``levels("ask", n)``."""
+        """Returns ``levels("ask", n)``."""
         return self.levels("ask", n)
 
 
 class Book(_Levels):
     """One symbol's book of orders. Prices are in 1e-9, sizes in shares or contracts.
 
-    It is as the last tick left it; the row's prices, sizes and counts are those of the last event's end (Databento). Of
-    several publishers (Databento's ``publisher_id``) it has the levels of all, sizes and orders of one price added up.
+    It is as the last tick left it; the row's prices, sizes and counts are those of the last event's end (Databento). If
+    there are several publishers (Databento's ``publisher_id``), it has the levels of all; sizes and orders of one price
+    are added up.
     """
 
     def __init__(self, symbol: str, index: int, memory: BookMemory, row: Any, *, place: int | None = None) -> None:
@@ -76,7 +85,11 @@ class Book(_Levels):
         return tuple(self._memory.publishers(self._index))
 
     def publisher(self, publisher_id: int) -> Book:
-        """The book of one publisher alone. Raises ConfigurationError where the symbol has none of that id."""
+        """Returns the book of one publisher alone.
+
+        Raises:
+            ConfigurationError: If the symbol has no publisher of that id.
+        """
         ids = self.publishers
         if publisher_id not in ids:
             there = ", ".join(map(str, ids)) or "none"
@@ -94,18 +107,28 @@ class Book(_Levels):
         return self._memory.levels(self._index, letter, there if n is None else min(n, there), place)
 
     def orders(self, side: str) -> npt.NDArray[Any]:
-        """All resting orders of a side, best level first and in queue order within it: an array of ``ORDER``.
+        """Returns all resting orders of a side, best level first and in queue order within it.
 
-        Raises ConfigurationError where there are several publishers: ask for one's book by ``publisher(id)``.
+        Args:
+            side: ``"bid"`` or ``"ask"``.
+
+        Returns:
+            An array of ``ORDER``, shape (n,).
+
+        Raises:
+            ConfigurationError: If there are several publishers; ask for the book of one by ``publisher(id)``.
         """
         place = self._one_place("orders")
         return self._memory.orders(self._index, _letter(side), self._memory.counts(self._index, place)[2], place)
 
     def order(self, order_id: int) -> np.void | None:
-        """One resting order: a record of ``ORDER``, with the orders and size before it in its queue. None: it does not
-        rest.
+        """Returns one resting order, with the orders and size before it in its queue.
 
-        Raises ConfigurationError where there are several publishers: ask for one's book by ``publisher(id)``.
+        Returns:
+            A record of ``ORDER``, or None if the order does not rest.
+
+        Raises:
+            ConfigurationError: If there are several publishers; ask for the book of one by ``publisher(id)``.
         """
         number = whole("order_id", order_id, 0, 2**64 - 1)
         found = self._memory.order(self._index, number, self._one_place("order"))
@@ -156,8 +179,8 @@ class DepthBook(_Levels):
 class Books(Mapping[str, Any]):
     """The books of a dispatcher: ``books["AAPL"]``, and ``levels``, a table of all of them.
 
-    A mapping of the symbols that ``rows`` has and whose handler keeps books. Memory of all of them is ``bytes``, orders
-    ``live_orders``.
+    It is a mapping of the symbols that ``rows`` has and whose handler keeps books. ``bytes`` is the memory of all of
+    them, ``live_orders`` the number of their orders.
     """
 
     def __init__(
@@ -188,7 +211,11 @@ class Books(Mapping[str, Any]):
         return any(self._memories)
 
     def check_kept(self) -> None:
-        """Raises ConfigurationError where no handler here keeps books."""
+        """Checks that a handler here keeps books.
+
+        Raises:
+            ConfigurationError: If none does.
+        """
         if not self.are_kept:
             raise ConfigurationError(f"books: {NO_BOOKS}")
 
@@ -218,7 +245,7 @@ class Books(Mapping[str, Any]):
         return self._memories[self._handler_of_symbol[self._table.index(symbol)]] is not None
 
     def find(self, index: int) -> Any:
-        """The same for the symbol with an index; None where its handler keeps none."""
+        """Returns the book of the symbol with an index; None if its handler keeps none."""
         memory = self._memories[self._handler_of_symbol[index]]
         if memory is None:
             return None
@@ -229,10 +256,15 @@ class Books(Mapping[str, Any]):
         return kind(self._table.name(index), index, memory, row)
 
     def levels(self, n: int | None = None) -> BookLevels:
-        """The best ``n`` price levels of each side of all books, as a table: ``books.levels(5).to_polars()``.
+        """Returns the best price levels of each side of all books, as a table: ``books.levels(5).to_polars()``.
 
-        Ask while nothing is being handled, as of one book. All levels without ``n``. Raises ConfigurationError where
-        no handler here keeps books.
+        Ask while nothing is being handled, as for one book.
+
+        Args:
+            n: How many levels of each side to return at most. None returns all.
+
+        Raises:
+            ConfigurationError: If no handler here keeps books.
         """
         self.check_kept()
         kept = [number for number, memory in enumerate(self._memories) if memory is not None]

@@ -58,12 +58,13 @@ def near_filled(rows: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
 class Rows(TableByName, Tabular):
     """State by symbol: ``rows["AAPL"]`` is that symbol's record, ``rows.array`` all of them, shape (n_symbols,).
 
-    ``in``, ``len``, iteration, ``keys``, ``values`` and ``items`` are of the symbols that tables have: those with a
-    name, of those that were asked for, and those with a row that is not all zeros. ``rows[...]`` answers for every
-    other symbol of the feed too.
-    Their numbers are exact integers in ``rows.units``. Tables of them are in natural units.
-    While the dispatcher runs these are views of live memory, consistent for a symbol without pending ticks. After the
-    stop they are final and stay valid.
+    ``in``, ``len``, iteration, ``keys``, ``values`` and ``items`` are of the symbols that tables have. These are the
+    symbols with a name, out of those that were asked for, and those with a row that is not all zeros. ``rows[...]``
+    answers for every other symbol of the feed too.
+
+    Numbers in records are exact integers in ``rows.units``. Tables are in natural units. While the dispatcher runs,
+    records are views of live memory, consistent for a symbol without pending ticks. After the stop they are final and
+    stay valid.
     """
 
     def __init__(
@@ -130,12 +131,12 @@ class Rows(TableByName, Tabular):
         return tuple(self._names)
 
     def at(self, index: int) -> np.void:
-        """The row of the symbol with an index."""
+        """Returns the row of the symbol with an index."""
         row: np.void = self._views[self._handler_of_symbol[index]][index]
         return row
 
     def as_seen_by(self, index: int) -> npt.NDArray[Any]:
-        """All rows, shape (n_symbols,), with the dtype of the handler that the symbol with an index has."""
+        """Returns all rows, shape (n_symbols,), with the dtype of the handler that the symbol with an index has."""
         found: npt.NDArray[Any] = self._views[self._handler_of_symbol[index]]
         return found
 
@@ -159,13 +160,21 @@ class Rows(TableByName, Tabular):
 
     @property
     def array(self) -> npt.NDArray[Any]:
-        """All rows, shape (n_symbols,), where all symbols have one handler. Raises ConfigurationError where they do
-        not."""
+        """All rows, shape (n_symbols,), if all symbols have one handler.
+
+        Raises:
+            ConfigurationError: If they have different handlers.
+        """
         return self._views[self._number(None)]
 
     def of_handler(self, name: str) -> npt.NDArray[Any]:
-        """All rows with the dtype of one handler, shape (n_symbols,). Those of other handlers' symbols have no meaning.
-        Raises UnknownNameError for a name no handler has."""
+        """Returns all rows with the dtype of one handler, shape (n_symbols,).
+
+        Rows of other handlers' symbols have no meaning.
+
+        Raises:
+            UnknownNameError: If no handler has that name.
+        """
         return self._views[self._number(name)]
 
     def _number(self, handler: str | None) -> int:
@@ -181,7 +190,7 @@ class Rows(TableByName, Tabular):
         return self._names.index(handler)
 
     def by_handler(self) -> Iterator[tuple[npt.NDArray[np.intp], npt.NDArray[Any]]]:
-        """For each handler the indices of its symbols and their rows, both of shape (n,)."""
+        """Yields for each handler the indices of its symbols and their rows, both of shape (n,)."""
         for number, view in enumerate(self._views):
             if len(self._views) == 1:
                 yield np.arange(len(view)), view
@@ -200,7 +209,7 @@ class Rows(TableByName, Tabular):
         return self._table
 
     def of(self, symbols: npt.NDArray[np.intp]) -> Rows:
-        """A copy of some symbols' rows, at least one's: by their names, and by their places in ``symbols``."""
+        """Returns a copy of some symbols' rows, of at least one, by their names and their places in ``symbols``."""
         taken = copy.copy(self)
         taken._table = SymbolTable([self._table.name(i) for i in symbols.tolist()])
         taken._handler_of_symbol = self._handler_of_symbol[symbols]
@@ -209,7 +218,7 @@ class Rows(TableByName, Tabular):
         return taken
 
     def alike(self, symbols: npt.NDArray[np.intp]) -> Rows:
-        """The same of those among some symbols that have the handler of the first."""
+        """Returns the same of those among some symbols that have the handler of the first."""
         number = self._handler_of_symbol[symbols[0]]
         taken = self.of(symbols[self._handler_of_symbol[symbols] == number])
         taken._views, taken._tables = [taken._views[number]], [self._tables[number]]
@@ -226,30 +235,48 @@ class Rows(TableByName, Tabular):
 
     @property
     def declared(self) -> np.dtype[Any]:
-        """The dtype of rows with what it declares of its fields, where all symbols have one handler."""
+        """The dtype of rows with the units of its fields, if all symbols have one handler."""
         return self._tables[self._number(None)].declared
 
     @property
     def size_unit(self) -> float | None:
-        """What 1 in a size is worth, where all symbols have one handler; None where nobody knows."""
+        """What 1 in a size is worth, if all symbols have one handler; None if it is unknown."""
         return self.size_unit_of()
 
     def size_unit_of(self, handler: str | None = None) -> float | None:
-        """The same of one handler's rows. Raises UnknownNameError for a name no handler has."""
+        """Returns what 1 in a size is worth in one handler's rows; None if it is unknown.
+
+        Raises:
+            ConfigurationError: If symbols have several handlers and none is named.
+            UnknownNameError: If no handler has that name.
+        """
         return self._tables[self._number(handler)].size_unit
 
     @property
     def units(self) -> dict[str, Unit]:
-        """What 1 is worth in each field, where all symbols have one handler; ``part.field`` of a record in a record."""
+        """What 1 is worth in each field, if all symbols have one handler; ``part.field`` of a record in a record."""
         return self.units_of()
 
     def units_of(self, handler: str | None = None) -> dict[str, Unit]:
-        """The same of one handler's rows. Raises UnknownNameError for a name no handler has."""
+        """Returns what 1 is worth in each field of one handler's rows.
+
+        Raises:
+            ConfigurationError: If symbols have several handlers and none is named.
+            UnknownNameError: If no handler has that name.
+        """
         return self._tables[self._number(handler)].units
 
     def table(self, handler: str | None = None, *, symbols: npt.NDArray[np.intp] | None = None) -> dict[str, Column]:
-        """Columns of numpy by name, ``symbol`` first, prices as floats: of some symbols by index, else of those that
-        ``to_numpy`` has. Raises ConfigurationError as ``to_arrow`` does."""
+        """Returns columns of numpy by name, ``symbol`` first, with prices as floats.
+
+        Args:
+            handler: As for ``to_numpy``.
+            symbols: Indices of the symbols to return, shape (n,). None returns those of ``to_numpy``.
+
+        Raises:
+            ConfigurationError: As for ``to_arrow``.
+            UnknownNameError: If no handler has that name.
+        """
         number = self._number(handler)
         if symbols is None:
             symbols = self.kept(number)
@@ -257,22 +284,38 @@ class Rows(TableByName, Tabular):
         return {"symbol": SymbolNames(symbols, self._table).texts(), **columns}
 
     def to_numpy(self, handler: str | None = None) -> npt.NDArray[Any]:
-        """A structured array of the exact integers with a field ``symbol`` before the row's own, for symbols that have
-        a name or a row that is not all zeros. ``handler``: the one whose symbols are meant, where there are several.
-        Raises ConfigurationError where there are several and none is named, UnknownNameError for a name that no handler
-        has."""
+        """Returns a structured array of the exact integers, with a field ``symbol`` before the row's own.
+
+        It has the symbols with a name, and those with a row that is not all zeros.
+
+        Args:
+            handler: The name of the handler whose symbols to return; needed if symbols have several handlers.
+
+        Raises:
+            ConfigurationError: If symbols have several handlers and none is named.
+            UnknownNameError: If no handler has that name.
+        """
         number = self._number(handler)
         symbols = self.kept(number)
         return with_names(self._views[number][symbols], SymbolNames(symbols, self._table).texts(), 0)
 
     def to_arrow(self, handler: str | None = None, *, prices: Prices = "float") -> Any:
-        """A pyarrow.Table of the symbols that ``to_numpy`` has, with a column ``symbol``.
+        """Returns a pyarrow.Table of the symbols that ``to_numpy`` has, with a column ``symbol``.
 
-        Prices are in units of currency, sizes in units of the instrument, times timestamps in UTC, as far as the
-        handler's dtype declares them (strand.units); what is undefined is null. A part of a chain gives columns like
-        ``book.bid_price``, a sub-array lists, bytes text. ``prices``: see ``Tabular``. Raises MissingExtraError without
-        pyarrow, ConfigurationError where symbols have several handlers and none is named, for other ``prices``, and for
-        sizes whose unit nobody knows: of merged files that differ in it.
+        Prices are in units of currency, sizes in units of the instrument, and times are timestamps in UTC. The
+        handler's dtype has to declare them (strand.units). Undefined values are null. A part of a chain gives columns
+        like ``book.bid_price``, a sub-array lists, bytes text.
+
+        Args:
+            handler: As for ``to_numpy``.
+            prices: ``"float"``; ``"decimal"`` for exact decimals of nine digits after the point; ``"integer"`` for
+                units of 1e-9. A price that the handler keeps as a float stays one.
+
+        Raises:
+            MissingExtraError: Without pyarrow.
+            ConfigurationError: If symbols have several handlers and none is named, or for other ``prices``. Also if the
+                unit of sizes is unknown, because merged files differ in it.
+            UnknownNameError: If no handler has that name.
         """
         number = self._number(handler)
         symbols = self.kept(number)
@@ -280,17 +323,23 @@ class Rows(TableByName, Tabular):
         return arrow_table({"symbol": SymbolNames(symbols, self._table), **columns})
 
     def to_polars(self, handler: str | None = None, *, prices: Prices = "float") -> polars.DataFrame:
-        """A polars.DataFrame of the same; ``handler`` and ``prices`` as there. Raises MissingExtraError without polars
-        or pyarrow, else as ``to_arrow``."""
+        """Returns a polars.DataFrame of the same, with the arguments of ``to_arrow``.
+
+        Raises:
+            MissingExtraError: Without polars or pyarrow. Other errors are those of ``to_arrow``.
+        """
         return polars_frame(partial(self.to_arrow, handler, prices=prices))
 
     def to_pandas(self, handler: str | None = None, *, prices: Prices = "float") -> Any:
-        """A pandas.DataFrame of the same, the symbols its index; ``handler`` and ``prices`` as there. Raises
-        MissingExtraError without pandas or pyarrow, else as ``to_arrow``."""
+        """Returns a pandas.DataFrame of the same, indexed by symbol, with the arguments of ``to_arrow``.
+
+        Raises:
+            MissingExtraError: Without pandas or pyarrow. Other errors are those of ``to_arrow``.
+        """
         return pandas_frame(partial(self.to_arrow, handler, prices=prices), index="symbol")
 
     def kept(self, number: int = 0) -> npt.NDArray[np.intp]:
-        """The symbols of the handler of that place, by index, that have a name or a row that is not all zeros."""
+        """Returns the indices of one handler's symbols that have a name, or a row that is not all zeros."""
         rows = self._views[number]
         kept = np.zeros(len(rows), bool)
         places, at_once = near_filled(rows), max(_LOOK_BYTES // max(rows.dtype.itemsize, 1), 1)
@@ -302,13 +351,16 @@ class Rows(TableByName, Tabular):
         return np.flatnonzero(kept)
 
     def show_only(self, chosen: npt.NDArray[np.bool_]) -> None:
-        """Shows in tables only some of the symbols that a feed names: those that were asked for, by index. Others are
-        shown where their rows are not all zeros."""
+        """Shows in tables only those of the named symbols that were asked for. Others need a row that is not all zeros.
+
+        Args:
+            chosen: By index, whether the symbol was asked for.
+        """
         self._chosen = np.zeros(len(self._table), np.bool_)
         self._chosen[: len(chosen)] = chosen[: len(self._table)]
 
     def keep(self) -> None:
-        """Copies the rows out of the engine, which is not needed any more."""
+        """Copies the rows out of the engine, which is then no longer needed."""
         self._views = [_kept(view) for view in self._views]
 
 

@@ -17,30 +17,31 @@ class Sink(Protocol):
 
     Any object with the three methods is a sink. It belongs to one output of one run.
 
-    Exactly one of ``close`` and ``abort`` is called, and once: when the dispatcher stops, or when its start fails. A
-    dispatcher that is neither started nor stopped calls none, and so does ``strand.replay`` where it raises before it
-    makes one (the file is empty, an option is wrong). In the child of a fork none is called.
+    Exactly one of ``close`` and ``abort`` is called, once: when the dispatcher stops, or when its start fails. A
+    dispatcher that is neither started nor stopped calls none. Neither does ``strand.replay`` if it raises before it
+    makes a dispatcher: the file is empty, or an option is wrong. In the child of a fork none is called.
 
-    What a method raises ends the run with a ``SinkError``, which names the output. The sinks that are still open are
-    then aborted. No method may wait for the dispatcher: ``drain()``, ``stop()`` and ``call()`` raise
+    If a method raises, that ends the run with a ``SinkError``, which names the output. The sinks that are still open
+    are then aborted. No method may wait for the dispatcher: ``drain()``, ``stop()`` and ``call()`` raise
     WouldDeadlockError there.
     """
 
     @abstractmethod
     def write(self, batch: Any, /) -> None:
-        """Takes the next records: a structured array of shape (n,), n at least 1, whose numbers are exact integers. It
-        is a ``strand.output.emitted.EmittedRecords``.
+        """Takes the next records: a structured array of shape (n,), n at least 1, whose numbers are exact integers.
 
-        Batches come in the order of the ticks, and all of them from one thread: a thread of the output's own, or with
-        ``workers=0`` the thread that publishes. How records come in batches differs from run to run. ``batch.units``
-        names the units, ``batch.to_pandas()`` and the like give natural units. A batch may be kept.
+        It is a ``strand.output.emitted.EmittedRecords``. ``batch.units`` names the units, ``batch.to_pandas()`` and the
+        like give natural units. A batch may be kept.
 
-        While it runs at most 16 MB more wait. Then publishing waits.
+        Batches come in the order of the ticks, all from one thread: the output's own, or with ``workers=0`` the thread
+        that publishes. How records are divided into batches differs from run to run.
+
+        While it runs, at most 16 MB more wait. Then publishing waits.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Completes what was written: it is all that is final, also where an error or Ctrl-C ended the run early.
+        """Completes what was written: that is all that is final, also if an error or Ctrl-C ended the run early.
 
         The thread of ``write`` has ended. A file gets its final name here. No sink is closed before all sinks of the
         run have written their last batch.
@@ -48,8 +49,11 @@ class Sink(Protocol):
 
     @abstractmethod
     def abort(self) -> None:
-        """Discards what was written, because records are missing: merging or a sink failed, an interrupt came while
-        records were being merged, the start failed, or the dispatcher was dropped without a stop."""
+        """Discards what was written, because records are missing.
+
+        Merging or a sink failed, an interrupt came while records were being merged, the start failed, or the dispatcher
+        was dropped without a stop.
+        """
 
 
 #: Where an output's records go: a file or a sink.

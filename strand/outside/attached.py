@@ -36,10 +36,14 @@ MAX_FD = 2**31 - 1
 class Look:
     """One strand at one moment.
 
-    ``symbols``: its names, ``rows``: their rows, shape (len(symbols),), exact integers in the units of ``units``;
-    ``counts``: what the strand had accepted, handled and so on. ``in_visit``: its owner held it for 100 ms, so counts
-    and rows may be of several moments. ``size_unit``: what 1 in a size is worth in units of the instrument; None: the
-    feeds that are merged differ in it.
+    Attributes:
+        strand: Its number.
+        handler: The name of its handler.
+        symbols: The names of its symbols.
+        rows: Their rows, shape (len(symbols),), exact integers in the units of ``units``.
+        counts: What the strand had accepted, handled and so on.
+        in_visit: Whether its owner held it for 100 ms: then counts and rows may be of several moments.
+        size_unit: What 1 in a size is worth in units of the instrument. None if merged feeds differ in it.
     """
 
     strand: int
@@ -71,9 +75,15 @@ class Look:
 class BookLook:
     """The best levels of a book at one moment.
 
-    ``asks`` and ``bids``: best first, arrays of ``strand.output.books.LEVEL`` (price in 1e-9, size, and orders where a
-    feed has them). ``size_unit`` and ``in_visit``: see ``Look``. Books of several publishers are each of one moment,
-    and not all of the same.
+    Books of several publishers are each of one moment, but not all of the same.
+
+    Attributes:
+        symbol: Its name.
+        asks: Best first, an array of ``strand.output.books.LEVEL``: price in 1e-9, size, and orders where a feed has
+            them.
+        bids: The same of the other side.
+        size_unit: What 1 in a size is worth in units of the instrument. None if merged feeds differ in it.
+        in_visit: Whether the strand's owner held it for 100 ms: then the book may be of several moments.
     """
 
     symbol: str
@@ -87,8 +97,11 @@ class BookLook:
 
 
 class Attached:
-    """A dispatcher of another process, or of this one. It goes on, and no lock is taken: each counter is exact, and not
-    all are of one moment. Its memory stays readable when the process has ended."""
+    """A dispatcher of another process, or of this one.
+
+    The dispatcher goes on, and no lock is taken: each counter is exact, but not all are of one moment. Its memory stays
+    readable after the process has ended.
+    """
 
     def __init__(self, view: OutsideView, description: Description) -> None:
         self._view = view
@@ -112,29 +125,48 @@ class Attached:
         return self.description.configuration
 
     def keeps_book(self, symbol: str) -> bool:
-        """Whether ``book`` has an answer for a symbol. Raises UnknownSymbolError."""
+        """Returns whether ``book`` has an answer for a symbol.
+
+        Raises:
+            UnknownSymbolError: If the dispatcher has no such symbol.
+        """
         number = self._view.handler_of(self._strand_of(self._key(symbol)))
         return number < len(self._rows) and self.description.handlers[number].books is not None
 
     @property
     def n_strands(self) -> int:
-        """Strands: ``look`` takes their numbers."""
+        """How many strands there are; ``look`` takes their numbers."""
         return self._view.n_strands
 
     def statistics(self) -> Statistics:
-        """Counters and latencies since the start. Only the dispatcher's own process knows its watermark and
-        the cores of its workers (None here), abandoned ticks and orders taken as plain ticks (0 here)."""
+        """Returns counters and latencies since the start.
+
+        Only the dispatcher's own process knows its watermark and the cores of its workers, which are None here.
+        Abandoned ticks and orders taken as plain ticks are 0 here.
+        """
         return statistics_of(self._view, paced=self.description.paced)
 
     def look(self, strand: int) -> Look:
-        """A strand with the rows of its symbols. Raises AttachError for a number that no strand has."""
+        """Looks at a strand and the rows of its symbols.
+
+        Args:
+            strand: Its number, from 0.
+
+        Raises:
+            AttachError: If no strand has that number, or the memory is damaged.
+        """
         if not is_whole(strand) or not 0 <= strand < self._view.n_strands:
             raise AttachError(f"strand: {strand!r} is none of the {self._view.n_strands:,} there are, from 0 on")
         return self._look(int(strand), self._keys_of(int(strand)))
 
     def looks(self) -> Iterator[Look]:
-        """All strands that have had ticks, each at a moment of its own: first those that are free, in the order of
-        their numbers, then those whose owner was at work on them."""
+        """Looks at all strands that have had ticks, each at a moment of its own.
+
+        Strands that no worker is in come first, in the order of their numbers, then the others.
+
+        Raises:
+            AttachError: If the memory is damaged.
+        """
         busy = []
         for strand in range(self._view.n_strands):
             if self._view.accepted(strand):
@@ -147,14 +179,29 @@ class Attached:
             yield self._look(strand, self._keys_of(strand))
 
     def symbol(self, symbol: str) -> Look:
-        """The strand of a symbol, with that symbol's row alone. Raises UnknownSymbolError."""
+        """Looks at the strand of a symbol, with that symbol's row alone.
+
+        Raises:
+            UnknownSymbolError: If the dispatcher has no such symbol.
+            AttachError: If the memory is damaged.
+        """
         key = self._key(symbol)
         return self._look(self._strand_of(key), np.array([key], np.uint32))
 
     def book(self, symbol: str, levels: int = 20) -> BookLook:
-        """The best levels of a symbol's book, ``levels`` a side at most, 64 in all; of several publishers those of all,
-        sizes and orders of one price added up. Raises UnknownSymbolError, and AttachError where its handler keeps no
-        book."""
+        """Returns the best levels of a symbol's book.
+
+        If there are several publishers, sizes and orders of one price are added up over all of them.
+
+        Args:
+            symbol: Its name.
+            levels: How many levels to return of each side at most, 1 to 64.
+
+        Raises:
+            UnknownSymbolError: If the dispatcher has no such symbol.
+            AttachError: If its handler keeps no book.
+            ConfigurationError: If ``levels`` is out of bounds.
+        """
         maximum = whole("levels", levels, 1, MAX_LEVELS)
         key = self._key(symbol)
         if not self.keeps_book(symbol):
@@ -227,12 +274,19 @@ class Attached:
 def attach(pid: int | None = None, *, fd: int | None = None, name: str | None = None) -> Attached:
     """Looks at a running dispatcher that was made with ``attachable=True``: without a lock, and without stopping it.
 
-    ``pid``: of its process, whose files are found in /proc; ``name``: of the dispatcher, where the process has several.
-    Or ``fd``: a descriptor of its memory (``Dispatcher.memory_fd``) that this process was handed. The caller keeps it,
-    and may close it at once. Either way the memory is mapped read-only.
-    Raises ConfigurationError unless one of ``pid`` and ``fd`` is given, or where ``name`` comes with ``fd``. Raises
-    AttachError, which says why: no such process, another user's, one that forbids it, no dispatcher that may be looked
-    at, a descriptor of something else, memory of another build of strand, or damaged memory.
+    Give either ``pid`` or ``fd``. In both cases the memory is mapped read-only.
+
+    Args:
+        pid: The id of its process, whose files are found in /proc.
+        fd: A descriptor of its memory (``Dispatcher.memory_fd``) that this process was handed. The caller keeps it, and
+            may close it at once.
+        name: The dispatcher's name, if the process has several; not with ``fd``.
+
+    Raises:
+        ConfigurationError: If not exactly one of ``pid`` and ``fd`` is given, or ``name`` is given with ``fd``.
+        AttachError: If the process does not exist, is another user's, or forbids it; or has no dispatcher that may be
+            looked at. Also if the descriptor is of something else, or the memory is of another build of strand, or
+            damaged. The message says which.
     """
     if (pid is None) == (fd is None):
         raise ConfigurationError(

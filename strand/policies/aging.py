@@ -33,25 +33,30 @@ CLASS_SHIFT: Final = 30
 @named_fields
 @dataclass(frozen=True, slots=True, repr=False)
 class Aging(Policy):
-    """The strand whose priority is highest now is drained first: its base and, for each second that it waits, its
-    coefficient in points.
+    """Drains the strand with the highest priority first, which grows with the wait.
 
-    A base is a whole number from -500,000,000 to 500,000,000, and the bigger one comes first; it is 0 unless
-    ``priorities=`` of the dispatcher says otherwise. A wait counts since the strand was last listed as ready.
-
-    ``coefficient``: points per second, from 0.001 to 1,000,000; 1 where nothing is said. ``classes``: in its place one
-    for each of ``urgent``, ``high`` and ``normal``, none below that of a lower class. A priority is then a base, which
-    means class ``normal``, a class, which means base 0, or both, like ``("urgent", 10)``. ``low_every``: after so many
-    strands of a higher class (1 to 1,000,000) a worker takes one of class ``normal``, the one that waits longest;
-    ``"load"``: after 8 x ready strands of higher classes / ready strands of ``normal``, at least 2 and at most 64.
-    ``max_wait``: a strand that waits longer comes before all that do not, and of several the one that waits longest;
-    as ``"250us"``, a timedelta or ns.
+    A priority is a base plus a coefficient for each second of waiting, in points. A wait counts since the strand was
+    last listed as ready. A base is a whole number from -500,000,000 to 500,000,000; the bigger one comes first. It is 0
+    unless ``priorities=`` of the dispatcher says otherwise.
 
     docs/policies.md says what holds across workers, and has the bound of a wait.
 
-    Publishers never handle ticks themselves as they do under Fifo, where that is cheaper.
-    Raises ConfigurationError for what is out of these bounds, for both ``coefficient`` and ``classes``, for classes
-    that are not these three, and for ``low_every`` without ``classes``.
+    Publishers never handle ticks themselves, as they do under Fifo where that is cheaper.
+
+    Args:
+        coefficient: Points per second, from 0.001 to 1,000,000; 1 if neither it nor ``classes`` is given.
+        low_every: After so many strands of a higher class (1 to 1,000,000), a worker takes the strand of class
+            ``normal`` that has waited longest. ``"load"`` makes that number 8 x ready strands of higher classes / ready
+            strands of ``normal``, at least 2 and at most 64.
+        classes: In place of ``coefficient``, one for each of ``urgent``, ``high`` and ``normal``; none is below that of
+            a lower class. A priority is then a base (of class ``normal``), a class (with base 0), or both: ``("urgent",
+            10)``.
+        max_wait: A strand that has waited longer comes before all that have not; of several, the one that has waited
+            longest. ``"250us"``, a timedelta or ns.
+
+    Raises:
+        ConfigurationError: If a value is out of these bounds, both ``coefficient`` and ``classes`` are given, or
+            ``low_every`` without ``classes``. Also if ``classes`` are not these three.
     """
 
     core_name = "aging"

@@ -26,25 +26,25 @@ _LONGEST_MS: Final = 60_000.0
 @named_fields
 @dataclass(frozen=True, slots=True, repr=False)
 class Fair(Policy):
-    """Groups of symbols share the on-CPU time that their handlers take, in slices, whatever their numbers of ticks.
+    """Shares the on-CPU time of handlers among groups of symbols, in slices, whatever their numbers of ticks.
 
-    ``groups=`` of the dispatcher says which symbols make a group; a symbol that it does not name is a group of its own.
-    A group that has used up its slice waits its turn; of the groups that are ready, the one whose slice started
-    earliest comes first.
+    ``groups=`` of the dispatcher says which symbols make a group. A symbol that it does not name is a group of its own.
+    A group that has used up its slice waits its turn. Of the groups that are ready, the one whose slice started
+    earliest comes first. docs/policies.md has the formulas and what they promise.
 
-    ``slice_ms``: on-CPU time in ms, by all of a group's symbols together, after which a group of weight 1 waits its
-    turn. ``weights``: by group, what its slice is multiplied by, 0.001 to 1,000 (in steps of 0.001); 1 unless it is
-    named.
+    Publishers never handle ticks themselves, as they do under Fifo. Where they help to drain, that is charged too.
 
-    ``cpu_share``: above 0 and at most 1, how much of the on-CPU time of as many cores as there are workers all groups
-    may take together; None: no cap. While more was taken, no strand is drained, and workers sleep. They also sleep
-    then when nothing is ready, whatever ``idle`` says. ``burst_ms``: after less work, so many ms of wall time of the
-    cap may be taken at once.
+    Args:
+        slice_ms: On-CPU time in ms, by all of a group's symbols together, after which a group of weight 1 waits its
+            turn; 0.001 to 60,000.
+        cpu_share: The share of on-CPU time that all groups may take together, of as many cores as there are workers;
+            0.001 to 1. None sets no cap. While more was taken, no strand is drained, and workers sleep. With a cap they
+            also sleep when nothing is ready, whatever ``idle`` says.
+        burst_ms: After less work, so many ms of wall time of the cap may be taken at once; 0.001 to 60,000.
+        weights: By group, what its slice is multiplied by: 0.001 to 1,000, in steps of 0.001. Other groups have 1.
 
-    docs/policies.md has the formulas and what they promise.
-
-    Publishers never handle ticks themselves as they do under Fifo; where they help to drain, that is charged too.
-    Raises ConfigurationError for what is outside these ranges.
+    Raises:
+        ConfigurationError: If a value is outside these ranges.
     """
 
     core_name = "fair"

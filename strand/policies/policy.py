@@ -37,24 +37,34 @@ class Policy:
         return written(self, span_text)
 
     def core_options(self) -> dict[str, Any]:
-        """The options, by their names in the core's struct of this policy."""
+        """Returns the options, by their names in the core's struct of this policy."""
         return {}
 
     def priority_of(self, name: str, priority: Any) -> int:
-        """A priority that the argument ``name`` was given, as the core has it. Raises ConfigurationError."""
+        """Returns a priority as the core has it.
+
+        Args:
+            name: The argument that it was given as.
+            priority: The priority.
+
+        Raises:
+            ConfigurationError: If the policy does not have that priority.
+        """
         del priority
         raise ConfigurationError(f"{name}: {type(self).__name__} has no priorities; give policy=Levels() or Aging()")
 
     def of_strand(self, priorities: npt.NDArray[np.uint32]) -> int:
-        """The priority of a strand whose symbols have these."""
+        """Returns the priority of a strand whose symbols have these."""
         raise NotImplementedError
 
 
 @named_fields
 @dataclass(frozen=True, slots=True, repr=False)
 class Fifo(Policy):
-    """Strands are drained in the order in which they became ready, each by the worker that drained it last unless an
-    idle one comes first."""
+    """Drains strands in the order in which they became ready.
+
+    The worker that drained a strand last drains it again, unless an idle one comes first.
+    """
 
     core_name = "fifo"
 
@@ -62,28 +72,31 @@ class Fifo(Policy):
 @named_fields
 @dataclass(frozen=True, slots=True, repr=False)
 class Levels(Policy):
-    """A strand of the highest level that is ready is drained first; in a level, the one that entered it first.
+    """Drains a strand of the highest level that is ready first; within a level, the one that entered it first.
 
-    Levels are ``immediate``, ``high``, ``retry``, ``normal`` and ``low``; a symbol is ``normal`` unless ``priorities=``
-    of the dispatcher says otherwise, and a strand has the highest level of its symbols. No worker begins a visit to a
-    strand while one of a higher level is ready anywhere. In a level, the order holds for each worker's list.
+    Levels are ``immediate``, ``high``, ``retry``, ``normal`` and ``low``. A symbol is ``normal`` unless ``priorities=``
+    of the dispatcher says otherwise. A strand has the highest level of its symbols.
 
-    ``timeouts``: by level, the wait after which a strand rises to the next higher level, as ``"250us"``, a timedelta or
-    ns. A lower level's is at least that of the level above it; ``immediate`` has none. A level that is left out has its
-    usual timeout (``high`` 30 s, ``retry`` 60 s, ``normal`` 5 min, ``low`` 30 min), or the nearest one that those given
-    allow. ``since``: ``"entered"`` counts the wait since the strand
-    entered its level, ``"created"`` since it became ready. A strand rises by one level at a look, and waits are looked
-    at whenever a worker takes a strand. A visit ends the wait: a strand that is left with something pending waits anew,
-    in its own level.
+    No worker begins a visit to a strand while one of a higher level is ready anywhere. Within a level, the order holds
+    for each worker's list. docs/policies.md has the bound of a wait.
 
-    ``hold``: by level, how long a task waits before it may start, even on an idle worker, as ``"30s"``, a timedelta or
-    ns; it may resolve itself meanwhile (``expire_if``). Levels that are left out hold nothing. Ticks are never held.
+    A strand rises by one level at a look, and waits are looked at whenever a worker takes a strand. A visit ends the
+    wait: a strand that still has something pending waits anew, in its own level.
 
-    docs/policies.md has the bound of a wait.
+    Publishers never handle ticks themselves, as they do under Fifo where that is cheaper.
 
-    Publishers never handle ticks themselves as they do under Fifo, where that is cheaper.
-    Raises ConfigurationError for an unknown level, a timeout of ``immediate``, one that is below that of a higher
-    level, and for a span that is not above 0.
+    Args:
+        timeouts: By level, the wait after which a strand rises to the next higher level: ``"250us"``, a timedelta or
+            ns. It is at least that of the level above; ``immediate`` has none. A level that is left out has its usual
+            timeout, or the nearest one that those given allow. Usual are: ``high`` 30 s, ``retry`` 60 s, ``normal`` 5
+            min, ``low`` 30 min.
+        since: ``"entered"`` counts the wait since the strand entered its level, ``"created"`` since it became ready.
+        hold: By level, how long a task waits before it may start, even on an idle worker: ``"30s"``, a timedelta or ns.
+            Meanwhile it may resolve itself (``expire_if``). Other levels hold nothing, and ticks are never held.
+
+    Raises:
+        ConfigurationError: If a level is unknown, or a span is not above 0; or a timeout is of ``immediate``, or below
+            that of a higher level.
     """
 
     core_name = "levels"
@@ -135,7 +148,7 @@ class Levels(Policy):
 
     @property
     def timeouts_ns(self) -> tuple[int, ...]:
-        """In ns, the highest level first; 0 for ``immediate``."""
+        """The timeouts in ns, the highest level first; 0 for ``immediate``."""
         return (0, *(span_ns(level, self.timeouts[level]) for level in LEVELS[1:]))
 
     @property

@@ -26,6 +26,7 @@ from strand.dispatch.priorities import priorities_of
 from strand.dispatch.python_handlers import stop_objects
 from strand.dispatch.records import RecordReader
 from strand.errors import ConfigurationError, HandlerError, StoppedError
+from strand.frozen_dict import FrozenDict
 from strand.handlers import HandlerLike
 from strand.handlers.bound import BoundHandler, BoundNative
 from strand.handlers.failures import error_of
@@ -37,7 +38,7 @@ from strand.policies.fair import groups_of
 from strand.policies.policy import Fifo, Policy
 from strand.reference.emitted import AT_END, TIMER, SerialEmitted
 from strand.reference.python_handlers import SerialPython
-from strand.stats import FrozenDict, Latency, Statistics, WorkerStatistics
+from strand.stats import Latency, Statistics, WorkerStatistics
 from strand.ticks import TICK, named
 from strand.validate import yes_or_no
 
@@ -367,9 +368,8 @@ class SerialLoop(RunBase):
 
     def statistics(self) -> Statistics:
         """Totals since the start. Latencies are not measured: no tick waits."""
-        floors = histogram_floors_ns()
+        floors, failed = histogram_floors_ns(), len(self.failures)
         none = Latency.from_histogram(np.zeros(len(floors), np.uint64), floors)
-        failed = len(self.failures)
         left = self._accepted - self._handled - failed
         dropped = dict.fromkeys(("newest", "oldest", "conflated", "quarantined", "failed", "lost", "abandoned"), 0)
         return Statistics(

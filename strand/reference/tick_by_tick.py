@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.handlers.context import Context, FailedOnTick
-from strand.handlers.object_handlers import Tick, Trade, as_ticks, trades_by_place
+from strand.handlers.tick_values import Tick, Trade, as_ticks, trades_by_place
 from strand.handlers.timed import Host
 from strand.reference.emitted import SerialEmitted
 from strand.ticks import TRADE

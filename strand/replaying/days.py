@@ -27,11 +27,15 @@ __all__ = ["Day", "DayRecorder", "NoDays"]
 
 @dataclass(frozen=True, repr=False)
 class Day:
-    """One day of the symbols whose venue ended it: ``rows`` as a replay of that day alone leaves them, and ``baskets``.
+    """One day of the symbols whose venue ended it.
 
-    ``start_ns``: receive time of the day's first tick, ns since the epoch. ``end_ns``: of the next day's, None for what
-    was under way when the run ended. ``symbols``: names of those with ticks, ``ticks_by_symbol`` how many each had,
-    shape (n,), without clear records.
+    Attributes:
+        start_ns: The receive time of the day's first tick, ns since the epoch.
+        end_ns: The receive time of the next day's first tick; None for what was under way when the run ended.
+        symbols: The names of symbols with ticks.
+        ticks_by_symbol: How many ticks each of these had, without clear records, shape (n,), i8.
+        rows: The rows as a replay of that day alone leaves them.
+        baskets: The baskets' rows, likewise.
     """
 
     start_ns: int

@@ -41,12 +41,17 @@ class SystemClock:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Pacing:
-    """How well a pace was kept. ``speed`` is the last one set.
+    """How well a pace was kept.
 
-    ``lateness``: from when a tick was due to when it was handed on, counted once a tick, with the exact maximum where
-    that is above what the clock resolves.
-    ``late`` of these ticks were more than ``late_after_ns`` behind. Ticks that ``step`` let through were never due and
-    are not counted. ``waited_s``: time spent waiting for ticks to be due, or paused.
+    Ticks that ``step`` let through were never due and are not counted.
+
+    Attributes:
+        speed: The last speed that was set.
+        lateness: The time from when a tick was due to when it was handed on, counted once per tick. The maximum is
+            exact where it is above what the clock resolves.
+        late: How many of these ticks were more than ``late_after_ns`` behind.
+        late_after_ns: From how many ns on a tick counts as late.
+        waited_s: Seconds spent waiting for ticks to be due, or paused.
     """
 
     speed: float
@@ -72,15 +77,25 @@ class Pacing:
 
 
 class Pacer:
-    """Lets ticks through when they are due: the first at once, each other after it by the difference of their
-    ``ts_recv`` over ``speed``, whatever has become of those before it. Ticks that are due together stay together.
+    """Lets ticks through when they are due, for ``replay(pacer=...)``.
 
-    ``speed``: 1 as recorded, 10 ten times as fast, 0 as fast as it goes. ``late_after_ns``: from when on a tick counts
-    as late. ``paused``: whether to start paused. A time that runs back is due at once.
+    The first tick is due at once. Each other is due after it by the difference of their ``ts_recv`` divided by
+    ``speed``, whatever became of those before it. Ticks that are due together stay together. A tick whose time runs
+    back is due at once.
 
-    ``pause``, ``resume``, ``step``, ``wait`` and ``speed`` may be called from any thread, also while a replay runs. A
-    pacer serves one replay at a time; each starts its schedule and its counts anew. ``clock``: by default the system's,
-    or the one that stands in for it as the pacer is made (``strand.testing.Clock``).
+    ``pause``, ``resume``, ``step``, ``wait`` and ``speed`` may be used from any thread, also during a replay. A pacer
+    serves one replay at a time. Each replay starts its schedule and its counts anew.
+
+    Args:
+        speed: 1 is as recorded, 10 ten times as fast, 0 as fast as possible.
+        late_after_ns: A tick counts as late if it is handed on more than this many ns after it was due.
+        paused: Start paused.
+        clock: The clock to use. None takes the system's, or the one that replaces it when the pacer is made
+            (``strand.testing.Clock``).
+
+    Raises:
+        ConfigurationError: If ``speed`` is below 0 or not a finite number, or ``late_after_ns`` is not a whole number
+            from 0.
     """
 
     def __init__(
@@ -112,7 +127,7 @@ class Pacer:
 
     @property
     def speed(self) -> float:
-        """The pace; setting it goes on from where the replay stands."""
+        """The pace. Setting it continues from where the replay stands."""
         return self._speed
 
     @speed.setter
@@ -140,7 +155,7 @@ class Pacer:
         return self._time_ns
 
     def pause(self) -> None:
-        """Lets nothing through from now on; what is being published is."""
+        """Lets nothing through from now on. What is being published is published to its end."""
         with self._changed:
             if not self._paused:
                 self._hold()
@@ -149,7 +164,7 @@ class Pacer:
             self._changed.notify_all()
 
     def resume(self) -> None:
-        """Goes on: what would have been due next when it was paused is due as much later as the pause was long."""
+        """Continues after a pause: each remaining tick is due later by the length of the pause."""
         with self._changed:
             if self._paused and self._anchor is not None:
                 self._anchor = (max(self._anchor[0], self._time_ns or 0), self._clock.now_ns())
@@ -159,10 +174,17 @@ class Pacer:
             self._changed.notify_all()
 
     def step(self, *, ticks: int | None = None, until: int | None = None) -> None:
-        """Lets ``ticks`` more ticks through at once, or those received ``until`` then (ns since the epoch), and pauses.
+        """Lets some more ticks through at once, and pauses. Give either ``ticks`` or ``until``.
 
-        Ticks not let through yet by an earlier step add up. Returns at once; ``wait`` waits for it.
-        Raises ConfigurationError.
+        It adds to what an earlier step has not let through yet. It returns at once; ``wait`` waits until the step is
+        done.
+
+        Args:
+            ticks: How many ticks to let through.
+            until: A receive time in ns since the epoch: lets through all ticks received until then.
+
+        Raises:
+            ConfigurationError: If not exactly one of both is given, or it is not a whole number from 0.
         """
         if (ticks is None) == (until is None):
             raise ConfigurationError("step: give either ticks= or until=")
@@ -180,13 +202,19 @@ class Pacer:
             self._changed.notify_all()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Waits until the replay is paused and all that may pass has been published, or is over. False: not within
-        ``timeout_s`` seconds; None waits without end."""
+        """Waits until the replay is over, or is paused and all that may pass has been published.
+
+        Args:
+            timeout_s: How many seconds to wait at most. None waits without end.
+
+        Returns:
+            False if the time passed first.
+        """
         with self._changed:
             return self._changed.wait_for(lambda: self._resting, timeout_s)
 
     def statistics(self) -> Pacing:
-        """How well the pace was kept by the last replay. Read it when that has ended, or rests."""
+        """Returns how well the last replay kept the pace. Read it when that replay has ended, or rests."""
         lateness = Latency.from_histogram(self._book.counts(), self._book.floors_ns())
         resolution_ns = _pace.resolution_ns() if isinstance(self._clock, SystemClock) else 0.0
         # The percentile's bucket may reach beyond what was ever seen.
@@ -198,10 +226,12 @@ class Pacer:
     # ---- from the replay's thread
 
     def paced(self, batches: Iterable[Ticks]) -> Iterator[Ticks]:
-        """The same ticks, each when it is due: slices of the batches, valid as long as these.
+        """Yields the same ticks, each when it is due: slices of the batches, valid as long as these.
 
-        Whoever iterates has published a slice when he asks for the next one. Raises ConfigurationError where another
-        replay is under way.
+        The caller must have published a slice before it asks for the next one.
+
+        Raises:
+            ConfigurationError: If another replay is using the pacer.
         """
         with self._changed:
             if self._running:

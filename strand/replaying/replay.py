@@ -82,57 +82,71 @@ def replay(
     _dispatcher: Callable[..., Any] | None = None,
     **options: Unpack[RunOptions],
 ) -> ReplayResult:
-    """Replays a file (or several, or a feed) through a handler, or ``handlers`` by symbol with ``"*"`` for the others.
+    """Replays a file, several files or a feed through a handler, and returns its rows, outputs and counts.
 
-    ``source``: what ``strand.feeds.open`` takes, or a feed. ``symbols``: names, globs (``"AA*"``) and ``@FILE`` to
-    keep; ``start``, ``end``: the span of receive times to keep, as ``strand.feeds.open`` has it; what is not kept is
-    passed over. ``position``: ticks of the selection to pass over first, ``limit``: ticks to replay then.
-    ``allow_empty``: what ends without one tick has a result, and is no error.
-    ``progress``: True shows a bar, on standard error where that is a terminal, or in a notebook: rate, feed time, and
-    where the end is known the share done and the time left. A function is called with the ticks published so far; its
-    method ``opened``, if it has one, with the feed before, and ``follow`` with a function that gives the feed's time.
-    ``date``: the trading day of files that do not say it. ``feed_options``: the other options of ``strand.feeds.open``,
-    by name. ``options`` go to the Dispatcher; ``workers=0`` replays in a plain loop on
-    the calling thread, without queues (a ``Scheduler`` of tasks has all cores then). ``pin_publisher`` pins the calling
-    thread for the length of the call to a core no worker has; by default not where a thread inflates the file, which
-    would be left with a share of some worker's core, unless there is one more that no worker has.
-    ``speed``: 0 as fast as it goes, 1 as recorded by ``ts_recv``, 10 ten times as fast; or a ``pacer``, which can be
-    paused and stepped meanwhile. A replay that is paced, writes to files or watches symbols, and is interrupted, has
-    handled what it had published, and its result is the KeyboardInterrupt's ``partial``.
-    ``fingerprint_every``: ticks after which the run is brought to rest, and fingerprints of it and of its input are
-    taken, as ``result.intervals``; ``fingerprints`` names a file for them and for each symbol's, as ``strand diff``
-    compares.
-    ``timeline``: whether to sample counters while it runs, and rows of the symbols in ``watch``: names, or how many of
-    the busiest.
+    A replay that is interrupted handles what it has published, if it is paced, has ``out``, ``watch`` or ``save``. The
+    KeyboardInterrupt then has the result as ``partial``.
 
-    ``per_day``: where a day ends (docs/feeds/days.md) the run is brought to rest, the rows of its symbols go to
-    ``result.days``, and begin anew as zeros; ``result.rows`` are then those of the last day.
+    Args:
+        source: What ``strand.feeds.open`` takes, or a feed.
+        handler: The handler of all symbols.
+        handlers: In place of ``handler``, handlers by symbol, with ``"*"`` for the others.
+        symbols: Names, globs (``"AA*"``) and ``@FILE`` to keep.
+        start: The first receive time to keep, as for ``strand.feeds.open``. Ticks before it are skipped.
+        end: The first receive time no longer kept, likewise.
+        limit: How many ticks to replay at most, from ``position`` on.
+        position: How many ticks of the selection to skip first.
+        allow_empty: Return a result where the source has no tick; without it that raises EmptyFeedError.
+        progress: True shows a bar, on standard error if it is a terminal, or in a notebook. It has the rate and the
+            feed's time; where the end is known, also the share done and the time left. A function is called with the
+            number of ticks published so far. If it has a method ``opened``, that is called first, with the feed. If it
+            has ``follow``, that is called with a function that returns the feed's time.
+        date: The trading day of files that do not say it.
+        feed_options: The other options of ``strand.feeds.open``, by name.
+        pin_publisher: Pin the calling thread, for the length of the call, to a core that no worker has. None does so
+            too, unless a thread inflates the file and only one such core is left: that thread would have to share a
+            worker's core.
+        speed: 0 is as fast as possible, 1 as recorded by ``ts_recv``, 10 ten times as fast.
+        pacer: In place of ``speed``, a ``Pacer``, which can be paused and stepped during the replay.
+        fingerprint_every: After every so many ticks, bring the run to rest and take fingerprints of it and of its
+            input: ``result.intervals``.
+        fingerprints: A file for these fingerprints and those of each symbol; ``strand diff`` compares such files.
+        out: Files for outputs of the handlers, by name: ``{"bars": "bars.parquet"}``; or sinks of your own
+            (``strand.Sink``). Other outputs are collected: ``result.outputs["bars"]``. If an error or an interrupt ends
+            the run early, files hold what was final by then.
+        timeline: Sample counters during the run: ``result.timeline``.
+        watch: Symbols whose rows are sampled too: names, or how many of the busiest.
+        per_day: At the end of each day (docs/feeds/days.md), bring the run to rest and move its symbols' rows to
+            ``result.days``. They begin again as zeros, so ``result.rows`` has the last day's.
+        snapshot: A ``strand.snapshot``: values of all symbols at regular times, as ``result.snapshots``.
+        strict: Raise StrictError if the run has warnings (``result.warnings``).
+        save: A file for the state at the end. Ends of handlers do not run then. An interrupted run saves its state too.
+        load: A file of ``save`` to continue from, with the same source and arguments. Ticks that were replayed before
+            are read and skipped. ``ticks``, outputs and times of the result are of this call; rows and
+            ``ticks_by_symbol`` are of all calls.
+        until: Where to stop. All ticks up to there are handled, and rows are as they are then: ends of handlers do not
+            run. ``("AAPL", 17)`` stops after the 17th tick of AAPL in this replay; of other symbols, it includes all
+            ticks that come before it in the feed, and none after. A time, in the forms of ``start``, stops before the
+            first tick with a later ``ts_recv``.
+        pdb: Start Python's debugger where the handler is called with the tick of ``until``; needs ``workers=0``. A
+            compiled function is called in Python first, on copies, and then as machine code.
+        **options: Options of ``strand.Dispatcher``. ``workers=0`` replays in a plain loop on the calling thread,
+            without queues; a ``Scheduler`` of tasks then has all cores.
 
-    ``snapshot``: what ``strand.snapshot`` makes; all symbols' values at regular times are ``result.snapshots`` then.
-
-    ``save``: a file for the state at the end, for which ends of handlers do not run; an interrupt ends it so, too.
-    ``load``: such a file, to go on from where it was saved, with the same source and arguments: ticks that were
-    replayed before are read and passed over. ``ticks``, outputs and times of the result are then of this call; rows and
-    ``ticks_by_symbol`` are of all.
-
-    ``until``: where to stop, with everything published up to there handled, and rows as they are then: ends of handlers
-    do not run. ``("AAPL", 17)``: after the 17th tick of AAPL in this replay; ticks of other symbols are in that come
-    before it in the feed, and none behind it. A time, as ``start`` has it: before the first tick whose ``ts_recv`` is
-    after it. ``pdb``: start Python's debugger where the handler is called with that tick; needs ``workers=0``. A
-    compiled function is called in Python then, on copies, before its machine code is.
-
-    ``strict``: warnings of the run (``result.warnings``) are a StrictError, which has the result as ``partial``.
-
-    ``out``: files that outputs of the handlers are written to, by name: ``{"bars": "bars.parquet"}``, or sinks of your
-    own (``strand.Sink``); the others are collected: ``result.outputs["bars"]``. Where the run ends before its time, by
-    an error or an interrupt, they hold what was final by then. A file that the run reads, or that two of them would be
-    written to, is refused before anything is read, whatever path leads to it.
-
-    Raises FeedError for a file that cannot be read; where that shows in mid-stream, after every tick before it has been
-    handled, and with the result of those as ``error.partial``. A HandlerError has what came before it as ``partial``
-    too. So does UnknownSymbolError, for a name or glob that no symbol of the whole feed has, and for a name in
-    ``watch`` or ``snapshot``. Raises EmptyFeedError, a FeedError, before any output is made, where no tick comes of the
-    source. Raises StrictError, HandlerError, SinkError, SavedStateError, ConfigurationError.
+    Raises:
+        ConfigurationError: If an argument cannot work, or two exclude each other. Also, before anything is read, if
+            ``out`` names a file that the run reads, or one file twice, by whatever path.
+        FeedError: If a file cannot be read. In mid-stream, all ticks before the fault are handled first, and
+            ``error.partial`` has their result.
+        EmptyFeedError: If the source has no tick; it is a FeedError. No output is made then.
+        UnknownSymbolError: If the whole feed has no symbol for a name or glob, or for a name in ``watch`` or
+            ``snapshot``. It is raised after the run; ``partial`` has the result, if there were ticks.
+        HandlerError: If a handler fails, unless ``on_error="quarantine"``; ``partial`` has the result of what came
+            before.
+        StrictError: If ``strict`` is given and there are warnings; ``partial`` has the result.
+        SinkError: If a sink of ``out`` raises.
+        SavedStateError: If the file of ``load`` does not fit, or the state cannot be saved.
+        MissingExtraError: If a package is not installed that the source, an output or ``guard`` needs.
     """
     if fingerprint_every is not None:
         fingerprint_every = whole("fingerprint_every", fingerprint_every, 1)

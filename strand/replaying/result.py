@@ -15,25 +15,39 @@ __all__ = ["ReplayResult"]
 
 @dataclass(frozen=True, repr=False)
 class ReplayResult(RunResult):
-    """What ``strand.replay`` returns. ``RunResult`` (``strand.replaying.run_result``) says what its fields are."""
+    """What ``strand.replay`` returns. Its fields are those of ``strand.replaying.run_result.RunResult``."""
 
     def plot(self, kind: str | None = None, *, symbols: Sequence[str] | None = None) -> Any:
-        """A matplotlib figure of the run, which a notebook shows by itself.
+        """Draws a matplotlib figure of the run, which a notebook shows by itself.
 
-        ``kind``: ``"throughput"`` (and lag), ``"workers"`` (load of each), ``"latency"``, ``"symbols"`` (the busiest),
-        ``"prices"`` (top of book and volume of ``symbols``, of those that were watched), or ``"bars"`` (those that a
-        handler emitted, of ``symbols`` or the busiest four); None: the first four.
-        Raises MissingExtraError without the extra ``plot``, ConfigurationError where there is nothing to draw.
+        Args:
+            kind: ``"throughput"`` (and lag), ``"workers"`` (load of each), ``"latency"`` or ``"symbols"`` (the
+                busiest). None draws these four. ``"prices"`` has the top of book and volume of watched symbols,
+                ``"bars"`` the bars that a handler emitted.
+            symbols: The symbols of ``"prices"``, out of those that were watched, or of ``"bars"``. None draws bars of
+                the busiest four.
+
+        Raises:
+            MissingExtraError: Without the extra ``plot``.
+            ConfigurationError: If there is nothing to draw.
         """
         from strand.report.figures import plot
 
         return plot(self, kind, symbols=symbols)
 
     def report(self, path: str | os.PathLike[str], *, symbols: Sequence[str] | None = None, handler: str = "") -> None:
-        """Writes the run as one HTML page that needs nothing else. ``symbols``: whose prices to show, of those watched
-        (None: all of them), ``handler``: a name to show.
+        """Writes the run as one HTML page that needs nothing else.
 
-        Raises MissingExtraError without the extra ``report``, FeedError where the file cannot be written.
+        Args:
+            path: The file to write.
+            symbols: The symbols whose prices to show, out of those that were watched. None shows all of them.
+            handler: A name of the handler to show.
+
+        Raises:
+            MissingExtraError: Without the extra ``report``.
+            ConfigurationError: If ``path`` has another ending than HTML's, or its folder does not exist; or a symbol
+                was not watched.
+            FeedError: If the file cannot be written.
         """
         from strand.report.page import check_page_path, write_page
 

@@ -45,21 +45,34 @@ def inflates(info: FeedInfo) -> bool:
 class RunResult:
     """What a run did.
 
-    ``info``: what the feed said of itself, ``symbols``: its names, by ``instrument_id``, ``n_strands``: strands of the
-    run. ``ticks``: handed to the dispatcher, ``ticks_by_symbol``: the same by symbol, shape (n,), i8, ``seen``: how
-    many of each kind, and with times that run backwards. ``unpriced``: by symbol, trades without a price, with which no
-    handler of one's own that asks for trades was called. ``wall_s``: asking for the first batch to the last handler's
-    end; of it, ``setup_s`` went into making the dispatcher and starting its workers.
-    ``feed_s``: time the publishing thread spent getting batches (reading, inflating, decoding); of it, ``input_wait_s``
-    was spent on the file's bytes: reading them, or waiting for the thread that reads and inflates them; 0 where the
-    feed does not tell. ``statistics`` as of the end, ``rows`` the final state, ``baskets`` that of
-    baskets by name (``strand.basket_handler``),
-    ``feed_statistics`` the feed's own counts, ``skipped`` what it passed over under ``on_bad_record="skip"``,
-    ``failures`` of quarantined strands as text, ``outputs`` what handlers emitted, by name, shape (n,), as
-    strand.output says, ``written`` file and number of records of what went to files, ``objects`` an object handler's
-    objects by symbol, ``pacing`` how well the pace was kept, None for as fast as it goes, ``timeline`` counters and
-    rows over the run (None with ``timeline=False``, and of a plain loop), ``intervals`` what ``fingerprint_every``
-    recorded, ``days`` each day's rows with ``per_day=True``.
+    Attributes:
+        info: What the feed says of itself.
+        symbols: The feed's names, by ``instrument_id``.
+        rows: The final state of all symbols.
+        baskets: The final state of baskets, by name (``strand.basket_handler``).
+        ticks: How many ticks were handed to the dispatcher.
+        ticks_by_symbol: The same by symbol, shape (n,), i8.
+        seen: How many ticks of each kind there were, and how many with times that run backwards.
+        unpriced: By symbol, trades without a price, shape (n,), i8. Your own handlers that ask for trades were not
+            called with them.
+        wall_s: Seconds from asking for the first batch to the end of the last handler.
+        setup_s: The part of ``wall_s`` that it took to make the dispatcher and start its workers.
+        feed_s: Seconds that the publishing thread spent getting batches: reading, inflating, decoding.
+        input_wait_s: The part of ``feed_s`` that went into the file's bytes: reading them, or waiting for the thread
+            that reads and inflates them. 0 if the feed does not tell.
+        workers: How many worker threads there were; 0 for a plain loop.
+        n_strands: How many strands there were.
+        statistics: The dispatcher's counters at the end.
+        feed_statistics: The feed's own counts, by name.
+        skipped: What the feed skipped under ``on_bad_record="skip"``.
+        failures: The failures of quarantined strands, as text.
+        outputs: What handlers emitted, by the output's name, shape (n,): see ``strand.output``.
+        written: By the output's name, the file that it was written to and the number of records.
+        pacing: How well the pace was kept; None for a replay as fast as possible.
+        objects: The objects of an object handler, by symbol.
+        timeline: Counters and rows over the run; None with ``timeline=False``, and for a plain loop.
+        intervals: What ``fingerprint_every`` recorded.
+        days: The rows of each day, with ``per_day=True``.
     """
 
     info: FeedInfo
@@ -98,35 +111,50 @@ class RunResult:
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits that stand for every symbol's row and ticks counted, by name: the same for
-        any workers, grouping and batches; and for all outputs and baskets. Taken when it is first asked for."""
+        """A digest of each symbol's row and tick count, by name, and of all outputs and baskets: 32 hexadecimal digits.
+
+        It is the same for any number of workers, grouping and batches. It is computed when it is first asked for.
+        """
         digests = {**self._digests(), **self.baskets.digests()}
         return fingerprint_of_rows(self.rows, self.symbols, self.ticks_by_symbol, digests)
 
     @cached_property
     def warnings(self) -> tuple[RunWarning, ...]:
-        """What was done to the data or found wrong in it (docs/warnings.md), one entry per kind; empty: nothing was.
-        ``skipped`` and ``statistics.dropped`` count what options let pass."""
+        """What was done to the data or found wrong in it (docs/warnings.md), one entry per kind; empty if nothing was.
+
+        ``skipped`` and ``statistics.dropped`` count what options let pass.
+        """
         return warnings_of(self)
 
     @property
     def books(self) -> Books:
-        """The order books. Raises ConfigurationError where no handler keeps any."""
+        """The order books.
+
+        Raises:
+            ConfigurationError: If no handler keeps books.
+        """
         if self._books is None:
             raise ConfigurationError(f"books: {NO_BOOKS}")
         return self._books
 
     @property
     def snapshots(self) -> Snapshots:
-        """What ``snapshot=`` asked for. Raises ConfigurationError where it was not given."""
+        """The values of all symbols at regular times, as ``snapshot=`` asked for them.
+
+        Raises:
+            ConfigurationError: If ``snapshot=`` was not given.
+        """
         if self._snapshots is None:
             raise ConfigurationError("snapshots: none were asked for; give replay(snapshot=strand.snapshot(...))")
         return self._snapshots
 
     @property
     def busiest_basket(self) -> BusiestBasket | None:
-        """The baskets that share the busiest strand of baskets; None without baskets. A strand is one worker's at a
-        time, so a run is not faster than that share of its handlers' work allows."""
+        """The baskets that share the busiest strand of baskets; None without baskets.
+
+        Only one worker at a time runs a strand, so that strand's share of the handlers' work bounds the speed of the
+        run.
+        """
         return self.baskets.busiest(self.ticks_by_symbol)
 
     @property
@@ -136,7 +164,7 @@ class RunResult:
 
     @property
     def input_work(self) -> str:
-        """What ``input_wait_s`` went into: ``reading``, of a compressed file ``reading and inflating``."""
+        """What ``input_wait_s`` was spent on: ``reading``, or for a compressed file ``reading and inflating``."""
         packed = inflates(self.info) or any(
             feed.get("compression") not in (None, "none") for feed in self.info.details.get("feeds", ())
         )
@@ -144,8 +172,11 @@ class RunResult:
 
     @property
     def limited_by(self) -> str:
-        """What took most of the run: ``input_work``, ``feed`` (the rest of getting ticks), ``dispatch`` (publishing,
-        handlers), ``set-up`` or ``pacing``."""
+        """What took most of the run, as a word.
+
+        It is what ``input_work`` says, ``feed`` (the rest of getting ticks), ``dispatch`` (publishing and handlers),
+        ``set-up`` or ``pacing``.
+        """
         waited_s = self.pacing.waited_s if self.pacing is not None else 0.0
         parts = {
             "pacing": waited_s,
@@ -158,6 +189,6 @@ class RunResult:
 
     @property
     def busy_share(self) -> float:
-        """Share of the run's time that a worker ran handlers, averaged over workers."""
+        """The share of the run's time in which a worker ran handlers, 0 to 1, averaged over workers."""
         busy = [w.busy_ns for w in self.statistics.workers if w.name != "publishers"]
         return sum(busy) / len(busy) / (self.wall_s * 1e9) if busy and self.wall_s > 0 else 0.0

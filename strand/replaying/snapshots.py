@@ -49,15 +49,20 @@ def snapshot(
 ) -> Snapshot:
     """Asks ``replay(snapshot=...)`` for all symbols' values at regular times of the feed: ``result.snapshots``.
 
-    ``every``: the time between two snapshots (``"1s"``, a timedelta, or ns), which are at its multiples since the UNIX
-    epoch. ``fields``: of rows, as ``"bid_price"``, or ``"book.bid_price"`` of a chain. ``symbols``: names, in the order
-    of the table's columns; None: all with ticks. ``sessions``: only at times within these, their ends included, as
-    ``strand.bars`` has them: ``"09:30-16:00 America/New_York"``; None: at all times between the first tick and the
-    last.
+    A snapshot at T has each row as all ticks up to and at T have left it. The feed's time is the greatest ``ts_recv``
+    so far. The run is brought to rest at each snapshot, so that it has nothing later in it. The table is the same on
+    any number of workers.
 
-    A snapshot at T has each row as all ticks up to and at T have left it. The feed's time goes by ``ts_recv``, the
-    greatest so far. The run is brought to rest at each, so that nothing later is in it: the table is the same on any
-    number of workers. Raises ConfigurationError.
+    Args:
+        every: The time between two snapshots: ``"1s"``, a timedelta, or ns. They are at its multiples since the UNIX
+            epoch.
+        fields: Names of the rows' fields: ``"bid_price"``, or ``"book.bid_price"`` of a chain.
+        symbols: Names, in the order of the table's columns. None has all symbols with ticks.
+        sessions: Take snapshots only within these hours, their ends included: ``"09:30-16:00 America/New_York"``, as
+            for ``strand.bars``. None takes them at all times between the first tick and the last.
+
+    Raises:
+        ConfigurationError: If an argument cannot work; it names the argument.
     """
     names = _texts("fields", fields)
     chosen = None if symbols is None else _texts("symbols", symbols)

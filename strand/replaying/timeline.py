@@ -18,10 +18,13 @@ __all__ = ["SymbolTimeline", "Timeline"]
 class SymbolTimeline:
     """One symbol's state at moments of the run.
 
-    ``rows``: a read-only structured array, shape (n,): ``feed_ns`` (u8, the feed's time there: ns since the epoch),
-    ``position`` (u8, ticks of the run published by then), and those fields of the symbol's row that say something of
-    its market (``FIELDS`` of strand.replaying.rows_over_time). Each is the row as it stood after exactly that many
-    ticks, whatever the number of workers.
+    Attributes:
+        symbol: Its name.
+        index: Its index.
+        rows: A read-only structured array, shape (n,). ``feed_ns`` (u8) is the feed's time there, ns since the epoch;
+            ``position`` (u8) the ticks of the run published by then. The other fields are those of the symbol's row
+            that say something of its market (``FIELDS`` of strand.replaying.rows_over_time). Each is the row as it
+            stood after exactly that many ticks, whatever the number of workers.
     """
 
     symbol: str
@@ -36,16 +39,20 @@ class SymbolTimeline:
 class Timeline:
     """Counters of a run at n moments, the end included: read-only arrays, totals since the start.
 
-    ``at_s``: float64 (n,), seconds since the run began (asking for the first batch). ``feed_ns``: uint64 (n,), the
-    feed's time published by then, ns since the epoch; 0 before the first tick. ``accepted``, ``handled``, ``dropped``,
-    ``pending``: uint64 (n,), ticks. ``worker_names``: the workers, ``"publishers"`` last; ``worker_handled``: uint64
-    (n, workers + 1), ticks; ``worker_busy_ns``: uint64 (n, workers + 1), time in handlers, which a visit counts when it
-    ends. Slots are read one after the other while they count on, so the columns of one moment may be microseconds
-    apart. ``handler_ns`` and ``handler_ticks``: uint64 (n_symbols,), the time that a symbol's handler took by the end,
-    and the ticks this was for; both 0 where that is not known (``Dispatcher.handler_times``), and where no symbols are
-    watched. ``symbols``: the state of watched symbols by name.
+    Slots are read one after the other while they count on, so the columns of one moment may be microseconds apart. A
+    long run has as many moments as a short one: when there is no room, every other one is forgotten.
 
-    A long run has as many moments as a short one: every other one is forgotten when there is no room.
+    Attributes:
+        at_s: f8 (n,), seconds since the run began (asking for the first batch).
+        feed_ns: u8 (n,), the feed's time published by then, ns since the epoch; 0 before the first tick.
+        accepted, handled, dropped, pending: u8 (n,), ticks.
+        worker_names: The workers, ``"publishers"`` last.
+        worker_handled: u8 (n, workers + 1), ticks.
+        worker_busy_ns: u8 (n, workers + 1), time in handlers in ns, which a visit counts when it ends.
+        handler_ns: u8 (n_symbols,), the ns that a symbol's handler took by the end. 0 where that is not known
+            (``Dispatcher.handler_times``), and where no symbols are watched.
+        handler_ticks: u8 (n_symbols,), the ticks that ``handler_ns`` was for; 0 likewise.
+        symbols: The state of watched symbols, by name.
     """
 
     at_s: npt.NDArray[np.float64]

@@ -44,9 +44,9 @@ class Place:
 class SweepTable:
     """One table of a sweep over all its files and sets: the rows, or one output. It lies in Parquet files.
 
-    Columns: ``set`` (u4, the number of the set), ``file`` (a category: what the file is called), and those that the
-    rows and outputs of a replay have. Prices are floats. Files follow one another in the order of the call; rows are in
-    the order of sets, records of an output in the order of the ticks.
+    Columns are ``set`` (u4, the number of the set), ``file`` (a category: the file's name), and those that the rows and
+    outputs of a replay have. Prices are floats. Files follow one another in the order of the call. Rows are in the
+    order of sets, records of an output in the order of the ticks.
     """
 
     def __init__(self, place: Place, paths: Mapping[Path, tuple[str, tuple[int, ...]]]) -> None:
@@ -56,11 +56,15 @@ class SweepTable:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The Parquet files, which may have records of other sets beside these."""
+        """The Parquet files, which may have records of other sets too."""
         return tuple(self._paths)
 
     def to_arrow(self) -> Any:
-        """A pyarrow.Table. Raises MissingExtraError without pyarrow."""
+        """Returns a pyarrow.Table.
+
+        Raises:
+            MissingExtraError: Without pyarrow.
+        """
         arrow, parquet = imported("pyarrow", "sweep"), imported("pyarrow.parquet", "sweep")
         tables = [
             self._with_file(
@@ -76,11 +80,19 @@ class SweepTable:
         return table.add_column(1, FILE, arrow.DictionaryArray.from_arrays(codes, arrow.array([label])))
 
     def to_polars(self) -> polars.DataFrame:
-        """A polars.DataFrame. Raises MissingExtraError without polars or pyarrow."""
+        """Returns a polars.DataFrame.
+
+        Raises:
+            MissingExtraError: Without polars or pyarrow.
+        """
         return polars_frame(self.to_arrow)
 
     def to_pandas(self) -> Any:
-        """A pandas.DataFrame. Raises MissingExtraError without pandas or pyarrow."""
+        """Returns a pandas.DataFrame.
+
+        Raises:
+            MissingExtraError: Without pandas or pyarrow.
+        """
         return pandas_frame(self.to_arrow)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -92,8 +104,11 @@ class SweepTable:
 class SweepResult:
     """What ``strand.sweep`` returns.
 
-    ``code``: the digest of the code and options. ``labels``: what the files are called, in the order of the call.
-    ``numbers``: of the sets, in their order. ``ran``: the files that were run; the others had all their results.
+    Attributes:
+        code: The digest of the code and options.
+        labels: The names of the files, in the order of the call.
+        numbers: The numbers of the sets, in their order.
+        ran: The files that were run. The others had all their results.
     """
 
     code: str
@@ -108,7 +123,7 @@ class SweepResult:
 
     @property
     def folder(self) -> Path:
-        """Of the data set."""
+        """The folder of the data set."""
         return self._place.path
 
     @cached_property
@@ -132,16 +147,21 @@ class SweepResult:
             return manifest.units(self.code)
 
     def plot(self, by: str, *, best: int = 5, smallest: bool = False) -> Any:
-        """A matplotlib figure, which a notebook shows by itself: what each set scored over its parameters, and how the
-        best ones came to it file by file.
+        """Draws a matplotlib figure of the scores, which a notebook shows by itself.
 
-        ``by``: a field of the rows, as ``"pnl"``. A set's score is its sum over all symbols and files, in the unit of
-        ``rows``; undefined values are left out, and a set that has no other has no score. ``best``: how many sets are
-        drawn apart, up to 10. ``smallest``: the best are those with the smallest score. Where two parameters vary the
-        scores are a map, else dots over each parameter of numbers that varies, up to four.
+        It shows each set's score over its parameters, and how the best sets reached it file by file. Where two
+        parameters vary, the scores are a map. Else they are dots over each parameter of numbers that varies, up to
+        four.
 
-        Raises ConfigurationError for a field that is not there or has no numbers, MissingExtraError without the extra
-        ``plot``.
+        Args:
+            by: A field of the rows: ``"pnl"``. A set's score is its sum over all symbols and files, in the unit of
+                ``rows``. Undefined values are left out; a set with no other values has no score.
+            best: How many sets to draw apart, up to 10.
+            smallest: The best sets are those with the smallest score.
+
+        Raises:
+            ConfigurationError: If the rows have no such field of numbers, or ``best`` is not a whole number from 1.
+            MissingExtraError: Without the extra ``plot``.
         """
         from strand.sweeping.plots import plot, scores_of
 

@@ -67,25 +67,31 @@ def sweep(
 ) -> SweepResult:
     """Runs a handler with many sets of parameters: each file is decoded once, and all sets see each tick.
 
-    ``files``: a file, several, a folder or a glob; each is a run of its own, which begins with rows of zeros. With
-    ``days``, a name in which ``{date}`` stands for the day, as ``"data/{date:%Y%m%d}.gz"``; dates are texts like
-    ``"2026-01-05"``, and are the files' option ``date`` where they need one.
-    ``handler``: a compiled one (``strand.handler``) with ``params=``, or a chain that ends in one.
-    ``params``: a dict of parameters by name for each set, or a DataFrame of pandas or polars with a row for each.
-    ``workers``: how many files are read at a time, each by one process that takes one core, this one being the first;
-    None: all cores.
-    ``out``: the folder of the data set: Parquet tables ``rows`` and one for each output, and a manifest. What it has of
-    the same input, code and set already is not run again; where it has all, it may be read-only. None: a folder that
-    is removed with the result.
-    ``symbols``, ``start``, ``end``, ``limit``, ``allow_empty``, ``date``, ``feed_options``: of each file, as
-    ``strand.replay`` has them. ``backend``: ``"ray"`` runs each file as a task of Ray, on the cluster that ``ray.init``
-    was called for or else on this machine; ``out`` has to be a folder that all nodes share.
-    ``progress`` is called with the number of files that are done, and of all that are to be run.
+    An interrupt or an error keeps the files that are done, and the same call continues from there.
 
-    An interrupt keeps what is done: the same call goes on from there. Raises what ``strand.replay`` raises for a file,
-    after which the files before it are kept; a HandlerError has the set it came with as ``set_number`` and ``params``.
-    Raises ConfigurationError for a handler without sets, for parameters that it does not take, and for two files of one
-    name; MissingExtraError without the extra ``sweep``, or ``ray``.
+    Args:
+        files: A file, several, a folder or a glob. Each file is a run of its own, which begins with rows of zeros. With
+            ``days``, one name in which ``{date}`` stands for the day: ``"data/{date:%Y%m%d}.gz"``.
+        handler: A compiled handler (``strand.handler``) with ``params=``, or a chain that ends in one.
+        params: A dict of parameters by name for each set, or a DataFrame of pandas or polars with one row per set.
+        days: Dates as text, ``"2026-01-05"``. Each is also the file's option ``date``, if its format needs one.
+        workers: How many files are read at a time, each by one process on one core; this process is the first. None
+            uses all cores.
+        out: The folder of the data set: Parquet tables ``rows`` and one per output, and a manifest. Results that it
+            already has of the same input, code and set are not computed again; with all results it may be read-only.
+            None uses a folder that is removed with the result.
+        symbols, start, end, limit, allow_empty, date, feed_options: As in ``strand.replay``, for each file.
+        backend: ``"processes"`` runs on this machine. ``"ray"`` runs each file as a task of Ray: on the cluster of
+            ``ray.init``, else on this machine. ``out`` must then be a folder that all nodes share.
+        progress: Called with the number of files that are done, and the number of all files to run.
+
+    Raises:
+        ConfigurationError: If the handler has no sets, does not take the parameters, or two files have one name; or if
+            another argument cannot work.
+        FeedError: If a file cannot be read or changes during the sweep, or ``out`` cannot be written. A file can also
+            raise what else ``strand.replay`` raises.
+        HandlerError: If a handler fails; ``set_number`` and ``params`` say with which set.
+        MissingExtraError: Without the extra ``sweep``; or without ``ray``, for that backend.
     """
     run = backend_for(backend)
     given = resolve(handler)

@@ -17,26 +17,42 @@ __all__ = ["Tabular", "pandas_frame", "polars_frame"]
 
 
 class Tabular(ABC):
-    """Makes tables in natural units of what ``to_arrow`` gives: times are timestamps in UTC to the ns, symbols are
-    categories, and what is undefined is null.
+    """Makes tables in natural units of what ``to_arrow`` returns.
 
-    polars, pyarrow and others take the object itself, by ``__arrow_c_stream__``: its prices are floats.
+    Times are timestamps in UTC to the ns, symbols are categories, and undefined values are null. polars, pyarrow and
+    others take the object itself, by ``__arrow_c_stream__``; its prices are floats.
     """
 
     @abstractmethod
     def to_arrow(self, *, prices: Prices = "float") -> Any:
-        """A pyarrow.Table. A price is an f8 in units of currency; ``prices``: ``"decimal"`` makes it an exact decimal
-        of nine digits after the point, ``"integer"`` leaves it in 1e-9. A price that the handler keeps as a float
-        stays one. Raises MissingExtraError without pyarrow, ConfigurationError for other ``prices``, and for sizes
-        whose unit nobody knows: of merged files that differ in it."""
+        """Returns a pyarrow.Table.
+
+        Args:
+            prices: ``"float"`` makes a price an f8 in units of currency, ``"decimal"`` an exact decimal of nine digits
+                after the point. ``"integer"`` leaves it in 1e-9. A price that the handler keeps as a float stays one.
+
+        Raises:
+            MissingExtraError: Without pyarrow.
+            ConfigurationError: For other ``prices``, or if the unit of sizes is unknown, because merged files differ in
+                it.
+        """
 
     def to_polars(self, *, prices: Prices = "float") -> polars.DataFrame:
-        """A polars.DataFrame of the same. Raises MissingExtraError without polars or pyarrow, else as ``to_arrow``."""
+        """Returns a polars.DataFrame of the same, with the arguments of ``to_arrow``.
+
+        Raises:
+            MissingExtraError: Without polars or pyarrow. Other errors are those of ``to_arrow``.
+        """
         return polars_frame(partial(self.to_arrow, prices=prices))
 
     def to_pandas(self, *, prices: Prices = "float") -> Any:
-        """A pandas.DataFrame of the same: what is undefined is NaN in floats, NaT in times, else NA. Decimals and
-        sub-arrays stay Arrow's. Raises MissingExtraError without pandas or pyarrow, else as ``to_arrow``."""
+        """Returns a pandas.DataFrame of the same, with the arguments of ``to_arrow``.
+
+        Undefined values are NaN in floats, NaT in times, else NA. Decimals and sub-arrays stay Arrow's.
+
+        Raises:
+            MissingExtraError: Without pandas or pyarrow. Other errors are those of ``to_arrow``.
+        """
         return pandas_frame(partial(self.to_arrow, prices=prices))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:

@@ -17,7 +17,9 @@ from typing import Final
 import numpy as np
 
 from strand.binding.engine_words import histogram_floors_ns
-from strand.stats import FrozenDict, Latency, TaskStatistics
+from strand.frozen_dict import FrozenDict
+from strand.latency import Latency
+from strand.stats import TaskStatistics
 from strand.tasks.future import ENDS
 from strand.tasks.ranks import Ranks
 

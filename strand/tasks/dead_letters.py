@@ -20,9 +20,15 @@ __all__ = ["DeadLetter", "DeadLetters"]
 class DeadLetter:
     """A task that failed after its last retry.
 
-    ``task_id``: the id of its future. ``function``, ``args``, ``kwargs``: what was called. ``error``: the last
-    exception. ``attempts``: how often it was called. ``died_ns``: when, in ns of the scheduler's clock
-    (``time.monotonic_ns``).
+    Attributes:
+        task_id: The id of its future.
+        function: The function that was called.
+        args: The positional arguments of the call.
+        kwargs: The keyword arguments of the call.
+        error: The last exception.
+        attempts: How often the function was called.
+        died_ns: When the task failed, in ns of the scheduler's clock (``time.monotonic_ns``).
+        options: The task's options, which ``DeadLetters.put_back`` gives to the new task.
     """
 
     task_id: int
@@ -41,9 +47,13 @@ class DeadLetter:
 
 
 class DeadLetters:
-    """The dead letters that are kept, the oldest first: ``len``, and iteration over a copy. They live in memory only.
+    """The dead letters that are kept, the oldest first. They live in memory only.
 
-    ``maximum``: of these, at least 0; the oldest go. ``dropped``: how many went.
+    ``len`` counts them, and iteration goes over a copy.
+
+    Attributes:
+        maximum: The greatest number of letters kept, at least 0. The oldest go first.
+        dropped: How many letters went.
     """
 
     def __init__(self, maximum: int, submit: Callable[[TaskOptions, Any, tuple[Any, ...], dict[str, Any]], TaskFuture]):
@@ -64,7 +74,7 @@ class DeadLetters:
             return iter(list(self._letters.values()))
 
     def add(self, letter: DeadLetter) -> None:
-        """Keeps one, and lets the oldest go where there are too many."""
+        """Keeps a letter, and drops the oldest one if there are too many."""
         with self._lock:
             self._letters[letter.task_id] = letter
             while len(self._letters) > self.maximum:
@@ -72,10 +82,20 @@ class DeadLetters:
                 self.dropped += 1
 
     def put_back(self, letter: DeadLetter) -> TaskFuture:
-        """Submits a dead letter again: a new task with its options, whose deadline counts from now and whose retries
-        are all there. It belongs to the group of the caller, not to the one it had. Returns its future. Raises
-        ConfigurationError for what is no letter that is kept here, and what ``submit`` raises; the letter is kept
-        then."""
+        """Submits a dead letter again, as a new task with its options.
+
+        The deadline counts from now, and all retries are there again. The task belongs to the group of the caller, not
+        to the letter's former group. It raises what ``submit`` raises, too; the letter is kept then.
+
+        Args:
+            letter: A letter that is kept here.
+
+        Returns:
+            The future of the new task.
+
+        Raises:
+            ConfigurationError: If the letter is not kept here.
+        """
         if not isinstance(letter, DeadLetter):
             raise ConfigurationError(f"letter: {letter!r} is no dead letter; iterate over dead_letters")
         with self._lock:
@@ -93,7 +113,11 @@ class DeadLetters:
             raise
 
     def clear(self) -> int:
-        """Lets all of them go. Returns how many."""
+        """Drops all letters.
+
+        Returns:
+            How many letters were dropped.
+        """
         with self._lock:
             found = len(self._letters)
             self._letters.clear()

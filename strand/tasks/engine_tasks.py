@@ -42,22 +42,30 @@ class EngineTasks(Tasks):
         deadline: SpanLike | None = None,
         marks: str | Iterable[str] | None = None,
     ) -> int:
-        """Submits tasks in C, which workers run without the GIL. Returns how many: all of them.
+        """Submits tasks in C, which workers run without the GIL.
 
-        ``arguments``: bytes, for one task; or an array of shape (n,) of any dtype without objects, for a task for each
-        item, in their order. A task gets a copy of its item, of 32 bytes at most; of no bytes it gets NULL. The other
-        options are as in ``options``. A task belongs to no group.
+        The function is called with ``SD_TASK_RUN`` on its turn, and may ask for another turn by ``ctx->again``. If its
+        first turn comes after the deadline, it is called once with ``SD_TASK_EXPIRED``. A shutdown waits for these
+        tasks, too, and for a submit that has begun before it. With ``cancel_futures``, and if a dispatcher stops
+        without draining, tasks that wait are told ``SD_TASK_STOPPED``. ``max_queue`` does not count these tasks, and
+        they belong to no group.
 
-        The function is called with ``SD_TASK_RUN`` on its turn, and may ask for another turn by ``ctx->again``; or once
-        with ``SD_TASK_EXPIRED``, where its first turn comes after the deadline. A shutdown waits for these tasks, too,
-        and for a submit that has begun before it.
-        With ``cancel_futures``, and where a dispatcher stops without draining, those that wait are told
-        ``SD_TASK_STOPPED``. ``max_queue`` does not count them.
+        Args:
+            task: The function in C.
+            arguments: Bytes, for one task; or an array of shape (n,) of any dtype without objects, for a task per item,
+                in their order. A task gets a copy of its item, of 32 bytes at most; of no bytes it gets NULL.
+            priority, symbol, deadline, marks: As in ``options``.
 
-        Raises QueueFull where the engine has no room for more tasks, whose ``rejected`` are the places of the items
-        that were not submitted; StoppedError after a shutdown; ConfigurationError for arguments that are no array of
-        one dimension, or too long, for a priority that the policy does not have or holds, and for a symbol beside a
-        priority; UnknownSymbolError.
+        Returns:
+            How many tasks were submitted, which is all of them.
+
+        Raises:
+            QueueFull: If the engine has no room for more tasks. Its ``rejected`` are the places of the items that were
+                not submitted.
+            StoppedError: After a shutdown.
+            ConfigurationError: If ``arguments`` is no array of one dimension, or too long. Also for a priority that the
+                policy does not have or holds, and for a symbol beside a priority.
+            UnknownSymbolError: If there is no such symbol.
         """
         if not isinstance(task, NativeTask):
             raise ConfigurationError(f"task: {task!r} is no strand.NativeTask")

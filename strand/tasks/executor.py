@@ -36,28 +36,60 @@ class TaskExecutor(Executor):
         return brief(self, self._core.table.stage, *self._options.figures)
 
     def submit(self, fn: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> TaskFuture:
-        """Calls ``fn(*args, **kwargs)`` in a worker. Returns its future. All keywords go to ``fn``.
+        """Submits a call of ``fn(*args, **kwargs)``, which a worker runs.
 
-        ``fn``: a function, or the name of one registered by ``@strand.task``. A coroutine that it returns, as an
-        ``async`` function does, is awaited in the scheduler's asyncio thread, and the task ends with it; deadline,
-        ``expire_if`` and retries go by its start, and its key or symbol waits for its end.
+        If the function returns a coroutine, as an ``async`` function does, the scheduler's asyncio thread awaits it,
+        and the task ends with it. Deadline, ``expire_if`` and retries go by its start, and its key or symbol waits for
+        its end.
 
-        Raises StoppedError after a shutdown, in a fork's child, and where the task's group has ended or was cancelled,
-        QueueFull where ``max_queue`` tasks wait, ConfigurationError for a name that no function has, and TypeError for
-        what cannot be called.
+        Args:
+            fn: A function, or the name of one registered by ``@strand.task``.
+            *args: Positional arguments of ``fn``.
+            **kwargs: Keyword arguments of ``fn``: all keywords go to it.
+
+        Returns:
+            The future of the task.
+
+        Raises:
+            StoppedError: After a shutdown, in a child of a fork, and if the task's group has ended or was cancelled.
+            QueueFull: If ``max_queue`` tasks wait.
+            ConfigurationError: If no function has the name.
+            TypeError: If ``fn`` cannot be called.
         """
         return self._core.submit(self._options, fn, args, kwargs)
 
     def submit_many(self, fn: Callable[..., Any] | str, /, *iterables: Iterable[Any]) -> list[TaskFuture]:
-        """Submits a call of ``fn`` for each item, or for the items of several iterables side by side, as ``map`` pairs
-        them. It costs less than as many ``submit``. Returns the futures in their order. Raises what ``submit`` raises,
-        and takes none of them then."""
+        """Submits a call of a function for each item, which costs less than as many ``submit``.
+
+        If it raises, which it does as ``submit``, it has submitted none of them.
+
+        Args:
+            fn: A function, or the name of one registered by ``@strand.task``.
+            *iterables: The items; those of several iterables are taken side by side, as ``map`` pairs them.
+
+        Returns:
+            The futures in their order.
+        """
         return self._core.submit_many(self._options, fn, zip(*iterables, strict=False))
 
     def every(self, period: SpanLike, fn: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> Periodic:
-        """Submits ``fn`` each period, ``"1s"``, a timedelta or ns: the first time after one period, or after the
-        ``delay`` of the options. Returns what counts the turns and cancels them; ``shutdown`` cancels them, too. Raises
-        what ``submit`` raises, and ConfigurationError for what is no span."""
+        """Submits a call of a function each period.
+
+        It raises what ``submit`` raises, too. ``shutdown`` cancels the turns.
+
+        Args:
+            period: The period, as ``"1s"``, a timedelta or ns. The first turn comes after one period, or after the
+                ``delay`` of the options.
+            fn: A function, or the name of one registered by ``@strand.task``.
+            *args: Positional arguments of ``fn``.
+            **kwargs: Keyword arguments of ``fn``.
+
+        Returns:
+            What counts the turns and cancels them.
+
+        Raises:
+            ConfigurationError: If the period is no span of time.
+        """
         period_ns = span_ns("period", period)
         core, options = self._core, self._options
         if core.table.refusal is not None:
@@ -77,12 +109,18 @@ class TaskExecutor(Executor):
         """Ends the whole scheduler, from whichever of its executors: no task can be submitted any more.
 
         Periodic functions have no more turns. Tasks that were submitted still run, those too that are delayed or wait
-        for a retry, unless ``cancel_futures`` cancels all that have not begun. ``wait``: returns when all tasks have
-        ended. ``timeout``: seconds to wait, None: any time.
+        for a retry.
 
-        Raises TimeoutError when they are over, and may be called again then; WouldDeadlockError from within a task that
-        it would wait for, and from its callbacks; StoppedError in a fork's child; ConfigurationError for a timeout that
-        is no number.
+        Args:
+            wait: Whether to return only when all tasks have ended.
+            cancel_futures: Whether to cancel all tasks that have not begun.
+            timeout: Seconds to wait; None: any time.
+
+        Raises:
+            TimeoutError: If the time is over; ``shutdown`` may be called again then.
+            WouldDeadlockError: From within a task that it would wait for, and from its callbacks.
+            StoppedError: In a child of a fork.
+            ConfigurationError: If the timeout is no number.
         """
         core = self._core
         if core.table.is_fork:

@@ -1,40 +1,23 @@
-"""The future of a task: a ``concurrent.futures.Future`` that makes its condition only when somebody waits.
-
-How a waiter and the worker that ends the task meet. Both call ``setdefault`` for the same entry of the future's dict,
-a waiter with a new condition, the worker with ``NOBODY``. One of the two is first. This is one atomic step with the
-GIL, and on a free-threaded build too, where it holds the dict's lock; so whatever was written before one call is seen
-after the other.
-
-- The waiter is first: the worker finds its condition. It writes the state and wakes everybody while it holds that, as
-  ``concurrent.futures`` does, so ``wait`` and ``as_completed`` never see a state change while they hold it.
-- The worker is first: it wrote the result and the final state before, so all of that is there for a waiter that finds
-  ``NOBODY``. The state itself may not be written yet. The waiter writes it, too, the same word as the worker does.
-  From then on nothing changes any more, so nothing needs a lock: ``NOBODY`` is a condition that does nothing.
-
-A simple write of the state by the worker, and a look for a condition after it, would not do: ``as_completed`` would see
-a future as finished that then tells its waiter again.
-"""
+"""The future of a task: what it says of the task, what changes it, and how others wait for it."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import CancelledError, Future
-from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, LOGGER, PENDING, RUNNING
+from concurrent.futures._base import CANCELLED_AND_NOTIFIED, PENDING, RUNNING
 from contextlib import suppress
 from typing import Any, Final, Protocol, cast
 
 from strand.errors import StoppedError
 from strand.handlers.spans import SpanLike
 from strand.tasks.awaiting import awaited
-from strand.tasks.current import CURRENT_TASK, ENDING_TASK, on_behalf_of, wait_as, waiter_here
+from strand.tasks.current import CURRENT_TASK, wait_as, waiter_here
 from strand.tasks.groups import TaskGroup
-from strand.tasks.lazy import NOBODY, Lazy
+from strand.tasks.meeting import OVER, LazyFuture
 from strand.tasks.options import TaskOptions
 from strand.tasks.places import Seat
 from strand.tasks.waits import Waiter, begin_wait, check_not_in_loop, end_wait
-from strand.threads import interrupts
 from strand.validate import seconds
 
 __all__ = ["ENDS", "TaskFuture", "current_task"]
@@ -43,11 +26,10 @@ __all__ = ["ENDS", "TaskFuture", "current_task"]
 ENDS: Final = ("done", "failed", "cancelled", "expired", "dropped", "dead")
 #: Tasks that a thread runs one within another: their frames lie on its stack.
 _MOST_WITHIN: Final = 16
-_OVER: Final = (FINISHED, CANCELLED_AND_NOTIFIED)
 
 
 def current_task() -> TaskFuture | None:
-    """The task that the caller runs in, also in its ``expire_if`` and callbacks of its end; None outside of tasks."""
+    """The task that the caller runs in, also in its ``expire_if`` and callbacks; None outside of tasks."""
     return cast("TaskFuture | None", CURRENT_TASK.get())
 
 
@@ -70,14 +52,17 @@ class Keeper(Protocol):
     def run(self, tag: int) -> None: ...
 
 
-class TaskFuture(Future[Any]):
-    """A task and its outcome to come. It works with ``concurrent.futures.wait`` and ``as_completed``, and
-    asyncio awaits it.
+class TaskFuture(LazyFuture):
+    """A task and its outcome to come. asyncio awaits it, and ``concurrent.futures.wait`` and ``as_completed`` take it.
 
-    ``result()`` returns what the function returned. It raises what the function raised where the task failed or became
-    a dead letter, CancelledError, TaskExpired or TaskDropped. ``id`` rises by submit. ``priority`` is the level or
-    number that the task has now. ``cancel_requested``: whether it was asked to end while it runs. ``attempts``: how
-    often the function was called.
+    ``result()`` returns what the function returned. It raises what the function raised if the task failed or became a
+    dead letter. Else it raises CancelledError, TaskExpired or TaskDropped.
+
+    Attributes:
+        id: The number of the task, which rises with each submit.
+        priority: The level or number that the task has now.
+        cancel_requested: Whether the task was asked to end while it runs.
+        attempts: How often the function was called.
     """
 
     # What every task writes has a slot: as entries of the dict they would make it grow twice, which is a quarter of
@@ -86,22 +71,16 @@ class TaskFuture(Future[Any]):
         "_attempt_ns",
         "_begun_ns",
         "_call",
-        "_end",
         "_entry",
         "_keeper",
         "_number",
         "_options",
         "_ran_ns",
-        "_result",
-        "_state",
         "_submitted_ns",
         "attempts",
         "id",
         "priority",
     )
-    _exception: BaseException | None = None
-    _waiters: Any = Lazy()
-    _done_callbacks: Any = Lazy()
     _deadline_ns: int | None = None
     _ended_ns = 0  # where it did not begin
     _group: TaskGroup | None = None
@@ -133,68 +112,68 @@ class TaskFuture(Future[Any]):
     def __repr__(self) -> str:
         return f"<TaskFuture {self.id} {self.state}>"
 
-    @property
-    def _condition(self) -> Any:  # type: ignore[override]  # which the functions of concurrent.futures ask for
-        fields = self.__dict__
-        found = fields.get("_meeting")
-        if found is None:
-            found = fields.setdefault("_meeting", threading.Condition())
-        if found is NOBODY:
-            self._state = _state_of(self._end)
-        return found
-
     # -- what it says
 
     @property
     def state(self) -> str:
-        """``"waiting"`` for a worker or its key's turn, ``"delayed"``, ``"held"``, ``"retrying"`` after its backoff,
-        ``"running"``, or how it ended: ``"done"``, ``"failed"``, ``"cancelled"``, ``"expired"``, ``"dropped"``,
-        ``"dead"``."""
+        """Where the task is, or how it ended.
+
+        Before its end it is ``"waiting"`` for a worker or its key's turn, ``"delayed"``, ``"held"``, ``"retrying"``
+        after its backoff, or ``"running"``. Its end is ``"done"``, ``"failed"``, ``"cancelled"``, ``"expired"``,
+        ``"dropped"`` or ``"dead"``.
+        """
         if self.done() and self._end is not None:
             return self._end
         return "running" if self._state == RUNNING else self._place
 
     @property
     def deadline_ns(self) -> int | None:
-        """When it has to have begun, in ns of the scheduler's clock (``time.monotonic_ns``); None: there is none."""
+        """When the task has to have begun, in ns of the scheduler's clock (``time.monotonic_ns``); None: any time."""
         return self._deadline_ns
 
     @property
     def group(self) -> TaskGroup | None:
-        """The group it belongs to."""
+        """The group that the task belongs to; None: no group."""
         return self._group
 
     @property
     def waited_ns(self) -> int:
-        """From submit to when the function was first called, in ns; so far, or to its end, where it was not."""
+        """The time from submit to the first call of the function, in ns. Without a call it is the time so far, or to
+        the end.
+        """
         until = self._begun_ns or self._ended_ns or self._keeper.now()
         return until - self._submitted_ns
 
     @property
     def ran_ns(self) -> int:
-        """How long the function ran in all attempts together, in ns; so far, while it runs."""
+        """How long the function ran in all attempts together, in ns; while it runs, the time so far."""
         return self._ran_ns + (self._keeper.now() - self._attempt_ns if self._state == RUNNING else 0)
 
     def done(self) -> bool:
-        """Whether it has ended, in whatever way."""
-        return self._state in _OVER
+        """Whether the task has ended, in whatever way."""
+        return self._state in OVER
 
     def cancelled(self) -> bool:
-        """Whether it was cancelled."""
+        """Whether the task was cancelled."""
         return self._state == CANCELLED_AND_NOTIFIED
 
     def running(self) -> bool:
-        """Whether its function runs now."""
+        """Whether the function runs now."""
         return self._state == RUNNING
 
     # -- what changes it
 
     def cancel(self, running: bool = False) -> bool:
-        """Cancels the task unless it has begun; one that waits for its retry is cancelled, too. Returns whether it is
-        cancelled, which it never is by a fork's child.
+        """Cancels the task unless it has begun; a task that waits for its retry is cancelled too.
 
-        ``running``: a task that runs is asked to end, and True is returned for that. It is not tried again, and
-        ``cancel_requested`` of ``strand.tasks.current_task()`` tells its function. A coroutine gets CancelledError.
+        A child of a fork cancels nothing.
+
+        Args:
+            running: Whether to ask a task that runs to end. It is not tried again, and ``cancel_requested`` of
+                ``strand.tasks.current_task()`` tells its function. A coroutine gets CancelledError.
+
+        Returns:
+            Whether the task is cancelled, or was asked to end.
         """
         if self._keeper.cancel(self):
             return True
@@ -208,27 +187,57 @@ class TaskFuture(Future[Any]):
         return self.cancelled()
 
     def reprioritise(self, priority: Any) -> bool:
-        """Gives a task that waits another priority. Returns False where it has begun or ended, and in a fork's child,
-        and nothing changes. A task that is held is due by the hold of its new level. Raises ConfigurationError for a
-        priority that the policy does not have."""
+        """Gives a task that waits another priority. A task that is held is due by the hold of its new level.
+
+        Args:
+            priority: A priority of the policy.
+
+        Returns:
+            False if the task has begun or ended, and in a child of a fork; nothing changes then.
+
+        Raises:
+            ConfigurationError: If the policy does not have the priority, or if the task belongs to a symbol. Also if
+                the hold of the new level ends after the task's deadline.
+        """
         return self._keeper.reprioritise(self, priority)
 
     def set_deadline(self, deadline: SpanLike | None) -> bool:
-        """Gives a task that waits so much time from now to begin, as ``"30s"``, a timedelta or ns; None: any time.
-        Returns False where it has begun or ended, and in a fork's child, and nothing changes. Raises ConfigurationError
-        for what is no span, and where a delay, a hold or a backoff ends later."""
+        """Gives a task that waits a new deadline to begin.
+
+        Args:
+            deadline: The time from now, as ``"30s"``, a timedelta or ns; None: any time.
+
+        Returns:
+            False if the task has begun or ended, and in a child of a fork; nothing changes then.
+
+        Raises:
+            ConfigurationError: If the deadline is no span of time, or if a delay, a hold or a backoff ends later.
+        """
         return self._keeper.set_deadline(self, deadline)
 
     def set_group(self, group: TaskGroup | None) -> bool:
-        """Moves a task that waits into another group, or into none. Returns False where it has begun or ended, and in a
-        fork's child, and nothing changes. Raises StoppedError for a group that takes no more tasks."""
+        """Moves a task that waits into another group, or into none.
+
+        Args:
+            group: The new group; None: no group.
+
+        Returns:
+            False if the task has begun or ended, and in a child of a fork; nothing changes then.
+
+        Raises:
+            StoppedError: If the group takes no more tasks.
+            ConfigurationError: If ``group`` is neither a TaskGroup nor None.
+        """
         return self._keeper.set_group(self, group)
 
     def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
-        """Calls ``fn`` with this future when it ends, in the thread that ends it; at once where it has. What ``fn``
-        raises is logged."""
+        """Calls a function with this future when the task ends, in the thread that ends it; at once if it has ended.
+
+        Args:
+            fn: The function. What it raises is logged.
+        """
         with self._condition:
-            if self._state not in _OVER:
+            if self._state not in OVER:
                 self._done_callbacks.append(fn)
                 return
         self._call_back(fn)
@@ -236,16 +245,26 @@ class TaskFuture(Future[Any]):
     # -- waiting for it
 
     def result(self, timeout: float | None = None) -> Any:
-        """What the function returned, or raises how the task ended otherwise. ``timeout``: seconds; None: no limit.
+        """Waits for the end of the task, and returns what the function returned.
 
         In a task or call it waits as within ``strand.blocking()``. In a task it runs this one at once if that has not
         begun, and has neither key nor symbol.
 
-        Raises TimeoutError when the time is over; WouldDeadlockError in a task or call for which this one waits, in a
-        handler, in a coroutine, and where ``max_threads`` threads wait; StoppedError in a fork's child, and in a task
-        whose workers have stopped; ConfigurationError for a timeout that is no number.
+        Args:
+            timeout: Seconds; None: no limit.
+
+        Raises:
+            Exception: What the function raised, if the task failed or became a dead letter.
+            concurrent.futures.CancelledError: If the task was cancelled.
+            TaskExpired: If the task expired.
+            TaskDropped: If the task was dropped.
+            TimeoutError: If the time is over.
+            WouldDeadlockError: In a task or call for which this one waits, in a handler, in a coroutine, and if
+                ``max_threads`` threads wait.
+            StoppedError: In a child of a fork, and in a task whose workers have stopped.
+            ConfigurationError: If the timeout is no number.
         """
-        if self._state not in _OVER:
+        if self._state not in OVER:
             self.wait_for_end(timeout)
         error = self._exception
         if error is None:
@@ -256,8 +275,14 @@ class TaskFuture(Future[Any]):
             del error, self  # which hold this frame
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """What ``result`` would raise, None where the function returned; but CancelledError is raised. Waits as
-        ``result`` does."""
+        """Waits as ``result`` does, and returns what ``result`` would raise; None if the function returned.
+
+        Args:
+            timeout: Seconds; None: no limit.
+
+        Raises:
+            concurrent.futures.CancelledError: If the task was cancelled.
+        """
         self.wait_for_end(timeout)
         if self._state == CANCELLED_AND_NOTIFIED:
             raise CancelledError
@@ -269,8 +294,12 @@ class TaskFuture(Future[Any]):
         return awaited(self)
 
     def wait_for_end(self, timeout: float | None = None) -> None:
-        """Waits until the task has ended, and raises only what ``result`` raises about the wait."""
-        if self._state in _OVER:
+        """Waits until the task has ended, and raises only what ``result`` raises about the wait.
+
+        Args:
+            timeout: Seconds; None: no limit.
+        """
+        if self._state in OVER:
             return
         if self._keeper.is_fork:
             raise StoppedError("this process is a fork of the one that runs the task: it never ends here")
@@ -331,50 +360,3 @@ class TaskFuture(Future[Any]):
         """See ``Waiter``."""
         strand = self._options.strand
         return None if strand is None else (self._keeper.waits_on, strand)
-
-    # -- for who ends it
-
-    def finish(self, end: str, value: Any, error: BaseException | None) -> None:
-        """By the one thread that has the right to: the task has ended."""
-        self._result = value
-        if error is not None:
-            self._exception = error
-        self._end = end
-        condition = self.__dict__.setdefault("_meeting", NOBODY)
-        state = _state_of(end)
-        if condition is NOBODY:
-            self._state = state
-            return
-        with condition:
-            self._state = state
-            for waiter in self._waiters:
-                if end == "cancelled":
-                    waiter.add_cancelled(self)
-                elif error is not None:
-                    waiter.add_exception(self)
-                else:
-                    waiter.add_result(self)
-            condition.notify_all()
-        callbacks = self.__dict__.pop("_done_callbacks", ())
-        if callbacks:
-            with on_behalf_of(self, ENDING_TASK), on_behalf_of(CURRENT_TASK.get() or self):
-                for callback in callbacks:
-                    self._call_back(callback)
-
-    def _call_back(self, callback: Callable[[Future[Any]], object]) -> None:
-        try:
-            callback(self)
-        except BaseException as error:  # SystemExit, too: it must not end the worker
-            LOGGER.exception("exception calling callback for %r", self)
-            if interrupts(error):
-                raise
-
-    def set_result(self, *_: Any, **__: Any) -> Any:
-        """Not for users: the scheduler alone ends a task. Raises RuntimeError."""
-        raise RuntimeError(f"{self!r} is ended by its scheduler alone")
-
-    set_exception = set_running_or_notify_cancel = set_result
-
-
-def _state_of(end: str | None) -> str:
-    return CANCELLED_AND_NOTIFIED if end == "cancelled" else FINISHED

@@ -26,22 +26,26 @@ _COMES_OUT: Final = (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.Cance
 
 
 class TaskGroup:
-    """Tasks that belong together. ``with TaskGroup() as group:`` waits for all of them on leaving. So does ``async
-    with`` in asyncio, and in coroutines of a scheduler, which would stop all others by ``with``.
+    """Tasks that belong together: ``with TaskGroup() as group:`` waits for all of them on leaving.
 
-    A task belongs to the group if it is submitted within the block, if it is submitted by a task of the group, or if it
-    is given ``group=``. Tasks that are spawned while the block waits belong to it too. A block within another one is a
-    group of its own.
+    ``async with`` does so in asyncio, and in coroutines of a scheduler, where ``with`` would stop all others. A group
+    can be used for one block.
 
-    Where a task fails, is dropped, or becomes a dead letter, the tasks of the group that have not begun are cancelled,
-    and those that run are asked to end (``cancel(running=True)``). Leaving the block then raises an ExceptionGroup of
-    the errors. If the block itself raises, all is cancelled likewise, and its error is one of the group; but
+    A task belongs to the group if it is submitted within the block, by a task of the group, or with ``group=``. Tasks
+    that are spawned while the block waits belong to it too. A block within another one is a group of its own.
+
+    If a task fails, is dropped, or becomes a dead letter, the tasks of the group that have not begun are cancelled.
+    Those that run are asked to end (``cancel(running=True)``). Leaving the block then raises an ExceptionGroup of the
+    errors. If the block itself raises, all is cancelled likewise, and its error is one of the group. But
     KeyboardInterrupt, SystemExit, GeneratorExit and asyncio's CancelledError of the block come out as they are. Tasks
-    that were cancelled or have expired raise nothing there: their futures say so.
+    that were cancelled or have expired raise nothing there: their futures say so. Leaving raises WouldDeadlockError if
+    a task of the group waits for the task that leaves.
 
-    ``name``: what a policy that shares time by groups knows it by; None: no name. A group can be used for one block.
-    Raises ConfigurationError for a name that is empty or no text. Leaving raises WouldDeadlockError where a task of the
-    group waits for the task that leaves.
+    Args:
+        name: The name that a policy that shares time by groups knows the group by; None: no name.
+
+    Raises:
+        ConfigurationError: If the name is empty or no text.
     """
 
     def __init__(self, name: str | None = None) -> None:
@@ -67,14 +71,26 @@ class TaskGroup:
         return len(self._members)
 
     def add(self, future: Future[Any]) -> None:
-        """Takes a task in. Raises StoppedError once the group was cancelled or its block was left."""
+        """Adds a task.
+
+        Args:
+            future: The task.
+
+        Raises:
+            StoppedError: If the group was cancelled or its block was left.
+        """
         with self._lock:
             if self._refusal is not None:
                 raise StoppedError(f"the task group {self._refusal}: it takes no more tasks")
             self._members[id(future)] = future
 
     def remove(self, future: Future[Any], error: BaseException | None) -> None:
-        """A task has ended, or is in another group now. ``error``: what makes the whole group fail."""
+        """Removes a task that has ended, or is in another group now.
+
+        Args:
+            future: The task.
+            error: The error that makes the whole group fail; None: no error.
+        """
         with self._lock:
             known = self._members.pop(id(future), None) is not None
             if known and error is not None:
@@ -87,8 +103,10 @@ class TaskGroup:
             self.cancel()
 
     def cancel(self) -> None:
-        """Cancels the tasks that have not begun, asks those that run to end, and takes no more. Leaving the block
-        raises nothing for that."""
+        """Cancels the tasks that have not begun, asks those that run to end, and takes no more.
+
+        Leaving the block raises nothing for that.
+        """
         with self._lock:
             self._refusal = self._refusal or "was cancelled"
             members = list(self._members.values())

@@ -14,9 +14,13 @@ __all__ = ["NativeTask"]
 class NativeTask:
     """A C function ``void f(sd_task_context *ctx, void *argument, int why)`` of ``sd_task.h``, for ``submit_native``.
 
-    ``source`` is the path of a shared object, with ``symbol`` the function's name; or the function itself: its address,
-    or a pointer to it of ctypes, cffi or numba's ``cfunc``. What it was given to keeps it alive.
-    Raises ConfigurationError when the object or the function cannot be found, or was built for another layout.
+    Args:
+        source: The path of a shared object, or the function itself. The function is given as its address, or as a
+            pointer to it of ctypes, cffi or numba's ``cfunc``. The scheduler that it is given to keeps it alive.
+        symbol: The function's name in the shared object.
+
+    Raises:
+        ConfigurationError: If the object or the function cannot be found, or was built for another layout.
     """
 
     def __init__(self, source: str | Path | int | Any, symbol: str | None = None) -> None:

@@ -20,13 +20,17 @@ _log = logging.getLogger(__package__)
 class Periodic:
     """A function that is due at ``first + n * period``, whatever the earlier turns took: it does not drift.
 
-    Each turn is a task. A turn is skipped where the one before has not ended when it is due, and where the scheduler
-    refuses it; of turns that were missed, as on a machine that slept, only the latest one runs. So turns never pile up.
-    An error of a turn is logged (``strand.tasks``), and the next turn comes as usual.
+    Each turn is a task. A turn is skipped if the one before has not ended when it is due, or if the scheduler refuses
+    it. Of turns that were missed, as on a machine that slept, only the latest one runs. So turns never pile up. An
+    error of a turn is logged (``strand.tasks``), and the next turn comes as usual.
 
-    ``turns``: how many were submitted, ``skipped``: how many were not, ``failed``: how many ended otherwise than by a
-    value. ``last``: the future of the latest turn, or None. ``next_due_ns``: when the next turn is due, in ns of the
-    scheduler's clock (``time.monotonic_ns``); None: it was cancelled.
+    Attributes:
+        turns: How many turns were submitted.
+        skipped: How many turns were not submitted.
+        failed: How many turns ended otherwise than by a value.
+        last: The future of the latest turn, or None.
+        next_due_ns: When the next turn is due, in ns of the scheduler's clock (``time.monotonic_ns``); None: it was
+            cancelled.
     """
 
     def __init__(self, timers: Timers, submit: Callable[[], TaskFuture], first_ns: int, period_ns: int) -> None:
@@ -45,8 +49,14 @@ class Periodic:
         return f"<Periodic, {self.turns} turns, {self.skipped} skipped{', cancelled' if self.cancelled() else ''}>"
 
     def cancel(self, running: bool = False) -> bool:
-        """Ends the turns. A turn that has not begun is cancelled; ``running``: one that runs is asked to end. Returns
-        whether there would have been another turn."""
+        """Ends the turns. A turn that has not begun is cancelled.
+
+        Args:
+            running: Whether to ask a turn that runs to end.
+
+        Returns:
+            Whether there would have been another turn.
+        """
         with self._lock:
             found, self._timer = self._timer, None
             self.next_due_ns = None

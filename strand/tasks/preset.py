@@ -21,20 +21,23 @@ _HOLD: Final = {"low": "30s"}
 
 @named_options("napoleon()", more=SchedulerOptions, like=Scheduler)
 def napoleon(config: Config | str | os.PathLike[str] | None = None, **more: Unpack[SchedulerOptions]) -> Scheduler:
-    """A ``strand.Scheduler`` that leaves letters of level ``low`` unopened for a while (docs/napoleon.md).
+    """Makes a ``strand.Scheduler`` that leaves letters of level ``low`` unopened for a while (docs/napoleon.md).
 
-    It has ``Levels(hold={"low": "30s"})``: a task rises from ``high`` after 30 s, from ``retry`` after 60 s, from
-    ``normal`` after 5 min and from ``low`` after 30 min, and one of level ``low`` does not start in its first 30 s.
-    Give such a task ``expire_if``, so that it is dropped where it has resolved itself meanwhile. ``retry`` is
-    ``RetryPolicy()`` (three retries, after 1 s, 2 s and 4 s, less a random part), ``guard`` is ``Guard()``, and 1,000
-    dead letters are kept.
+    It has ``Levels(hold={"low": "30s"})``. A task rises from ``high`` after 30 s, from ``retry`` after 60 s, from
+    ``normal`` after 5 min and from ``low`` after 30 min. A task of level ``low`` does not start in its first 30 s. Give
+    such a task ``expire_if``, so that it is dropped if it has resolved itself meanwhile. ``retry`` is ``RetryPolicy()``
+    (three retries, after 1 s, 2 s and 4 s, less a random part), ``guard`` is ``Guard()``, and 1,000 dead letters are
+    kept.
 
-    ``config``: a ``strand.Config``, or the path of its file, which gives what ``Scheduler(config=)`` takes from it. A
-    policy that it names has to be ``levels``, with the hold above if it says none. ``more``: arguments of
-    ``Scheduler``, which win; ``guard=None`` leaves the guard out.
+    Args:
+        config: A ``strand.Config``, or the path of its file, which gives what ``Scheduler(config=)`` takes from it. A
+            policy that it names has to be ``levels``, and has the hold above if it says none.
+        **more: Arguments of ``Scheduler``, which win; ``guard=None`` leaves the guard out.
 
-    Raises ConfigurationError for another policy than ``Levels``, and what ``Scheduler`` raises: MissingExtraError for a
-    guard of the machine without the extra ``guard``, and UnknownOptionError.
+    Raises:
+        ConfigurationError: If the policy is not ``Levels``, or an argument cannot work.
+        MissingExtraError: If there is a guard of the machine without the extra ``guard``.
+        UnknownOptionError: If there is no argument of a given name.
     """
     found: dict[str, Any] = {"policy": Levels(), "retry": RetryPolicy(), "guard": Guard()}
     if config is not None:

@@ -24,9 +24,18 @@ def task(*, name: str | None = None) -> Callable[[Function], Function]: ...
 def task(function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
     """Registers a function, so that ``submit("name", ...)`` finds it: ``@strand.task``, ``@strand.task(name="mail")``.
 
-    ``name``: None: the function's own name. Returns the function as it is. Raises ConfigurationError for a name that is
-    empty or no text, for what cannot be called, and for a name that another function has. A module that is loaded again
-    replaces its own functions.
+    A module that is loaded again replaces its own functions.
+
+    Args:
+        function: The function.
+        name: Its name; None: the function's own name.
+
+    Returns:
+        The function as it is.
+
+    Raises:
+        ConfigurationError: If the name is empty or no text, if another function has the name, or if ``function`` cannot
+            be called.
     """
     if name is not None and (not isinstance(name, str) or not name):
         raise ConfigurationError(f"name: {name!r} is no name of a task")

@@ -31,26 +31,35 @@ ErrorTypes = type[BaseException] | tuple[type[BaseException], ...]
 @named_fields
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RetryPolicy:
-    """Tries a task again that raised, by the kind of its error.
+    """Tries a task that raised again, by the kind of its error.
 
     A *transient* error may be over soon: the task goes to level ``retry`` after its backoff. A *system* error is one of
     the surroundings: an alert goes out at once, and the task goes one level up after its backoff. A *business* error
-    would come again: the task fails. A task that raised after its last retry becomes a dead letter. What is no
+    would come again: the task fails. A task that raised after its last retry becomes a dead letter. An error that is no
     ``Exception``, like SystemExit, is never tried again.
 
-    ``max_retries``: 0 to 1,000,000. ``base_delay``, ``max_delay``: spans as ``"1s"``, a timedelta or ns. Retry *n*,
-    from 1, waits ``d = min(max_delay, base_delay * multiplier ** (n - 1))`` less a random part: between ``(1 - jitter)
-    * d`` and ``d``, both included. ``multiplier``: 1 to 1,000. ``jitter``: 0 to 1.
+    Of all types listed, the nearest one among an error's classes decides. Without a listed type, MemoryError and
+    OSError are system errors. All other Exceptions are transient, ConnectionError and TimeoutError too.
 
-    ``transient``, ``business``, ``system``: an exception type, or a tuple of them; kept as tuples. Of all types listed,
-    the nearest one among an error's classes decides. Where nothing is said, MemoryError and OSError are of the system,
-    and all other Exceptions are transient, ConnectionError and TimeoutError too. ``classify``: called with the error in
-    their place, and returns one of the three words; a task whose ``classify`` raises fails with what that raised.
-    ``on_alert``: called with the future and the error in the worker; None: a line at level ERROR of the logger
-    ``strand.tasks``.
+    Args:
+        max_retries: The number of retries, 0 to 1,000,000.
+        base_delay: The wait before the first retry: a span as ``"1s"``, a timedelta or ns. Retry *n*, from 1, waits ``d
+            = min(max_delay, base_delay * multiplier ** (n - 1))`` less a random part. So it waits between ``(1 -
+            jitter) * d`` and ``d``, both included.
+        max_delay: The longest wait, a span too, not below ``base_delay``.
+        multiplier: The wait grows by this factor, 1 to 1,000.
+        jitter: The greatest random part of a wait, 0 to 1.
+        transient: An exception type or a tuple of them, kept as a tuple: transient errors.
+        business: An exception type or a tuple of them, kept as a tuple: business errors.
+        system: An exception type or a tuple of them, kept as a tuple: system errors.
+        classify: Called with the error in place of the lists; returns one of the three words. A task whose ``classify``
+            raises fails with that error.
+        on_alert: Called with the future and the error in the worker. None: a line at level ERROR of the logger
+            ``strand.tasks``.
 
-    Raises ConfigurationError for what is outside these bounds, for a ``max_delay`` below ``base_delay``, and for what
-    is no exception type or is listed twice.
+    Raises:
+        ConfigurationError: If a value is outside of its bounds, ``max_delay`` is below ``base_delay``, or something is
+            no exception type or is listed twice.
     """
 
     max_retries: int = 3
@@ -95,17 +104,24 @@ class RetryPolicy:
 
     @property
     def base_delay_ns(self) -> int:
-        """In ns."""
+        """``base_delay`` in ns."""
         return span_ns("base_delay", self.base_delay)
 
     @property
     def max_delay_ns(self) -> int:
-        """In ns."""
+        """``max_delay`` in ns."""
         return span_ns("max_delay", self.max_delay)
 
     def kind_of(self, error: BaseException) -> str:
-        """``"transient"``, ``"business"`` or ``"system"``. Raises what ``classify`` raises, and ConfigurationError
-        where it returns another word."""
+        """The kind of an error: ``"transient"``, ``"business"`` or ``"system"``.
+
+        Args:
+            error: The error.
+
+        Raises:
+            ConfigurationError: If ``classify`` returns another word.
+            Exception: What ``classify`` raises.
+        """
         if not isinstance(error, Exception):
             return BUSINESS
         if self.classify is not None:
@@ -120,7 +136,12 @@ class RetryPolicy:
         return BUSINESS
 
     def delay_ns(self, retry: int, generator: random.Random) -> int:
-        """How long retry number ``retry`` waits, from 1, in ns."""
+        """How long a retry waits, in ns.
+
+        Args:
+            retry: The number of the retry, from 1.
+            generator: Draws the random part.
+        """
         base, longest = self.base_delay_ns, self.max_delay_ns
         # By logarithms first: a power of a float overflows, and one of integers takes for ever.
         if (retry - 1) * math.log(self.multiplier) >= math.log(longest / base):

@@ -64,24 +64,29 @@ class SchedulerOptions(TypedDict, total=False):
 class Scheduler(EngineTasks):
     """Runs functions on threads of its own, in the order of a policy: a ``concurrent.futures.Executor``.
 
-    ``workers``: how many tasks run at a time; None or 0: as many as this process may use cores. (In ``strand.replay`` 0
-    is the plain loop.) ``max_queue``: how many tasks may wait that have not begun, beyond which ``submit`` raises
-    QueueFull; None or 0: any number, as far as memory goes, up to 16,777,216. ``policy``: ``Levels()``, ``Fifo()``,
-    ``Aging()`` or ``Fair()``; None: ``Levels()``. ``retry``: of tasks that are given none of their own; None: they fail
-    at once. ``guard``: holds tasks back while CPU, memory or I/O is short, as docs/guard.md says of strands, by their
-    levels and ``marks``; for ``Levels()``; None: there is none. ``max_dead_letters`` and ``seed``: see ``Tasks``.
-    ``max_threads``: how many threads there may be, ``workers`` at least. A task that waits in its middle
-    (``strand.checkpoint``, ``strand.blocking``, ``result`` of another task) keeps its thread.
+    Leaving its block shuts it down and waits for all tasks; from then on the guard holds nothing back. Without a block
+    it ends when nobody refers to it and all tasks have ended. At the end of the program the tasks that wait for a
+    worker are run. Those that are delayed, held, or wait for a retry are cancelled.
 
-    ``config``: a ``strand.Config``, or the path of its file, which gives ``workers``, ``max_queue``, ``policy``,
-    ``retry`` and ``guard`` (``Config.scheduler_options``). What is given beside it wins.
+    Args:
+        workers: How many tasks run at a time. None or 0: as many as this process may use cores. (In ``strand.replay`` 0
+            is the plain loop.)
+        max_queue: How many tasks may wait that have not begun; beyond it ``submit`` raises QueueFull. None or 0: any
+            number, as far as memory goes, up to 16,777,216.
+        policy: ``Levels()``, ``Fifo()``, ``Aging()`` or ``Fair()``; None: ``Levels()``.
+        retry: The retry policy of tasks that are given none of their own; None: they fail at once.
+        guard: Holds tasks back while CPU, memory or I/O is short, by their levels and ``marks``, as docs/guard.md says
+            of strands. It needs ``Levels()``. None: no guard.
+        config: A ``strand.Config``, or the path of its file, which gives ``workers``, ``max_queue``, ``policy``,
+            ``retry`` and ``guard`` (``Config.scheduler_options``). Other arguments win over it.
+        max_dead_letters: How many dead letters are kept.
+        seed: The seed of the random part of backoffs; None: another one each time.
+        max_threads: The greatest number of threads, at least ``workers``. A task that waits in its middle
+            (``strand.checkpoint``, ``strand.blocking``, ``result`` of another task) keeps its thread.
 
-    Leaving its block shuts it down and waits for all tasks; from then on the guard holds nothing back. Without that it
-    ends when nobody refers to it and all tasks have ended. At the end of the program those that wait for a worker are
-    run, and those that are delayed, held, or wait for a retry are cancelled.
-
-    Raises ConfigurationError naming the argument that cannot work, and MissingExtraError for a guard of the machine
-    without the extra ``guard``.
+    Raises:
+        ConfigurationError: If an argument cannot work; it names the argument.
+        MissingExtraError: If there is a guard of the machine without the extra ``guard``.
     """
 
     @named_options("Scheduler()")
@@ -139,7 +144,7 @@ class Scheduler(EngineTasks):
         return self._engine.n_workers
 
     def statistics(self) -> TaskStatistics:
-        """Totals since the start, with what the policy has counted; see TaskStatistics."""
+        """Totals since the start, with the counters of the policy; see TaskStatistics."""
         fair = None if self._groups is None else fair_statistics(self._engine, self._groups.names(), _no_symbols)
         return replace(super().statistics(), fair=fair, **counted_by_policy(self._engine))
 

@@ -16,16 +16,18 @@ def checkpoint() -> None:
     """Lets other tasks go that the policy would take first now, and then goes on.
 
     Under ``Levels`` these are tasks of a higher level. Under ``Aging`` they are those with a higher priority, as if
-    this one still waited. Under ``Fair`` it is another group once this one has used up its slice, and nobody while the
+    this one still waited. Under ``Fair`` it is another group once this one has used up its slice, and no task while the
     cap holds the scheduler. ``Fifo`` takes none first. This task waits meanwhile, is charged for what it used, and is
     taken again in the policy's order. Its key, and its symbol's ticks, wait with it.
 
-    It costs less than a microsecond where there is nothing to do, so a loop may call it each time. It gives up the GIL
+    It costs less than a microsecond if there is nothing to do, so a loop may call it each time. It gives up the GIL
     about once per millisecond. It is for tasks of a ``Scheduler`` and of ``dispatcher.tasks``, where it lets ticks go
     first, too, and for calls of a dispatcher. Elsewhere, as in a handler, it does nothing; a coroutine awaits instead.
-    Where ``max_threads`` threads wait already it goes on, which is counted (``thread_counts()``).
+    If ``max_threads`` threads wait already it goes on, which is counted (``thread_counts()``).
 
-    Raises CancelledError where ``cancel(running=True)`` asked for it, and StoppedError where the workers have stopped.
+    Raises:
+        concurrent.futures.CancelledError: If ``cancel(running=True)`` asked the task to end.
+        StoppedError: If the workers have stopped.
     """
     task, seat = CURRENT_TASK.get(), seat_here()
     if task is not None and task.cancel_requested:
@@ -40,6 +42,8 @@ def checkpoint() -> None:
 class blocking:  # noqa: N801 - users see a function
     """A block in which a task or call waits for something else than the processor: a lock, a reply, a file.
 
+    For example::
+
         with strand.blocking():
             reply = socket.recv(4096)
 
@@ -48,9 +52,10 @@ class blocking:  # noqa: N801 - users see a function
     ``future.result()`` of a task enters such a block by itself. A task with ``symbol=``, or a call, keeps its symbol's
     turn: ticks of the symbol wait until it ends. In the block a task of a dispatcher cannot publish to it.
 
-    Raises WouldDeadlockError at its start where ``max_threads`` threads wait already, and in a handler that Python runs
-    for a dispatcher: the ticks in its hands may lie in its worker's memory. Raises StoppedError where the workers have
-    stopped.
+    Raises:
+        WouldDeadlockError: At its start, if ``max_threads`` threads wait already. Also in a handler that Python runs
+            for a dispatcher: the ticks that it handles may lie in its worker's memory.
+        StoppedError: If the workers have stopped.
     """
 
     __slots__ = ("_seat",)

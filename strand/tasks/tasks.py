@@ -29,14 +29,20 @@ class Tasks(TaskExecutor):
     Tasks and dead letters live in memory only: this is no durable queue. Every task ends in exactly one way: done,
     failed, cancelled, expired, dropped or dead (``TaskFuture.state``).
 
-    ``pool``: lists tasks and calls ``run`` in its threads. ``ranks``: what the pool's policy makes of priorities.
-    ``clock``: of delays, deadlines and times; None: the system's, with a thread for what is due later. With another
-    clock ``fire`` does what is due. ``max_queue``: how many tasks may wait that have not begun; 0: any number. A task
-    that waits for a retry counts, and is never refused. ``max_dead_letters``: how many are kept. ``seed``: of the
-    random part of backoffs; None: another one each time. ``retry``: of tasks that are given none; None: they fail at
-    once. ``strand_of``: the strand of a symbol, for ``symbol=``; None: there are no symbols.
+    Args:
+        pool: Lists tasks and calls ``run`` in its threads.
+        ranks: What the pool's policy makes of priorities.
+        clock: The clock of delays, deadlines and times. None: the system's, with a thread for what is due later. With
+            another clock, ``fire`` does what is due.
+        max_queue: How many tasks may wait that have not begun; 0: any number. A task that waits for a retry counts, and
+            is never refused.
+        max_dead_letters: How many dead letters are kept.
+        seed: The seed of the random part of backoffs; None: another one each time.
+        retry: The retry policy of tasks that are given none; None: they fail at once.
+        strand_of: The strand of a symbol, for ``symbol=``; None: there are no symbols.
 
-    Raises ConfigurationError for numbers that are none or are below 0.
+    Raises:
+        ConfigurationError: If a number is not one or is below 0.
     """
 
     def __init__(
@@ -77,21 +83,29 @@ class Tasks(TaskExecutor):
         expire_if: Callable[[], Any] | None = None,
         marks: str | Iterable[str] | None = None,
     ) -> TaskExecutor:
-        """An executor of this scheduler whose tasks have these options; it does not change. Spans are texts with a unit
-        like ``"30s"``, timedeltas, or ns.
+        """An executor of this scheduler whose tasks have these options; it does not change.
 
-        ``priority``: of the policy; None: the usual one. ``key``: tasks of one key run in the order in which they join
-        it, one at a time; a task joins when its delay or hold is over, and keeps its place while it waits for a retry.
-        The one that is next has the highest priority of all that wait behind it. ``symbol``: the task runs in order
-        with that symbol's ticks; a retry comes behind the ticks that are there then. ``deadline``: a task that has not
-        begun so long after its submit is not started, nor tried again. ``delay``: it waits at least so long. ``retry``:
-        when it is tried again; None: as the scheduler says. ``group``: the one it belongs to; None: that of the block
-        or task that submits it. ``expire_if``: called without arguments in the worker before each start: True: the task
-        expires; a priority: it waits anew with that one, if it is another one; False or None: it starts. Raising fails
-        the task. ``marks``: ``"io"``, ``"frees_memory"`` or both, for the guard.
+        Spans are texts with a unit like ``"30s"``, timedeltas, or ns.
 
-        Raises ConfigurationError for values that cannot work: a priority that the policy does not have, a delay or hold
-        that ends after the deadline, a symbol beside a key or priority; and UnknownSymbolError.
+        Args:
+            priority: A priority of the policy; None: the usual one.
+            key: Tasks of one key run in the order in which they join it, one at a time. A task joins when its delay or
+                hold is over, and keeps its place while it waits for a retry. The next task has the highest priority of
+                all that wait behind it.
+            symbol: The task runs in order with that symbol's ticks; a retry comes behind the ticks that wait then.
+            deadline: A task that has not begun so long after its submit is not started, nor tried again. None: no
+                deadline.
+            delay: The task waits at least so long.
+            retry: When the task is tried again; None: as the scheduler says.
+            group: The group that the task belongs to; None: that of the block or task that submits it.
+            expire_if: Called without arguments in the worker before each start. True: the task expires. A priority: it
+                waits anew with that one, if it is another one. False or None: it starts. If it raises, the task fails.
+            marks: ``"io"``, ``"frees_memory"`` or both, for the guard.
+
+        Raises:
+            ConfigurationError: If a value cannot work: a priority that the policy does not have, a delay or hold that
+                ends after the deadline, a symbol beside a key or priority.
+            UnknownSymbolError: If there is no such symbol.
         """
         found = options_of(
             self._ranks,
@@ -119,8 +133,10 @@ class Tasks(TaskExecutor):
         return self._core.dead_letters
 
     def pending_count(self) -> dict[Any, int]:
-        """How many tasks wait by priority, under Levels for every level: those that have not begun, and those that wait
-        for a retry. It looks at each of them."""
+        """How many tasks wait, by priority, and under ``Levels`` for every level.
+
+        It counts those that have not begun, and those that wait for a retry. It looks at each of them.
+        """
         tasks = self._core.table.alive.copy().values()
         return self._ranks.count(task.priority for task in tasks if "_claim" not in task.__dict__)
 
@@ -131,19 +147,30 @@ class Tasks(TaskExecutor):
     # -- for the pool
 
     def run(self, tag: int) -> None:
-        """By a thread of the pool: runs the task of that tag, unless it has ended. Raises nothing: whatever a task
-        raises ends the task."""
+        """Runs the task of a tag, unless it has ended; a thread of the pool calls it. It raises nothing: whatever a
+        task raises ends the task.
+        """
         self._core.running.run(tag)
 
     def drop(self, tag: int, reason: str) -> bool:
-        """By the pool, in place of ``run``: a task is given up, and its future raises TaskDropped with the reason.
-        False: it has ended, or its function or coroutine runs."""
+        """Gives a task up, in place of ``run``; the pool calls it. The task's future raises TaskDropped.
+
+        Args:
+            tag: The task.
+            reason: Why it is dropped, in words.
+
+        Returns:
+            False if the task has ended, or its function or coroutine runs.
+        """
         task = self._core.table.alive.get(tag)
         core = self._core
         return task is not None and (core.waiting.drop(task, reason) or core.running.drop_coroutine(task, reason))
 
     def fire(self) -> int | None:
-        """With a clock that is not the system's: does what is due. Returns when something is due next, in ns of the
-        clock; None: nothing is."""
+        """With a clock that is not the system's, does what is due.
+
+        Returns:
+            When something is due next, in ns of the clock; None if nothing is.
+        """
         self._core.timers.fire()
         return self._core.timers.next_due_ns()

@@ -55,11 +55,16 @@ def reference(
     **options: Unpack[ReplayOptions],
 ) -> ReplayResult:
     """Runs handlers over a feed, or a file, in a plain loop on the calling thread: no queues, no strands, no workers.
-    Each tick is handled before the next one.
 
-    What every run over the same ticks has to come to (docs/determinism.md): ``reference(feed, handler).rows["AAPL"]``,
-    and ``.outputs["bars"]``. ``source``, ``handlers`` and
-    ``options`` as ``strand.replay`` has them. Raises what that raises.
+    Each tick is handled before the next one. Every run over the same ticks has to come to the same
+    (docs/determinism.md): ``reference(feed, handler).rows["AAPL"]``, and ``.outputs["bars"]``. It raises what
+    ``strand.replay`` raises.
+
+    Args:
+        source: A path or several, or a feed, as ``strand.replay`` takes it.
+        handler: The handler.
+        handlers: Handlers by symbol, with ``"*"`` for the others, in place of ``handler``.
+        **options: Other options of ``strand.replay``.
     """
     for name in ("workers", "pool"):
         if name in options:
@@ -71,9 +76,15 @@ def reference(
 def assert_same(run: Ran, expected: Ran) -> None:
     """Raises DifferenceError, an AssertionError, unless two runs have the same rows and outputs to the last bit.
 
-    ``run``, ``expected``: results of ``strand.replay``, ``reference`` or ``seeded``, or Dispatchers that have stopped.
-    Symbols are compared by name, and so are baskets. The message tells the symbols and fields that differ, with both
-    values, and the first record of each output that does; the error's ``symbols`` and ``outputs`` name all of them.
+    Symbols are compared by name, and so are baskets.
+
+    Args:
+        run: A result of ``strand.replay``, ``reference`` or ``seeded``, or a Dispatcher that has stopped.
+        expected: The run to compare with, in the same forms.
+
+    Raises:
+        DifferenceError: If the runs differ. The message tells the symbols and fields that differ, with both values, and
+            the first record of each output that differs. The error's ``symbols`` and ``outputs`` name all of them.
     """
     of_rows = dict(_row_differences(run, expected))
     of_rows.update(_basket_differences(run.baskets, expected.baskets))

@@ -49,10 +49,13 @@ class InfoOptions(TypedDict, total=False):
 
 
 class ListFeed(BaseFeed):
-    """What ``strand.testing.feed`` makes. All batches are of one buffer, which each overwrites, as readers of files do.
+    """The feed that ``strand.testing.feed`` makes. All batches share one buffer, which each overwrites, as readers of
+    files do.
 
-    ``ticks``: all of them, shape (n,), dtype ``strand.TICK``. ``names``: by index, as they come to be known in the end.
-    ``closed``: how often it was closed.
+    Attributes:
+        ticks: All ticks, shape (n,), dtype ``strand.TICK``.
+        names: The names by index, as they are known in the end.
+        closed: How often the feed was closed.
     """
 
     def __init__(
@@ -131,28 +134,34 @@ def feed(
     max_symbols: int | None = None,
     **info: Unpack[InfoOptions],
 ) -> ListFeed:
-    """A feed of ticks from a list, for ``strand.replay``, ``strand.testing.reference`` and ``strand.testing.seeded``.
+    """Makes a feed of ticks from a list, for ``strand.replay``, ``strand.testing.reference`` and
+    ``strand.testing.seeded``.
 
-    ``records``: its ticks, as dicts, tuples ``(symbol, time, price, size)``, or an array of ``strand.TICK``, shape
-    (n,), whose ``instrument_id`` are places in ``symbols``. A dict has
+    A tick that is a dict has
 
     - ``symbol``, a name;
     - ``time``, ns since the epoch, which becomes ``ts_recv`` and ``ts_event``; without it, 1 ns after the tick before;
-    - ``price`` in natural units (``10.25``: a number, or a Decimal), taken to the nearest 1e-9, and ``size``; or
-      ``bid``, ``bid_size``, ``ask`` and ``ask_size`` of a quote, of which a side may be left out;
+    - ``price`` in natural units (``10.25``: a number, or a Decimal), taken to the nearest 1e-9, and ``size``; or for a
+      quote ``bid``, ``bid_size``, ``ask`` and ``ask_size``, and one side may be left out;
     - any other field of a tick by its name: ``action``, ``side``, ``order_id``, ``flags``, ``kind``, ...
 
     It is a trade (``action`` T, ``side`` N) unless it says otherwise; with another ``action`` it is of kind order.
     ``sequence`` counts from 1.
 
-    ``symbols``: the names by index; by default those of the ticks, in the order in which they come.
-    ``batches``: ticks a batch, or the positions at which batches begin (``[0, 1, 5]``; 0 may be left out); by default
-    all are one batch. ``error`` is raised in place of the tick at position ``error_at``, by default behind the last
-    one. ``known_from``: with how many ticks given the names come to be known, as with a directory in mid-stream.
-    ``max_symbols``: indices that the feed may use, by default as many as there are names. ``info``: fields of
-    ``strand.feeds.FeedInfo``: ``ticks="orders"``, ``date=``, ``venue=``, ``size_unit=``, ...
+    Args:
+        records: The ticks: dicts, tuples ``(symbol, time, price, size)``, or an array of ``strand.TICK``, shape (n,).
+            The array's ``instrument_id`` are places in ``symbols``.
+        symbols: The names by index; by default those of the ticks, in the order in which they come.
+        batches: The number of ticks per batch, or the positions at which batches begin (``[0, 1, 5]``; 0 may be left
+            out). By default all ticks are one batch.
+        error: Raised in place of the tick at position ``error_at``.
+        error_at: The position of ``error``; None: behind the last tick.
+        known_from: How many ticks are given before the names are known, as with a directory in mid-stream.
+        max_symbols: The number of indices that the feed may use; by default as many as there are names.
+        **info: Fields of ``strand.feeds.FeedInfo``: ``ticks="orders"``, ``date=``, ``venue=``, ``size_unit=``, ...
 
-    Raises ConfigurationError that names the tick and its field, or the option.
+    Raises:
+        ConfigurationError: If a tick or an option cannot work; it names the tick and its field, or the option.
     """
     if isinstance(records, np.ndarray):
         if records.dtype != TICK or records.ndim != 1:

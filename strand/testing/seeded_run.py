@@ -32,20 +32,27 @@ def seeded(
     handlers: Mapping[str, HandlerLike] | None = None,
     **options: Unpack[ReplayOptions],
 ) -> ReplayResult:
-    """Replays a feed, ``source``, through a dispatcher in which ``seed`` decides who goes on when: same seed, same run.
+    """Replays a feed through a dispatcher in which a seed decides which thread goes on when: same seed, same run.
 
     It runs the engine's real code on the calling thread. Publisher and workers take turns, and may change places at
-    each atomic operation of the engine; pauses, steals, timers, bounds and drops come about as they do on cores, only
+    each atomic operation of the engine. Pauses, steals, timers, bounds and drops come about as they do on cores, only
     far oftener. A call of a handler runs whole. Rows, outputs and statistics are the same each time; its times are
     counts of steps. Within the block of a ``strand.testing.Clock`` handlers in Python can take time on it, and
     ``speed=`` goes by it.
 
-    ``options`` as ``strand.replay`` has them, with those of a Dispatcher: ``workers`` (2 by default, 16 at most),
-    ``strands``, ``capacity_ticks``, ``on_full``, ``on_error``, ``out``, ... Handlers of all kinds run. Small numbers
-    find most: few ticks, ``capacity_ticks`` and ``budget_ticks`` of a few.
+    Handlers of all kinds run. Small numbers find most: few ticks, ``capacity_ticks`` and ``budget_ticks`` of a few. It
+    raises what ``strand.replay`` raises.
 
-    One at a time in a process: raises ConfigurationError where another one is under way, in a handler too. Raises what
-    ``strand.replay`` raises.
+    Args:
+        source: A path or several, or a feed, as ``strand.replay`` takes it.
+        handler: The handler.
+        seed: Decides the order, 0 or more; the same seed gives the same run.
+        handlers: Handlers by symbol, with ``"*"`` for the others, in place of ``handler``.
+        **options: Other options of ``strand.replay`` and of a Dispatcher: ``workers`` (2 by default, 16 at most),
+            ``strands``, ``capacity_ticks``, ``on_full``, ``on_error``, ``out``, ...
+
+    Raises:
+        ConfigurationError: If another seeded run of this process is under way, in a handler too.
     """
     make = partial(SeededDispatcher, seed=whole("seed", seed, 0))
     options["timeline"] = False  # its times are counts of steps
@@ -61,11 +68,20 @@ def check_seeds(
     handlers: Mapping[str, HandlerLike] | None = None,
     **options: Unpack[ReplayOptions],
 ) -> None:
-    """Runs a feed, ``source``, under many seeds, and compares each run with the plain loop, as ``assert_same`` does.
+    """Runs a feed under many seeds, and compares each run with the plain loop, as ``assert_same`` does.
 
-    Raises DifferenceError for the first seed that comes to something else: its ``seed`` makes ``seeded`` do the same
-    again. That is a handler which goes by more than its symbol's ticks, as one that shares what it writes to among
-    symbols; or one whose ticks a bound has dropped. ``handlers``, ``options`` and what else it raises: ``seeded``.
+    A handler that goes by more than its symbol's ticks fails, such as one that writes to something that symbols share.
+    So does a handler of ticks that a bound dropped. It raises what ``seeded`` raises, too.
+
+    Args:
+        source: A path or several, or a feed, as ``strand.replay`` takes it.
+        handler: The handler.
+        seeds: The seeds, one run for each.
+        handlers: Handlers by symbol, with ``"*"`` for the others, in place of ``handler``.
+        **options: Other options of ``seeded``.
+
+    Raises:
+        DifferenceError: For the first seed with another outcome; its ``seed`` makes ``seeded`` do the same again.
     """
     if "out" in options:
         raise ConfigurationError("out: what is written to files is not compared: leave it out")

@@ -24,22 +24,27 @@ class Run(Protocol):
 
 
 class Clock:
-    """A clock that stands still until it is moved. Within ``with Clock() as clock:`` it stands in for the system's.
+    """A clock that stands still until it is moved. Within ``with Clock() as clock:`` it replaces the system's.
 
-    It is moved by ``advance``, and by waiting: a paced replay that waits for a tick moves it to when the tick is due.
-    A ``timeout_s`` of a Dispatcher (``publish``, ``drain``, ``stop``, ``call``) goes by it too. Such a call really
-    waits for a millisecond, and when that was in vain, the clock moves by up to 100 ms: what can come about does, and
-    a timeout of a minute takes less than a second.
+    ``advance`` moves it, and so does waiting: a paced replay that waits for a tick moves it to when the tick is due. A
+    ``timeout_s`` of a Dispatcher (``publish``, ``drain``, ``stop``, ``call``) goes by it too. Such a call really waits
+    for a millisecond. If that was in vain, the clock moves by up to 100 ms: what can happen does, and a timeout of a
+    minute takes less than a second.
 
     It does not move what is measured (``wall_s``, latencies, a timeline), nor the silences and reconnections of live
     feeds. The timers of handlers go by the feed's time, and so by no clock. It may be used from any thread.
 
-    A seeded run (``strand.testing.seeded``) within the block goes by it from its first ticks on: each step of the run
+    A seeded run (``strand.testing.seeded``) within the block goes by it from its first ticks on. Each step of the run
     moves the clock by 3 ns, and a paced run publishes ticks when they are due. ``advance`` in a handler in Python makes
-    its worker busy for so long, in which the other workers go on. While such a run is under way, only its own thread
-    may use the clock.
+    its worker busy for so long, and the other workers go on meanwhile. While such a run is under way, only its own
+    thread may use the clock.
 
-    ``start_ns``: where it begins, ns. Raises ConfigurationError where another one stands in already.
+    Args:
+        start_ns: Where the clock begins, ns, 0 or more.
+
+    Raises:
+        ConfigurationError: If ``start_ns`` is below 0. On entering the block: if another clock has replaced the
+            system's already.
     """
 
     def __init__(self, start_ns: int = 0) -> None:
@@ -52,11 +57,18 @@ class Clock:
         return brief(self, f"{self.now_ns():,} ns")
 
     def now_ns(self) -> int:
-        """The time, ns."""
+        """The clock's time, ns."""
         return self._now_ns if self._run is None else self._before_run_ns + self._run.now_ns()
 
     def advance(self, seconds_: float) -> None:
-        """Moves it on by so many seconds. Raises ConfigurationError for a number below 0."""
+        """Moves the clock on.
+
+        Args:
+            seconds_: By how many seconds, from 0 to below 1e9.
+
+        Raises:
+            ConfigurationError: If the number is outside of these bounds.
+        """
         by = seconds("seconds", seconds_)
         if by is None or not 0 <= by < 1e9:
             raise ConfigurationError(f"advance: {seconds_!r} is not a number of seconds from 0 up")
@@ -67,7 +79,11 @@ class Clock:
             self._now_ns += round(by * 1e9)
 
     def wait_until(self, time_ns: int) -> None:
-        """Moves it on to a time, unless it is past that."""
+        """Moves the clock on to a time, unless it is past that.
+
+        Args:
+            time_ns: The time, ns.
+        """
         if self._run is not None:
             self._run.take(max(0, time_ns - self.now_ns()))
             return
@@ -75,7 +91,11 @@ class Clock:
             self._now_ns = max(self._now_ns, time_ns)
 
     def follow(self, run: Run | None) -> None:
-        """Goes by a seeded run from now on; None: by itself again."""
+        """Goes by a seeded run from now on.
+
+        Args:
+            run: The run; None: the clock goes by itself again.
+        """
         self._now_ns = self.now_ns()
         self._run = run
         self._before_run_ns = 0 if run is None else self._now_ns - run.now_ns()

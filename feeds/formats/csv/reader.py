@@ -57,32 +57,37 @@ def profiles() -> dict[str, str]:
 
 
 class CsvFeed(BaseFeed):
-    """A CSV file as batches of ticks, line by line in the file's order.
-
-    ``profile``: the name of a built-in profile, or the path of a TOML file of one's own; by default the one built-in
-    profile that recognises the file.
-    ``symbol``: of all its lines, where the file's name does not say it.
-    ``date``: the day of files whose lines have the time of day only; by default from the file's name, or its folder's.
-    Without it, times count from 1970-01-01T00:00.
-    ``size_unit``: what 1 in a tick's ``size`` is worth, where amounts are no whole numbers: a power of ten
-    (``"0.001"``).
-    ``inexact``: what happens to a number with more decimals than a tick has (``35821.088778456004`` s, where times are
-    in ns; an amount of 0.0015 where ``size_unit`` is 0.001): ``"raise"``, or ``"round"`` to the nearest, ties to even;
-    ``statistics()["rows_rounded"]`` counts such rows. A size above 0 that rounds to 0 is an error.
-    ``levels``: how many levels of a row that holds a book become ticks, 1 to 64; by default all.
-    ``max_symbols``: the most there may be in a symbol column.
-    ``threads``: how many split lines; by default up to three, as there are cores besides the caller's.
-    ``on_bad_record``: ``"skip"`` passes over lines that are no rows of the profile, counted in ``skipped``.
-    ``select``: only these ticks; lines left out are not looked at beyond their symbol and time.
-    ``batch_ticks``: the most ticks in a batch.
-    ``limits``: what a compressed file may expand to.
+    """Reads a CSV file as batches of ticks, line by line in the file's order.
 
     ``sequence`` is a line's place among the lines of data, from 1, unless the profile has a column for it. Times that
-    run backwards are given as they are, and counted in ``statistics()``.
+    run backwards are kept as they are, and counted in ``statistics()``.
 
-    Raises UnknownFormatError where no profile or several know the file, FormatError with the line for one that is not
-    as the profile says, MissingExtraError without pyarrow, ConfigurationError for an option or profile that cannot
-    work.
+    Args:
+        path: The file.
+        profile: The name of a built-in profile, or the path of your own TOML file. None: the one built-in profile that
+            recognises the file.
+        symbol: The symbol of all lines, if the file's name does not say it.
+        date: The day of files whose lines have only the time of day. By default it is taken from the file's name, or
+            its folder's. Without it, times count from 1970-01-01T00:00.
+        size_unit: What 1 in a tick's ``size`` is worth, if amounts are no whole numbers: a power of ten (``"0.001"``).
+        inexact: What to do with a number that has more decimals than a tick: ``"raise"``, or ``"round"`` to the
+            nearest, ties to even. Examples are 35821.088778456004 s with times in ns, and an amount of 0.0015 with a
+            ``size_unit`` of 0.001. ``statistics()["rows_rounded"]`` counts rounded rows. A size above 0 that rounds to
+            0 is an error.
+        levels: How many levels of a row that holds a book become ticks, 1 to 64; None: all.
+        max_symbols: The greatest number of symbols in a symbol column.
+        threads: How many threads split lines. None: up to three, one for each core besides the caller's.
+        on_bad_record: ``"raise"``, or ``"skip"`` to skip lines that do not fit the profile and count them in
+            ``skipped``.
+        select: Only these ticks are read. Of other lines only the symbol and the time are looked at. None: all.
+        batch_ticks: The greatest number of ticks in a batch.
+        limits: How far a compressed file may expand; None: ``InflateLimits()``.
+
+    Raises:
+        UnknownFormatError: If no profile, or more than one, recognises the file.
+        FormatError: If a line is not as the profile says; it names the line.
+        MissingExtraError: If pyarrow is not installed.
+        ConfigurationError: If an option or the profile cannot work.
     """
 
     def __init__(

@@ -57,21 +57,30 @@ def recognise(head: bytes) -> bool:
 
 
 class DbnFeed(DecodedFeed):
-    """A DBN file of any schema, or of several, as batches of ticks.
+    """Reads a DBN file of any schema, or of several, as batches of ticks.
 
-    Symbols are called what the metadata's mappings call them on the UTC day of each record (its receive time where it
-    has one); a symbol has one ``instrument_id``, whatever ids it has had in the file. Symbol mapping records of a live
-    stream count from where they stand. An instrument without a name is called ``id:N``.
+    The metadata maps ids to names by UTC day; a record's day is that of its receive time if it has one. A symbol has
+    one ``instrument_id``, whatever ids it had in the file. Symbol mapping records of a live stream count from their
+    place on. An instrument without a name is called ``id:N``.
 
-    ``path``: the file. ``levels``: of MBP-10, how many levels become quotes, 1 to 10. ``max_symbols``: by default those
-    that the metadata names and 4,096 more, or 65,536 where it names none. ``on_bad_record``: ``"raise"``, or ``"skip"``
-    to pass over records of unknown type, of a length their type does not have or with an impossible letter, and count
-    them; a file that is cut or out of step is an error either way. ``batch_ticks``: ticks in a full batch. ``limits``:
-    what a compressed file may expand to. ``select``: what is not in it is passed over before ticks are made.
+    Args:
+        path: The file.
+        on_bad_record: ``"raise"``, or ``"skip"`` to skip and count bad records: those of unknown type, of a length that
+            their type does not have, or with an impossible letter. A file that is cut or out of step is an error either
+            way.
+        select: Only these ticks are read; others are skipped before ticks are made. None: all.
+        levels: How many levels of an MBP-10 record become quotes, 1 to 10.
+        max_symbols: The greatest number of symbols. None: those that the metadata names and 4,096 more, or 65,536 if it
+            names none.
+        batch_ticks: Ticks in a full batch.
+        limits: How far a compressed file may expand; None: ``InflateLimits()``.
 
-    Raises FormatError for a file without sound metadata, TruncatedFeedError for one that ends in it, FeedError for one
-    that cannot be read, ConfigurationError for an option that cannot work, MissingExtraError without the package
-    ``databento-dbn``.
+    Raises:
+        FormatError: If the file has no sound metadata.
+        TruncatedFeedError: If the file ends within its metadata.
+        FeedError: If the file cannot be read.
+        ConfigurationError: If an option cannot work.
+        MissingExtraError: If the package ``databento-dbn`` is not installed.
     """
 
     batch_step: ClassVar = 1
@@ -134,7 +143,9 @@ class DbnFeed(DecodedFeed):
         return self._max_symbols
 
     def count(self) -> int | None:
-        """Ticks in all, where every record makes as many, the file is not compressed and nothing is left out."""
+        """The number of ticks, if every record makes as many, the file is not compressed and nothing is left out; else
+        None.
+        """
         record = _RECORDS.get(str(self._metadata.decoded.schema))
         size = file_bytes(self._path)
         if record is None or size is None or self._select or self._info.details["compression"] != "none":

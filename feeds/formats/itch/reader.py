@@ -90,20 +90,24 @@ def recognise(head: bytes) -> bool:
 
 
 class ItchFeed(ItchNames, DecodedFeed):
-    """An ITCH 5.0 file as batches of ticks.
+    """Reads an ITCH 5.0 file as batches of ticks.
 
-    ``path``: the file.
-    ``date``: the trading day, which the file does not say: ``datetime.date`` or ``"YYYY-MM-DD"``; by default it is
-    taken from the file's name (``01302019.NASDAQ_ITCH50``, ``S010220-v50.txt.gz``, ``20190130...``). With neither,
-    times count from 1970-01-01T00:00 instead of that day's midnight in New York, and ``info.date`` is None.
-    ``on_bad_record``: ``"raise"``, or ``"skip"`` to pass over messages of unknown type or with an impossible field, and
-    over stretches where the frames are out of step; ``skipped`` counts them and keeps some (docs/feeds/itch.md).
-    ``select``: the ticks wanted; the decoder makes no others.
-    ``batch_ticks``: ticks in a full batch, a multiple of 4,096.
-    ``limits``: what a compressed file may expand to.
+    Args:
+        path: The file.
+        date: The trading day, which the file does not say: ``datetime.date`` or ``"YYYY-MM-DD"``. By default it is
+            taken from the file's name (``01302019.NASDAQ_ITCH50``, ``S010220-v50.txt.gz``, ``20190130...``). With
+            neither, times count from 1970-01-01T00:00 instead of that day's midnight in New York, and ``info.date`` is
+            None.
+        on_bad_record: ``"raise"``, or ``"skip"`` to skip messages of unknown type or with an impossible field, and
+            stretches in which the frames are out of step. ``skipped`` counts them and keeps some (docs/feeds/itch.md).
+        select: Only these ticks are read; the decoder makes no others. None: all.
+        batch_ticks: Ticks in a full batch, a multiple of 4,096.
+        limits: How far a compressed file may expand; None: ``InflateLimits()``.
 
-    Raises UnknownFormatError for a file that does not start as ITCH 5.0 does, FeedError for one that cannot be read,
-    ConfigurationError for an option that cannot work.
+    Raises:
+        UnknownFormatError: If the file does not start as ITCH 5.0 does.
+        FeedError: If the file cannot be read.
+        ConfigurationError: If an option cannot work.
     """
 
     _decoder: ItchDecoder

@@ -33,17 +33,26 @@ _LATEST_NS: Final = (1 << 63) - 1
 
 
 class JsonLinesFeed(JsonFileFeed):
-    """A file of JSON lines as batches of ticks, in the order of its lines.
+    """Reads a file of JSON lines as batches of ticks, in the order of its lines.
 
-    ``profile``: a ``JsonProfile``, a dict, or the path of a TOML file. ``size_unit``, ``inexact``: in place of the
-    profile's own. ``max_symbols``: the most there may be. ``on_bad_record``: at a line that is no JSON, or a message
-    that the profile cannot read, ``"raise"`` FormatError or ``"skip"``; messages that no rule of the profile is for are
-    passed over, and counted. ``batch_ticks``: a batch ends with the message that makes it so many or more. ``limits``:
-    what a compressed file may expand to.
+    ``ts_recv`` is the time that stands before the message in its line, or the time of its event if there is none.
+    ``sequence`` is the record's place if the profile has no field for it.
 
-    ``ts_recv`` is the time before the message, or its event's where there is none; ``sequence`` the record's place
-    where the profile has none. Raises ConfigurationError, and FormatError with byte and line after every tick before
-    it.
+    Args:
+        path: The file.
+        profile: A ``JsonProfile``, a dict, or the path of a TOML file; it has to be given.
+        size_unit: What 1 in a tick's ``size`` is worth, in place of the profile's ``size_unit``; None: the profile's.
+        inexact: ``"raise"`` or ``"round"``, in place of the profile's ``inexact``; None: the profile's.
+        max_symbols: The greatest number of symbols.
+        on_bad_record: What to do with a line that is no JSON, or a message that the profile cannot read: ``"raise"``
+            FormatError, or ``"skip"`` it. Messages that no rule of the profile is for are skipped and counted either
+            way.
+        batch_ticks: A batch ends with the message that makes it so many ticks or more.
+        limits: How far a compressed file may expand; None: ``InflateLimits()``.
+
+    Raises:
+        ConfigurationError: If an option or the profile cannot work.
+        FormatError: If a line cannot be read, after every tick before it; it names byte and line.
     """
 
     def __init__(

@@ -31,26 +31,37 @@ _CHUNK_BYTES: Final = (32 << 10, 1 << 20)
 
 
 class LeanFeed(BaseFeed):
-    """Ticks of one or several LEAN equity tick archives, merged by time, then in the order given, then by position.
+    """Reads one or several LEAN equity tick archives, merged by time, then in the order given, then by position.
 
     The rows of an archive keep their order; where a time goes back, ``ts_recv`` is the latest time so far, and
-    ``statistics()["times_raised"]`` counts such rows. ``paths``: one or several archives. ``batch_ticks``: ticks in a
-    batch. ``limits``: what an archive may expand to. Symbols are in upper case, numbered as they first appear.
+    ``statistics()["times_raised"]`` counts such rows. Symbols are in upper case, numbered as they first appear.
 
-    | tick | trade | quote |
-    |---|---|---|
-    | kind, action | KIND_TRADE, ``T`` | KIND_QUOTE, ``N`` |
-    | side | ``N`` | ``B`` bid, ``A`` ask; ``N`` where the row has both sides, or neither |
-    | price, size | as traded | of the side; of the bid where the row has both; UNDEF_PRICE where neither |
-    | order_id | sale condition bits | price of the ask (same units) where the row has both, or neither; else 0 |
-    | ref_id | 0 | size of the ask where the row has both; else 0 |
-    | sequence | position in the file, from 1 | the same |
-    | publisher_id | ASCII code of the exchange's letter; 0 where there is none | the same |
-    | flags | ``FLAG_SUSPICIOUS`` where so marked | the same; the condition of a quote is not carried |
+    The fields of a tick:
+
+    - ``kind``, ``action``: KIND_TRADE and ``T``, or KIND_QUOTE and ``N``.
+    - ``side``: of a trade ``N``; of a quote ``B`` for a bid, ``A`` for an ask, ``N`` if the row has both or neither.
+    - ``price``, ``size``: of the trade, or of the quoted side. They are the bid's if the row has both sides, and
+      UNDEF_PRICE if it has neither.
+    - ``order_id``: of a trade its sale condition bits; of a quote the ask's price, in the units of ``price``, if the
+      row has both sides or neither, else 0.
+    - ``ref_id``: of a quote the ask's size if the row has both sides, else 0; of a trade 0.
+    - ``sequence``: the position in the file, from 1.
+    - ``publisher_id``: the ASCII code of the exchange's letter, 0 without one.
+    - ``flags``: ``FLAG_SUSPICIOUS`` if the row is marked so. The condition of a quote is not carried.
 
     Rows are read by the CSV profiles ``lean-trades`` and ``lean-quotes``. Archives of different days are opened one day
-    after the other. Raises ``FormatError`` with the line for a row that is none, or passes over it where
-    ``on_bad_record`` is ``"skip"``, and ``MissingExtraError`` without pyarrow.
+    after the other.
+
+    Args:
+        paths: One or several archives.
+        batch_ticks: The greatest number of ticks in a batch.
+        on_bad_record: ``"raise"``, or ``"skip"`` to skip rows that are no trade or quote.
+        limits: How far an archive may expand; None: ``InflateLimits()``.
+
+    Raises:
+        FormatError: If a row is no trade or quote, unless ``on_bad_record`` is ``"skip"``; it names the line.
+        ConfigurationError: If an option cannot work, or ``paths`` names no file.
+        MissingExtraError: If pyarrow is not installed.
     """
 
     def __init__(

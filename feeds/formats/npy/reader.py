@@ -42,32 +42,42 @@ _BATCH_BYTES: Final = 1 << 26
 
 
 class NpyFeed(BaseFeed):
-    """Ticks from a structured array in a .npy or .npz file, in the order of the file. An .npy may be packed.
+    """Reads ticks from a structured array in a .npy or .npz file, in the order of the file. An .npy may be packed.
 
-    ``path``: the file. ``batch_ticks``: ticks in a batch. ``limits``: what a packed file may expand to.
+    A file of dtype ``TICK`` is read as it is. Any other structured dtype needs ``columns``, and values are converted as
+    in a Parquet file (docs/feeds/parquet.md). hftbacktest's events (an array of its event dtype, whatever it is called)
+    need nothing: ``HftEvents`` has the rules. Their symbol is the file's name up to the first dot, unless ``symbol``
+    says it.
 
-    A file of dtype ``TICK`` is read as it is. Any other structured dtype needs ``columns``, a map from tick field to
-    source field, table of a profile's keys or None; what it does not name is recognised by common names, and values are
-    converted, as in a Parquet file (docs/feeds/parquet.md). ``constants`` gives tick fields one value for all.
-    hftbacktest's events (an array of its event dtype, by that name or any) need nothing: ``HftEvents`` has the rules.
-    Their symbol is the file's name up to the first dot, unless ``symbol`` says it.
+    Nothing is ever unpickled. The checksum of an .npz is verified if the array is compressed; a stored array is read as
+    it lies.
 
-    ``price_unit``: what 1 in the source's price is worth, a power of ten (``"0.01"``); without it floats are currency,
-    integers are in 1e-9. ``size_unit``: what 1 in a tick's ``size`` is worth, for quantities that are fractions.
-    ``time_unit``: of times that are integers. ``ticks``: what the ticks mean, a ``TicksAre``; ``"plain"``, unless the
-    file says it. ``nulls``: NaN is an error, or with ``"undefined"`` no value. What is no
-    whole number of 1e-9 or of ``size_unit`` is an error, or with ``inexact="round"`` rounded to the nearest, ties to
-    even, and counted in ``statistics()["rows_rounded"]``.
+    Args:
+        path: The file.
+        columns: A map from tick field to source field, a table of a profile's keys, or None for no field. A tick field
+            that is missing from the map is recognised by common names.
+        constants: Tick fields that have one value for all ticks, by name.
+        price_unit: What 1 in the source's price is worth, a power of ten (``"0.01"``). None: floats are currency, and
+            integers are in 1e-9.
+        size_unit: What 1 in a tick's ``size`` is worth, for quantities that are fractions.
+        inexact: What to do with a value that is no whole number of 1e-9 or of ``size_unit``: ``"raise"``, or
+            ``"round"`` to the nearest, ties to even. ``statistics()["rows_rounded"]`` counts those rounded.
+        time_unit: The unit of times that are integers.
+        ticks: What the ticks mean, a ``TicksAre``; ``"plain"``, unless the file says it.
+        nulls: ``"raise"``: NaN is an error; ``"undefined"``: NaN is no value.
+        symbol: The one name. An array of one symbol without a key field needs it.
+        symbols: The names by index. None: those of the array ``symbols`` of an .npz; without that every name is empty.
+        max_symbols: The greatest number of symbols. None: as many as there are names; without names, one scan of the
+            keys finds it.
+        array: The array of an .npz to read. None: ``ticks``, or the only one beside ``symbols``.
+        batch_ticks: Ticks in a full batch.
+        on_bad_record: ``"raise"``, or ``"skip"`` to skip records whose key or value cannot be a tick's.
+        limits: How far a packed file may expand; None: ``InflateLimits()``.
 
-    Of an .npz the array ``ticks`` is read, or the only one beside ``symbols``, or the one named by ``array``. Names
-    come from ``symbols`` (by index; ``symbol``: the one there is), else from the array ``symbols`` of an .npz, else
-    every name is empty. An array of one symbol without a key field needs ``symbol="NAME"``. ``max_symbols`` is found in
-    one scan of the keys when neither names nor an argument give it.
-
-    Raises ``FormatError`` for a dtype, key or value that cannot be a tick's (``on_bad_record="skip"`` passes over such
-    records), ``TruncatedFeedError`` for a file that
-    ends too early, ``ConfigurationError`` for an option that cannot work. Nothing is ever unpickled. The checksum of
-    an .npz is verified where the array is compressed; a stored one is read as it lies.
+    Raises:
+        FormatError: If the dtype, a key or a value cannot be a tick's.
+        TruncatedFeedError: If the file ends too early.
+        ConfigurationError: If an option cannot work.
     """
 
     def __init__(
@@ -188,7 +198,7 @@ class NpyFeed(BaseFeed):
         return self._max_symbols
 
     def count(self) -> int | None:
-        """The records, where each is a tick and none may be left out."""
+        """The number of records, if each is a tick and none may be left out; else None."""
         return None if self._skip or isinstance(self._map, HftEvents) else self._place.length
 
     def batches(self) -> Iterator[TickBatch]:

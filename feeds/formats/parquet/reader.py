@@ -65,31 +65,41 @@ class _Made:
 
 
 class ParquetFeed(BaseFeed):
-    """A Parquet or Arrow file as batches of ticks, in the order of its rows.
+    """Reads a Parquet or Arrow file as batches of ticks, in the order of its rows.
 
-    ``path``: the file. ``columns`` maps tick fields, ``symbol``, and of quotes ``bid_price``, ``bid_size``,
-    ``ask_price`` and ``ask_size`` to columns (None: none), or to tables of a profile's keys (docs/feeds/parquet.md);
-    what it does not name is recognised by common names. ``constants`` gives tick fields one value for all. ``symbol``
-    names the one symbol of a file without a column for it. Only columns that are used are read.
+    Only the columns that are used are read. A float stands for the shortest decimal that rounds to it.
 
-    ``price_unit``: what 1 in the price column is worth, a power of ten (``"0.0001"``); without it decimals and floats
-    are currency, integers are in 1e-9. ``size_unit``: what 1 in a tick's ``size`` is worth, for fractions of a coin. A
-    float stands for the shortest decimal that rounds to it. A price that is no whole number of 1e-9 and a size that is
-    no whole number of ``size_unit`` are bad rows, or with ``inexact="round"`` rounded to the nearest, ties to even, and
-    counted; a size above 0 that rounds to 0 is a bad row. Times are timestamps of any unit, in ``time_zone`` where they
-    have none (UTC by default), or integers in ``time_unit``. A null is a bad row, or with ``nulls="undefined"`` the
-    field's undefined value, times and symbols excepted.
+    Args:
+        path: The file.
+        columns: A map from tick fields, ``symbol``, and of quotes ``bid_price``, ``bid_size``, ``ask_price`` and
+            ``ask_size`` to columns (None: none), or to tables of a profile's keys (docs/feeds/parquet.md). A field that
+            is missing from the map is recognised by common names.
+        constants: Tick fields that have one value for all ticks, by name.
+        symbol: The one symbol of a file without a column for it.
+        price_unit: What 1 in the price column is worth, a power of ten (``"0.0001"``). None: decimals and floats are
+            currency, and integers are in 1e-9.
+        size_unit: What 1 in a tick's ``size`` is worth, for fractions of a coin.
+        inexact: What to do with a price that is no whole number of 1e-9, or a size that is no whole number of
+            ``size_unit``. ``"raise"``: it is a bad row; ``"round"``: it is rounded to the nearest, ties to even, and
+            counted. A size above 0 that rounds to 0 is a bad row.
+        time_unit: The unit of times that are integers. Timestamps may have any unit.
+        time_zone: The zone of timestamps that have none; None: UTC.
+        ticks: What the ticks mean, a ``TicksAre``: what is a trade, and what a fill does to its order. ``"plain"``,
+            unless the file says it.
+        nulls: ``"raise"``: a null is a bad row; ``"undefined"``: it is the field's undefined value, except in times and
+            symbols.
+        max_symbols: The greatest number of symbols; None: 65,536.
+        on_bad_record: ``"raise"``, or ``"skip"`` to skip bad rows, and to count and sample them.
+        select: Only these ticks are read. Row groups whose statistics lie outside of it are not read; other rows are
+            skipped before they become ticks. None: all.
+        batch_ticks: The greatest number of rows that are read at a time.
+        limits: How far a compressed file may expand; None: ``InflateLimits()``.
 
-    ``ticks``: what the ticks mean, a ``TicksAre``: what is a trade, and what a fill does to its order; ``"plain"``,
-    unless the file says it.
-
-    ``on_bad_record``: ``"raise"``, or ``"skip"`` to pass over bad rows, counting and sampling them. ``max_symbols``:
-    65,536 by default. ``select``: row groups whose statistics lie outside it are not read, other rows are
-    passed over before they become ticks. ``batch_ticks``: the most rows read at a time. ``limits``: what a compressed
-    file may expand to.
-
-    Raises FormatError for a file without usable columns, TruncatedFeedError for one that is cut, ConfigurationError for
-    an option that cannot work, MissingExtraError without ``pyarrow``.
+    Raises:
+        FormatError: If the file has no usable columns, or a row is bad.
+        TruncatedFeedError: If the file is cut.
+        ConfigurationError: If an option cannot work.
+        MissingExtraError: If pyarrow is not installed.
     """
 
     def __init__(
@@ -212,13 +222,14 @@ class ParquetFeed(BaseFeed):
         return self._keys.max_symbols
 
     def count(self) -> int | None:
-        """The rows, where nothing is left out and the file says how many it has."""
+        """The number of rows, if nothing is left out and the file says how many it has; else None."""
         return None if self._select or self._skip else self._source.rows
 
     def batches(self) -> Iterator[TickBatch]:
-        """The rows from the first one on, at most ``batch_ticks`` at a time.
+        """Yields the rows from the first one on, at most ``batch_ticks`` at a time.
 
-        Raises FormatError with the row (from 1) and the column, after every tick before that row was handed out.
+        Raises:
+            FormatError: If a row is bad, after every tick before it; it names the row (from 1) and the column.
         """
         counts = self._counts
         counts.update(dict.fromkeys(counts, 0))

@@ -98,24 +98,34 @@ def bars(
     book: bool | None = None,
     fills: Fills | None = None,
 ) -> Handler:
-    """Bars of trades, emitted as records of ``BAR`` to the output ``bars``; ``BARS_ROW`` has the current and last one.
+    """Makes bars of trades, emitted as records of ``BAR`` to the output ``bars``.
 
-    One of: ``every``, the time of a bar (``"1m"``, a timedelta, ns); ``ticks``, ``volume``, ``notional``: how many
-    trades, how many units of the instrument, how many units of currency close one: whatever the feed's ``size_unit``. A
-    dispatcher, which knows no feed, takes sizes as they are.
+    A row is ``BARS_ROW``: the current bar and the last one. Give exactly one of ``every``, ``ticks``, ``volume`` and
+    ``notional``; it says what closes a bar. Amounts hold whatever the feed's ``size_unit``. A dispatcher, which knows
+    no feed, takes sizes as they are. docs/handlers/bars.md has the rules.
 
-    ``fill``: time bars without a trade are emitted too, at the last close, none after a day's last trade. ``partial``:
-    the bar under way is emitted at the run's end. ``sessions``: ``strand.Sessions``, or text for it; bars begin at a
-    session's start and end at its end at the latest, trades ``outside`` are left out and counted (``"skip"``) or make
-    ``"bars"`` of their own. Without sessions bars are aligned to the UNIX epoch.
+    Args:
+        every: The time of a bar: ``"1m"``, a timedelta, or ns.
+        ticks: How many trades close a bar.
+        volume: How many units of the instrument close a bar.
+        notional: How many units of currency close a bar.
+        fill: Whether time bars without a trade are emitted too, at the last close. There are none after a day's last
+            trade.
+        partial: Whether the bar under way is emitted at the run's end.
+        sessions: When the venue is open: ``strand.Sessions``, or text for it. Bars begin at a session's start, and end
+            at its end at the latest. None: bars are aligned to the UNIX epoch.
+        outside: What to do with trades outside of sessions: ``"skip"`` leaves them out and counts them, ``"bars"``
+            makes bars of their own.
+        zero_sizes: What to do with trades of size 0: ``"skip"`` leaves them out; ``"price"`` counts their price, as in
+            feeds of ready-made bars.
+        crosses: Whether crosses (auctions) count.
+        book: True: order books say what trades are, for feeds of single orders, whose fills have no price of their own.
+            None: a replay goes by its feed, and a dispatcher without ``feed=`` takes ticks as they are.
+        fills: What a fill does, as for ``strand.book``: ``"report"`` for DBN MBO, whose fills repeat trades. None: a
+            replay goes by its feed, and a dispatcher without ``feed=`` takes ``"reduce"``.
 
-    ``crosses``: they count. ``book``: order books say what trades are; for feeds of single orders, whose fills have no
-    price of their own.
-    ``fills``: as for ``strand.book``: ``"report"`` for DBN MBO, whose fills repeat trades. Without them a replay goes
-    by its feed; a dispatcher without ``feed=`` takes ticks as they are, and ``"reduce"``. ``zero_sizes``: trades
-    of size 0 are left out, or their ``"price"`` counts, as in feeds of ready-made bars.
-
-    docs/handlers/bars.md has the rules. Raises ConfigurationError.
+    Raises:
+        ConfigurationError: If not exactly one of the first four is given, or if an option cannot work.
     """
     given = [(kind, value) for kind, value in enumerate((every, ticks, volume, notional)) if value is not None]
     if len(given) != 1:

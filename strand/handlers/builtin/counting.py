@@ -39,8 +39,18 @@ def count() -> NativeHandler:
 
 @built_in
 def spin(work: int, *, dear_every: int = 0, dear_times: int = 1) -> NativeHandler:
-    """The benchmark's handler: ``work`` dependent multiply-add steps a tick; symbols whose index divides by
-    ``dear_every`` take ``dear_times`` as many. Its row counts ticks whose sequence does not follow the last one's."""
+    """The benchmark's handler: runs ``work`` dependent multiply-add steps per tick.
+
+    A row counts the ticks whose sequence does not follow that of the tick before.
+
+    Args:
+        work: Steps per tick, 0 or more.
+        dear_every: Symbols whose index it divides take more steps; 0: none.
+        dear_times: How many times as many steps these take, 1 or more.
+
+    Raises:
+        ConfigurationError: If a number is out of its bounds.
+    """
     given = (whole("work", work, 0), whole("dear_every", dear_every, 0), whole("dear_times", dear_times, 1))
     return _native("spin", SPIN_ROW, struct.pack("=qqq", *given))
 

@@ -49,13 +49,19 @@ def depth_row(top: int) -> np.dtype[np.void]:
 
 @built_in
 def depth(*, top: int = 5, max_levels: int = 16_384) -> Handler:
-    """Books of price levels of all symbols, from feeds of level updates, snapshots and views (docs/handlers/depth.md).
+    """Keeps books of price levels of all symbols, from feeds of level updates, snapshots and views.
 
-    A row (``depth_row(top)``) shows the best ``top`` levels of both sides, 1 to 64, and counts what did not fit; prices
-    are in 1e-9, ``UNDEF_PRICE`` where there is no level. ``Dispatcher.books`` and ``ReplayResult.books`` answer for all
-    levels. ``max_levels``: what a side of a symbol keeps at most, which bounds its memory to 64 bytes per level and
-    4 KB more; when it is full the worst level goes, which ``beyond`` counts. Raises ConfigurationError for other
-    values.
+    A row (``depth_row(top)``) shows the best levels of both sides, and counts what did not fit. Prices are in 1e-9, and
+    ``UNDEF_PRICE`` if there is no level. ``Dispatcher.books`` and ``ReplayResult.books`` answer for all levels.
+    docs/handlers/depth.md has the rules.
+
+    Args:
+        top: How many levels of each side a row shows, 1 to 64.
+        max_levels: The greatest number of levels that a side of a symbol keeps, which bounds its memory to 64 bytes per
+            level and 4 KB more. When it is full the worst level goes, which ``beyond`` counts.
+
+    Raises:
+        ConfigurationError: If a number is out of its bounds.
     """
     shown, kept = whole("top", top, 1, MAX_TOP), whole("max_levels", max_levels, 1, MAX_LEVELS)
     return NativeHandler(

@@ -55,19 +55,33 @@ TRADES_ROW: Final = np.dtype(
 
 @built_in
 def bbo(*, book: bool | None = None, fills: Fills | None = None) -> Handler:
-    """Each change of the best bid and ask: price or size of either side, emitted as a ``BBO`` to the output ``bbo``.
+    """Emits each change of the best bid and ask, price or size of either side, as a ``BBO`` to the output ``bbo``.
 
-    A row is ``BBO_ROW``. Quotes are ticks of kind quote; with ``book``, the top of order books. Where a book or a day
-    is cleared, the emptied top is a change. ``book`` and ``fills`` are as in ``strand.bars``.
+    A row is ``BBO_ROW``. Quotes are ticks of kind quote; with ``book``, the top of order books. If a book or a day is
+    cleared, the emptied top is a change.
+
+    Args:
+        book: Whether quotes come from order books; None: as the feed says, see ``strand.bars``.
+        fills: What a fill does, ``"reduce"`` or ``"report"``; None: as the feed says, see ``strand.bars``.
+
+    Raises:
+        ConfigurationError: If ``fills`` is another word.
     """
     return tape_handler("bbo", BBO_ROW, b"", book=book, fills=fills, quotes=True, outputs={"bbo": BBO})
 
 
 @built_in
 def trades(*, crosses: bool = True, book: bool | None = None, fills: Fills | None = None) -> Handler:
-    """Each trade as all built-in handlers count it, emitted as a ``TRADES`` to the output ``trades``.
+    """Emits each trade, as all built-in handlers count it, as a ``TRADES`` to the output ``trades``.
 
-    A row is ``TRADES_ROW``. Trades without a price are counted as ``unpriced`` and not emitted. ``crosses``, ``book``
-    and ``fills`` are as in ``strand.bars``.
+    A row is ``TRADES_ROW``. Trades without a price are counted as ``unpriced`` and not emitted.
+
+    Args:
+        crosses: Whether crosses (auctions) count.
+        book: Whether order books say what trades are; None: as the feed says, see ``strand.bars``.
+        fills: What a fill does, ``"reduce"`` or ``"report"``; None: as the feed says, see ``strand.bars``.
+
+    Raises:
+        ConfigurationError: If ``fills`` is another word.
     """
     return tape_handler("trades", TRADES_ROW, b"", crosses=crosses, book=book, fills=fills, outputs={"trades": TRADES})

@@ -47,17 +47,22 @@ BOOK_ROW = np.dtype(
 
 @built_in
 def book(*, fills: Fills | None = None, crosses: bool = True) -> Handler:
-    """Order-by-order books of all symbols, from feeds of single orders (ITCH, PITCH, LOBSTER, DBN MBO).
+    """Keeps order-by-order books of all symbols, from feeds of single orders (ITCH, PITCH, LOBSTER, DBN MBO).
 
-    A row (``BOOK_ROW``) shows the top of the book and counts what did not fit; prices are in 1e-9, ``UNDEF_PRICE``
-    where a side is empty. ``Dispatcher.books`` and ``ReplayResult.books`` answer for levels, orders and places in a
-    queue.
-    ``fills``: what a fill (action F) does: ``"reduce"`` takes it off its order, as ITCH, PITCH and LOBSTER mean it,
-    ``"report"`` leaves the book to the cancel or modify that follows, as in DBN, and follows Databento's other
-    rules (docs/feeds/dbn.md): tops are shown at the end of events, and each publisher has a book. Without it a
-    replay goes by its feed's format, and refuses a merge of both sorts; a dispatcher without ``feed=`` takes
-    ``"reduce"``. ``crosses``: they count into volume, trades and last price. csrc/handlers/book.h and trade.h have
-    the rules.
+    A row (``BOOK_ROW``) shows the top of the book and counts what did not fit. Prices are in 1e-9, and ``UNDEF_PRICE``
+    if a side is empty. ``Dispatcher.books`` and ``ReplayResult.books`` answer for levels, orders and places in a queue.
+    csrc/handlers/book.h and trade.h have the rules.
+
+    Args:
+        fills: What a fill (action F) does. ``"reduce"`` takes it off its order, as ITCH, PITCH and LOBSTER mean it.
+            ``"report"`` leaves the book to the cancel or modify that follows, as in DBN. It follows Databento's other
+            rules too (docs/feeds/dbn.md): tops are shown at the end of events, and each publisher has a book. None: a
+            replay goes by its feed's format, and refuses a merge of both sorts; a dispatcher without ``feed=`` takes
+            ``"reduce"``.
+        crosses: Whether crosses (auctions) count into volume, trades and last price.
+
+    Raises:
+        ConfigurationError: If ``fills`` is another word.
     """
     report = fills is not None and one_of("fills", fills, FILLS) == 1
     rules = TradeRules(orders=True, fills_report=report, crosses=bool(crosses))

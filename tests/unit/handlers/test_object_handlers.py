@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import functools
-import struct
 from typing import Any
 
 import numpy as np
 import pytest
 from engine_support import ticks_for
 
-from strand import TICK, Context, Dispatcher, Tick, Trade, object_handler, replay
+from strand import Context, Dispatcher, Tick, Trade, object_handler, replay
 from strand.errors import ConfigurationError, HandlerError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
-from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, Ticks
+from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE
 
 pytestmark = pytest.mark.python
 KINDS = {"order": KIND_ORDER, "trade": KIND_TRADE, "quote": KIND_QUOTE, "status": KIND_STATUS}
@@ -103,19 +102,6 @@ def test_only_ticks_of_the_kinds_that_are_wanted_are_made() -> None:
         mine = ticks[(ticks["instrument_id"] == key) & (ticks["kind"] == KIND_QUOTE)]
         assert [tuple(tick) for tick in d.objects[f"#{key}"].ticks] == mine.tolist()
         assert d.rows[key]["ticks"] == 20
-
-
-def test_a_tick_has_the_fields_of_the_record_and_may_be_kept() -> None:
-    assert Tick._fields == TICK.names
-    from strand.handlers.object_handlers import _FIELDS
-
-    assert _FIELDS.size == TICK.itemsize
-    rng = np.random.default_rng(5)
-    ticks = np.frombuffer(rng.integers(1, 255, 64 * 20, dtype=np.uint8).tobytes(), TICK).view(Ticks)
-    made = [Tick(*fields) for fields in struct.iter_unpack(_FIELDS.format, ticks.data)]
-    assert made == ticks.tolist()
-    for name in ("sequence", "bid_price", "bid_size", "ask_price", "ask_size"):
-        assert [getattr(tick, name) for tick in made] == ticks[name].tolist()
 
 
 def test_a_factory_makes_objects_with_arguments() -> None:

@@ -11,9 +11,10 @@ import pytest
 from rich.console import Console
 
 import strand
+from strand.frozen_dict import FrozenDict
 from strand.report.policy_counts import policy_tables
 from strand.report.tables import print_policy
-from strand.stats import FairStatistics, FrozenDict, GroupStatistics, GuardStatistics, Statistics
+from strand.stats import FairStatistics, GroupStatistics, GuardStatistics, Statistics
 from strand.ticks import TICK
 
 pytestmark = pytest.mark.python

@@ -16,8 +16,9 @@ import strand
 from strand import Aging, Dispatcher, Fair, Fifo, Levels, RetryPolicy, Scheduler, TaskGroup
 from strand.binding.engine_words import histogram_floors_ns
 from strand.errors import ConfigurationError, QueueFull, StoppedError
+from strand.frozen_dict import FrozenDict
+from strand.latency import Latency
 from strand.policies.policy import LEVELS
-from strand.stats import FrozenDict, Latency
 from strand.tasks.counts import MOST_WAITS, Count
 from strand.tasks.future import ENDS
 from strand.ticks import TICK

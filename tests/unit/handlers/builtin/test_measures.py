@@ -18,15 +18,7 @@ from strand.errors import ConfigurationError, HandlerError
 from strand.feeds import FeedInfo
 from strand.feeds.merge.days import clear_records
 from strand.handlers import VWAP_ROW
-from strand.handlers.builtin.measures import (
-    IMBALANCE,
-    SPREAD,
-    SPREAD_ROW,
-    TRADE_STATS,
-    TRADE_STATS_ROW,
-    VOLATILITY,
-    VWAP,
-)
+from strand.handlers.builtin.measure_rows import IMBALANCE, TRADE_STATS, TRADE_STATS_ROW, VOLATILITY, VWAP
 from strand.reference.loop import SerialLoop
 from strand.ticks import KIND_QUOTE, KIND_TRADE, zeros
 
@@ -635,14 +627,6 @@ def test_volatility_of_late_prices_equals_its_definition(every: int | None) -> N
 def test_the_tick_rule_looks_back_beyond_an_interval_s_start() -> None:
     ticks = stream(trade(10, 100, 5), trade(20, 101, 5), trade(150, 101, 5), trade(160, 100, 5))
     assert plain_run(trade_stats(100), ticks, 1).records[["buys", "sells"]].tolist() == [(1, 0), (1, 1)]
-
-
-def test_the_declared_fields_are_what_is_emitted() -> None:
-    for like, declared in ((spread(1), SPREAD), (trade_stats(1), TRADE_STATS), (vwap(1), VWAP)):
-        (output,) = like.outputs.values()
-        assert output == declared
-    # Without intervals a row is no larger than before.
-    assert (spread().state, trade_stats().state, vwap().state) == (SPREAD_ROW, TRADE_STATS_ROW, VWAP_ROW)
 
 
 # ---- from books

@@ -54,9 +54,9 @@ class Comparison:
 
 
 @click.command("demo")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def demo(as_json: bool) -> None:
-    """Replay the sample that ships with strand, and compare with static routing."""
+    """Replay the sample file that ships with strand, and compare with static routing."""
     cores = len(os.sched_getaffinity(0))
     workers = max(1, cores - 1)
     console = Console(quiet=as_json)

@@ -37,29 +37,37 @@ _NO_TICKS: Final = {str(AT_TIMER): ", of a timer", str(AT_END): ", of the run's 
     multiple=True,
     metavar="FILE",
     shell_complete=complete_files,
-    help="Where the input of both runs is now (repeat for several files).",
+    help="File that both runs read, if it has moved. Repeatable.",
 )
 @click.option(
-    "--source-a", multiple=True, metavar="FILE", shell_complete=complete_files, help="Where the input of A is now."
+    "--source-a",
+    multiple=True,
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="File that A read, if it has moved. Repeatable.",
 )
 @click.option(
-    "--source-b", multiple=True, metavar="FILE", shell_complete=complete_files, help="Where the input of B is now."
+    "--source-b",
+    multiple=True,
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="File that B read, if it has moved. Repeatable.",
 )
-@click.option("--handler-a", metavar="HANDLER", help="What to run for A, instead of what its file names.")
-@click.option("--handler-b", metavar="HANDLER", help="What to run for B.")
-@click.option("--set-a", multiple=True, metavar="OPTION=VALUE", help="An option of --handler-a; may be given again.")
-@click.option("--set-b", multiple=True, metavar="OPTION=VALUE", help="An option of --handler-b.")
-@click.option("--no-narrow", is_flag=True, help="Compare the files only: do not look for the exact tick.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--handler-a", metavar="HANDLER", help="Handler to run for A, instead of the one that its file names.")
+@click.option("--handler-b", metavar="HANDLER", help="Handler to run for B, instead of the one that its file names.")
+@click.option("--set-a", multiple=True, metavar="OPTION=VALUE", help="Set an option of --handler-a. Repeatable.")
+@click.option("--set-b", multiple=True, metavar="OPTION=VALUE", help="Set an option of --handler-b. Repeatable.")
+@click.option("--no-narrow", is_flag=True, help="Compare only the files: do not replay to find the exact tick.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def diff(
     a: Path, b: Path, source: tuple[str, ...], source_a: tuple[str, ...],
     source_b: tuple[str, ...], handler_a: str | None, handler_b: str | None, set_a: tuple[str, ...],
     set_b: tuple[str, ...], no_narrow: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Find the first symbol and sequence at which two runs part.
+    """Find the first symbol and sequence at which two runs differ.
 
-    A and B: two files of strand replay --fingerprints, or two files of an output (npy, Parquet, Arrow IPC, CSV).
-    Exit status: 0 the same, 1 different, 2 an error.
+    A and B are two files of `strand replay --fingerprints`, or two files of an output (npy, Parquet, Arrow IPC, CSV).
+    The exit status is 0 if they are the same, 1 if they differ, and 2 at an error.
     """
     options = (given_options("--set-a", set_a), given_options("--set-b", set_b))
     for letter, name, given in zip("ab", (handler_a, handler_b), options, strict=True):

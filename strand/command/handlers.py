@@ -27,12 +27,14 @@ UNSAID: Final = {"book": "by the feed", "fills": "by the feed"}
 
 @click.command("handlers")
 @click.argument("name", required=False, metavar=f"[{NAME}]", shell_complete=complete_handlers)
-@click.option("--set", "given", multiple=True, metavar="OPTION=VALUE", help="Show it as it is with this option.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option(
+    "--set", "given", multiple=True, metavar="OPTION=VALUE", help="Show the handler with this option set. Repeatable."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def handlers(name: str | None, given: tuple[str, ...], as_json: bool) -> None:
-    """List the built-in handlers, or say what one takes, keeps and emits.
+    """List the built-in handlers, or show the options, the row and the outputs of one.
 
-    Its options are given to strand replay and strand listen by --set OPTION=VALUE.
+    `strand replay` and `strand listen` take the options as --set OPTION=VALUE.
     """
     options = given_options("--set", given)
     if name is None:

@@ -16,6 +16,7 @@ from strand.command.completing import complete_files
 from strand.command.handling import handling
 from strand.command.parameters import show
 from strand.command.reading import Reads, reading
+from strand.command.sections import SectionedCommand
 from strand.errors import ConfigurationError
 from strand.handlers import Handler
 from strand.handlers.spans import span_ns
@@ -34,33 +35,45 @@ _ALWAYS: Final = ("files", "rates", "service", "wait", "workers", "as_json")
 
 @click.group("policy")
 def policy() -> None:
-    """Plan how a load is scheduled."""
+    """Plan how to schedule a load."""
 
 
-@policy.command("plan")
-@click.option("--rate", "rates", multiple=True, metavar="N|SYMBOL=N", help="Ticks per second, in all or of a symbol.")
-@click.option("--service", metavar="SPAN", help="Time that a tick takes on average, like 800ns. [default: measured]")
+@policy.command(
+    "plan",
+    cls=SectionedCommand,
+    sections={"Load": ("--from", "--rate", "--service"), "Target": ("--wait", "--workers")},
+)
+@click.option(
+    "--rate",
+    "rates",
+    multiple=True,
+    metavar="N|SYMBOL=N",
+    help="Ticks per second, in total or per symbol. Repeatable with SYMBOL=N.",
+)
+@click.option("--service", metavar="SPAN", help="Average time to handle a tick, such as 800ns. [default: measured]")
 @click.option(
     "--from",
     "files",
     multiple=True,
     metavar="FILE",
     shell_complete=complete_files,
-    help="Measure a recorded file; may be given again.",
+    help="Measure the load of a recorded file. Repeatable.",
 )
-@click.option("--wait", required=True, metavar="pNN=SPAN|mean=SPAN", help="The wait to keep, like p99=5ms or mean=1ms.")
-@click.option("--workers", type=click.IntRange(1), help="Tell the waits with so many workers, too.")
+@click.option(
+    "--wait", required=True, metavar="pNN=SPAN|mean=SPAN", help="Longest acceptable wait, such as p99=5ms or mean=1ms."
+)
+@click.option("--workers", type=click.IntRange(1), metavar="N", help="Show the waits with N workers too.")
 @handling
 @reading
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def plan_(
     rates: tuple[str, ...], service: str | None, files: tuple[str, ...], wait: str, workers: int | None,
     handler: Handler, reads: Reads, as_json: bool,
 ) -> None:  # fmt: skip
-    """Plan workers and the queue for a wait, by Erlang C, beside the rule of thumb rate x time x 2.5.
+    """Plan workers and the queue for a wait by Erlang C, and show the rule of thumb rate x time x 2.5 beside it.
 
-    Give --rate and --service; or --from, which measures when a file's ticks came, and by a replay through --handler how
-    long one takes.
+    Give --rate and --service, or --from. With --from, Strand measures when the ticks of a file arrive, and replays them
+    through --handler to measure how long one takes.
     """
     target = _target(wait)
     service_ns = None if service is None else span_ns("--service", service)

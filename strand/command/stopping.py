@@ -17,13 +17,15 @@ def stopping(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options: they become the arguments ``until`` and ``pdb`` of ``strand.replay`` in ``run``, and ``--only``
     the symbols of ``reads``. It stands above those that make these."""
 
-    @click.option("--only", metavar="SYMBOL", help="Replay one symbol alone.")
+    @click.option("--only", metavar="SYMBOL", help="Replay only this symbol.")
     @click.option(
         "--until",
         metavar="NUMBER|TIME",
-        help="Stop after that tick of --only, the first being 1; or at a time, as --start has it.",
+        help="Stop after this tick of the symbol of --only (the first is 1), or at a time as for --start.",
     )
-    @click.option("--pdb", is_flag=True, help="Start Python's debugger where the handler is called with that tick.")
+    @click.option(
+        "--pdb", is_flag=True, help="Start Python's debugger when the handler is called with the tick of --until."
+    )
     @functools.wraps(command)
     def with_stop(
         *, only: str | None, until: str | None, pdb: bool, reads: Reads, run: dict[str, Any], **others: Any

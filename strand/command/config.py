@@ -47,7 +47,7 @@ def init(file: Path | None, as_yaml: bool, as_json: bool) -> None:
         with path.open("x", encoding="utf-8") as out:
             out.write(template(form))
     except FileExistsError:
-        raise ConfigurationError(f"{path}: is there already: give another name, or remove it") from None
+        raise ConfigurationError(f"{path}: already exists: give another name, or remove it") from None
     show(as_json, {"file": str(path), "format": form}, lambda console: console.print(f"{escape(str(path))} written"))
 
 
@@ -64,7 +64,7 @@ def check(file: Path, as_json: bool) -> None:
     if found is None:
         sys.exit(_WRONG)
     if not as_json:
-        click.echo(printable(f"{file}: all is well"))
+        click.echo(printable(f"{file}: no problems"))
 
 
 @config.command("show")

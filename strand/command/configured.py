@@ -132,7 +132,7 @@ def _configured(path: str, policy: str | None, given: Mapping[str, Any], pool: M
     for line in replaced:
         click.echo(printable(f"config: {line}"), err=True)
     if config.retry_policy != Config().retry_policy:
-        click.echo("config: retry_policy is for tasks: nothing here is tried again", err=True)
+        click.echo("config: retry_policy is for tasks: this command retries nothing", err=True)
     found = config.dispatcher_options()
     del found["retry"]
     return found

@@ -75,7 +75,7 @@ def diff(
             raise click.UsageError(f"--set-{letter} needs --handler-{letter}")
     kinds = [_is_run(path) for path in (a, b)]
     if kinds[0] != kinds[1]:
-        raise ConfigurationError(f"{a if kinds[0] else b} is a fingerprint file, and {b if kinds[0] else a} is none")
+        raise ConfigurationError(f"{a if kinds[0] else b} is a fingerprint file, but {b if kinds[0] else a} is not")
     if kinds[0]:
         parting = diff_runs(a, b)
         sources = (list(source_a or source) or None, list(source_b or source) or None)
@@ -140,20 +140,20 @@ def _print_run(console: Console, parting: Parting, found: Narrowed) -> None:
     for note in parting.notes:
         say(f"[yellow]not the same[/] {escape(note)}")
     if parting.same:
-        say(f"[green]the same[/] at every rest, and after all {parting.after:,} ticks")
+        say(f"[green]the same[/] at every fingerprint, and after all {parting.after:,} ticks")
         return
     for note in parting.settings:
         say(f"must not matter: {escape(note)}")
     if parting.by is None:
         say(f"[red]one run is shorter[/]: both are the same up to {parting.after:,} ticks")
         return
-    say(f"[red]they part[/]: the same after {parting.after:,} ticks, not after {parting.by:,}")
+    say(f"[red]they differ[/]: the same after {parting.after:,} ticks, not after {parting.by:,}")
     inputs = [s for s in parting.symbols if s.input_differs]
     rows = [s for s in parting.symbols if not s.input_differs]
     if inputs:
-        say(f"  other ticks of {_names(inputs)}")
+        say(f"  different ticks: {_names(inputs)}")
     if rows:
-        say(f"  the same ticks, other rows of {_names(rows)}")
+        say(f"  the same ticks, but different rows: {_names(rows)}")
     for s in parting.symbols[:1]:
         say(f"  {escape(s.symbol)}: {_last(s, 'A')}; {_last(s, 'B')}")
     if found.exact is not None:
@@ -161,9 +161,9 @@ def _print_run(console: Console, parting: Parting, found: Narrowed) -> None:
     narrowed = {record.output: record.difference for record in found.records}
     for output in parting.outputs:
         counts = " against ".join("no output" if s is None else f"{s[0]:,} records" for s in (output.a, output.b))
-        say(f"  other records of {escape(output.name)}: {counts}, the first {output.before:,} the same")
+        say(f"  different records of {escape(output.name)}: {counts}; the first {output.before:,} are the same")
         if output.name in narrowed:
-            say(f"[bold]the first other record of {escape(output.name)}[/]:")
+            say(f"[bold]the first different record of {escape(output.name)}[/]:")
             _print_difference(say, narrowed[output.name])
     for note in found.notes:
         say(f"[yellow]note[/] {escape(note)}")
@@ -194,12 +194,12 @@ def _names(symbols: list[SymbolParting]) -> str:
 def _last(s: SymbolParting, letter: str) -> str:
     state = s.a if letter == "A" else s.b
     if state is None:
-        return f"{letter} has not met it"
+        return f"{letter} has no ticks of it"
     return f"{letter} has {state.ticks:,} ticks of it, the last with sequence {state.sequence}"
 
 
 def _print_exact(say: Any, exact: Exact) -> None:
-    what = "the first other tick" if exact.what == "input" else "the first tick that leaves another row"
+    what = "the first different tick" if exact.what == "input" else "the first tick that leaves a different row"
     say(
         f"[bold]{what}[/]: {escape(exact.symbol)}, sequence {exact.sequence}, tick {exact.position:,} of the run "
         f"(from 0), ts_recv {exact.ts_recv}"
@@ -254,5 +254,5 @@ def _print_difference(say: Any, difference: RecordDifference) -> None:
         own = {name: value for name, value in own.items() if name not in ("symbol", "number", "sequence")}
         say("  " + escape(", ".join(f"{name} {_value(value)}" for name, value in own.items())))
         return
-    say(f"[red]they part[/] at {where}")
+    say(f"[red]they differ[/] at {where}")
     _print_fields(say, difference.fields)

@@ -87,7 +87,9 @@ def _print_all(console: Console, found: dict[str, str]) -> None:
     for name, about in found.items():
         table.add_row(f"[bold]{escape(name)}[/]", escape(about))
     console.print(table)
-    console.print("strand handlers NAME lists a handler's options, which are given by --set OPTION=VALUE", style="dim")
+    console.print(
+        "`strand handlers NAME` lists the options of a handler; set them with --set OPTION=VALUE", style="dim"
+    )
 
 
 def _print_one(console: Console, found: dict[str, Any]) -> None:

@@ -264,8 +264,8 @@ def _tell(event: FeedEvent) -> None:
 
 def _joined(first: int) -> str:
     return (
-        f"the first message heard is number {first:,}; the {first - 1:,} before it, names of symbols among them, are "
-        "not asked for: with --first-sequence 1 they are, or count as missing"
+        f"the first message received is number {first:,}; the {first - 1:,} before it, which include names of symbols, "
+        "were not requested; with --first-sequence 1 they are requested, or count as missing"
     )
 
 
@@ -284,8 +284,9 @@ def _print_feed(feed: MoldFeed | WebSocketFeed, record: Path | None) -> None:
 
 def _print_events(console: Console, live: dict[str, Any], where: str) -> None:
     console.print(
-        f"{escape(where)}: [bold]{live['messages']:,}[/] messages, {live['other_messages']:,} of them of no kind the "
-        f"profile knows; connected {live['connected']:,} times; {live['gap_messages']:,} messages missing in "
+        f"{escape(where)}: [bold]{live['messages']:,}[/] messages, {live['other_messages']:,} of them of a kind that "
+        f"the profile does not know; connected {live['connected']:,} times; {live['gap_messages']:,} messages "
+        f"missing in "
         f"{live['gap']:,} gaps"
     )
     for event in live["events"][-_SHOWN:]:
@@ -294,7 +295,7 @@ def _print_events(console: Console, live: dict[str, Any], where: str) -> None:
 
 def _print_lines(console: Console, live: dict[str, Any]) -> None:
     console.print(
-        f"session {escape(live['session'] or 'not heard')}: [bold]{live['delivered']:,}[/] messages in order, "
+        f"session {escape(live['session'] or 'not received')}: [bold]{live['delivered']:,}[/] messages in order, "
         f"{live['gap_messages']:,} missing on every line, {live['requests']:,} requests for "
         f"{live['requested_messages']:,} messages"
     )
@@ -317,8 +318,8 @@ def _print_lines(console: Console, live: dict[str, Any]) -> None:
         rest = f" and {len(gaps) - _SHOWN:,} more ranges" if len(gaps) > _SHOWN else ""
         console.print(f"[yellow]missing on every line:[/] {shown}{rest}")
     for at, what in (
-        ("forced", "gaps were given up early, for want of room"),
-        ("gaps_unlisted", "gaps are only counted"),
+        ("forced", "gaps were given up early for lack of space"),
+        ("gaps_unlisted", "gaps are counted but not listed"),
     ):
         if live[at]:
             console.print(f"[yellow]{live[at]:,} {what}[/]")

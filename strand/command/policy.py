@@ -136,10 +136,10 @@ def _measured(
 
 def _print(console: Console, found: Plan) -> None:
     load, target = found.load, found.target
-    wanted = "a mean wait of" if target.quantile is None else f"{100 * target.quantile:g}% of them wait"
+    wanted = "a mean wait of" if target.quantile is None else f"{100 * target.quantile:g}% of the ticks wait"
     console.print(
         f"[bold]{load.rate_per_s:,.6g}[/] ticks per second of [bold]{duration(load.service_ns)}[/] each keep "
-        f"{load.rate_per_s * load.service_ns / 1e9:,.4g} workers busy without a pause; wanted: {wanted} at most "
+        f"{load.rate_per_s * load.service_ns / 1e9:,.4g} workers busy without a pause; target: {wanted} at most "
         f"{duration(target.wait_ns)}"
     )
     # A row a quantity: as a column each, they would not fit a terminal's width.
@@ -158,11 +158,11 @@ def _print(console: Console, found: Plan) -> None:
     console.print(table)
     for symbol, rate in found.undrainable.items():
         console.print(
-            f"[red]never drained:[/] {escape(symbol)} has {rate:,.6g} ticks per second, and its one worker at a time "
-            f"serves {1e9 / load.service_ns:,.6g}",
+            f"[red]never drained:[/] {escape(symbol)} has {rate:,.6g} ticks per second, but one worker at a time "
+            f"handles only {1e9 / load.service_ns:,.6g}",
             highlight=False,
         )
     for doubt in found.doubts:
-        console.print(f"[yellow]off:[/] {escape(doubt)}", highlight=False)
+        console.print(f"[yellow]caution:[/] {escape(doubt)}", highlight=False)
     for assumption in found.assumptions:
         console.print(f"assumed: {escape(assumption)}", highlight=False)

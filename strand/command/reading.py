@@ -61,7 +61,7 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--allow-empty", is_flag=True, help="Accept input without any tick. The default is an error.")
     @click.option("--date", metavar="YYYY-MM-DD", help="Trading day of files that do not contain it.")
     @click.option(
-        "--profile", metavar="PROFILE", help="For CSV files: the name of a built-in profile, or a .toml file."
+        "--profile", metavar="NAME|PATH", help="For CSV files: the name of a built-in profile, or a .toml file."
     )
     @click.option(
         "--feed",

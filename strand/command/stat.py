@@ -208,7 +208,7 @@ def _print_row(console: Console, look: Look) -> None:
     if look.size_unit is None and any(unit.quantity in _OF_SIZES for unit in look.units.values()):
         console.print(_OWN_UNITS)
     if look.in_visit:
-        console.print("[yellow]in a visit for 100 ms: the row may be of several moments[/]")
+        console.print("[yellow]in a visit for 100 ms: the row may mix several moments[/]")
 
 
 def _print_book(console: Console, book: BookLook) -> None:
@@ -220,7 +220,7 @@ def _print_book(console: Console, book: BookLook) -> None:
     if book.size_unit is None:
         console.print(_OWN_UNITS)
     if book.in_visit:
-        console.print("[yellow]in a visit for 100 ms: the book may be of several moments[/]")
+        console.print("[yellow]in a visit for 100 ms: the book may mix several moments[/]")
 
 
 def _cells(level: dict[str, float] | None) -> tuple[str, str, str]:

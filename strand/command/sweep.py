@@ -89,7 +89,7 @@ def sweep(
         done = f"{n:,} of {total:,} files"
         bar.update(task, completed=n, total=total)
 
-    with bar, _saying_what_is_kept(lambda: f"{done} done, kept in {out}: the same command goes on from there"):
+    with bar, _saying_what_is_kept(lambda: f"{done} done, kept in {out}; the same command continues from there"):
         task = bar.add_task("sweeping", total=None)
         result = run_sweep(
             files if len(files) > 1 else files[0],
@@ -161,7 +161,7 @@ def _print(console: Console, result: SweepResult) -> None:
     kept = len(result.labels) - len(result.ran)
     say(
         f"{several(len(result.numbers), 'set')} over {several(len(result.labels), 'file')} of "
-        f"{several(sum(ticks.values()), 'tick')}: {several(len(result.ran), 'file')} run, {kept:,} there before"
+        f"{several(sum(ticks.values()), 'tick')}: {several(len(result.ran), 'file')} run, {kept:,} already there"
     )
     for number, values in list(result.sets.items())[:SHOWN]:
         say(f"  set {number}: {text_of(values)}")

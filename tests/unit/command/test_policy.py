@@ -40,12 +40,12 @@ def test_people_are_shown_a_table_what_is_assumed_and_where_it_is_off() -> None:
     assert "workers 5 7" in lines
     assert "p99 wait 25.7 us 2.41 us" in lines
     text = " ".join(shown.split())
-    assert "never drained: HOT has 90,000 ticks per second, and its one worker at a time serves 40,000" in text
+    assert "never drained: HOT has 90,000 ticks per second, but one worker at a time handles only 40,000" in text
     assert "B has" not in text
     for words in (
-        "99% of them wait at most 50 us",
+        "99% of the ticks wait at most 50 us",
         "assumed: arrivals are independent",
-        "off: only 2 symbols have ticks",
+        "caution: only 2 symbols have ticks",
     ):
         assert words in text, words
 

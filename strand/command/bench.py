@@ -329,7 +329,7 @@ def _letters(context: click.Context, as_json: bool) -> None:
     ]
     for option in given:
         if option.name not in ("scenario", "as_json", *_OF_LETTERS):
-            raise click.UsageError(f"{option.opts[0]}: the scenario letters does not take it")
+            raise click.UsageError(f"{option.opts[0]}: the scenario letters does not have this option")
     options = LettersOptions(**{n: context.params[n] for n in _OF_LETTERS if n in {option.name for option in given}})
     machine = describe()
     with _progress(as_json) as update:

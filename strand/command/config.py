@@ -42,7 +42,7 @@ def init(file: Path | None, as_yaml: bool, as_json: bool) -> None:
     path = file or Path("strand.yaml" if as_yaml else "strand.toml")
     form = format_of(path)
     if as_yaml and form != "yaml":
-        raise click.UsageError(f"--yaml: {path} ends in {path.suffix}: leave one of the two out")
+        raise click.UsageError(f"--yaml: {path} ends in {path.suffix}: leave out one of the two")
     try:
         with path.open("x", encoding="utf-8") as out:
             out.write(template(form))

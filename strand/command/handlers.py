@@ -39,7 +39,7 @@ def handlers(name: str | None, given: tuple[str, ...], as_json: bool) -> None:
     options = given_options("--set", given)
     if name is None:
         if given:
-            raise click.UsageError("--set: name the handler")
+            raise click.UsageError("--set: give the name of the handler too")
         found = {name: _summary(BUILTIN[name]) for name in sorted(BUILTIN)}
         show(as_json, found, lambda console: _print_all(console, found))
     else:

@@ -186,7 +186,7 @@ def listen(
             if option.name in _MOLD_ONLY and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
                 raise click.UsageError(f"{option.opts[0]} is for --line, not for --websocket")
         if profile is None:
-            raise click.UsageError("--websocket needs --profile, which says what its messages mean")
+            raise click.UsageError("--websocket needs --profile, the file that describes the messages")
         feed = WebSocketFeed(
             websocket,
             profile,

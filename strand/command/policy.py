@@ -102,7 +102,7 @@ def _given(rates: tuple[str, ...], service_ns: int | None) -> Load:
     for text in rates:
         symbol, equals, number = text.rpartition("=")
         if symbol in by_symbol:
-            raise click.UsageError(f"--rate: {symbol or 'the rate in all'} is given twice")
+            raise click.UsageError(f"--rate: {symbol or 'the total rate'} is given twice")
         if equals and not symbol:
             raise click.UsageError(f"--rate: {text!r} is neither N nor SYMBOL=N")
         try:
@@ -111,7 +111,7 @@ def _given(rates: tuple[str, ...], service_ns: int | None) -> Load:
             raise ConfigurationError(f"--rate: {number!r} is not a number of ticks per second") from None
     if "" in by_symbol:
         if len(by_symbol) > 1:
-            raise click.UsageError("--rate: give the rate in all, or that of each symbol")
+            raise click.UsageError("--rate: give the total rate, or the rate of each symbol")
         return Load(by_symbol[""], service_ns)
     return Load(sum(by_symbol.values()), service_ns, by_symbol)
 
@@ -120,9 +120,9 @@ def _measured(
     files: tuple[str, ...], rates: tuple[str, ...], service_ns: float | None, handler: Handler, reads: Reads
 ) -> Load:
     if rates:
-        raise click.UsageError("--rate: --from measures it; leave one of the two out")
+        raise click.UsageError("--rate: --from measures the rate; leave out one of the two")
     if "-" in files and service_ns is None:
-        raise click.UsageError("--from -: what is measured is read twice; give a file, or --service")
+        raise click.UsageError("--from -: standard input cannot be read twice; give a file, or --service")
     symbols, start, end, limit = reads.symbols, reads.start, reads.end, reads.limit
     chosen = list(files) if len(files) > 1 else files[0]
     feed = feeds.open(chosen, symbols=symbols or (), start=start, end=end, **reads.options)

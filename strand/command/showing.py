@@ -91,7 +91,7 @@ def showing(command: Callable[..., None]) -> Callable[..., None]:
     def with_shows(*, top: int | None, sort: str | None, verbose: bool, as_json: bool, **others: Any) -> None:
         shows = Shows(top, sort, verbose)
         if as_json and shows.asked:
-            raise click.UsageError("--json has all of the run: leave --top, --sort and -v out")
+            raise click.UsageError("--json has all of the run: leave out --top, --sort and -v")
         command(shows=shows, as_json=as_json, **others)
 
     return with_shows

@@ -32,11 +32,11 @@ def stopping(command: Callable[..., None]) -> Callable[..., None]:
     ) -> None:
         by_number = until is not None and until.isdecimal() and only is not None
         if only is not None and reads.symbols is not None:
-            raise click.UsageError("--only: it is the one symbol to replay: leave --symbols out")
+            raise click.UsageError("--only replays one symbol: leave out --symbols")
         if pdb and not by_number:
-            raise click.UsageError("--pdb: say at which tick, like --only AAPL --until 17")
+            raise click.UsageError("--pdb: give the tick, such as --only AAPL --until 17")
         if pdb and run.get("workers"):
-            raise click.UsageError("--pdb: a prompt stops one thread: leave --workers out")
+            raise click.UsageError("--pdb runs in one thread: leave out --workers")
         if until is not None:
             run |= {"until": (only, int(until)) if by_number else until}
         command(

@@ -122,7 +122,7 @@ def _saying_what_is_kept(words: Callable[[], str]) -> Iterator[None]:
 def _combinations(handler: Handler, each: Mapping[str, str]) -> list[dict[str, Any]]:
     """Every combination of the values, the last parameter's changing first. Raises ConfigurationError."""
     if not each:
-        raise click.UsageError("--each: name a parameter and its values, as --each threshold=1,2,3")
+        raise click.UsageError("--each: give a parameter and its values, such as --each threshold=1,2,3")
     _, part = part_with_sets(handler)
     options = part.options
     values = [[(name, _value(options, name, text)) for text in texts.split(",")] for name, texts in each.items()]

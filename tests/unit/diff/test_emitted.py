@@ -94,7 +94,7 @@ def test_the_first_other_record_is_found_where_rows_are_the_same(
     # What is loaded now may not be what ran then.
     wrong = narrow(found, handlers=(f"{name}:plain", f"{name}:plain"))
     assert wrong.records == ()
-    assert any("B, run again, does not emit the all that were recorded" in note for note in wrong.notes)
+    assert any("B, run again, does not emit the recorded all" in note for note in wrong.notes)
     done = run_here("diff", a, b, cwd=tmp_path)
     assert done.returncode == 1
     assert "the first different record of all" in done.stdout

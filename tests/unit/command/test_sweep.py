@@ -34,7 +34,7 @@ def test_every_combination_is_a_set_and_what_is_there_is_not_run_again() -> None
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "--each: name a parameter"),
+        ((), "--each: give a parameter"),
         (("--each", "least"), "'least' is not OPTION=VALUE"),
         (("--each", "lest=1"), "no parameter 'lest'; it has least, times"),
         (("--each", "least=many"), "least takes a whole number, not 'many'"),

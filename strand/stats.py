@@ -103,8 +103,8 @@ class OverloadStatistics:
     def cure(self) -> str:
         """What to do about it."""
         return (
-            "give a bound on what waits (total_capacity_ticks), without which no wait has one, more workers, or a "
-            "cheaper handler"
+            "give total_capacity_ticks, as nothing bounds the wait without it; or use more workers, or a cheaper "
+            "handler"
         )
 
 

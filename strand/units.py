@@ -45,7 +45,7 @@ _KEY: Final = "strand"
 #: Why no size has a unit in some merged feeds.
 NO_SIZE_UNIT: Final = (
     "read the files with one size unit (size_unit= of their readers), or replay them one by one: "
-    "those that are merged count sizes in different units"
+    "the merged files count sizes in different units"
 )
 _NEVER: Final = (UNDEF_PRICE, -1 - UNDEF_PRICE)
 

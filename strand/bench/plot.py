@@ -67,7 +67,7 @@ def _bars(axis: Any, rows: Sequence[ScenarioResult], ways: Sequence[str], value:
 
 def _draw_rates(axis: Any, rows: Sequence[ScenarioResult]) -> None:
     _bars(axis, rows, list(HEADINGS), lambda r, way: r.mticks_s[way], lambda r, way: f"{r.mticks_s[way]:.1f}")
-    axis.set_title("Flat out: million ticks per second (more is better)", fontsize=10, loc="left")
+    axis.set_title("At full speed: million ticks per second (more is better)", fontsize=10, loc="left")
     axis.margins(x=0.08)
 
 

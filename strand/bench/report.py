@@ -54,7 +54,7 @@ def print_scenarios(console: Console, results: Sequence[ScenarioResult], machine
     """A table of throughput and one of latency, each line with its winner."""
     flat_out = [r for r in results if r.latency_ns is None]
     if flat_out:
-        title = "Flat out: million ticks per second"
+        title = "At full speed: million ticks per second"
         table = numbers_table("scenario", *HEADINGS.values(), no_wrap=True, title=title, title_justify="left")
         table.add_column("winner", no_wrap=True)
         table.add_column("gain", justify="right", no_wrap=True)
@@ -65,7 +65,7 @@ def print_scenarios(console: Console, results: Sequence[ScenarioResult], machine
         console.print("LPT: static, largest symbols first. Gain: strand over the better of static and LPT.")
     paced = [r for r in results if r.latency_ns is not None]
     if paced:
-        title = "Paced: from when a tick was due to when its handler was done"
+        title = "Paced: time from when a tick was due until its handler was done"
         table = numbers_table("scenario", "Mticks/s", title=title, title_justify="left")
         table.add_column("way", no_wrap=True)
         for heading in ("p50", "p99", "p99.9", "max"):
@@ -73,7 +73,7 @@ def print_scenarios(console: Console, results: Sequence[ScenarioResult], machine
         for r in paced:
             _add_paced(table, r)
         console.print(table)
-        console.print("Load is a share of what static routing carries at most; the rate is the same for all ways.")
+        console.print("Load is a share of the highest rate of static routing. The rate is the same for all ways.")
     console.print(_machine_line(machine))
 
 
@@ -113,7 +113,9 @@ def print_policies(
     console: Console, about: Mapping[str, Any], outcomes: Sequence[PolicyOutcome], machine: Mapping[str, Any]
 ) -> None:
     """Waits and drops of each policy by level, and what it did in all."""
-    table = numbers_table("policy", title="From when a tick was due to when its handler was done", title_justify="left")
+    table = numbers_table(
+        "policy", title="Time from when a tick was due until its handler was done", title_justify="left"
+    )
     table.add_column("level", no_wrap=True)
     for heading in ("arrived", "handled", "dropped", "p50", "p95", "p99", "share"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -144,7 +146,7 @@ def print_letters(
     console: Console, about: Mapping[str, Any], outcomes: Sequence[LettersOutcome], machine: Mapping[str, Any]
 ) -> None:
     """What each scheduler opened by level, how long it took, and its peak load."""
-    title = "From when a letter was due to when it had been opened"
+    title = "Time from when a letter was due until it was opened"
     table = numbers_table("scheduler", no_wrap=True, title=title, title_justify="left")
     table.add_column("level", no_wrap=True)
     for heading in ("arrived", "opened", "in vain", "resolved", "p50", "p99"):
@@ -166,7 +168,7 @@ def print_letters(
     )
     console.print(
         f"{about['arrivals']:,} letters in {about['seconds']:g} s, {about['load']:.0%} of the time of "
-        f"{about['workers']} workers; a letter takes one for {about['work_ms']:g} ms; low is held for "
+        f"{about['workers']} workers; a letter takes a worker {about['work_ms']:g} ms; low is held for "
         f"{about['hold_ms']:,} ms"
     )
     console.print("Peak load: the largest share of the workers' time that letters took in any second")

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from strand.command.handling import given_options
 from strand.command.ordering import of_other_policies, policy_keywords, policy_named, policy_options
+from strand.command.sections import SectionedCommand
 from strand.errors import ConfigurationError, MissingExtraError, StrandError
 from strand.policies.every_policy import POLICIES
 
@@ -79,8 +80,8 @@ _workers = click.option(
     "--workers",
     type=int,
     default=_default_workers,
-    show_default="a core each beside the publisher's, up to 3",
-    help="Threads that drain; one more publishes.",
+    show_default="one per core except the publisher's, up to 3",
+    help="Number of worker threads. One more thread publishes.",
 )
 
 
@@ -98,24 +99,29 @@ def _of_policies(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.group()
 def bench() -> None:
-    """Measure strand on this machine, beside one core and beside static routing."""
+    """Compare strand on this machine with one core and with static routing."""
 
 
 @bench.command()
-@click.option("--ticks", default=10_000_000, help="Ticks in the stream.")
-@click.option("--symbols", default=8_172, help="Symbols in the stream.")
+@click.option("--ticks", default=10_000_000, help="Number of ticks in the stream.")
+@click.option("--symbols", default=8_172, help="Number of symbols in the stream.")
 @click.option("--skew", default="calibrated", help="'calibrated', or a Zipf exponent.")
-@click.option("--work", default=100, help="Steps the handler makes per tick.")
+@click.option("--work", default=100, help="Steps of the handler per tick.")
 @_workers
-@click.option("--batch", default=8192, help="Ticks the publisher groups at one go.")
-@click.option("--strands", default="auto", help="'auto', 'per-symbol', or a number.")
-@click.option("--rounds", default=5, help="Runs of each way; medians are shown.")
-@click.option("--idle", type=click.Choice(["spin", "backoff", "park"]), default="spin")
-@click.option("--cores", default=None, help="The publisher's core, then the workers': 0,1,2,3.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@click.option("--batch", default=8192, help="Number of ticks that the publisher groups at a time.")
+@click.option("--strands", default="auto", help="Number of strands, 'auto' or 'per-symbol'.")
+@click.option("--rounds", default=5, help="Number of runs per routing; medians are shown.")
+@click.option(
+    "--idle",
+    type=click.Choice(["spin", "backoff", "park"]),
+    default="spin",
+    help="What a worker does when it has no work.",
+)
+@click.option("--cores", default=None, help="Core of the publisher, then those of the workers, such as 0,1,2,3.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @_refusing
 def route(as_json: bool, skew: str, strands: str, cores: str | None, **sizes: Any) -> None:
-    """Route one stream to one handler in every way, and compare throughput."""
+    """Compare the throughput of each kind of routing."""
     from strand.bench.report import print_route
     from strand.bench.route import RouteOptions, parse_skew, parse_strands
     from strand.bench.route import route as measure
@@ -139,17 +145,19 @@ def _core_list(text: str | None) -> tuple[int, ...] | None:
 
 
 @bench.command()
-@click.option("--ticks", default=2_000_000, help="Ticks per run.")
+@click.option("--ticks", default=2_000_000, help="Number of ticks per run.")
 @_workers
-@click.option("--rounds", default=5, help="Runs of each way.")
-@click.option("--work", default=100, help="Steps the handler makes per tick.")
-@click.option("--strands", default="auto", help="'auto', 'per-symbol', or a number.")
-@click.option("--only", multiple=True, help="A scenario's name; may be given several times.")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw a PNG, SVG or PDF file.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@click.option("--rounds", default=5, help="Number of runs per routing.")
+@click.option("--work", default=100, help="Steps of the handler per tick.")
+@click.option("--strands", default="auto", help="Number of strands, 'auto' or 'per-symbol'.")
+@click.option("--only", multiple=True, help="Run only this scenario. Repeatable.")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw the result to a PNG, SVG or PDF file."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @_refusing
 def scenarios(as_json: bool, plot: Path | None, strands: str, **sizes: Any) -> None:
-    """Run the cases in which it matters how ticks are routed, and name each one's winner."""
+    """Run scenarios and name the fastest routing of each."""
     from strand.bench.plot import check_plot_path, plot_scenarios
     from strand.bench.report import print_scenarios
     from strand.bench.route import parse_strands
@@ -172,12 +180,12 @@ def scenarios(as_json: bool, plot: Path | None, strands: str, **sizes: Any) -> N
 
 
 @bench.command()
-@click.option("--spinning", default=100_000, help="Ticks to a spinning worker.")
-@click.option("--parked", default=1_000, help="Ticks to a parked worker, 2 ms apart.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@click.option("--spinning", default=100_000, help="Number of ticks to a spinning worker.")
+@click.option("--parked", default=1_000, help="Number of ticks to a parked worker, sent 2 ms apart.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @_refusing
 def latency(as_json: bool, spinning: int, parked: int) -> None:
-    """Time one tick's way from the publisher to a handler on another core."""
+    """Measure the time from the publisher to a handler on another core."""
     from strand.bench.latency import measure_latency
     from strand.bench.report import print_latency
     from strand.machine import describe
@@ -207,15 +215,22 @@ def _or_letters(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-@bench.command()
+@bench.command(
+    cls=SectionedCommand,
+    sections={
+        "Comparison": ("--scenario", "--policy", "--rounds", "--plot", "--json"),
+        "Load": ("--load", "--seconds", "--symbols", "--share", "--work", "--bound-ms", "--seed"),
+        "Running": ("--workers", "--idle"),
+    },
+)
 @click.argument("path", required=False, type=click.Path(exists=True, dir_okay=False))
 @click.option(
     "--scenario",
     type=click.Choice(["ticks", "letters"]),
     default="ticks",
     show_default=True,
-    help="letters: tasks of which most resolve themselves, under fifo and under the preset napoleon; it takes "
-    "--seconds (10), --load (0.8), --workers (2) and --seed.",
+    help="What to run. letters: tasks that mostly resolve themselves, under fifo and under the preset napoleon. It "
+    "takes only --seconds (10), --load (0.8), --workers (2) and --seed.",
 )
 @click.option(
     "--policy",
@@ -224,7 +239,7 @@ def _or_letters(command: Callable[..., None]) -> Callable[..., None]:
     multiple=True,
     default=("fifo", "levels"),
     show_default=True,
-    help="A policy to compare; given several times.",
+    help="Policy to compare. Repeatable.",
 )
 @click.option(
     "--share",
@@ -233,35 +248,47 @@ def _or_letters(command: Callable[..., None]) -> Callable[..., None]:
     multiple=True,
     default=("immediate=0.1",),
     show_default=True,
-    help="Of the symbols, how many have a level; the others are low.",
+    help="Share of the symbols that have LEVEL; the others are low. Repeatable.",
 )
-@click.option("--load", default=2.0, show_default=True, help="Arrivals, as a multiple of what the workers can do.")
-@click.option("--seconds", default=5.0, show_default=True, help="How long ticks arrive.")
+@click.option(
+    "--load", default=2.0, show_default=True, help="Arrival rate, as a multiple of what the workers can handle."
+)
+@click.option("--seconds", default=5.0, show_default=True, help="How long ticks arrive, in seconds.")
 @click.option(
     "--bound-ms",
     default=100.0,
     show_default=True,
-    help="Ticks pending in all, as ms of all workers' work; 0: no bound.",
+    help="Bound on all pending ticks, as ms of work of all workers. 0 is no bound.",
 )
-@click.option("--symbols", default=1_000, show_default=True, help="Symbols, where ticks are made up.")
-@click.option("--work", default=5_000, show_default=True, help="Steps the handler makes per tick.")
+@click.option("--symbols", default=1_000, show_default=True, help="Number of symbols when there is no PATH.")
+@click.option("--work", default=5_000, show_default=True, help="Steps of the handler per tick.")
 @_workers
-@click.option("--rounds", default=1, show_default=True, help="Runs of each policy, in turn; the middle one is shown.")
-@click.option("--idle", type=click.Choice(["spin", "backoff", "park"]), default="backoff", show_default=True)
-@click.option("--seed", default=1, show_default=True, help="Of the times at which ticks arrive, and of the levels.")
+@click.option(
+    "--rounds", default=1, show_default=True, help="Number of runs per policy, in turn; the median run is shown."
+)
+@click.option(
+    "--idle",
+    type=click.Choice(["spin", "backoff", "park"]),
+    default="backoff",
+    show_default=True,
+    help="What a worker does when it has no work.",
+)
+@click.option("--seed", default=1, show_default=True, help="Seed of the arrival times and of the levels.")
 @_of_policies
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw a PNG, SVG or PDF file.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Also draw the result to a PNG, SVG or PDF file."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @_refusing
 @_or_letters
 def policies(
     as_json: bool, plot: Path | None, path: str | None, names: tuple[str, ...], shares: tuple[str, ...],
     bound_ms: float, given: dict[str, Any], **sizes: Any,
 ) -> None:  # fmt: skip
-    """Send ticks that come whether the workers keep up or not through policies, and compare waits and drops by level.
+    """Compare policies by waits and drops per level, at a set rate of ticks, whether or not the workers keep up.
 
-    PATH is a recorded file, whose times are squeezed to the rate; without one, ticks come at random times. Groups of
-    the policy fair are the levels.
+    PATH is a recorded file, whose times are scaled to the rate. Without PATH, ticks arrive at random times. The groups
+    of the policy fair are the levels.
     """
     from strand.bench.plot import check_plot_path, plot_policies
     from strand.bench.policies import PoliciesOptions, run_policies
@@ -302,7 +329,7 @@ def _letters(context: click.Context, as_json: bool) -> None:
     ]
     for option in given:
         if option.name not in ("scenario", "as_json", *_OF_LETTERS):
-            raise click.UsageError(f"{option.opts[0]}: the scenario letters does not take it")
+            raise click.UsageError(f"{option.opts[0]}: the scenario letters does not have this option")
     options = LettersOptions(**{n: context.params[n] for n in _OF_LETTERS if n in {option.name for option in given}})
     machine = describe()
     with _progress(as_json) as update:

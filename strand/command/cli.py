@@ -15,21 +15,21 @@ __all__ = ["COMMANDS", "cli", "main"]
 
 #: The module of each command, which has it under the command's name, and its line in the list of commands.
 COMMANDS: Final = {
-    "bench": ("strand.command.bench", "Measure strand beside one core and beside static routing."),
-    "config": ("strand.command.config", "Write, check and show a file of options."),
+    "bench": ("strand.command.bench", "Compare strand with one core and with static routing."),
+    "config": ("strand.command.config", "Write, check and show configuration files."),
     "convert": ("strand.command.convert", "Write ticks as Parquet, Arrow, numpy, ITCH 5.0 or DBN."),
-    "demo": ("strand.command.demo", "Replay the sample, and compare with static routing."),
-    "diff": ("strand.command.diff", "Find the first symbol and sequence at which two runs part."),
-    "gen": ("strand.command.gen", "Generate markets that behave like real ones."),
-    "handlers": ("strand.command.handlers", "List the built-in handlers, and what each takes and emits."),
+    "demo": ("strand.command.demo", "Replay the sample file, and compare with static routing."),
+    "diff": ("strand.command.diff", "Find the first symbol and sequence at which two runs differ."),
+    "gen": ("strand.command.gen", "Generate files of synthetic markets that behave like real ones."),
+    "handlers": ("strand.command.handlers", "List the built-in handlers and their options."),
     "include": ("strand.command.include", "Print the folder of the C headers."),
-    "info": ("strand.command.info", "Show what files hold: format, messages, symbols, times."),
+    "info": ("strand.command.info", "Show what files contain: format, symbols, times, skew."),
     "listen": ("strand.command.listen", "Run a handler on a live feed."),
     "policy": ("strand.command.policy", "Plan workers and queues for a load."),
     "replay": ("strand.command.replay", "Replay recorded files through a handler on all cores."),
-    "runs": ("strand.command.runs", "Show what the data set of a sweep holds."),
+    "runs": ("strand.command.runs", "Show and compare the results of sweeps."),
     "serve": ("strand.command.serve", "Send a recorded file as a live feed."),
-    "stat": ("strand.command.stat", "Look at a running dispatcher of another process."),
+    "stat": ("strand.command.stat", "Show a running dispatcher of another process."),
     "sweep": ("strand.command.sweep", "Run many sets of parameters over many files."),
 }
 
@@ -58,7 +58,7 @@ _SETTINGS: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 
 @click.group(cls=_LazyGroup, context_settings=_SETTINGS)
 @click.version_option(package_name=DISTRIBUTION, prog_name="strand")
 def cli() -> None:
-    """Market-data ticks through per-symbol handlers on all cores, in order."""
+    """Run market-data ticks through per-symbol handlers on all cores, in order."""
 
 
 def main() -> None:

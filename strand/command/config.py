@@ -27,36 +27,35 @@ _WRONG = 2
 
 @click.group("config")
 def config() -> None:
-    """Write, check and show a file of options, for strand replay --config and strand.Config."""
+    """Write, check and show configuration files, for `strand replay --config` and strand.Config."""
 
 
 @config.command("init")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--yaml", "as_yaml", is_flag=True, help="Write strand.yaml where no FILE is given.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+@click.option("--yaml", "as_yaml", is_flag=True, help="Write strand.yaml when no FILE is given.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def init(file: Path | None, as_yaml: bool, as_json: bool) -> None:
-    """Write a file with the defaults and what each means, to FILE (strand.toml), whose ending says whether it is TOML
-    or YAML.
+    """Write all options with their defaults and meanings to FILE.
 
-    A file that is there already is left as it is, and that is an error.
+    FILE is strand.toml by default; its ending selects TOML or YAML. It is an error if FILE already exists.
     """
     path = file or Path("strand.yaml" if as_yaml else "strand.toml")
     form = format_of(path)
     if as_yaml and form != "yaml":
-        raise click.UsageError(f"--yaml: {path} ends in {path.suffix}: leave one of the two out")
+        raise click.UsageError(f"--yaml: {path} ends in {path.suffix}: leave out one of the two")
     try:
         with path.open("x", encoding="utf-8") as out:
             out.write(template(form))
     except FileExistsError:
-        raise ConfigurationError(f"{path}: is there already: give another name, or remove it") from None
+        raise ConfigurationError(f"{path}: already exists: give another name, or remove it") from None
     show(as_json, {"file": str(path), "format": form}, lambda console: console.print(f"{escape(str(path))} written"))
 
 
 @config.command("check")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def check(file: Path, as_json: bool) -> None:
-    """Check FILE, and tell all that is wrong with it. The exit status is 0, or 2 where something is."""
+    """Check FILE, and list all problems. The exit status is 0, or 2 if there is a problem."""
     found, problems = check_file(file)
     if as_json:
         click.echo(json.dumps({"file": str(file), "problems": problems}))
@@ -65,14 +64,14 @@ def check(file: Path, as_json: bool) -> None:
     if found is None:
         sys.exit(_WRONG)
     if not as_json:
-        click.echo(printable(f"{file}: all is well"))
+        click.echo(printable(f"{file}: no problems"))
 
 
 @config.command("show")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def show_(file: Path, as_json: bool) -> None:
-    """Show what is in force with FILE: each key, its value, and where the value comes from."""
+    """Show the options that FILE gives: each key, its value, and where the value comes from."""
     entries = Config.load(file).entries()
     plain: dict[str, Any] = {"file": str(file), "entries": [asdict(entry) for entry in entries]}
 

@@ -44,9 +44,12 @@ def ordering(command: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--config",
         type=click.Path(dir_okay=False),
-        help="A file of options, as strand config init writes it; those given here win over it.",
+        help="Read options from FILE, TOML or YAML. The command line overrides them. `strand config init` "
+        "writes such a file.",
     )
-    @click.option("--policy", type=click.Choice(list(POLICIES)), help="Which ready strand is next. [default: fifo]")
+    @click.option(
+        "--policy", type=click.Choice(list(POLICIES)), help="How the next ready strand is chosen. [default: fifo]"
+    )
     @policy_options
     @_bounding
     @functools.wraps(command)
@@ -64,16 +67,30 @@ def ordering(command: Callable[..., None]) -> Callable[..., None]:
 def _bounding(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the bounds and ``--min-workers``: what is given of them, and of the workers, is one argument ``pool``."""
 
-    @click.option("--min-workers", type=int, help="Workers active at least; more are as the load asks. [default: all]")
-    @click.option("--capacity-ticks", type=int, help="The bound on each strand. [default: 65536]")
-    @click.option("--total-capacity-ticks", type=int, help="The bound on all strands together. [default: none]")
+    @click.option(
+        "--min-workers",
+        type=int,
+        metavar="N",
+        help="Keep at least N workers active, and activate more as the load requires. [default: all]",
+    )
+    @click.option(
+        "--capacity-ticks", type=int, metavar="N", help="Bound on the pending ticks of each strand. [default: 65536]"
+    )
+    @click.option(
+        "--total-capacity-ticks",
+        type=int,
+        metavar="N",
+        help="Bound on the pending ticks of all strands together. [default: none]",
+    )
     @click.option(
         "--level-capacity-ticks",
         metavar="LEVEL=TICKS",
         multiple=True,
-        help="With --policy levels: the bound on the strands of a level, like low=10000. [default: none]",
+        help="Bound on the pending ticks of all strands of a level, such as low=10000. Repeatable. [default: none]",
     )
-    @click.option("--on-full", type=click.Choice(list(ON_FULL)), help="What happens at a bound. [default: block]")
+    @click.option(
+        "--on-full", type=click.Choice(list(ON_FULL)), help="What to do when a bound is reached. [default: block]"
+    )
     @functools.wraps(command)
     def with_bounds(*, level_capacity_ticks: tuple[str, ...], workers: int | None = None, **others: Any) -> None:
         levels = given_options("--level-capacity-ticks", level_capacity_ticks)
@@ -115,7 +132,7 @@ def _configured(path: str, policy: str | None, given: Mapping[str, Any], pool: M
     for line in replaced:
         click.echo(printable(f"config: {line}"), err=True)
     if config.retry_policy != Config().retry_policy:
-        click.echo("config: retry_policy is for tasks: nothing here is tried again", err=True)
+        click.echo("config: retry_policy is for tasks: this command retries nothing", err=True)
     found = config.dispatcher_options()
     del found["retry"]
     return found

@@ -11,6 +11,7 @@ from rich.console import Console
 from strand.command.completing import complete_files
 from strand.command.parameters import progress, show
 from strand.command.reading import Reads, reading
+from strand.command.sections import SectionedCommand
 from strand.feeds.write.conversion import TARGETS
 from strand.feeds.write.conversion import convert as run_convert
 from strand.report.tables import print_skipped
@@ -19,19 +20,19 @@ from strand.report.to_json import UNDATED, skipped_as_dict
 __all__ = ["convert"]
 
 
-@click.command("convert")
+@click.command("convert", cls=SectionedCommand, sections={"Output": ("--to", "--json")})
 @click.argument("files", nargs=-1, shell_complete=complete_files)
 @click.argument("out", type=click.Path(path_type=Path))
-@click.option("--to", type=click.Choice(TARGETS), help="What to write. [default: as OUT ends]")
+@click.option("--to", type=click.Choice(TARGETS), help="Format to write. [default: by the ending of OUT]")
 @reading
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def convert(files: tuple[str, ...], out: Path, to: str | None, reads: Reads, as_json: bool) -> None:
-    """Write the ticks of FILES as OUT: Parquet, Arrow, numpy, ITCH 5.0 or DBN.
+    """Write the ticks of FILES to OUT as Parquet, Arrow, numpy, ITCH 5.0 or DBN.
 
-    What the format cannot hold ends it, and leaves no file. Several files are merged in time.
+    A tick that the format cannot hold is an error, and no file is left. Several files are merged by time.
     """
     if not files:
-        raise click.UsageError(f"name the file to read, and behind it the one to write: there is {out} alone")
+        raise click.UsageError(f"give the file to read, and then the file to write: only {out} is given")
     with progress("converting", reads.limit, as_json) as advance:
         written = run_convert(
             files if len(files) > 1 else files[0],

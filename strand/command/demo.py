@@ -54,14 +54,14 @@ class Comparison:
 
 
 @click.command("demo")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def demo(as_json: bool) -> None:
-    """Replay the sample that ships with strand, and compare with static routing."""
+    """Replay the sample file that ships with strand, and compare with static routing."""
     cores = len(os.sched_getaffinity(0))
     workers = max(1, cores - 1)
     console = Console(quiet=as_json)
     path = sample_path()
-    console.rule("[bold]1[/] a day's file (made up, calibrated) through per-symbol handlers")
+    console.rule("[bold]1[/] a synthetic day's file through per-symbol handlers")
     results = [replay(path, "vwap", workers=n, date=SAMPLE_DATE) for n in sorted({1, 2, workers})]
     _same_rows(results)
     _show_vwap(console, results[-1])
@@ -162,8 +162,8 @@ def _show_comparison(console: Console, comparisons: list[Comparison], cores: int
         table.add_row(f"{duration(c.handler_ns)} per tick", *cells, f"{c.rates['strand'] / c.rates['static']:.2f}")
     console.print(table)
     console.print(
-        "serial: a plain loop on one core. static: symbol modulo workers, a ring each. static_lpt: largest first, by "
-        "counts known ahead. Longer runs and other streams: strand bench route, strand bench scenarios."
+        "serial: a plain loop on one core. static: symbol modulo workers, one ring each. static_lpt: largest first, by "
+        "counts known in advance. Longer runs and other streams: strand bench route, strand bench scenarios."
     )
 
 

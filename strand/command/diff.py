@@ -37,29 +37,37 @@ _NO_TICKS: Final = {str(AT_TIMER): ", of a timer", str(AT_END): ", of the run's 
     multiple=True,
     metavar="FILE",
     shell_complete=complete_files,
-    help="Where the input of both runs is now (repeat for several files).",
+    help="File that both runs read, if it has moved. Repeatable.",
 )
 @click.option(
-    "--source-a", multiple=True, metavar="FILE", shell_complete=complete_files, help="Where the input of A is now."
+    "--source-a",
+    multiple=True,
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="File that A read, if it has moved. Repeatable.",
 )
 @click.option(
-    "--source-b", multiple=True, metavar="FILE", shell_complete=complete_files, help="Where the input of B is now."
+    "--source-b",
+    multiple=True,
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="File that B read, if it has moved. Repeatable.",
 )
-@click.option("--handler-a", metavar="HANDLER", help="What to run for A, instead of what its file names.")
-@click.option("--handler-b", metavar="HANDLER", help="What to run for B.")
-@click.option("--set-a", multiple=True, metavar="OPTION=VALUE", help="An option of --handler-a; may be given again.")
-@click.option("--set-b", multiple=True, metavar="OPTION=VALUE", help="An option of --handler-b.")
-@click.option("--no-narrow", is_flag=True, help="Compare the files only: do not look for the exact tick.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--handler-a", metavar="HANDLER", help="Handler to run for A, instead of the one that its file names.")
+@click.option("--handler-b", metavar="HANDLER", help="Handler to run for B, instead of the one that its file names.")
+@click.option("--set-a", multiple=True, metavar="OPTION=VALUE", help="Set an option of --handler-a. Repeatable.")
+@click.option("--set-b", multiple=True, metavar="OPTION=VALUE", help="Set an option of --handler-b. Repeatable.")
+@click.option("--no-narrow", is_flag=True, help="Compare only the files: do not replay to find the exact tick.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def diff(
     a: Path, b: Path, source: tuple[str, ...], source_a: tuple[str, ...],
     source_b: tuple[str, ...], handler_a: str | None, handler_b: str | None, set_a: tuple[str, ...],
     set_b: tuple[str, ...], no_narrow: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Find the first symbol and sequence at which two runs part.
+    """Find the first symbol and sequence at which two runs differ.
 
-    A and B: two files of strand replay --fingerprints, or two files of an output (npy, Parquet, Arrow IPC, CSV).
-    Exit status: 0 the same, 1 different, 2 an error.
+    A and B are two files of `strand replay --fingerprints`, or two files of an output (npy, Parquet, Arrow IPC, CSV).
+    The exit status is 0 if they are the same, 1 if they differ, and 2 at an error.
     """
     options = (given_options("--set-a", set_a), given_options("--set-b", set_b))
     for letter, name, given in zip("ab", (handler_a, handler_b), options, strict=True):
@@ -67,7 +75,7 @@ def diff(
             raise click.UsageError(f"--set-{letter} needs --handler-{letter}")
     kinds = [_is_run(path) for path in (a, b)]
     if kinds[0] != kinds[1]:
-        raise ConfigurationError(f"{a if kinds[0] else b} is a fingerprint file, and {b if kinds[0] else a} is none")
+        raise ConfigurationError(f"{a if kinds[0] else b} is a fingerprint file, but {b if kinds[0] else a} is not")
     if kinds[0]:
         parting = diff_runs(a, b)
         sources = (list(source_a or source) or None, list(source_b or source) or None)
@@ -132,20 +140,20 @@ def _print_run(console: Console, parting: Parting, found: Narrowed) -> None:
     for note in parting.notes:
         say(f"[yellow]not the same[/] {escape(note)}")
     if parting.same:
-        say(f"[green]the same[/] at every rest, and after all {parting.after:,} ticks")
+        say(f"[green]the same[/] at every fingerprint, and after all {parting.after:,} ticks")
         return
     for note in parting.settings:
         say(f"must not matter: {escape(note)}")
     if parting.by is None:
         say(f"[red]one run is shorter[/]: both are the same up to {parting.after:,} ticks")
         return
-    say(f"[red]they part[/]: the same after {parting.after:,} ticks, not after {parting.by:,}")
+    say(f"[red]they differ[/]: the same after {parting.after:,} ticks, not after {parting.by:,}")
     inputs = [s for s in parting.symbols if s.input_differs]
     rows = [s for s in parting.symbols if not s.input_differs]
     if inputs:
-        say(f"  other ticks of {_names(inputs)}")
+        say(f"  different ticks: {_names(inputs)}")
     if rows:
-        say(f"  the same ticks, other rows of {_names(rows)}")
+        say(f"  the same ticks, but different rows: {_names(rows)}")
     for s in parting.symbols[:1]:
         say(f"  {escape(s.symbol)}: {_last(s, 'A')}; {_last(s, 'B')}")
     if found.exact is not None:
@@ -153,9 +161,9 @@ def _print_run(console: Console, parting: Parting, found: Narrowed) -> None:
     narrowed = {record.output: record.difference for record in found.records}
     for output in parting.outputs:
         counts = " against ".join("no output" if s is None else f"{s[0]:,} records" for s in (output.a, output.b))
-        say(f"  other records of {escape(output.name)}: {counts}, the first {output.before:,} the same")
+        say(f"  different records of {escape(output.name)}: {counts}; the first {output.before:,} are the same")
         if output.name in narrowed:
-            say(f"[bold]the first other record of {escape(output.name)}[/]:")
+            say(f"[bold]the first different record of {escape(output.name)}[/]:")
             _print_difference(say, narrowed[output.name])
     for note in found.notes:
         say(f"[yellow]note[/] {escape(note)}")
@@ -186,12 +194,12 @@ def _names(symbols: list[SymbolParting]) -> str:
 def _last(s: SymbolParting, letter: str) -> str:
     state = s.a if letter == "A" else s.b
     if state is None:
-        return f"{letter} has not met it"
+        return f"{letter} has no ticks of it"
     return f"{letter} has {state.ticks:,} ticks of it, the last with sequence {state.sequence}"
 
 
 def _print_exact(say: Any, exact: Exact) -> None:
-    what = "the first other tick" if exact.what == "input" else "the first tick that leaves another row"
+    what = "the first different tick" if exact.what == "input" else "the first tick that leaves a different row"
     say(
         f"[bold]{what}[/]: {escape(exact.symbol)}, sequence {exact.sequence}, tick {exact.position:,} of the run "
         f"(from 0), ts_recv {exact.ts_recv}"
@@ -246,5 +254,5 @@ def _print_difference(say: Any, difference: RecordDifference) -> None:
         own = {name: value for name, value in own.items() if name not in ("symbol", "number", "sequence")}
         say("  " + escape(", ".join(f"{name} {_value(value)}" for name, value in own.items())))
         return
-    say(f"[red]they part[/] at {where}")
+    say(f"[red]they differ[/] at {where}")
     _print_fields(say, difference.fields)

@@ -129,7 +129,7 @@ def _explained(error: OSError) -> str:
     if error.errno not in _NO_SPACE:
         return reason
     _forget_standard_output()
-    return f"free some room, or send standard output elsewhere: it cannot be written ({reason})"
+    return f"free some disk space, or send standard output elsewhere: it cannot be written ({reason})"
 
 
 def _forget_standard_output() -> None:

@@ -19,13 +19,14 @@ def fingerprinting(command: Callable[..., None]) -> Callable[..., None]:
         "--fingerprint-every",
         type=click.IntRange(1),
         metavar="N",
-        help="Bring the run to rest every N ticks, and take a fingerprint of it and of its input.",
+        help="Stop the run briefly every N ticks, and take a fingerprint of its state and its input.",
     )
     @click.option(
         "--fingerprints",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
-        help="Write the fingerprints, and those of each symbol, for strand diff; compressed where it ends in .gz.",
+        help="Write the fingerprints of the run and of each symbol, for `strand diff`. The ending .gz "
+        "compresses the file.",
     )
     @functools.wraps(command)
     def recorded(*, fingerprint_every: int | None, fingerprints: Path | None, **others: Any) -> None:

@@ -27,28 +27,45 @@ Writer = Callable[[SyntheticFeed, Path, Callable[[int, int], None]], tuple[Writt
 
 @click.group("gen")
 def gen() -> None:
-    """Generate markets that behave like real ones."""
+    """Generate files of synthetic markets that behave like real ones."""
 
 
 def _describing_a_day(command: Callable[..., None]) -> Callable[..., None]:
     """The options that say which day is made, where it goes, and how that is told."""
     for option in reversed(
         (
-            click.option("--symbols", type=click.IntRange(1), default=8172),
+            click.option("--symbols", type=click.IntRange(1), default=8172, metavar="N", help="Number of symbols."),
             click.option(
                 "--messages",
                 type=click.IntRange(1),
                 default=1_000_000,
-                help="Orders, trades, crosses, imbalances and halts.",
+                metavar="N",
+                help="Number of messages: orders, trades, crosses, imbalances and halts.",
             ),
-            click.option("--seed", type=click.IntRange(0), default=1),
-            click.option("--skew", default="calibrated", help="'calibrated', or a Zipf exponent."),
-            click.option("--burst", type=float, default=1.0, help="0: an even day; 1: a real day's peaks."),
             click.option(
-                "--halts", type=click.IntRange(0), help="Symbols that are halted once. [default: one of 400 symbols]"
+                "--seed",
+                type=click.IntRange(0),
+                default=1,
+                metavar="N",
+                help="Seed. The same seed gives the same file.",
             ),
-            click.option("--date", default="2026-01-05"),
-            click.option("--json", "as_json", is_flag=True, help="One JSON object."),
+            click.option(
+                "--skew", default="calibrated", help="How ticks spread over symbols: 'calibrated', or a Zipf exponent."
+            ),
+            click.option(
+                "--burst",
+                type=float,
+                default=1.0,
+                help="How busy the peaks are: 0 is an even day, 1 has the peaks of a real day.",
+            ),
+            click.option(
+                "--halts",
+                type=click.IntRange(0),
+                metavar="N",
+                help="Number of symbols that are halted once. [default: one of 400 symbols]",
+            ),
+            click.option("--date", default="2026-01-05", metavar="YYYY-MM-DD", help="Trading day."),
+            click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
         )
     ):
         command = option(command)
@@ -56,7 +73,7 @@ def _describing_a_day(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _out(
-    words: str = "The file to write; .gz, .zst compress.",
+    words: str = "File to write. The endings .gz and .zst compress it.",
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return click.option("--out", type=click.Path(path_type=Path), required=True, help=words)
 
@@ -65,7 +82,7 @@ def _out(
 @_describing_a_day
 @_out()
 def gen_itch(out: Path, as_json: bool, **day: Any) -> None:
-    """Write a made-up trading day as an ITCH 5.0 file: the same for the same seed."""
+    """Write a synthetic trading day as an ITCH 5.0 file."""
     _write(out, as_json, day, lambda feed, path, advance: (feed.write_itch(path, progress=advance),))
 
 
@@ -73,17 +90,20 @@ def gen_itch(out: Path, as_json: bool, **day: Any) -> None:
 @_describing_a_day
 @_out()
 def gen_pitch(out: Path, as_json: bool, **day: Any) -> None:
-    """Write a made-up trading day as Cboe PITCH text."""
+    """Write a synthetic trading day as Cboe PITCH text."""
     _write(out, as_json, day, lambda feed, path, advance: (write_pitch(feed, path, progress=advance),))
 
 
 @gen.command("lobster")
 @_describing_a_day
-@click.option("--symbol", help="The symbol to write. [default: the busiest]")
-@click.option("--levels", type=int, default=10, help="Levels of the book, 1 to 200.")
-@_out("An existing folder, or the file of messages with 'message' in its name; .gz, .zst compress.")
+@click.option("--symbol", metavar="NAME", help="Symbol to write. [default: the busiest]")
+@click.option("--levels", type=int, default=10, metavar="N", help="Number of book levels, 1 to 200.")
+@_out(
+    "An existing folder, or the file of messages with 'message' in its name. The endings .gz and .zst compress "
+    "both files."
+)
 def gen_lobster(out: Path, as_json: bool, symbol: str | None, levels: int, **day: Any) -> None:
-    """Write one symbol of a made-up trading day as LOBSTER's pair of CSV files, messages and order book."""
+    """Write one symbol of a synthetic trading day as a LOBSTER pair of CSV files: messages and order book."""
     _write(
         out,
         as_json,
@@ -98,21 +118,21 @@ def gen_lobster(out: Path, as_json: bool, symbol: str | None, levels: int, **day
     "--records",
     type=click.Choice(["mbo", "tick"]),
     default="mbo",
-    help="DBN-like market-by-order records, or strand.TICK.",
+    help="Records to write: like market-by-order records of DBN, or strand.TICK.",
 )
 @_out()
 def gen_npy(out: Path, as_json: bool, records: str, **day: Any) -> None:
-    """Write a made-up trading day as a numpy array of records."""
+    """Write a synthetic trading day as a numpy array of records."""
     write = write_mbo if records == "mbo" else write_ticks
     _write(out, as_json, day, lambda feed, path, advance: (write(feed, path, progress=advance),))
 
 
 @gen.command("check")
 @click.argument("files", nargs=-1, required=True, shell_complete=complete_files)
-@click.option("--date", help="The trading day of files that do not say it, YYYY-MM-DD.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
+@click.option("--date", metavar="YYYY-MM-DD", help="Trading day of files that do not contain it.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def gen_check(files: tuple[str, ...], date: str | None, as_json: bool) -> None:
-    """Measure how close files are to the calibrated day: skew, bursts, gaps between ticks."""
+    """Measure how close files are to the calibrated day: skew, bursts, and gaps between ticks."""
     options: dict[str, Any] = {} if date is None else {"date": date}
     feed = feeds.open(files if len(files) > 1 else files[0], **options)
     try:

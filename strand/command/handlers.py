@@ -27,17 +27,19 @@ UNSAID: Final = {"book": "by the feed", "fills": "by the feed"}
 
 @click.command("handlers")
 @click.argument("name", required=False, metavar=f"[{NAME}]", shell_complete=complete_handlers)
-@click.option("--set", "given", multiple=True, metavar="OPTION=VALUE", help="Show it as it is with this option.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option(
+    "--set", "given", multiple=True, metavar="OPTION=VALUE", help="Show the handler with this option set. Repeatable."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def handlers(name: str | None, given: tuple[str, ...], as_json: bool) -> None:
-    """List the built-in handlers, or say what one takes, keeps and emits.
+    """List the built-in handlers, or show the options, the row and the outputs of one.
 
-    Its options are given to strand replay and strand listen by --set OPTION=VALUE.
+    `strand replay` and `strand listen` take the options as --set OPTION=VALUE.
     """
     options = given_options("--set", given)
     if name is None:
         if given:
-            raise click.UsageError("--set: name the handler")
+            raise click.UsageError("--set: give the name of the handler too")
         found = {name: _summary(BUILTIN[name]) for name in sorted(BUILTIN)}
         show(as_json, found, lambda console: _print_all(console, found))
     else:
@@ -85,7 +87,9 @@ def _print_all(console: Console, found: dict[str, str]) -> None:
     for name, about in found.items():
         table.add_row(f"[bold]{escape(name)}[/]", escape(about))
     console.print(table)
-    console.print("strand handlers NAME lists a handler's options, which are given by --set OPTION=VALUE", style="dim")
+    console.print(
+        "`strand handlers NAME` lists the options of a handler; set them with --set OPTION=VALUE", style="dim"
+    )
 
 
 def _print_one(console: Console, found: dict[str, Any]) -> None:

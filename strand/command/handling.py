@@ -26,7 +26,7 @@ def handling(command: Callable[..., None]) -> Callable[..., None]:
         default="count",
         metavar=NAME,
         shell_complete=complete_handlers,
-        help="What runs over each symbol's ticks; strand handlers lists those that are built in.",
+        help="The handler to run on each symbol's ticks. `strand handlers` lists the built-in ones.",
     )
     @click.option(
         "--set",
@@ -34,7 +34,7 @@ def handling(command: Callable[..., None]) -> Callable[..., None]:
         multiple=True,
         metavar="OPTION=VALUE",
         shell_complete=complete_settings,
-        help="An option of the handler; may be given again. strand handlers NAME lists them.",
+        help="Set an option of the handler. Repeatable. `strand handlers NAME` lists the options.",
     )
     @functools.wraps(command)
     def with_handler(*, name: str, options: tuple[str, ...], **others: Any) -> None:

@@ -12,6 +12,7 @@ from strand.binding.tick_counts import count_by_symbol
 from strand.command.completing import complete_files
 from strand.command.parameters import progress, show
 from strand.command.reading import Reads, reading
+from strand.command.sections import SectionedCommand
 from strand.errors import FeedError, UnknownSymbolError
 from strand.feeds import FeedInfo
 from strand.feeds.merge.selected import empty_feed, skipped_of, unknown_symbol
@@ -21,13 +22,13 @@ from strand.report.to_json import skipped_as_dict
 __all__ = ["info"]
 
 
-@click.command("info")
+@click.command("info", cls=SectionedCommand)
 @click.argument("files", nargs=-1, required=True, shell_complete=complete_files)
 @reading
-@click.option("-v", "--verbose", is_flag=True, help="Show all of the feed's counters, those of reading among them.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
+@click.option("-v", "--verbose", is_flag=True, help="Show all counters of the feed, including those of reading.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def info(files: tuple[str, ...], reads: Reads, verbose: bool, as_json: bool) -> None:
-    """What files hold: format, messages, symbols, span of time, the busiest symbols. Reads them to their end."""
+    """Show what files contain: format, messages, symbols, time span, busiest symbols. Reads the files to their end."""
     feed = feeds.open(
         files if len(files) > 1 else files[0],
         symbols=reads.symbols or (),

@@ -17,6 +17,7 @@ from strand.command.parameters import RenamedOptions
 from strand.command.reading import names
 from strand.command.report_options import ReportOptions, reporting
 from strand.command.running import running
+from strand.command.sections import SECTIONS
 from strand.command.showing import Shows, showing
 from strand.command.writing import Writes, writing
 from strand.errors import FeedError, StrictError, UnknownSymbolError
@@ -52,71 +53,113 @@ _RENAMED: Final = {
     "--receive-buffer": "--receive-bytes",
 }  # fmt: skip
 
+_SECTIONS: Final = {
+    "Feed": (
+        "--line", "--group", "--interface", "--rerequest", "--websocket", "--profile", "--subscribe", "--record",
+        "--max-seconds", "--max-messages", "--idle-timeout-s",
+    ),
+    "Handler": ("--handler", "--set"),
+    "Output": SECTIONS["Output"],
+    "Input": ("--symbols", "--date", "--on-bad-record"),
+    "Sessions and gaps": (
+        "--session", "--first-sequence", "--gap-timeout-s", "--jump-window", "--on-gap", "--receive-bytes",
+    ),
+}  # fmt: skip
 
-@click.command("listen", cls=RenamedOptions, renamed=_RENAMED)
+
+@click.command("listen", cls=RenamedOptions, renamed=_RENAMED, sections=_SECTIONS)
 @click.option(
-    "--line", multiple=True, metavar="HOST:PORT", help="Where a line comes in; twice for A and B. Port 0: any."
+    "--line",
+    multiple=True,
+    metavar="HOST:PORT",
+    help="Address of a line. Give it twice for A and B. Port 0 is any free port.",
 )
-@click.option("--websocket", metavar="URL", help="JSON messages of a WebSocket instead, ws:// or wss://.")
-@click.option("--profile", type=click.Path(path_type=Path), help="TOML file that says what its messages mean.")
-@click.option("--subscribe", multiple=True, metavar="TEXT", help="A message to send it after each connect.")
-@click.option("--group", multiple=True, metavar="ADDRESS", help="Multicast group of the first line, of the second.")
-@click.option("--interface", metavar="ADDRESS", help="Address of the interface to join groups on.")
+@click.option("--websocket", metavar="URL", help="Receive JSON messages of a WebSocket instead, ws:// or wss://.")
+@click.option(
+    "--profile",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="For --websocket: the .toml file that describes the messages.",
+)
+@click.option(
+    "--subscribe",
+    multiple=True,
+    metavar="TEXT",
+    help="For --websocket: a message to send after each connect. Repeatable.",
+)
+@click.option(
+    "--group", multiple=True, metavar="ADDRESS", help="Multicast group of the line. Give it twice for A and B."
+)
+@click.option("--interface", metavar="ADDRESS", help="Address of the interface on which to join multicast groups.")
 @click.option("--rerequest", metavar="HOST:PORT", help="Server that sends missing messages again.")
 @handling
-@click.option("--record", type=click.Path(path_type=Path), help="Write what came in, for strand replay.")
-@click.option("--max-seconds", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="End after so long.")
-@click.option("--max-messages", type=click.IntRange(1), help="End after so many.")
+@click.option("--record", type=click.Path(path_type=Path), help="Record what is received, for `strand replay`.")
+@click.option("--max-seconds", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="End after this time.")
+@click.option("--max-messages", type=click.IntRange(1), metavar="N", help="End after N messages.")
 @click.option(
     "--idle-timeout-s",
     type=click.FloatRange(0, min_open=True),
     metavar="SECONDS",
-    help="End when nothing came for so long.",
+    help="End when nothing is received for this time.",
 )
-@click.option("--session", help="The session to follow. [default: the first one heard]")
+@click.option("--session", metavar="NAME", help="Session to follow. [default: the first one received]")
 @click.option(
     "--first-sequence",
     type=click.IntRange(1, MAX_SEQUENCE),
-    help="The first message wanted. [default: the first one heard]",
+    metavar="N",
+    help="Number of the first message to handle. [default: the first one received]",
 )
 @click.option(
     "--gap-timeout-s",
     type=click.FloatRange(0),
     default=0.05,
     metavar="SECONDS",
-    help="How long a gap of both lines may stay.",
+    help="How long to wait for messages that are missing on both lines.",
 )
 @click.option(
     "--jump-window",
     type=click.IntRange(1, MAX_SEQUENCE),
     default=1_000_000,
     metavar="MESSAGES",
-    help="A packet further ahead is taken only when a second one agrees.",
+    help="Accept a packet that is further ahead than this only when a second packet agrees.",
 )
 @click.option(
-    "--on-gap", type=click.Choice(["continue", "raise"]), default="continue", help="What a gap that stays does."
+    "--on-gap",
+    type=click.Choice(["continue", "raise"]),
+    default="continue",
+    help="When messages stay missing: count them and go on, or end the run.",
 )
 @click.option(
     "--receive-bytes",
     type=click.IntRange(1),
     default=64 << 20,
     metavar="BYTES",
-    help="Receive buffer, asked of the kernel for each line.",
+    help="Size of the receive buffer to request from the kernel, per line.",
 )
-@click.option("--date", help="The trading day, YYYY-MM-DD. [default: today in New York]")
-@click.option("--symbols", help="Names or globs to keep, separated by commas; @FILE: those in it, one a line.")
+@click.option("--date", metavar="YYYY-MM-DD", help="Trading day. [default: today in New York]")
+@click.option(
+    "--symbols",
+    metavar="NAMES",
+    help="Handle only these symbols: names or globs, separated by commas. @FILE reads the names from a file, "
+    "one per line.",
+)
 @click.option(
     "--on-bad-record",
     type=click.Choice(["raise", "skip"]),
     default="raise",
-    help="What a message that is no ITCH 5.0 does.",
+    help="At a message that is not ITCH 5.0: end the run, or skip the message and count it.",
 )
-@click.option("--workers", type=click.IntRange(1, 1024), help="Threads that drain. [default: one fewer than the cores]")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="Number of worker threads. [default: the number of cores minus 1]",
+)
 @running
 @writing
 @reporting
 @showing
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def listen(
     line: tuple[str, ...], websocket: str | None, profile: Path | None, subscribe: tuple[str, ...],
     group: tuple[str, ...], interface: str | None, rerequest: str | None,
@@ -126,12 +169,12 @@ def listen(
     receive_bytes: int, date: str | None, symbols: str | None, on_bad_record: Any,
     run: dict[str, Any], writes: Writes, report: ReportOptions, as_json: bool, shows: Shows,
 ) -> None:  # fmt: skip
-    """Run a handler on NASDAQ ITCH 5.0 as it comes by MoldUDP64, on one line or two that carry the same messages.
+    """Run a handler on a live feed: NASDAQ ITCH 5.0 over MoldUDP64, on one line or on two that carry the same messages.
 
-    Or, with --websocket and --profile, on JSON messages of another kind.
+    With --websocket and --profile, the feed is JSON messages from a WebSocket.
 
-    It ends with the session, at --max-seconds, --max-messages or --idle-timeout-s, or when interrupted; then it shows
-    the symbols' rows as replay does, what came on each line, what each missed, and which messages came on neither.
+    The run ends with the session, at --max-seconds, --max-messages or --idle-timeout-s, or at an interrupt. It then
+    shows the rows as replay does, what each line received and missed, and which messages were missing on both.
     """
     if (websocket is None) == (not line):
         raise click.UsageError("give --line, once or twice, or --websocket")
@@ -143,7 +186,7 @@ def listen(
             if option.name in _MOLD_ONLY and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
                 raise click.UsageError(f"{option.opts[0]} is for --line, not for --websocket")
         if profile is None:
-            raise click.UsageError("--websocket needs --profile, which says what its messages mean")
+            raise click.UsageError("--websocket needs --profile, the file that describes the messages")
         feed = WebSocketFeed(
             websocket,
             profile,
@@ -221,8 +264,8 @@ def _tell(event: FeedEvent) -> None:
 
 def _joined(first: int) -> str:
     return (
-        f"the first message heard is number {first:,}; the {first - 1:,} before it, names of symbols among them, are "
-        "not asked for: with --first-sequence 1 they are, or count as missing"
+        f"the first message received is number {first:,}; the {first - 1:,} before it, which include names of symbols, "
+        "were not requested; with --first-sequence 1 they are requested, or count as missing"
     )
 
 
@@ -241,8 +284,9 @@ def _print_feed(feed: MoldFeed | WebSocketFeed, record: Path | None) -> None:
 
 def _print_events(console: Console, live: dict[str, Any], where: str) -> None:
     console.print(
-        f"{escape(where)}: [bold]{live['messages']:,}[/] messages, {live['other_messages']:,} of them of no kind the "
-        f"profile knows; connected {live['connected']:,} times; {live['gap_messages']:,} messages missing in "
+        f"{escape(where)}: [bold]{live['messages']:,}[/] messages, {live['other_messages']:,} of them of a kind that "
+        f"the profile does not know; connected {live['connected']:,} times; {live['gap_messages']:,} messages "
+        f"missing in "
         f"{live['gap']:,} gaps"
     )
     for event in live["events"][-_SHOWN:]:
@@ -251,7 +295,7 @@ def _print_events(console: Console, live: dict[str, Any], where: str) -> None:
 
 def _print_lines(console: Console, live: dict[str, Any]) -> None:
     console.print(
-        f"session {escape(live['session'] or 'not heard')}: [bold]{live['delivered']:,}[/] messages in order, "
+        f"session {escape(live['session'] or 'not received')}: [bold]{live['delivered']:,}[/] messages in order, "
         f"{live['gap_messages']:,} missing on every line, {live['requests']:,} requests for "
         f"{live['requested_messages']:,} messages"
     )
@@ -274,8 +318,8 @@ def _print_lines(console: Console, live: dict[str, Any]) -> None:
         rest = f" and {len(gaps) - _SHOWN:,} more ranges" if len(gaps) > _SHOWN else ""
         console.print(f"[yellow]missing on every line:[/] {shown}{rest}")
     for at, what in (
-        ("forced", "gaps were given up early, for want of room"),
-        ("gaps_unlisted", "gaps are only counted"),
+        ("forced", "gaps were given up early for lack of space"),
+        ("gaps_unlisted", "gaps are counted but not listed"),
     ):
         if live[at]:
             console.print(f"[yellow]{live[at]:,} {what}[/]")

@@ -33,8 +33,8 @@ OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
         {
             "metavar": "SYMBOL=VALUE",
             "multiple": True,
-            "help": "The priority of a symbol, * for the others. With --policy levels: a level. [default: normal] "
-            "With --policy aging: a whole number, a class, or both, like urgent:10. [default: 0]",
+            "help": "Priority of a symbol; * stands for all others. Repeatable. For levels: a level. [default: normal] "
+            "For aging: a whole number, a class, or both, such as urgent:10. [default: 0]",
         },
     ),
     "timeouts": (
@@ -43,7 +43,7 @@ OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
         {
             "metavar": "LEVEL=SPAN",
             "multiple": True,
-            "help": "With --policy levels: the wait after which a strand rises from a level, like low=5ms.",
+            "help": "Let a strand rise from LEVEL after it has waited for SPAN, such as low=5ms. Repeatable.",
         },
     ),
     "since": (
@@ -51,7 +51,7 @@ OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
         "--since",
         {
             "type": click.Choice(["entered", "created"]),
-            "help": "With --policy levels: from when a wait counts. [default: entered]",
+            "help": "Count a wait since the strand entered its level, or since it became ready. [default: entered]",
         },
     ),
     "guards": (
@@ -60,7 +60,7 @@ OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
         {
             "is_flag": True,
             "default": None,
-            "help": "With --policy levels: hold low levels back while CPU, memory or I/O is short.",
+            "help": "Hold low levels back while CPU, memory or I/O is short.",
         },
     ),
     "marks": (
@@ -69,13 +69,13 @@ OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
         {
             "metavar": "SYMBOL=MARK",
             "multiple": True,
-            "help": "With --guard: io or frees_memory, * for the other symbols.",
+            "help": "With --guard: mark a symbol as io or frees_memory; * stands for all others. Repeatable.",
         },
     ),
     "coefficient": (
         ("aging",),
         "--coefficient",
-        {"type": float, "help": "With --policy aging: points per second of a wait. [default: 1]"},
+        {"type": float, "help": "Points that a strand gains per second of waiting. [default: 1]"},
     ),
     "classes": (
         ("aging",),
@@ -83,7 +83,7 @@ OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
         {
             "metavar": "CLASS=COEFFICIENT",
             "multiple": True,
-            "help": "With --policy aging: the coefficient of a class; one each for urgent, high and normal.",
+            "help": "Coefficient of a class. Give one each for urgent, high and normal.",
         },
     ),
     "low_every": (
@@ -91,14 +91,13 @@ OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
         "--low-every",
         {
             "metavar": "N|load",
-            "help": "With --policy aging: one strand of class normal after so many of higher classes, or as the load "
-            "says.",
+            "help": "Take one strand of class normal after N of higher classes, or as the load requires.",
         },
     ),
     "max_wait": (
         ("aging",),
         "--max-wait",
-        {"metavar": "SPAN", "help": "With --policy aging: a strand that waits longer comes first."},
+        {"metavar": "SPAN", "help": "Take a strand before all others when it has waited longer than SPAN."},
     ),
     "groups": (
         ("fair",),
@@ -106,7 +105,7 @@ OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
         {
             "metavar": "SYMBOL=GROUP",
             "multiple": True,
-            "help": "With --policy fair: the group of a symbol, * for the others. [default: a group of its own]",
+            "help": "Group of a symbol; * stands for all others. Repeatable. [default: one group per symbol]",
         },
     ),
     "weights": (
@@ -115,23 +114,31 @@ OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], str, dict[str, Any]]]] = {
         {
             "metavar": "GROUP=NUMBER",
             "multiple": True,
-            "help": "With --policy fair: what the slice of a group is multiplied by.",
+            "help": "Multiply the slice of a group by NUMBER. Repeatable.",
         },
     ),
     "slice_ms": (
         ("fair",),
         "--slice-ms",
-        {"type": float, "help": "With --policy fair: the slice of a group, on-CPU. [default: 20]"},
+        {"type": float, "metavar": "MS", "help": "Slice of a group, in ms on the CPU. [default: 20]"},
     ),
     "cpu_share": (
         ("fair",),
         "--cpu-share",
-        {"type": float, "help": "With --policy fair: how much workers may run, 0.5 for half."},
+        {
+            "type": float,
+            "metavar": "SHARE",
+            "help": "Share of the workers' CPU time that handlers may use, such as 0.5 for half.",
+        },
     ),
     "burst_ms": (
         ("fair",),
         "--burst-ms",
-        {"type": float, "help": "With --cpu-share: what may be taken at once. [default: 100]"},
+        {
+            "type": float,
+            "metavar": "MS",
+            "help": "With --cpu-share: CPU time in ms that may be used at once. [default: 100]",
+        },
     ),
 }
 

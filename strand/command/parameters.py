@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
+from strand.command.sections import SectionedCommand
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -67,7 +69,7 @@ class ErrorChoice(click.Choice[str]):
         return super().convert(value, param, ctx)
 
 
-class RenamedOptions(click.Command):
+class RenamedOptions(SectionedCommand):
     """A command that refuses the old names of its options, and says the new ones: ``renamed``, by old ones."""
 
     def __init__(self, *args: Any, renamed: Mapping[str, str], **options: Any) -> None:

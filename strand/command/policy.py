@@ -16,6 +16,7 @@ from strand.command.completing import complete_files
 from strand.command.handling import handling
 from strand.command.parameters import show
 from strand.command.reading import Reads, reading
+from strand.command.sections import SectionedCommand
 from strand.errors import ConfigurationError
 from strand.handlers import Handler
 from strand.handlers.spans import span_ns
@@ -34,33 +35,45 @@ _ALWAYS: Final = ("files", "rates", "service", "wait", "workers", "as_json")
 
 @click.group("policy")
 def policy() -> None:
-    """Plan how a load is scheduled."""
+    """Plan how to schedule a load."""
 
 
-@policy.command("plan")
-@click.option("--rate", "rates", multiple=True, metavar="N|SYMBOL=N", help="Ticks per second, in all or of a symbol.")
-@click.option("--service", metavar="SPAN", help="Time that a tick takes on average, like 800ns. [default: measured]")
+@policy.command(
+    "plan",
+    cls=SectionedCommand,
+    sections={"Load": ("--from", "--rate", "--service"), "Target": ("--wait", "--workers")},
+)
+@click.option(
+    "--rate",
+    "rates",
+    multiple=True,
+    metavar="N|SYMBOL=N",
+    help="Ticks per second, in total or per symbol. Repeatable with SYMBOL=N.",
+)
+@click.option("--service", metavar="SPAN", help="Average time to handle a tick, such as 800ns. [default: measured]")
 @click.option(
     "--from",
     "files",
     multiple=True,
     metavar="FILE",
     shell_complete=complete_files,
-    help="Measure a recorded file; may be given again.",
+    help="Measure the load of a recorded file. Repeatable.",
 )
-@click.option("--wait", required=True, metavar="pNN=SPAN|mean=SPAN", help="The wait to keep, like p99=5ms or mean=1ms.")
-@click.option("--workers", type=click.IntRange(1), help="Tell the waits with so many workers, too.")
+@click.option(
+    "--wait", required=True, metavar="pNN=SPAN|mean=SPAN", help="Longest acceptable wait, such as p99=5ms or mean=1ms."
+)
+@click.option("--workers", type=click.IntRange(1), metavar="N", help="Show the waits with N workers too.")
 @handling
 @reading
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def plan_(
     rates: tuple[str, ...], service: str | None, files: tuple[str, ...], wait: str, workers: int | None,
     handler: Handler, reads: Reads, as_json: bool,
 ) -> None:  # fmt: skip
-    """Plan workers and the queue for a wait, by Erlang C, beside the rule of thumb rate x time x 2.5.
+    """Plan workers and the queue for a wait by Erlang C, and show the rule of thumb rate x time x 2.5 beside it.
 
-    Give --rate and --service; or --from, which measures when a file's ticks came, and by a replay through --handler how
-    long one takes.
+    Give --rate and --service, or --from. With --from, Strand measures when the ticks of a file arrive, and replays them
+    through --handler to measure how long one takes.
     """
     target = _target(wait)
     service_ns = None if service is None else span_ns("--service", service)
@@ -89,7 +102,7 @@ def _given(rates: tuple[str, ...], service_ns: int | None) -> Load:
     for text in rates:
         symbol, equals, number = text.rpartition("=")
         if symbol in by_symbol:
-            raise click.UsageError(f"--rate: {symbol or 'the rate in all'} is given twice")
+            raise click.UsageError(f"--rate: {symbol or 'the total rate'} is given twice")
         if equals and not symbol:
             raise click.UsageError(f"--rate: {text!r} is neither N nor SYMBOL=N")
         try:
@@ -98,7 +111,7 @@ def _given(rates: tuple[str, ...], service_ns: int | None) -> Load:
             raise ConfigurationError(f"--rate: {number!r} is not a number of ticks per second") from None
     if "" in by_symbol:
         if len(by_symbol) > 1:
-            raise click.UsageError("--rate: give the rate in all, or that of each symbol")
+            raise click.UsageError("--rate: give the total rate, or the rate of each symbol")
         return Load(by_symbol[""], service_ns)
     return Load(sum(by_symbol.values()), service_ns, by_symbol)
 
@@ -107,9 +120,9 @@ def _measured(
     files: tuple[str, ...], rates: tuple[str, ...], service_ns: float | None, handler: Handler, reads: Reads
 ) -> Load:
     if rates:
-        raise click.UsageError("--rate: --from measures it; leave one of the two out")
+        raise click.UsageError("--rate: --from measures the rate; leave out one of the two")
     if "-" in files and service_ns is None:
-        raise click.UsageError("--from -: what is measured is read twice; give a file, or --service")
+        raise click.UsageError("--from -: standard input cannot be read twice; give a file, or --service")
     symbols, start, end, limit = reads.symbols, reads.start, reads.end, reads.limit
     chosen = list(files) if len(files) > 1 else files[0]
     feed = feeds.open(chosen, symbols=symbols or (), start=start, end=end, **reads.options)
@@ -123,10 +136,10 @@ def _measured(
 
 def _print(console: Console, found: Plan) -> None:
     load, target = found.load, found.target
-    wanted = "a mean wait of" if target.quantile is None else f"{100 * target.quantile:g}% of them wait"
+    wanted = "a mean wait of" if target.quantile is None else f"{100 * target.quantile:g}% of the ticks wait"
     console.print(
         f"[bold]{load.rate_per_s:,.6g}[/] ticks per second of [bold]{duration(load.service_ns)}[/] each keep "
-        f"{load.rate_per_s * load.service_ns / 1e9:,.4g} workers busy without a pause; wanted: {wanted} at most "
+        f"{load.rate_per_s * load.service_ns / 1e9:,.4g} workers busy without a pause; target: {wanted} at most "
         f"{duration(target.wait_ns)}"
     )
     # A row a quantity: as a column each, they would not fit a terminal's width.
@@ -145,11 +158,11 @@ def _print(console: Console, found: Plan) -> None:
     console.print(table)
     for symbol, rate in found.undrainable.items():
         console.print(
-            f"[red]never drained:[/] {escape(symbol)} has {rate:,.6g} ticks per second, and its one worker at a time "
-            f"serves {1e9 / load.service_ns:,.6g}",
+            f"[red]never drained:[/] {escape(symbol)} has {rate:,.6g} ticks per second, but one worker at a time "
+            f"handles only {1e9 / load.service_ns:,.6g}",
             highlight=False,
         )
     for doubt in found.doubts:
-        console.print(f"[yellow]off:[/] {escape(doubt)}", highlight=False)
+        console.print(f"[yellow]caution:[/] {escape(doubt)}", highlight=False)
     for assumption in found.assumptions:
         console.print(f"assumed: {escape(assumption)}", highlight=False)

@@ -40,45 +40,66 @@ def names(text: str | None) -> list[str] | None:
 def reading(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options, as one argument ``reads``."""
 
-    @click.option("--symbols", help="Names or globs to keep, separated by commas; @FILE: those in it, one a line.")
-    @click.option("--start", help="Keep ticks received from then on: ISO 8601 with a zone, ns, or HH:MM[:SS].")
-    @click.option("--end", help="Keep ticks received before then. A time of day is New York's, on the file's date.")
-    @click.option("--limit", type=click.IntRange(1), help="Ticks to read of those.")
-    @click.option("--allow-empty", is_flag=True, help="Files, or a choice of ticks, without one tick are no error.")
-    @click.option("--date", help="The trading day of files that do not say it, YYYY-MM-DD.")
-    @click.option("--profile", help="CSV: a built-in profile's name, or a .toml file of your own.")
+    @click.option(
+        "--symbols",
+        metavar="NAMES",
+        help="Read only these symbols: names or globs, separated by commas. @FILE reads the names from a file, "
+        "one per line.",
+    )
+    @click.option(
+        "--start",
+        metavar="TIME",
+        help="Skip ticks received before TIME: ISO 8601 with a time zone, ns since 1970, or HH:MM[:SS] in New "
+        "York on the file's date.",
+    )
+    @click.option(
+        "--end",
+        metavar="TIME",
+        help="Skip ticks received at TIME or later. TIME is as for --start.",
+    )
+    @click.option("--limit", type=click.IntRange(1), metavar="N", help="Read at most N of these ticks.")
+    @click.option("--allow-empty", is_flag=True, help="Accept input without any tick. The default is an error.")
+    @click.option("--date", metavar="YYYY-MM-DD", help="Trading day of files that do not contain it.")
+    @click.option(
+        "--profile", metavar="NAME|PATH", help="For CSV files: the name of a built-in profile, or a .toml file."
+    )
     @click.option(
         "--feed",
         "given",
         multiple=True,
         metavar="OPTION=VALUE",
-        help="Another option of the files' reader, like size_unit=0.001 or columns.price=px; may be given again.",
+        help="Set another option of the reader, such as size_unit=0.001 or columns.price=px. Repeatable.",
     )
     @click.option(
         "--on-bad-record",
         type=click.Choice(["raise", "skip"]),
         default="raise",
-        help="What a damaged record does: ends the run, or is passed over, counted and shown.",
+        help="At a damaged record: end the run, or skip the record, count it and report it.",
     )
     @click.option(
         "--reorder-ns",
         type=click.IntRange(0),
         default=0,
-        help="Put ticks up to so many ns behind their file's latest in order.",
+        metavar="NS",
+        help="Sort ticks that are up to NS nanoseconds behind the latest tick of their file.",
     )
     @click.option(
         "--on-disorder",
         type=click.Choice(["raise", "keep", "skip"]),
         default="raise",
-        help="What becomes of ticks further behind. One file alone is looked at with --reorder-ns, keep or skip only.",
+        help="At a tick that is further behind: end the run, keep the tick, or skip it. A single file is "
+        "checked only with --reorder-ns, keep or skip.",
     )
-    @click.option("--venue-in-name", is_flag=True, help="Call symbols NAME.VENUE.")
+    @click.option("--venue-in-name", is_flag=True, help="Name the symbols NAME.VENUE.")
     @click.option(
         "--new-day",
         metavar="file|date|date ZONE",
-        help="Each file is a new day, whatever its format, or each date. [default: files of venues that close]",
+        help="Begin a new day with each file, whatever its format, or with each date. [default: with each file "
+        "of a venue that closes]",
     )
-    @click.option("--carry-over", is_flag=True, help="No new day begins: what one file left goes on in the next.")
+    @click.option(
+        "--carry-over", is_flag=True, help="Begin no new day: the next file continues with the state of the one before."
+    )
     @functools.wraps(command)
     def with_reads(
         *, symbols: str | None, start: str | None, end: str | None, limit: int | None, allow_empty: bool,

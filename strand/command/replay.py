@@ -17,6 +17,7 @@ from strand.command.parameters import progress
 from strand.command.reading import Reads, reading
 from strand.command.report_options import ReportOptions, reporting
 from strand.command.running import running
+from strand.command.sections import SectionedCommand
 from strand.command.showing import Shows, showing
 from strand.command.stopping import stopping
 from strand.command.writing import Writes, writing
@@ -35,42 +36,49 @@ __all__ = ["replay"]
 _QUIT: Final = click.exceptions.Exit(0)
 
 
-@click.command("replay")
+@click.command("replay", cls=SectionedCommand)
 @click.argument("files", nargs=-1, required=True, shell_complete=complete_files)
 @handling
 @click.option(
     "--workers",
     type=click.IntRange(0, 1024),
-    help="Threads that drain; 0: a plain loop without queues. [default: one fewer than the cores]",
+    metavar="N",
+    help="Number of worker threads. 0 runs a plain loop without queues. [default: the number of cores minus 1]",
 )
 @running
 @reading
 @stopping
 @fingerprinting
 @click.option(
-    "--speed", type=click.FloatRange(0), default=0.0, help="1 as recorded, 10 ten times as fast, 0 as fast as it goes."
+    "--speed",
+    type=click.FloatRange(0),
+    default=0.0,
+    metavar="FACTOR",
+    help="1 replays as recorded, 10 is ten times as fast, 0 is as fast as possible.",
 )
 @click.option(
     "--save",
     type=click.Path(dir_okay=False),
-    help="Write the state at the end to a file for --load; ends of handlers do not run.",
+    help="Write the state at the end to a file for --load. The end functions of handlers do not run.",
 )
 @click.option(
-    "--load", type=click.Path(exists=True, dir_okay=False), help="Go on from a file of --save, with the same options."
+    "--load",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Continue from a file of --save, with the same options.",
 )
-@click.option("--per-day", is_flag=True, help="Let rows begin anew with each day, and report each day's.")
+@click.option("--per-day", is_flag=True, help="Start all rows anew on each day, and report the rows of each day.")
 @writing
 @reporting
 @showing
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def replay(
     files: tuple[str, ...], handler: Handler, run: dict[str, Any], reads: Reads,
     speed: float, writes: Writes, report: ReportOptions, as_json: bool,
     recording: dict[str, Any], per_day: bool, save: str | None, load: str | None, shows: Shows,
 ) -> None:  # fmt: skip
-    """Replay recorded files through a handler on all cores, and show the symbols' rows it comes to.
+    """Replay recorded files through a handler on all cores, and show the final rows of the symbols.
 
-    FILES: files, folders, globs, or - for standard input.
+    FILES are files, folders or globs, or - for standard input.
     """
     out = writes.rows
     check_outputs(

@@ -64,10 +64,12 @@ def reporting(command: Callable[..., None]) -> Callable[..., None]:
         "--report",
         "page",
         type=click.Path(path_type=Path),
-        help="Write a page of the run: .html, one file that holds all.",
+        help="Write a report of the run as one self-contained .html file.",
     )
     @click.option(
-        "--report-symbols", metavar="NAMES", help="Symbols whose prices the page shows. [default: the busiest 4]"
+        "--report-symbols",
+        metavar="NAMES",
+        help="Symbols whose prices the report shows, separated by commas. [default: the 4 busiest]",
     )
     @functools.wraps(command)
     def with_page(*, page: Path | None, report_symbols: str | None, handler: Handler, **others: Any) -> None:

@@ -19,18 +19,30 @@ def running(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options, as one argument ``run``: those of ``strand.replay``, by name. A command's own ``--workers`` is
     among them, as a file may say how many there are."""
 
-    @click.option("--cores", type=CoreList(), help="Cores to pin the workers to, like 1,2-5. [default: the last ones]")
-    @click.option("--strands", default="auto", type=StrandCount(), help="Which symbols share a strand.")
+    @click.option(
+        "--cores", type=CoreList(), help="Cores to pin the workers to, such as 1,2-5. [default: the last cores]"
+    )
+    @click.option(
+        "--strands",
+        default="auto",
+        type=StrandCount(),
+        help="One strand per symbol, or N strands that all symbols share.",
+    )
     @ordering
     @click.option(
         "--idle",
         type=click.Choice(["spin", "backoff", "park"]),
         default="backoff",
-        help="What a worker without work does.",
+        help="What a worker does when it has no work.",
     )
-    @click.option("--on-error", type=ErrorChoice(), default="stop", help="What a failing handler does.")
-    @click.option("--strict", is_flag=True, help="Warnings of the run are an error, and exit status 2.")
-    @click.option("--attachable", is_flag=True, help="Let strand stat look at the run from another process.")
+    @click.option(
+        "--on-error",
+        type=ErrorChoice(),
+        default="stop",
+        help="When a handler fails: stop the run, or set its strand aside and go on.",
+    )
+    @click.option("--strict", is_flag=True, help="Treat warnings of the run as an error, with exit status 2.")
+    @click.option("--attachable", is_flag=True, help="Let `strand stat` look at the run from another process.")
     @functools.wraps(command)
     def with_run(
         *, cores: list[int] | None, strands: str | int, order: dict[str, Any], idle: str, on_error: str, strict: bool,

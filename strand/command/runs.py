@@ -29,21 +29,21 @@ DIFFERENT: Final = 1
 SHORT: Final = 12
 
 _FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 
 
 @click.group("runs")
 def runs() -> None:
-    """Show what the data set of a sweep holds."""
+    """Show and compare the results in the folder of `strand sweep`."""
 
 
 @runs.command("list")
 @_FOLDER
 @_JSON
 def list_(folder: Path, as_json: bool) -> None:
-    """Each version of the code that a folder has results of: handler, files, sets.
+    """List the versions of the code that the folder has results of, with handler, files and sets.
 
-    That of the last sweep comes last.
+    The version of the last sweep comes last.
     """
     with closing(Manifest(folder, must_exist=True)) as manifest:
         codes, every = manifest.codes(), manifest.runs()
@@ -67,9 +67,9 @@ def list_(folder: Path, as_json: bool) -> None:
 @click.argument("code", required=False)
 @_JSON
 def show(folder: Path, code: str | None, as_json: bool) -> None:
-    """Each run of one version of the code: its file, set of parameters, ticks and fingerprint.
+    """Show the runs of one version of the code: file, set of parameters, ticks and fingerprint.
 
-    CODE: the beginning of its digest, as strand runs list shows it; by default that of the last sweep.
+    CODE is the beginning of the digest that `strand runs list` shows. The default is that of the last sweep.
     """
     with closing(Manifest(folder, must_exist=True)) as manifest:
         whole = _code(manifest, code)
@@ -95,9 +95,10 @@ def show(folder: Path, code: str | None, as_json: bool) -> None:
 @click.argument("b")
 @_JSON
 def diff(folder: Path, a: str, b: str, as_json: bool) -> None:
-    """Where two versions of the code left other rows or outputs, or saw other input.
+    """Show where the input, the rows or the outputs of two versions of the code differ.
 
-    A, B: the beginnings of their digests. Exit status: 0 the same, 1 different, 2 an error.
+    A and B are the beginnings of their digests. The exit status is 0 if all is the same, 1 if something differs, and 2
+    at an error.
     """
     with closing(Manifest(folder, must_exist=True)) as manifest:
         first, second = ({(r.label, r.number): r for r in manifest.runs(_code(manifest, one))} for one in (a, b))
@@ -125,17 +126,19 @@ def diff(folder: Path, a: str, b: str, as_json: bool) -> None:
 @runs.command("plot")
 @_FOLDER
 @click.argument("picture", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--by", required=True, metavar="FIELD", help="The field of the rows whose sum is the score of a set.")
+@click.option("--by", required=True, metavar="FIELD", help="Field of the rows. Its sum is the score of a set.")
 @click.option(
-    "--code", help="The beginning of its digest, as strand runs list shows it. [default: that of the last sweep]"
+    "--code",
+    metavar="DIGEST",
+    help="Beginning of the digest that `strand runs list` shows. [default: that of the last sweep]",
 )
-@click.option("--best", type=click.IntRange(1), default=5, help="How many sets to draw apart.")
-@click.option("--smallest", is_flag=True, help="The best sets are those with the smallest score.")
+@click.option("--best", type=click.IntRange(1), default=5, metavar="N", help="Number of sets to draw separately.")
+@click.option("--smallest", is_flag=True, help="Take the sets with the smallest scores as the best.")
 @_JSON
 def plot(folder: Path, picture: Path, by: str, code: str | None, best: int, smallest: bool, as_json: bool) -> None:
-    """Draw what each set scored over its parameters, and the best sets file by file.
+    """Draw the score of each set over its parameters, and the best sets file by file.
 
-    PICTURE: a .png, .svg or .pdf. Files are in the order of their names.
+    PICTURE is a .png, .svg or .pdf file. Files are in the order of their names.
     """
     check_plot_path(picture)
     with closing(Manifest(folder, must_exist=True)) as manifest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 from rich.console import Console
@@ -20,59 +20,83 @@ from strand.report.tables import numbers_table
 
 __all__ = ["serve"]
 
+_SECTIONS: Final = {
+    "Lines": ("--line", "--rerequest", "--interface", "--allow-remote"),
+    "Pace": ("--speed", "--rate"),
+    "Faults": ("--loss", "--reorder", "--duplicate", "--seed"),
+    "Session": ("--session", "--packet-bytes", "--linger-s"),
+}
 
-@click.command("serve", cls=RenamedOptions, renamed={"--requests": "--rerequest", "--linger": "--linger-s"})
+
+@click.command(
+    "serve", cls=RenamedOptions, renamed={"--requests": "--rerequest", "--linger": "--linger-s"}, sections=_SECTIONS
+)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--line",
     multiple=True,
     required=True,
     metavar="HOST:PORT",
-    help="Where to send a line; twice for A and B.",
+    help="Address to send a line to. Give it twice for A and B.",
 )
 @click.option(
-    "--speed", type=click.FloatRange(0), default=1.0, help="Times the file's own pace; 0: as fast as it goes."
+    "--speed",
+    type=click.FloatRange(0),
+    default=1.0,
+    metavar="FACTOR",
+    help="1 sends as recorded, 10 is ten times as fast, 0 is as fast as possible.",
 )
-@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Messages per second, instead of --speed.")
-@click.option("--rerequest", metavar="HOST:PORT", help="Where requests for retransmission are answered.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(0, min_open=True),
+    metavar="N",
+    help="Send N messages per second, instead of --speed.",
+)
+@click.option("--rerequest", metavar="HOST:PORT", help="Answer requests for retransmission at this address.")
 @click.option(
     "--loss",
     type=click.FloatRange(0, 1),
     multiple=True,
     metavar="SHARE",
-    help="Packets lost on each line; twice: on A, on B.",
+    help="Share of packets to lose on each line. Give it twice for A and B.",
 )
 @click.option(
     "--reorder",
     type=click.FloatRange(0, 1),
     multiple=True,
     metavar="SHARE",
-    help="Packets kept back behind later ones; likewise.",
+    help="Share of packets to send after later ones. Give it twice for A and B.",
 )
 @click.option(
-    "--duplicate", type=click.FloatRange(0, 1), multiple=True, metavar="SHARE", help="Packets sent twice; likewise."
+    "--duplicate",
+    type=click.FloatRange(0, 1),
+    multiple=True,
+    metavar="SHARE",
+    help="Share of packets to send twice. Give it twice for A and B.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, help="What the faults are drawn from.")
-@click.option("--session", default="STRAND0001", help="Its name, 1 to 10 characters.")
-@click.option("--packet-bytes", type=click.IntRange(300, 9216), default=1400, help="UDP payload at most.")
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=1, metavar="N", help="Seed of the random faults.")
+@click.option("--session", default="STRAND0001", metavar="NAME", help="Name of the session, 1 to 10 characters.")
+@click.option(
+    "--packet-bytes", type=click.IntRange(300, 9216), default=1400, metavar="BYTES", help="Largest UDP payload."
+)
 @click.option(
     "--linger-s",
     type=click.FloatRange(0, 3600),
     default=0.0,
     metavar="SECONDS",
-    help="Answer requests for so long after the end.",
+    help="How long to answer requests after the end.",
 )
-@click.option("--interface", metavar="ADDRESS", help="Address of the interface that multicast goes out on.")
-@click.option("--allow-remote", is_flag=True, help="Send to other machines than this one.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--interface", metavar="ADDRESS", help="Address of the interface to send multicast from.")
+@click.option("--allow-remote", is_flag=True, help="Allow addresses on other machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def serve(
     file: Path, line: tuple[str, ...], speed: float, rate: float | None, rerequest: str | None,
     loss: tuple[float, ...], reorder: tuple[float, ...], duplicate: tuple[float, ...], seed: int, session: str,
     packet_bytes: int, linger_s: float, interface: str | None, allow_remote: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Send an ITCH 5.0 FILE, compressed or not, by MoldUDP64 on one line or two, with losses and disorder on demand.
+    """Send an ITCH 5.0 FILE, compressed or not, over MoldUDP64 on one line or two, with losses and disorder on demand.
 
-    It ends with the file. An interrupt ends the session early, and reports too.
+    The session ends with the file. An interrupt ends it early; the report is printed in both cases.
     """
     shares = [_by_line(name, given) for name, given in (("loss", loss), ("reorder", reorder), ("duplicate", duplicate))]
     options = ServeOptions(
@@ -96,7 +120,7 @@ def serve(
 
 def _by_line(name: str, given: tuple[float, ...]) -> tuple[float, float]:
     if len(given) > 2:
-        raise ConfigurationError(f"{name}: given {len(given)} times for two lines")
+        raise ConfigurationError(f"{name}: given {len(given)} times, but there are at most two lines")
     return (given[0], given[-1]) if given else (0.0, 0.0)
 
 

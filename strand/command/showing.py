@@ -78,22 +78,20 @@ def _line(stressed: str, text: str) -> None:
 def showing(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options, as one argument ``shows``."""
 
-    @click.option(
-        "--top", type=click.IntRange(1), metavar="N", help=f"How many symbols' rows to show. [default: {TOP}]"
-    )
+    @click.option("--top", type=click.IntRange(1), metavar="N", help=f"Show the rows of N symbols. [default: {TOP}]")
     @click.option(
         "--sort",
         metavar="FIELD",
-        help="A field of the rows, greatest first; or symbol. [default: ticks, the busiest symbols first]",
+        help="Sort the rows by FIELD, greatest first, or by symbol. [default: ticks, the busiest symbols first]",
     )
     @click.option(
-        "-v", "--verbose", is_flag=True, help="Report the run in full: workers, latencies, drops, its fingerprint."
+        "-v", "--verbose", is_flag=True, help="Report the run in full: workers, latencies, drops and the fingerprint."
     )
     @functools.wraps(command)
     def with_shows(*, top: int | None, sort: str | None, verbose: bool, as_json: bool, **others: Any) -> None:
         shows = Shows(top, sort, verbose)
         if as_json and shows.asked:
-            raise click.UsageError("--json has all of the run: leave --top, --sort and -v out")
+            raise click.UsageError("--json has all of the run: leave out --top, --sort and -v")
         command(shows=shows, as_json=as_json, **others)
 
     return with_shows

@@ -35,24 +35,25 @@ _PLAIN: Final = (int, float, str)
 
 @click.command("stat")
 @click.argument("pid", type=click.IntRange(1))
-@click.option("--name", help="Of the dispatcher, where the process has several.")
-@click.option("--symbol", "symbols", multiple=True, help="Show this symbol's row too. May be given again.")
+@click.option("--name", metavar="NAME", help="Name of the dispatcher, if the process has several.")
+@click.option("--symbol", "symbols", multiple=True, metavar="NAME", help="Show the row of this symbol too. Repeatable.")
 @click.option(
     "--levels",
     type=click.IntRange(0, MAX_LEVELS),
     default=5,
-    help="Of the books of these symbols, where they have any.",
+    metavar="N",
+    help="Number of book levels to show for each --symbol that has a book.",
 )
-@click.option("--histograms", is_flag=True, help="Show how many ticks took how long, too.")
-@click.option("--strands", is_flag=True, help="List all strands that have had ticks.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.")
+@click.option("--histograms", is_flag=True, help="Show histograms of the latencies too.")
+@click.option("--strands", is_flag=True, help="List all strands that have received ticks.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 def stat(
     pid: int, name: str | None, symbols: tuple[str, ...], levels: int, histograms: bool, strands: bool, as_json: bool
 ) -> None:
-    """Look at a dispatcher of process PID that was made with attachable=True, or by strand replay --attachable.
+    """Show a dispatcher of process PID that was made with attachable=True or by `strand replay --attachable`.
 
-    It goes on meanwhile: nothing is locked, and each counter is exact, though not all are of one moment. Histograms
-    count ticks by octaves of time, and in JSON by the buckets there are, which begin at floors_ns.
+    The dispatcher keeps running, and nothing is locked. Each counter is exact, but not all are from the same moment.
+    Histograms count ticks by octave of time; in JSON by bucket, where floors_ns has the lower bounds.
     """
     attached = attach(pid, name=name)
     statistics = attached.statistics()
@@ -207,7 +208,7 @@ def _print_row(console: Console, look: Look) -> None:
     if look.size_unit is None and any(unit.quantity in _OF_SIZES for unit in look.units.values()):
         console.print(_OWN_UNITS)
     if look.in_visit:
-        console.print("[yellow]in a visit for 100 ms: the row may be of several moments[/]")
+        console.print("[yellow]in a visit for 100 ms: the row may mix several moments[/]")
 
 
 def _print_book(console: Console, book: BookLook) -> None:
@@ -219,7 +220,7 @@ def _print_book(console: Console, book: BookLook) -> None:
     if book.size_unit is None:
         console.print(_OWN_UNITS)
     if book.in_visit:
-        console.print("[yellow]in a visit for 100 ms: the book may be of several moments[/]")
+        console.print("[yellow]in a visit for 100 ms: the book may mix several moments[/]")
 
 
 def _cells(level: dict[str, float] | None) -> tuple[str, str, str]:

@@ -16,6 +16,7 @@ from strand.command.completing import complete_files
 from strand.command.handling import given_options, handling
 from strand.command.parameters import show
 from strand.command.reading import Reads, reading
+from strand.command.sections import SECTIONS, SectionedCommand
 from strand.errors import ConfigurationError
 from strand.handlers import Handler
 from strand.handlers.options import Option
@@ -30,31 +31,50 @@ __all__ = ["sweep"]
 SHOWN = 20
 
 
-@click.command("sweep")
+@click.command(
+    "sweep",
+    cls=SectionedCommand,
+    sections={
+        "Handler": ("--handler", "--set", "--each"),
+        "Output": ("--out", "--json"),
+        "Running": ("--workers", "--backend"),
+        "Input": ("--days", *SECTIONS["Input"]),
+    },
+)
 @click.argument("files", nargs=-1, required=True, shell_complete=complete_files)
 @handling
 @click.option(
     "--each",
     multiple=True,
     metavar="PARAMETER=A,B,C",
-    help="Values of a parameter. Of several parameters, every combination is a set.",
+    help="Values of a parameter. Repeatable: every combination of values is a set of parameters.",
 )
-@click.option("--days", help="Dates that {date} in the name of FILES stands for, between commas.")
-@click.option("--workers", type=click.IntRange(1, 1024), help="Files at a time, one core each. [default: all cores]")
+@click.option("--days", metavar="DATES", help="Dates to put in place of {date} in FILES, separated by commas.")
 @click.option(
-    "--out", required=True, type=click.Path(file_okay=False), help="The folder of the data set; what it has is kept."
+    "--workers",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="Number of files to run at the same time, on one core each. [default: all cores]",
 )
-@click.option("--backend", type=click.Choice(["processes", "ray"]), default="processes", help="What runs the files.")
+@click.option(
+    "--out", required=True, type=click.Path(file_okay=False), help="Folder of the data set. The results in it are kept."
+)
+@click.option(
+    "--backend",
+    type=click.Choice(["processes", "ray"]),
+    default="processes",
+    help="Run the files in local processes, or on a Ray cluster.",
+)
 @reading
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 def sweep(
     files: tuple[str, ...], handler: Handler, each: tuple[str, ...], days: str | None, workers: int | None,
     out: str, backend: Any, reads: Reads, as_json: bool,
 ) -> None:  # fmt: skip
     """Run a compiled handler with many sets of parameters: each file is decoded once.
 
-    FILES: files, folders or globs; each is a run of its own. What the folder of --out has already is not run again, so
-    the same command goes on after an interrupt.
+    FILES are files, folders or globs; each file is a run of its own. Results that are already in the folder of --out
+    are not computed again, so the same command continues after an interrupt.
     """
     sets = _combinations(handler, given_options("--each", each))
     console = Console(stderr=True)
@@ -69,7 +89,7 @@ def sweep(
         done = f"{n:,} of {total:,} files"
         bar.update(task, completed=n, total=total)
 
-    with bar, _saying_what_is_kept(lambda: f"{done} done, kept in {out}: the same command goes on from there"):
+    with bar, _saying_what_is_kept(lambda: f"{done} done, kept in {out}; the same command continues from there"):
         task = bar.add_task("sweeping", total=None)
         result = run_sweep(
             files if len(files) > 1 else files[0],
@@ -102,7 +122,7 @@ def _saying_what_is_kept(words: Callable[[], str]) -> Iterator[None]:
 def _combinations(handler: Handler, each: Mapping[str, str]) -> list[dict[str, Any]]:
     """Every combination of the values, the last parameter's changing first. Raises ConfigurationError."""
     if not each:
-        raise click.UsageError("--each: name a parameter and its values, as --each threshold=1,2,3")
+        raise click.UsageError("--each: give a parameter and its values, such as --each threshold=1,2,3")
     _, part = part_with_sets(handler)
     options = part.options
     values = [[(name, _value(options, name, text)) for text in texts.split(",")] for name, texts in each.items()]
@@ -141,7 +161,7 @@ def _print(console: Console, result: SweepResult) -> None:
     kept = len(result.labels) - len(result.ran)
     say(
         f"{several(len(result.numbers), 'set')} over {several(len(result.labels), 'file')} of "
-        f"{several(sum(ticks.values()), 'tick')}: {several(len(result.ran), 'file')} run, {kept:,} there before"
+        f"{several(sum(ticks.values()), 'tick')}: {several(len(result.ran), 'file')} run, {kept:,} already there"
     )
     for number, values in list(result.sets.items())[:SHOWN]:
         say(f"  set {number}: {text_of(values)}")

@@ -42,13 +42,14 @@ def writing(command: Callable[..., None]) -> Callable[..., None]:
         multiple=True,
         metavar="FILE|NAME=FILE",
         shell_complete=complete_files,
-        help="Write the symbols' final rows: .parquet, .arrow, .npy, .csv or .csv.gz; with NAME=, which may come "
-        "again, what the handler emits to that output: .parquet, .arrow, .npy or .csv.",
+        help="Write the final row of each symbol to FILE: .parquet, .arrow, .npy, .csv or .csv.gz. NAME=FILE writes "
+        "what the handler emits to the output NAME: .parquet, .arrow, .npy or .csv. Repeatable.",
     )
     @click.option(
         "--escape-formulas",
         is_flag=True,
-        help="In CSV files, write an apostrophe before text that a spreadsheet would run: = + - @, a tab, a return.",
+        help="In CSV files, put an apostrophe before text that a spreadsheet would run as a formula: text that "
+        "starts with = + - @, a tab or a return.",
     )
     @functools.wraps(command)
     def with_files(*, outs: tuple[str, ...], escape_formulas: bool, **others: Any) -> None:

@@ -77,8 +77,8 @@ def narrow_outputs(
         ]
         if wrong:
             notes.append(
-                f"{' and '.join(wrong)}, run again, {'do' if len(wrong) > 1 else 'does'} not emit the {output.name} "
-                "that were recorded: the handler has changed since, or uses more than its row and its ticks"
+                f"{' and '.join(wrong)}, run again, {'do' if len(wrong) > 1 else 'does'} not emit the recorded "
+                f"{output.name}: the handler has changed since, or it uses more than its row and its ticks"
             )
         tables = [side.tables.get(output.name) for side in sides]
         if tables[0] is None or tables[1] is None:
@@ -90,7 +90,9 @@ def narrow_outputs(
             feed = shown.feed(difference.record)
             found.append(RecordParting(output.name, replace(difference, feed=feed).moved(output.before)))
         elif not wrong:
-            notes.append(f"run again, both emit the same {output.name}: what made them differ is not in the files")
+            notes.append(
+                f"run again, both emit the same {output.name}: the cause of the difference is not in the files"
+            )
     return found, notes
 
 

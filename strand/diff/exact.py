@@ -190,17 +190,16 @@ def _narrow_rows(
                 )
         if exact is not None and runs[0].loaded == runs[1].loaded:
             notes.append(
-                f"this is {runs[0].described} run twice now: it leaves other rows of the same ticks each time, so it "
+                f"this is {runs[0].described}, run twice: the same ticks leave different rows each time, so it "
                 "uses more than its row and its ticks"
             )
         if exact is None and not notes:
-            notes.append(
-                "running again leaves the rows of both, though they differ: what made them is not in the files"
-            )
+            notes.append("run again, each leaves its recorded rows: the cause of the difference is not in the files")
         elif exact is None:
             notes.append(
-                "not narrowed to a tick: run again, both leave the same rows. Other code made one of them (--handler-a "
-                "and --handler-b name what to run), ticks were dropped, or the handler uses more than row and ticks"
+                "not narrowed to a tick: run again, both leave the same rows. Either other code made one of them "
+                "(--handler-a and --handler-b set the handlers), or ticks were dropped, or the handler uses more than "
+                "its row and its ticks"
             )
         return Narrowed(exact, tuple(notes))
 

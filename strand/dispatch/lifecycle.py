@@ -80,7 +80,11 @@ class Lifecycle:
                 if refused is not None:
                     state.unpinned = f"workers are not pinned to cores: the system refused it ({refused.strerror})"
                     # The fourth is who called Dispatcher.start, or entered it.
-                    warnings.warn(f"{state.unpinned}; cores=None asks for that", RuntimeWarning, stacklevel=4)
+                    warnings.warn(
+                        f"{state.unpinned}; cores=None runs them unpinned without this warning",
+                        RuntimeWarning,
+                        stacklevel=4,
+                    )
             for regular in state.regular:
                 regular.start()
         except BaseException:
@@ -183,7 +187,11 @@ def _drop(state: RunState) -> None:
     for regular in state.regular:
         regular.tell_to_end()
     state.outputs.abandon()
-    warnings.warn("a Dispatcher was dropped that had not been stopped", ResourceWarning, stacklevel=2)
+    warnings.warn(
+        "a Dispatcher was dropped that had not been stopped: call stop(), or use it in a with block",
+        ResourceWarning,
+        stacklevel=2,
+    )
 
 
 def _stop_all() -> None:

@@ -41,8 +41,8 @@ class OrderWatch:
             first, self.count = self.count == 0, self.count + found
         if first:
             warnings.warn(
-                f"feed: give feed='orders', or another of FeedInfo.ticks: single orders come to {self._names}, which "
-                "takes ticks as they are without it, and fills have no price then; feed='plain' says that it is right",
+                f"feed: give feed='orders', or another value of FeedInfo.ticks: {self._names} gets single orders and "
+                "takes them for plain ticks, so that fills have no price; feed='plain' says that this is right",
                 RuntimeWarning,
                 stacklevel=stacklevel + 1,
             )

@@ -61,7 +61,7 @@ def warn_of_unpriced(makers: Iterable[TradeMaker]) -> None:
     if unpriced:
         warnings.warn(
             f"begin where the feed adds its orders: {unpriced:,} executions of orders that the feed has not added have "
-            "no price, and handlers that ask for trades were not called with them",
+            "no price, and handlers of trades were not called with them",
             RuntimeWarning,
             stacklevel=3,
         )

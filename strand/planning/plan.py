@@ -148,8 +148,8 @@ def _assumptions(load: Load) -> tuple[str, ...]:
         "arrivals are independent of each other (Poisson)",
         "service times are exponentially distributed, and the same for all symbols",
         "any free worker takes the tick that waits longest: strands are independent",
-        f"one worker at a time serves a symbol, as its ticks stay in order: one above {hot} is never drained",
-        f"nothing bounds the queue; one tick in {one_in} would find the queue capacity used up, that of all strands",
+        f"one worker at a time serves a symbol, to keep its ticks in order: a symbol above {hot} is never drained",
+        f"nothing bounds the queue; one tick in {one_in} would find the queue capacity of all strands used up",
         f"rule of thumb: workers = rate x service x {_THUMB}, queue capacity = rate x wait x {_THUMB}",
     )
 
@@ -158,18 +158,18 @@ def _doubts(load: Load, workers: int) -> list[str]:
     found = []
     burst = load.burstiness
     if burst is None:
-        found.append("how arrivals spread is not known (--from FILE measures it): bursts make waits longer")
+        found.append("the spread of arrivals is unknown (--from FILE measures it): bursts make waits longer")
     elif burst.squared_variation is None:
-        found.append("how arrivals spread is undefined: there are fewer than two times between them")
+        found.append("the spread of arrivals is undefined: there are fewer than two times between arrivals")
     elif not _NARROW < burst.squared_variation < _WIDE:
         factor = (burst.squared_variation + 1) / 2
         found.append(
-            f"arrivals are not Poisson's: the times between them have a squared coefficient of variation of "
+            f"arrivals are not Poisson: the times between them have a squared coefficient of variation of "
             f"{burst.squared_variation:,.3g} instead of 1, so mean waits are about {factor:,.3g} times as long (Allen "
-            "and Cunneen), and more where bursts follow each other"
+            "and Cunneen), and longer when bursts follow each other"
         )
     if load.by_symbol and workers > len(load.by_symbol):
-        found.append(f"only {len(load.by_symbol):,} symbols have ticks, so no more workers than that are ever busy")
+        found.append(f"only {len(load.by_symbol):,} symbols have ticks, so at most that many workers are ever busy")
     if load.by_symbol:
         symbol, rate = max(load.by_symbol.items(), key=lambda entry: entry[1])
         share = rate * load.service_ns / 1e9

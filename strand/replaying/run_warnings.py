@@ -93,55 +93,57 @@ class _Counter(NamedTuple):
     cure: str
 
 
-_WHOLE: Final = "replay from the start of the day, all its files, no record skipped"
+_WHOLE: Final = "replay all files of the day from its start, and skip no record"
 _CORRECT: Final = "correct the source"
 _NAMES: Final = "begin where the source names its symbols, or open a numpy file with NpyFeed(path, symbols=names)"
 _UNPRICED_TRADES: Final = _Counter(
     "unpriced",
     "unpriced trades",
-    "replay from the start of the day, and give book=True for a feed of single orders: no volume has these trades",
+    "replay from the start of the day, and give book=True for a feed of single orders: no volume includes these trades",
 )
 _CROSSED_QUOTES: Final = _Counter(
     "locked",
     "crossed quotes",
-    "take one venue's quotes: their bid is at the ask or above, and no spread has them",
+    "use the quotes of one venue: these have a bid at or above the ask, and no spread includes them",
 )
 
 _SAY_TICKS: Final = (
-    "say by ticks=, or the key ticks of a profile, what they mean: 'orders' where fills take off their orders, "
-    "'dbn-orders' of Databento's, 'plain' where trades say all; 'plain' was taken for granted"
+    "say by ticks=, or the key ticks of a profile, what they mean: 'orders' if fills reduce their orders, "
+    "'dbn-orders' for Databento, 'plain' if trades are complete; 'plain' was assumed"
 )
 
 #: Counters of a feed's statistics.
 _OF_FEEDS: Final = (
-    _Counter("rows_rounded", "rounded rows", "leave out inexact='round' to have the first one refused"),
+    _Counter("rows_rounded", "rounded rows", "leave out inexact='round' to get an error at the first one"),
     _Counter(
         "gap_messages",
         "missing messages",
-        "receive two lines or name a server that sends again (rerequest); after a WebSocket's gap take a snapshot",
+        "receive two lines, or name a retransmission server (rerequest); after a gap of a WebSocket, take a snapshot",
     ),
-    _Counter("missing", "missing messages", "take a capture that has both lines, or one of the other line"),
+    _Counter("missing", "missing messages", "use a capture of both lines, or of the other line"),
     _Counter(
         "sequence_jumps",
         "sequence jumps",
-        "look at who sends to the group, and give a larger jump_window where an outage was that long",
+        "find out who else sends to the group; if an outage was that long, give a larger jump_window",
     ),
     _Counter(
         "unended_lines",
         "unended last line",
-        "see whether the file is whole: no line end follows its last number, which may be cut off",
+        "check that the file is complete: its last number has no line end and may be cut off",
     ),
     _Counter(
         "doubtful_books",
         "doubtful books",
-        "begin behind the source's gap, at a snapshot: Databento marks these records F_MAYBE_BAD_BOOK",
+        "begin at a snapshot after the source's gap: Databento marks these records F_MAYBE_BAD_BOOK",
     ),
     _Counter(
         "doubtful_times",
         "doubtful times",
-        "take ts_event for their times: Databento marks these records F_BAD_TS_RECV",
+        "use ts_event as their time: Databento marks these records F_BAD_TS_RECV",
     ),
-    _Counter("times_raised", "raised times", "sort the archive: a time that goes back became the latest so far"),
+    _Counter(
+        "times_raised", "raised times", "sort the archive: times that ran backwards became the latest time so far"
+    ),
 )
 
 # Rows of built-in handlers are known by these fields: a row of a user's own may have some of them.
@@ -159,17 +161,21 @@ _VOLATILITY: Final = frozenset({"rv", "bv", "left_out"})
 #: Counters of these rows.
 _OF_ROWS: Final[Mapping[frozenset[str], tuple[_Counter, ...]]] = {
     _BOOK: (
-        _Counter("unknown", "unknown orders", f"{_WHOLE}: books lack what changes of these orders did"),
-        _Counter("duplicates", "duplicate orders", f"{_WHOLE}: books have the first order of each id"),
-        _Counter("clipped", "clipped orders", f"{_WHOLE}: more was taken off these orders than was left"),
-        _Counter("unusable", "unusable orders", f"{_CORRECT}: they lack a price, a side or a size, and are left out"),
-        _Counter("crossed", "crossed books", f"{_WHOLE}: after so many ticks the bid was at the ask or above it"),
+        _Counter("unknown", "unknown orders", f"{_WHOLE}: changes of these orders are missing from the books"),
+        _Counter("duplicates", "duplicate orders", f"{_WHOLE}: books keep the first order of each id"),
+        _Counter("clipped", "clipped orders", f"{_WHOLE}: these orders were reduced by more than was left"),
+        _Counter("unusable", "unusable orders", f"{_CORRECT}: those without a price, a side or a size are left out"),
+        _Counter("crossed", "crossed books", f"{_WHOLE}: after each of these ticks the bid was at or above the ask"),
     ),
     _DEPTH: (
-        _Counter("absent", "unknown levels", "begin with a whole snapshot: levels that were to go were not there"),
-        _Counter("beyond", "clipped levels", "give depth a larger max_levels: a side was full, and its worst went"),
-        _Counter("unusable", "unusable levels", f"{_CORRECT}: they lack a price, a side or a size, and are left out"),
-        _Counter("crossed", "crossed books", "begin with a whole snapshot: the bid was at the ask or above it"),
+        _Counter("absent", "unknown levels", "begin with a full snapshot: levels to remove did not exist"),
+        _Counter(
+            "beyond",
+            "clipped levels",
+            "give depth a larger max_levels: a side was full, and its worst level was removed",
+        ),
+        _Counter("unusable", "unusable levels", f"{_CORRECT}: those without a price, a side or a size are left out"),
+        _Counter("crossed", "crossed books", "begin with a full snapshot: the bid was at or above the ask"),
     ),
     _SPREAD: (_CROSSED_QUOTES,),
     _BBO: (_CROSSED_QUOTES,),
@@ -178,10 +184,14 @@ _OF_ROWS: Final[Mapping[frozenset[str], tuple[_Counter, ...]]] = {
     _TRADES: (_UNPRICED_TRADES,),
     _BARS: (
         _UNPRICED_TRADES,
-        _Counter("late", "late trades", "give the feed a wider reorder_ns: they are in a later bar than their time"),
+        _Counter(
+            "late", "late trades", "give the feed a larger reorder_ns: these trades are in a later bar than their time"
+        ),
     ),
     _VOLATILITY: (
-        _Counter("left_out", "unusable prices", f"{_CORRECT}: at or below 0 they have no logarithm, and are left out"),
+        _Counter(
+            "left_out", "unusable prices", f"{_CORRECT}: prices at or below 0 have no logarithm, and are left out"
+        ),
     ),
 }
 
@@ -198,8 +208,8 @@ class _Need(NamedTuple):
 
 _TOPS: Final = "a feed of quotes or single orders; changes of price levels are for depth"
 _NEEDS: Final = (
-    _Need(_BOOK, "single order", (), "give book a feed of single orders, and this one to depth or spread"),
-    _Need(_DEPTH, "quote", (), "give depth a feed of quotes or price levels, and this one to book"),
+    _Need(_BOOK, "single order", (), "give book a feed of single orders, or use depth or spread for this feed"),
+    _Need(_DEPTH, "quote", (), "give depth a feed of quotes or price levels, or use book for this feed"),
     _Need(_SPREAD, "quote of the top or order", ("quotes",), f"give spread {_TOPS}"),
     _Need(_IMBALANCE, "quote of the top or order", ("quotes",), f"give imbalance {_TOPS}"),
     _Need(_BBO, "quote of the top or order", ("changes",), f"give bbo {_TOPS}"),
@@ -325,9 +335,9 @@ def _of_times(result: RunFacts) -> Iterator[RunWarning]:
     if seen.behind:
         place = f"tick {seen.furthest_at + 1:,}, of {result.symbols[seen.furthest_symbol]}"
         if result.info.format == "moldudp64":
-            cure = "nothing is out of order: messages are in the venue's sequence, and those that came again came later"
+            cure = "nothing is out of order: messages are in the venue's sequence, and retransmitted ones came later"
         else:
-            cure = f"give reorder_ns={seen.furthest_ns} where times have the right order, and not the source"
+            cure = f"give reorder_ns={seen.furthest_ns} if the times are in the right order and the source is not"
         yield RunWarning("backward times", seen.behind, f"{place}, is {seen.furthest_ns:,} ns behind", cure)
 
 
@@ -342,14 +352,14 @@ def _of_symbols(result: RunFacts) -> Iterator[RunWarning]:
 def _of_baskets(result: RunFacts) -> Iterator[RunWarning]:
     busiest = result.busiest_basket
     if busiest is not None and result.workers and busiest.share > 1 / result.workers:
-        cure = f"give smaller baskets, or fewer than {result.workers} workers: one at a time handles a basket"
+        cure = f"use smaller baskets, or fewer than {result.workers} workers: one worker at a time handles a basket"
         yield RunWarning("busy basket", busiest.ticks, str(busiest), cure)
 
 
 def _of_pace(result: RunFacts) -> Iterator[RunWarning]:
     pacing = result.pacing
     if pacing is not None and pacing.late:
-        example = f"one that was {pacing.lateness.maximum_ns / 1e6:,.3f} ms late"
+        example = f"one was {pacing.lateness.maximum_ns / 1e6:,.3f} ms late"
         yield RunWarning("late ticks", pacing.late, example, "replay at a lower speed, or with more workers")
     overload = result.statistics.overload
     if overload is not None:

@@ -80,9 +80,9 @@ def closing_lines(result: RunResult, rows_file: Path | None) -> Iterator[tuple[s
     for failure in result.failures:
         yield "quarantined:", f" {failure}"
     if result.intervals:
-        yield "", f"fingerprint: {result.fingerprint}, and at {len(result.intervals):,} places before"
+        yield "", f"fingerprint: {result.fingerprint}, and at {len(result.intervals):,} earlier places"
     if result.days:
-        yield "", f"rows of {len(result.days):,} days, shown are the last one's"
+        yield "", f"rows of {len(result.days):,} days; the rows of the last day are shown"
     if rows_file is not None:
         yield "", f"rows written to {rows_file}"
     for name, (path, records) in result.written.items():

@@ -147,9 +147,9 @@ def _speed(result: RunResult) -> str:
     """How much of the feed's time passed in the run's."""
     timeline = result.timeline
     if timeline is None or not len(timeline) or result.info.span is None:
-        return f"set-up {duration(result.setup_s * 1e9)} of it"
+        return f"including {duration(result.setup_s * 1e9)} of set-up"
     first, last = result.info.span
-    return f"{(last - first) / 1e9 / result.wall_s:,.0f} x as fast as recorded"
+    return f"{(last - first) / 1e9 / result.wall_s:,.0f} times as fast as recorded"
 
 
 def _figure(result: RunResult, kind: str, description: str, symbols: Sequence[str] | None = None) -> Any:
@@ -197,8 +197,9 @@ def _prices(result: RunResult, symbols: Sequence[str] | None, missing: Sequence[
         minimum, maximum = (f(len(watched[name].rows) for name in drawn) for f in (min, max))
         spread = f"{minimum:,}" if minimum == maximum else f"{minimum:,} to {maximum:,}"
         notes.append(
-            f"Each symbol's row at {spread} moment{'s' if maximum > 1 else ''}, each exactly as after the ticks before "
-            "it; what happened in between is not shown. Volume counts at the first moment that has it."
+            f"Each symbol's row at {spread} moment{'s' if maximum > 1 else ''}, each exactly as it was after "
+            f"all ticks before "
+            "that moment. Changes in between are not shown. Volume is drawn at the first moment that includes it."
         )
     if len(drawn) < len(names):
         notes.append(f"No prices in the rows of: {', '.join(name for name in names if name not in drawn)}.")
@@ -219,7 +220,8 @@ def _bars(result: RunResult, symbols: Sequence[str] | None) -> Section | None:
         return None
     figure = _figure(result, "bars", f"Bars of {', '.join(drawn)} over the feed's time", drawn)
     note = (
-        "From low to high, the open to the left, the close to the right; blue where it closed no lower than it opened."
+        "A line from low to high, the open to the left, the close to the right. It is blue if the close is at or "
+        "above the open."
     )
     return Section("bars", "Bars", note, [figure])
 
@@ -245,7 +247,9 @@ def _workers(result: RunResult) -> Section:
     if result.statistics.unpinned is not None:
         note += f" The {result.statistics.unpinned}."
     if handled_inline > 0.0005:
-        note += f" {100 * handled_inline:.1f}% of the ticks were handled inline, by the publisher: that was cheaper."
+        note += (
+            f" {100 * handled_inline:.1f}% of the ticks were handled inline by the publisher, because that was cheaper."
+        )
     return Section(
         "workers", "Workers", note, drawn, [Table(heads, rows, f"{len(rows) - 1} workers" if len(rows) > SHOWN else "")]
     )
@@ -255,9 +259,9 @@ def _latency(result: RunResult) -> Section:
     rows, title, note = latency_rows(result.statistics), "Handler time", ""
     if result.statistics.paced:
         title = "Latency"
-        note = "Wait and end to end are upper bounds: the oldest tick of a visit stands for all in it."
+        note = "Wait and end to end are upper bounds: each visit counts with the wait of its oldest tick."
     elif (depth := queue_depth(result)) is not None:
-        note = f"In a replay as fast as it goes, a tick waits only for those before it. {str(depth).capitalize()}."
+        note = f"In a replay at full speed, a tick waits only for earlier ticks. {str(depth).capitalize()}."
     if result.pacing is not None:
         rows.append(("late", *latency_cells(result.pacing.lateness)))
     description = f"Distributions per tick: {', '.join(row[0] for row in rows[: len(result.statistics.latencies)])}"
@@ -272,8 +276,10 @@ def _busiest(result: RunResult, n: int) -> list[int]:
 
 def _symbols(result: RunResult) -> Section:
     note, tables = _handler_times(result)
-    drawn = _figure(result, "symbols", "Ticks of the busiest symbols, and the share of the ticks the n busiest have")
-    return Section("symbols", "Hottest symbols", note, [drawn], tables)
+    drawn = _figure(
+        result, "symbols", "Ticks of the busiest symbols, and the share of all ticks that the n busiest have"
+    )
+    return Section("symbols", "Busiest symbols", note, [drawn], tables)
 
 
 def _handler_times(result: RunResult) -> tuple[str, list[Table]]:
@@ -292,8 +298,8 @@ def _handler_times(result: RunResult) -> tuple[str, list[Table]]:
         known = (duration(ns / ticks), duration(ns), f"{100 * ns / busy_ns:.1f}%") if ticks else ("-", "-", "-")
         rows.append((result.symbols[i], f"{count:,}", f"{100 * count / max(result.ticks, 1):.1f}%", *known))
     note = (
-        "Handler time is known of symbols with a strand of their own, for ticks that were queued and not handled "
-        "inline."
+        "Handler time is measured for symbols with a strand of their own, and only for queued ticks, not for those "
+        "handled inline."
     )
     return note, [Table(("symbol", "ticks", "share", "handler per tick", "in all", "of all handlers' time"), rows)]
 
@@ -307,7 +313,7 @@ def _rows(result: RunResult) -> Section | None:
     if found is None or not found.fields:
         return None
     shown, left = found.fitting(LETTERS, gap=2)
-    note = "As the handler left them, in natural units; a dash is undefined."
+    note = "The state at the end of the run, in natural units. A dash means undefined."
     note += f" Fields {found.note}." if found.note else ""
     note += f" More fields are in result.rows: {', '.join(left)}." if left else ""
     heads = [field.name.replace("_", " ") for field in shown]

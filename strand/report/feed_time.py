@@ -33,7 +33,7 @@ def feed_clock(info: FeedInfo) -> FeedClock:
     """That of the market's sessions; UTC, where nobody knows their zone, or this system does not. Where nobody knows of
     which day times are, they are times of day at the market, and count from 1970-01-01."""
     if info.undated:
-        return FeedClock(dt.UTC, f"{info.zone or 'the market'}, the date is not known")
+        return FeedClock(dt.UTC, f"{info.zone or 'the market'}, date unknown")
     try:
         return UTC_CLOCK if info.zone is None else FeedClock(ZoneInfo(info.zone), info.zone)
     except (ValueError, OSError, KeyError):  # a file may name any

@@ -72,7 +72,7 @@ class ResultRows(NamedTuple):
     @property
     def note(self) -> str:
         """What the names of fields do not say."""
-        return "last_...: the last full bar; the same names without it: the bar under way" if self.of_bars else ""
+        return "last_... is the last full bar; the names without last_ are the current bar" if self.of_bars else ""
 
     def fitting(self, width: int | None, gap: int) -> tuple[list[ShownField], list[str]]:
         """The columns that fit, and the names of fields that are left out. ``width``: letters in a line, None: any

@@ -114,7 +114,7 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
         console.print(
             f"pace: speed {pacing.speed:g}; late by p50 {shown_latency(late, late.percentiles[50.0])}, "
             f"p99 {shown_latency(late, late.percentiles[99.0])}, max {shown_latency(late, late.maximum_ns)}; "
-            f"{pacing.late:,} of {late.count:,} ticks more than {duration(pacing.late_after_ns)}"
+            f"{pacing.late:,} of {late.count:,} ticks were late by more than {duration(pacing.late_after_ns)}"
         )
     dropped = ", ".join(f"{n:,} {reason}" for reason, n in dropped_ticks(s).items())
     console.print(f"dropped: {dropped or 'nothing'}")
@@ -171,7 +171,7 @@ def _print_parts(console: Console, result: RunResult) -> None:
         )
     for at in result.intervals:
         console.print(
-            f"at {at.ticks:,} ticks: fingerprint {at.fingerprint}, of the input {at.input}",
+            f"at {at.ticks:,} ticks: fingerprint {at.fingerprint}, fingerprint of the input {at.input}",
             highlight=False,
             soft_wrap=True,
         )

@@ -13,7 +13,7 @@ from strand.report.latencies import queue_depth
 __all__ = ["UNDATED", "as_dict", "skipped_as_dict"]
 
 #: Said of what comes of a feed that is ``FeedInfo.undated``.
-UNDATED: Final = "the date is not known, so times count from 1970-01-01; give --date"
+UNDATED: Final = "the date is unknown, so times count from 1970-01-01; give --date"
 
 
 def as_dict(result: RunResult) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def test_letters_are_told_as_a_table_and_as_json() -> None:
 def test_letters_take_no_options_of_ticks(given: tuple[str, str]) -> None:
     result = invoke("policies", "--scenario", "letters", *given)
     assert result.exit_code == 2
-    assert f"{given[0]}: the scenario letters does not take it" in result.output
+    assert f"{given[0]}: the scenario letters does not have this option" in result.output
 
 
 @pytest.mark.parametrize(

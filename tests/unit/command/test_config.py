@@ -20,7 +20,7 @@ def test_from_init_by_check_and_load_to_show_all_are_the_defaults(
     assert run_here("config", "init", *words, cwd=tmp_path).stdout == f"{name} written\n"
     done = run_here("config", "check", name, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"{name}: all is well\n"
+    assert done.stdout == f"{name}: no problems\n"
     assert Config.load(tmp_path / name) == Config()
     shown = json.loads(run_here("config", "show", name, "--json", cwd=tmp_path).stdout)
     assert {one["key"]: one["value"] for one in shown["entries"]} == {one.key: one.value for one in Config().entries()}
@@ -31,7 +31,7 @@ def test_init_overwrites_nothing_and_knows_two_formats(tmp_path: Path) -> None:
     (tmp_path / "strand.toml").write_text("mine")
     done = run_here("config", "init", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "strand: strand.toml: is there already: give another name, or remove it\n"
+    assert done.stderr == "strand: strand.toml: already exists: give another name, or remove it\n"
     assert (tmp_path / "strand.toml").read_text() == "mine"
     for words, says in ((("a.ini",), "ends in one of"), (("a.toml", "--yaml"), "--yaml: a.toml ends in .toml")):
         done = run_here("config", "init", *words, cwd=tmp_path)
@@ -69,7 +69,7 @@ def test_show_tells_people_where_values_come_from(tmp_path: Path) -> None:
 def test_groups_marks_and_limits_are_checked_and_shown(tmp_path: Path) -> None:
     limits = "[resource_limits]\ncpu_threshold = 0.5\n"
     (tmp_path / "a.toml").write_text(f'policy.name = "levels"\nmarks.A = ["io", "frees_memory"]\n{limits}')
-    assert run_here("config", "check", "a.toml", cwd=tmp_path).stdout == "a.toml: all is well\n"
+    assert run_here("config", "check", "a.toml", cwd=tmp_path).stdout == "a.toml: no problems\n"
     shown = run_here("config", "show", "a.toml", cwd=tmp_path).stdout
     for words in (("marks.A", '["io",', "a.toml"), ("resource_limits.cpu_threshold", "0.5", "a.toml")):
         assert any(all(word in line for word in words) for line in shown.splitlines()), words

@@ -240,7 +240,7 @@ def test_a_replay_by_a_file_runs_as_the_file_says(tmp_path: Path) -> None:
     assert plain["workers"] == 2
     assert plain["statistics"]["promoted"]
     assert plain["statistics"]["guard"].keys() == {"cpu", "memory", "io"}
-    assert done.stderr.startswith("config: retry_policy is for tasks: nothing here")
+    assert done.stderr.startswith("config: retry_policy is for tasks: this command")
     assert done.stderr.count("\n") == 1
 
 

@@ -19,7 +19,7 @@ def test_the_command_ends_with_0_1_or_2(tmp_path: Path, order_day: Any) -> None:
     a, b = record(tmp_path, "a", ticks, names), record(tmp_path, "b", ticks, names, workers=2)
     done = run_here("diff", a, b)
     assert done.returncode == 0, done.stderr
-    assert "the same at every rest" in done.stdout
+    assert "the same at every fingerprint" in done.stdout
     ticks["size"][1234] += 1
     c = record(tmp_path, "c", ticks, names)
     done = run_here("diff", a, c)
@@ -27,7 +27,7 @@ def test_the_command_ends_with_0_1_or_2(tmp_path: Path, order_day: Any) -> None:
     symbol = names[int(ticks["instrument_id"][1234])]
     for words in (
         "the same after 1,000 ticks, not after 1,500",
-        f"the first other tick: {symbol}, sequence",
+        f"the first different tick: {symbol}, sequence",
         "size  A",
     ):
         assert words in done.stdout, words
@@ -39,7 +39,7 @@ def test_the_command_ends_with_0_1_or_2(tmp_path: Path, order_day: Any) -> None:
     assert json.loads(run_here("diff", a, c, "--json", "--no-narrow").stdout)["exact"] is None
     for args, words in (
         ((a, tmp_path / "nothing"), "No such file"),
-        ((a, tmp_path / "a.npz"), "is a fingerprint file, and"),
+        ((a, tmp_path / "a.npz"), "is a fingerprint file, but"),
         ((tmp_path / "a.npz", tmp_path / "c.npz"), "no npy, Parquet"),
     ):
         done = run_here("diff", *args)
@@ -59,6 +59,6 @@ def test_the_command_shows_the_record_and_its_fields(tmp_path: Path) -> None:
     b = write(tmp_path / "b.npy", records)
     done = run_here("diff", a, b)
     assert done.returncode == 1, done.stderr
-    assert "they part at record 5 (from 0), 5, number 15, sequence 36" in done.stdout
+    assert "they differ at record 5 (from 0), 5, number 15, sequence 36" in done.stdout
     assert "price  A 0  B 77" in done.stdout
     assert json.loads(run_here("diff", a, b, "--json").stdout)["difference"]["fields"] == {"price": [0, 77]}

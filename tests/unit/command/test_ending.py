@@ -89,7 +89,7 @@ def test_a_full_disk_on_standard_output_is_one_line(args: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
         done = run_warm("-m", "strand", *args, stdout=full)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-        assert "free some room, or send standard output elsewhere" in done.stderr
+        assert "free some disk space, or send standard output elsewhere" in done.stderr
         # Nobody can be told; the status still says it.
         if args in (REPLAY, ["--help"]):
             assert run_warm("-m", "strand", *args, stdout=full, stderr=full).returncode == 2

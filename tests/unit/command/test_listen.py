@@ -84,7 +84,7 @@ def test_a_listener_that_comes_late_says_with_which_message_it_begins() -> None:
             line.sendto(packet(1001, [ref.message("D", 1, 10**13, 7)] * 3), (host, int(port)))
             line.sendto(end_of_session(1004), (host, int(port)))
         output, errors = listener.communicate(timeout=60)
-    assert "warning: the first message heard is number 1,001; the 1,000 before it" in errors
+    assert "warning: the first message received is number 1,001; the 1,000 before it" in errors
     # What was asked for and never came is an error behind the report.
     assert listener.returncode == 2
     found = json.loads(output)

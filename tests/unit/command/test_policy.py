@@ -40,12 +40,12 @@ def test_people_are_shown_a_table_what_is_assumed_and_where_it_is_off() -> None:
     assert "workers 5 7" in lines
     assert "p99 wait 25.7 us 2.41 us" in lines
     text = " ".join(shown.split())
-    assert "never drained: HOT has 90,000 ticks per second, and its one worker at a time serves 40,000" in text
+    assert "never drained: HOT has 90,000 ticks per second, but one worker at a time handles only 40,000" in text
     assert "B has" not in text
     for words in (
-        "99% of them wait at most 50 us",
+        "99% of the ticks wait at most 50 us",
         "assumed: arrivals are independent",
-        "off: only 2 symbols have ticks",
+        "caution: only 2 symbols have ticks",
     ):
         assert words in text, words
 
@@ -75,13 +75,13 @@ def test_a_file_is_measured() -> None:
         (("--rate", "nan", "--service", "1s", "--wait", "mean=1s"), "rate: nan is not a number above 0"),
         (("--rate", "0", "--service", "1s", "--wait", "mean=1s"), "rate: 0.0 is not a number above 0"),
         (("--rate", "=5", "--service", "1s", "--wait", "mean=1s"), "--rate: '=5' is neither N nor SYMBOL=N"),
-        ((*RATE, "--rate", "A=1", "--wait", "mean=1s"), "--rate: give the rate in all, or that of each symbol"),
-        ((*RATE, "--rate", "5", "--wait", "mean=1s"), "--rate: the rate in all is given twice"),
+        ((*RATE, "--rate", "A=1", "--wait", "mean=1s"), "--rate: give the total rate, or the rate of each symbol"),
+        ((*RATE, "--rate", "5", "--wait", "mean=1s"), "--rate: the total rate is given twice"),
         (("--rate", "A=-1", "--rate", "B=9", *RATE[2:], "--wait", "mean=1s"), "rate: A: -1.0 is not a number above 0"),
         ((*RATE, "--wait", "mean=1s", "--date", "2026-01-05"), "--date is for --from"),
         ((*RATE, "--wait", "mean=1s", "--handler", "vwap"), "--handler is for --from"),
-        ((*RATE, "--wait", "mean=1s", "--from", "x"), "--rate: --from measures it"),
-        (("--from", "-", "--wait", "mean=1s"), "--from -: what is measured is read twice"),
+        ((*RATE, "--wait", "mean=1s", "--from", "x"), "--rate: --from measures the rate"),
+        (("--from", "-", "--wait", "mean=1s"), "--from -: standard input cannot be read twice"),
         (("--from", "no-such-file", "--wait", "mean=1s"), "there is no such file"),
     ],
 )

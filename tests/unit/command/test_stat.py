@@ -151,7 +151,7 @@ def test_a_strand_that_stays_in_a_visit_is_shown_as_in_visit() -> None:
             assert not strand.attach(os.getpid()).symbol("B").in_visit
             assert json.loads(shown("--json", "--symbol", "A"))["symbols"][0]["in_visit"]
             assert [one["in_visit"] for one in json.loads(shown("--json", "--strands"))["by_strand"]] == [True]
-            assert "in a visit for 100 ms: the row may be of several moments" in shown("--symbol", "A")
+            assert "in a visit for 100 ms: the row may mix several moments" in shown("--symbol", "A")
             assert "in visit" in shown("--strands")
         finally:
             may_end.set()

@@ -114,9 +114,9 @@ def test_q_at_the_prompt_ends_the_command(replay: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--pdb"], "--pdb: say at which tick, like --only AAPL --until 17"),
-        (["--only", "A", "--until", "2", "--pdb", "--workers", "2"], "--pdb: a prompt stops one thread"),
-        (["--only", "A", "--symbols", "B"], "--only: it is the one symbol to replay"),
+        (["--pdb"], "--pdb: give the tick, such as --only AAPL --until 17"),
+        (["--only", "A", "--until", "2", "--pdb", "--workers", "2"], "--pdb runs in one thread"),
+        (["--only", "A", "--symbols", "B"], "--only replays one symbol"),
         (["--until", "noon"], "until: 'noon' is no time"),
         (["--handler", "count", "--only", "AAAHD", "--until", "2", "--pdb"], "'count' is machine code"),
     ],

@@ -27,14 +27,14 @@ def test_every_combination_is_a_set_and_what_is_there_is_not_run_again() -> None
     assert len({run["fingerprint"] for run in first["runs"]}) == 6
     said = sweep(*words).stdout
     assert "6 sets over 1 file of" in said
-    assert "0 files run, 1 there before" in said
+    assert "0 files run, 1 already there" in said
     assert 'set 5: {"least": 500, "times": 3}' in said
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "--each: name a parameter"),
+        ((), "--each: give a parameter"),
         (("--each", "least"), "'least' is not OPTION=VALUE"),
         (("--each", "lest=1"), "no parameter 'lest'; it has least, times"),
         (("--each", "least=many"), "least takes a whole number, not 'many'"),
@@ -66,4 +66,4 @@ def test_an_interrupt_says_what_is_kept(
         cli.main()
     assert end.value.code == 130
     lines = [line for line in capsys.readouterr().err.splitlines() if line]
-    assert lines == [f"{said}, kept in out: the same command goes on from there", "interrupted"]
+    assert lines == [f"{said}, kept in out; the same command continues from there", "interrupted"]

@@ -37,7 +37,7 @@ def test_runs_whose_outputs_alone_differ_are_told_apart(tmp_path: Path, order_da
     assert (narrow(found).exact, narrow(found).records) == (None, ())
     done = run_here("diff", a, b)
     assert done.returncode == 1
-    assert "other records of prices: 500 records against 500 records, the first 0 the same" in done.stdout
+    assert "different records of prices: 500 records against 500 records; the first 0 are the same" in done.stdout
     assert "not narrowed to a record" in done.stdout  # the handlers have no name to be loaded by
 
 
@@ -94,11 +94,11 @@ def test_the_first_other_record_is_found_where_rows_are_the_same(
     # What is loaded now may not be what ran then.
     wrong = narrow(found, handlers=(f"{name}:plain", f"{name}:plain"))
     assert wrong.records == ()
-    assert any("B, run again, does not emit the all that were recorded" in note for note in wrong.notes)
+    assert any("B, run again, does not emit the recorded all" in note for note in wrong.notes)
     done = run_here("diff", a, b, cwd=tmp_path)
     assert done.returncode == 1
-    assert "the first other record of all" in done.stdout
-    assert "they part at record 1,702 (from 0)" in done.stdout
+    assert "the first different record of all" in done.stdout
+    assert "they differ at record 1,702 (from 0)" in done.stdout
     plain = json.loads(run_here("diff", a, b, "--json", cwd=tmp_path).stdout)
     assert plain["outputs"][0]["before"] == 1500
     assert plain["records"][0]["difference"]["fields"] == {"size": [size, size + 5]}

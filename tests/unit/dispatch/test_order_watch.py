@@ -41,7 +41,7 @@ def test_single_orders_that_are_taken_for_plain_ticks_are_one_warning_and_counte
     ticks, names = synthetic_day()
     orders = int(np.count_nonzero(ticks["kind"] == KIND_ORDER))
     with make(names, like) as d:
-        with pytest.warns(RuntimeWarning, match=r"give feed='orders'.* single orders come to ") as told:
+        with pytest.warns(RuntimeWarning, match=r"give feed='orders'.* gets single orders ") as told:
             d.publish(ticks[:2000])
         d.publish(ticks[2000:])
         d.drain()

@@ -42,7 +42,7 @@ def test_symbols_that_one_worker_cannot_serve_are_named() -> None:
     rates = {"COLD": 10.0, "HOT": 50_000.0, "EDGE": 40_000.0, "BELOW": 39_999.0}
     found = plan(Load(sum(rates.values()), 25_000, rates), Target(1_000_000, 0.99))
     assert list(found.undrainable.items()) == [("HOT", 50_000.0), ("EDGE", 40_000.0)]
-    assert any("one above 40,000 ticks per second is never drained" in text for text in found.assumptions)
+    assert any("a symbol above 40,000 ticks per second is never drained" in text for text in found.assumptions)
     assert plan(Load(130_009, 25_000), Target(1_000_000, 0.99)).undrainable == {}
 
 
@@ -60,11 +60,11 @@ def test_where_it_is_off_is_said() -> None:
     def doubts(load: Load) -> tuple[str, ...]:
         return plan(load, Target(1_000_000, 0.99)).doubts
 
-    assert says(doubts(Load(1000, 1000)), "how arrivals spread is not known")
+    assert says(doubts(Load(1000, 1000)), "the spread of arrivals is unknown")
     assert says(doubts(Load(1000, 1000, burstiness=Burstiness(None, 1000))), "undefined", "fewer than two")
     assert doubts(Load(1000, 1000, burstiness=Burstiness(1.0, 1000))) == ()
-    assert says(doubts(Load(1000, 1000, burstiness=Burstiness(9, 1000))), "not Poisson's", "about 5 times as long")
-    assert says(doubts(Load(1000, 1000, burstiness=Burstiness(0, 1000))), "not Poisson's", "about 0.5 times as long")
+    assert says(doubts(Load(1000, 1000, burstiness=Burstiness(9, 1000))), "not Poisson:", "about 5 times as long")
+    assert says(doubts(Load(1000, 1000, burstiness=Burstiness(0, 1000))), "not Poisson:", "about 0.5 times as long")
     assert says(doubts(Load(100_000, 25_000, {"A": 1.0, "B": 1.0})), "only 2 symbols have ticks")
     assert says(doubts(Load(1000, 600_000, {"A": 990.0, "B": 10.0})), "A alone keeps one worker busy for 59%")
     assert not says(doubts(Load(1000, 1000, {"A": 990.0, "B": 10.0})), "alone")

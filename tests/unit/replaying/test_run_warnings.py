@@ -106,7 +106,7 @@ def test_a_missing_add_makes_its_changes_unknown_and_its_executions_unpriced(dam
     (unknown,) = book.warnings
     assert (unknown.kind, unknown.count) == ("unknown orders", damaged.changes)
     assert unknown.example == f"{damaged.changes} of {damaged.symbol}"
-    assert unknown.cure.startswith("replay from the start of the day")
+    assert unknown.cure.startswith("replay all files of the day from its start")
     for handler in ("vwap", "trades", strand.vwap("1m"), strand.bars("1m"), "trade_stats", strand.trade_stats("1m")):
         result = strand.replay(damaged.path, handler, feed_options=DAY, workers=0)
         (unpriced,) = result.warnings
@@ -302,7 +302,7 @@ def test_ticks_later_than_their_pace_are_warnings() -> None:
     assert result.pacing is not None
     assert kinds(result) == {"late ticks": result.pacing.late}
     assert result.pacing.late > 0
-    assert result.warnings[0].example == f"one that was {result.pacing.lateness.maximum_ns / 1e6:.3f} ms late"
+    assert result.warnings[0].example == f"one was {result.pacing.lateness.maximum_ns / 1e6:.3f} ms late"
 
 
 # ---- times that run backwards
@@ -446,7 +446,9 @@ def test_warnings_are_the_first_lines_of_the_report(damaged: Damaged) -> None:
     assert told.exit_code == 0
     lines = told.stdout.splitlines()
     count = damaged.changes
-    assert lines[0].startswith(f"warning: unknown orders: {count} ({count} of {damaged.symbol}); replay from the start")
+    assert lines[0].startswith(
+        f"warning: unknown orders: {count} ({count} of {damaged.symbol}); replay all files of the day"
+    )
     assert not lines[1].startswith("warning")
     sound = CliRunner().invoke(cli, ["replay", str(sample_path()), "--handler", "book", "--date", SAMPLE_DATE])
     assert sound.stdout.splitlines()[-1].endswith("warnings: none")
@@ -475,7 +477,9 @@ def test_the_page_has_warnings_below_its_first_line(
     assert '<p class="verdict ill"><strong>All 200,499 ticks handled' in head
     assert "nothing dropped, nothing skipped; 1 warning." in head
     count = damaged.changes
-    assert f"<strong>unknown orders: {count}</strong> ({count} of {damaged.symbol}); replay from the start" in head
+    assert (
+        f"<strong>unknown orders: {count}</strong> ({count} of {damaged.symbol}); replay all files of the day" in head
+    )
     strand.replay(sample_path(), "book", feed_options=DAY, workers=1).report(path)
     head = path.read_text().partition("<main>")[0]
     assert "nothing skipped; no warnings." in head
@@ -493,7 +497,7 @@ def test_a_notebook_shows_warnings_first(damaged: Damaged) -> None:
 
 def test_strict_raises_on_warnings_with_the_whole_result(damaged: Damaged) -> None:
     with pytest.raises(
-        StrictError, match=f"strict: unknown orders: {damaged.changes} .*; replay from the start"
+        StrictError, match=f"strict: unknown orders: {damaged.changes} .*; replay all files of the day"
     ) as caught:
         strand.replay(damaged.path, "book", feed_options=DAY, strict=True)
     partial = caught.value.partial

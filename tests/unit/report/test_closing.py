@@ -41,7 +41,7 @@ def test_what_was_written_is_said_and_that_the_date_is_not_known(tmp_path: Path)
     lines = list(closing_lines(result, tmp_path / "rows.csv"))
     assert ("", f"bars: {result.written['bars'][1]:,} records written to {tmp_path / 'bars.npy'}") in lines
     assert ("", f"rows written to {tmp_path / 'rows.csv'}") in lines
-    assert any("date is not known" in words for words, _ in lines)
+    assert any("date is unknown" in words for words, _ in lines)
     collected = strand.replay(sample_path(), strand.bars("1m"), workers=1, limit=50_000, feed_options=DAY)
     (_, last) = list(closing_lines(collected, None))[-1]
     assert last == f"bars: {len(collected.outputs['bars']):,} records, not written (--out bars=FILE)"

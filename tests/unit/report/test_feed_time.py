@@ -32,7 +32,7 @@ def test_times_are_those_of_the_session_and_utc_where_nobody_knows_it() -> None:
 
 def test_where_the_date_is_not_known_times_of_day_stay_as_they_are() -> None:
     clock = feed_clock(strand.feeds.open(sample_path()).info)
-    assert clock.name == "America/New_York, the date is not known"
+    assert clock.name == "America/New_York, date unknown"
     assert clock.moment(34_200 * 10**9) == "1970-01-01 09:30:00.000"
 
 

@@ -251,6 +251,6 @@ def test_orders_of_which_nobody_says_what_they_mean_are_a_warning(tmp_path: Path
     assert int(result.rows["X"]["changes"]) > 0
     unsaid = strand.replay(path, "vwap", feed_options={"symbol": "X"}, workers=0)
     assert [(w.kind, w.count) for w in unsaid.warnings] == [("orders of an unsaid kind", 3)]
-    assert "'orders' where fills" in unsaid.warnings[0].cure
+    assert "'orders' if fills" in unsaid.warnings[0].cure
     with pytest.raises(ConfigurationError, match="ticks: give 'plain' or 'orders' or 'dbn' or 'dbn-orders'"):
         ParquetFeed(path, symbol="X", ticks="order")  # type: ignore[arg-type]

@@ -20,6 +20,8 @@ def mark_bits(name: str, given: Any) -> int:
         if not isinstance(mark, str) or mark not in MARKS:
             near = nearest(mark, MARKS) if isinstance(mark, str) else None
             cure = f"did you mean {near!r}? " if near else ""
-            raise ConfigurationError(f"{name}: {mark!r} is no mark: {cure}give {' or '.join(MARKS)}, or a set of both")
+            raise ConfigurationError(
+                f"{name}: {mark!r} is not a mark: {cure}give {' or '.join(MARKS)}, or a set of both"
+            )
         bits |= MARKS[mark]
     return bits

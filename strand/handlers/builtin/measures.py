@@ -266,7 +266,9 @@ def spread(
     """
     step = _step(every)
     if fill and not step:
-        raise ConfigurationError("fill: there are no intervals to emit without every=")
+        raise ConfigurationError(
+            "fill: without every= there are no intervals to emit: give every= too, or leave fill out"
+        )
     return tape_handler(
         "spread",
         _SPREAD_EVERY_ROW if step else SPREAD_ROW,
@@ -334,7 +336,7 @@ def volatility(
     what the run's end leaves unfinished. ``sessions``, ``crosses``, ``book`` and ``fills`` are as in ``strand.bars``.
     """
     if (step is None) == (ticks is None):
-        raise ConfigurationError("volatility: give one of step and ticks")
+        raise ConfigurationError("volatility: give either step or ticks")
     grid = 0 if step is None else span_ns("step", step)
     window = _step(every)
     if grid and window % grid:
@@ -377,7 +379,7 @@ def trade_stats(
     how = one_of("sign", sign, ("tick", "aggressor", "resting"))
     if how == 2:
         if book:
-            raise ConfigurationError("sign: with a book the side is the aggressor's")
+            raise ConfigurationError("sign: with a book the side is the aggressor's: give sign='aggressor'")
         book = False
     step = _step(every)
     return tape_handler(

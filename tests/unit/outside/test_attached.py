@@ -87,6 +87,8 @@ def test_what_is_seen_is_what_the_dispatcher_says() -> None:
         assert attached.configuration["n_symbols"] == len(SYMBOLS)
         with pytest.raises(UnknownSymbolError, match="'GONE' is not a symbol"):
             attached.symbol("GONE")
+        with pytest.raises(UnknownSymbolError, match=f"; did you mean '{SYMBOLS[1]}'"):
+            attached.symbol(SYMBOLS[1].lower())
         with pytest.raises(AttachError, match="strand: 10000 is not a whole number from 0 to"):
             attached.look(10_000)
 

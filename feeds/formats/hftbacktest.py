@@ -106,7 +106,7 @@ class HftEvents:
         bad = [] if made.first is None else [(made.first.index, made.first.column, made.first.problem)]
         for wrong, column, why in (
             (self._kinds[numbers] == 0, "ev", "is not an event of hftbacktest"),
-            (np.isnan(records["qty"]), "qty", "is no number"),
+            (np.isnan(records["qty"]), "qty", "is not a number"),
         ):
             if wrong.any():
                 index = int(np.argmax(wrong))

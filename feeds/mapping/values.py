@@ -210,7 +210,7 @@ def scaled(column: Column, power: int, *, integer_power: int | None = None, fiel
         nulls = _some(np.isnan(column.values))
         found = float_units(column.values, power)
     else:
-        return "is no number"
+        return "is not a number"
     lowest, highest = (-_MAX_I64, _MAX_I64) if field is None else limits(field)
     bad = _or(found.bad, _beyond(found.values, lowest, highest))
     unit = f"1e{-power}" if power else "1"

@@ -198,7 +198,7 @@ def test_a_column_of_an_unusable_type_is_told_with_what_to_do(tmp_path: Path, ki
     cure = "convert it, or name another column by columns={'%s': NAME} (--feed columns.%s=NAME): column "
     assert cure % ("ts_event", "ts_event") + f"'ts' ({kind}) for ts_event is neither a timestamp" in said()
     quote = said(ts_event="at", bid_price="px", ask_price="price")
-    assert cure % ("bid_price", "bid_price") + "'px' (bool) for bid_price is no number" in quote
+    assert cure % ("bid_price", "bid_price") + "'px' (bool) for bid_price is not a number" in quote
 
 
 @pytest.mark.parametrize("values", [[1.5, 2.5], [MS, MS]])

@@ -234,9 +234,9 @@ def test_fields_without_a_source_have_their_neutral_values(tmp_path: Path) -> No
     [
         ({"columns": {**MAP, "prize": "px"}}, "no field 'prize'"),
         ({"columns": {**MAP, "flags": "nothing"}}, "no column 'nothing'"),
-        ({"columns": {**MAP, "order_id": "when"}}, "for order_id is no number"),
+        ({"columns": {**MAP, "order_id": "when"}}, "for order_id is not a number"),
         ({"columns": {**MAP, "side": "px"}}, "is neither text nor a letter's code"),
-        ({"columns": {**MAP, "size": "when"}}, "for size is no number"),
+        ({"columns": {**MAP, "size": "when"}}, "for size is not a number"),
         ({"columns": {**MAP, "ts_event": "px"}}, "is neither a timestamp nor an integer"),
         ({"columns": {"instrument_id": "id"}}, "say which column holds times by columns="),
         ({"columns": {**MAP, "symbol": "id"}}, "give columns.instrument_id"),

@@ -94,7 +94,9 @@ def open(  # noqa: A001
     if zone is None:
         check_new_day(new_day)
     if carry_over and new_day is not None:
-        raise ConfigurationError("carry_over: leave new_day out, or days end")
+        raise ConfigurationError(
+            "carry_over: with new_day= days end, and nothing is carried over: give only one of the two"
+        )
     paths = expand(path_or_paths, options)
     chosen = [(path, _format_of(path, format, options)) for path in paths]
     of_day = any(moment is not None and moment.needs_date for moment in moments)
@@ -172,7 +174,7 @@ def read_symbols(symbols: Sequence[str]) -> list[str]:
     names: list[str] = []
     for name in symbols:
         if not isinstance(name, str) or not name:
-            raise ConfigurationError(f"symbols: {name!r} is no symbol's name, nor a glob of names")
+            raise ConfigurationError(f"symbols: {name!r} is neither a symbol's name nor a glob of names")
         if not name.startswith("@"):
             names.append(name)
             continue
@@ -181,7 +183,7 @@ def read_symbols(symbols: Sequence[str]) -> list[str]:
         bare = [_COMMENT.split(line, maxsplit=1)[0].strip() for line in lines]
         found = [line for line in bare if line]
         if not found:
-            raise ConfigurationError(f"symbols: {name[1:]} names none")
+            raise ConfigurationError(f"symbols: the file {name[1:]} has no names")
         names.extend(found)
     return names
 
@@ -239,7 +241,8 @@ def _check_unit(day: dt.date, **moments: int | None) -> None:
     for name, ns in moments.items():
         if day.year >= _OUR_DAYS and ns is not None and ns in _MISREAD_NS:
             raise ConfigurationError(
-                f"{name}: {ns} ns since the epoch is early in 1970, and the file is of {day}: give ns"
+                f"{name}: {ns} ns since the epoch is early in 1970, but the file is of {day}: was the time in seconds "
+                "or ms? give ns"
             )
 
 

@@ -53,10 +53,10 @@ class Moment(NamedTuple):
         except (ValueError, OverflowError) as error:
             if isinstance(error, ConfigurationError):
                 raise
-            raise ConfigurationError(f"{name}: {text!r} is no time: {error}") from None
+            raise ConfigurationError(f"{name}: {text!r} is not a time: {error}") from None
         raise ConfigurationError(
-            f"{name}: {text!r} is no time: give ns since the epoch, ISO 8601 with a zone (2026-01-05T09:30-05:00) or "
-            "a time of day in New York (09:30, 09:30:00.5)"
+            f"{name}: {text!r} is not a time: give ns since the epoch, ISO 8601 with a zone (2026-01-05T09:30-05:00) "
+            "or a time of day in New York (09:30, 09:30:00.5)"
         )
 
     @property
@@ -70,7 +70,7 @@ class Moment(NamedTuple):
         assert self.of_day is not None
         if date is None:
             raise ConfigurationError(
-                f"{path} does not say its date, which a time of day needs: give the date, or a whole time"
+                f"{path} does not say its date, which a time of day needs: give date=, or a time with its date"
             )
         midnight_ns(date)  # refuses a date before the epoch, and a system without time zones
         hour, minute, second, fraction = self.of_day

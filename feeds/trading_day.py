@@ -71,7 +71,7 @@ def as_date(value: dt.date | str) -> dt.date:
 
 
 def _beyond(date: dt.date) -> ConfigurationError:
-    return ConfigurationError(f"date: give one from 1970 to {_LAST_YEAR}, which ticks can express: {date} is not")
+    return ConfigurationError(f"date: {date} is not from 1970 to {_LAST_YEAR}, the years that ticks can express")
 
 
 def midnight_ns(date: dt.date, zone: str = NEW_YORK) -> int:

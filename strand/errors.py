@@ -335,7 +335,7 @@ class HandlerError(StrandError):
             FeedError: If the files are gone by now.
         """
         if self._again is None:
-            raise ConfigurationError(f"replay: handler {self.handler!r} did not fail on a tick that is known")
+            raise ConfigurationError(f"replay: handler {self.handler!r} did not fail on a known tick")
         return self._again()
 
     @property

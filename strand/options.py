@@ -137,6 +137,6 @@ def check_apart(name: str, options: Mapping[str, Any], apart: Collection[str]) -
     """Refuses options, given as the argument ``name``, that have arguments of their own. Raises ConfigurationError."""
     for option in options:
         if not isinstance(option, str):
-            raise ConfigurationError(f"{name}: {option!r} is no option's name: give text")
+            raise ConfigurationError(f"{name}: {option!r} is not the name of an option: give text")
         if option in apart:
             raise ConfigurationError(f"{option}: give it as an argument of its own, and not in {name}")

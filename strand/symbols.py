@@ -41,7 +41,7 @@ def name_problem(name: str) -> str | None:
 def check_name(option: str, name: str) -> str:
     """The name, which an option or a file's name gives. Raises ConfigurationError where it is none."""
     if not isinstance(name, str):
-        raise ConfigurationError(f"{option}: {name!r} is not a name, which is text")
+        raise ConfigurationError(f"{option}: {name!r} is not a name: give text")
     if problem := name_problem(name):
         raise ConfigurationError(f"{option}: {name[:80]!r} {problem}: give the symbol another name")
     return name
@@ -55,14 +55,14 @@ def near_symbol(name: object, names: Iterable[str]) -> str:
 
 def _name(at: int, given: object) -> str:
     if not isinstance(given, str):
-        raise ConfigurationError(f"symbols: {given!r}, at {at}, is not a name, which is text")
+        raise ConfigurationError(f"symbols: {given!r}, at {at}, is not a name: give text")
     return check_name(f"symbols: the name at {at}", str(given))
 
 
 def _repeated(names: list[str]) -> ConfigurationError:
     first: dict[str, int] = {}
     name, i = next((name, i) for i, name in enumerate(names) if name and first.setdefault(name, i) != i)
-    return ConfigurationError(f"symbols: {name!r} is there twice, at {first[name]} and {i}")
+    return ConfigurationError(f"symbols: {name!r} is given twice, at {first[name]} and {i}")
 
 
 def _all_plain(names: list[str]) -> bool:

@@ -86,7 +86,7 @@ def _halves(sequence: Any) -> tuple[Any, Any]:
     if values.dtype.kind not in "iu" or (values.size and (int(values.min()) < 0 or int(values.max()) > MAX_SEQUENCE)):
         wrong = values if values.dtype.kind not in "iu" else values[(values < 0) | (values > MAX_SEQUENCE)].flat[0]
         raise RecordTypeError(
-            f"sequence: {wrong} is not a whole number from 0 to 2**40 - 1, which is what a tick holds; "
+            f"sequence: {wrong} is not a whole number from 0 to 2**40 - 1, which is what a tick can hold; "
             "order_id and ref_id hold ids of 64 bits"
         )
     whole = values.astype(np.uint64)

@@ -44,8 +44,8 @@ __all__ = [
 _KEY: Final = "strand"
 #: Why no size has a unit in some merged feeds.
 NO_SIZE_UNIT: Final = (
-    "read the files with one size unit (size_unit= of their readers), or replay them one by one: "
-    "the merged files count sizes in different units"
+    "the merged files have sizes in different units: read them with one size unit (size_unit= of their readers), or "
+    "replay them one by one"
 )
 _NEVER: Final = (UNDEF_PRICE, -1 - UNDEF_PRICE)
 
@@ -211,7 +211,7 @@ def layout_from_json(layout: Mapping[str, Any]) -> np.dtype[Any]:
         return np.dtype(str(layout["form"]))
     declared = layout["meaning"]
     if declared["quantity"] not in QUANTITIES:
-        raise ValueError(f"{declared['quantity']!r} is no quantity")
+        raise ValueError(f"{declared['quantity']!r} is not a quantity")
     return _dtype(layout["form"], Meaning(declared["quantity"], tuple(declared["none"]), dict(declared["given"])))
 
 

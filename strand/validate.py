@@ -86,7 +86,7 @@ def seconds(name: str, value: Any) -> float | None:
     if value is None:
         return None
     if not is_number(value):
-        raise ConfigurationError(f"{name}: {value!r} is not a number of seconds, nor None, which is no limit")
+        raise ConfigurationError(f"{name}: {value!r} is not a number of seconds, nor None (no limit)")
     return float(value) if value <= threading.TIMEOUT_MAX else None
 
 
@@ -101,5 +101,5 @@ def yes_or_no(name: str, value: Any) -> bool:
 def text(name: str, value: object) -> str:
     """Text. Raises ConfigurationError, naming the argument."""
     if not isinstance(value, str):
-        raise ConfigurationError(f"{name}: {value!r} is no text")
+        raise ConfigurationError(f"{name}: {value!r} is not text")
     return value

@@ -8,7 +8,7 @@ from typing import Final
 __all__ = ["guess"]
 
 _MAGICS: Final = (
-    (b"\0\5T", "looks like ITCH 4.1 or 4.0, of which only 5.0 is read: get that day's 5.0 file"),
+    (b"\0\5T", "looks like ITCH 4.1 or 4.0, but only ITCH 5.0 can be read: get that day's 5.0 file"),
     (b"8=FIX", "looks like FIX messages, which are not read: write CSV of them and give a profile"),
     (b"\x89HDF\r\n\x1a\n", "looks like HDF5: write Parquet of it"),
     (b"SQLite format 3\0", "looks like an SQLite database: write Parquet or CSV of its table"),
@@ -29,9 +29,9 @@ def guess(head: bytes) -> str | None:
             return said
     line = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].rstrip(b"\r")
     if _WEB_PAGE.match(line):
-        return "looks like a web page: what was to be downloaded is not in it"
+        return "looks like a web page, not the file that was to be downloaded: download it again"
     if _JSON.match(line):
-        return "looks like JSON lines: say by a profile which messages are meant (profile=, --profile)"
+        return "looks like JSON lines: give a profile that says which messages to read (profile=, --profile)"
     if _COLUMNS.fullmatch(line):
         return "looks like columns of text that no built-in profile knows: give a profile (profile=, --profile)"
     return None

@@ -105,8 +105,8 @@ class HftEvents:
         made = self._columns.convert(lambda name: numpy_column(of[name]), places, keys)
         bad = [] if made.first is None else [(made.first.index, made.first.column, made.first.problem)]
         for wrong, column, why in (
-            (self._kinds[numbers] == 0, "ev", "is no event of hftbacktest's"),
-            (np.isnan(records["qty"]), "qty", "is no number"),
+            (self._kinds[numbers] == 0, "ev", "is not an event of hftbacktest"),
+            (np.isnan(records["qty"]), "qty", "is not a number"),
         ):
             if wrong.any():
                 index = int(np.argmax(wrong))

@@ -63,7 +63,7 @@ class NautilusSource(ArrowSource):
         self._of = next((at for at, (needed, _) in enumerate(_KINDS) if needed <= there), -1)
         if self._of < 0 or not {"ts_event", "ts_init"} <= there:
             raise FormatError(
-                "is of a Nautilus catalogue, and holds neither quotes, trades, order book deltas nor bars: convert it "
+                "is a file of a Nautilus catalogue without quotes, trades, order book deltas or bars: convert it "
                 f"to one of them (it has {', '.join(inner.names)})",
                 path=path,
             )
@@ -153,8 +153,8 @@ class NautilusSource(ArrowSource):
         if len(orders):
             raise _BadRowError(
                 int(orders[0]),
-                "has an order's id: of a Nautilus catalogue deltas of price levels are read; read single orders from "
-                "what the catalogue was made of (DBN of mbo)",
+                "has order ids: from a Nautilus catalogue only deltas of price levels can be read; read single orders "
+                "from its source (DBN of mbo)",
             )
         action = self._letters(batch, "action", _ACTIONS)
         # A clear has no price.

@@ -114,7 +114,7 @@ class _Times:
                 raise FormatError("positions do not rise: the file is damaged", path=self._path)
         before = int(np.searchsorted(self._window["position"], first, side="right")) - 1
         if before < 0:
-            raise FormatError(f"says nothing of message {first}", path=self._path)
+            raise FormatError(f"has no entry for message {first}", path=self._path)
         self._window = self._window[before:]
         return self._window
 

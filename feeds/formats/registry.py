@@ -126,7 +126,7 @@ def format_named(name: str) -> Format:
     for known in formats():
         if known.name == name:
             return known
-    raise ConfigurationError(f"format: {name!r} is none of {', '.join(known.name for known in formats())}")
+    raise ConfigurationError(f"format: {name!r} is not one of {', '.join(known.name for known in formats())}")
 
 
 def look_at(path: str | Path, limits: InflateLimits | None = None) -> Input:
@@ -140,7 +140,7 @@ def look_at(path: str | Path, limits: InflateLimits | None = None) -> Input:
         magic = source.head(4)
         if not magic:
             raise TruncatedFeedError(
-                "nothing came out of it" if str(path) == STANDARD_INPUT else "the file is empty", path=path, offset=0
+                "no data came from it" if str(path) == STANDARD_INPUT else "the file is empty", path=path, offset=0
             )
     names: tuple[str, ...] = ()
     if magic.startswith(ZIP_MAGICS) and member is None and not is_pipe(path):
@@ -166,7 +166,7 @@ def recognised(path: str | Path, limits: InflateLimits | None = None) -> Format:
     if not found.head and len(found.members) != 1 and found.compression == "zip":
         if {"state.json", "memory"} <= set(found.members):
             raise UnknownFormatError(
-                "the saved state of a run, and no feed: replay the files of that run with --load, or load= in Python",
+                "the saved state of a run is not a feed: replay the files of that run with --load, or load= in Python",
                 path=path,
             )
         held = ", ".join(found.members[:5]) or "nothing"

@@ -68,7 +68,9 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """
     final = Path(path)
     if final.suffix.lower() in _UNWRITTEN:
-        raise ConfigurationError(f"{final}: nothing is packed as {final.suffix}: end it in .gz or .zst, or in neither")
+        raise ConfigurationError(
+            f"{final}: {final.suffix} files cannot be written: end the name in .gz or .zst, or do not compress"
+        )
     if not final.name:
         raise FeedError("cannot be written: it is a folder", path=final)
     temporary = final.with_name(f".{final.name}.{os.urandom(4).hex()}.partial")

@@ -64,8 +64,8 @@ class InflateLimits:
             return f"the file expands to more than max_bytes = {self.max_bytes}"
         if made > self.ratio_after_bytes and made > self.max_ratio * read:
             return (
-                f"the file expands more than max_ratio = {self.max_ratio:g} times ({read} bytes to {made}); raise the "
-                "limit if it is to be trusted"
+                f"the file expands more than max_ratio = {self.max_ratio:g} times ({read} bytes to {made}); "
+                "raise the limit if you trust the file"
             )
         return None
 

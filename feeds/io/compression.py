@@ -196,7 +196,7 @@ class MemberStream(Inflating):
             self._finished = True
             return False
         if not rest.startswith(self.magic):
-            raise self._error(FormatError, f"what follows the {self.compression} data is no {self.compression} data")
+            raise self._error(FormatError, f"what follows the {self.compression} data is not {self.compression} data")
         self._member = self._new_member()
         return True
 

@@ -25,9 +25,9 @@ def named_paths(path_or_paths: Paths) -> Iterator[str | Path]:
         named = path_or_paths
     for name in named:
         if not isinstance(name, str | os.PathLike) or not isinstance(text := os.fspath(name), str):
-            raise ConfigurationError(f"source: {name!r} is no path: give text or a pathlib.Path")
+            raise ConfigurationError(f"source: {name!r} is not a path: give text or a pathlib.Path")
         if "\0" in text:
-            raise ConfigurationError(f"source: {name!r} is no path: it holds a NUL")
+            raise ConfigurationError(f"source: {name!r} is not a path: it holds a NUL")
         path = Path(text)
         if text == STANDARD_INPUT:
             yield text

@@ -106,10 +106,10 @@ class RawStream(Source):
             got = max(0, min(got, size - self._at))
         if got == 0 and self._at < (self._size if self._end is None else self._end):
             raise TruncatedFeedError(
-                f"the file had {self._size} bytes when it was opened and ends here now; read it when whoever "
-                "writes it is done"
+                f"the file had {self._size} bytes when it was opened and ends here now; read it after its writer has "
+                "finished"
                 if self._at < self._size
-                else "the file ends before what it announces",
+                else "the file is shorter than it announces; get the whole file",
                 path=self.path,
                 offset=self._at,
             )
@@ -154,7 +154,7 @@ class _Pipe:
                 self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             if os.isatty(self.fd):
                 os.close(self.fd)
-                raise FeedError("standard input is a terminal: direct a file or a pipe to it", path=path)
+                raise FeedError("standard input is a terminal: redirect a file or a pipe to it", path=path)
         except OSError as error:
             raise _os_error(error, path, 0) from error
         self.waited_for = False
@@ -171,7 +171,7 @@ class _Pipe:
                 raise FeedError("the feed was closed while it was being read", path=self.path)
             if not ready:
                 raise FeedError(
-                    f"nothing has come out of the pipe in {WRITER_WAIT_S:g} s: start what writes to it first",
+                    f"no data came from the pipe in {WRITER_WAIT_S:g} s: start the program that writes to it first",
                     path=self.path,
                 )
             self.waited_for = True

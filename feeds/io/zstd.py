@@ -74,7 +74,7 @@ class ZstdStream(Inflating):
             self._take(8)
             self._skip(int.from_bytes(head[4:8], "little"))
         elif not head.startswith(ZSTD_MAGIC):
-            raise self._error(FormatError, "what follows the zstd data is no zstd data")
+            raise self._error(FormatError, "what follows the zstd data is not zstd data")
         else:
             self._feed(self._take(self._header_size(head)))
         return b""
@@ -93,7 +93,7 @@ class ZstdStream(Inflating):
                 FormatError, f"the zstd data asks for a window of {parameters.window_size} bytes; 2^27 is the most"
             )
         if parameters.dict_id:
-            raise self._error(FormatError, "the zstd data needs a dictionary, and none comes with it")
+            raise self._error(FormatError, "the zstd data needs a dictionary, which is not in the file")
         self._checksum = bool(parameters.has_checksum)
         self._frame = self._decompressor.decompressobj()
         return size
@@ -104,11 +104,11 @@ class ZstdStream(Inflating):
         header = int.from_bytes(self._input[:3], "little")
         last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
         if kind == _RESERVED or size > _BLOCK_BYTES:
-            raise self._error(FormatError, "the zstd data is corrupt (a block that cannot be)")
+            raise self._error(FormatError, "the zstd data is corrupt (an impossible block)")
         data = self._feed(self._take(3 + (1 if kind == _RUN else size) + (4 if last and self._checksum else 0)))
         if last:
             if not self._frame.eof:
-                raise self._error(FormatError, "the zstd data is corrupt (a frame goes on behind its last block)")
+                raise self._error(FormatError, "the zstd data is corrupt (a frame continues after its last block)")
             self._frame = None
         return data
 

@@ -119,7 +119,9 @@ class MoldFeed(BaseFeed):
         if not isinstance(jump_window, int) or not 0 < jump_window <= MAX_SEQUENCE:
             raise ConfigurationError(f"jump_window: {jump_window!r} must be a number of messages from 1 to 2**40 - 1")
         if first_sequence is not None and first_sequence > MAX_SEQUENCE:
-            raise ConfigurationError(f"first_sequence: {first_sequence!r} is beyond 2**40 - 1, which a tick holds")
+            raise ConfigurationError(
+                f"first_sequence: {first_sequence!r} is above 2**40 - 1, the most that a tick can hold"
+            )
         if session is not None and not 0 < len(session.encode("latin-1", "replace")) <= 10:
             raise ConfigurationError(f"session: {session!r} is not of 1 to 10 characters")
         if not 1 <= len(line) <= 2:
@@ -267,14 +269,15 @@ class MoldFeed(BaseFeed):
             yield from self._decoded(frames, runs, out, recorder)
         if self._on_gap == "raise" and (gaps := receiver.gaps()):
             raise GapError(
-                f"messages {gaps[0][0]:,} to {gaps[0][1] - 1:,} came on no line; on_gap='continue' goes on behind them",
+                f"messages {gaps[0][0]:,} to {gaps[0][1] - 1:,} came on no line; on_gap='continue' continues after "
+                "them",
                 path=self._where,
                 gaps=tuple(gaps),
             )
         if (new := receiver.new_session) is not None:
             raise FeedError(
-                f"session {receiver.session!r} was replaced by {new!r} before its end; listen anew for that one, "
-                f"or give session={receiver.session!r} to pass over all others",
+                f"session {receiver.session!r} was replaced by {new!r} before its end; make a new feed for that one, "
+                f"or give session={receiver.session!r} to skip all others",
                 path=self._where,
             )
 

@@ -23,7 +23,9 @@ def receiving_socket(address: Address, group: str | None, interface: str | None,
     if group is not None and not Address(ipv4(group, "group"), 0).is_multicast:
         raise ConfigurationError(f"group: {group!r} is not a multicast address (224.0.0.0 to 239.255.255.255)")
     if group is None and interface is not None:
-        raise ConfigurationError("interface: only a multicast group is joined on an interface, and none is named")
+        raise ConfigurationError(
+            "interface: it is for a multicast group, and no group is given: give group=, or leave it out"
+        )
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
         try:
             if group is not None:

@@ -39,7 +39,7 @@ def _without_secrets(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise ConfigurationError(f"url: it is none: {error}") from error
+        raise ConfigurationError(f"url: it is not a URL: {error}") from error
     scheme = f"{parts.scheme}://" if parts.scheme else ""
     return f"{scheme}{parts.netloc.rpartition('@')[2]}{parts.path}"
 

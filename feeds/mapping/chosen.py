@@ -59,7 +59,7 @@ def _rule_of(field: str, given: Mapping[str, Any], where: str, reading: Reading)
     if field in TIMES and "empty" in keys:
         raise ConfigurationError(f"{where}.empty: leave it out: every row has to have its time")
     if "otherwise" in keys and "map" not in keys:
-        raise ConfigurationError(f"{where}.otherwise: give a map too, of which it is the rest")
+        raise ConfigurationError(f"{where}.otherwise: give map too: it is for what map does not list")
     if "constant" in keys:
         keys["constant"] = _as_of_a_column(field, keys["constant"])
     if field in TIMES and "unit" not in keys:
@@ -83,7 +83,7 @@ def constant_rules(
         if columns.get(field) is not None:
             raise ConfigurationError(f"{field}: given both in columns and in constants")
         if field not in FIELDS or field == "instrument_id":
-            raise ConfigurationError(f"constants: {field!r} is no field that can be given one value")
+            raise ConfigurationError(f"constants: {field!r} is not a field that can have one value for all rows")
         text = value.decode("latin-1") if isinstance(value, bytes) else value
         try:
             found[field] = _rule_of(field, {"constant": text}, f"constants.{field}", reading)
@@ -103,7 +103,7 @@ def chosen_columns(
         if field not in fields:
             raise ConfigurationError(f"columns: there is no field {field!r}; there are {', '.join(fields)}")
         if field == "price" and given is not None and columns.get("ask_price") is not None:
-            raise ConfigurationError("columns.price: is called bid_price beside ask_price")
+            raise ConfigurationError("columns.price: with ask_price, give it as bid_price")
         if not isinstance(given, str | Mapping | None):
             raise ConfigurationError(f"columns.{field}: give a column's name, a table of keys or None, not {given!r}")
         place = _BID.get(field, field)

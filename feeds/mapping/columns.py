@@ -66,7 +66,7 @@ _LIKE: Final = {"ask_price": "price", "ask_size": "size"}
 _PRICES: Final = ("price", "ask_price")
 _SIZES: Final = ("size", "ask_size")
 _LETTERS: Final = ("action", "side")
-_NULL: Final = "holds null, which nulls='undefined' reads as no value where it is no time"
+_NULL: Final = "holds null; nulls='undefined' reads that as no value, but not in a time"
 #: By the letter of an action.
 _KINDS: Final = np.array([kind_of(bytes([letter])) for letter in range(256)], np.uint16)
 
@@ -133,12 +133,14 @@ class Columns:
         for field, other in clash.items():
             if field in self.of and other in self.of:
                 if field in chosen and other in chosen:
-                    raise ConfigurationError(f"columns: {field} and {other} are one place of a tick: name one of them")
+                    raise ConfigurationError(
+                        f"columns: {field} and {other} share one place in a tick: give only one of them"
+                    )
                 del self.of[field if other in chosen or field not in chosen else other]
             if field in self.constants and other in self.of:
                 raise ConfigurationError(
-                    f"constants: {field} is where {other} goes, which column {self.of[other]!r} holds; leave the "
-                    f"constant out, or the column by columns={{{other!r}: None}}"
+                    f"constants: {field} shares its place in a tick with {other}, which column {self.of[other]!r} "
+                    f"holds; leave the constant out, or the column by columns={{{other!r}: None}}"
                 )
 
         blank = zeros(1)
@@ -165,7 +167,7 @@ class Columns:
             if field not in chosen and len(alike) > 1:
                 key = self._called(field)
                 raise ConfigurationError(
-                    f"columns.{key}: say which one it is, {' or '.join(map(repr, alike))}: columns={{{key!r}: NAME}}"
+                    f"columns.{key}: say which one it is, {' or '.join(map(repr, alike))}, by columns={{{key!r}: NAME}}"
                 )
 
     @property
@@ -286,7 +288,7 @@ class Columns:
         if field == "side":
             return partial(letters, words=None if reading.own else SIDES)
         if field == "kind" and column.words is not None:
-            return partial(mapped, table=KINDS, otherwise=None, field=field, why=f"is none of {', '.join(KINDS)}")
+            return partial(mapped, table=KINDS, otherwise=None, field=field, why=f"is not one of {', '.join(KINDS)}")
         return partial(integers, field=_LIKE.get(field, field))
 
     def _made(

@@ -74,14 +74,16 @@ class RecordColumns:
         reading: Reading,
     ) -> None:
         if columns.get("symbol") is not None:
-            raise ConfigurationError("columns.symbol: records have keys: name the column by instrument_id")
+            raise ConfigurationError(
+                "columns.symbol: records have a symbol's index, not its name: give columns.instrument_id"
+            )
         names = list(dtype.names or ())
         self._columns = Columns(names, {**columns, "symbol": None}, constants, reading)
         self.rounded = 0
         self.has_keys = "instrument_id" in self._columns.of
         if not self._columns.has_time:
             raise ConfigurationError(
-                f"columns: say by columns={{'ts_event': NAME}} which column holds times; there are {', '.join(names)}"
+                f"columns: say which column holds times by columns={{'ts_event': NAME}}; there are {', '.join(names)}"
             )
         self.ticks(np.zeros(0, dtype), 0)  # a type that no value of a field can have is told at once
 

@@ -167,7 +167,7 @@ def checked(kind: type[T], given: Any, where: str, *, but: Collection[str] = ())
         now = RENAMED.get(key, "")
         if now.partition(".")[0] in known:
             raise ConfigurationError(f"{where}.{key}: is called {now} now")
-        raise ConfigurationError(f"{where}.{key}: is no key here; there are {', '.join(known)}")
+        raise ConfigurationError(f"{where}.{key}: is not a key here; there are {', '.join(known)}")
     try:
         return msgspec.convert(dict(given), kind)
     except msgspec.ValidationError as error:
@@ -218,7 +218,7 @@ def field_rules(given: Any, where: str, *, size_power: int = 0, but: Collection[
         raise ConfigurationError(f"{where}: give a table, not {given!r}")
     for name in given:
         if name not in _KEYS:
-            raise ConfigurationError(f"{where}.{name}: is no field of a tick; there are {', '.join(_KEYS)}")
+            raise ConfigurationError(f"{where}.{name}: is not a field of a tick; there are {', '.join(_KEYS)}")
     rules = tuple(field_rule(name, keys, f"{where}.{name}", size_power, but) for name, keys in given.items())
     quote = given.keys() & PLACES.keys()
     whole = quote in ({"bid_price", "ask_price"}, PLACES.keys())
@@ -267,7 +267,7 @@ def field_rule(name: str, given: Any, where: str, size_power: int, but: Collecti
     sources = ["column", "constant", *(key for key in ("later_of", "earlier_of") if key in keys.__struct_fields__)]
     sources = [key for key in sources if key not in but]
     if (bool(columns), keys.constant is not None, bool(told["later_of"]), bool(told["earlier_of"])).count(True) != 1:
-        raise ConfigurationError(f"{where}: takes one of {', '.join(sources)}")
+        raise ConfigurationError(f"{where}: give exactly one of {', '.join(sources)}")
     if pair and (len(pair) != 2 or not all(pair)):
         raise ConfigurationError(f"{where}.later_of: give two columns, not {pair!r}")
     units: tuple[str, ...] = ()

@@ -76,7 +76,9 @@ class Rounding:
         """A number times ten to the ``power``, as a whole one. Raises BadRecord."""
         units, inexact = nearest(_decimal(value), power)
         if inexact and not self.rounds:
-            raise BadRecord(f"{shown(value)} is no whole number of units of {_unit(power)}: inexact='round' rounds it")
+            raise BadRecord(
+                f"{shown(value)} is not a whole number of units of {_unit(power)}: inexact='round' rounds it"
+            )
         self.rounded |= inexact
         return units
 
@@ -129,7 +131,7 @@ def _price(value: Any, power: int, rounding: Rounding) -> int:
 
 def _size(value: Any, power: int, rounding: Rounding) -> int:
     if _decimal(value) < 0:
-        raise BadRecord(f"{shown(value)} is below 0, which no size is")
+        raise BadRecord(f"{shown(value)} is below 0, and a size cannot be")
     units = rounding.units(value, power)
     if units > limits("size")[1]:
         raise BadRecord(f"give a larger size_unit: {shown(value)} is more than 2^63 - 1 units of {_unit(power)}")
@@ -158,7 +160,7 @@ def _stamp(value: Any) -> int:
 
 def _letter(value: Any, letters: str) -> bytes:
     if not isinstance(value, str) or len(value) != 1 or value not in letters:
-        raise BadRecord(f"{shown(value)} is none of {', '.join(letters)}")
+        raise BadRecord(f"{shown(value)} is not one of {', '.join(letters)}")
     return value.encode("ascii")
 
 
@@ -167,5 +169,5 @@ def _kind(value: Any) -> int:
     if isinstance(value, int) and value in KINDS.values():
         return value
     if not isinstance(value, str) or value not in KINDS:
-        raise BadRecord(f"{shown(value)} is none of {', '.join(KINDS)}")
+        raise BadRecord(f"{shown(value)} is not one of {', '.join(KINDS)}")
     return KINDS[value]

@@ -179,7 +179,7 @@ def integers(column: Column, field: str) -> Values | str:
             return made
         found = made
     bad = _or(_or(found.bad, found.inexact), _beyond(found.values, lowest, highest))
-    why = column.says(f"is no whole number from {lowest} to {highest}")
+    why = column.says(f"is not a whole number from {lowest} to {highest}")
     return Values(found.values.astype(target, copy=False), found.nulls, bad, why)
 
 
@@ -192,7 +192,7 @@ def times(column: Column, unit: str) -> Values | str:
     values = column.values.astype(np.int64, copy=False)
     with np.errstate(over="ignore"):
         values = values if factor == 1 else values * np.int64(factor)
-    return Values(values, column.nulls, bad, column.says("is no time from 1970 to 2262"))
+    return Values(values, column.nulls, bad, column.says("is not a time from 1970 to 2262"))
 
 
 def scaled(column: Column, power: int, *, integer_power: int | None = None, field: str | None = None) -> Values | str:
@@ -210,14 +210,14 @@ def scaled(column: Column, power: int, *, integer_power: int | None = None, fiel
         nulls = _some(np.isnan(column.values))
         found = float_units(column.values, power)
     else:
-        return "is no number"
+        return "is not a number"
     lowest, highest = (-_MAX_I64, _MAX_I64) if field is None else limits(field)
     bad = _or(found.bad, _beyond(found.values, lowest, highest))
     unit = f"1e{-power}" if power else "1"
 
     def explain(row: int) -> str:
         if found.inexact is not None and found.inexact[row] and (bad is None or not bad[row]):
-            return f"{column.show(row)} is no whole number of units of {unit}"
+            return f"{column.show(row)} is not a whole number of units of {unit}"
         said = f"{column.show(row)} is outside {lowest} to {highest} units of {unit}"
         return f"give a larger size_unit: {said}" if field == "size" and not said.startswith(("-", "inf")) else said
 
@@ -225,7 +225,7 @@ def scaled(column: Column, power: int, *, integer_power: int | None = None, fiel
 
 
 def mapped(
-    column: Column, table: Mapping[str, Any], otherwise: Any, field: str, why: str = "is none of the map's texts"
+    column: Column, table: Mapping[str, Any], otherwise: Any, field: str, why: str = "is not one of the map's texts"
 ) -> Values | str:
     """Values of the tick field of that name for the texts in a table; whole numbers are the text of their digits, and
     true and false those words. ``otherwise``: the value of all other texts; None: they are bad."""

@@ -30,7 +30,7 @@ def zone_of(new_day: str | None) -> ZoneInfo | None:
         return ZoneInfo(name.strip() or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise ConfigurationError(
-            f"new_day: {name!r} is no time zone of this system: give one like 'date America/New_York'"
+            f"new_day: {name!r} is not a time zone that this system knows: give one like 'date America/New_York'"
         ) from None
 
 

@@ -132,7 +132,7 @@ def empty_feed(feed: Feed, *, selected: bool) -> EmptyFeedError:
     counts += [f"skipped: {reason} {n:,}" for reason, n in skipped_of(feed).counts.items()]
     seen = f" ({', '.join(counts)})" if counts else ""
     return EmptyFeedError(
-        f"{cure}, or allow that with allow_empty=True (--allow-empty): {found}{seen}", path=feed.info.path
+        f"{found}{seen}: {cure}, or allow that with allow_empty=True (--allow-empty)", path=feed.info.path
     )
 
 

@@ -88,7 +88,7 @@ class SymbolRemap:
         feed = self._feeds[stream]
         if own_id >= feed.max_symbols:
             raise FeedError(
-                f"a tick's instrument_id is {own_id}, and the feed's max_symbols {feed.max_symbols}",
+                f"a tick's instrument_id is {own_id}, but the feed's max_symbols is {feed.max_symbols}",
                 path=feed.info.path,
             )
         before = self._tables[stream]

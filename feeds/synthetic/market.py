@@ -151,7 +151,7 @@ class SyntheticFeed(BaseFeed):
             return whole("halts", halts, 0, maximum)
         except ConfigurationError as error:
             raise ConfigurationError(
-                f"{error}: no more than the symbols, nor than one in {_market.MESSAGES_A_HALT} messages"
+                f"{error}: at most one per symbol, and at most one in {_market.MESSAGES_A_HALT} messages"
             ) from None
 
     @property

@@ -232,9 +232,12 @@ def target_of(path: str | os.PathLike[str], to: str | None = None) -> str:
     known = to if to is not None else _ENDINGS.get(named.suffix.lower())
     if known not in TARGETS:
         what = f"to: {to!r}" if to is not None else f"{path}: its ending"
-        raise ConfigurationError(f"{what} is none of {', '.join(TARGETS)}: say by to= (--to) which one is meant")
+        raise ConfigurationError(f"{what} is not one of {', '.join(TARGETS)}: say which one by to= (--to)")
     if packing and known in ("parquet", "arrow", "npy", "npz"):
-        raise ConfigurationError(f"{path}: {known} cannot be packed in {packing}: it is read from any place in it")
+        raise ConfigurationError(
+            f"{path}: {known} cannot be compressed as {packing}, because its readers seek in the file: leave {packing} "
+            "out"
+        )
     return known
 
 

@@ -92,7 +92,10 @@ class DbnTicks:
                 continue  # it is called by its number when it is read
             _check_name(name)  # once more: it may have come after its key's first ticks
             if name in mappings:
-                raise ConfigurationError(f"symbols: {name!r} is the name of two keys, which DBN tells by the day only")
+                raise ConfigurationError(
+                    f"symbols: {name!r} is the name of two keys, but DBN allows only one per day: convert to Parquet "
+                    "or npz"
+                )
             mappings[name] = SimpleNamespace(
                 raw_symbol=name, intervals=[SimpleNamespace(start_date=start, end_date=end, symbol=str(key))]
             )
@@ -122,8 +125,8 @@ def _check_name(name: str) -> None:
     """Raises ConfigurationError for a name that no DBN file holds."""
     if not (name.isascii() and name.isprintable()):
         raise ConfigurationError(
-            f"symbols: DBN holds names of printable ASCII characters, and {name!r} is none: convert to Parquet or npz, "
-            "or leave the symbol out by symbols= (--symbols)"
+            f"symbols: DBN holds names of printable ASCII characters, and {name!r} is not one: convert to Parquet or "
+            "npz, or leave the symbol out by symbols= (--symbols)"
         )
     if len(name) > _NAME_BYTES:
         raise ConfigurationError(

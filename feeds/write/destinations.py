@@ -82,7 +82,7 @@ def output_paths(
 def _text(option: str, given: Any) -> str:
     path = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(path, str) or "\0" in path:
-        raise ConfigurationError(f"{option}: {given!r} is no path: give text or a pathlib.Path")
+        raise ConfigurationError(f"{option}: {given!r} is not a path: give text or a pathlib.Path")
     return path
 
 

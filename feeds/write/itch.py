@@ -205,8 +205,8 @@ def _types_of(ticks: TickBatch) -> npt.NDArray[Any]:
         tick = ticks[unknown[0]]
         field = {KIND_ORDER: "action", KIND_STATUS: "flags"}.get(int(tick["kind"]), "kind")
         raise ConfigurationError(
-            f"{field}: no ITCH 5.0 message says a tick of kind {int(tick['kind'])}, action {bytes(tick['action'])!r} "
-            f"and flags {int(tick['flags'])}"
+            f"{field}: no ITCH 5.0 message can express a tick of kind {int(tick['kind'])}, action "
+            f"{bytes(tick['action'])!r} and flags {int(tick['flags'])}"
         )
     return types
 
@@ -258,5 +258,5 @@ def _fill(messages: Any, kind: bytes, ticks: TickBatch, stocks: npt.NDArray[Any]
 def _stock_names(symbols: Sequence[str]) -> npt.NDArray[Any]:
     for name in symbols:
         if len(name) > 8 or not all(" " < letter <= "~" for letter in name):
-            raise ConfigurationError(f"symbols: {name!r} is no ITCH 5.0 stock: 1 to 8 printable ASCII characters")
+            raise ConfigurationError(f"symbols: {name!r} is not an ITCH 5.0 stock: 1 to 8 printable ASCII characters")
     return np.array([name.encode().ljust(8) for name in symbols] or [_NAMELESS], "S8")

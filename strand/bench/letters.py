@@ -166,7 +166,7 @@ def _run(name: str, scheduler: Scheduler, letters: _Letters, options: LettersOpt
     needed = np.isinf(letters.answered_s)
     lost = ~opened & (needed | ~resolved)
     if lost.any():
-        raise EngineError(f"{name}: {int(lost.sum()):,} letters were needed, and were not opened")
+        raise EngineError(f"{name}: {int(lost.sum()):,} letters were needed, but were not opened")
     ended_s = [future.result() - start if is_open else np.nan for future, is_open in zip(futures, opened, strict=True)]
     waits_ns = (np.array(ended_s) - letters.due_s) * 1e9
     levels = {level: letters.levels == LEVELS.index(level) for level in SHARES}

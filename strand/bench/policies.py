@@ -74,7 +74,7 @@ class PoliciesOptions:
 
     def __post_init__(self) -> None:
         if not self.policies:
-            raise ConfigurationError("policies: give one at least")
+            raise ConfigurationError("policies: give at least one")
         for name, value, low, high in (
             ("workers", self.workers, 1, MAX_WORKERS),
             ("rounds", self.rounds, 1, 1000),
@@ -311,7 +311,7 @@ def _level(
     arrived, handled = int(job.counts[its].sum()), int(rows["ticks"][its].sum())
     waits = Latency.from_histogram(counts, histogram_floors_ns(), clock_resolution_ns())
     if waits.count != handled:
-        raise EngineError(f"{handled:,} ticks of a level were handled, and the waits of {waits.count:,} were noted")
+        raise EngineError(f"{handled:,} ticks of a level were handled, but the waits of {waits.count:,} were recorded")
     p50, p95, p99 = (waits.percentile(p) for p in (50, 95, 99))
     share = handled / handled_in_all if handled_in_all else None
     return LevelOutcome(arrived, handled, arrived - handled, p50, p95, p99, share)
@@ -322,7 +322,9 @@ def _check(name: str, job: Job, rows: npt.NDArray[Any], dropped: npt.NDArray[Any
     if (dropped < 0).any():
         raise EngineError(f"{name}: symbol {int(np.argmin(dropped))} handled more ticks than it has")
     if int(dropped.sum()) != counted:
-        raise EngineError(f"{name}: {int(dropped.sum()):,} ticks were not handled, and {counted:,} counted as dropped")
+        raise EngineError(
+            f"{name}: {int(dropped.sum()):,} ticks were not handled, but {counted:,} were counted as dropped"
+        )
     # A tick behind a gap counts once as broken; without gaps none does.
     if (rows["broken"] > dropped).any():
         raise EngineError(

@@ -206,8 +206,8 @@ def _core_of_neighbour(cores: Cores) -> int:
     core = cores.workers[0]
     if core is None:
         raise ConfigurationError(
-            f"workers: give fewer than {len(cores.workers)}, which have no core each beside the publisher's: none of "
-            "their cores can have a busy neighbour"
+            f"workers: {len(cores.workers)} and the publisher have no core each, so none can get a busy neighbour: "
+            "give fewer workers"
         )
     return core
 

@@ -78,7 +78,7 @@ class Job:
     @property
     def function(self) -> NativeFunction:
         if not isinstance(self.handler.function, NativeFunction):
-            raise ValueError("benchmarks run native handlers")
+            raise ValueError("benchmarks run only native handlers")
         return self.handler.function
 
 

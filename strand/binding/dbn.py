@@ -147,23 +147,24 @@ class DbnDecoder(Decoder):
             return self._refused
         state = self._state
         length, value = state.fault_length, state.fault_value
-        skippable = "; on_bad_record='skip' passes over such records"
+        skippable = "; on_bad_record='skip' skips such records"
         texts = {
             lib.SD_DBN_FAULT_TRUNCATED: (
                 f"the input ends inside a record of {length} bytes; get the whole file, or keep what was read"
             ),
             lib.SD_DBN_FAULT_OUT_OF_STEP: (
-                f"a record's length is {length} bytes, less than its header's 16: the file is damaged or not DBN"
+                f"a record gives its length as {length} bytes, but its header alone has 16: the file is damaged or not "
+                "DBN"
             ),
             lib.SD_DBN_FAULT_LENGTH: (
-                f"a record of type 0x{state.fault_type:02x} is {length} bytes long, which it never is in DBN version "
-                f"{state.version}{skippable}"
+                f"a record of type 0x{state.fault_type:02x} is {length} bytes long, which is not a length of this type "
+                f"in DBN version {state.version}{skippable}"
             ),
-            lib.SD_DBN_FAULT_UNKNOWN_TYPE: f"record type 0x{state.fault_type:02x} is none of DBN's{skippable}",
+            lib.SD_DBN_FAULT_UNKNOWN_TYPE: f"0x{state.fault_type:02x} is not a record type of DBN{skippable}",
             lib.SD_DBN_FAULT_ACTION: f"a record's action is {letter_of(value)}, not one of ACMRTFN{skippable}",
             lib.SD_DBN_FAULT_SIDE: f"a record's side is {letter_of(value)}, not one of ABN{skippable}",
-            lib.SD_DBN_FAULT_TIME: f"a record's time lies beyond 2262-04-11, which no tick holds{skippable}",
-            lib.SD_DBN_FAULT_SIZE: f"a bar's volume is beyond 2**63 - 1, which no tick holds{skippable}",
+            lib.SD_DBN_FAULT_TIME: f"a record's time is after 2262-04-11, which a tick cannot hold{skippable}",
+            lib.SD_DBN_FAULT_SIZE: f"a bar's volume is above 2**63 - 1, which a tick cannot hold{skippable}",
         }
         cut = lib.SD_DBN_FAULT_TRUNCATED
         return fault_error(texts, state.fault, cut=cut, path=path, offset=self._base + state.fault_offset)

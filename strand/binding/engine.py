@@ -86,7 +86,7 @@ class Engine(Counters):
         memory = self.config.output_memory
         if code := self._lib.sd_dispatcher_outputs(self._d, list(record_bytes), len(record_bytes), memory):
             minimum = int(self._lib.sd_outputs_minimum(self._d, len(record_bytes)))
-            what = f"output_memory: {memory} cannot hold what {len(record_bytes)} outputs take"
+            what = f"output_memory: {memory} bytes are too few for {len(record_bytes)} outputs"
             raise refusal(code, f"{what}; give at least {minimum}", ConfigurationError)
 
     def set_handlers(self, functions: Sequence[NativeFunction | RunByPython], outputs: Sequence[Sequence[int]]) -> None:
@@ -301,7 +301,7 @@ class Engine(Counters):
         """Under Fair, before the start: how many groups there are, and the weights of some, in thousandths."""
         if n > self.max_groups:
             raise ConfigurationError(
-                f"groups: there are {n:,}, and at most {self.max_groups:,} are possible with these strands"
+                f"groups: {n:,} are too many; with these strands, give at most {self.max_groups:,}"
             )
         for group, weight in weights.items():
             checked(self._lib.sd_dispatcher_weigh(self._d, group, weight), f"group {group} cannot weigh {weight}")

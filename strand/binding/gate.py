@@ -153,6 +153,6 @@ def publish_error(
     if code == Code.WOULD_DEADLOCK:
         return WouldDeadlockError(text + "a handler must not wait for room on a full strand", rejected)
     if code in (Code.FULL, Code.AGAIN):
-        why = "their strands are full, alone or together, or all segments are in use"
+        why = "strands are full, a bound over several strands is reached, or all segments are in use"
         return BackpressureError(text + (why if started else f"{why}, and {NOT_STARTED}"), rejected)
     return EngineError(f"publishing ended with code {code}")

@@ -251,31 +251,32 @@ class ItchDecoder(Decoder):
             lib.SD_ITCH_FAULT_UNKNOWN_TYPE: (
                 f"message type {letter} is not one of ITCH 5.0's"
                 + (
-                    f" (length {length}); on_bad_record='skip' passes over such messages"
+                    f" (length {length}); on_bad_record='skip' skips such messages"
                     if length
-                    else ", and has no length: the file is damaged or not ITCH 5.0; on_bad_record='skip' searches on"
+                    else ", and has no length: the file is damaged or not ITCH 5.0; on_bad_record='skip' searches for "
+                    "the next valid message"
                 )
             ),
             lib.SD_ITCH_FAULT_LENGTH: (
                 f"the length field says {length} where a message of type {letter} has "
                 f"{message_length(state.fault_type) or 'no known length'}: the file is damaged or not ITCH 5.0; "
-                "on_bad_record='skip' searches for the next sound message"
+                "on_bad_record='skip' searches for the next valid message"
             ),
             lib.SD_ITCH_FAULT_SIDE: (
                 f"the side of a {letter} message is {letter_of(state.fault_value)}, not 'B' or 'S'; "
-                "on_bad_record='skip' passes over such messages"
+                "on_bad_record='skip' skips such messages"
             ),
             lib.SD_ITCH_FAULT_SYMBOL: (
-                f"the stock name of an {letter} message has {letter_of(state.fault_value)} where a printable ASCII "
-                "character must be; on_bad_record='skip' passes over such messages"
+                f"the stock name of an {letter} message has {letter_of(state.fault_value)}, which is not a printable "
+                "ASCII character; on_bad_record='skip' skips such messages"
             ),
             lib.SD_ITCH_FAULT_RENAMED: (
-                "a stock locate is given a second name: the file holds more than one day or is damaged; "
+                "a stock locate has two names: the file holds more than one day or is damaged; "
                 "on_bad_record='skip' keeps the first name"
             ),
             lib.SD_ITCH_FAULT_SIZE: (
-                f"the shares of a {letter} message are beyond 2**63 - 1, which no tick holds; "
-                "on_bad_record='skip' passes over such messages"
+                f"the shares of a {letter} message are above 2**63 - 1, which a tick cannot hold; "
+                "on_bad_record='skip' skips such messages"
             ),
         }
         at = state.fault_offset if offset is None else offset

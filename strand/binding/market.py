@@ -160,7 +160,7 @@ def opening_bytes(symbols: int) -> bytes:
     size = lib.sd_itch_opening_bytes(symbols)
     out = bytearray(size)
     if lib.sd_itch_write_opening(symbols, ffi.from_buffer("uint8_t[]", out)) != size:
-        raise AssertionError("the opening is not as long as foretold")
+        raise AssertionError("the opening is not as long as announced")
     return bytes(out)
 
 

@@ -38,7 +38,7 @@ class OutsideView(Counters):
         out, why = ffi.new("sd_outside **"), ffi.new("char[]", lib.SD_WHY_BYTES)
         if code := lib.sd_outside_open(fd, out, why):
             if code == Code.AGAIN:
-                raise NotRunningError("its dispatcher has stopped, or is still being made")
+                raise NotRunningError("its dispatcher has stopped, or is not complete yet")
             raise AttachError(text_of(why))
         self._o = owned(out[0], lib.sd_outside_close)
         config = lib.sd_outside_config(self._o)
@@ -52,7 +52,7 @@ class OutsideView(Counters):
         size = ffi.new("uint64_t *")
         text = lib.sd_outside_description(self._o, size)
         if size[0] > _LONGEST_DESCRIPTION:
-            raise AttachError("it is damaged: what it says of itself cannot be read")
+            raise AttachError("it is damaged: its description cannot be read")
         #: What the dispatcher says of itself, JSON.
         self.description = bytes(ffi.buffer(text, size[0]))
         address = int(ffi.cast("uintptr_t", lib.sd_outside_map(self._o)))
@@ -87,7 +87,7 @@ class OutsideView(Counters):
         found = ffi.new("sd_outside_book *")
         code = lib.sd_outside_book_of(self._o, offset, of_levels, symbol, place, patience_ns, found)
         if code not in (Code.OK, Code.AGAIN):
-            raise AttachError("it is damaged: a book does not fit together")
+            raise AttachError("it is damaged: the parts of a book do not fit together")
         sides = (np.frombuffer(bytes(ffi.buffer(side)), LEVEL) for side in (found.asks, found.bids))
         asks, bids = (side[:n] for side, n in zip(sides, (found.n_asks, found.n_bids), strict=True))
         return asks, bids, int(found.publishers), int(found.publisher), code == Code.AGAIN

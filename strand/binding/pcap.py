@@ -108,28 +108,28 @@ class PcapDecoder(Decoder):
         texts = {
             lib.SD_PCAP_FAULT_TRUNCATED: "the capture ends inside a record; get the whole file, or keep what was read",
             lib.SD_PCAP_FAULT_RECORD: (
-                f"a record's length, time or mark cannot be ({found.value}): the capture is damaged; "
+                f"a record's length, time or mark is impossible ({found.value}): the capture is damaged; "
                 "on_bad_record='skip' searches for the next record"
             ),
             lib.SD_PCAP_FAULT_LINK: (
-                f"packets of link type or interface {found.value} cannot be read: Ethernet, raw IP and Linux cooked can"
+                f"packets of link type or interface {found.value} cannot be read; only Ethernet, raw IP and Linux "
+                "cooked can"
             ),
             lib.SD_PCAP_FAULT_SNAPPED: (
                 f"only {found.value} bytes of the packet were captured: capture whole packets (a snap length of 0), or "
-                "choose the feed's port; on_bad_record='skip' passes over such packets"
+                "choose the feed's port; on_bad_record='skip' skips such packets"
             ),
             lib.SD_PCAP_FAULT_MOLD: (
                 "give blank_headers=True: a packet on a chosen port has zeros for session and sequence"
                 if self._state.blank_packets
-                else f"{found.value} bytes on a chosen port are no MoldUDP64 packet; "
-                "on_bad_record='skip' passes over them"
+                else f"{found.value} bytes on a chosen port are not a MoldUDP64 packet; on_bad_record='skip' skips them"
             ),
             lib.SD_PCAP_FAULT_SESSION: (
-                f"message {found.sequence} is of another session than {self.session!r}: choose one by session="
+                f"message {found.sequence} belongs to another session than {self.session!r}: choose one with session="
             ),
             lib.SD_PCAP_FAULT_MESSAGE: (
-                f"message {found.sequence} has {found.value} bytes, which its type does not have; on_bad_record='skip' "
-                "passes over such messages"
+                f"message {found.sequence} has {found.value} bytes, which is not the length of its type; "
+                "on_bad_record='skip' skips such messages"
             ),
         }
         cut = lib.SD_PCAP_FAULT_TRUNCATED

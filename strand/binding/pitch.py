@@ -112,7 +112,7 @@ class PitchDecoder(Decoder):
             path=path,
             offset=found.offset,
             line=found.line,
-            advice=": the file is damaged or not PITCH; on_bad_record='skip' goes on",
+            advice=": the file is damaged or not PITCH; on_bad_record='skip' skips the line",
         )
 
     def skip_samples(self) -> list[tuple[str, dict[str, Any]]]:

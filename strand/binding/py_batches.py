@@ -54,7 +54,7 @@ def _whole(memory: npt.NDArray[np.uint8], dtype: np.dtype[Any]) -> npt.NDArray[A
 
 def _check(code: int, message: Any) -> None:
     if code != lib.SD_OK:
-        raise refusal(code, text_of(message) or "records were emitted for ticks that are not there")
+        raise refusal(code, text_of(message) or "records were emitted for ticks that do not exist")
 
 
 class Memories(Protocol):

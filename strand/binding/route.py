@@ -83,7 +83,7 @@ def _run(
     **more: Any,
 ) -> RunResult:
     if not (rows.flags.c_contiguous and ticks.flags.c_contiguous and rows.flags.writeable):
-        raise ValueError("rows and ticks are contiguous, and rows can be written to")
+        raise ValueError("rows and ticks must be contiguous, and rows must be writable")
     params = ffi.new("char[]", function.params) if function.params else ffi.NULL
     run: Any = ffi.new(
         "sd_bench_run *",
@@ -134,7 +134,7 @@ def static(
     if not 1 <= len(cores) <= MAX_WORKERS:
         raise ConfigurationError(f"workers: {len(cores)} is not from 1 to {MAX_WORKERS}")
     if len(home) != len(rows) or (len(home) and int(home.max()) >= len(cores)):
-        raise ValueError("every symbol belongs to one of the workers")
+        raise ValueError("every symbol must belong to one of the workers")
     pins = ffi.new("int32_t[]", [-1 if core is None else core for core in cores])
     homes = np.ascontiguousarray(home, np.uint8)
     home_at = ffi.from_buffer("uint8_t[]", homes)

@@ -147,6 +147,6 @@ class SerialRun:
         run = self._run
         message = text_of(run.message)
         if run.tried_to_publish:
-            message = "it publishes, which a plain loop (workers=0) cannot do: give it workers"
+            message = "it publishes, which a plain loop (workers=0) cannot do: give workers=1 or more"
         key, time = (int(run.key), int(run.time)) if run.at_timer else (None, None)
         return Failure(int(run.error_code), message, handled=handled, key=key, time=time)

@@ -55,7 +55,7 @@ class Sender:
         code = lib.sd_serve_send(self._state, ffi.from_buffer("uint8_t[]", data), len(data), limit_ns, used)
         if code == Code.FORMAT:
             raise fault_error(
-                {code: "no ITCH 5.0 message: its length and type do not agree; serve a whole, undamaged file"},
+                {code: "not an ITCH 5.0 message: its length and type do not agree; serve a whole, undamaged file"},
                 code,
                 offset=int(lib.sd_serve_look(self._state).fault_offset),
             )

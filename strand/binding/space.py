@@ -32,7 +32,8 @@ class Space:
         out = core.ffi.new("sd_space **")
         checked(
             lib.sd_space_create(attachable, more, out),
-            f"the process may not reserve {(lib.SD_SPACE_BYTES + more) / 2**30:,.0f} GiB of addresses: see ulimit -v",
+            f"this process may not reserve {(lib.SD_SPACE_BYTES + more) / 2**30:,.0f} GiB of address space: raise its "
+            "limit (ulimit -v)",
             MemoryError,
         )
         self.pointer: Final[Any] = owned(out[0], lib.sd_space_destroy)
@@ -81,7 +82,7 @@ class Space:
         """Nothing lies below this offset but what is there already. Raises MemoryError."""
         taken = self.bytes
         if not self._lib.sd_space_take(self.pointer, end - taken, 1):
-            raise MemoryError(f"the process may not have {end - taken:,} more bytes of addresses")
+            raise MemoryError(f"this process may not have {end - taken:,} more bytes of address space")
 
     def _view(self, address: int, n: int, form: np.dtype[Any]) -> npt.NDArray[Any]:
         return np.asarray(Memory(self, address, n, form.itemsize, form)).view(form)

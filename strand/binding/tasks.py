@@ -114,7 +114,7 @@ class Tasks:
         stopped."""
         done = int(self._lib.sd_tasks_submit(self._d, specs, n))
         if done < 0:
-            checked(done, "a task names no symbol or priority that there is", _kind(done))
+            checked(done, "a task names a symbol or a priority that does not exist", _kind(done))
         return done
 
     def submit_native(

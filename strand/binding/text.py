@@ -206,7 +206,7 @@ class Letters:
         for target, out in zip(targets, outs, strict=True):
             _check(out, cells, faults)
             if out.dtype.itemsize > 4:
-                raise ValueError("what a text stands for has at most four bytes")
+                raise ValueError("a text can stand for at most four bytes")
             _aim(target, out)
         words = ffi.from_buffer("uint16_t[]", faults)
         return int(

@@ -94,5 +94,5 @@ def _numbers(values: npt.NDArray[Any]) -> tuple[int, npt.NDArray[Any]]:
     """The kind of numbers, and those at addresses that C may read them at."""
     kind = _KINDS.get(values.dtype.str[1:])
     if kind is None or not values.dtype.isnative or values.ndim != 1:
-        raise ValueError(f"an array of {values.dtype} of shape {values.shape} holds no numbers that are known here")
+        raise ValueError(f"an array of {values.dtype} of shape {values.shape} does not hold numbers of a known type")
     return kind, np.require(values, requirements=["A", "C"])

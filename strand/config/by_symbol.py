@@ -69,7 +69,7 @@ def _check(
         as_given = tuple(value) if isinstance(value, list) else value  # a file has no tuples
         try:
             if not check_name(key_text(at), symbol):
-                raise ConfigurationError(f"{key_text(at)}: a name has no letters")
+                raise ConfigurationError(f"{key_text(at)}: a name is empty")
             check(SymbolTable([symbol]), {symbol: as_given})
             found[symbol] = as_given
         except ConfigurationError as error:

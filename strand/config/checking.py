@@ -49,18 +49,18 @@ def _entries(at: Key, table: Any, problems: list[str]) -> Iterator[tuple[Key, An
     if table is None:
         return
     if not isinstance(table, Mapping):
-        problems.append(f"{key_text(at)}: {shown(table)} is no table of keys")
+        problems.append(f"{key_text(at)}: {shown(table)} is not a table of keys")
         return
     for key, value in table.items():
         where = f"{key_text(at)}.{_shown_name(key)}"
         if not isinstance(key, str):
-            problems.append(f"{where}: the key is a {type(key).__name__} to YAML: put it in quotes")
+            problems.append(f"{where}: YAML reads this key as {type(key).__name__}: put it in quotes")
         elif (*at, key) == ("priorities", SYMBOLS):
             yield from _entries((*at, key), value, problems)
         elif value is None:
             problems.append(f"{where}: has no value: give one, or leave the key out")
         elif (len(at) > 1 or at[0] in _BY_SYMBOL) and isinstance(value, Mapping):
-            problems.append(f"{where}: is a table: a name with a dot stands in quotes")
+            problems.append(f"{where}: is a table: put a name that has a dot in quotes")
         else:
             yield (*at, key), value
 
@@ -113,7 +113,7 @@ def _told(error: str, value: Any, kind: Any) -> str:
 def check_span(value: Any) -> str:
     """A span of a file, which is text. Raises ConfigurationError, without the name of the key."""
     if not isinstance(value, str):
-        raise ConfigurationError(f"{shown(value)} is no text with a unit, such as '30s' or '250us'")
+        raise ConfigurationError(f"{shown(value)} is not text with a unit, such as '30s' or '250us'")
     try:
         span_ns("", value)
     except ConfigurationError as error:

@@ -112,7 +112,7 @@ class Config:
                 continue
             del kept[key]
             if key not in values or new[0] != old:
-                lines.append(f"{key_text(key)} = {old!r} of {origin} is not used: {new[1]} takes its place")
+                lines.append(f"{key_text(key)} = {old!r} of {origin} is not used: {new[1]} replaces it")
         found, problems = _checked(kept | dict(values), [])
         if found is None:
             of = [option for key, (_, option) in values.items() if problems[0].startswith(f"{key_text(key)}: ")]

@@ -78,7 +78,9 @@ def check_policy(given: Mapping[Key, Any], problems: list[str]) -> Policy | None
     arguments = _options(kind, name, given, wrong)
     timeouts = _timeouts(kind, name, given, wrong)
     needed = {field.name for field in options(kind) if _is_needed(field)}
-    wrong += [f"policy.{option}: the policy {name} needs it" for option in sorted(needed - arguments.keys())]
+    wrong += [
+        f"policy.{option}: is missing: the policy {name} needs it" for option in sorted(needed - arguments.keys())
+    ]
     found = None
     if needed <= arguments.keys():
         every = arguments | ({"timeouts": timeouts} if timeouts else {})
@@ -129,10 +131,10 @@ def _options(kind: type[Policy], name: str, given: Mapping[Key, Any], problems: 
         elif key[1] not in known:
             owners = [other for other, policy in POLICIES.items() if key[1] in (f.name for f in options(policy))]
             what = f"option of the policy {name}"
-            of_others = f"it is no {what}, but of {' and '.join(owners)}"
+            of_others = f"it is not an {what}, but of {' and '.join(owners)}"
             problems.append(f"{key_text(key)}: {of_others if owners else unknown(key[1], what, ['name', *known])}")
         elif takes_spans(kind, key[1]) and (bare := next(_numbers(value), None)) is not None:
-            problems.append(f"{key_text(key)}: {bare!r} is no text with a unit, such as '30s' or '250us'")
+            problems.append(f"{key_text(key)}: {bare!r} is not text with a unit, such as '30s' or '250us'")
         else:
             found[key[1]] = value
     return found
@@ -156,7 +158,7 @@ def _timeouts(kind: type[Policy], name: str, given: Mapping[Key, Any], problems:
         if key[1] == _NO_TIMEOUT and _has_timeouts(kind):
             if value != "0s":
                 problems.append(
-                    f'{key_text(key)}: has none, as there is no higher level: give "0s", or leave the key out'
+                    f'{key_text(key)}: has no timeout, because no level is higher: give "0s", or leave the key out'
                 )
             continue
         if key[1] not in TIMEOUTS:

@@ -36,8 +36,8 @@ def read_file(path: str | os.PathLike[str]) -> Mapping[Any, Any]:
     try:
         tables = parse(text)
     except (tomllib.TOMLDecodeError, _NoYamlError, RecursionError) as error:
-        reason = "tables lie too deep in each other" if isinstance(error, RecursionError) else str(error)
-        raise ConfigurationError(f"{path}: is no {format_of(path).upper()}: {reason}") from None
+        reason = "tables are nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise ConfigurationError(f"{path}: is not valid {format_of(path).upper()}: {reason}") from None
     if tables is None:
         return {}
     if not isinstance(tables, Mapping):
@@ -71,7 +71,7 @@ def _read_yaml(text: str) -> Any:
             seen: set[str] = set()
             for key in keys:
                 if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                    raise _NoYamlError(f"{key.value!r} stands twice in a table, in line {key.start_mark.line + 1}")
+                    raise _NoYamlError(f"{key.value!r} is twice in a table, in line {key.start_mark.line + 1}")
                 seen.update([key.value] if isinstance(key, yaml.ScalarNode) else [])
             return super().construct_mapping(node, deep=deep)
 

@@ -86,13 +86,13 @@ def open_input(header: Mapping[str, Any], source: Sequence[str] | None) -> Itera
     paths = list(source) if source is not None else [str(s["path"]) for s in recorded]
     if any(s["size"] is None for s in recorded) and source is None:
         raise ConfigurationError(
-            f"the run's input was no file ({paths[0]}): name files with the same ticks with --source"
+            f"the run's input was not a file ({paths[0]}): name files with the same ticks with --source"
         )
     options = dict(header.get("feed_options", {}))
     if source is None:
         for now, then in zip(describe_source(paths, options), recorded, strict=True):
             if (now["size"], now["head"]) != (then["size"], then["head"]):
-                raise ConfigurationError(f"{then['path']} is not what it was when the run was recorded")
+                raise ConfigurationError(f"{then['path']} has changed since the run was recorded")
     selection = header.get("selection", {})
     feed = feeds.open(
         paths if len(paths) > 1 else paths[0],
@@ -120,7 +120,7 @@ def handlers_of(
     for symbol, one in recorded.items():
         if one.get("load") is None:
             raise ConfigurationError(
-                f"the file does not say where handler {one.get('name')!r} is loaded from: name it with --handler-a "
+                f"the file does not say where handler {one.get('name')!r} is loaded from: give it with --handler-a "
                 "or --handler-b"
             )
         loaded[symbol] = str(one["load"]), one.get("options", {})

@@ -58,7 +58,7 @@ def open_table(path: str | os.PathLike[str]) -> Table:
         return _Arrow(path, "stream")
     if head.startswith(b"\x1f\x8b") or _is_text(head):
         return _Csv(path, compressed=head.startswith(b"\x1f\x8b"))
-    raise UnknownFormatError("this is no npy, Parquet, Arrow IPC or CSV file, and no fingerprint file", path=path)
+    raise UnknownFormatError("this is not an npy, Parquet, Arrow IPC or CSV file, nor a fingerprint file", path=path)
 
 
 def _is_text(head: bytes) -> bool:
@@ -73,7 +73,7 @@ class _Npy(Table):
         except (ValueError, OSError) as error:
             raise FormatError(f"numpy cannot read it: {error}", path=path) from error
         if self._records.dtype.names is None or self._records.ndim != 1:
-            raise FormatError("the array is not one of records, shape (n,)", path=path)
+            raise FormatError("the array is not an array of records of shape (n,)", path=path)
         self.types = {name: str(self._records.dtype[name]) for name in self._records.dtype.names}
 
     def pieces(self) -> Iterator[Columns]:
@@ -99,7 +99,7 @@ class _Arrow(Table):
                 else pyarrow.dataset.dataset(path, format=form)
             )
         except (arrow.ArrowInvalid, OSError) as error:
-            raise FormatError(f"this is no whole {_FORMS[form]}: {error}", path=path) from error
+            raise FormatError(f"this is not a complete {_FORMS[form]}: {error}", path=path) from error
         self.types = {field.name: str(field.type) for field in self._source.schema}
 
     def pieces(self) -> Iterator[Columns]:
@@ -148,7 +148,7 @@ class _Csv(Table):
             with self._opened() as file:
                 names = next(csv.reader(file), [])
         except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
-            raise FormatError(f"this is no CSV file: {error}", path=path) from error
+            raise FormatError(f"this is not a CSV file: {error}", path=path) from error
         if not names or len(set(names)) != len(names):
             raise FormatError("the first line does not name the columns, each once", path=path, line=1)
         self.types = dict.fromkeys(names, "text")

@@ -188,7 +188,9 @@ class Calls:
             raise self._state.stopped_error() from None
         if handle is None:
             self._waiting.pop(tag, None)
-            raise BackpressureError(f"too many calls wait for their strands: {self._engine.config.n_tasks:,} at least")
+            raise BackpressureError(
+                f"{self._engine.config.n_tasks:,} calls or more wait for their strands: wait for some answers first"
+            )
         future.handle = handle
         # A stop in between may have found nothing to tell.
         if self._engine.stopping and self._waiting.pop(tag, None) is not None:
@@ -308,7 +310,7 @@ class Calls:
             raise self._state.stopped_error()
         name, strand = self._state.table.name(index), self._control.strand_of(index)
         error = QuarantinedError(
-            f"{name}: its strand is quarantined since a handler failed; release({name!r}) lets it go on"
+            f"{name}: its strand is quarantined because a handler failed; release({name!r}) lets it continue"
         )
         error.__cause__ = next((f for f in self._state.failures if self._strand_of_failure(f) == strand), None)
         raise error

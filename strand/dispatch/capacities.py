@@ -40,5 +40,5 @@ def capacities(limits: Limits, policy: str) -> tuple[int, tuple[int, ...]]:
             "policy=Levels()"
         )
     if on_full == "shed" and not in_all:
-        raise ConfigurationError("on_full: 'shed' makes room at the bound in all; give total_capacity_ticks")
+        raise ConfigurationError("on_full: 'shed' makes room at a bound over all strands; give total_capacity_ticks")
     return in_all, tuple(by_level)

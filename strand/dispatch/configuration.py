@@ -81,8 +81,8 @@ def check_memory(n_symbols: int, n_strands: int) -> None:
     least, there = _SYMBOL_BYTES * n_symbols + _STRAND_BYTES * n_strands, memory_there()
     if least > there:
         raise ConfigurationError(
-            f"symbols: {n_symbols:,} on {n_strands:,} strands take {least / 1e9:,.1f} GB at once, and this machine has "
-            f"{there / 1e9:,.1f} GB"
+            f"symbols: {n_symbols:,} on {n_strands:,} strands take {least / 1e9:,.1f} GB at once, but this machine has "
+            f"{there / 1e9:,.1f} GB: give fewer symbols or strands"
         )
 
 
@@ -190,7 +190,8 @@ def assign_handlers(
     for h in distinct:
         if h.needs_ticks and dtype != TICK:
             raise ConfigurationError(
-                f"handler: {h.name!r} reads strand.TICK records; give a field map instead of a dtype"
+                f"handler: {h.name!r} reads strand.TICK records; leave dtype out, and map the fields of your records "
+                "with columns="
             )
     return distinct, of_symbol
 
@@ -223,8 +224,8 @@ def _pool_segments(
     if segments <= in_caches + capacity // per_segment + 1:
         least = (in_caches + capacity // per_segment + 2) * size
         raise ConfigurationError(
-            f"memory_bytes: {memory_bytes} cannot hold one strand of {capacity} ticks and what {participants} threads "
-            f"keep at hand; give at least {least}, or lower capacity_ticks or max_publishers"
+            f"memory_bytes: {memory_bytes} is too little for one strand of {capacity} ticks and the buffers of "
+            f"{participants} threads; give at least {least}, or lower capacity_ticks or max_publishers"
         )
     return min(segments, 2**31)
 

@@ -81,7 +81,7 @@ class Description:
                 bool(about["paced"]),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise AttachError("it is damaged: what it says of itself cannot be read") from error
+            raise AttachError("it is damaged: its description cannot be read") from error
 
 
 def described(

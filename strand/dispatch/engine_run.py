@@ -77,7 +77,9 @@ class RunEnd:
         if failures := self._state.failures:
             raise SavedStateError("a handler has failed, and left its symbol in the middle of a tick") from failures[0]
         if self._state.abandoned:
-            raise SavedStateError(f"{self._state.abandoned:,} ticks of paused strands wait: resume them, and save then")
+            raise SavedStateError(
+                f"{self._state.abandoned:,} ticks of paused strands wait: resume the strands first, then save"
+            )
 
     @property
     def failure(self) -> Exception | None:

@@ -80,7 +80,8 @@ class Guard:
             object.__setattr__(self, name, span_ns(name, getattr(self, name)))
         if self.every_ns > self.max_hold_ns:
             raise ConfigurationError(
-                f"every: {self.every_ns:,} ns is over the {self.max_hold_ns:,} ns of max_hold: holds would last longer"
+                f"every: {self.every_ns:,} ns is longer than max_hold ({self.max_hold_ns:,} ns), so a hold would last "
+                "too long: give less"
             )
 
     @property

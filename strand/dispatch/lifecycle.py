@@ -113,7 +113,7 @@ class Lifecycle:
         if self._state.forked or self._state.closing:
             raise self._state.stopped_error()
         if self._inside.here or self._calls.tasks.here:
-            raise WouldDeadlockError(f"save: {WAITS_FOR_ITSELF}: save where the ticks are published")
+            raise WouldDeadlockError(f"save: {WAITS_FOR_ITSELF}: save in the thread that publishes the ticks")
         me = threading.get_ident()
         try:
             self._inside.threads.append(me)
@@ -188,7 +188,7 @@ def _drop(state: RunState) -> None:
         regular.tell_to_end()
     state.outputs.abandon()
     warnings.warn(
-        "a Dispatcher was dropped that had not been stopped: call stop(), or use it in a with block",
+        "a Dispatcher was deleted before it was stopped: call stop(), or use it in a with block",
         ResourceWarning,
         stacklevel=2,
     )

@@ -41,8 +41,8 @@ class OrderWatch:
             first, self.count = self.count == 0, self.count + found
         if first:
             warnings.warn(
-                f"feed: give feed='orders', or another value of FeedInfo.ticks: {self._names} gets single orders and "
-                "takes them for plain ticks, so that fills have no price; feed='plain' says that this is right",
+                f"feed: single orders reach {self._names}, and without feed= their fills have no price: give "
+                "feed='orders', or what the feed's info.ticks says; give feed='plain' if this is right",
                 RuntimeWarning,
                 stacklevel=stacklevel + 1,
             )

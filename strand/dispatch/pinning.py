@@ -24,8 +24,8 @@ def pin_thread(thread: threading.Thread, core: int, *, must: bool) -> OSError | 
     except OSError as error:
         if must:
             raise ConfigurationError(
-                f"cores: the system refused to pin a worker to core {core} ({error.strerror}): name others, or "
-                "leave the option out to run unpinned where that is so"
+                f"cores: the system refused to pin a worker to core {core} ({error.strerror}): give other cores, or "
+                "leave cores out, and the worker runs unpinned"
             ) from error
         return error
     return None

@@ -113,5 +113,5 @@ def chosen(name: str, given: K | None, usual: K) -> K:
     if given is None:
         return usual
     if not isinstance(given, type(usual)):
-        raise ConfigurationError(f"{name}: {given!r} is no strand.{type(usual).__name__}")
+        raise ConfigurationError(f"{name}: {given!r} is not a strand.{type(usual).__name__}")
     return given

@@ -108,9 +108,9 @@ class Publishers:
                 raise self._state.stopped_error()
             if site.is_away:
                 raise WouldDeadlockError(
-                    "publish: not within strand.blocking(): publish behind it", np.arange(len(array))
+                    "publish: not allowed within strand.blocking(): publish after that block", np.arange(len(array))
                 )
-            raise WouldDeadlockError(f"publish: {WAITS_FOR_ITSELF}: publish when that is over", np.arange(len(array)))
+            raise WouldDeadlockError(f"publish: {WAITS_FOR_ITSELF}: publish after that", np.arange(len(array)))
         code = self._engine.publish_nested(participant, array)
         if code == Code.OK:
             return len(array)
@@ -146,7 +146,7 @@ class Publishers:
     def drain(self, timeout_s: float | None) -> bool:
         """See ``Dispatcher.drain``."""
         if self._inside.here or self._tasks.here:
-            raise WouldDeadlockError(f"drain: {WAITS_FOR_ITSELF}: drain where the ticks are published")
+            raise WouldDeadlockError(f"drain: {WAITS_FOR_ITSELF}: drain in the thread that publishes the ticks")
         return self.drain_inside(timeout_s)
 
     def drain_inside(self, timeout_s: float | None) -> bool:

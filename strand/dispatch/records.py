@@ -39,7 +39,7 @@ class RecordReader:
         try:
             self.dtype = np.dtype(dtype)
         except TypeError as error:
-            raise ConfigurationError(f"dtype: {dtype!r} is no dtype: {error}") from error
+            raise ConfigurationError(f"dtype: {dtype!r} is not a dtype: {error}") from error
         self.key = key
         self.key_offset = _key_offset(self.dtype, key)
         self.columns = _columns(columns, options, self.dtype)
@@ -87,7 +87,7 @@ class RecordReader:
         if array.ndim == 0:
             array = array.reshape(1)
         if array.ndim != 1:
-            raise RecordTypeError(f"records: an array of shape {array.shape} has no order; give one of shape (n,)")
+            raise RecordTypeError(f"records: the array has the shape {array.shape}; give one of shape (n,)")
         if array.dtype != self.dtype:
             if self.columns is None:
                 raise RecordTypeError(_difference(array.dtype, self.dtype))
@@ -128,12 +128,12 @@ def _columns(
 ) -> ArrayColumns | None:
     if columns is None:
         if options:
-            raise ConfigurationError("column_options: give columns= too, which say where a tick's fields come from")
+            raise ConfigurationError("column_options: give columns= too, which says where a tick's fields come from")
         return None
     from strand.feeds.mapping.records import ArrayColumns
 
     if dtype != TICK:
-        raise ConfigurationError("columns: these make ticks of arrays, so dtype must be left as it is")
+        raise ConfigurationError("columns: they turn arrays into ticks, so leave dtype out")
     for to in columns:
         if to not in (*FIELDS, "bid_price", "bid_size", "ask_price", "ask_size"):
             raise ConfigurationError(f"columns: {to!r} is not a field of a tick; those are {', '.join(FIELDS)}")

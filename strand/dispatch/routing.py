@@ -61,7 +61,7 @@ class Routing:
         if self._strand_of is not None:
             return self._strand_of
         if self._inside.here:
-            raise WouldDeadlockError(f"strands: {WAITS_FOR_ITSELF} to settle them: ask later")
+            raise WouldDeadlockError(f"strands: they are not decided yet, and {WAITS_FOR_ITSELF}: ask later")
         me = threading.get_ident()
         try:
             self._inside.threads.append(me)

@@ -33,7 +33,7 @@ def check_name(path: str | os.PathLike[str]) -> None:
     """Raises ConfigurationError for a name of a saved state that promises another packing than its own."""
     if (ending := Path(path).suffix.lower()) in (".gz", ".zst", ".bz2", ".xz", ".zip"):
         raise ConfigurationError(
-            f"save: {path}: a saved state is packed as it is: give a name that ends otherwise than {ending}"
+            f"save: {path}: a saved state is not compressed again: give a name that does not end in {ending}"
         )
 
 
@@ -68,12 +68,13 @@ class SavedState:
             self.about = json.loads(self.part("state.json"))
             found = self.about["strand_state"]
         except (ValueError, KeyError, TypeError) as error:
-            raise self.error("it is no saved state of a dispatcher") from error
+            raise self.error("it is not a saved state of a dispatcher") from error
         if found != FORMAT:
             raise self.error(f"its format is {found}, made by {self.about.get('build')}; this release reads {FORMAT}")
         if self.about.get("build") != build():
             raise self.error(
-                f"it was saved by {self.about.get('build')}; here memory may lie otherwise, as this is {build()}"
+                f"it was saved by {self.about.get('build')}; its memory layout may be different from that of this "
+                f"build, {build()}"
             )
 
     @contextmanager
@@ -114,7 +115,7 @@ class SavedState:
         except KeyError as error:
             raise self.error(f"it is damaged: {name} is missing") from error
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-            raise self.error(f"it is damaged, or no saved state: {error}") from error
+            raise self.error(f"it is damaged, or not a saved state: {error}") from error
         except OSError as error:
             raise self.error(f"cannot be read: {error.strerror or error}") from error
 

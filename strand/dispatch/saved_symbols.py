@@ -25,17 +25,17 @@ def check_objects(python: PythonHandlers) -> None:
         thing = python.objects.get(key)
         if isinstance(thing, BasketObjects):
             raise SavedStateError(
-                f"handler {context.handler!r}: objects of baskets are not saved: keep what they know in rows, by "
+                f"handler {context.handler!r}: objects of baskets are not saved: keep their state in rows, with "
                 "kind='batch' or a compiled function"
             )
         if thing is not None and not (hasattr(thing, "save") and hasattr(thing, "load")):
             raise SavedStateError(
-                f"handler {context.handler!r}: its objects keep what only Python knows: give {type(thing).__name__} "
-                "save(self) -> bytes, and load(self, data), which is called after on_start"
+                f"handler {context.handler!r}: its objects have state that only Python can save: give "
+                f"{type(thing).__name__} save(self) -> bytes, and load(self, data), which is called after on_start"
             )
         if kept := sorted(set(vars(context)) - _OWN):
             raise SavedStateError(
-                f"handler {context.handler!r} keeps ctx.{kept[0]}, which only Python knows of: keep it in ctx.row"
+                f"handler {context.handler!r} keeps ctx.{kept[0]}, which is not saved: keep it in ctx.row"
             )
 
 
@@ -50,7 +50,7 @@ def saved_symbols(python: PythonHandlers) -> list[SavedSymbol]:
             if not isinstance(data, bytes):
                 raise SavedStateError(
                     f"handler {python.contexts[key].handler!r}: save returned {type(data).__name__} for "
-                    f"{python.contexts[key].symbol}, and has to return bytes"
+                    f"{python.contexts[key].symbol}, but must return bytes"
                 )
         found.append(SavedSymbol(key, host.own_alarm, data))
     return found

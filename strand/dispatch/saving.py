@@ -171,7 +171,7 @@ class Saving:
         memory = saved.about["memory"]
         if (memory["start"], memory["fixed"]) != (self.start, self.fixed):
             raise saved.error(
-                "its memory is laid out otherwise: give the dispatcher the arguments that the saved one had"
+                "its memory layout is different: give the dispatcher the arguments that the saved one had"
             )
 
     def _check_handlers(self, saved: SavedState) -> None:

@@ -76,7 +76,7 @@ class EngineSite:
         """The ticks, or the timer, or the end, that this thread's Python has in hand."""
         found: PyBatches | EndBatch | EmittedBatch | None = getattr(self._here, "batches", None)
         if found is None:
-            raise ConfigurationError("emit: there is no tick in hand on whose behalf it could be")
+            raise ConfigurationError("emit: no tick is being handled here: call it while a handler runs")
         return found
 
     def times(self) -> npt.NDArray[np.int64]:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RunState"]
 
-FORKED = "this process was forked from the one that has the dispatcher's workers: make a new one here"
-DROPPED = "the dispatcher was dropped without a stop"
+FORKED = "this process was forked from the one that has the dispatcher's workers: make a new dispatcher here"
+DROPPED = "the dispatcher was deleted before it was stopped"
 
 
 class RunState:

@@ -168,7 +168,7 @@ class Handler(ABC):
         """Calls it in Python for a tick that it failed on. Raises what it raises, and ConfigurationError where Python
         cannot call it."""
         raise ConfigurationError(
-            f"replay: handler {self.name!r} is no single function or object of Python: stop before the tick, with "
+            f"replay: handler {self.name!r} is not a single Python function or object: stop before the tick, with "
             "strand.replay(until=...)"
         )
 

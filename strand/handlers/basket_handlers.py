@@ -47,8 +47,8 @@ class BasketHandler(TradesHandler):
 
     def call_again(self, call: FailedCall) -> None:  # noqa: ARG002 - whatever the call, the basket's row is gone on
         raise ConfigurationError(
-            f"replay: handler {self.name!r} has baskets, and nobody has kept the basket's row as it was before the "
-            "tick: stop before it, with strand.replay(until=...)"
+            f"replay: handler {self.name!r} has baskets, and the basket's row before the tick is not kept: stop before "
+            "the tick, with strand.replay(until=...)"
         )
 
     def members(self, table: SymbolTable) -> Members:

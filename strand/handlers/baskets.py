@@ -134,13 +134,13 @@ class Baskets:
             for name in _names(handler, table.name(key), self.given):
                 found.setdefault(name, []).append(key)
         if not found:
-            raise ConfigurationError(f"handler {handler!r}: baskets: the function gives no symbol a basket")
+            raise ConfigurationError(f"handler {handler!r}: baskets: the function returns no basket for any symbol")
         return found
 
 
 def _name(name: object) -> str:
     if not isinstance(name, str) or not name:
-        raise ConfigurationError(f"baskets: {name!r} is not a name, which is text")
+        raise ConfigurationError(f"baskets: {name!r} is not a name: give text")
     return name
 
 
@@ -152,7 +152,7 @@ def _symbols(name: str, symbols: object) -> tuple[str, ...]:
         raise ConfigurationError(f"baskets: {name!r} has no symbols")
     for at, symbol in enumerate(found):
         if not isinstance(symbol, str):
-            raise ConfigurationError(f"baskets: {name!r}: {symbol!r} is not a symbol's name, which is text")
+            raise ConfigurationError(f"baskets: {name!r}: {symbol!r} is not a symbol's name: give text")
         if symbol in found[:at]:
             raise ConfigurationError(f"baskets: {name!r} has {symbol!r} twice")
     return found
@@ -168,9 +168,9 @@ def _names(handler: str, symbol: str, function: Callable[[str], BasketNames]) ->
     found = tuple(names)
     for at, name in enumerate(found):
         if not isinstance(name, str) or not name:
-            raise ConfigurationError(f"{where}: {name!r} is not a name, which is text")
+            raise ConfigurationError(f"{where}: {name!r} is not a name: return text")
         if name in found[:at]:
-            raise ConfigurationError(f"{where}: {name!r} is there twice")
+            raise ConfigurationError(f"{where}: {name!r} is in it twice")
     return found
 
 

@@ -143,7 +143,8 @@ def batch_handler(
         _check_arguments(called, on_finish, "on_finish", ("symbol", "row"))
         if on_wake is not None and not _takes(function, 4):
             raise ConfigurationError(
-                f"handler {called!r}: with on_wake it asks by its context: write on_ticks(symbol, ticks, row, ctx)"
+                f"handler {called!r}: with on_wake it needs a context to ask for timers: write on_ticks(symbol, ticks, "
+                "row, ctx)"
             )
         return PythonHandler(
             name=called,
@@ -256,5 +257,5 @@ def _check_arguments(name: str, function: Callable[..., Any] | None, what: str, 
         signature.bind(*given, *(("ctx",) if _takes(function, len(given) + 1) else ()))
     except TypeError:
         raise ConfigurationError(
-            f"handler {name!r}: its arguments are {signature}; write {what}({', '.join(given)}), or with ctx behind"
+            f"handler {name!r}: its arguments are {signature}; write {what}({', '.join(given)}), or add ctx at the end"
         ) from None

@@ -172,7 +172,7 @@ def trade_of(source: TradeSource, call: FailedCall) -> npt.NDArray[Any]:
         if call.before is None:
             raise ConfigurationError(
                 "replay: its trade is made of this tick and the orders before it, and the input of this run cannot be "
-                "read again: that takes a strand.replay of files, from their beginning, without dropped ticks"
+                "read again: use a strand.replay of files, from their beginning, without dropped ticks"
             )
         ticks = call.before.ticks()
     made: npt.NDArray[Any] = np.zeros(1, TRADE)

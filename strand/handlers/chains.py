@@ -125,8 +125,8 @@ class ChainHandler(Handler):
             return
         if call.before is None:
             raise ConfigurationError(
-                f"pdb: the tick of {self.name!r} goes through others before, and the input of this run cannot be read "
-                "again: that takes a strand.replay of files, from their beginning"
+                f"pdb: the tick of {self.name!r} passes other handlers first, and the input of this run cannot be read "
+                "again: use a strand.replay of files, from their beginning"
             )
         for place, (called, part) in enumerate(self.parts):
             if part.has_lines:
@@ -152,8 +152,8 @@ class ChainHandler(Handler):
         if len(may) > 1 and call.before is None:
             raise ConfigurationError(
                 f"replay: which of {', '.join(repr(self.parts[place][0]) for place in may)} failed is not known, and "
-                "the input of this run cannot be read again: that takes a strand.replay of files, from their "
-                "beginning, without dropped ticks"
+                "the input of this run cannot be read again: use a strand.replay of files, from their beginning, "
+                "without dropped ticks"
             )
         first = (place for place in may[:-1] if call.before is not None and call.before.fails(self._first(place + 1)))
         return next(first, may[-1])
@@ -284,7 +284,7 @@ def chain(*handlers: HandlerLike, name: str | None = None, **named: HandlerLike)
     for called, part in flat[:-1]:
         if not part.is_native:
             raise ConfigurationError(
-                f"chain: {called!r} is run by Python and has to be the last; those before it have to be compiled"
+                f"chain: {called!r} is run by Python and must be the last one; those before it must be compiled"
             )
     return ChainHandler(name=name or "+".join(called for called, _ in flat), state=chain_dtype(flat), parts=flat)
 

@@ -250,7 +250,10 @@ def _check_taken(name: str, declared: Mapping[str, bool], functions: Sequence[Ca
     taken = [arguments_of(each) for each in functions]
     for argument, keyword in (("params", "params"), ("emit", "outputs"), ("ctx", "on_wake")):
         if declared[argument] and not any(argument in each for each in taken[: 1 if argument == "ctx" else None]):
-            raise ConfigurationError(f"handler {name!r}: it has no argument {argument}, which {keyword}= is for")
+            raise ConfigurationError(
+                f"handler {name!r}: {keyword}= is for its argument {argument}, which it does not have: add it, or "
+                f"leave {keyword}= out"
+            )
 
 
 def numba_module() -> Any:

@@ -150,7 +150,9 @@ class Context:
         if ticks is None or len(ticks) == 0:
             return 0
         if "ts_recv" not in (ticks.dtype.names or ()):
-            raise ConfigurationError(f"handler {self.handler!r}: its records have no field ts_recv to tell the time by")
+            raise ConfigurationError(
+                f"handler {self.handler!r}: its records have no field ts_recv, so there is no time"
+            )
         return int(ticks["ts_recv"][: None if self.at is None else self.at + 1].max())
 
     @property
@@ -214,7 +216,7 @@ class Context:
             ConfigurationError: If the handler has not declared the output.
         """
         if self._emit is None:
-            raise ConfigurationError(f"handler {self.handler!r} runs where nothing can be emitted")
+            raise ConfigurationError(f"handler {self.handler!r} was given a context that cannot emit")
         if self.now is None and at is None:
             at = self.at
         self._emit(records, at if at is None or self.places is None else self._places_of(at), output)
@@ -224,9 +226,9 @@ class Context:
         places = np.asarray(at)
         assert self.places is not None
         if places.dtype.kind not in "iu":
-            raise PlaceError(f"at: {at!r} are no places of trades in the batch")
+            raise PlaceError(f"at: {at!r} are not places of trades in the batch: give whole numbers")
         if np.any((places < 0) | (places >= len(self.places))):
-            raise PlaceError(f"at: {at!r} is no place in a batch of {len(self.places)} trades")
+            raise PlaceError(f"at: {at!r} is not a place in a batch of {len(self.places)} trades: places count from 0")
         return np.asarray(self.places[places])
 
     @contextmanager

@@ -42,36 +42,38 @@ class Emit:
         name = output if output is not None else self._only
         if name not in self._outputs:
             there = ", ".join(self._outputs)
-            wrong = "say which" if name is None and there else f"not {name!r}; give it outputs="
+            wrong = "say which one, by output=" if name is None and there else f"not {name!r}; give it outputs="
             raise ConfigurationError(f"output: handler {self._handler!r} declares {there or 'none'}: {wrong}")
         number, dtype = self._outputs[name]
         batch = self._batch()
         emitted = _records(records, dtype, name)
         if batch.at_timer:
             if at is not None:
-                raise PlaceError(f"at: {at!r} is no place of a tick: at a timer, or the end, there is none in hand")
+                raise PlaceError(
+                    f"at: {at!r} is not a place of a tick: at a timer or at the end there is no tick: leave at out"
+                )
             batch.emit(number, None, emitted)
             return
         places = np.broadcast_to(np.asarray(at), emitted.shape)
         if len(places):
             if places.dtype.kind not in "iu":
-                raise PlaceError(f"at: {at!r} are no places of ticks in the batch")
+                raise PlaceError(f"at: {at!r} are not places of ticks in the batch: give whole numbers")
             outside = places[(places < 0) | (places >= batch.n)]
             if len(outside):
-                raise PlaceError(f"at: {outside[0]} is no place in a batch of {batch.n} ticks")
+                raise PlaceError(f"at: {outside[0]} is not a place in a batch of {batch.n} ticks: places count from 0")
         batch.emit(number, np.ascontiguousarray(places, np.int64), emitted)
 
 
 def _records(records: Any, dtype: np.dtype[Any], name: str) -> npt.NDArray[Any]:
     if isinstance(records, np.ndarray | np.void):
         if records.dtype != dtype:
-            raise RecordTypeError(f"output {name!r}: records of {records.dtype} were emitted, declared are {dtype}")
+            raise RecordTypeError(f"output {name!r}: records of {records.dtype} were emitted, but {dtype} is declared")
         array = np.atleast_1d(np.asarray(records))
     else:
         try:
             array = np.atleast_1d(np.array(records, dtype))
         except (TypeError, ValueError) as error:
-            raise RecordTypeError(f"output {name!r}: {records!r} is no record of {dtype}: {error}") from error
+            raise RecordTypeError(f"output {name!r}: {records!r} is not a record of {dtype}: {error}") from error
     if array.ndim != 1:
-        raise RecordTypeError(f"output {name!r}: an array of shape {array.shape} has no order; give one of shape (n,)")
+        raise RecordTypeError(f"output {name!r}: the array has the shape {array.shape}; give one of shape (n,)")
     return np.ascontiguousarray(array)

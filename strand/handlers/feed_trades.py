@@ -24,8 +24,8 @@ def ticks_of(info: FeedInfo) -> TicksAre:
     """What a feed's ticks mean. Raises ConfigurationError where its files do not agree."""
     if info.ticks is None:
         raise ConfigurationError(
-            "give handlers by symbol, with book= and fills=: of the files that are merged, some have single orders or "
-            "fills that only report (DBN), others have not"
+            "the merged files differ: only some have single orders, or fills that only report (DBN): give handlers by "
+            "symbol, with book= and fills="
         )
     return info.ticks
 

@@ -22,7 +22,7 @@ def check_runs(name: str, function: object) -> None:
     while isinstance(plain, functools.partial):
         plain = plain.func
     if not callable(plain):
-        raise ConfigurationError(f"handler {name!r}: {plain!r} is no function")
+        raise ConfigurationError(f"handler {name!r}: {plain!r} is not a function")
     called = plain if inspect.isroutine(plain) else type(plain).__call__
     if inspect.iscoroutinefunction(called) or inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
         raise ConfigurationError(

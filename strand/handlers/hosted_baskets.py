@@ -71,7 +71,7 @@ class BasketContext:
         n = len(self._places)
         places = np.asarray(0 if at is None and n == 1 else at)
         if places.dtype.kind not in "iu" or np.any((places < 0) | (places >= n)):
-            raise PlaceError(f"at: {at!r} is no place in a batch of {n} ticks")
+            raise PlaceError(f"at: {at!r} is not a place in a batch of {n} ticks: places count from 0")
         self._strand.emit(records, self._places[places], output)
 
     def __repr__(self) -> str:

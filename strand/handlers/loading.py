@@ -49,8 +49,8 @@ def _by_name(handler: NativeHandler) -> tuple[Callable[..., Handler], tuple[str,
     handler was made."""
     if handler.origin is None or handler.origin.load is None:
         raise ConfigurationError(
-            f"handler {handler.name!r} is functions in C, which another process has elsewhere: give it by its name, "
-            "'module:attribute'"
+            f"handler {handler.name!r} has functions in C, whose addresses differ in another process: give it by its "
+            "name, 'module:attribute'"
         )
     return load_handler, (handler.origin.load, dict(handler.origin.options))
 
@@ -90,8 +90,8 @@ def find(name: str) -> Makes:
 
     if not isinstance(found, Handler) and not is_object_class(found):
         raise ConfigurationError(
-            f"handler: {name!r} is no handler: decorate it with @strand.handler or @strand.batch_handler, or annotate "
-            "a function that makes one:  def f(...) -> strand.Handler"
+            f"handler: {name!r} is not a handler: decorate it with @strand.handler or @strand.batch_handler, or "
+            "annotate a function that makes one:  def f(...) -> strand.Handler"
         )
     return resolve(found)
 
@@ -117,7 +117,7 @@ def _lacking(module: ModuleType, attribute: str) -> str:
     )
     file = getattr(module, "__file__", None)
     where = f" ({file})" if file else ""
-    lacking = f"has no {attribute!r}" if attribute else "is said, and none of its handlers"
+    lacking = f"has no {attribute!r}" if attribute else "is given without the name of a handler"
     return f"handler: module {name!r}{where} {lacking}; " + (f"it has {', '.join(there)}" if there else "it has none")
 
 
@@ -183,7 +183,7 @@ def configured(like: Makes, given: Mapping[str, str], called: str) -> Handler:
     except Exception as error:
         raise ConfigurationError(f"handler {called}: it raised {_said(error)}; {_listed(options)}") from error
     if not isinstance(made, Handler):
-        raise ConfigurationError(f"handler {called}: it returned {made!r}, which is no handler")
+        raise ConfigurationError(f"handler {called}: it returned {made!r}, which is not a handler")
     return made
 
 

@@ -44,7 +44,7 @@ class NativeFunctions:
             return _address(field, given)
         if self._library is None:
             raise ConfigurationError(
-                f"{field}: {given!r} names a function, and source is no shared object but an address"
+                f"{field}: {given!r} names a function, but source is an address and not a shared object"
             )
         try:
             return ctypes.cast(getattr(self._library, given), ctypes.c_void_p).value or 0

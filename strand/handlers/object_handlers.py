@@ -186,8 +186,8 @@ def _check_told(name: str, factory: Callable[..., Any], thing: object) -> None:
     for method in ("on_wake", "on_finish", "on_trade"):
         if hasattr(thing, method) and not hasattr(_made_by(factory), method):
             raise ConfigurationError(
-                f"handler {name!r}: its objects have {method}, which has to be known beforehand: give the class, or a "
-                "functools.partial of it"
+                f"handler {name!r}: its objects have {method}, which must be known before the run: give the class, or "
+                "a functools.partial of it"
             )
 
 

@@ -62,7 +62,7 @@ FLAG: Final = Kind("yes or no", _flag, lambda value: "yes" if value else "no")
 WHOLE: Final = Kind("a whole number", int)
 NUMBER: Final = Kind("a number", float, lambda value: repr(float(value)))
 TEXT: Final = Kind("text")
-SPAN: Final = Kind("a span of time, as 1m or 500ms", show=_show_span)
+SPAN: Final = Kind("a span of time, such as 1m or 500ms", show=_show_span)
 AMOUNT: Final = Kind("an amount")
 SESSIONS: Final = Kind(
     "hours and zone, as '09:30-16:00 America/New_York'", show=lambda value: value if isinstance(value, str) else None
@@ -135,7 +135,9 @@ def options_of_function(function: Callable[..., Any]) -> dict[str, Option]:
     try:
         hints = typing.get_type_hints(function)
     except Exception as error:
-        raise ConfigurationError(f"handler: an annotation of {function.__name__} says nothing: {error}") from error
+        raise ConfigurationError(
+            f"handler: an annotation of {function.__name__} cannot be evaluated: {error}"
+        ) from error
     found = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):

@@ -86,7 +86,7 @@ class Parameters:
         if lacking and not named.all():
             symbol = table.name(int(np.flatnonzero(~named)[0]))
             raise ConfigurationError(
-                f"handler {name!r}: params: there are none for {symbol!r}; give some for '*', or defaults"
+                f"handler {name!r}: params: {symbol!r} has none; give some for it, for '*', or defaults"
             )
         found.flags.writeable = False
         return found
@@ -100,11 +100,15 @@ def _by_symbol(values: Any, fields: tuple[str, ...]) -> dict[str, dict[str, Any]
     """
     given = _from_frame(values)
     if not isinstance(given, Mapping):
-        raise ConfigurationError(f"params: {type(values).__name__} is not a dict by symbol, nor a DataFrame of them")
+        raise ConfigurationError(
+            f"params: {type(values).__name__} is not a dict by symbol, nor a DataFrame (one row per symbol)"
+        )
     found: dict[str, dict[str, Any]] = {}
     for symbol, row in given.items():
         if not isinstance(symbol, str) or not isinstance(row, Mapping):
-            raise ConfigurationError(f"params: {symbol!r}: {row!r} is not a dict of parameters of a symbol's name")
+            raise ConfigurationError(
+                f"params: {symbol!r}: {row!r} is not a symbol's name with a dict of its parameters"
+            )
         for name in row:
             if name not in fields:
                 raise ConfigurationError(
@@ -130,7 +134,7 @@ def _from_frame(values: Any) -> Any:
         return values
     if len(set(symbols)) < len(symbols):
         twice = next(symbol for i, symbol in enumerate(symbols) if symbol in symbols[:i])
-        raise ConfigurationError(f"params: {twice!r} is there twice")
+        raise ConfigurationError(f"params: {twice!r} is in the frame twice")
     return dict(zip(symbols, rows, strict=True))
 
 
@@ -143,7 +147,7 @@ def _fill(rows: npt.NDArray[Any], values: Mapping[str, Any], where: str) -> None
             if kind in "iu" and array.dtype.kind == "f" and not (array == np.trunc(array)).all():
                 raise ValueError("it is not a whole number")
             if array.dtype.kind in "OM" or (kind in "iufb") != (array.dtype.kind in "iufb"):
-                raise ValueError("it is of another kind")
+                raise ValueError("it has another type")
             rows[field] = array
             if kind in "iu" and not (rows[field][0] == array).all():
                 raise ValueError("it is out of range")

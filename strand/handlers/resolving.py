@@ -27,7 +27,7 @@ def resolve(like: HandlerLike) -> Handler:
     if is_object_class(like):
         return object_handler(like)
     raise ConfigurationError(
-        f"handler: {like!r} is no handler; decorate a function with @strand.handler or @strand.batch_handler"
+        f"handler: {like!r} is not a handler; decorate a function with @strand.handler or @strand.batch_handler"
     )
 
 

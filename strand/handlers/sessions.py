@@ -116,7 +116,9 @@ def session_table(sessions: SessionsLike | None) -> bytes:
     if isinstance(sessions, str):
         sessions = Sessions.parse(sessions)
     if not isinstance(sessions, Sessions):
-        raise ConfigurationError(f"sessions: {sessions!r} is neither strand.Sessions nor text for it")
+        raise ConfigurationError(
+            f"sessions: {sessions!r} is neither strand.Sessions nor text like '09:30-16:00 America/New_York'"
+        )
     return np.uint64(len(sessions.table)).tobytes() + sessions.table.tobytes()
 
 
@@ -124,14 +126,14 @@ def _clock(name: str, text: str) -> int:
     found = _HOURS.fullmatch(text.strip())
     hour, minute, second = (int(part or 0) for part in found.groups()) if found else (99, 0, 0)
     if minute > 59 or second > 59 or hour * 3600 + minute * 60 + second > 86_400:
-        raise ConfigurationError(f"{name}: {text!r} is no time of day like 09:30 or 24:00")
+        raise ConfigurationError(f"{name}: {text!r} is not a time of day like 09:30 or 24:00")
     return hour * 3600 + minute * 60 + second
 
 
 def _hours(text: str) -> tuple[int, int]:
     first, dash, last = text.partition("-")
     if not dash:
-        raise ConfigurationError(f"sessions: {text!r} are no hours like 09:30-16:00")
+        raise ConfigurationError(f"sessions: {text!r} are not hours like 09:30-16:00")
     start, end = _clock("sessions", first), _clock("sessions", last)
     return start, end if end > start else end + 86_400
 
@@ -153,7 +155,7 @@ def _date(name: str, day: dt.date | str) -> dt.date:
     try:
         return day if isinstance(day, dt.date) else dt.date.fromisoformat(day)
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"{name}: {day!r} is no date like 2026-12-25") from error
+        raise ConfigurationError(f"{name}: {day!r} is not a date like 2026-12-25") from error
 
 
 def _zone(name: str) -> str:

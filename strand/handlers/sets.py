@@ -26,8 +26,8 @@ def part_with_sets(handler: Handler) -> tuple[str, CompiledHandler]:
     called, part = handler.parts_as(handler.name)[-1]
     if not isinstance(part, CompiledHandler) or part.params is None:
         raise ConfigurationError(
-            f"sweep: {called!r} takes no sets of parameters: that is a compiled handler (@strand.handler) with "
-            "params=, alone or as the last of a chain; for others run strand.replay once for each set"
+            f"sweep: {called!r} takes no sets of parameters: only a compiled handler (@strand.handler) with params= "
+            "does, alone or as the last of a chain; for others run strand.replay once per set"
         )
     return called, part
 
@@ -80,6 +80,8 @@ def _given(part: CompiledHandler, number: int, values: Mapping[str, Any]) -> Par
 
 def _with_number(what: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
     if SET in (dtype.names or ()):
-        raise ConfigurationError(f"sweep: {what}: a set's number has the name {SET!r}: give the field another name")
+        raise ConfigurationError(
+            f"sweep: {what}: a field is named {SET!r}, which is the name of the set's number: rename the field"
+        )
     fields = [(SET, np.dtype("<u4")), *((field, dtype[field]) for field in dtype.names or ())]
     return np.dtype(fields, align=dtype.isalignedstruct)

@@ -41,7 +41,7 @@ def span_ns(name: str, value: SpanLike) -> int:
         ns = int(found[1]) * _UNITS[found[2]]
     if ns is None or not 0 < ns < 2**63:
         raise ConfigurationError(
-            f"{name}: {value!r} is no span of time: {_reason(value)}give a whole number above 0 with one of "
+            f"{name}: {value!r} is not a span of time: {_reason(value)}give a whole number above 0 with one of "
             f"{', '.join(_UNITS)} like '1m' or '500ms', a timedelta, or ns; below 2**63 ns"
         )
     return ns
@@ -52,7 +52,7 @@ def _reason(value: Any) -> str:
     if isinstance(value, float):
         return "a float could be seconds, and a whole number is ns: "
     if isinstance(value, str) and (found := _UNKNOWN_UNIT.fullmatch(value.strip())) and found[1] not in _UNITS:
-        return f"{found[1]!r} is no unit: "
+        return f"{found[1]!r} is not a unit: "
     return ""
 
 

@@ -44,7 +44,7 @@ def row_dtype(state: Any, called: str = "state") -> np.dtype[Any]:
         try:
             dtype = _from_dict(state) if isinstance(state, Mapping) else np.dtype(state)
         except (TypeError, ValueError) as error:
-            raise ConfigurationError(f"{called}: {state!r} is no dtype: {error}") from error
+            raise ConfigurationError(f"{called}: {state!r} is not a dtype: {error}") from error
     if dtype.names is None:
         raise ConfigurationError(f"{called}: give a structured dtype, for example [('volume', 'u8')]")
     if dtype.hasobject:
@@ -63,7 +63,9 @@ def check_attributes(called: str, dtype: np.dtype[Any]) -> None:
     the record is."""
     for name in dtype.names or ():
         if not name.isidentifier() or keyword.iskeyword(name):
-            raise ConfigurationError(f"{called}: compiled code cannot name a field {name!r}: call it like 'volume'")
+            raise ConfigurationError(
+                f"{called}: compiled code cannot use a field named {name!r}: give it a name like 'volume'"
+            )
         check_attributes(f"{called}: {name}", dtype[name].base)
 
 
@@ -86,7 +88,7 @@ def _from_class(cls: type, called: str) -> np.dtype[Any]:
         hints = typing.get_type_hints(cls, include_extras=True)
     except NameError as error:
         raise ConfigurationError(
-            f"{called}: an annotation of {cls.__name__} cannot be found: {error}; annotate with what the module has"
+            f"{called}: an annotation of {cls.__name__} cannot be found: {error}; use only names that the module has"
         ) from error
     if not hints:
         raise ConfigurationError(f"{called}: {cls.__name__} has no annotated fields, as in  volume: np.uint64")

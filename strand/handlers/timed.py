@@ -142,7 +142,7 @@ class Timed:
             )
         if not timer.last_asked() < said <= timer.end or said < 1:
             raise ConfigurationError(
-                f"handler {called!r}: it returned {said} for {n} ticks, of which {timer.end} come before its timer"
+                f"handler {called!r}: it returned {said} for {n} ticks, but only {timer.end} come before its timer"
                 + (f", which tick {timer.last_asked()} asked for" if timer.last_asked() >= 0 else "")
             )
         return int(said)

@@ -22,9 +22,9 @@ def _ns(value: Any) -> int:
     try:
         ns = operator.index(value)
     except TypeError:
-        raise ConfigurationError(f"wake_at: {value!r} is no time: give whole nanoseconds since the epoch") from None
+        raise ConfigurationError(f"wake_at: {value!r} is not a time: give whole nanoseconds since the epoch") from None
     if not 0 <= ns < 2**63:
-        raise ConfigurationError(f"wake_at: {ns} is no time: nanoseconds since the epoch are from 0 to 2**63 - 1")
+        raise ConfigurationError(f"wake_at: {ns} is not a time: nanoseconds since the epoch are from 0 to 2**63 - 1")
     return ns
 
 
@@ -64,18 +64,18 @@ class Timer:
         ns, n = _ns(ns), len(self.times)
         who = f"handler {self.handler!r}: wake_at"
         if not n:
-            raise ConfigurationError(f"{who}: there is no tick, and no timer, in hand to ask")
+            raise ConfigurationError(f"{who}: no tick or timer is being handled that could ask for it")
         if at is None:
             raise ConfigurationError(f"{who}: say which tick asks: wake_at(ns, at=place)")
         place, last = operator.index(at), self.last_asked()
         if not 0 <= place < n:
-            raise PlaceError(f"at: {place} is no place in a batch of {n} ticks")
+            raise PlaceError(f"at: {place} is not a place in a batch of {n} ticks: places count from 0")
         if place < last:
             raise ConfigurationError(f"{who}: tick {place} asks after tick {last} did: ask in order")
         if place >= self.end:
             raise ConfigurationError(
-                f"{who}: tick {place} is behind the timer that tick {last} asked for: handle the {self.end} before it, "
-                f"and return {self.end}"
+                f"{who}: tick {place} comes after the timer that tick {last} asked for: handle the {self.end} before "
+                f"it, and return {self.end}"
             )
         alarm = _alarm(ns, int(self.times[place]))
         self._asked.append((place, alarm))

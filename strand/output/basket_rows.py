@@ -158,7 +158,9 @@ class BasketRows(TableByName, Tabular):
         names = [memory.handler for memory in self._memories]
         if handler is None:
             if len(names) != 1:
-                raise ConfigurationError(f"baskets: of {', '.join(names) or 'no handler'}: say which handler's")
+                raise ConfigurationError(
+                    f"baskets: give the name of a handler with baskets; there are {', '.join(names) or 'none'}"
+                )
             return 0
         if handler not in names:
             raise unknown_name("handler with baskets", handler, names)

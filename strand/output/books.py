@@ -93,7 +93,9 @@ class Book(_Levels):
         ids = self.publishers
         if publisher_id not in ids:
             there = ", ".join(map(str, ids)) or "none"
-            raise ConfigurationError(f"publisher_id: {publisher_id!r} is none of {self.symbol}'s publishers: {there}")
+            raise ConfigurationError(
+                f"publisher_id: {publisher_id!r} is not one of {self.symbol}'s publishers: {there}"
+            )
         return Book(self.symbol, self._index, self._memory, self._row, place=ids.index(publisher_id))
 
     def levels(self, side: str, n: int | None = None) -> npt.NDArray[Any]:

@@ -285,9 +285,7 @@ def _csv(
 ) -> Sink:
     wide = [name for name in table.plain.names or () if table.plain[name].ndim]
     if wide:
-        raise ConfigurationError(
-            f"out: field {wide[0]!r} is an array, which CSV has no form for: take .parquet or .npy"
-        )
+        raise ConfigurationError(f"out: field {wide[0]!r} is an array, which CSV cannot hold: use .parquet or .npy")
     return _Arrow(file, table, names, make or _Csv)
 
 

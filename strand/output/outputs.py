@@ -266,7 +266,7 @@ class Outputs(Mapping[str, Output]):
 
     def abandon(self) -> None:
         """The dispatcher was dropped without a stop: the merger aborts the sinks. Waits for nothing, takes no lock."""
-        self.failure = self.failure or EngineError("the dispatcher was dropped without a stop")
+        self.failure = self.failure or EngineError("the dispatcher was deleted before it was stopped")
 
     def merge(self) -> None:
         """Merges everything that was emitted. Raises what went wrong with that."""
@@ -374,7 +374,7 @@ def _declared(handlers: Sequence[Handler]) -> dict[str, np.dtype[Any]]:
             if found.setdefault(name, dtype) != dtype:
                 raise ConfigurationError(
                     f"outputs: {name!r} is {dtype} of handler {handler.name!r} and {found[name]} of {of[name]!r}; "
-                    "one output has one dtype"
+                    "one output needs one dtype"
                 )
             of.setdefault(name, handler.name)
     return found

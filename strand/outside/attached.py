@@ -156,7 +156,7 @@ class Attached:
             AttachError: If no strand has that number, or the memory is damaged.
         """
         if not is_whole(strand) or not 0 <= strand < self._view.n_strands:
-            raise AttachError(f"strand: {strand!r} is none of the {self._view.n_strands:,} there are, from 0 on")
+            raise AttachError(f"strand: {strand!r} is not a whole number from 0 to {self._view.n_strands - 1:,}")
         return self._look(int(strand), self._keys_of(int(strand)))
 
     def looks(self) -> Iterator[Look]:
@@ -245,7 +245,7 @@ class Attached:
             names = (self._view.name(key) for key in range(self._view.n_symbols))
             self._index = {name: key for key, name in enumerate(names) if name}
         if symbol not in self._index:
-            raise UnknownSymbolError(f"{symbol!r} is no symbol of this dispatcher{near_symbol(symbol, self._index)}")
+            raise UnknownSymbolError(f"{symbol!r} is not a symbol of this dispatcher{near_symbol(symbol, self._index)}")
         return self._index[symbol]
 
     def _name(self, key: int) -> str:
@@ -294,7 +294,7 @@ def attach(pid: int | None = None, *, fd: int | None = None, name: str | None = 
         )
     if fd is not None:
         if name is not None:
-            raise ConfigurationError("name: a descriptor is of one dispatcher; leave it out beside fd=")
+            raise ConfigurationError("name: leave it out with fd=, because a descriptor belongs to one dispatcher")
         return Attached(*view_at(whole("fd", fd, 0, MAX_FD)))
     if not is_whole(pid) or pid < 1:
         raise AttachError(f"pid: {pid!r} is not the id of a process")

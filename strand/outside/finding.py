@@ -46,8 +46,8 @@ def _refused(error: PermissionError) -> str:
     """The system does not say why: what is known, and what it may be."""
     assert error.errno is not None
     return (
-        f"it may not be looked at: the system refuses ({errno.errorcode[error.errno]}). It may be another user's, have "
-        "rights that this process lacks, or forbid it (prctl PR_SET_DUMPABLE)"
+        f"this process may not look at it: the system refuses ({errno.errorcode[error.errno]}). It may be another "
+        "user's, have rights that this process lacks, or forbid it (prctl PR_SET_DUMPABLE)"
     )
 
 

@@ -37,7 +37,7 @@ class Target:
             raise ConfigurationError(f"wait: {self.wait_ns!r} is not a number of ns above 0")
         if self.quantile is not None and (not is_number(self.quantile) or not 0 < self.quantile < 1):
             raise ConfigurationError(
-                f"wait: {self.quantile!r} is not a share between 0 and 1: no wait has a bound that all arrivals keep"
+                f"wait: {self.quantile!r} is not a share between 0 and 1, such as 0.99: no bound holds for all waits"
             )
 
 
@@ -84,8 +84,8 @@ class Queue:
         whole("workers", self.workers, 1)
         if self.workers < least:
             raise ConfigurationError(
-                f"workers: {self.workers:,} cannot keep up with {self.rate_per_s:,.6g} a second of "
-                f"{self.service_ns:,.6g} ns each, which is work for {self.load:,.4g} workers without a pause: the "
+                f"workers: {self.workers:,} cannot keep up with {self.rate_per_s:,.6g} ticks per second of "
+                f"{self.service_ns:,.6g} ns each, which keep {self.load:,.4g} workers busy all the time: the "
                 f"queue would grow without end; give at least {least:,}"
             )
 
@@ -163,6 +163,6 @@ def workers_for(rate_per_s: float, service_ns: float, target: Target) -> int:
         if wait_ns <= target.wait_ns:
             return workers
     raise ConfigurationError(
-        f"wait: it takes more than the {MAX_WORKERS:,} workers that a dispatcher may have; work for {load:,.4g} "
-        "workers without a pause comes in"
+        f"wait: it takes more than {MAX_WORKERS:,} workers, the most that a dispatcher may have; the ticks keep "
+        f"{load:,.4g} workers busy all the time"
     )

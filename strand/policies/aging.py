@@ -72,7 +72,7 @@ class Aging(Policy):
             given = 1.0 if self.coefficient is None else self.coefficient
             object.__setattr__(self, "coefficient", _coefficient("coefficient", given))
         elif self.coefficient is not None:
-            raise ConfigurationError("coefficient: classes has one for each class; give one of the two")
+            raise ConfigurationError("coefficient: classes has one for each class; give either coefficient or classes")
         else:
             object.__setattr__(self, "classes", MappingProxyType(_classes(self.classes)))
         if self.low_every is not None:
@@ -82,7 +82,7 @@ class Aging(Policy):
 
     def _check_low_every(self) -> None:
         if self.classes is None:
-            raise ConfigurationError("low_every: without classes there is no lowest one; give classes too")
+            raise ConfigurationError("low_every: without classes there is no lowest class; give classes too")
         if isinstance(self.low_every, str):
             if self.low_every != "load":
                 raise ConfigurationError(f"low_every: {self.low_every!r} is neither a whole number nor 'load'")
@@ -113,11 +113,11 @@ class Aging(Policy):
             cls, base = priority if isinstance(priority, tuple) and len(priority) == 2 else (priority, 0)
             if isinstance(cls, str) and is_whole(base):
                 return self._number(name, cls, base)
-        raise ConfigurationError(f"{name}: {priority!r} is no priority: {self._cure(priority)}")
+        raise ConfigurationError(f"{name}: {priority!r} is not a priority: {self._cure(priority)}")
 
     def _number(self, name: str, cls: str, base: int) -> int:
         if cls not in CLASSES:
-            what = "a level of Levels" if cls in LEVELS else "no class"
+            what = "a level of Levels" if cls in LEVELS else "not a class"
             cure = did_you_mean(cls, CLASSES, after=" ")
             raise ConfigurationError(f"{name}: {cls!r} is {what}: {cure}{self._cure(cls)}")
         if not -AGING_MAXIMUM <= base <= AGING_MAXIMUM:
@@ -140,7 +140,7 @@ class Aging(Policy):
 def _coefficient(name: str, value: Any) -> float:
     if not is_between(value, _LEAST, _MOST):
         raise ConfigurationError(
-            f"{name}: {value!r} is no coefficient: give points per second, from {_LEAST:g} to {_MOST:,.0f}"
+            f"{name}: {value!r} is not a coefficient: give points per second, from {_LEAST:g} to {_MOST:,.0f}"
         )
     return float(value)
 
@@ -151,7 +151,7 @@ def _classes(given: Any) -> dict[str, float]:
         raise ConfigurationError(f"classes: {type(given).__name__} is not a dict of coefficients by class")
     for name in given:
         if name not in CLASSES:
-            raise ConfigurationError(f"classes: {name!r} is no class: give urgent, high and normal")
+            raise ConfigurationError(f"classes: {name!r} is not a class: give urgent, high and normal")
     missing = [name for name in CLASSES if name not in given]
     if missing:
         raise ConfigurationError(f"classes: {missing[0]!r} is missing: give urgent, high and normal")

@@ -149,7 +149,7 @@ class Groups:
             return self.number(group)
         except ConfigurationError:
             if len(self) >= maximum:
-                raise ConfigurationError(f"group: {group!r} is one more than the {maximum:,} that can be") from None
+                raise ConfigurationError(f"group: {group!r} is one group too many: there can be {maximum:,}") from None
             return self._of_tasks.setdefault(group, len(self))
 
     def number(self, group: str) -> int:
@@ -164,7 +164,7 @@ class Groups:
                 if at < len(self._own) and self._own[at] == index:
                     return len(self._number) + at
         raise ConfigurationError(
-            f"group: {group!r} is no group: name it in groups= or weights= when the dispatcher is made"
+            f"group: {group!r} is not a group: name it in groups= or weights= when the dispatcher is made"
         )
 
 

@@ -19,6 +19,8 @@ def mark_bits(name: str, given: Any) -> int:
     for mark in [given] if isinstance(given, str) or not isinstance(given, Iterable) else given:
         if not isinstance(mark, str) or mark not in MARKS:
             cure = did_you_mean(mark, MARKS, after=" ")
-            raise ConfigurationError(f"{name}: {mark!r} is no mark: {cure}give {' or '.join(MARKS)}, or a set of both")
+            raise ConfigurationError(
+                f"{name}: {mark!r} is not a mark: {cure}give {' or '.join(MARKS)}, or a set of both"
+            )
         bits |= MARKS[mark]
     return bits

@@ -113,7 +113,9 @@ class Levels(Policy):
         one_of("since", self.since, ("entered", "created"))
         for level in self.timeouts:
             if level_of("timeouts", level) == 0:
-                raise ConfigurationError("timeouts: 'immediate' has none, as there is no higher level")
+                raise ConfigurationError(
+                    "timeouts: 'immediate' has no timeout, because no level is higher: leave it out"
+                )
         given = {level: span_ns(f"timeouts: {level}", span) for level, span in self.timeouts.items()}
         named = [level for level in LEVELS if level in given]
         for higher, lower in pairwise(named):
@@ -163,8 +165,8 @@ def level_of(name: str, level: Any) -> int:
         if level in LEVELS:
             return LEVELS.index(level)
         cure = did_you_mean(level, LEVELS, after=" ")
-        raise ConfigurationError(f"{name}: {level!r} is no level: {cure}give one of {', '.join(LEVELS)}")
+        raise ConfigurationError(f"{name}: {level!r} is not a level: {cure}give one of {', '.join(LEVELS)}")
     raise ConfigurationError(
-        f"{name}: {level!r} is no level: give a name, one of {', '.join(LEVELS)}; a number would be the highest in one "
-        "tradition and the lowest in another"
+        f"{name}: {level!r} is not a level: give a name, one of {', '.join(LEVELS)}; a number would be the highest in "
+        "one tradition and the lowest in another"
     )

@@ -136,7 +136,9 @@ class read_fingerprints:  # noqa: N801 - used like a function
         self._lines = self._read()
         number, first = next(self._lines, (1, {}))
         if "strand_fingerprints" not in first:
-            raise FormatError("this is no fingerprint file: make one with strand replay --fingerprints", path=self.path)
+            raise FormatError(
+                "this is not a fingerprint file: make one with strand replay --fingerprints", path=self.path
+            )
         if first["strand_fingerprints"] != VERSION:
             raise FormatError(
                 f"its format is version {first['strand_fingerprints']} (made by strand {first.get('version', '?')}), "
@@ -154,14 +156,14 @@ class read_fingerprints:  # noqa: N801 - used like a function
                 for number, line in enumerate(file, 1):
                     found = json.loads(line)
                     if not isinstance(found, dict):
-                        raise ValueError("it is no object")
+                        raise ValueError("it is not a JSON object")
                     yield number, found
         except EOFError as error:
             raise TruncatedFeedError("the file ends in the middle", path=self.path, line=number + 1) from error
         except (ValueError, zlib.error, gzip.BadGzipFile) as error:
             what = TruncatedFeedError if not isinstance(error, zlib.error) and number > 1 else FormatError
             raise what(
-                f"this is no line of a fingerprint file: {error}", path=self.path, line=max(number, 1)
+                f"this is not a line of a fingerprint file: {error}", path=self.path, line=max(number, 1)
             ) from error
         except OSError as error:
             raise FormatError(f"cannot be read: {error.strerror or error}", path=self.path) from error
@@ -179,14 +181,18 @@ class read_fingerprints:  # noqa: N801 - used like a function
                 yield Interval(int(line["ticks"]), str(line["fingerprint"]), str(line["input"]), outputs, changed)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise FormatError(f"a field is missing or wrong: {error!r}", path=self.path, line=number) from error
-        raise TruncatedFeedError("the file ends before its last line: its run did not", path=self.path)
+        raise TruncatedFeedError(
+            "the file has no last line: its run did not end as it should, so run it again", path=self.path
+        )
 
 
 @contextmanager
 def create_fingerprints(path: str | os.PathLike[str], header: Mapping[str, Any]) -> Iterator[BinaryIO]:
     """A fingerprint file with its header, which appears under its name when the block ends."""
     if Path(path).suffix.lower() == ".zst":
-        raise ConfigurationError(f"{path}: fingerprints are packed as .gz alone: end the name in that, or in neither")
+        raise ConfigurationError(
+            f"{path}: fingerprints are compressed only as .gz: end the name in .gz, or do not compress them"
+        )
     with atomic_write(path) as file:
         dump(file, header)
         yield file

@@ -235,7 +235,7 @@ class Pacer:
         """
         with self._changed:
             if self._running:
-                raise ConfigurationError("pacer: another replay is using it; each at a time needs one of its own")
+                raise ConfigurationError("pacer: another replay is using it; give each replay a pacer of its own")
             self._running = True
             self._resting = False
             self._reset()

@@ -288,7 +288,7 @@ def _check(limit: int | None, position: int, speed: float, pacer: Pacer | None) 
     if pacer is None:
         return Pacer(speed)
     if not isinstance(pacer, Pacer):
-        raise ConfigurationError(f"pacer: {pacer!r} is no strand.replaying.pacing.Pacer")
+        raise ConfigurationError(f"pacer: {pacer!r} is not a strand.replaying.pacing.Pacer")
     if speed != 0:
         raise ConfigurationError("speed: give it to the pacer")
     return pacer
@@ -296,7 +296,7 @@ def _check(limit: int | None, position: int, speed: float, pacer: Pacer | None) 
 
 def _told(progress: bool | Callable[[int], None] | None, limit: int | None, *, prompt: bool) -> Told:
     if progress is not None and not isinstance(progress, bool) and not callable(progress):
-        raise ConfigurationError(f"progress: {progress!r} is neither True nor False, and cannot be called")
+        raise ConfigurationError(f"progress: {progress!r} is neither True, False nor a function")
     if prompt and progress is True:
         raise ConfigurationError(
             "progress: its bar would be drawn over the debugger's prompt; leave it out with pdb=True"

@@ -291,7 +291,9 @@ class Timed(Iterator[TickBatch]):
             finally:
                 self.spent_s += time.perf_counter() - start - (feeder.publishing_s - published_s)
             if len(batch):
-                raise RecordTypeError(f"batches: {len(batch)} ticks came past the feeder that was to take them")
+                raise RecordTypeError(
+                    f"batches: {len(batch)} ticks did not go through the feeder that should take them"
+                )
             sent = None
             yield
 

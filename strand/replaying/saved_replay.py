@@ -54,7 +54,7 @@ class SavedReplay:
             check_name(save)
         if given.get("workers") == 0:
             cannot = "be saved" if load is None else "go on from a saved state"
-            raise ConfigurationError(f"workers: the plain loop, 0, cannot {cannot}: give 1 or more")
+            raise ConfigurationError(f"workers: a plain loop (workers=0) cannot {cannot}: give 1 or more")
         if given["per_day"]:
             raise ConfigurationError("per_day: a saved state has no rows of single days: replay day by day, without it")
         about = describe_source(source, feed_options)
@@ -64,7 +64,10 @@ class SavedReplay:
         if position:
             raise ConfigurationError("position: the saved state says where to go on: leave it out")
         if given["fingerprints"]:
-            raise ConfigurationError("fingerprints: digests of ticks begin with the first tick: take them of one run")
+            raise ConfigurationError(
+                "fingerprints: they cover a run from its first tick, so they cannot begin at a saved state: leave them "
+                "out"
+            )
         state = SavedState(Path(load))
         state.array("ticks_by_symbol")
         with state.reading():
@@ -109,6 +112,4 @@ def _check_same(
     for name in sorted({*saved["selection"], *selection}):
         before, here = saved["selection"].get(name), selection.get(name)
         if before != here:
-            raise state.error(
-                f"it was saved with {name}={before}, and here it is {here}: other ticks would be passed over"
-            )
+            raise state.error(f"it was saved with {name}={before}, and here it is {here}: other ticks would be skipped")

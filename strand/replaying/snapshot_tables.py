@@ -123,7 +123,7 @@ class Snapshots(Tabular):
         }
         shown = Table(dtype, self._fields.size_unit).shown(records, prices)
         if not (found := shown.get(names[0].rpartition(".")[2])):
-            raise ConfigurationError(f"{field}: it is the handler's own, and no table shows it")
+            raise ConfigurationError(f"{field}: only its handler uses this field, and no table shows it")
         undefined = self._undefined(found.values)
         return Shown(found.values, undefined if found.none is None else undefined | found.none, found.is_decimal)
 

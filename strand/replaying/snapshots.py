@@ -76,10 +76,10 @@ def _texts(option: str, given: Sequence[str]) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(each, str) for each in given):
         raise ConfigurationError(f"{option}: {given!r} is not a list of names")
     if not given:
-        raise ConfigurationError(f"{option}: there are none")
+        raise ConfigurationError(f"{option}: the list is empty")
     if len(set(given)) < len(given):
         twice = next(each for at, each in enumerate(given) if each in given[:at])
-        raise ConfigurationError(f"{option}: {twice!r} is there twice")
+        raise ConfigurationError(f"{option}: {twice!r} is in the list twice")
     return tuple(given)
 
 
@@ -199,5 +199,7 @@ def snapshots_for(wanted: Snapshot | None, feed: Feed, dispatcher: Dispatcher | 
     if wanted is None:
         return NoSnapshots()
     if not isinstance(wanted, Snapshot):
-        raise ConfigurationError(f"snapshot: {wanted!r} is none; give strand.snapshot(every='1s', fields=[...])")
+        raise ConfigurationError(
+            f"snapshot: {wanted!r} is not a snapshot; give strand.snapshot(every='1s', fields=[...])"
+        )
     return SnapshotRecorder(wanted, feed, dispatcher)

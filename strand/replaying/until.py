@@ -46,7 +46,7 @@ class Until:
         if isinstance(until, tuple | list):
             if len(until) != 2 or not isinstance(until[0], str) or not is_whole(until[1]) or until[1] < 1:
                 raise ConfigurationError(
-                    f'until: {until!r} is no (symbol, number): give ("AAPL", 17) for its 17th tick, or a time'
+                    f'until: {until!r} is not a pair (symbol, number): give ("AAPL", 17) for its 17th tick, or a time'
                 )
             if pdb and workers != 0:
                 raise ConfigurationError("pdb: a prompt stops one thread: give workers=0")
@@ -114,7 +114,7 @@ class Until:
                 if not prompt.has_begun:
                     raise ConfigurationError(
                         f"pdb: handler {handler.name!r} is not called with tick {self.number:,} of {self.symbol}: it "
-                        "is no trade"
+                        "is not a trade"
                     )
                 prompt.disarm()
             yield tick

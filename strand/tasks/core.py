@@ -136,7 +136,7 @@ class Core:
             return task_named(fn)
         if callable(fn):
             return fn
-        raise TypeError(f"fn: {fn!r} cannot be called, and is no name of a task")
+        raise TypeError(f"fn: {fn!r} is neither callable nor the name of a task")
 
     def _submit_with(self, tasks: list[TaskFuture], options: TaskOptions, group: TaskGroup | None) -> None:
         """All or none of them, with whatever is to be seen to. The room for them is taken first."""

@@ -68,7 +68,7 @@ class EngineTasks(Tasks):
             UnknownSymbolError: If there is no such symbol.
         """
         if not isinstance(task, NativeTask):
-            raise ConfigurationError(f"task: {task!r} is no strand.NativeTask")
+            raise ConfigurationError(f"task: {task!r} is not a strand.NativeTask")
         items = _items(arguments)
         options = options_of(
             self._ranks, self._strand_of, priority=priority, symbol=symbol, deadline=deadline, marks=marks

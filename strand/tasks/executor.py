@@ -130,7 +130,7 @@ class TaskExecutor(Executor):
         if wait and me is not None:
             raise WouldDeadlockError(f"shutdown: task {me.id} would wait for its own end: use wait=False")
         if wait and core.table.submitting.here:
-            raise WouldDeadlockError("shutdown: it interrupts a submit_native of this thread, and waits for that")
+            raise WouldDeadlockError("shutdown: it would wait for the submit_native of this thread that it interrupts")
         core.refuse("the scheduler was shut down: no task can be submitted")
         for periodic in list(self._periodics):
             periodic.cancel()

@@ -50,7 +50,7 @@ class TaskGroup:
 
     def __init__(self, name: str | None = None) -> None:
         if name is not None and (not isinstance(name, str) or not name):
-            raise ConfigurationError(f"name: {name!r} is no name of a group")
+            raise ConfigurationError(f"name: {name!r} is not the name of a group: give text")
         self.name = name
         # Reentrant: the garbage collector may run a __del__ that submits while the lock is held.
         self._lock = threading.Condition(threading.RLock())
@@ -116,7 +116,7 @@ class TaskGroup:
     def __enter__(self) -> Self:
         with self._lock:
             if self._entered:
-                raise StoppedError("the task group was used for a block already: make another one")
+                raise StoppedError("the task group was already used in a with block: make another one")
             self._entered = True
         self._token = CURRENT_GROUP.set(self)
         return self

@@ -84,7 +84,9 @@ def options_of(
     strand = None
     if symbol is not None:
         if key is not None:
-            raise ConfigurationError("symbol: a task is in order with a symbol's ticks or with a key's tasks, not both")
+            raise ConfigurationError(
+                "symbol: give either symbol or key: a task is in order with a symbol's ticks or with a key's tasks"
+            )
         if priority is not None:
             raise ConfigurationError("priority: a symbol's strand has one priority; change that of the symbol")
         if strand_of is None:
@@ -120,12 +122,12 @@ def options_of(
 def check_retry(retry: Any) -> None:
     """Raises ConfigurationError for what is neither a RetryPolicy nor None."""
     if retry is not None and not isinstance(retry, RetryPolicy):
-        raise ConfigurationError(f"retry: {retry!r} is no strand.RetryPolicy")
+        raise ConfigurationError(f"retry: {retry!r} is not a strand.RetryPolicy")
 
 
 def _check_kinds(retry: Any, group: Any, expire_if: Any) -> None:
     check_retry(retry)
     if group is not None and not isinstance(group, TaskGroup):
-        raise ConfigurationError(f"group: {group!r} is no strand.TaskGroup")
+        raise ConfigurationError(f"group: {group!r} is not a strand.TaskGroup")
     if expire_if is not None and not callable(expire_if):
         raise ConfigurationError(f"expire_if: {expire_if!r} cannot be called")

@@ -151,7 +151,7 @@ class Seat:
         """Raises WouldDeadlockError where the thread has ticks in hand, or a timer."""
         if self.place is not None and not self.place.batches.task:
             raise WouldDeadlockError(
-                "a handler cannot wait, since the ticks that it has in hand may lie in its worker's memory: wait in a "
+                "a handler cannot wait, because its ticks may be in its worker's memory: wait in a "
                 "task (dispatcher.tasks, strand.Scheduler) or in a call (submit_call)"
             )
 
@@ -257,8 +257,8 @@ class Places:
         spare = self._spare()
         if spare is None:
             raise WouldDeadlockError(
-                f"all {self._most:,} threads wait (max_threads): none is left for other tasks while this one waits, "
-                "too: let fewer tasks wait at a time, or raise max_threads of a strand.Scheduler"
+                f"all {self._most:,} threads wait (max_threads), and if this one waits too, none is left for other "
+                "tasks: let fewer tasks wait at a time, or raise max_threads of a strand.Scheduler"
             )
         self._leave(me, place, spare, away=True)
         self._work.moved(None)

@@ -40,7 +40,7 @@ class Ranks:
 
     def __init__(self, policy: Policy, groups: GroupNumbers | None = None) -> None:
         if not isinstance(policy, Policy):
-            raise ConfigurationError(f"policy: {policy!r} is no policy; give one of strand, like strand.Levels()")
+            raise ConfigurationError(f"policy: {policy!r} is not a policy; give one of strand, like strand.Levels()")
         self.policy = policy
         self.groups = groups
         #: Tasks whose numbers differ only in so many of the lowest bits are counted together.

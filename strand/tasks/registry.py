@@ -38,7 +38,7 @@ def task(function: Callable[..., Any] | None = None, /, *, name: str | None = No
             be called.
     """
     if name is not None and (not isinstance(name, str) or not name):
-        raise ConfigurationError(f"name: {name!r} is no name of a task")
+        raise ConfigurationError(f"name: {name!r} is not the name of a task: give text")
 
     def register(found: Function) -> Function:
         if not callable(found):

@@ -158,5 +158,5 @@ def _types(name: str, given: Any) -> tuple[type[BaseException], ...]:
         raise ConfigurationError(f"{name}: {given!r} is not a tuple of exception types")
     for kind in types:
         if not (isinstance(kind, type) and issubclass(kind, BaseException)):
-            raise ConfigurationError(f"{name}: {kind!r} is no exception type")
+            raise ConfigurationError(f"{name}: {kind!r} is not an exception type")
     return types

@@ -262,7 +262,7 @@ class Waiting:
 
     def set_group(self, task: TaskFuture, group: TaskGroup | None) -> bool:
         if group is not None and not isinstance(group, TaskGroup):
-            raise ConfigurationError(f"group: {group!r} is no strand.TaskGroup")
+            raise ConfigurationError(f"group: {group!r} is not a strand.TaskGroup")
         if self.is_fork:
             return False
         with self.lock:

@@ -191,7 +191,7 @@ def _starts(batches: int | Sequence[int] | None, end: int) -> list[int]:
         return list(range(0, end, whole("batches", batches, 1)))
     cuts = [whole("batches", cut, 0) for cut in batches]  # type: ignore[union-attr]
     if cuts != sorted(cuts):
-        raise ConfigurationError(f"batches: the positions {cuts} do not rise")
+        raise ConfigurationError(f"batches: the positions {cuts} must rise")
     return [0, *(cut for cut in cuts if 0 < cut <= end)]
 
 

@@ -62,7 +62,7 @@ def test_old_names_are_refused_of_what_takes_the_new_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"), [({"date": 1}, "date: give it"), ({3: 1}, "feed_options: 3 is no option")]
+    ("options", "said"), [({"date": 1}, "date: give it"), ({3: 1}, "feed_options: 3 is not the name of an option")]
 )
 def test_an_option_with_an_argument_of_its_own_is_refused_among_others(options: Any, said: str) -> None:
     check_apart("feed_options", {"profile": 1}, ["date"])

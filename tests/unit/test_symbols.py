@@ -26,8 +26,8 @@ pytestmark = pytest.mark.python
         (2.0, "is not a number or a sequence"),
         (None, "is not a number or a sequence"),
         (iter("ab"), "is not a number or a sequence"),
-        (["A", "B", "A"], "'A' is there twice, at 0 and 2"),
-        (["A", 7], "7, at 1, is not a name, which is text"),
+        (["A", "B", "A"], "'A' is given twice, at 0 and 2"),
+        (["A", 7], "7, at 1, is not a name: give text"),
         ([b"A"], "b'A', at 0, is not a name"),
     ],
 )
@@ -79,7 +79,7 @@ def test_a_table_with_capacity_knows_the_first_names_and_learns_the_others() -> 
     other.learn(["X", "B", "C"])
     assert list(other) == ["A", "B", "C", "#3"]
     assert list(table) == ["A", "#1", "#2", "#3"]
-    with pytest.raises(ConfigurationError, match="'A' is there twice, at 0 and 2"):
+    with pytest.raises(ConfigurationError, match="'A' is given twice, at 0 and 2"):
         SymbolTable.with_capacity(["A", "B", "A"], 9)
     with pytest.raises(ConfigurationError, match="there must be from 1 to"):
         SymbolTable.with_capacity([], 0)

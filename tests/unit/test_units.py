@@ -144,15 +144,17 @@ def test_bars_close_by_units_of_the_instrument_and_of_currency(crypto: Path, opt
 
 
 def test_an_amount_that_the_feed_cannot_count_is_refused(crypto: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"volume: give a multiple of 1E-8, not 1E-9: sizes count 1e-08"):
+    with pytest.raises(
+        ConfigurationError, match=r"volume: give a multiple of 1E-8, not 1E-9: sizes are in units of 1e-08"
+    ):
         replay(crypto, strand.bars(volume="1e-9"))
-    with pytest.raises(ConfigurationError, match=r"volume: give a multiple of 1, not 0.5: sizes count 1"):
+    with pytest.raises(ConfigurationError, match=r"volume: give a multiple of 1, not 0.5: sizes are in units of 1"):
         Dispatcher(["A"], strand.bars(volume="0.5"))
     with pytest.raises(ConfigurationError, match=r"notional: give a multiple of 1E-9, not 1E-10"):
         Dispatcher(["A"], strand.bars(notional="1e-10"))
     other = tmp_path / "other.csv"
     other.write_text(crypto.read_text().replace("XBTUSD", "ETHUSD"))
-    with pytest.raises(ConfigurationError, match="volume: read the files with one size unit"):
+    with pytest.raises(ConfigurationError, match="volume: the merged files have sizes in different units: read them"):
         replay(merge_feeds([strand.feeds.open(crypto), _whole(other)]), strand.bars(volume=10))
 
 
@@ -229,7 +231,7 @@ def test_files_that_count_sizes_differently_have_no_unit_together(crypto: Path, 
     assert result.rows.units["volume"] == Unit("size", None)
     (warning,) = result.warnings
     assert (warning.kind, warning.count) == ("mixed size units", result.ticks)
-    with pytest.raises(ConfigurationError, match="volume: read the files with one size unit"):
+    with pytest.raises(ConfigurationError, match="volume: the merged files have sizes in different units: read them"):
         result.rows.to_pandas()
 
 
@@ -243,7 +245,9 @@ def test_an_output_of_mixed_sizes_is_refused_as_a_table_before_the_run_and_not_a
         out = tmp_path / f"trades{ending}"
         merged = merge_feeds([strand.feeds.open(crypto), whole])
         if ending == ".csv":
-            with pytest.raises(ConfigurationError, match="size: read the files with one size unit") as refused:
+            with pytest.raises(
+                ConfigurationError, match="size: the merged files have sizes in different units: read them"
+            ) as refused:
                 replay(merged, strand.trades(), out={"trades": out})
             assert getattr(refused.value, "partial", None) is None
             assert not out.exists()

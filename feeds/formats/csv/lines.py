@@ -229,7 +229,7 @@ class _Parser:
                 bad.append(BadLine(at, "number of fields", problem, _shown(line)))
         block = self._table(b"".join(line + b"\n" for line in good), _QUOTE in text)
         if block.rows != len(good):
-            raise FormatError("its quotes cannot be told apart from its fields")
+            raise FormatError("its quotes cannot be told apart from its fields: check its quoting")
         block.lines, block.bytes, block.bad, block.empty = len(lines), len(text), bad, empty
         block.at = np.array(places, np.int64)
         return block

@@ -51,12 +51,12 @@ class Match:
         if len(alike) > 1:
             twice = " and ".join(map(repr, alike[:2]))
             raise FormatError(
-                f"rename or remove one of the {len(alike)} columns {twice}: nobody knows which one is meant (case, "
-                "underscores and outer spaces do not count)"
+                f"rename or remove one of the {len(alike)} columns {twice}: their names are the same to the reader (it "
+                "ignores case, underscores and outer spaces)"
             )
         if at > _LAST_COLUMN:
             raise FormatError(
-                f"column {self.columns[at]!r} is number {at + 1}: the first {_LAST_COLUMN + 1} can be read"
+                f"column {self.columns[at]!r} is number {at + 1}: only the first {_LAST_COLUMN + 1} can be read"
             )
         return at
 
@@ -122,7 +122,7 @@ def choose(head: bytes, path: str | Path) -> Match:
             path=path,
         )
     raise UnknownFormatError(
-        f"no profile knows its first line, {first[:200]!r}: name one of {known}, or a .toml file of your own, with "
+        f"no profile fits its first line, {first[:200]!r}: give one of {known}, or a .toml file of your own, by "
         "profile=",
         path=path,
     )
@@ -162,7 +162,7 @@ def _match(profile: Profile, head: _Head, path: str | Path | None = None) -> Mat
             problem = problem or here
         else:
             counts = " or ".join(str(len(layout.columns)) for layout in profile.layouts)
-            problem = problem or f"its first line, {text[:200]!r}, has not the {counts} columns of {profile.name}"
+            problem = problem or f"its first line, {text[:200]!r}, does not have the {counts} columns of {profile.name}"
     return FormatError(problem, path=path, line=1)
 
 
@@ -173,7 +173,7 @@ def _missing(found: Match) -> str:
         there = ", ".join(found.columns[:_SHOWN]) + (", ..." if len(found.columns) > _SHOWN else "")
         return f"its header lacks {', '.join(lacking)}, which {profile.name} needs; it has {there}"
     if (unwanted := found.column(profile.without)) is not None:
-        return f"its header has {found.columns[unwanted]!r}, which {profile.name} has not"
+        return f"its header has {found.columns[unwanted]!r}, which {profile.name} does not have"
     return ""
 
 
@@ -182,7 +182,9 @@ def _unlike(found: Match, row: list[str]) -> str:
     for name, shape in found.profile.like:
         at = found.column((name,))
         if at is not None and at < len(row) and not shape.fullmatch(row[at].strip()):
-            return f"{name} is {row[at]!r} in its first line of data, which {found.profile.name} has as {shape.pattern}"
+            return (
+                f"{name} is {row[at]!r} in its first line of data, which is not {shape.pattern} ({found.profile.name})"
+            )
     return ""
 
 

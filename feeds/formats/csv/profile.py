@@ -175,7 +175,8 @@ def read_profile(text: str, source: str) -> Profile:
         ZoneInfo(time.zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise ConfigurationError(
-            f"{where}.time.zone: {time.zone!r} is no time zone this system knows, like America/New_York"
+            f"{where}.time.zone: {time.zone!r} is not a time zone that this system knows: give one like "
+            "America/New_York"
         ) from None
     size_power = unit_power(f"{where}.size_unit", keys.size_unit)
     fields = field_rules(keys.fields, f"{where}.fields", size_power=size_power)
@@ -218,7 +219,9 @@ def _parts(given: Any, where: str, size_power: int) -> list[Part]:
         names, text = _where(keys.where, f"{where}.where")
     fields = field_rules(keys.fields, f"{where}.fields", size_power=size_power)
     if not fields or {rule.field for rule in fields} & {*TIMES, "sequence"}:
-        raise ConfigurationError(f"{where}.fields: give what a part says itself; times and sequence are the row's")
+        raise ConfigurationError(
+            f"{where}.fields: give fields of the part alone; times and sequence belong to the whole row"
+        )
     _check_map(fields, where)
     if keys.levels is None:
         return [Part(fields, names, text, keys.filled)]
@@ -241,7 +244,7 @@ def _parts(given: Any, where: str, size_power: int) -> list[Part]:
 
 def _where(given: Any, where: str) -> tuple[tuple[str, ...], str]:
     if set(given) != {"column", "is"} or not all(isinstance(each, str) for each in given.values()):
-        raise ConfigurationError(f"{where}: give column and is, a column and the text that it holds")
+        raise ConfigurationError(f"{where}: give column and is: a column's name and the text that it must hold")
     if len(given["is"].encode("utf-8")) > LETTER_BYTES:
         raise ConfigurationError(f"{where}.is: is longer than {LETTER_BYTES} bytes")
     return names_of(given["column"]), given["is"]
@@ -287,9 +290,11 @@ def _symbol(given: Mapping[str, Any], where: str) -> SymbolRule:
     keys = checked(SymbolKeys, given, where)
     columns, suffix = names_of(keys.column), names_of(keys.suffix)
     if suffix and not columns:
-        raise ConfigurationError(f"{where}.suffix: goes with column")
+        raise ConfigurationError(f"{where}.suffix: give column too, or leave suffix out")
     if (bool(columns), keys.file_name is not None, keys.constant is not None).count(True) != 1:
-        raise ConfigurationError(f"{where}: takes one of column, file_name (a pattern with a group) and constant")
+        raise ConfigurationError(
+            f"{where}: give exactly one of column, file_name (a pattern with a group) and constant"
+        )
     compiled = None if keys.file_name is None else _pattern(keys.file_name, f"{where}.file_name")
     if compiled is not None and compiled.groups < 1:
         raise ConfigurationError(f"{where}.file_name: {keys.file_name!r} has no group (...) that is the symbol")
@@ -300,7 +305,7 @@ def _pattern(text: str, where: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise ConfigurationError(f"{where}: {text!r} is no pattern: {error}") from None
+        raise ConfigurationError(f"{where}: {text!r} is not a regular expression: {error}") from None
 
 
 @functools.cache

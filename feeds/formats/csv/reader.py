@@ -212,7 +212,9 @@ class CsvFeed(BaseFeed):
         rule = self._match.profile.symbol
         if given is not None:
             if rule.columns:
-                raise ConfigurationError(f"symbol: {self._match.profile.name} has a column of symbols")
+                raise ConfigurationError(
+                    f"symbol: {self._match.profile.name} has a column of symbols: leave symbol out"
+                )
             return check_name("symbol", given)
         if rule.constant is not None or rule.columns:
             return rule.constant
@@ -221,7 +223,7 @@ class CsvFeed(BaseFeed):
             if found := rule.file_name.search(Path(name).name):
                 return check_name("symbol, from the file's name", "_".join(filter(None, found.groups())).upper())
         raise ConfigurationError(
-            f"symbol: the name of {self._path} does not tell it, as in {rule.file_name.pattern}: give it with symbol="
+            f"symbol: the name of {self._path} does not hold it, as in {rule.file_name.pattern}: give it with symbol="
         )
 
     def _new_rows(self) -> CsvRows:

@@ -123,7 +123,9 @@ class TickMaker:
                 if rule.field in SIZES and self._size_power != profile.size_power:
                     value, inexact = nearest(Decimal(int(value)), profile.size_power - self._size_power)
                     if inexact or value > limits("size")[1]:
-                        raise ConfigurationError(f"size_unit: {rule.field} of the profile is no whole number of it")
+                        raise ConfigurationError(
+                            f"size_unit: the profile's {rule.field} is not a whole number of this unit"
+                        )
                 blank[PLACES.get(rule.field, rule.field)] = value
         return blank
 

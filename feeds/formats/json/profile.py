@@ -127,7 +127,7 @@ class _Field:
         if self.map:
             found = self.map.get(text_of(value), rule.otherwise)
             if found is None:
-                raise BadRecord(f"{rule.field}: {shown(value)} is none of {', '.join(self.map)}")
+                raise BadRecord(f"{rule.field}: {shown(value)} is not one of {', '.join(self.map)}")
             return found
         try:
             found = self.convert(value)
@@ -138,7 +138,7 @@ class _Field:
     def _none_in(self, record: Any, message: Any) -> str:
         for path in self.paths:
             if any(_holds(place, path) for place in (record, message)):
-                return f"{'.'.join(path)} is null, which optional = true takes for none"
+                return f"{'.'.join(path)} is null: if that means no value, give optional = true"
         return f"there is no field {' or '.join(map('.'.join, self.paths))}"
 
 
@@ -253,7 +253,7 @@ def read_profile(
     said = "profile" if where == "profile" else f"profile {where}"
     keys = checked(_ProfileKeys, source, said)
     if not keys.message:
-        raise ConfigurationError(f"{said}.message: at least one [[message]] is needed")
+        raise ConfigurationError(f"{said}.message: give at least one [[message]]")
     given = keys.size_unit if size_unit is None else str(size_unit)
     power = unit_power(f"{said}.size_unit", given)
     rounding = Rounding(check_options(inexact=keys.inexact if inexact is None else inexact).rounds)

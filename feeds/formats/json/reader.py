@@ -69,7 +69,7 @@ class JsonLinesFeed(JsonFileFeed):
     ) -> None:
         check_options(inexact=inexact, on_bad_record=on_bad_record)
         if profile is None:
-            raise ConfigurationError("profile: say by a profile which messages are meant (docs/feeds/json.md)")
+            raise ConfigurationError("profile: give a profile that says which messages to read (docs/feeds/json.md)")
         source = profile.source if isinstance(profile, JsonProfile) else profile
         self._profile = read_profile(source, size_unit=size_unit, inexact=inexact)
         self._on_bad_record = on_bad_record
@@ -123,9 +123,9 @@ class JsonLinesFeed(JsonFileFeed):
         if text is None:
             why = f"is longer than {_LONGEST_LINE:,} bytes"
         elif received is not None and received > _LATEST_NS:
-            why = "begins with no time in ns"
+            why = "does not begin with a time in ns"
         elif not message.startswith((b"{", b"[")):
-            why = "holds no JSON object or list, as one that was cut"
+            why = "does not hold a JSON object or list; it may be cut off"
         if why is None:
             self._ticks.take(message, received, offset=line.offset, line=line.number)
         elif self._on_bad_record == "raise":

@@ -108,7 +108,7 @@ class JsonTicks:
             self._refuse("holds a number with an exponent of 10^18 or more", offset, line)
             return
         except (ValueError, RecursionError) as error:
-            self._refuse(f"is no JSON: {error}", offset, line)
+            self._refuse(f"is not JSON: {error}", offset, line)
             return
         found = self._profile.records(message)
         if found is None:

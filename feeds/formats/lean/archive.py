@@ -78,14 +78,14 @@ def lean_member(path: Path) -> LeanFile:
             path=path,
         )
     if len(set(said)) > 1:
-        raise FormatError(f"its member's name says {said[0]}, its own says {said[1]}", path=path)
+        raise FormatError(f"its member's name says {said[0]}, but its own name says {said[1]}", path=path)
     symbol, digits, kind = said[0]
     if problem := name_problem(symbol):
         raise FormatError(f"its name says the symbol {symbol[:80]!r}, which {problem}: rename it", path=path)
     try:
         day = datetime.strptime(digits, "%Y%m%d").date()
     except ValueError:
-        raise FormatError(f"its date {digits} is none", path=path) from None
+        raise FormatError(f"its date {digits} does not exist", path=path) from None
     return LeanFile(path, tables[0], symbol, day, kind)
 
 

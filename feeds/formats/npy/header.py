@@ -202,7 +202,7 @@ def read_names(path: Path) -> tuple[str, ...]:
     try:
         told = tuple(str(name, "utf-8") if isinstance(name, bytes) else str(name) for name in names)
     except ValueError as error:
-        raise FormatError(f"the array 'symbols' holds a name that is no text: {error}", path=path) from error
+        raise FormatError(f"the array 'symbols' holds a name that is not text: {error}", path=path) from error
     for at, name in enumerate(told):
         if problem := name_problem(name):
             raise FormatError(f"the array 'symbols' holds {name[:80]!r} at {at}, which {problem}", path=path)

@@ -356,7 +356,7 @@ def _given_names(symbol: str | None, symbols: Sequence[str] | None) -> tuple[str
 
 def _refuse(given: Mapping[str, object], *names: str) -> None:
     if unused := [name for name in names if given[name] is not None]:
-        raise ConfigurationError(f"{unused[0]}: give columns too, or leave it out: the file's fields have a meaning")
+        raise ConfigurationError(f"{unused[0]}: it works only with columns=: give columns= too, or leave it out")
 
 
 #: What a tick was before sizes had 64 bits: files of such ticks are converted.

@@ -237,7 +237,7 @@ class IpcSource(ArrowSource):
         index = int.from_bytes(file.tail[-10:-6], "little") + 10 if is_file else 0
         if not index <= rest < index + _PADDING:
             raise FormatError(
-                f"{rest} bytes follow the last message, which are no part of an Arrow file",
+                f"{rest} bytes follow the last message, and are not part of an Arrow file",
                 path=self._path,
                 offset=ended,
             )

@@ -24,7 +24,8 @@ _SMALL: Final = 1 << 20
 
 _NO_SYMBOL: Final = "holds null where a symbol must be"
 _NO_NAME: Final = (
-    f"holds no symbol's name, which is UTF-8 text of at most {NAME_BYTES} bytes without control characters"
+    f"holds a value that is not a symbol's name, which is UTF-8 text of at most {NAME_BYTES} bytes without control "
+    "characters"
 )
 
 Mask = npt.NDArray[np.bool_]

@@ -68,7 +68,7 @@ class Header:
         line = MAGIC + _VERSION + b" " + _summed(json.dumps(told, allow_nan=False).encode()) + b"\n"
         if len(line) > _LONGEST_HEADER:
             raise ConfigurationError(
-                f"record: profile and symbols take {len(line):,} bytes, above {_LONGEST_HEADER:,}, the most they may"
+                f"record: profile and symbols take {len(line):,} bytes; at most {_LONGEST_HEADER:,} are allowed"
             )
         return line
 
@@ -85,7 +85,7 @@ def read_header(stream: InputStream, path: str | Path) -> tuple[Header, int]:
         line += buffer[:got]
     words = bytes(line[:end]).removeprefix(MAGIC).split(b" ", 2)
     if not line.startswith(MAGIC) or len(words) != 3:
-        raise FormatError("is no recording of a WebSocket feed", path=path, offset=0, line=1)
+        raise FormatError("is not a recording of a WebSocket feed", path=path, offset=0, line=1)
     version, _, body = words
     if version != _VERSION:
         shown = version[:20].decode("ascii", "replace")
@@ -95,7 +95,7 @@ def read_header(stream: InputStream, path: str | Path) -> tuple[Header, int]:
         )  # fmt: skip
     try:
         if _summed(body) != b" ".join(words[1:]):
-            raise ValueError("the checksum is another")
+            raise ValueError("its checksum is wrong")
         return _checked(json.loads(body)), end + 1
     except (ValueError, RecursionError) as error:  # ConfigurationError, of the profile, is a ValueError too
         raise FormatError(f"the first line cannot be used: {error}", path=path, offset=0, line=1) from error
@@ -104,23 +104,23 @@ def read_header(stream: InputStream, path: str | Path) -> tuple[Header, int]:
 def _checked(told: Any) -> Header:
     """Raises ValueError for a value that the format does not allow."""
     if not isinstance(told, Mapping):
-        raise ValueError("no object")
+        raise ValueError("it is not an object")
     url, on_bad_record, symbols = told.get("url"), told.get("on_error"), told.get("symbols")
     if not isinstance(url, str):
-        raise ValueError(f"url: {url!r} is no text")
+        raise ValueError(f"url: {url!r} is not text")
     if on_bad_record not in ("raise", "skip"):
         raise ValueError(f"on_error: {on_bad_record!r} is neither 'raise' nor 'skip'")
     if not isinstance(symbols, list) or not all(isinstance(name, str) for name in symbols):
-        raise ValueError("symbols: no list of names")
+        raise ValueError("symbols: is not a list of names")
     for key, maximum in (("max_symbols", MAX_SYMBOLS), ("max_message_bytes", LONGEST_MESSAGE)):
         value = told.get(key)
         if not is_whole(value) or not 1 <= value <= maximum:
-            raise ValueError(f"{key}: {value!r} is not 1 to {maximum:,}")
+            raise ValueError(f"{key}: {value!r} is not from 1 to {maximum:,}")
     if len(symbols) > told["max_symbols"]:
         raise ValueError(f"symbols: {len(symbols):,} of them, and max_symbols is {told['max_symbols']:,}")
     source = told.get("profile")
     if not isinstance(source, Mapping):
-        raise ValueError("profile: no object")
+        raise ValueError("profile: is not an object")
     return Header(
         read_profile(_renewed(source)),
         url,
@@ -174,11 +174,11 @@ def read_entry(line: bytes) -> Entry:
     """What a line without its end says. Raises ValueError."""
     words = line[9:].split(b" ", 2)
     if len(words) != 3 or _summed(line[9:]) != line:
-        raise ValueError("is damaged: its checksum is another")
+        raise ValueError("is damaged: its checksum is wrong")
     time, word, rest = words
     # Ordered before it is converted: a number of a million digits takes time.
     if not time.isdigit() or len(time) > 19 or int(time) > _LATEST_NS:
-        raise ValueError("begins with no time")
+        raise ValueError("does not begin with a time")
     kind = word.decode("latin-1")
     value: Any = rest
     if kind in ("text64", "binary64"):
@@ -186,7 +186,7 @@ def read_entry(line: bytes) -> Entry:
         try:
             value = base64.b64decode(rest, validate=True)
         except binascii.Error as error:
-            raise ValueError(f"is no base64: {error}") from None
+            raise ValueError(f"is not base64: {error}") from None
     if kind == "text":
         value = value.decode()
     elif kind in ("connected", "disconnected"):
@@ -195,7 +195,7 @@ def read_entry(line: bytes) -> Entry:
             raise ValueError("says no text")
     elif kind == "end":
         if not rest.isdigit() or len(rest) > 19:
-            raise ValueError("says no number of lines")
+            raise ValueError("does not say a number of lines")
         value = int(rest)
     elif kind != "binary":
         raise ValueError(f"is of an unknown kind, {kind[:20]!r}")

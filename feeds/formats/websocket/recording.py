@@ -181,14 +181,16 @@ class RecordedMessages(JsonFileFeed):
         self._last = line
         try:
             if self._ended:
-                raise ValueError("is behind the recording's end")
+                raise ValueError("comes after the recording's end")
             if line.text is None:
                 raise ValueError(f"is longer than lines of messages of {self._header.max_message_bytes:,} bytes are")
             entry = read_entry(line.text)
             if entry.word == "end":
                 self._ended = True
                 if entry.value != line.number - 1:
-                    raise ValueError(f"says that {entry.value:,} lines are before it, where {line.number - 1:,} are")
+                    raise ValueError(
+                        f"says that {entry.value:,} lines are before it, but there are {line.number - 1:,}"
+                    )
         except (ValueError, RecursionError) as error:
             self._refuse(line, str(error))
         else:

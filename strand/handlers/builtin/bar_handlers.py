@@ -129,10 +129,10 @@ def bars(
     """
     given = [(kind, value) for kind, value in enumerate((every, ticks, volume, notional)) if value is not None]
     if len(given) != 1:
-        raise ConfigurationError("bars: give one of every, ticks, volume and notional")
+        raise ConfigurationError("bars: give exactly one of every, ticks, volume and notional")
     kind = given[0][0]
     if fill and kind != _TIME:
-        raise ConfigurationError("fill: only bars of time can be empty")
+        raise ConfigurationError("fill: only bars of time can be empty: give every=, or leave fill out")
     name, amount, price = "notional", None, Decimal(1)
     if volume is not None:
         name, amount = "volume", _amount("volume", volume)
@@ -173,7 +173,7 @@ def _amount(name: str, value: int | float | str | Decimal) -> Decimal:
     try:
         amount = Decimal(int(value)) if is_whole(value) else Decimal(str(value))
     except (InvalidOperation, TypeError, ValueError) as error:
-        raise ConfigurationError(f"{name}: {value!r} is no amount") from error
+        raise ConfigurationError(f"{name}: {value!r} is not an amount: give a number above 0") from error
     if isinstance(value, bool) or not amount.is_finite() or amount <= 0:
         raise ConfigurationError(f"{name}: {value!r} is not an amount above 0")
     return amount
@@ -189,7 +189,7 @@ def _limit(name: str, amount: Decimal, size_unit: float | None, price: Decimal) 
     units = Fraction(amount) / Fraction(unit)
     if units.denominator != 1:
         raise ConfigurationError(
-            f"{name}: give a multiple of {unit.normalize()}, not {amount}: sizes count {size_unit:g}"
+            f"{name}: give a multiple of {unit.normalize()}, not {amount}: sizes are in units of {size_unit:g}"
         )
     if (units >= 2**63 and name == "volume") or units >= 2**95:
         raise ConfigurationError(f"{name}: give less than {amount}, or read sizes in a coarser unit than {size_unit:g}")

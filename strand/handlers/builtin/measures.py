@@ -112,7 +112,9 @@ def spread(
     """
     step = _step(every)
     if fill and not step:
-        raise ConfigurationError("fill: there are no intervals to emit without every=")
+        raise ConfigurationError(
+            "fill: without every= there are no intervals to emit: give every= too, or leave fill out"
+        )
     return tape_handler(
         "spread",
         SPREAD_EVERY_ROW if step else SPREAD_ROW,
@@ -201,7 +203,7 @@ def volatility(
         ConfigurationError: If both or none of ``step`` and ``ticks`` are given, or if an option cannot work.
     """
     if (step is None) == (ticks is None):
-        raise ConfigurationError("volatility: give one of step and ticks")
+        raise ConfigurationError("volatility: give either step or ticks")
     grid = 0 if step is None else span_ns("step", step)
     window = _step(every)
     if grid and window % grid:
@@ -254,7 +256,7 @@ def trade_stats(
     how = one_of("sign", sign, ("tick", "aggressor", "resting"))
     if how == 2:
         if book:
-            raise ConfigurationError("sign: with a book the side is the aggressor's")
+            raise ConfigurationError("sign: with a book the side is the aggressor's: give sign='aggressor'")
         book = False
     step = _step(every)
     return tape_handler(

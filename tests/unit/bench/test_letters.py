@@ -64,7 +64,7 @@ def test_a_needed_letter_that_is_not_opened_is_an_error(monkeypatch: pytest.Monk
         return right(name, start, level, 0.0 if name == "napoleon" else answered_s)
 
     monkeypatch.setattr(letters, "_sent", spoilt)
-    with pytest.raises(EngineError, match=r"napoleon: .* letters were needed, and were not opened"):
+    with pytest.raises(EngineError, match=r"napoleon: .* letters were needed, but were not opened"):
         run_letters(LettersOptions(**SMALL | {"seconds": 0.05}))
 
 

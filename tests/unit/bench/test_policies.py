@@ -108,7 +108,7 @@ def alter(rows: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        (lose, "1 ticks were not handled, and 0 counted as dropped"),
+        (lose, "1 ticks were not handled, but 0 were counted as dropped"),
         (double, "symbol 0 handled more ticks than it has"),
         (disorder, "symbol 0 were handled out of order"),
         (alter, "rows differ from those of a plain loop"),
@@ -132,12 +132,12 @@ def test_of_several_rounds_the_one_in_the_middle_is_shown() -> None:
 @pytest.mark.parametrize(
     ("given", "what"),
     [
-        ({"policies": {}}, "policies: give one"),
+        ({"policies": {}}, "policies: give at least one"),
         ({"load": 0}, "load: 0 is not above 0"),
         ({"load": float("nan")}, "load: nan"),
         ({"seconds": -1}, "seconds: -1"),
         ({"bound_ms": 0}, "bound_ms: 0"),
-        ({"shares": {"hgih": 0.1}}, "shares: 'hgih' is no level: did you mean 'high'"),
+        ({"shares": {"hgih": 0.1}}, "shares: 'hgih' is not a level: did you mean 'high'"),
         ({"shares": {"high": 1.5}}, "shares: high: 1.5 is not from 0 to 1"),
         ({"shares": {"high": 0.6, "low": 0.6}}, "shares: they add up to 1.2"),
         ({"rounds": 0}, "rounds"),

@@ -34,4 +34,4 @@ def test_where_there_is_no_memory_it_is_said_for_how_many_strands_and_segments()
 
 def test_what_was_not_accepted_waits_for_room_on_its_strand_or_for_a_segment() -> None:
     error = publish_error(Code.FULL, ticks_for([0, 0]), np.array([1]), key="instrument_id", symbols=1, started=True)
-    assert str(error).endswith("their strands are full, alone or together, or all segments are in use")
+    assert str(error).endswith("strands are full, a bound over several strands is reached, or all segments are in use")

@@ -239,7 +239,7 @@ def test_a_full_strand_refuses_ticks_of_a_feeder(day: Path, way: str, monkeypatc
             waited.add(threading.get_ident())
             refused.wait(60)
 
-    with pytest.raises(BackpressureError, match="their strands are full") as caught:
+    with pytest.raises(BackpressureError, match="strands are full") as caught:
         replayed(day, waits, on_full="raise", capacity_ticks=3_000)
     assert len(caught.value.rejected) > 0
     published = re.search(r" of ([\d,]+) records", str(caught.value))
@@ -362,5 +362,5 @@ def test_a_feed_with_batches_of_its_own_is_asked_for_them(itch: Path, kind: str)
 
 def test_ticks_that_come_past_a_feeder_are_an_error(itch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Run, "may_feed", property(lambda _: True))
-    with pytest.raises(RecordTypeError, match="came past the feeder"):
+    with pytest.raises(RecordTypeError, match="did not go through the feeder"):
         strand.replay(Derived(itch, date=SAMPLE_DATE), "count", workers=1)

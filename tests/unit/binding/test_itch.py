@@ -129,7 +129,7 @@ def test_shares_of_a_cross_are_whole_and_those_that_no_size_holds_are_a_bad_reco
     assert ticks["size"].tolist() == [1 << 32, (1 << 63) - 1]
     ticks, fault, _ = decode(b"".join(frames))
     assert len(ticks) == 2
-    assert "the shares of a 'Q' message are beyond" in str(fault)
+    assert "the shares of a 'Q' message are above" in str(fault)
 
 
 def test_types_are_counted_one_by_one() -> None:

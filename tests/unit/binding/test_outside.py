@@ -64,7 +64,7 @@ def test_a_damaged_count_of_publishers_ends_a_look(publishers: int) -> None:
     assert len(attached.book("S0").bids)
     for wrong in (65, 2**32 - 1, *((2,) if publishers == 1 else (0,))):
         os.pwrite(fd, wrong.to_bytes(4, "little"), count)
-        with pytest.raises(AttachError, match="it is damaged: a book does not fit together"):
+        with pytest.raises(AttachError, match="it is damaged: the parts of a book do not fit together"):
             attached.book("S0")
     os.close(fd)
 
@@ -153,6 +153,6 @@ def test_a_description_of_a_gigabyte_is_refused_unread() -> None:
     arena = _number(fd, 40)
     at = arena + os.pread(fd, 900, arena).index(size.to_bytes(8, "little"))
     os.pwrite(fd, (1 << 30).to_bytes(8, "little"), at)
-    with pytest.raises(AttachError, match="it is damaged: what it says of itself cannot be read"):
+    with pytest.raises(AttachError, match="it is damaged: its description cannot be read"):
         OutsideView(fd)
     os.close(fd)

@@ -21,5 +21,5 @@ def test_places_are_the_same_in_every_space() -> None:
 
 
 def test_more_addresses_than_a_process_has_are_refused() -> None:
-    with pytest.raises(MemoryError, match="GiB of addresses: see ulimit -v"):
+    with pytest.raises(MemoryError, match=r"GiB of address space: raise its limit \(ulimit -v\)"):
         Space(more=1 << 60)

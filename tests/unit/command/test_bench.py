@@ -102,7 +102,7 @@ def test_letters_take_no_options_of_ticks(given: tuple[str, str]) -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("--share", "urgent=0.1"), "shares: 'urgent' is no level"),
+        (("--share", "urgent=0.1"), "shares: 'urgent' is not a level"),
         (("--share", "high=much"), "share: high: 'much' is not a number"),
         (("--load", "0"), "load: 0.0 is not above 0"),
         (("--policy", "fifo", "--timeout", "low=1s"), "--timeout: give --policy levels too"),

@@ -84,7 +84,7 @@ def run_with(file: str, args: list[str]) -> tuple[Result, list[dict[str, Any]]]:
         (LEVELS, "", OF_LEVELS, []),
         (
             LEVELS, "--workers 3", OF_LEVELS | {"workers": 3},
-            ["worker_pool.max_workers = 1 of a.yaml is not used: --workers 3 takes its place"],
+            ["worker_pool.max_workers = 1 of a.yaml is not used: --workers 3 replaces it"],
         ),
         (
             BOUNDED, "", OF_BOUNDED, [],
@@ -96,7 +96,7 @@ def run_with(file: str, args: list[str]) -> tuple[Result, list[dict[str, Any]]]:
             )},
             [
                 "worker_pool.level_capacity_ticks = {'low': 20} of a.yaml is not used: --level-capacity-ticks low=5",
-                "worker_pool.on_full = 'shed' of a.yaml is not used: --on-full drop_newest takes its place",
+                "worker_pool.on_full = 'shed' of a.yaml is not used: --on-full drop_newest replaces it",
             ],
         ),
         (LEVELS, "--workers 0", OF_LEVELS | {"workers": 0}, ["worker_pool.max_workers = 1 of a.yaml"]),
@@ -104,16 +104,16 @@ def run_with(file: str, args: list[str]) -> tuple[Result, list[dict[str, Any]]]:
         (
             LEVELS, "--capacity-ticks 7 --on-full drop_newest",
             OF_LEVELS | {"capacity_ticks": 7, "on_full": "drop_newest"},
-            ["worker_pool.queue_capacity = 99 of a.yaml is not used: --capacity-ticks 7 takes its place"],
+            ["worker_pool.queue_capacity = 99 of a.yaml is not used: --capacity-ticks 7 replaces it"],
         ),
         (
             LEVELS, "--timeout high=1ms --timeout low=9ms --since created",
             OF_LEVELS | {"policy": Levels({"low": "9ms", "high": "1ms"}, "created")},
-            ["priorities.low_timeout = '5ms' of a.yaml is not used: --timeout low=9ms takes its place"],
+            ["priorities.low_timeout = '5ms' of a.yaml is not used: --timeout low=9ms replaces it"],
         ),
         (
             LEVELS, "--priority B=low --priority A=retry", OF_LEVELS | {"priorities": {"A": "retry", "B": "low"}},
-            ["priorities.symbols.A = 'high' of a.yaml is not used: --priority A=retry takes its place"],
+            ["priorities.symbols.A = 'high' of a.yaml is not used: --priority A=retry replaces it"],
         ),
         (
             LEVELS, "--policy fifo", {"policy": Fifo(), "priorities": {}, "capacity_ticks": 99, "workers": 1},
@@ -152,7 +152,7 @@ def run_with(file: str, args: list[str]) -> tuple[Result, list[dict[str, Any]]]:
             FAIR, "--fair-group B=x --burst-ms 7 --weight x=3",
             OF_FAIR
             | {"policy": Fair(cpu_share=0.5, burst_ms=7, weights={"x": 3}), "groups": {"A": "x", "B": "x"}},
-            ["policy.weights = {'x': 2} of a.yaml is not used: --weight x=3 takes its place"],
+            ["policy.weights = {'x': 2} of a.yaml is not used: --weight x=3 replaces it"],
         ),
         (
             FAIR, "--cpu-share 0.25 --slice-ms 5", OF_FAIR | {"policy": Fair(5, cpu_share=0.25, weights={"x": 2})},
@@ -166,7 +166,7 @@ def run_with(file: str, args: list[str]) -> tuple[Result, list[dict[str, Any]]]:
         (
             GUARDED, "--mark A=frees_memory --mark B=io",
             OF_GUARDED | {"marks": {"A": "frees_memory", "B": "io"}},
-            ["marks.A = 'io' of a.yaml is not used: --mark A=frees_memory takes its place"],
+            ["marks.A = 'io' of a.yaml is not used: --mark A=frees_memory replaces it"],
         ),
         (
             GUARDED, "--policy levels --priority A=low", OF_GUARDED | {"priorities": {"A": "low"}}, [],
@@ -209,11 +209,11 @@ def test_an_option_that_the_policy_in_force_does_not_have_is_refused_by_name(fil
 @pytest.mark.parametrize(
     ("file", "args", "says"),
     [
-        (LEVELS, "--timeout low=5", "--timeout low=5: priorities.low_timeout: '5' is no span of time"),
+        (LEVELS, "--timeout low=5", "--timeout low=5: priorities.low_timeout: '5' is not a span of time"),
         (LEVELS, "--timeout lwo=5ms", "--timeout lwo=5ms: priorities.lwo_timeout: did you mean low_timeout?"),
-        (LEVELS, "--priority A=hihg", "--priority A=hihg: priorities.symbols.A: 'hihg' is no level: did you mean"),
+        (LEVELS, "--priority A=hihg", "--priority A=hihg: priorities.symbols.A: 'hihg' is not a level: did you mean"),
         (LEVELS, "--capacity-ticks 0", "--capacity-ticks 0: worker_pool.queue_capacity: 0 is not a whole number >= 1"),
-        (GUARDED, "--mark A=ioo", "--mark A=ioo: marks.A: 'ioo' is no mark: did you mean 'io'?"),
+        (GUARDED, "--mark A=ioo", "--mark A=ioo: marks.A: 'ioo' is not a mark: did you mean 'io'?"),
         (GUARDED, "--policy fair", "resource_limits: Fair has no levels that could be held back"),
         (AGING, "--low-every often", "--low-every often: policy.low_every: 'often' is neither"),
         (AGING, "--coefficient 2", "--coefficient 2.0: policy.coefficient: classes has one for each class"),

@@ -40,7 +40,7 @@ def test_the_command_ends_with_0_1_or_2(tmp_path: Path, order_day: Any) -> None:
     for args, words in (
         ((a, tmp_path / "nothing"), "No such file"),
         ((a, tmp_path / "a.npz"), "is a fingerprint file, but"),
-        ((tmp_path / "a.npz", tmp_path / "c.npz"), "no npy, Parquet"),
+        ((tmp_path / "a.npz", tmp_path / "c.npz"), "not an npy, Parquet"),
     ):
         done = run_here("diff", *args)
         assert done.returncode == 2

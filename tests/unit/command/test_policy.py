@@ -64,12 +64,12 @@ def test_a_file_is_measured() -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        ((*RATE, "--wait", "p99=50us", "--workers", "2"), "workers: 2 cannot keep up with 100,000 a second"),
+        ((*RATE, "--wait", "p99=50us", "--workers", "2"), "workers: 2 cannot keep up with 100,000 ticks per second"),
         ((*RATE, "--wait", "5ms"), "--wait: '5ms' is neither like p99=5ms nor like mean=1ms"),
         ((*RATE, "--wait", "p100=5ms"), "--wait: 'p100=5ms' is neither"),
         ((*RATE, "--wait", "p0=5ms"), "wait: 0.0 is not a share between 0 and 1"),
-        ((*RATE, "--wait", "p99=5 parsecs"), "--wait: '5 parsecs' is no span of time: 'parsecs' is no unit"),
-        (("--rate", "1", "--service", "fast", "--wait", "mean=1s"), "--service: 'fast' is no span of time"),
+        ((*RATE, "--wait", "p99=5 parsecs"), "--wait: '5 parsecs' is not a span of time: 'parsecs' is not a unit"),
+        (("--rate", "1", "--service", "fast", "--wait", "mean=1s"), "--service: 'fast' is not a span of time"),
         (("--rate", "1", "--wait", "mean=1s"), "give --rate and --service, or --from"),
         (("--rate", "fast", "--service", "1s", "--wait", "mean=1s"), "--rate: 'fast' is not a number of ticks"),
         (("--rate", "nan", "--service", "1s", "--wait", "mean=1s"), "rate: nan is not a number above 0"),

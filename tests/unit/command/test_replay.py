@@ -149,7 +149,7 @@ def test_a_handler_of_ones_own_is_found_by_module_and_function(tmp_path: Path) -
     assert sum(int(line.split(",")[1]) for line in lines[1:]) == 200_500
     done = run_here("replay", SAMPLE, "--handler", "mine:not_one", cwd=tmp_path)
     assert done.returncode == 2
-    assert "is no handler" in done.stderr
+    assert "is not a handler" in done.stderr
 
 
 def test_a_file_cut_short_ends_with_status_2_and_leaves_no_output(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_q_at_the_prompt_ends_the_command(replay: Any) -> None:
         (["--pdb"], "--pdb: give the tick, such as --only AAPL --until 17"),
         (["--only", "A", "--until", "2", "--pdb", "--workers", "2"], "--pdb runs in one thread"),
         (["--only", "A", "--symbols", "B"], "--only replays one symbol"),
-        (["--until", "noon"], "until: 'noon' is no time"),
+        (["--until", "noon"], "until: 'noon' is not a time"),
         (["--handler", "count", "--only", "AAAHD", "--until", "2", "--pdb"], "'count' is machine code"),
     ],
 )

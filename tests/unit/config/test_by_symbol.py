@@ -30,8 +30,8 @@ def test_symbols_have_the_priorities_that_the_policy_knows() -> None:
     assert problems == []
     values = {"priorities.symbols.A": "hihg", "priorities.symbols.*": 5, "priorities.symbols.B": "low"}
     check_priorities(Levels(), given(values), problems)
-    assert problems[0].startswith("priorities.symbols.A: 'hihg' is no level: did you mean 'high'?")
-    assert problems[1].startswith("priorities.symbols.*: 5 is no level: give a name")
+    assert problems[0].startswith("priorities.symbols.A: 'hihg' is not a level: did you mean 'high'?")
+    assert problems[1].startswith("priorities.symbols.*: 5 is not a level: give a name")
     assert len(problems) == 2
 
 
@@ -49,7 +49,7 @@ def test_a_name_that_is_none_is_told() -> None:
         Levels(), {("priorities", "symbols", "A\n"): "low", ("priorities", "symbols", ""): "low"}, problems
     )
     assert problems[0].startswith("priorities.symbols: 'A\\n' has a control character")
-    assert problems[1] == "priorities.symbols: a name has no letters"
+    assert problems[1] == "priorities.symbols: a name is empty"
 
 
 def test_lists_of_a_file_are_pairs_of_a_class_and_a_base() -> None:
@@ -59,7 +59,7 @@ def test_lists_of_a_file_are_pairs_of_a_class_and_a_base() -> None:
     assert check_priorities(aging, values, problems) == {"A": ("urgent", 10), "*": -3}
     assert problems == []
     check_priorities(aging, given({"priorities.symbols.A": ["urgent"]}), problems)
-    assert problems[0].startswith("priorities.symbols.A: ('urgent',) is no priority: give a whole number, one of")
+    assert problems[0].startswith("priorities.symbols.A: ('urgent',) is not a priority: give a whole number, one of")
 
 
 def test_fair_has_groups_and_no_priorities() -> None:
@@ -109,9 +109,9 @@ def test_marks_that_are_none_are_told_by_their_paths() -> None:
     limits: dict[tuple[str, ...], Any] = {("resource_limits", "cpu_threshold"): 0.5}
     check_marks(Levels(), limits | of_table("marks", {"A": "ioo", "B": 5, "C": ["io", ["io"]], "D": "io"}), problems)
     assert problems == [
-        "marks.A: 'ioo' is no mark: did you mean 'io'? give io or frees_memory, or a list of both",
-        "marks.B: 5 is no mark: give io or frees_memory, or a list of both",
-        "marks.C: ['io'] is no mark: give io or frees_memory, or a list of both",
+        "marks.A: 'ioo' is not a mark: did you mean 'io'? give io or frees_memory, or a list of both",
+        "marks.B: 5 is not a mark: give io or frees_memory, or a list of both",
+        "marks.C: ['io'] is not a mark: give io or frees_memory, or a list of both",
     ]
 
 

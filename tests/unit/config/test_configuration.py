@@ -157,7 +157,7 @@ def test_other_values_win_and_it_is_told_of_what(file: Path) -> None:
             ("priorities", "low_timeout"): ("5ms", "--timeout low=5ms"),
         }
     )
-    assert lines == [f"worker_pool.max_workers = 1 of {file} is not used: --workers 2 takes its place"]
+    assert lines == [f"worker_pool.max_workers = 1 of {file} is not used: --workers 2 replaces it"]
     assert found.policy == strand.Levels({"low": "5ms", "high": "1ms"}, since="created")
     assert found.dispatcher_options()["workers"] == 2
     origins = {entry.key: entry.origin for entry in found.entries()}

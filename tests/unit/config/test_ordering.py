@@ -58,9 +58,9 @@ def test_a_policy_is_made_of_its_options_and_timeouts(values: dict[str, Any], po
     [
         ({"policy.name": "level"}, ["policy.name: 'level': did you mean levels? It is no policy; there are fifo, "]),
         ({"policy.name": 3}, ["policy.name: 3: it is no policy"]),
-        ({"policy.name": "levels", "policy.hold": {"low": 30}}, ["policy.hold: 30 is no text with a unit"]),
-        ({"policy.name": "levels", "policy.hold": {"lo": "30s"}}, ["policy.hold: 'lo' is no level: did you mean"]),
-        ({"policy.since": "created"}, ["policy.since: it is no option of the policy fifo, but of levels"]),
+        ({"policy.name": "levels", "policy.hold": {"low": 30}}, ["policy.hold: 30 is not text with a unit"]),
+        ({"policy.name": "levels", "policy.hold": {"lo": "30s"}}, ["policy.hold: 'lo' is not a level: did you mean"]),
+        ({"policy.since": "created"}, ["policy.since: it is not an option of the policy fifo, but of levels"]),
         ({"policy.name": "levels", "policy.sinse": "x"}, ["policy.sinse: did you mean since? It is no option of "]),
         ({"policy.name": "levels", "policy.since": "x"}, ["policy.since: 'x' is not one of entered, created"]),
         (
@@ -82,9 +82,9 @@ def test_a_policy_is_made_of_its_options_and_timeouts(values: dict[str, Any], po
                 "priorities.low_timeout": "30 parsecs",
             },
             [
-                "priorities.immediate_timeout: has none, as there is no higher level",
-                "priorities.high_timeout: 30 is no text with a unit",
-                "priorities.low_timeout: '30 parsecs' is no span of time: 'parsecs' is no unit",
+                "priorities.immediate_timeout: has no timeout, because no level is higher",
+                "priorities.high_timeout: 30 is not text with a unit",
+                "priorities.low_timeout: '30 parsecs' is not a span of time: 'parsecs' is not a unit",
                 "policy.since: 'never' is not one of",
             ],
         ),
@@ -151,11 +151,11 @@ def test_a_new_policy_needs_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [one.name for one in options(Shares)] == ["weights", "slice", "mode", "bounds", "every"]
     assert [takes_spans(Shares, name) for name in ("weights", "slice", "mode", "bounds")] == [False, True, False, True]
     assert check_policy(given({"policy.name": "shares"}), problems) is None
-    assert problems.pop() == "policy.weights: the policy shares needs it"
+    assert problems.pop() == "policy.weights: is missing: the policy shares needs it"
     for option, value, says in (
-        ("slice", 5, "policy.slice: 5 is no text with a unit"),
-        ("bounds", {"a": [5.0]}, "policy.bounds: 5.0 is no text with a unit"),
-        ("slice", "5 x", "policy.slice: '5 x' is no span of time"),
+        ("slice", 5, "policy.slice: 5 is not text with a unit"),
+        ("bounds", {"a": [5.0]}, "policy.bounds: 5.0 is not text with a unit"),
+        ("slice", "5 x", "policy.slice: '5 x' is not a span of time"),
         ("weights", {"a": 0}, "policy.weights: give some"),
     ):
         check_policy(given(values | {f"policy.{option}": value}), problems)

@@ -46,5 +46,5 @@ def test_what_stands_in_the_way_is_said(tmp_path: Path, order_day: Any) -> None:
     assert exact is not None
     assert exact.position == 3
     write_npy(tmp_path / "a.npz", ticks[:50], names)
-    assert "not what it was" in narrow(found).notes[0]
+    assert "has changed since the run was" in narrow(found).notes[0]
     assert "same ticks there" in narrow(found, sources=([str(tmp_path / "b.npz")], None)).notes[0]

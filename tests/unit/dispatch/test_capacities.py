@@ -183,7 +183,7 @@ def test_paused_ticks_take_room_and_are_not_shed() -> None:
 
 def test_at_a_bound_raise_says_what_did_not_go_in() -> None:
     dispatcher = Dispatcher(NAMES, "count", **grouped(total_capacity_ticks=3, on_full="raise", cores=None, **BY_LEVEL))
-    with pytest.raises(BackpressureError, match="their strands are full, alone or together") as caught:
+    with pytest.raises(BackpressureError, match="strands are full, a bound over several strands is reached") as caught:
         dispatcher.publish(ticks([LOW, HIGH, LOW, HIGH, NORMAL]))
     assert caught.value.rejected.tolist() == [0, 2]
     assert pending(dispatcher) == {"high": 2, "normal": 1, "low": 0, "retry": 0, "immediate": 0}
@@ -227,14 +227,20 @@ def test_a_state_is_loaded_only_where_there_are_bounds_again(tmp_path: Any) -> N
         ({"total_capacity_ticks": -1}, "total_capacity_ticks: -1 is not a whole number from 1"),
         ({"total_capacity_ticks": True}, "total_capacity_ticks: True is not a whole number"),
         ({"level_capacity_ticks": {"low": 0}, "policy": STILL}, "level_capacity_ticks: low: 0 is not a whole number"),
-        ({"level_capacity_ticks": {"lo": 1}, "policy": STILL}, "level_capacity_ticks: 'lo' is no level: did you mean"),
+        (
+            {"level_capacity_ticks": {"lo": 1}, "policy": STILL},
+            "level_capacity_ticks: 'lo' is not a level: did you mean",
+        ),
         ({"level_capacity_ticks": 5, "policy": STILL}, "level_capacity_ticks: int is not a dict of ticks by level"),
         ({"level_capacity_ticks": {"low": 1}}, "level_capacity_ticks: the policy 'fifo' has no levels; give policy="),
         (
             {"on_full": "shed", "total_capacity_ticks": 5},
             "on_full: 'shed' drops the lowest level first, and the",
         ),
-        ({"on_full": "shed", "policy": STILL}, "on_full: 'shed' makes room at the bound in all; give total_capacity_"),
+        (
+            {"on_full": "shed", "policy": STILL},
+            "on_full: 'shed' makes room at a bound over all strands; give total_capacity_",
+        ),
         ({"on_full": "conflate", "total_capacity_ticks": 5}, "on_full: 'conflate' makes room on one strand only"),
         (
             {"on_full": "drop_oldest", "level_capacity_ticks": {"low": 5}, "policy": STILL},

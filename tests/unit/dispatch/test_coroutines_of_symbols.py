@@ -192,7 +192,7 @@ def test_a_stop_that_does_not_drain_cancels_coroutines_counts_them_and_ends_thei
     elif how == "drop":
         held = [d]
         del d
-        with pytest.warns(ResourceWarning, match="had not been stopped"):
+        with pytest.warns(ResourceWarning, match="was deleted before it was stopped"):
             held.clear()
     for future in futures:
         with pytest.raises(CancelledError):

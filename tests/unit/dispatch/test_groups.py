@@ -112,7 +112,7 @@ def test_what_was_charged_stays_with_the_group_that_a_symbol_leaves() -> None:
         dispatcher.publish(ticks("ABCDE" * 300))
         dispatcher.drain()
         after = dispatcher.statistics().fair
-        with pytest.raises(ConfigurationError, match="group: 'z' is no group: name it in groups= or weights="):
+        with pytest.raises(ConfigurationError, match="group: 'z' is not a group: name it in groups= or weights="):
             dispatcher.regroup("A", "z")
         with pytest.raises(ConfigurationError, match="Fair has groups, and no priorities"):
             dispatcher.prioritise("A", "high", for_backlog=True)

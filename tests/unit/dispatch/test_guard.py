@@ -112,9 +112,9 @@ def test_spans_are_taken_in_all_their_forms() -> None:
         ({"release": 1.01}, "release: 1.01 is not a share above 0 and up to 1$"),
         ({"release": None}, "release: None is not a share"),
         ({"io_queue": 0}, "io_queue: 0 is not a whole number"),
-        ({"max_hold": "soon"}, "max_hold: 'soon' is no span"),
-        ({"every": 0}, "every: 0 is no span"),
-        ({"every": "6min"}, "every: 360,000,000,000 ns is over the 300,000,000,000 ns of max_hold"),
+        ({"max_hold": "soon"}, "max_hold: 'soon' is not a span"),
+        ({"every": 0}, "every: 0 is not a span"),
+        ({"every": "6min"}, "every: 360,000,000,000 ns is longer than max_hold"),
         ({"cpu": None, "memory": None, "io_pressure": None}, "guard: it watches nothing"),
     ],
 )
@@ -133,10 +133,14 @@ def test_a_guard_that_cannot_be_is_refused(options: dict[str, Any], says: str) -
         (
             {"guard": Guard(), "marks": {"A": "frees_memry"}},
             ConfigurationError,
-            "no mark: did you mean 'frees_memory'",
+            "not a mark: did you mean 'frees_memory'",
         ),
-        ({"guard": Guard(), "marks": {"*": {"io", "disk"}}}, ConfigurationError, r"marks: \*: 'disk' is no mark"),
-        ({"guard": Guard(), "marks": {"A": 1}}, ConfigurationError, "marks: A: 1 is no mark: give io or frees_memory"),
+        ({"guard": Guard(), "marks": {"*": {"io", "disk"}}}, ConfigurationError, r"marks: \*: 'disk' is not a mark"),
+        (
+            {"guard": Guard(), "marks": {"A": 1}},
+            ConfigurationError,
+            "marks: A: 1 is not a mark: give io or frees_memory",
+        ),
         ({"guard": Guard(), "marks": {"Z": "io"}}, UnknownSymbolError, "Z"),
     ],
 )

@@ -377,16 +377,16 @@ def test_a_dispatcher_that_is_dropped_ends_its_workers_and_leaves_no_file(handle
     rows = d.rows
     d.pause(0)
     answer = d.submit_call(0, lambda view: 1)
-    with pytest.warns(ResourceWarning, match="had not been stopped"):
+    with pytest.warns(ResourceWarning, match="deleted before it was stopped"):
         del d
     wait_until(lambda: worker_threads() == [])
-    with pytest.raises(StoppedError, match="dropped without a stop"):
+    with pytest.raises(StoppedError, match="deleted before it was stopped"):
         answer.result(60)
     assert rows.array["ticks"].tolist() == [100] * 4
 
     d = Dispatcher(4, strand.bars("1s"), workers=1, cores=None, out={"bars": tmp_path / "bars.npy"}).start()
     assert len(list(tmp_path.iterdir())) == 1
-    with pytest.warns(ResourceWarning, match="had not been stopped"):
+    with pytest.warns(ResourceWarning, match="deleted before it was stopped"):
         del d
     wait_until(lambda: list(tmp_path.iterdir()) == [])
 
@@ -443,7 +443,7 @@ def test_a_forked_process_is_refused_and_leaves_everything_to_its_parent(tmp_pat
         """,
         str(tmp_path / "seen.npy"),
     )
-    said = "this process was forked from the one that has the dispatcher's workers: make a new one here"
+    said = "this process was forked from the one that has the dispatcher's workers: make a new dispatcher here"
     assert result.stdout.splitlines() == [said] * 4 + ["False", "100", "7", "True 700"], result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["seen.npy"]
     assert np.load(tmp_path / "seen.npy")["n"].max() == 700

@@ -20,8 +20,8 @@ from strand.feeds.sample import sample_path
         ({"limits": strand.Limits(), "on_full": "block"}, "^on_full: give it in limits, or leave limits out$"),
         ({"min_workers": 1}, r"has no option 'min_workers'; give pool=strand.Pool\(min_workers=...\)$"),
         ({"memory_bytes": 1}, r"has no option 'memory_bytes'; give limits=strand.Limits\(memory_bytes=...\)$"),
-        ({"pool": 3}, "^pool: 3 is no strand.Pool$"),
-        ({"limits": {"on_full": "raise"}}, "^limits: .* is no strand.Limits$"),
+        ({"pool": 3}, "^pool: 3 is not a strand.Pool$"),
+        ({"limits": {"on_full": "raise"}}, "^limits: .* is not a strand.Limits$"),
     ],
 )
 def test_a_group_of_options_is_given_whole_or_not_at_all(options: dict[str, Any], says: str) -> None:

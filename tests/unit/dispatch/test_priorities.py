@@ -155,8 +155,8 @@ def test_a_strand_has_the_highest_level_of_its_symbols() -> None:
     ("options", "error", "says"),
     [
         ({"priorities": {"A": "high"}}, ConfigurationError, r"give policy=Levels\(\) or Aging\(\)"),
-        ({"policy": Levels(), "priorities": {"A": "hgih"}}, ConfigurationError, "A: 'hgih' is no level: did you"),
-        ({"policy": Levels(), "priorities": {"A": 1}}, ConfigurationError, "priorities: A: 1 is no level: give a name"),
+        ({"policy": Levels(), "priorities": {"A": "hgih"}}, ConfigurationError, "A: 'hgih' is not a level: did you"),
+        ({"policy": Levels(), "priorities": {"A": 1}}, ConfigurationError, "A: 1 is not a level: give a name, one of"),
         ({"policy": Levels(), "priorities": {"Z": "high"}}, UnknownSymbolError, "Z"),
         ({"policy": Levels(), "priorities": ["A"]}, ConfigurationError, "priorities: list is not a dict of priorities"),
         ({"policy": "levels", "priorities": {"A": "high"}}, ConfigurationError, "policy: 'levels' is not a policy"),

@@ -313,7 +313,7 @@ def test_the_largest_keys_are_refused_too(key: int) -> None:
 
 
 def test_memory_that_cannot_hold_one_strand_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="memory_bytes: 1000000 cannot hold") as caught:
+    with pytest.raises(ConfigurationError, match="memory_bytes: 1000000 is too little for") as caught:
         Dispatcher(4, "count", workers=1, limits=Limits(memory_bytes=1_000_000))
     least = int(str(caught.value).split("at least ")[1].split(",")[0])
     Dispatcher(4, "count", workers=1, limits=Limits(memory_bytes=least))

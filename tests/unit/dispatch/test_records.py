@@ -223,7 +223,7 @@ def test_columns_are_converted_by_the_rules_of_numpy_files() -> None:
         ({"columns": {}, "column_options": {"zone": "UTC"}}, "column_options has no option 'zone'; it has"),
         ({"columns": {}, "column_options": {"price_unit": "3"}}, "price_unit: give a power of ten"),
         ({"columns": {}, "column_options": {"inexact": "guess"}}, "inexact: give 'raise' or 'round'"),
-        ({"columns": {"price": "px"}, "dtype": OWN, "key": "id"}, "columns: these make ticks of arrays"),
+        ({"columns": {"price": "px"}, "dtype": OWN, "key": "id"}, "columns: they turn arrays into ticks"),
     ],
 )
 def test_options_of_columns_that_cannot_work_are_named(given: dict[str, Any], text: str) -> None:
@@ -262,7 +262,7 @@ def test_columns_that_do_not_fit_the_array_are_refused_by_field_and_record(colum
     ("options", "text"),
     [
         ({"dtype": np.dtype("<u4")}, "dtype: uint32 has no fields"),
-        ({"dtype": "no such"}, "dtype: 'no such' is no dtype"),
+        ({"dtype": "no such"}, "dtype: 'no such' is not a dtype"),
         ({"dtype": [("key", "<u4"), ("o", object)], "key": "key"}, "this one has Python objects"),
         ({"dtype": [("key", "<u4"), ("x", "V1981")], "key": "key"}, "at most 1984 bytes, this one has 1985"),
         ({"dtype": [("key", "<u4")], "key": "other"}, "no field 'other'; its fields: key"),
@@ -270,7 +270,7 @@ def test_columns_that_do_not_fit_the_array_are_refused_by_field_and_record(colum
         ({"dtype": [("key", "<i4")], "key": "key"}, "field 'key' is int32"),
         ({"dtype": [("key", "<u4")], "key": "key"}, "'count' reads strand.TICK records"),
         ({"key": "price"}, "field 'price' is int64"),
-        ({"dtype": [("key", "<u4")], "key": "key", "columns": {"size": "key"}}, "dtype must be left as it is"),
+        ({"dtype": [("key", "<u4")], "key": "key", "columns": {"size": "key"}}, "so leave dtype out"),
     ],
 )
 def test_a_dtype_that_cannot_work_is_refused_by_argument(options: dict[str, Any], text: str) -> None:

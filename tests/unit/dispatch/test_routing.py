@@ -66,7 +66,7 @@ def test_names_of_built_in_handlers_are_one_handler_however_often_they_are_given
         ({}, ConfigurationError, "either one handler"),
         ({"handler": "count", "handlers": {"*": "count"}}, ConfigurationError, "either one handler"),
         ({"handler": "no such"}, ConfigurationError, "'no such' is not one of bars, bbo, book, count"),
-        ({"handler": print}, ConfigurationError, "is no handler; decorate a function"),
+        ({"handler": print}, ConfigurationError, "is not a handler; decorate a function"),
         ({"handlers": {"A": "count"}}, ConfigurationError, "there is none for 'B'; give one for '\\*'"),
         ({"handlers": {"A": "count", "B": None}}, ConfigurationError, "there is none for 'B'"),
         ({"handlers": ["count"]}, ConfigurationError, "list is not a dict of handlers by symbol"),

@@ -313,7 +313,7 @@ def test_the_usual_retries_are_those_of_the_dispatcher(tmp_path: Path) -> None:
         assert d.tasks.submit(fails_twice()).result(60) == 3
     with Dispatcher(1, "count", workers=1, cores=None) as d:
         assert isinstance(d.tasks.submit(fails_twice()).exception(60), ConnectionError)
-    with pytest.raises(ConfigurationError, match="retry: 3 is no strand"):
+    with pytest.raises(ConfigurationError, match="retry: 3 is not a strand"):
         Dispatcher(1, "count", retry=3)  # type: ignore[arg-type]
 
 
@@ -324,7 +324,7 @@ def test_a_group_more_than_can_be_is_refused_and_leaves_nothing_behind() -> None
         most = d._engine.max_groups
         for i in range(most - len(groups)):
             d.tasks.options(group=TaskGroup(f"g{i}")).submit(int).result(60)
-        with pytest.raises(ConfigurationError, match=f"group: 'more' is one more than the {most}"):
+        with pytest.raises(ConfigurationError, match=f"group: 'more' is one group too many: there can be {most}"):
             d.tasks.options(group=TaskGroup("more")).submit(int)
         assert len(groups) == most
         assert "more" not in groups.names()

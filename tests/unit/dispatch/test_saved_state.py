@@ -109,7 +109,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
             assert parts(tmp_path / "state") == parts_of_whole
     assert refused >= 30
     (tmp_path / "state").write_bytes(b"no state")
-    with pytest.raises(SavedStateError, match="no saved state"):
+    with pytest.raises(SavedStateError, match="not a saved state"):
         dispatcher_of("books and bars", symbols, load=tmp_path / "state")
     with pytest.raises(SavedStateError, match="cannot be read"):
         dispatcher_of("books and bars", symbols, load=tmp_path / "nowhere")

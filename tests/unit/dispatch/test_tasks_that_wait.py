@@ -525,7 +525,7 @@ def test_a_dispatcher_that_is_dropped_ends_tasks_that_are_blocked() -> None:
 
     future, threads = held[0].tasks.submit(wait), held[0]._state.threads
     wait_until(lambda: held[0].thread_counts().blocked == 1)
-    with pytest.warns(ResourceWarning, match="not been stopped"):
+    with pytest.warns(ResourceWarning, match="deleted before it was stopped"):
         drop()
     wait_until(lambda: sum(thread.is_alive() for thread in threads) == 1)
     gate.set()

@@ -71,7 +71,7 @@ for future in futures:
 
 WAITS = {
     "d.stop()": "call stop(drain=False)",
-    "d.drain()": "drain where the ticks are published",
+    "d.drain()": "drain in the thread that publishes the ticks",
     "d.call(0, lambda view: 1)": "use submit_call",
     "d.submit_call(0, lambda view: 1).result()": "use add_done_callback",
     "d.submit_call(0, lambda view: 1).exception(timeout=3600)": "use add_done_callback",
@@ -287,7 +287,7 @@ with d:
     signal.setitimer(signal.ITIMER_REAL, 0.2)
     print(d.publish(ticks_for([0] * 100)))
 """)
-    assert out == "publish when that is over\n100\n"
+    assert out == "publish after that\n100\n"
 
 
 #: After these Python looks for signals.

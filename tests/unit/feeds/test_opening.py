@@ -218,7 +218,7 @@ def test_symbols_come_from_a_file_too(tmp_path: Path) -> None:
     feed = feeds.open(itch_seconds(tmp_path / "20200130.itch"), symbols=["@" + str(tmp_path / "mine")])
     assert set(ticks_of(feed)["instrument_id"].tolist()) == {2}
     (tmp_path / "mine").write_text("\n")
-    with pytest.raises(ConfigurationError, match="names none"):
+    with pytest.raises(ConfigurationError, match="has no names"):
         feeds.open(tmp_path / "20200130.itch", symbols=["@" + str(tmp_path / "mine")])
     with pytest.raises(ConfigurationError, match="cannot be read"):
         feeds.open(tmp_path / "20200130.itch", symbols=["@" + str(tmp_path / "none")])
@@ -266,10 +266,10 @@ def test_seconds_in_the_place_of_ns_are_refused(tmp_path: Path, option: str, mom
 @pytest.mark.parametrize(
     ("paths", "options", "words"),
     [
-        (["a"], {"symbols": [5]}, "symbols: 5 is no symbol's name"),
-        ([5], {}, "5 is no path"),
-        (5, {}, "5 is no path"),
-        (b"a.itch", {}, "is no path"),
+        (["a"], {"symbols": [5]}, "symbols: 5 is neither a symbol's name nor a glob"),
+        ([5], {}, "5 is not a path"),
+        (5, {}, "5 is not a path"),
+        (b"a.itch", {}, "is not a path"),
         (["20200130.itch"], {"batch_ticks": "many"}, "batch_ticks: 'many'"),
     ],
 )

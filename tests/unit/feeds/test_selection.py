@@ -60,10 +60,10 @@ def test_a_selection_keeps_symbols_and_a_half_open_span(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"start": "half past nine"}, "start: 'half past nine' is no time"),
-        ({"end": "25:00"}, "end: '25:00' is no time"),
+        ({"start": "half past nine"}, "start: 'half past nine' is not a time"),
+        ({"end": "25:00"}, "end: '25:00' is not a time"),
         ({"start": "2020-01-30T09:30:00"}, "has no time zone"),
-        ({"start": "2020-02-30T09:30:00Z"}, "is no time"),
+        ({"start": "2020-02-30T09:30:00Z"}, "is not a time"),
         ({"start": -1}, "give ns since the epoch"),
         ({"start": 1 << 63}, "the year 2262"),
         ({"start": 5, "end": 5}, "not before end"),

@@ -35,9 +35,9 @@ def test_what_cannot_be_baskets_is_refused(baskets: Any, message: str) -> None:
     ("said", "message"),
     [
         (3, "returned 3 for 'A': return a basket's name, a list of names, or None"),
-        (["x", "x"], "'x' is there twice"),
+        (["x", "x"], "'x' is in it twice"),
         ([None], "None is not a name"),
-        (None, "gives no symbol a basket"),
+        (None, "returns no basket for any symbol"),
     ],
 )
 def test_what_a_function_may_not_return_is_refused(said: Any, message: str) -> None:

@@ -569,7 +569,10 @@ def test_rows_and_baskets_of_a_day_are_those_of_a_run_over_it_alone(kind: str) -
 def test_a_basket_on_two_days_is_refused() -> None:
     ticks = ticks_of(100)
     half = np.concatenate([ticks, clear_records(np.array([0], np.uint32), int(ticks["ts_recv"][-1]) + 1), ticks[-1:]])
-    with pytest.raises(ConfigurationError, match="per_day: basket 'pair': a day ends that 's1' is not on"):
+    with pytest.raises(
+        ConfigurationError,
+        match="per_day: basket 'pair': it has symbols of two days, as 's1' is not of the day that ends",
+    ):
         strand.replay(feed_of(half), handler_of("object", {"pair": ["s0", "s1"]}), per_day=True, workers=1)
     days = strand.replay(feed_of(half), handler_of("object", {"pair": ["s1", "s2"]}), per_day=True, workers=1).days
     assert [len(day.baskets) for day in days] == [0, 1]

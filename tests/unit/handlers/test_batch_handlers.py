@@ -103,8 +103,8 @@ def test_what_is_callable_may_be_a_batch_handler() -> None:
         (lambda symbol, ticks, row, *, least: None, {}, r"write on_ticks\("),
         (lambda symbol, ticks, row: None, {"on_finish": lambda row: None}, r"write on_finish\(symbol, row\)"),
         (lambda s, t, r, ctx: None, {"on_wake": lambda time: None}, r"write on_wake\(symbol, time, row\)"),
-        (lambda symbol, ticks, row: None, {"on_finish": 3}, "handler 'mine': 3 is no function"),
-        (3, {}, "handler 'mine': 3 is no function"),
+        (lambda symbol, ticks, row: None, {"on_finish": 3}, "handler 'mine': 3 is not a function"),
+        (3, {}, "handler 'mine': 3 is not a function"),
     ],
 )
 def test_a_batch_handler_with_other_arguments_is_refused_where_it_is_made(

@@ -203,7 +203,7 @@ def test_trades_that_are_ticks_are_called_again() -> None:
 def test_what_did_not_fail_on_a_tick_cannot_be_called_again() -> None:
     error = HandlerError("A", 1, "mine", 3, "no")
     assert (error.row, error.tick, error.number, error.line, error.partial) == (None,) * 5
-    with pytest.raises(ConfigurationError, match="did not fail on a tick"):
+    with pytest.raises(ConfigurationError, match="did not fail on a known tick"):
         error.replay()
 
 
@@ -237,5 +237,5 @@ def test_trades_of_orders_and_machine_code_are_not_called_again() -> None:
     call = FailedCall("A", 0, np.zeros(1), ticks_for([0]), SymbolTable(["A"]))
     with pytest.raises(ConfigurationError, match="the orders before it"):
         trade_of(TradeSource(books=True), call)
-    with pytest.raises(ConfigurationError, match="'count' is no single function or object of Python"):
+    with pytest.raises(ConfigurationError, match="'count' is not a single Python function or object"):
         resolve("count").call_again(call)

@@ -191,7 +191,7 @@ def test_a_compiled_part_that_raises_says_so() -> None:
     ("make", "said"),
     [
         (lambda: chain(book()), "from 2 to 16 handlers, not 1"),
-        (lambda: chain(python, book()), "'python' is run by Python and has to be the last"),
+        (lambda: chain(python, book()), "'python' is run by Python and must be the last one"),
         (lambda: chain(book(), book()), "two handlers are named 'book'"),
         (lambda: chain(book(), "no such"), "is not one of"),
         (lambda: chain("count", native(1, state=PAIR_ROW)), "'0x1' cannot be a field's name"),

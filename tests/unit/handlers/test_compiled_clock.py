@@ -22,7 +22,7 @@ def test_compiled_handlers_are_told_what_their_functions_take() -> None:
     def checked(function: Any, **options: Any) -> Any:
         return handler(state=[("n", "u8")], **options)(function)
 
-    with pytest.raises(ConfigurationError, match="it has no argument ctx, which on_wake= is for"):
+    with pytest.raises(ConfigurationError, match="on_wake= is for its argument ctx, which it does not have"):
         checked(lambda row, tick: None, on_wake=on_wake)
     with pytest.raises(ConfigurationError, match="give on_wake= to declare what its argument ctx is"):
         checked(lambda row, tick, ctx: None)
@@ -74,5 +74,5 @@ def test_what_only_a_timer_or_the_end_emits_is_no_argument_of_the_function_of_a_
     for workers in (0, 1):
         result = replay(ticks, counts.with_params({"*": {"factor": 10}}), workers=workers)
         assert result.outputs["seen"]["n"].tolist() == [2, 30]
-    with pytest.raises(ConfigurationError, match="it has no argument emit, which outputs= is for"):
+    with pytest.raises(ConfigurationError, match="outputs= is for its argument emit, which it does not have"):
         handler(state={"n": "i8"}, outputs={"seen": {"n": "i8"}}, on_finish=lambda row: None)(lambda row, tick: None)

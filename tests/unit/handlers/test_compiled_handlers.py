@@ -197,7 +197,11 @@ def test_a_handler_typed_at_a_prompt_has_no_file_and_works() -> None:
         (lambda row: None, {}, r"its arguments are \(row\); write on_tick\(row, tick\)"),
         (lambda row, tick, other: None, {}, r"its arguments are \(row, tick, other\)"),
         (lambda row, tick, params: None, {}, "give params= to declare"),
-        (lambda row, tick: None, {"params": [("x", "f8")]}, "it has no argument params"),
+        (
+            lambda row, tick: None,
+            {"params": [("x", "f8")]},
+            "params= is for its argument params, which it does not have",
+        ),
     ],
 )
 def test_arguments_that_cannot_be_given_are_refused_at_once(function: Any, options: Any, said: str) -> None:

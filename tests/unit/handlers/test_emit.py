@@ -87,7 +87,7 @@ def test_each_kind_of_handler_emits_what_a_plain_loop_does(like: Any, options: d
 @pytest.mark.parametrize(
     ("arguments", "outputs", "match"),
     [
-        ("row, tick", {"x": [("n", "<u8")]}, "it has no argument emit"),
+        ("row, tick", {"x": [("n", "<u8")]}, "outputs= is for its argument emit, which it does not have"),
         ("row, tick, emit", None, "give outputs= to declare what its argument emit is"),
     ],
 )

@@ -43,11 +43,11 @@ def test_what_cannot_be_an_output_is_refused_by_name(outputs: Any, said: str) ->
 @pytest.mark.parametrize(
     ("declared", "said"),
     [
-        ({"state": {"a b": "i8"}}, "handler 'one': state: compiled code cannot name a field 'a b'"),
-        ({"params": {"class": "i8"}}, "handler 'one': params: compiled code cannot name a field 'class'"),
+        ({"state": {"a b": "i8"}}, "handler 'one': state: compiled code cannot use a field named 'a b'"),
+        ({"params": {"class": "i8"}}, "handler 'one': params: compiled code cannot use a field named 'class'"),
         (
             {"outputs": {"bars": {"1st": "i8"}}},
-            "handler 'one': outputs: 'bars': compiled code cannot name a field '1st'",
+            "handler 'one': outputs: 'bars': compiled code cannot use a field named '1st'",
         ),
         ({"params": {"": "i8"}}, "params: a field's name is ''"),
         ({"outputs": {"bars": [("", "i8")]}}, "outputs: 'bars': a field's name is ''"),
@@ -68,7 +68,7 @@ def test_a_compiled_basket_handler_is_refused_likewise_and_a_batch_handler_reads
 
     named = {"a b": "i8"}
     for records in ({"basket_state": named}, {"basket_state": {"n": "i8"}, "state": named}):
-        with pytest.raises(ConfigurationError, match="compiled code cannot name a field 'a b'"):
+        with pytest.raises(ConfigurationError, match="compiled code cannot use a field named 'a b'"):
             strand.basket_handler(baskets={"pair": ["A", "B"]}, **records)(one)
     assert strand.batch_handler(state=named)(lambda symbol, ticks, row: None).state.names == ("a b",)
 

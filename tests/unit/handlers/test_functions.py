@@ -47,5 +47,5 @@ def test_what_would_not_run_is_refused(function: Any) -> None:
 
 
 def test_what_cannot_be_called_is_no_function() -> None:
-    with pytest.raises(ConfigurationError, match="handler 'mine': 3 is no function"):
+    with pytest.raises(ConfigurationError, match="handler 'mine': 3 is not a function"):
         check_runs("mine", 3)

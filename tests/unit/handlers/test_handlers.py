@@ -42,9 +42,9 @@ def test_symbols_have_names_where_there_are_some() -> None:
     ("state", "text"),
     [
         ("u8", "structured dtype"),
-        ("no such", "is no dtype"),
+        ("no such", "is not a dtype"),
         ([("o", object)], "cannot hold Python objects"),
-        (3, "is no dtype"),
+        (3, "is not a dtype"),
     ],
 )
 def test_a_state_that_cannot_be_a_row_is_refused(state: Any, text: str) -> None:

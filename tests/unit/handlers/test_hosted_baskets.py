@@ -47,7 +47,7 @@ def test_the_context_of_a_basket_has_its_names_rows_and_parameters() -> None:
         found[ctx.name] = ctx.index, ctx.symbols, [int(p["w"]) for p in ctx.params], repr(ctx)
         with pytest.raises(ConfigurationError, match="declares none"):
             ctx.emit((1,), at=0)
-        with pytest.raises(IndexError, match="no place in a batch"):
+        with pytest.raises(IndexError, match="is not a place in a batch"):
             ctx.emit((1,), at=len(ticks))
 
     run = strand.replay(feed(), looks.with_params({"*": {"w": 1}, "B": {"w": 5}}), workers=1)

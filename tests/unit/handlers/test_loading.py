@@ -33,10 +33,10 @@ def test_a_function_that_returns_a_handler_has_its_arguments_as_options(mine: st
         ),
         ("muddles", "muddles: it raised TypeError: unsupported operand"),
         ("by_place", "by_place: it needs n, and n cannot be given as an option"),
-        ("makes_nothing", "makes_nothing: it returned None, which is no handler"),
-        ("makes_a_number", "makes_a_number: it returned 5, which is no handler"),
+        ("makes_nothing", "makes_nothing: it returned None, which is not a handler"),
+        ("makes_a_number", "makes_a_number: it returned 5, which is not a handler"),
         ("of_a_list", "of_a_list: it needs values, and values cannot be given"),
-        ("of_what", "an annotation of of_what says nothing: name 'Nothing' is not defined"),
+        ("of_what", "an annotation of of_what cannot be evaluated: name 'Nothing' is not defined"),
     ],
 )
 @pytest.mark.parametrize("command", [["replay", "no-file", "--handler"], ["handlers"]])
@@ -71,7 +71,10 @@ def test_a_module_that_fails_when_it_is_imported_is_named(mine: str, text: str, 
 
 def test_a_name_that_a_module_lacks_is_said_to_be_missing(mine: str) -> None:
     there = "it has Object, after_book, by_place, every_nth, large, .*raises$"
-    for missing, said in (("nothing_like_it", "has no 'nothing_like_it'"), ("", "is said, and none of its handlers")):
+    for missing, said in (
+        ("nothing_like_it", "has no 'nothing_like_it'"),
+        ("", "is given without the name of a handler"),
+    ):
         with pytest.raises(ConfigurationError, match=rf"handler: module '{mine}' \(/.*{mine}\.py\) {said}; {there}"):
             load_handler(f"{mine}:{missing}")
     with pytest.raises(ConfigurationError, match=r"handler: module 'colorsys' \(.*\) has no 'x'; it has none$"):

@@ -24,7 +24,9 @@ def test_a_function_is_found_by_its_name_its_address_and_a_pointer(c_handlers: P
 
 def test_a_name_needs_a_shared_object(c_handlers: Path) -> None:
     address = ctypes.cast(ctypes.CDLL(str(c_handlers)).on_raw, ctypes.c_void_p).value
-    with pytest.raises(ConfigurationError, match="wake: 'on_raw' names a function, and source is no shared object"):
+    with pytest.raises(
+        ConfigurationError, match="wake: 'on_raw' names a function, but source is an address and not a shared object"
+    ):
         NativeFunctions(address).address("wake", "on_raw")
     with pytest.raises(ConfigurationError, match="symbol: name the function"):
         NativeFunctions(c_handlers).main(None)

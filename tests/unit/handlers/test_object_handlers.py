@@ -222,7 +222,7 @@ def test_a_class_without_methods_or_with_strange_ones_is_refused() -> None:
         Dispatcher(1, Mistyped)
     with pytest.raises(ConfigurationError, match="'Waits': on_trade is async or a generator, and would not run"):
         Dispatcher(1, Waits)
-    with pytest.raises(ConfigurationError, match="is no handler"):
+    with pytest.raises(ConfigurationError, match="is not a handler"):
         Dispatcher(1, Nothing)
     with pytest.raises(ConfigurationError, match="'Nothing': it has none of the methods on_order"):
         object_handler(Nothing)

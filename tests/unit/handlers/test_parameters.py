@@ -83,7 +83,7 @@ def test_frames_of_pandas_and_polars_are_taken() -> None:
         assert run(sums.with_params(frame)).tolist() == EXPECTED
     with pytest.raises(ConfigurationError, match="no column 'symbol'"):
         sums.with_params(polars.DataFrame(columns))
-    with pytest.raises(ConfigurationError, match="'AA' is there twice"):
+    with pytest.raises(ConfigurationError, match="'AA' is in the frame twice"):
         sums.with_params(pandas.DataFrame({"symbol": ["AA", "AA"], "least": [1, 2]}))
 
 
@@ -101,15 +101,15 @@ def test_what_a_symbol_is_not_given_it_has_from_the_others_and_then_from_the_cla
             UnknownSymbolError,
             "handler 'sums': params: there is no symbol 'XX'",
         ),
-        ({"AA": {"least": 3}}, ConfigurationError, "there are none for 'BB'"),
+        ({"AA": {"least": 3}}, ConfigurationError, "params: 'BB' has none"),
         ({"AA": {}, "BB": {"least": 1}}, ConfigurationError, "AA has no 'least'"),
         ({"*": {"least": -1}}, ConfigurationError, "least is -1, which uint32 cannot hold"),
         ({"*": {"least": 2**40}}, ConfigurationError, "cannot hold"),
         ({"*": {"least": 2.5}}, ConfigurationError, "it is not a whole number"),
-        ({"*": {"least": "3"}}, ConfigurationError, "it is of another kind"),
+        ({"*": {"least": "3"}}, ConfigurationError, "it has another type"),
         ({"*": {"least": None}}, ConfigurationError, "cannot hold"),
         ({"*": {"least": float("nan")}}, ConfigurationError, "cannot hold"),
-        ({"AA": 3}, ConfigurationError, "is not a dict of parameters"),
+        ({"AA": 3}, ConfigurationError, "is not a symbol's name with a dict of its parameters"),
         ([1], ConfigurationError, "is not a dict by symbol"),
     ],
 )
@@ -119,7 +119,7 @@ def test_parameters_that_cannot_work_are_refused_by_name(values: Any, error: typ
 
 
 def test_parameters_that_are_declared_have_to_be_given() -> None:
-    with pytest.raises(ConfigurationError, match="handler 'sums': params: there are none for 'AA'"):
+    with pytest.raises(ConfigurationError, match="handler 'sums': params: 'AA' has none; give some for it"):
         run(sums)
 
 

@@ -38,5 +38,5 @@ def test_a_name_that_is_none_is_answered_with_all_there_are() -> None:
 
 @pytest.mark.parametrize("like", [None, 3, lambda symbol, ticks, row: None, Trades()])
 def test_what_is_no_handler_is_told_how_to_become_one(like: Any) -> None:
-    with pytest.raises(ConfigurationError, match="is no handler; decorate a function"):
+    with pytest.raises(ConfigurationError, match="is not a handler; decorate a function"):
         resolve(like)

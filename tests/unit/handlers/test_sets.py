@@ -117,7 +117,7 @@ def test_a_field_that_is_called_as_a_sets_number_is_refused() -> None:
     def named(row, tick, params):  # type: ignore[no-untyped-def]
         row.n += params.set
 
-    with pytest.raises(ConfigurationError, match="a set's number has the name 'set'"):
+    with pytest.raises(ConfigurationError, match="a field is named 'set'"):
         with_sets(named, [{"set": 1}])
 
 

@@ -34,19 +34,19 @@ def test_a_timedelta_and_a_whole_number_are_exact() -> None:
     "value", ["0s", "s", "1 fortnight", "-1s", "1.5s", 0, -1, 2**63, 1.5, True, None, dt.timedelta(0)]
 )
 def test_what_is_no_span_is_refused_by_the_options_name(value: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"every: .* is no span of time"):
+    with pytest.raises(ConfigurationError, match=r"every: .* is not a span of time"):
         span_ns("every", value)
 
 
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        ("30 parsecs", "'30 parsecs' is no span of time: 'parsecs' is no unit: give a whole number"),
-        ("1.5 Min", "'Min' is no unit: give"),
-        (1.5, "1.5 is no span of time: a float could be seconds, and a whole number is ns: give"),
+        ("30 parsecs", "'30 parsecs' is not a span of time: 'parsecs' is not a unit: give a whole number"),
+        ("1.5 Min", "'Min' is not a unit: give"),
+        (1.5, "1.5 is not a span of time: a float could be seconds, and a whole number is ns: give"),
         (np.float64(5), "a float could be seconds"),
-        ("1.5s", "'1.5s' is no span of time: give a whole number"),
-        ("", "'' is no span of time: give"),
+        ("1.5s", "'1.5s' is not a span of time: give a whole number"),
+        ("", "'' is not a span of time: give"),
     ],
 )
 def test_the_error_says_what_is_wrong_where_one_can_tell(value: Any, says: str) -> None:

@@ -60,7 +60,7 @@ def test_a_dict_has_dtypes_by_name_and_lays_them_out_as_c_does() -> None:
     assert dtype.fields["n"][1] == 8
     plain = {"names": ["a"], "formats": ["u8"], "offsets": [8]}
     assert row_dtype(plain) == np.dtype(plain)  # type: ignore[call-overload]
-    with pytest.raises(ConfigurationError, match=r"state: .* is no dtype"):
+    with pytest.raises(ConfigurationError, match=r"state: .* is not a dtype"):
         row_dtype({"n": "u7"})
 
 
@@ -127,7 +127,7 @@ class Empty:
         (Objects, r"Objects.things: list\[int\] is not a type of a field"),
         (Sizes, "Sizes.things: 'many' is not the size"),
         (Empty, "Empty has no annotated fields"),
-        ("no such", "is no dtype"),
+        ("no such", "is not a dtype"),
         ("u8", "give a structured dtype"),
         ([("x", "O")], "cannot hold Python objects"),
     ],
@@ -174,5 +174,5 @@ def test_a_field_without_a_name_is_refused(state: Any) -> None:
 def test_fields_that_are_no_attributes_are_for_python_alone(name: str) -> None:
     check_attributes("state", row_dtype({"volume": "i8", "level": Level}))
     for state in ({name: "i8"}, {"level": np.dtype([(name, "i8")])}, {"levels": np.dtype(([(name, "i8")], 3))}):
-        with pytest.raises(ConfigurationError, match=f"compiled code cannot name a field '{name}'"):
+        with pytest.raises(ConfigurationError, match=f"compiled code cannot use a field named '{name}'"):
             check_attributes("state", row_dtype(state))

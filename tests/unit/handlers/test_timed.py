@@ -26,14 +26,14 @@ def test_timers_need_records_with_a_time(c_handlers: Path) -> None:
 
 
 WRONG = {
-    "no place": (lambda ctx, n: ctx.wake_at(5), "say which tick asks"),
-    "a place outside": (lambda ctx, n: ctx.wake_at(5, at=n), "no place in a batch of 9 ticks"),
-    "a float": (lambda ctx, n: ctx.wake_at(5.0, at=0), "5.0 is no time"),
-    "a time before the epoch": (lambda ctx, n: ctx.wake_at(-1, at=0), "-1 is no time"),
+    "not a place": (lambda ctx, n: ctx.wake_at(5), "say which tick asks"),
+    "a place outside": (lambda ctx, n: ctx.wake_at(5, at=n), "not a place in a batch of 9 ticks"),
+    "a float": (lambda ctx, n: ctx.wake_at(5.0, at=0), "5.0 is not a time"),
+    "a time before the epoch": (lambda ctx, n: ctx.wake_at(-1, at=0), "-1 is not a time"),
     "out of order": (lambda ctx, n: (ctx.wake_at(50, at=2), ctx.wake_at(50, at=1)), "tick 1 asks after tick 2"),
     "behind its timer": (lambda ctx, n: (ctx.wake_at(5, at=0), ctx.wake_at(6, at=4)), "handle the 4 before it"),
     "all ticks all the same": (lambda ctx, n: ctx.wake_at(5, at=0) and None, "comes before tick 4 of 9"),
-    "more than there are before": (lambda ctx, n: ctx.wake_at(5, at=0) + 1, "returned 5 for 9 ticks, of which 4 come"),
+    "more than there are before": (lambda ctx, n: ctx.wake_at(5, at=0) + 1, "returned 5 for 9 ticks, but only 4 come"),
     "fewer than have asked": (lambda ctx, n: ctx.wake_at(5, at=2) - 3, "which tick 2 asked for"),
     "none": (lambda ctx, n: 0, "returned 0 for 9 ticks"),
     "no number": (lambda ctx, n: "all", "return how many ticks it handled"),

@@ -269,7 +269,7 @@ def test_timers_are_refused_where_they_cannot_be(c_handlers: Path) -> None:
         return Wakes()
 
     with (
-        pytest.raises(HandlerError, match="on_wake, which has to be known beforehand"),
+        pytest.raises(HandlerError, match="on_wake, which must be known before the run"),
         SerialLoop(1, object_handler(made)) as d,
     ):
         d.publish(times([1]))

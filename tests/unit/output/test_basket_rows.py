@@ -64,7 +64,7 @@ def test_of_several_handlers_a_table_is_of_one() -> None:
     baskets = run(handlers={"A": one, "B": one, "*": two}).baskets
     assert (baskets["x"]["n"], baskets["y"]["n"]) == (2, 1)
     assert baskets.to_numpy("two").tolist() == [("y", 5_500_000_000, 1)]
-    with pytest.raises(ConfigurationError, match="of one, two: say which"):
+    with pytest.raises(ConfigurationError, match="give the name of a handler with baskets; there are one, two"):
         baskets.to_numpy()
     with pytest.raises(KeyError, match="'three'"):
         baskets.to_numpy("three")
@@ -74,7 +74,7 @@ def test_without_baskets_there_are_none() -> None:
     baskets = run(handler="count").baskets
     assert (len(baskets), baskets.digests()) == (0, {})
     assert isinstance(baskets, BasketRows)
-    with pytest.raises(ConfigurationError, match="of no handler"):
+    with pytest.raises(ConfigurationError, match="give the name of a handler with baskets; there are none"):
         baskets.array  # noqa: B018
 
 

@@ -288,7 +288,7 @@ def test_files_that_are_tables_have_natural_units_and_npy_exact_integers(tmp_pat
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
 def test_a_table_of_sizes_without_one_unit_is_refused_when_it_is_opened(tmp_path: Path, ending: str) -> None:
-    with pytest.raises(ConfigurationError, match="size: read the files with one size unit"):
+    with pytest.raises(ConfigurationError, match="size: the merged files have sizes in different units: read them"):
         OutputFile(tmp_path / f"o.{ending}", merged_dtype(DECLARED), SymbolTable(["A"]), None)
     assert list(tmp_path.iterdir()) == []
     OutputFile(tmp_path / "o.npy", merged_dtype(DECLARED), SymbolTable(["A"]), None).close()

@@ -444,7 +444,7 @@ def test_two_handlers_may_share_an_output_of_one_dtype_only(c_handlers: Path) ->
         d.publish(ticks)
     same(collected(d), serial(ticks))
     other = native(c_handlers, "on_echo", state=ROW, outputs={"seen": FIFTH})
-    with pytest.raises(ConfigurationError, match="one output has one dtype"):
+    with pytest.raises(ConfigurationError, match="one output needs one dtype"):
         Dispatcher(2, handlers={"#0": other, "*": echo(c_handlers)})
 
 
@@ -462,11 +462,15 @@ def test_emitting_from_c_to_an_output_that_was_not_declared_is_a_failure_that_sa
 @pytest.mark.parametrize(
     ("emit", "error", "match"),
     [
-        (lambda ctx: ctx.emit(np.zeros(1, [("z", "<u4")]), at=0), RecordTypeError, "declared are"),
-        (lambda ctx: ctx.emit("no", at=0), RecordTypeError, "is no record"),
-        (lambda ctx: ctx.emit((1,), at=3), IndexError, "3 is no place in a batch of 3"),
-        (lambda ctx: ctx.emit((1,), at=-1), IndexError, "-1 is no place"),
-        (lambda ctx: ctx.emit((1,), at=0.5), IndexError, "no places"),
+        (
+            lambda ctx: ctx.emit(np.zeros(1, [("z", "<u4")]), at=0),
+            RecordTypeError,
+            "<u4.* were emitted, but .* is declared",
+        ),
+        (lambda ctx: ctx.emit("no", at=0), RecordTypeError, "is not a record"),
+        (lambda ctx: ctx.emit((1,), at=3), IndexError, "3 is not a place in a batch of 3"),
+        (lambda ctx: ctx.emit((1,), at=-1), IndexError, "-1 is not a place"),
+        (lambda ctx: ctx.emit((1,), at=0.5), IndexError, "are not places of ticks"),
         (lambda ctx: ctx.emit((1,), at=0, output="y"), ConfigurationError, "declares x: not 'y'"),
     ],
 )
@@ -502,7 +506,7 @@ def test_outputs_that_cannot_be_are_refused_where_they_are_declared(outputs: dic
 
 
 def test_a_bound_too_small_for_the_slots_is_refused_with_the_least_that_will_do(c_handlers: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"output_memory: 1000 cannot .* give at least \d+"):
+    with pytest.raises(ConfigurationError, match=r"output_memory: 1000 bytes are too few .* give at least \d+"):
         Dispatcher(2, echo(c_handlers), workers=1, limits=Limits(output_memory=1000))
     for wrong in (-1, 1e8):
         with pytest.raises(ConfigurationError, match=r"output_memory: .* is not a whole number from 1"):

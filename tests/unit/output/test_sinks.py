@@ -299,7 +299,7 @@ def test_a_dispatcher_that_never_started_aborts_its_sinks_when_it_is_stopped() -
     assert list(d.outputs["b"]) == []
 
 
-@pytest.mark.filterwarnings("ignore:a Dispatcher was dropped:ResourceWarning")
+@pytest.mark.filterwarnings("ignore:a Dispatcher was deleted:ResourceWarning")
 def test_a_dispatcher_that_is_dropped_without_a_stop_aborts_its_sinks(tmp_path: Path) -> None:
     sink = Noted()
     d = Dispatcher(NAMES, on_ticks, out={"a": sink, "b": tmp_path / "b.npy"}, workers=1, cores=None).start()

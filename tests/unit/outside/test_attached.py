@@ -85,11 +85,11 @@ def test_what_is_seen_is_what_the_dispatcher_says() -> None:
         assert attached.description.name == "day"
         assert attached.description.pid == os.getpid()
         assert attached.configuration["n_symbols"] == len(SYMBOLS)
-        with pytest.raises(UnknownSymbolError, match="'GONE' is no symbol"):
+        with pytest.raises(UnknownSymbolError, match="'GONE' is not a symbol"):
             attached.symbol("GONE")
         with pytest.raises(UnknownSymbolError, match=f"; did you mean '{SYMBOLS[1]}'"):
             attached.symbol(SYMBOLS[1].lower())
-        with pytest.raises(AttachError, match="strand: 10000 is none of the"):
+        with pytest.raises(AttachError, match="strand: 10000 is not a whole number from 0 to"):
             attached.look(10_000)
 
 

@@ -96,7 +96,7 @@ def test_what_is_no_descriptor_is_refused(fd: Any) -> None:
 
 
 def test_a_name_beside_a_descriptor_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="name: a descriptor is of one dispatcher"):
+    with pytest.raises(ConfigurationError, match="name: leave it out with fd="):
         strand.attach(fd=0, name="day")
 
 

@@ -35,5 +35,5 @@ def test_who_may_not_be_looked_at_is_refused_with_the_reason() -> None:
         pytest.raises(AttachError, match=r"no dispatcher has the name 'c'; it has one without a name$"),
     ):
         strand.attach(os.getpid(), name="c")
-    with pytest.raises(ConfigurationError, match="name: 3 is no text"):
+    with pytest.raises(ConfigurationError, match="name: 3 is not text"):
         Dispatcher(4, "count", attachable=True, name=3)  # type: ignore[arg-type]

@@ -12,8 +12,8 @@ NOBODY = 65_534
 
 #: The system gives no reason.
 REFUSED = (
-    "it may not be looked at: the system refuses (EACCES). It may be another user's, have rights that this process "
-    "lacks, or forbid it (prctl PR_SET_DUMPABLE)"
+    "this process may not look at it: the system refuses (EACCES). It may be another user's, have rights that this "
+    "process lacks, or forbid it (prctl PR_SET_DUMPABLE)"
 )
 
 #: What the programs begin with. What is imported and made here is loaded: another user may not read the files. They

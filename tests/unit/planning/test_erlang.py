@@ -167,8 +167,8 @@ def test_workers_that_cannot_keep_up_are_refused_with_the_least_that_can(rate: f
         (lambda: Target(1, 1), "wait: 1 is not a share between 0 and 1"),
         (lambda: Target(1, 0.0), "wait: 0.0 is not a share between 0 and 1"),
         (lambda: Queue(1, 1, 1).wait_ns(1.0), "wait: 1.0 is not a share between 0 and 1"),
-        (lambda: workers_for(1024, SECOND, Target(1)), "wait: it takes more than the 1,024 workers"),
-        (lambda: workers_for(1023.5, SECOND, Target(1, 0.9999)), "wait: it takes more than the 1,024 workers"),
+        (lambda: workers_for(1024, SECOND, Target(1)), "wait: it takes more than 1,024 workers"),
+        (lambda: workers_for(1023.5, SECOND, Target(1, 0.9999)), "wait: it takes more than 1,024 workers"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(make: Any, says: str) -> None:

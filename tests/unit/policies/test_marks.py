@@ -22,9 +22,9 @@ def test_marks_are_bits(given: Any, bits: int) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ("free_memory", "marks: 'free_memory' is no mark: did you mean 'frees_memory'"),
-        (["io", 3], "marks: 3 is no mark: give io or frees_memory, or a set of both"),
-        (None, "marks: None is no mark"),
+        ("free_memory", "marks: 'free_memory' is not a mark: did you mean 'frees_memory'"),
+        (["io", 3], "marks: 3 is not a mark: give io or frees_memory, or a set of both"),
+        (None, "marks: None is not a mark"),
     ],
 )
 def test_what_is_no_mark_is_refused(given: Any, says: str) -> None:

@@ -72,20 +72,20 @@ def test_equal_are_policies_that_were_given_the_same() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"timeouts": {"hgih": "1s"}}, r"timeouts: 'hgih' is no level: did you mean 'high'\?"),
-        ({"timeouts": {0: "1s"}}, "timeouts: 0 is no level: give a name"),
-        ({"timeouts": {"immediate": "1s"}}, "'immediate' has none"),
-        ({"timeouts": {"low": "0s"}}, "timeouts: low: '0s' is no span of time"),
-        ({"timeouts": {"low": -1}}, "timeouts: low: -1 is no span of time"),
-        ({"timeouts": {"low": "1 fortnight"}}, "timeouts: low: '1 fortnight' is no span of time"),
+        ({"timeouts": {"hgih": "1s"}}, r"timeouts: 'hgih' is not a level: did you mean 'high'\?"),
+        ({"timeouts": {0: "1s"}}, "timeouts: 0 is not a level: give a name"),
+        ({"timeouts": {"immediate": "1s"}}, "'immediate' has no timeout"),
+        ({"timeouts": {"low": "0s"}}, "timeouts: low: '0s' is not a span of time"),
+        ({"timeouts": {"low": -1}}, "timeouts: low: -1 is not a span of time"),
+        ({"timeouts": {"low": "1 fortnight"}}, "timeouts: low: '1 fortnight' is not a span of time"),
         (
             {"timeouts": {"high": "10m", "low": "1s"}},
             "'low' has 1,000,000,000 ns, less than the 600,000,000,000 ns of the higher level 'high'",
         ),
         ({"timeouts": ["1s"]}, "timeouts: list is not a dict of spans by level"),
         ({"since": "listed"}, "since: 'listed'"),
-        ({"hold": {"lo": "1s"}}, r"hold: 'lo' is no level: did you mean 'low'\?"),
-        ({"hold": {"low": 1.5}}, "hold: low: 1.5 is no span of time"),
+        ({"hold": {"lo": "1s"}}, r"hold: 'lo' is not a level: did you mean 'low'\?"),
+        ({"hold": {"low": 1.5}}, "hold: low: 1.5 is not a span of time"),
         ({"hold": ["low"]}, "hold: list is not a dict of spans by level"),
     ],
 )
@@ -123,27 +123,30 @@ def test_aging_is_said_to_the_core_from_the_lowest_class_on() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"coefficient": 0}, "coefficient: 0 is no coefficient: give points per second, from 0.001 to 1,000,000"),
-        ({"coefficient": True}, "coefficient: True is no coefficient"),
-        ({"coefficient": float("nan")}, "coefficient: nan is no coefficient"),
-        ({"coefficient": float("inf")}, "coefficient: inf is no coefficient"),
-        ({"coefficient": 1e7}, "coefficient: 10000000.0 is no coefficient"),
-        ({"coefficient": "1"}, "coefficient: '1' is no coefficient"),
+        ({"coefficient": 0}, "coefficient: 0 is not a coefficient: give points per second, from 0.001 to 1,000,000"),
+        ({"coefficient": True}, "coefficient: True is not a coefficient"),
+        ({"coefficient": float("nan")}, "coefficient: nan is not a coefficient"),
+        ({"coefficient": float("inf")}, "coefficient: inf is not a coefficient"),
+        ({"coefficient": 1e7}, "coefficient: 10000000.0 is not a coefficient"),
+        ({"coefficient": "1"}, "coefficient: '1' is not a coefficient"),
         ({"coefficient": 10**400}, "coefficient: 1000"),
         ({"coefficient": np.float16("inf")}, "coefficient: np.float16"),
-        ({"coefficient": 1, "classes": RATES}, "coefficient: classes has one for each class; give one of the two"),
+        (
+            {"coefficient": 1, "classes": RATES},
+            "coefficient: classes has one for each class; give either coefficient or classes",
+        ),
         ({"classes": [4, 2, 1]}, "classes: list is not a dict of coefficients by class"),
         ({"classes": {"urgent": 4, "high": 2}}, "classes: 'normal' is missing: give urgent, high and normal"),
-        ({"classes": RATES | {"low": 1}}, "classes: 'low' is no class: give urgent, high and normal"),
+        ({"classes": RATES | {"low": 1}}, "classes: 'low' is not a class: give urgent, high and normal"),
         ({"classes": RATES | {"high": 5}}, "'urgent' has 4, less than 5 of the lower class 'high'"),
-        ({"classes": RATES | {"high": "2"}}, "classes: high: '2' is no coefficient"),
-        ({"low_every": 4}, "low_every: without classes there is no lowest one; give classes too"),
+        ({"classes": RATES | {"high": "2"}}, "classes: high: '2' is not a coefficient"),
+        ({"low_every": 4}, "low_every: without classes there is no lowest class; give classes too"),
         ({"classes": RATES, "low_every": "often"}, "low_every: 'often' is neither a whole number nor 'load'"),
         ({"classes": RATES, "low_every": True}, "low_every: True is not a whole number from 1"),
         ({"classes": RATES, "low_every": 0}, "low_every: 0 is not a whole number from 1"),
         ({"classes": RATES, "low_every": 2.0}, "low_every: 2.0 is not a whole number from 1"),
-        ({"max_wait": "soon"}, "max_wait: 'soon' is no span of time"),
-        ({"max_wait": 0}, "max_wait: 0 is no span of time"),
+        ({"max_wait": "soon"}, "max_wait: 'soon' is not a span of time"),
+        ({"max_wait": 0}, "max_wait: 0 is not a span of time"),
     ],
 )
 def test_what_aging_cannot_be_is_refused_where_it_is_given(given: dict[str, Any], says: str) -> None:
@@ -175,18 +178,18 @@ def test_priorities_of_aging_are_ordered_by_class_and_then_by_base() -> None:
 @pytest.mark.parametrize(
     ("priority", "says"),
     [
-        (True, "priority: True is no priority: give a whole number, one of urgent, high, normal, or both, like"),
-        (2.0, "priority: 2.0 is no priority: give 2, without a point"),
-        (2.5, "priority: 2.5 is no priority: give a whole number"),
-        (float("nan"), "priority: nan is no priority: give a whole number"),
-        (None, "priority: None is no priority"),
+        (True, "priority: True is not a priority: give a whole number, one of urgent, high, normal, or both, like"),
+        (2.0, "priority: 2.0 is not a priority: give 2, without a point"),
+        (2.5, "priority: 2.5 is not a priority: give a whole number"),
+        (float("nan"), "priority: nan is not a priority: give a whole number"),
+        (None, "priority: None is not a priority"),
         ("low", "priority: 'low' is a level of Levels: give a whole number, one of urgent"),
-        ("urgnt", "priority: 'urgnt' is no class: did you mean 'urgent'"),
-        ("10", "priority: '10' is no class: give a whole number"),
-        (("urgent", True), "no priority: give a whole number"),
-        (("urgent", 1.0), "no priority: give a whole number"),
-        ((10, "urgent"), "no priority: give a whole number"),
-        (("urgent", 1, 2), "no priority: give a whole number"),
+        ("urgnt", "priority: 'urgnt' is not a class: did you mean 'urgent'"),
+        ("10", "priority: '10' is not a class: give a whole number"),
+        (("urgent", True), "not a priority: give a whole number"),
+        (("urgent", 1.0), "not a priority: give a whole number"),
+        ((10, "urgent"), "not a priority: give a whole number"),
+        (("urgent", 1, 2), "not a priority: give a whole number"),
         (500_000_001, "priority: 500,000,001 is out of range: a base is from -500,000,000 to 500,000,000"),
         (("high", -500_000_001), "priority: -500,000,001 is out of range"),
     ],
@@ -198,5 +201,5 @@ def test_a_priority_that_aging_does_not_have_is_refused(priority: Any, says: str
 
 @pytest.mark.parametrize("priority", ["high", "normal", ("normal", 1), True, 1.5])
 def test_without_classes_a_priority_is_a_whole_number(priority: Any) -> None:
-    with pytest.raises(ConfigurationError, match="is no priority: give a whole number, the bigger one comes first"):
+    with pytest.raises(ConfigurationError, match="is not a priority: give a whole number, the bigger one comes first"):
         Aging().priority_of("priority", priority)

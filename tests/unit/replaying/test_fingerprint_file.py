@@ -109,7 +109,7 @@ def test_damaged_files_are_errors_that_name_the_line(tmp_path: Path, order_day: 
         list(read_fingerprints(path))
 
     read(whole)
-    with pytest.raises(TruncatedFeedError, match="before its last line"):
+    with pytest.raises(TruncatedFeedError, match="has no last line"):
         read(b"".join(lines[:-1]))
     with pytest.raises(TruncatedFeedError, match="line 3"):
         read(b"".join(lines[:3])[:-20])

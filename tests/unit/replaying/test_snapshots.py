@@ -186,11 +186,11 @@ def test_rows_of_a_handler_in_python_are_taken_too() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"every": 0.5}, "every: 0.5 is no span"),
+        ({"every": 0.5}, "every: 0.5 is not a span"),
         ({"fields": "bid"}, "fields: 'bid' is not a list"),
-        ({"fields": []}, "fields: there are none"),
-        ({"fields": ["a", "a"]}, "'a' is there twice"),
-        ({"symbols": []}, "symbols: there are none"),
+        ({"fields": []}, "fields: the list is empty"),
+        ({"fields": ["a", "a"]}, "'a' is in the list twice"),
+        ({"symbols": []}, "symbols: the list is empty"),
         ({"symbols": [3]}, "symbols: "),
         ({"sessions": 3}, "sessions: 3"),
     ],

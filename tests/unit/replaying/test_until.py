@@ -73,10 +73,10 @@ def test_a_time_keeps_what_comes_before_the_first_tick_behind_it(workers: int) -
         (("AAAHD", 99_999), ConfigurationError, "AAAHD has 4,514 ticks in this replay, and so no number 99,999"),
         (("nobody", 1), UnknownSymbolError, r"nothing in .* is named 'nobody'$"),
         (("aaahd", 1), UnknownSymbolError, r"is named 'aaahd'; did you mean 'AAAHD'\?$"),
-        (("AAAHD", 0), ConfigurationError, r"is no \(symbol, number\)"),
-        (("AAAHD",), ConfigurationError, r"is no \(symbol, number\)"),
+        (("AAAHD", 0), ConfigurationError, r"is not a pair \(symbol, number\)"),
+        (("AAAHD",), ConfigurationError, r"is not a pair \(symbol, number\)"),
         (1.5, ConfigurationError, "is neither"),
-        ("noon", ConfigurationError, "until: 'noon' is no time"),
+        ("noon", ConfigurationError, "until: 'noon' is not a time"),
     ],
 )
 def test_what_cannot_be_reached_is_refused(until: Any, error: type[Exception], said: str) -> None:
@@ -181,7 +181,9 @@ def test_a_chain_and_its_trades_are_stepped_through_as_they_are_at_the_tick(monk
 def test_a_tick_that_is_no_trade_and_one_that_cannot_be_read_again_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     trades = traded_in_a_chain().parts[2][1]
     alone = strand.chain(strand.book(), trades)
-    with pytest.raises(ConfigurationError, match=r"'book\+trades' is not called with tick 53 of AAAHD: it is no trade"):
+    with pytest.raises(
+        ConfigurationError, match=r"'book\+trades' is not called with tick 53 of AAAHD: it is not a trade"
+    ):
         prompted(alone, monkeypatch, "", until=("AAAHD", 53))
     with strand.feeds.open(sample_path()) as feed, pytest.raises(ConfigurationError, match="cannot be read again"):
         strand.replay(feed, alone, workers=0, pdb=True, until=("AAAHD", 54))

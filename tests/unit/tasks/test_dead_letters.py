@@ -45,7 +45,7 @@ def test_one_that_is_put_back_is_a_new_task_with_its_options() -> None:
     here.pool.run_all()
     assert again.result() == 3
     assert len(here.tasks.dead_letters) == 0
-    with pytest.raises(ConfigurationError, match=f"task {future.id} was put back"):
+    with pytest.raises(ConfigurationError, match=f"the one of task {future.id} is not here any more"):
         here.tasks.dead_letters.put_back(letter)
 
 

@@ -183,7 +183,7 @@ def test_a_shutdown_that_interrupts_a_submit_does_not_wait_for_it(
     submit = scheduler._pool._tasks.submit_native
 
     def interrupted(*arguments: Any, **options: Any) -> Any:
-        with pytest.raises(WouldDeadlockError, match="interrupts a submit_native"):
+        with pytest.raises(WouldDeadlockError, match="submit_native of this thread that it interrupts"):
             scheduler.shutdown()
         scheduler.shutdown(wait=False)
         return submit(*arguments, **options)
@@ -327,12 +327,12 @@ def test_what_cannot_work_is_refused(c_tasks: Path) -> None:
             ({"priority": "urgent"}, "priority: 'urgent'"),
             ({"priority": "low"}, "priority: 'low' has a hold"),
             ({"symbol": "A"}, "symbol: this scheduler has no ticks"),
-            ({"deadline": 1.0}, "deadline: 1.0 is no span"),
+            ({"deadline": 1.0}, "deadline: 1.0 is not a span"),
             ({"marks": "loud"}, "marks: 'loud'"),
         ):
             with pytest.raises(ConfigurationError, match=says):
                 scheduler.submit_native(note, **given)
-        with pytest.raises(ConfigurationError, match="task: 3 is no strand"):
+        with pytest.raises(ConfigurationError, match="task: 3 is not a strand"):
             scheduler.submit_native(3)  # type: ignore[arg-type]
     with Dispatcher(["A"], "count", workers=1, cores=None) as d:
         with pytest.raises(UnknownSymbolError):

@@ -39,6 +39,6 @@ def test_there_is_a_bound() -> None:
     number_of = NumberedGroups(engine, groups).number_of
     for i in range(engine.max_groups - 1):
         assert number_of(str(i)) == i + 1
-    with pytest.raises(ConfigurationError, match="group: 'more' is one more than the 4,352 that can be"):
+    with pytest.raises(ConfigurationError, match="group: 'more' is one group too many: there can be 4,352"):
         number_of("more")
     assert number_of("7") == 8

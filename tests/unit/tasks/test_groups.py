@@ -189,7 +189,7 @@ def test_a_group_serves_one_block_and_has_a_name_or_none() -> None:
     with pytest.raises(StoppedError, match="another one"):
         group.__enter__()
     for name in ("", 5):
-        with pytest.raises(ConfigurationError, match="no name"):
+        with pytest.raises(ConfigurationError, match="is not the name of a group"):
             TaskGroup(name)  # type: ignore[arg-type]
 
 

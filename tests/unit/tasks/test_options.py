@@ -18,7 +18,7 @@ pytestmark = pytest.mark.python
     ("options", "match"),
     [
         ({"priority": "hihg"}, "did you mean 'high'"),
-        ({"priority": 1}, "no level: give a name"),
+        ({"priority": 1}, "not a level: give a name"),
         ({"key": []}, "key: .* cannot be hashed"),
         ({"symbol": "AAPL"}, "no ticks; give key="),
         ({"deadline": "-1s"}, "deadline"),
@@ -27,11 +27,11 @@ pytestmark = pytest.mark.python
         ({"delay": "5"}, "delay"),
         ({"delay": "5s", "deadline": "5s"}, "delay: after 5s the deadline of 5s is over"),
         ({"priority": "low", "deadline": "30s"}, "hold: after 30s the deadline of 30s is over"),
-        ({"retry": 3}, "retry: 3 is no strand.RetryPolicy"),
-        ({"group": "mail"}, "group: 'mail' is no strand.TaskGroup"),
+        ({"retry": 3}, "retry: 3 is not a strand.RetryPolicy"),
+        ({"group": "mail"}, "group: 'mail' is not a strand.TaskGroup"),
         ({"expire_if": True}, "expire_if: True cannot be called"),
         ({"marks": "free_memory"}, "did you mean 'frees_memory'"),
-        ({"marks": 3}, "no mark"),
+        ({"marks": 3}, "not a mark"),
     ],
 )
 def test_what_cannot_work_is_refused(options: dict[str, Any], match: str) -> None:

@@ -69,7 +69,7 @@ def test_under_a_policy_of_groups_a_tasks_number_is_its_groups() -> None:
 
 
 def test_what_is_no_policy_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="no policy"):
+    with pytest.raises(ConfigurationError, match="not a policy"):
         Ranks("levels")  # type: ignore[arg-type]
 
 

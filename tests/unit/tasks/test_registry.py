@@ -54,7 +54,7 @@ def test_a_name_belongs_to_one_function_and_a_module_loaded_again_replaces_its_o
 
 def test_what_is_no_name_or_no_function_is_refused() -> None:
     for name in ("", 5):
-        with pytest.raises(ConfigurationError, match="no name"):
+        with pytest.raises(ConfigurationError, match="is not the name of a task"):
             strand.task(name=name)
     with pytest.raises(ConfigurationError, match="cannot be called"):
         strand.task(name="x")(5)

@@ -101,7 +101,7 @@ def test_without_a_file_a_task_that_fails_is_not_tried_again() -> None:
         ({"config": "none.toml"}, "none.toml"),
         ({"guard": 0.8}, "guard: 0.8 is not a strand.Guard"),
         ({"guard": strand.Guard(), "policy": Fifo()}, "guard: Fifo has no levels"),
-        ({"retry": 3}, "retry: 3 is no strand.RetryPolicy"),
+        ({"retry": 3}, "retry: 3 is not a strand.RetryPolicy"),
         ({"max_queue": -1}, "max_queue"),
     ],
 )

@@ -167,7 +167,7 @@ def test_a_chosen_port_alone_is_looked_at_and_has_to_be_moldudp64() -> None:
     assert ticks["sequence"].tolist() == [2]
     ticks, fault, _ = decode(data, ports=[1])
     assert isinstance(fault, FormatError)
-    assert "no MoldUDP64" in str(fault)
+    assert "not a MoldUDP64" in str(fault)
     ticks, fault, decoder = decode(data, ports=[1, 65535], skip=True)
     assert fault is None
     assert decoder.skips() == {"not MoldUDP64": 1}

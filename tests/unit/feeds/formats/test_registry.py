@@ -41,5 +41,5 @@ def test_a_format_can_be_demanded(tmp_path: Path) -> None:
     assert feeds.open(plain, format="itch").info.format == "itch50"
     with pytest.raises(FormatError):
         feeds.open(plain, format="npy")
-    with pytest.raises(ConfigurationError, match="format: 'cvs' is none of npy"):
+    with pytest.raises(ConfigurationError, match="format: 'cvs' is not one of npy"):
         feeds.open(plain, format="cvs")

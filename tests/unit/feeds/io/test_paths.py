@@ -50,7 +50,7 @@ def test_of_a_folder_hidden_and_empty_files_are_left_out(folder: Path) -> None:
 
 @pytest.mark.parametrize("source", [[5], [None], b"a.csv", ["a\0.csv"]])
 def test_what_is_no_path_is_refused(source: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"^source: .* is no path"):
+    with pytest.raises(ConfigurationError, match=r"^source: .* is not a path"):
         list(named_paths(source))
 
 

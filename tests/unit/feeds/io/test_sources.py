@@ -103,7 +103,7 @@ def test_a_pipe_that_was_read_cannot_be_read_again_until_it_is_opened_anew(pipe:
 
 def test_a_pipe_that_nobody_writes_to_is_given_up(pipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "WRITER_WAIT_S", 0.05)
-    with pytest.raises(FeedError, match=r"nothing has come out of the pipe in 0\.05 s"):
+    with pytest.raises(FeedError, match=r"no data came from the pipe in 0\.05 s"):
         open_stream(pipe)
 
 

@@ -79,7 +79,7 @@ def test_a_constant_may_be_what_a_column_may_hold(tmp_path: Path, field: str, sa
     assert [bytes(tick[field][0]) for tick in ticks] == [wanted] * 3
     assert len({tick.tobytes() for tick in ticks}) == 1
     for wrong in ("buyer", ord("x"), True, 5.5):
-        with pytest.raises(ConfigurationError, match=rf"constants\.{field}: .* is none of A"):
+        with pytest.raises(ConfigurationError, match=rf"constants\.{field}: .* is not one of A"):
             ParquetFeed(path, symbol="X", constants={field: wrong})
 
 

@@ -162,7 +162,7 @@ def test_dictionaries_and_nulls_are_mapped_too(tmp_path: Path) -> None:
 def test_a_text_that_the_map_lacks_is_a_bad_row(tmp_path: Path) -> None:
     path = table(tmp_path / "a.parquet", {"ts": [1, 2], "way": ["buy", "up"]})
     columns = {"side": {"column": "way", "map": {"buy": "B"}}}
-    with pytest.raises(FormatError, match=r"row 2: column 'way' .*up.* is none of the map's texts"):
+    with pytest.raises(FormatError, match=r"row 2: column 'way' .*up.* is not one of the map's texts"):
         read(ParquetFeed(path, columns=columns, symbol="X"))
 
 
@@ -171,7 +171,7 @@ def test_kinds_are_words_or_their_numbers(tmp_path: Path) -> None:
     ticks = read(ParquetFeed(table(tmp_path / "a.parquet", rows), symbol="X"))
     assert ticks["kind"].tolist() == [KIND_QUOTE, KIND_TRADE, KIND_ORDER]
     rows = {"ts": [1, 2], "kind": ["quote", "deal"]}
-    with pytest.raises(FormatError, match=r"row 2: column 'kind' .*deal.* is none of none, order, trade"):
+    with pytest.raises(FormatError, match=r"row 2: column 'kind' .*deal.* is not one of none, order, trade"):
         read(ParquetFeed(table(tmp_path / "b.parquet", rows), symbol="X"))
 
 
@@ -198,7 +198,7 @@ def test_a_column_of_an_unusable_type_is_told_with_what_to_do(tmp_path: Path, ki
     cure = "convert it, or name another column by columns={'%s': NAME} (--feed columns.%s=NAME): column "
     assert cure % ("ts_event", "ts_event") + f"'ts' ({kind}) for ts_event is neither a timestamp" in said()
     quote = said(ts_event="at", bid_price="px", ask_price="price")
-    assert cure % ("bid_price", "bid_price") + "'px' (bool) for bid_price is no number" in quote
+    assert cure % ("bid_price", "bid_price") + "'px' (bool) for bid_price is not a number" in quote
 
 
 @pytest.mark.parametrize("values", [[1.5, 2.5], [MS, MS]])

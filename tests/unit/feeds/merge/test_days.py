@@ -557,7 +557,7 @@ def test_a_symbol_that_another_file_is_still_telling_is_not_cleared() -> None:
 def test_options_of_days_that_cannot_work_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="new_day: 'week'"):
         merge_feeds([part(0, date=None)], new_day="week")
-    with pytest.raises(ConfigurationError, match="leave new_day out"):
+    with pytest.raises(ConfigurationError, match="with new_day= days end"):
         merge_feeds([part(0, date=None)], new_day="file", carry_over=True)
 
 

@@ -194,7 +194,7 @@ def test_options_that_cannot_work_are_named(options: dict[str, object]) -> None:
 
 
 def test_no_feeds_and_a_feed_that_comes_twice_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="none"):
+    with pytest.raises(ConfigurationError, match="give at least one feed"):
         merge_feeds([])
     one = ArrayFeed(stamped([1]), ["A"])
     with pytest.raises(ConfigurationError, match="twice"):

@@ -69,7 +69,7 @@ def test_an_index_beyond_a_feeds_max_symbols_is_its_fault() -> None:
     ticks, error = read_until_fault(merged(ArrayFeed(stamped([1, 2], 0, [0, 9]), ["A", "B"], path="day.npy")))
     assert len(ticks) == 1
     assert isinstance(error, FeedError)
-    assert str(error) == "day.npy: a tick's instrument_id is 9, and the feed's max_symbols 2"
+    assert str(error) == "day.npy: a tick's instrument_id is 9, but the feed's max_symbols is 2"
 
 
 def test_more_symbols_than_max_symbols_are_an_error_that_says_so() -> None:

@@ -319,7 +319,7 @@ def test_what_a_name_promises_is_what_is_written(tmp_path: Path, write: Any) -> 
     with zstandard.open(tmp_path / "b_message.x.zst", "rb") as packed:
         assert packed.read() == (tmp_path / "a_message.x").read_bytes()
     for name in ("c_message.x.bz2", "c_message.XZ", "c_message.zip"):
-        with pytest.raises(ConfigurationError, match=r"end it in \.gz or \.zst"):
+        with pytest.raises(ConfigurationError, match=r"end the name in \.gz or \.zst"):
             write(SyntheticFeed(20, 5000, seed=1), tmp_path / name)
     if write in (write_mbo, write_ticks):
         with pytest.raises(ConfigurationError, match=r"end the name in \.npy"):

@@ -71,7 +71,7 @@ def test_a_name_that_dbn_cannot_hold_is_said_and_nothing_is_left(tmp_path: Path,
     ticks = order().repeat(2)
     with pytest.raises(ConfigurationError) as raised:
         convert(order_feed(ticks, [name], batches=1, known_from=learnt), tmp_path / "a.dbn")
-    assert f"symbols: {name!r} " in str(raised.value) or f"and {name!r} is none" in str(raised.value)
+    assert f"symbols: {name!r} " in str(raised.value) or f"and {name!r} is not one" in str(raised.value)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -286,9 +286,9 @@ def test_fills_without_a_price_need_a_book() -> None:
     [
         ({}, "one of every, ticks"),
         ({"every": "1m", "ticks": 3}, "one of every, ticks"),
-        ({"every": "1 fortnight"}, "no span of time"),
-        ({"every": 0}, "no span of time"),
-        ({"every": True}, "no span of time"),
+        ({"every": "1 fortnight"}, "is not a span of time"),
+        ({"every": 0}, "is not a span of time"),
+        ({"every": True}, "is not a span of time"),
         ({"ticks": 0}, "ticks: 0"),
         ({"ticks": 2.5}, "ticks: 2.5"),
         ({"volume": -1}, "volume: -1"),

@@ -732,8 +732,8 @@ def test_a_merge_of_orders_and_quotes_has_to_be_told() -> None:
     [
         (lambda: spread(fills="all"), "fills: 'all'"),
         (lambda: imbalance("soon"), "every: 'soon'"),
-        (volatility, "one of step and ticks"),
-        (lambda: volatility("1m", ticks=5), "one of step and ticks"),
+        (volatility, "give either step or ticks"),
+        (lambda: volatility("1m", ticks=5), "give either step or ticks"),
         (lambda: volatility(ticks=0), "ticks: 0"),
         (lambda: volatility("7s", every="1m"), "not a multiple"),
         (lambda: volatility("1m", price="bid"), "price: 'bid'"),

@@ -74,7 +74,7 @@ def test_lobster_as_recorded_is_read_exactly(shared_data: Path) -> None:
 
 def test_a_lobster_order_book_is_no_table_of_messages(shared_data: Path) -> None:
     (path,) = (shared_data / "lobster").glob("*orderbook*")
-    with pytest.raises(UnknownFormatError, match="no profile knows"):
+    with pytest.raises(UnknownFormatError, match="no profile fits"):
         CsvFeed(path)
 
 
@@ -231,28 +231,28 @@ def test_a_profile_of_ones_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('column = "When"', 'colum = "When"', "fields.ts_event.colum: is no key here; there are .*column"),
-        ('column = "When"', "", "fields.ts_event: takes one of column"),
+        ('column = "When"', 'colum = "When"', "fields.ts_event.colum: is not a key here; there are .*column"),
+        ('column = "When"', "", "fields.ts_event: give exactly one of column"),
         ('unit = "stamp"', 'unit = "minutes"', "fields.ts_event.unit: give 's' or 'ms' .*, not 'minutes'"),
         ('unit = "stamp"', "", "fields.ts_event.unit: is needed"),
         ('unit = "0.01"', 'unit = "0.03"', "fields.price.unit: give a power of ten .*'0.03'"),
         ('unit = "0.01"', "unit = true", "fields.price.unit: give a power of ten .*; not True"),
-        ('zone = "Europe/Berlin"', 'zone = "Berlin"', "time.zone: 'Berlin' is no time zone"),
+        ('zone = "Europe/Berlin"', 'zone = "Berlin"', "time.zone: 'Berlin' is not a time zone"),
         ('delimiter = ";"', 'delimiter = ";;"', "delimiter: ';;' is not one character"),
-        ('delimiter = ";"', 'delimiter = ";"\nfoo = 1', "foo: is no key here"),
-        ('K = "B"', 'K = "X"', "fields.side.map.K: 'X' is none of A, B, N"),
+        ('delimiter = ";"', 'delimiter = ";"\nfoo = 1', "foo: is not a key here"),
+        ('K = "B"', 'K = "X"', "fields.side.map.K: 'X' is not one of A, B, N"),
         ('K = "B"', '"Kaufauftrag" = "B"', "fields.side.map.Kaufauftrag: is longer than 8 bytes"),
-        ('constant = "trade"', 'constant = "deal"', "fields.kind.constant: 'deal' is none of none, order"),
-        ("[fields.kind]", "[fields.colour]", "fields.colour: is no field of a tick"),
-        ('column = "Instrument"', "", "symbol: takes one of column, file_name"),
+        ('constant = "trade"', 'constant = "deal"', "fields.kind.constant: 'deal' is not one of none, order"),
+        ("[fields.kind]", "[fields.colour]", "fields.colour: is not a field of a tick"),
+        ('column = "Instrument"', "", "symbol: give exactly one of column, file_name"),
         ('column = "Instrument"', 'file_name = "x"', "symbol.file_name: 'x' has no group"),
-        ('column = "Instrument"', 'file_name = "("', "symbol.file_name: '\\(' is no pattern"),
+        ('column = "Instrument"', 'file_name = "("', "symbol.file_name: '\\(' is not a regular expression"),
         ('empty = "none"', 'empty = "zero"', "fields.price.empty: give 'none', not 'zero'"),
         ('name = "mine"', "name = ", "is not TOML"),
         ('name = "mine"', 'encoding = "utf-16"', "encoding: give 'utf-8' or 'gb18030' or 'latin-1', not 'utf-16'"),
         ('name = "mine"', "header = false", "layouts: is needed where header is false"),
         ('name = "mine"', "header = 1", "header: give true or false, not 1"),
-        ("[fields.ts_event]", "[fields.sequence]", "fields.sequence.unit: is no key here"),
+        ("[fields.ts_event]", "[fields.sequence]", "fields.sequence.unit: is not a key here"),
         ('column = "When"', 'column = "When"\nsince = "noon"', "since: give 'epoch' or 'midnight', not 'noon'"),
         ('unit = "stamp"', 'unit = "stamp"\ndigits = 10', "digits: give 0 to 9, not 10"),
         ('[fields.ts_event]\ncolumn = "When"\nunit = "stamp"', "", "fields: has neither ts_event nor ts_recv"),
@@ -261,8 +261,8 @@ def test_a_profile_of_ones_own(tmp_path: Path) -> None:
         ('column = "Lots"', 'path = "Lots"', "fields.size.path: is called column now"),
         ('column = "Lots"', "column = [1]", r"fields.size.column\[1\]: give text, not 1"),
         ('unit = "stamp"', 'unit = "iso"', "fields.ts_event.unit: iso is called stamp now"),
-        ('constant = "T"', 'constant = "Q"', "fields.action.constant: 'Q' is none of A, C"),
-        ('zero = "none"', 'zero = "none"\nmap = { a = 1 }', "fields.price.map: is no key here"),
+        ('constant = "T"', 'constant = "Q"', "fields.action.constant: 'Q' is not one of A, C"),
+        ('zero = "none"', 'zero = "none"\nmap = { a = 1 }', "fields.price.map: is not a key here"),
         ("[time]", "[like]\nPx = 3\n[time]", "like.Px: give text, not 3"),
     ],
 )

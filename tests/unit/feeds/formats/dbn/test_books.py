@@ -265,7 +265,7 @@ def test_each_publisher_has_a_book_and_the_row_the_best_of_all() -> None:
     for ask in (lambda: found.orders("bid"), lambda: found.order(1)):
         with pytest.raises(ConfigurationError, match=r"give a publisher, book.publisher\(id\)"):
             ask()
-    with pytest.raises(ConfigurationError, match="publisher_id: 4 is none of ES's publishers: 3, 7"):
+    with pytest.raises(ConfigurationError, match="publisher_id: 4 is not one of ES's publishers: 3, 7"):
         found.publisher(4)
 
 

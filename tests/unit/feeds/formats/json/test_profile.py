@@ -53,14 +53,14 @@ def test_a_profile_is_read_from_toml(tmp_path: Path) -> None:
     ("profile", "words"),
     [
         ({}, "at least one"),
-        ({"messages": []}, "messages: is no key here"),
+        ({"messages": []}, "messages: is not a key here"),
         ({"size_unit": 3, "message": [{}]}, "size_unit: give a power of ten"),
         (
             {"message": [{"symbol": "s", "kind": "tick"}]},
             "kind: give 'none' or 'order' or 'trade' or 'quote' or 'status', not 'tick'",
         ),
         ({"message": [{}]}, "symbol: give"),
-        ({"message": [{"symbol": "s", "fields": {"cost": "p"}}]}, "fields.cost: is no field of a tick"),
+        ({"message": [{"symbol": "s", "fields": {"cost": "p"}}]}, "fields.cost: is not a field of a tick"),
         ({"message": [{"symbol": "s", "fields": {"ts_event": "t"}}]}, "fields.ts_event.unit: is needed"),
         ({"message": [{"symbol": "s", "gapless": True}]}, "gapless: give the column"),
         ({"message": [{"symbol": "s..t"}]}, "is not a path"),
@@ -69,9 +69,12 @@ def test_a_profile_is_read_from_toml(tmp_path: Path) -> None:
         ({"message": [{"symbol": "s", "fields": {"ts_event": {"column": "t", "unit": "iso"}}}]}, "called stamp now"),
         ({"message": [{"symbol": "s", "fields": {"ts_event": {"column": "t", "unit": "clock"}}}]}, "give one of s, ms"),
         ({"message": [{"symbol": "s", "fields": {"ts_recv": {"column": "t", "unit": "s"}}}]}, "ts_recv: leave it out"),
-        ({"message": [{"symbol": "s", "fields": {"order_id": {"later_of": ["a", "b"]}}}]}, "later_of: is no key here"),
-        ({"message": [{"symbol": "s", "fields": {"side": {"constant": "X"}}}]}, "'X' is none of A, B, N"),
-        ({"message": [{"symbol": "s", "fields": {"side": {"column": "m", "map": {"1": "b"}}}}]}, "'b' is none of"),
+        (
+            {"message": [{"symbol": "s", "fields": {"order_id": {"later_of": ["a", "b"]}}}]},
+            "later_of: is not a key here",
+        ),
+        ({"message": [{"symbol": "s", "fields": {"side": {"constant": "X"}}}]}, "'X' is not one of A, B, N"),
+        ({"message": [{"symbol": "s", "fields": {"side": {"column": "m", "map": {"1": "b"}}}}]}, "'b' is not one of"),
     ],
 )
 def test_a_profile_that_cannot_work_is_refused_with_the_key(profile: dict[str, Any], words: str) -> None:

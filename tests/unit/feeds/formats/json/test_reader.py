@@ -46,16 +46,16 @@ def test_messages_become_the_ticks_that_the_profile_says(tmp_path: Path, name: s
 @pytest.mark.parametrize(
     ("field", "text", "words"),
     [
-        ("q", "-1", "size: -1 is below 0, which no size is"),
-        ("q", "-1e-20", "size: -1E-20 is below 0, which no size is"),
+        ("q", "-1", "size: -1 is below 0, and a size cannot be"),
+        ("q", "-1e-20", "size: -1E-20 is below 0, and a size cannot be"),
         ("q", "1e11", "size: give a larger size_unit: 1E+11 is more than 2^63 - 1 units of 1e-8"),
-        ("q", "1e-9", "size: 1E-9 is no whole number of units of 1e-8: inexact='round' rounds it"),
-        ("p", "null", "price: data.p is null, which optional = true takes for none"),
+        ("q", "1e-9", "size: 1E-9 is not a whole number of units of 1e-8: inexact='round' rounds it"),
+        ("p", "null", "price: data.p is null: if that means no value, give optional = true"),
         ("p", "true", "price: true is not a number"),
         ("p", "9" * 5000, f"price: {'9' * 80}... is not a number that a tick can hold"),
         ("p", "1e99999999999999999999", "holds a number with an exponent of 10^18 or more"),
         ("s", "null", "symbol: null is not a name"),
-        ("m", "1", "side: 1 is none of true, false"),
+        ("m", "1", "side: 1 is not one of true, false"),
     ],
     ids=lambda text: text[:20],
 )
@@ -98,9 +98,9 @@ def test_a_cut_or_damaged_line_is_told_with_its_place_and_can_be_left_out(tmp_pa
 
 def test_what_cannot_work_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", LINES)
-    with pytest.raises(UnknownFormatError, match="looks like JSON lines: say by a profile"):
+    with pytest.raises(UnknownFormatError, match="looks like JSON lines: give a profile"):
         feeds.open(path)
-    with pytest.raises(ConfigurationError, match="profile: say by a profile"):
+    with pytest.raises(ConfigurationError, match="profile: give a profile"):
         JsonLinesFeed(path)
     for options, words in (
         ({"size_unit": "0.5"}, "size_unit: give a power of ten"),

@@ -73,9 +73,9 @@ def test_symbol_date_and_kind_come_from_either_name(tmp_path: Path, name: str, m
     [
         ("rows.zip", "rows.csv", "neither its name nor its member's"),
         ("20131009_trade.zip", "rows.csv", "neither its name"),
-        ("abc_20131009_trade.zip", "20131009_xyz_Trade_Tick.csv", "its own says"),
-        ("xyz_20131008_trade.zip", "20131009_xyz_Trade_Tick.csv", "its own says"),
-        ("x.zip", "20131309_xyz_Trade_Tick.csv", "20131309 is none"),
+        ("abc_20131009_trade.zip", "20131009_xyz_Trade_Tick.csv", "but its own name says"),
+        ("xyz_20131008_trade.zip", "20131009_xyz_Trade_Tick.csv", "but its own name says"),
+        ("x.zip", "20131309_xyz_Trade_Tick.csv", "20131309 does not exist"),
         ("x.zip", "20131009_xyz_Trade_Tick.txt", "holds 0 CSV files"),
     ],
 )

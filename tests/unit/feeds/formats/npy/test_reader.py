@@ -193,7 +193,7 @@ MAP = {"ts_event": "when", "price": "px", "size": "qty", "instrument_id": "id", 
 def test_other_records_become_ticks_through_a_map(tmp_path: Path) -> None:
     path = save(tmp_path / "a.npy", events())
     with pytest.raises(
-        FormatError, match=r"record 2: .*is no whole number of units of 1e-9: inexact='round' rounds it"
+        FormatError, match=r"record 2: .*is not a whole number of units of 1e-9: inexact='round' rounds it"
     ):
         ticks_of(NpyFeed(path, columns=MAP))
     feed = NpyFeed(path, columns=MAP, constants={"kind": "trade", "side": "B"}, batch_ticks=2, inexact="round")
@@ -234,26 +234,26 @@ def test_fields_without_a_source_have_their_neutral_values(tmp_path: Path) -> No
     [
         ({"columns": {**MAP, "prize": "px"}}, "no field 'prize'"),
         ({"columns": {**MAP, "flags": "nothing"}}, "no column 'nothing'"),
-        ({"columns": {**MAP, "order_id": "when"}}, "for order_id is no number"),
+        ({"columns": {**MAP, "order_id": "when"}}, "for order_id is not a number"),
         ({"columns": {**MAP, "side": "px"}}, "is neither text nor a letter's code"),
-        ({"columns": {**MAP, "size": "when"}}, "for size is no number"),
+        ({"columns": {**MAP, "size": "when"}}, "for size is not a number"),
         ({"columns": {**MAP, "ts_event": "px"}}, "is neither a timestamp nor an integer"),
-        ({"columns": {"instrument_id": "id"}}, "say by columns=.* which column holds times"),
-        ({"columns": {**MAP, "symbol": "id"}}, "name the column by instrument_id"),
+        ({"columns": {"instrument_id": "id"}}, "say which column holds times by columns="),
+        ({"columns": {**MAP, "symbol": "id"}}, "give columns.instrument_id"),
         ({"columns": {"ts_recv": "when"}}, "name the one symbol"),
         ({"columns": {"ts_recv": "when"}, "symbols": ["A", "B"]}, "name the one symbol"),
         ({"columns": MAP, "price_unit": "0.25"}, "price_unit: give a power of ten"),
         ({"columns": MAP, "inexact": "near"}, "inexact"),
         (
             {"columns": {"instrument_id": "id"}, "constants": {"kind": 70_000}},
-            "constants.kind: 70000 is none of none, order",
+            "constants.kind: 70000 is not one of none, order",
         ),
-        ({"columns": {"instrument_id": "id"}, "constants": {"kind": "deal"}}, "kind: 'deal' is none of"),
-        ({"columns": {"instrument_id": "id"}, "constants": {"side": "buyer"}}, "side: 'buyer' is none of A, B"),
+        ({"columns": {"instrument_id": "id"}, "constants": {"kind": "deal"}}, "kind: 'deal' is not one of"),
+        ({"columns": {"instrument_id": "id"}, "constants": {"side": "buyer"}}, "side: 'buyer' is not one of A, B"),
         ({"columns": MAP, "constants": {"size": 1}}, "both in columns and in constants"),
         ({"columns": MAP, "time_unit": "h"}, "time_unit: give 's' or 'ms'"),
         ({"columns": {"size": 3}}, "columns.size: give a column's name, a table"),
-        ({"price_unit": "0.1"}, "price_unit: give columns too"),
+        ({"price_unit": "0.1"}, "price_unit: it works only with columns=: give columns= too"),
         ({"columns": MAP, "batch_ticks": 0}, "batch_ticks"),
         ({"columns": MAP, "symbols": ["A", "B"], "max_symbols": 1}, "max_symbols is 1"),
     ],
@@ -270,12 +270,12 @@ def test_an_option_that_cannot_work_is_refused_where_it_is_given(
     ("field", "value", "words"),
     [
         ("qty", -1, "-1 is outside 0 to 9223372036854775807 units of 1"),
-        ("id", 1 << 32, "no whole number from 0 to 4294967295"),
+        ("id", 1 << 32, "not a whole number from 0 to 4294967295"),
         ("px", float("nan"), "holds null"),
         ("px", 1e10, "is outside .* units of 1e-9"),
         ("px", float("-inf"), "inf"),
         ("when", np.datetime64("NaT"), "holds null"),
-        ("when", np.datetime64(-1, "us"), "no time from 1970"),
+        ("when", np.datetime64(-1, "us"), "not a time from 1970"),
     ],
 )
 def test_a_value_that_does_not_fit_is_refused_with_its_record(

@@ -62,7 +62,7 @@ def test_an_arrow_file_with_another_behind_it_gives_the_first_then_a_typed_error
     ticks, error = read(ParquetFeed(path))
     assert len(ticks) == 10
     assert isinstance(error, FormatError)
-    assert "no part of an Arrow file" in str(error)
+    assert "not part of an Arrow file" in str(error)
     assert error.offset is not None
     assert error.offset <= len(first)
 

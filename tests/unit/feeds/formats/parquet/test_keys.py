@@ -108,7 +108,7 @@ def test_a_name_that_is_not_text_is_an_error_where_it_is_used(tmp_path: Path, op
     ticks, error = read(feed)
     assert len(ticks) == 5
     assert isinstance(error, FormatError)
-    assert "row 6: column 'symbol' holds no symbol's name, which is UTF-8 text" in str(error)
+    assert "row 6: column 'symbol' holds a value that is not a symbol's name, which is UTF-8 text" in str(error)
     assert [name for name in feed.symbols if name] == ["A"]
 
 

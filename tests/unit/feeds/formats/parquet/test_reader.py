@@ -371,7 +371,7 @@ def test_a_constant_where_an_ask_goes_is_refused(tmp_path: Path) -> None:
     quotes = {"price": None, "bid": pa.array([1.0, 2.0]), "ask": pa.array([1.5, 2.5]), "bid_size": pa.array([1, 2])}
     path = parquet(tmp_path, table(2, **quotes, ask_size=pa.array([3, 4])))
     for field, other in (("order_id", "ask_price"), ("ref_id", "ask_size")):
-        with pytest.raises(ConfigurationError, match=f"constants: {field} is where {other} goes"):
+        with pytest.raises(ConfigurationError, match=f"constants: {field} shares its place in a tick with {other}"):
             ParquetFeed(path, constants={field: 7})
         ticks, error = read(ParquetFeed(path, constants={field: 7}, columns={other: None}))
         assert error is None

@@ -53,14 +53,14 @@ def test_a_flipped_bit_anywhere_is_an_error_behind_the_lines_before_it(whole: Pa
     ("line", "words"),
     [
         (b"1700000000000000000 text", "is damaged"),
-        (b"-1 text {}", "begins with no time"),
-        (b"9999999999999999999 text {}", "begins with no time"),
+        (b"-1 text {}", "does not begin with a time"),
+        (b"9999999999999999999 text {}", "does not begin with a time"),
         (b"1 sound {}", "is of an unknown kind, 'sound'"),
         (b"1 text \xff", "can't decode"),
-        (b"1 text64 e30", "is no base64"),
+        (b"1 text64 e30", "is not base64"),
         (b"1 connected 7", "says no text"),
         (b"1 connected {", "Expecting"),
-        (b"1 end many", "says no number of lines"),
+        (b"1 end many", "does not say a number of lines"),
     ],
 )
 def test_a_line_with_a_right_checksum_that_says_nothing_is_an_error(tmp_path: Path, line: bytes, words: str) -> None:

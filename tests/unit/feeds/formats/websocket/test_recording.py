@@ -255,8 +255,8 @@ def test_damaged_lines_can_be_passed_over_and_are_counted_with_their_places(whol
 def test_lines_that_are_missing_or_too_many_are_noticed(whole: Path, tmp_path: Path) -> None:
     lines, path = whole.read_bytes().splitlines(keepends=True), tmp_path / "other.ws"
     for some, words, made in (
-        ([*lines[:4], *lines[5:]], "says that 7 lines are before it, where 6 are", 4),
-        ([*lines, lines[2]], "is behind the recording's end", 5),
+        ([*lines[:4], *lines[5:]], "says that 7 lines are before it, but there are 6", 4),
+        ([*lines, lines[2]], "comes after the recording's end", 5),
     ):
         path.write_bytes(b"".join(some))
         ticks, error = taken(path)
@@ -280,21 +280,21 @@ def _told(**changes: Any) -> str:
     ("first", "words"),
     [
         (_first_line(_told(), b"2"), "is of version '2' of the format, and this reader knows version 1"),
-        (_first_line(_told()).replace(b"raise", b"skip!"), "the checksum is another"),
-        (_first_line("[]"), "no object"),
+        (_first_line(_told()).replace(b"raise", b"skip!"), "its checksum is wrong"),
+        (_first_line("[]"), "it is not an object"),
         (_first_line("[" * 100_000), "cannot be used"),
-        (_first_line(_told(profile=None)), "profile: no object"),
+        (_first_line(_told(profile=None)), "profile: is not an object"),
         (
             _first_line(_told(profile={"message": [{"symbol": "s", "kind": []}]})),
             r"profile.message\[1\].kind: give 'none' or 'order' or .*, not \[\]",
         ),
         (_first_line(_told(on_error="stop")), "on_error: 'stop'"),
         (_first_line(_told(url=7)), "url: 7"),
-        (_first_line(_told(symbols=[1])), "symbols: no list of names"),
+        (_first_line(_told(symbols=[1])), "symbols: is not a list of names"),
         (_first_line(_told(symbols=["S"] * 17)), "symbols: 17 of them"),
         (_first_line(_told(max_symbols=1 << 40)), "max_symbols: 1099511627776"),
         (_first_line(_told(max_message_bytes=True)), "max_message_bytes: True"),
-        (b"strand-websocket 1\n", "is no recording"),
+        (b"strand-websocket 1\n", "is not a recording"),
     ],
 )
 def test_a_first_line_that_cannot_be_used_is_an_error_that_says_why(tmp_path: Path, first: bytes, words: str) -> None:

@@ -51,7 +51,7 @@ def sweep(
     files: tuple[str, ...], handler: Handler, each: tuple[str, ...], days: str | None, workers: int | None,
     out: str, backend: Any, reads: Reads, as_json: bool,
 ) -> None:  # fmt: skip
-    """Run a compiled handler with many sets of parameters: each file is decoded once.
+    """Run a handler with many sets of parameters: each file is decoded once.
 
     FILES: files, folders or globs; each is a run of its own. What the folder of --out has already is not run again, so
     the same command goes on after an interrupt.

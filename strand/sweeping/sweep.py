@@ -69,7 +69,8 @@ def sweep(
     ``files``: a file, several, a folder or a glob; each is a run of its own, which begins with rows of zeros. With
     ``days``, a name in which ``{date}`` stands for the day, as ``"data/{date:%Y%m%d}.gz"``; dates are texts like
     ``"2026-01-05"``, and are the files' option ``date`` where they need one.
-    ``handler``: a compiled one (``strand.handler``) with ``params=``, or a chain that ends in one.
+    ``handler``: one with ``params=``, or a chain that ends in one: compiled (``strand.handler``), of objects
+    (``strand.object_handler``, with ``state=`` or ``outputs=``), or of batches (``strand.batch_handler``).
     ``params``: a dict of parameters by name for each set, or a DataFrame of pandas or polars with a row for each.
     ``workers``: how many files are read at a time, each by one process that takes one core, this one being the first;
     None: all cores.
@@ -82,8 +83,8 @@ def sweep(
 
     An interrupt keeps what is done: the same call goes on from there. Raises what ``strand.replay`` raises for a file,
     after which the files before it are kept; a HandlerError has the set it came with as ``set_number`` and ``params``.
-    Raises ConfigurationError for a handler without sets, for parameters that it does not take, and for two files of one
-    name; MissingExtraError without the extra ``sweep``, or ``ray``.
+    Raises ConfigurationError for a handler without parameters, or without rows and outputs, for parameters that it does
+    not take, and for two files of one name; MissingExtraError without the extra ``sweep``, or ``ray``.
     """
     run = backend_for(backend)
     given = resolve(handler)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -23,7 +23,12 @@ import strand
 from strand.errors import ConfigurationError, HandlerError, PlaceError, RecordTypeError
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.handlers import Handler
+from strand.handlers.context import Context
+from strand.handlers.emit import Emit
+from strand.handlers.parameters import records_of_sets
 from strand.handlers.sets import with_sets
+from strand.handlers.timer import Timer
+from strand.symbols import SymbolTable
 
 pytestmark = pytest.mark.python
 
@@ -166,6 +171,9 @@ def test_an_error_names_the_set_and_is_else_as_that_of_a_run_of_its_own(
     assert _own_row(error.row) == _own_row(expected.row)
     if expected.tick is None:
         return
+    if handler is BATCH_FAILS and workers == 0:  # the first set had the whole batch before
+        counted = error.partial.rows["AAAAB"]
+        assert (counted["fails"] if "fails" in counted.dtype.names else counted)["sets"]["left"].tolist() == [5, 5, 4]
     assert (error.tick, error.number) == (expected.tick, expected.number)
     if handler is not BATCH_FAILS and what != "start":
         for one in (error, expected):
@@ -317,6 +325,52 @@ def test_a_number_of_a_set_is_no_field_that_an_output_may_have() -> None:
 
     with pytest.raises(ConfigurationError, match="a set's number has the name 'set'"):
         with_sets(emits, [{"least": 1}])
+
+
+def test_a_set_that_is_ahead_of_another_is_given_no_tick_twice() -> None:
+    """The first set stops at its timer, the second one earlier; then come more ticks than the first one has handled."""
+
+    class Batch:
+        n, at_timer = 4, False
+        emitted: ClassVar[list[Any]] = []
+
+        def emit(self, output: int, at: Any, records: Any) -> None:
+            self.emitted.append((at.tolist(), records.tolist()))
+
+    def on_wake(symbol: str, time: int, row: Any) -> None:
+        """Nothing to do."""
+
+    @strand.batch_handler(
+        state=[("n", "i8")], params=[("most", "i8")], outputs={"seen": [("size", "i8")]}, on_wake=on_wake
+    )
+    def some(symbol, ticks, row, ctx):  # type: ignore[no-untyped-def]
+        n = min(len(ticks), int(ctx.params["most"]))
+        row["n"] += n
+        ctx.emit(ticks[:n]["size"].astype([("size", "i8")]), at=np.arange(n))
+        return n
+
+    many: Any = with_sets(some, [{"most": 3}, {"most": 1}])
+    table = SymbolTable(["AAPL"])
+    row = np.zeros(1, many.state)[0]
+    emit = Emit("some", many.outputs, 0, Batch)
+    context = Context("some", "AAPL", 0, row, emit=emit, timer=Timer("some"))
+    functions = many._functions_of(records_of_sets(many.sets, "some", table), context)
+    ticks = np.zeros(4, strand.TICK)
+    ticks["size"] = [10, 11, 12, 13]
+    context.timer.begin(np.arange(1, 5))  # type: ignore[union-attr]
+    assert functions.ticks(ticks) == 1
+    context.timer.begin(np.arange(2, 5))  # type: ignore[union-attr]
+    assert functions.ticks(ticks[1:]) == 1
+    context.timer.begin(np.arange(3, 5))  # type: ignore[union-attr]
+    assert functions.ticks(ticks[2:]) == 1
+    assert row["sets"]["n"].tolist() == [4, 3]
+    assert Batch.emitted == [
+        ([0, 1, 2], [(0, 10), (0, 11), (0, 12)]),
+        ([0], [(1, 10)]),
+        ([2], [(0, 13)]),
+        ([0], [(1, 11)]),
+        ([0], [(1, 12)]),
+    ]
 
 
 def test_a_random_mix_of_timers_is_as_runs_of_their_own() -> None:

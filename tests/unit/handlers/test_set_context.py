@@ -67,7 +67,10 @@ def test_the_timer_of_the_symbol_is_the_first_of_the_sets() -> None:
     of_symbol.starts = False
     timer.begin(np.array([100, 200, 300]))
     alarms.begin()
-    of_symbol.at = 0
+    of_symbol.now = 100
+    alarms.ask()
+    assert timer.alarm == 101
+    of_symbol.now, of_symbol.at = None, 0
     second.wake_at(250)
     alarms.ask()
     assert (timer.end, timer.over(1), timer.alarm) == (1, True, 101)

@@ -19,8 +19,7 @@ from strand.handlers.bound import BoundHandler, BoundPython
 from strand.handlers.called_again import line_of
 from strand.handlers.context import Context
 from strand.handlers.failures import failure_of
-from strand.handlers.hosted_sets import ObjectsOfSets
-from strand.handlers.set_context import OneSet
+from strand.handlers.set_context import OneSet, SetObjects
 from strand.handlers.timed import Host
 from strand.threads import interrupts
 
@@ -189,7 +188,7 @@ def _named_objects(python: KeepsObjects) -> Iterator[tuple[Context, str, Any]]:
 def _each_object(python: KeepsObjects) -> Iterator[tuple[Context, OneSet | None, str, Any]]:
     """The same, and the set of parameters that an object has where there are several."""
     for context, name, thing in _named_objects(python):
-        if isinstance(thing, ObjectsOfSets):
+        if isinstance(thing, SetObjects):
             yield from ((context, each.of_set, name, one) for each, one in thing.by_context.items())
         else:
             yield context, None, name, thing

@@ -18,13 +18,13 @@ from strand.handlers.context import Context, FailedOnTick, SymbolFunctions
 from strand.handlers.hosted import HostedHandler
 from strand.handlers.object_handlers import METHODS, ObjectHandler, functions_of, made_by
 from strand.handlers.parameters import Parameters, records_of_sets
-from strand.handlers.set_context import Alarms, Each, ObjectSetContext, OneSet, SetContext, blaming, set_of
+from strand.handlers.set_context import Alarms, Each, ObjectSetContext, OneSet, SetContext, SetObjects, blaming, set_of
 from strand.handlers.state import SETS
 from strand.handlers.timed import Timed
 from strand.handlers.timer import Timer
 from strand.handlers.tracked import BatchTimes
 
-__all__ = ["HostedSets", "ObjectsOfSets"]
+__all__ = ["HostedSets"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -106,12 +106,12 @@ class HostedSets(HostedHandler):
 # ---- objects
 
 
-class ObjectsOfSets:
-    """The objects of one symbol, one for each set. Each method calls that of all of them that have it."""
+class _Objects(SetObjects):
+    """Each method calls that of all the objects that have it."""
 
     def __init__(self, handler: ObjectHandler, contexts: Sequence[ObjectSetContext], of_symbol: Context) -> None:
         self._alarms = Alarms(of_symbol, len(contexts)) if handler.timers else None
-        self.by_context: dict[ObjectSetContext, Any] = {}
+        self.by_context = {}
         for context in contexts:
             if self._alarms is not None:
                 context.alarms = self._alarms
@@ -134,7 +134,7 @@ class ObjectsOfSets:
             self._alarms.ask()
 
 
-class _TimedObjects(ObjectsOfSets):
+class _TimedObjects(_Objects):
     """Those that have timers."""
 
     _alarms: Alarms
@@ -152,7 +152,7 @@ def _functions_of_objects(
     handler: ObjectHandler, contexts: Sequence[ObjectSetContext], of_symbol: Context
 ) -> SymbolFunctions:
     if not handler.timers:
-        return functions_of(ObjectsOfSets(handler, contexts, of_symbol), handler.name, handler.counts, of_symbol)
+        return functions_of(_Objects(handler, contexts, of_symbol), handler.name, handler.counts, of_symbol)
     things = _TimedObjects(handler, contexts, of_symbol)
     functions = functions_of(things, handler.name, handler.counts, of_symbol)
 

@@ -15,7 +15,18 @@ from strand.handlers.emit import Emit, places_of, records_of
 from strand.handlers.state import SET
 from strand.handlers.timer import alarm_of
 
-__all__ = ["Alarms", "Each", "ObjectSetContext", "OneSet", "SetContext", "SetEmit", "blaming", "numbered", "set_of"]
+__all__ = [
+    "Alarms",
+    "Each",
+    "ObjectSetContext",
+    "OneSet",
+    "SetContext",
+    "SetEmit",
+    "SetObjects",
+    "blaming",
+    "numbered",
+    "set_of",
+]
 
 
 #: The attribute of what a handler raised that has the context of the set it was called for.
@@ -194,6 +205,12 @@ class ObjectSetContext(SetContext):
                 yield
         finally:
             self.row = before
+
+
+class SetObjects:
+    """The objects of one symbol, one for each set, by their contexts."""
+
+    by_context: dict[ObjectSetContext, Any]
 
 
 class Each:

@@ -107,6 +107,7 @@ docs: dev
 lint: dev
 	$(BIN)/python tools/arrows.py
 	$(BIN)/python tools/sizes.py
+	$(BIN)/python tools/prose.py
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run -Werror $(C_FILES)

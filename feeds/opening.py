@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Unpack
 
+from strand.brief import listed
 from strand.errors import ConfigurationError, UnknownFormatError
 from strand.feeds.base import RENAMED, BaseFeed
 from strand.feeds.formats.registry import Format, format_named, recognised
@@ -203,7 +204,9 @@ def _in_folder(folder: Path, options: Mapping[str, Any]) -> list[Path]:
             continue
         found.append(path)
     if not found:
-        raise UnknownFormatError("the directory holds no file that can be read", path=folder)
+        inner = sorted(each.name for each in folder.iterdir() if each.is_dir())
+        also = f"; it holds folders: name one of {listed(inner)}" if inner else ""
+        raise UnknownFormatError(f"the directory holds no file that can be read{also}", path=folder)
     return found
 
 

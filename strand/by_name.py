@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from strand.brief import listed
 from strand.errors import UnknownNameError
-from strand.validate import nearest
+from strand.validate import did_you_mean
 
 __all__ = ["ByName", "TableByName", "unknown_name"]
 
@@ -17,8 +17,7 @@ V = TypeVar("V")
 
 def unknown_name(what: str, name: object, names: Collection[str]) -> UnknownNameError:
     """The error for a name that is not among ``names``. ``what``: the kind of thing that they name, as ``"output"``."""
-    near = nearest(name, names) if isinstance(name, str) else None
-    cure = "" if near is None else f"did you mean {near!r}? "
+    cure = did_you_mean(name, names, after=" ")
     return UnknownNameError(f"no {what} is named {name!r}: {cure}there are {listed(names) or 'none'}")
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
-__all__ = ["CodeLine"]
+__all__ = ["OURS", "CodeLine"]
+
+#: The folder of Strand's own code, which no error of a user's code points at.
+OURS: Final = str(Path(__file__).resolve().parent)
 
 
 class CodeLine(NamedTuple):

@@ -227,6 +227,9 @@ class QuarantinedError(StrandError):
 class HandlerError(StrandError):
     """A handler raised, or returned an error.
 
+    Its text says where: the symbol, the tick, and the line of code. Of a compiled handler that asks for ``line``. Where
+    there is a ``__cause__`` the line is left out, as its traceback has it.
+
     ``symbol`` and ``sequence`` (the feed's) are those of the tick it failed on (of the first of the batch, for a Python
     batch handler); the sequence is None for a timer, for the end of the run, and where records have no such field.
     ``handler``: its name, ``code``: the number a native handler gave. ``__cause__`` is the exception a Python handler
@@ -248,6 +251,8 @@ class HandlerError(StrandError):
     number: int | None = None
     partial: Any = None
     _line: CodeLine | None = None
+    #: The type of what a compiled handler raised when it was called again; machine code keeps none.
+    _raised: str = ""
     _again: Callable[..., Any] | None = None
     _line_in: Callable[[BaseException], CodeLine | None] | None = None
     #: The number of its strand, and of the ticks that were before it there.
@@ -264,10 +269,9 @@ class HandlerError(StrandError):
         set_number: int | None = None,
         params: Mapping[str, Any] | None = None,
     ) -> None:
-        where = symbol if sequence is None else f"{symbol} at sequence {sequence}"
-        if params is not None:
-            where += f" with set {set_number} ({', '.join(f'{name}={value}' for name, value in params.items())})"
-        super().__init__(f"handler {handler!r} failed on {where}: {reason or f'code {code}'}")
+        super().__init__(
+            f"handler {handler!r} failed on {symbol}" + ("" if sequence is None else f" at sequence {sequence}")
+        )
         self.symbol = symbol
         self.sequence = sequence
         self.handler = handler
@@ -276,9 +280,23 @@ class HandlerError(StrandError):
         self.set_number = set_number
         self.params = params
 
+    def __str__(self) -> str:
+        return self._told(with_line=self.__cause__ is None)
+
+    def _told(self, *, with_line: bool) -> str:
+        """All that is known of the failure, in one line."""
+        line = self.line if with_line else None  # which may find out what was raised
+        text = str(self.args[0])
+        if self.number is not None:
+            text += f" (its tick {self.number:,})"
+        if self.params is not None:
+            text += f" with set {self.set_number} ({', '.join(f'{k}={value}' for k, value in self.params.items())})"
+        text += f": {self._raised or self.reason or f'code {self.code}'}"
+        return text if line is None else f"{text}, at {line}"
+
     def __reduce__(self) -> Any:
         """For another process: without what can be called, and without the run's result."""
-        told = {"row": self.row, "tick": self.tick, "number": self.number, "_line": self.line}
+        told = {"row": self.row, "tick": self.tick, "number": self.number, "_line": self.line, "_raised": self._raised}
         make = partial(type(self), set_number=self.set_number, params=self.params)
         return make, (self.symbol, self.sequence, self.handler, self.code, self.reason), told
 
@@ -319,6 +337,7 @@ class HandlerError(StrandError):
                 return None
             except Exception as error:
                 self._line = line_in(error)
+                self._raised = type(error).__name__ if self._line is not None and self.__cause__ is None else ""
         return self._line
 
 

@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import Any, ParamSpec, TypeVar
 
 from strand.errors import ConfigurationError, UnknownOptionError
-from strand.validate import nearest
+from strand.validate import did_you_mean
 
 __all__ = ["check_apart", "named_fields", "named_options", "options_of", "refuse_renamed", "refuse_unknown"]
 
@@ -129,8 +129,7 @@ def refuse_unknown(given: Collection[str], known: Collection[str], called: str, 
     if not unknown:
         return
     public = sorted(name for name in known if not name.startswith("_"))
-    near = nearest(unknown[0], public)
-    cure = f"did you mean {near!r}?" if near else f"it has {', '.join(public) or 'none'}"
+    cure = did_you_mean(unknown[0], public) or f"it has {', '.join(public) or 'none'}"
     raise UnknownOptionError(f"{called} has no option {unknown[0]!r}; {cure}")
 
 

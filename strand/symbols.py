@@ -10,9 +10,9 @@ from typing import Final, cast, overload
 
 from strand.brief import brief, listed, several
 from strand.errors import ConfigurationError, UnknownSymbolError
-from strand.validate import is_whole
+from strand.validate import did_you_mean, is_whole
 
-__all__ = ["MAX_COMPLETIONS", "NAME_BYTES", "SymbolTable", "check_name", "name_problem"]
+__all__ = ["MAX_COMPLETIONS", "NAME_BYTES", "SymbolTable", "check_name", "name_problem", "near_symbol"]
 
 #: The most bytes of a symbol's name, as UTF-8.
 NAME_BYTES: Final = 255
@@ -45,6 +45,12 @@ def check_name(option: str, name: str) -> str:
     if problem := name_problem(name):
         raise ConfigurationError(f"{option}: {name[:80]!r} {problem}: give the symbol another name")
     return name
+
+
+def near_symbol(name: object, names: Iterable[str]) -> str:
+    """``; did you mean 'AAPL'?`` for a name that no symbol has: the most alike of the first ``MAX_COMPLETIONS``. Empty
+    where none is like it."""
+    return did_you_mean(name, islice(filter(None, names), MAX_COMPLETIONS), before="; ")
 
 
 def _name(at: int, given: object) -> str:
@@ -163,16 +169,22 @@ class SymbolTable(Sequence[str]):
         return 0 <= index < len(self._names) and bool(self._names[index])
 
     def index(self, symbol: str | int, start: int = 0, stop: int | None = None) -> int:  # noqa: ARG002 - Sequence's
-        """The index of a name, or of an index itself. Raises UnknownSymbolError."""
+        """The index of a name, or of an index itself. Raises UnknownSymbolError, with the nearest name."""
+        found = self.find(symbol)
+        if found is None:
+            near = near_symbol(symbol, self.offered(MAX_COMPLETIONS))
+            raise UnknownSymbolError(f"there is no symbol {symbol!r} among the {self.n_shown:,}{near}")
+        return found
+
+    def find(self, symbol: str | int) -> int | None:
+        """The same; None where there is no such symbol."""
         if isinstance(symbol, str):
             found = self._index.get(symbol)
             if found is None and symbol.startswith("#") and symbol[1:].isdecimal():
                 found = int(symbol[1:])
         else:
             found = int(symbol) if is_whole(symbol) else None
-        if found is None or not 0 <= found < self._size:
-            raise UnknownSymbolError(f"there is no symbol {symbol!r} among the {self.n_shown:,}")
-        return found
+        return found if found is not None and 0 <= found < self._size else None
 
     def learn(self, names: Sequence[str]) -> None:
         """Takes names over from a feed that has met more of them; the size stays."""

@@ -13,6 +13,7 @@ from strand.errors import ConfigurationError
 
 __all__ = [
     "MAXIMUM",
+    "did_you_mean",
     "is_between",
     "is_number",
     "is_whole",
@@ -29,10 +30,20 @@ MAXIMUM: Final = 2**63 - 1
 
 
 def nearest(word: str, words: Iterable[str]) -> str | None:
-    """The one of the words that is most like a misspelt one; None where none is like it."""
+    """The one of the words that is most like a misspelt one, whatever their case; None where none is like it."""
     from difflib import get_close_matches  # which a run without errors does not wait for
 
-    return next(iter(get_close_matches(word, list(words), n=1)), None)
+    by_folded: dict[str, str] = {}
+    for each in words:
+        by_folded.setdefault(each.casefold(), each)
+    return next((by_folded[near] for near in get_close_matches(word.casefold(), by_folded, n=1)), None)
+
+
+def did_you_mean(name: object, names: Iterable[str], *, before: str = "", after: str = "") -> str:
+    """``did you mean 'book'?`` for a name that is none of ``names``, between the texts before and after it; no text at
+    all where none is like it."""
+    near = nearest(name, names) if isinstance(name, str) else None
+    return f"{before}did you mean {near!r}?{after}" if near else ""
 
 
 def is_whole(value: Any) -> TypeGuard[int]:

@@ -11,7 +11,7 @@ from typing import Final
 from strand.errors import ConfigurationError, FeedError
 from strand.feeds.io.sources import STANDARD_INPUT
 
-__all__ = ["Paths", "files_in", "named_paths"]
+__all__ = ["Paths", "check_folder", "files_in", "named_paths"]
 
 _WILD: Final = "*?["
 
@@ -49,6 +49,14 @@ def files_in(folder: Path) -> list[Path]:
         for path in sorted(folder.iterdir())
         if not path.name.startswith((".", "_")) and path.is_file() and path.stat().st_size > 0
     ]
+
+
+def check_folder(option: str, path: Path) -> None:
+    """Raises ConfigurationError, before anything has run, where a file's folder is not there or takes no file."""
+    if not path.parent.is_dir():
+        raise ConfigurationError(f"{option}: there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise ConfigurationError(f"{option}: no file may be written in {path.parent}: name another folder")
 
 
 def _is_there(path: Path) -> bool:

@@ -14,6 +14,7 @@ from strand.feeds.merge.days import is_clear
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
 from strand.feeds.stock_attributes import StockAttributes
+from strand.symbols import near_symbol
 from strand.ticks import TICK, named
 
 __all__ = [
@@ -104,7 +105,8 @@ def unknown_symbol(feed: Feed, wanted: Sequence[str]) -> UnknownSymbolError | No
     for pattern in wanted:
         one = Selection((pattern,))
         if not any(name and one.keeps(name) for name in names):
-            return UnknownSymbolError(f"symbols: nothing in {feed.info.path} is named {pattern!r}")
+            near = near_symbol(pattern, names)
+            return UnknownSymbolError(f"symbols: nothing in {feed.info.path} is named {pattern!r}{near}")
     return None
 
 

@@ -10,6 +10,7 @@ from strand.bench.policies import PolicyOutcome
 from strand.bench.report import HEADINGS
 from strand.bench.scenarios import ScenarioResult
 from strand.errors import ConfigurationError
+from strand.feeds.io.paths import check_folder
 from strand.report.canvas import matplotlib
 from strand.report.quantities import duration
 
@@ -32,8 +33,7 @@ def check_plot_path(path: Path) -> None:
     matplotlib("figure")
     if path.suffix not in SUFFIXES:
         raise ConfigurationError(f"plot: {path} does not end in {', '.join(SUFFIXES)}")
-    if not path.parent.is_dir():
-        raise ConfigurationError(f"plot: there is no folder {path.parent}")
+    check_folder("plot", path)
 
 
 def plot_scenarios(results: Sequence[ScenarioResult], machine: Mapping[str, Any], path: Path) -> None:

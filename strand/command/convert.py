@@ -20,7 +20,7 @@ __all__ = ["convert"]
 
 
 @click.command("convert")
-@click.argument("files", nargs=-1, required=True, shell_complete=complete_files)
+@click.argument("files", nargs=-1, shell_complete=complete_files)
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("--to", type=click.Choice(TARGETS), help="What to write. [default: as OUT ends]")
 @reading
@@ -30,6 +30,8 @@ def convert(files: tuple[str, ...], out: Path, to: str | None, reads: Reads, as_
 
     What the format cannot hold ends it, and leaves no file. Several files are merged in time.
     """
+    if not files:
+        raise click.UsageError(f"name the file to read, and behind it the one to write: there is {out} alone")
     with progress("converting", reads.limit, as_json) as advance:
         written = run_convert(
             files if len(files) > 1 else files[0],

@@ -89,8 +89,7 @@ def run_to_its_end(command: Callable[[], object]) -> None:
         _forget_standard_output()
         sys.exit(1)
     except HandlerError as error:
-        tick = "" if error.number is None else f" (tick {error.number} of {error.symbol})"
-        _end(f"strand: {error}{tick}" + (f", at {error.line}" if error.line is not None else ""))
+        _end(f"strand: {error._told(with_line=True)}")
     except StrandError as error:
         _end(f"strand: {error}")
     except MemoryError as error:

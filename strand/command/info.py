@@ -24,9 +24,10 @@ __all__ = ["info"]
 @click.command("info")
 @click.argument("files", nargs=-1, required=True, shell_complete=complete_files)
 @reading
+@click.option("-v", "--verbose", is_flag=True, help="Show all of the feed's counters, those of reading among them.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of a table.")
-def info(files: tuple[str, ...], reads: Reads, as_json: bool) -> None:
-    """What files hold: format, messages, symbols, span of time, skew. Reads them to their end."""
+def info(files: tuple[str, ...], reads: Reads, verbose: bool, as_json: bool) -> None:
+    """What files hold: format, messages, symbols, span of time, the busiest symbols. Reads them to their end."""
     feed = feeds.open(
         files if len(files) > 1 else files[0],
         symbols=reads.symbols or (),
@@ -65,7 +66,7 @@ def info(files: tuple[str, ...], reads: Reads, as_json: bool) -> None:
         feed.close()
     if fault is not None:
         found["error"] = str(fault)
-    show(as_json, found, lambda console: print_info(console, found))
+    show(as_json, found, lambda console: print_info(console, found, verbose=verbose))
     if fault is not None:
         raise fault
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from bdb import BdbQuit
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,10 +84,13 @@ def replay(
         writes.check(handler, feed)
         shows.check(handler, feed)
 
-    def ended(result: ReplayResult, rows_file: Path | None, error: str | None = None) -> None:
+    def ended(result: ReplayResult, rows_file: Path | None, error: Exception | str | None = None) -> None:
         if as_json:
-            click.echo(json.dumps(as_dict(result) | ({} if error is None else {"error": error})))
+            click.echo(json.dumps(as_dict(result) | ({} if error is None else {"error": str(error)})))
         else:
+            if isinstance(error, HandlerError):  # which main tells, with more
+                told = str(error.args[0])
+                result = replace(result, failures=tuple(f for f in result.failures if not f.startswith(told)))
             shows.print(result, rows_file=rows_file, symbols=reads.symbols)
 
     def ended_early(result: ReplayResult | None, why: Exception | str) -> None:
@@ -95,7 +99,7 @@ def replay(
             if out is not None:
                 click.echo(f"no rows written to {out}: the run ended early", err=True)
             report.write(result, "" if isinstance(why, StrictError) else str(why))
-            ended(result, None, str(why))
+            ended(result, None, why)
 
     try:
         # A bar holds back a prompt until its line ends, and draws over it.

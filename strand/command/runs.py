@@ -41,7 +41,10 @@ def runs() -> None:
 @_FOLDER
 @_JSON
 def list_(folder: Path, as_json: bool) -> None:
-    """Each version of the code that a folder has results of: handler, files, sets."""
+    """Each version of the code that a folder has results of: handler, files, sets.
+
+    That of the last sweep comes last.
+    """
     with closing(Manifest(folder, must_exist=True)) as manifest:
         codes, every = manifest.codes(), manifest.runs()
     plain = [
@@ -66,7 +69,7 @@ def list_(folder: Path, as_json: bool) -> None:
 def show(folder: Path, code: str | None, as_json: bool) -> None:
     """Each run of one version of the code: its file, set of parameters, ticks and fingerprint.
 
-    CODE: the beginning of its digest, as strand runs list shows it; by default the last one's.
+    CODE: the beginning of its digest, as strand runs list shows it; by default that of the last sweep.
     """
     with closing(Manifest(folder, must_exist=True)) as manifest:
         whole = _code(manifest, code)
@@ -123,7 +126,9 @@ def diff(folder: Path, a: str, b: str, as_json: bool) -> None:
 @_FOLDER
 @click.argument("picture", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--by", required=True, metavar="FIELD", help="The field of the rows whose sum is the score of a set.")
-@click.option("--code", help="The beginning of its digest, as strand runs list shows it. [default: the last one's]")
+@click.option(
+    "--code", help="The beginning of its digest, as strand runs list shows it. [default: that of the last sweep]"
+)
 @click.option("--best", type=click.IntRange(1), default=5, help="How many sets to draw apart.")
 @click.option("--smallest", is_flag=True, help="The best sets are those with the smallest score.")
 @_JSON
@@ -164,14 +169,13 @@ def _number(name: str) -> Any:
 
 
 def _code(manifest: Manifest, begins: str | None) -> str:
-    """The digest of a version of the code, by how it begins; None: the last one's."""
+    """The digest of a version of the code, by how it begins; None: that of the last sweep."""
     codes = list(manifest.codes())
     found = codes[-1:] if begins is None else [code for code in codes if code.startswith(begins)]
     if len(found) != 1:
         there = ", ".join(code[:SHORT] for code in codes) or "none"
-        raise ConfigurationError(
-            f"runs: {begins or 'the last'} is {len(found)} versions of the code; there are {there}"
-        )
+        how_many = f"{len(found)} codes begin" if found else "no code begins"
+        raise ConfigurationError(f"runs: {how_many} with {begins or ''!r}; there are {there}")
     return found[0]
 
 

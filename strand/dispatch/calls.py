@@ -23,7 +23,6 @@ from strand.errors import (
     HandlerError,
     QuarantinedError,
     StoppedError,
-    UnknownSymbolError,
     WouldDeadlockError,
 )
 from strand.tasks.current import wait_as, waiter_here
@@ -315,10 +314,8 @@ class Calls:
         raise error
 
     def _strand_of_failure(self, failure: HandlerError) -> int | None:
-        try:
-            return self._control.strand_of(failure.symbol)
-        except UnknownSymbolError:
-            return None
+        key = self._state.table.find(failure.symbol)  # a basket's failure names none
+        return None if key is None else self._control.strand_of(key)
 
 
 def _answer(tell: Callable[[Any], None], answer: Any) -> None:

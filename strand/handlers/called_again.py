@@ -6,16 +6,15 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from types import CodeType, MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from strand.binding.space import Space
 from strand.binding.trades import TradeMaker, TradeSource
-from strand.code_line import CodeLine
+from strand.code_line import OURS, CodeLine
 from strand.errors import ConfigurationError
 from strand.handlers.context import Context
 from strand.ticks import TRADE
@@ -24,9 +23,17 @@ if TYPE_CHECKING:
     from strand.handlers.parameters import Parameters
     from strand.symbols import SymbolTable
 
-__all__ = ["Before", "FailedCall", "PlainClock", "PlainFields", "PlainOutputs", "codes_of", "line_of", "trade_of"]
-
-_OURS: Final = str(Path(__file__).resolve().parents[1])
+__all__ = [
+    "Before",
+    "FailedCall",
+    "PlainClock",
+    "PlainFields",
+    "PlainOutputs",
+    "PlainRow",
+    "codes_of",
+    "line_of",
+    "trade_of",
+]
 
 
 class Before(Protocol):
@@ -106,6 +113,23 @@ class PlainFields:
         return f"<record {self._record}>"
 
 
+class PlainRow(PlainFields):
+    """A row, with the rows of the handlers before it in a chain by their names. ``before`` gives the record of one, and
+    None for a name that none has."""
+
+    __slots__ = ("_before",)
+    _before: Callable[[str], Any]
+
+    def __init__(self, record: Any, before: Callable[[str], Any]) -> None:
+        super().__init__(record)
+        object.__setattr__(self, "_before", before)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._record.dtype.names and (record := self._before(name)) is not None:
+            return PlainFields(record)
+        return super().__getattr__(name)
+
+
 class PlainOutputs:
     """In the place of ``emit``: a method by output, which takes the fields of a record."""
 
@@ -177,7 +201,7 @@ def line_of(error: BaseException | None, written: tuple[Callable[..., Any], ...]
     strand's; None: it went through none."""
     files = {code.co_filename for code in codes_of(written)}
     places = [(frame.f_code.co_filename, line) for frame, line in _frames(error)]
-    own = [place for place in places if place[0] in files] or [p for p in places if not p[0].startswith(_OURS)][:1]
+    own = [place for place in places if place[0] in files] or [p for p in places if not p[0].startswith(OURS)][:1]
     if not own:
         return None
     file, line = own[-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import dis
+import linecache
 import re
 from collections.abc import Callable, Iterator, Mapping
 from types import CodeType
@@ -52,16 +53,16 @@ _HINTS = (
     ),
     (r"bytes are compared with text", 'write b"A" in place of "A"'),
     (r"_wake_at\(ctx\(end\)", "the run has ended, and its timers with it"),
-    (r"Invalid use of|No implementation of function", "the types it is called with do not fit it"),
+    (r"Invalid use of", "the types it is called with do not fit it"),
 )
 
 
 def reason_of_compiled(said: str) -> str:
-    """Why a compiled handler failed: by what it said, or else, as machine code keeps no exceptions, how to find out."""
+    """Why a compiled handler failed: by what it said, or else that it raised, as machine code keeps no exceptions."""
     if said and not re.fullmatch(r"its (timer|end) at \d+ ns", said):
         return said
-    hint = "it raised an exception; error.replay() calls it in Python with this row and tick, to see which"
-    return f"{said}: {hint}" if said else hint
+    raised = "it raised an exception, which machine code does not keep"
+    return f"{said}: {raised}" if said else raised
 
 
 def explain(
@@ -91,11 +92,14 @@ def explain(
     if (emits := _wrong_emit(text, outputs)) is not None:
         return ConfigurationError(f"handler {name!r} does not compile: {file}:{line}: {emits}")
     reason = _reason(text) or type(error).__name__
+    source = linecache.getline(file, line).strip()
     hint = next(
         (advice.format(*found.groups()) for pattern, advice in _HINTS if (found := re.search(pattern, text))), ""
     )
     return ConfigurationError(
-        f"handler {name!r} does not compile: {file}:{line}: {reason}" + (f" ({hint})" if hint else "")
+        f"handler {name!r} does not compile: {file}:{line}: {reason}"
+        + (f" ({hint})" if hint else "")
+        + (f", in: {source}" if source else "")
     )
 
 
@@ -165,4 +169,5 @@ def _reason(text: str) -> str:
         if line.startswith(">>>") or (line and not line.endswith(":")):
             break
     reason = re.sub(r"\s*Raised from .*$|: i\d+\*? null$", "", " ".join(kept))
+    reason = re.sub(r"No implementation of function .* found for signature: >>> (.*)", r"there is no \1", reason)
     return re.sub(r"Record\([^)]*\)", "a record", reason).rstrip(". ")

@@ -328,11 +328,12 @@ def compile_function(
         tuple(names),
         *known.items(),
         key,
+        numba.config.BOUNDSCHECK,
         dtypes.get("params"),
         *handler.outputs.items(),
     )
     kept = FunctionCache.of(plain, layout) if cache else None
-    one: Any = given if hasattr(given, "py_func") else numba.njit(plain)
+    one: Any = given if hasattr(given, "py_func") else numba.njit(plain, boundscheck=True)
     loop, signature = make(one, types, names)
     function = entry_of(loop, signature, kept)
     try:
@@ -343,6 +344,6 @@ def compile_function(
             check_comparisons(one.overloads[signature_of_one])
         function.compile()
     except Exception as error:
-        # A field that does not exist is a KeyError to numba, and there is no end to what else it raises.
-        raise explain(handler.name, plain, error, dtypes, handler.outputs) from error
+        # A field that does not exist is a KeyError to numba. From None: its own traceback says the same in sixty lines.
+        raise explain(handler.name, plain, error, dtypes, handler.outputs) from None
     return function

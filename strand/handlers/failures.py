@@ -73,7 +73,8 @@ def error_of(failure: Failure, handler: Handler, table: SymbolTable, kept: Kept)
     of_set = None if row is None else handler.failed_set(symbol, row, failure.cause)
     number, params = (None, None) if of_set is None else (of_set.number, of_set.params)
     error = HandlerError(symbol, failure.sequence, handler.name, failure.code, reason, set_number=number, params=params)
-    error.__cause__ = failure.cause
+    if not isinstance(failure.cause, EarlierPartError):  # which only says what machine code said
+        error.__cause__ = failure.cause
     error._line = line_of(failure.cause, handler.written)
     if failure.key is None or row is None:
         return error

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
+from strand.code_line import OURS
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
 from strand.handlers.builtin import BUILTIN
@@ -22,7 +23,7 @@ from strand.handlers.builtin.definition import Builtin
 from strand.handlers.native_handlers import NativeHandler
 from strand.handlers.options import Option, Origin, options_of_function
 from strand.handlers.resolving import not_built_in, resolve
-from strand.validate import nearest
+from strand.validate import did_you_mean
 
 __all__ = ["Makes", "configured", "find", "load_handler", "needs", "options_of"]
 
@@ -64,8 +65,16 @@ def find(name: str) -> Makes:
     if name in BUILTIN:
         return BUILTIN[name]
     module_name, colon, attribute = name.partition(":")
+    if module_name.endswith(".py"):
+        stem = Path(module_name).stem
+        raise ConfigurationError(
+            f"handler: {name!r} names a file: name its module, as {stem}:{attribute or 'FUNCTION'}, in the folder of "
+            f"{stem}.py or with that folder in PYTHONPATH"
+        )
     if not colon or not module_name or module_name.startswith("."):
-        raise ConfigurationError(f"handler: {not_built_in(name, ', nor package.module:function')}")
+        raise ConfigurationError(
+            f"handler: {not_built_in(name, ', nor package.module:function')}{_of_file(module_name)}"
+        )
     with _working_directory_first():
         try:
             module = importlib.import_module(module_name)
@@ -85,6 +94,11 @@ def find(name: str) -> Makes:
             "a function that makes one:  def f(...) -> strand.Handler"
         )
     return resolve(found)
+
+
+def _of_file(module: str) -> str:
+    """The way to the handlers of a module that is named without one."""
+    return f"; of {module}.py name a function, as {module}:FUNCTION" if Path(f"{module}.py").is_file() else ""
 
 
 def _lacking(module: ModuleType, attribute: str) -> str:
@@ -147,8 +161,7 @@ def configured(like: Makes, given: Mapping[str, str], called: str) -> Handler:
     values = {}
     for name, text in given.items():
         if name not in options:
-            near = nearest(name, options)
-            cure = f"did you mean {near!r}? " if near else ""
+            cure = did_you_mean(name, options, after=" ")
             raise ConfigurationError(f"handler {called}: it has no option {name!r}; {cure}{_listed(options)}")
         try:
             values[name] = options[name].kind.read(text)
@@ -185,7 +198,8 @@ def needs(like: Makes) -> list[str]:
 def _said(error: BaseException) -> str:
     """What was raised, in one line, and where."""
     words = " ".join(str(error).split())
-    frames = traceback.extract_tb(error.__traceback__)
+    every = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in every if not frame.filename.startswith(OURS)] or every
     where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     if isinstance(error, SyntaxError):
         where = ""  # its own words say it

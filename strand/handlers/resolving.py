@@ -7,7 +7,7 @@ import os
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, HandlerLike
 from strand.handlers.builtin import BUILTIN
-from strand.validate import nearest
+from strand.validate import did_you_mean
 
 __all__ = ["is_jit_disabled", "not_built_in", "resolve"]
 
@@ -33,8 +33,7 @@ def resolve(like: HandlerLike) -> Handler:
 
 def not_built_in(name: str, otherwise: str = "") -> str:
     """That no built-in handler has a name, with the nearest one. ``otherwise``: what else it might have been."""
-    near = nearest(name, BUILTIN)
-    cure = f"; did you mean {near!r}?" if near else ""
+    cure = did_you_mean(name, BUILTIN, before="; ")
     return f"{name!r} is not one of {', '.join(sorted(BUILTIN))}{otherwise}{cure}"
 
 

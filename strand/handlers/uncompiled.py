@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from strand.handlers.called_again import PlainFields, PlainOutputs
+from strand.handlers.called_again import PlainFields, PlainOutputs, PlainRow
 from strand.handlers.compiled_handlers import CompiledHandler, arguments_of
 from strand.handlers.context import Context
 from strand.handlers.object_handlers import ObjectHandler
@@ -46,7 +46,7 @@ class _Plain:
             "emit": emit,
             "ctx": context,
         }
-        self._row = _Row(context)
+        self._row = PlainRow(context.row, partial(_before, context))
         found: list[Any] = [
             None if one is None else partial(one, **{name: further[name] for name in arguments_of(one)[first:]})
             for one, first in ((handler.on_tick, 2), (handler.on_wake, 2), (handler.on_finish, 1))
@@ -66,18 +66,8 @@ class _Plain:
         self._finish(self._row)
 
 
-class _Row(PlainFields):
-    """A symbol's row, with the rows of the handlers before it in a chain by their names."""
-
-    __slots__ = ("_context",)
-    _context: Context
-
-    def __init__(self, context: Context) -> None:
-        super().__init__(context.row)
-        object.__setattr__(self, "_context", context)
-
-    def __getattr__(self, name: str) -> Any:
-        context = self._context
-        if name in context.states and name not in context.row.dtype.names:
-            return PlainFields(context.after[name][0 if context.at is None or context.now is not None else context.at])
-        return super().__getattr__(name)
+def _before(context: Context, name: str) -> Any:
+    """The record of a handler before it in the chain."""
+    if name not in context.states:
+        return None
+    return context.after[name][0 if context.at is None or context.now is not None else context.at]

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from strand.handlers.basket_handlers import CompiledBasketHandler
-from strand.handlers.called_again import PlainFields, PlainOutputs
+from strand.handlers.called_again import PlainFields, PlainOutputs, PlainRow
 from strand.handlers.compiled_handlers import arguments_of
 from strand.handlers.hosted_baskets import BasketContext, BasketObjectHandler
 
@@ -58,7 +58,7 @@ class _Plain:
     def on_start(self, ctx: BasketContext) -> None:
         handler = self._handler
         self._call, self._names = handler.on_tick, arguments_of(handler.on_tick)
-        self._rows = [_Row(row, ctx) for row in ctx.rows]
+        self._rows = [PlainRow(row, partial(_before, ctx)) for row in ctx.rows]
         self._params = [None] * len(ctx.rows) if ctx.params is None else [PlainFields(each) for each in ctx.params]
         self._given: dict[str, Any] = {
             "basket": PlainFields(ctx.row),
@@ -73,18 +73,6 @@ class _Plain:
         self._call(*[given[name] for name in self._names])
 
 
-class _Row(PlainFields):
-    """A member's row, with the rows of the handlers before it in a chain by their names."""
-
-    __slots__ = ("_ctx",)
-    _ctx: BasketContext
-
-    def __init__(self, row: Any, ctx: BasketContext) -> None:
-        super().__init__(row)
-        object.__setattr__(self, "_ctx", ctx)
-
-    def __getattr__(self, name: str) -> Any:
-        after = self._ctx.after
-        if name in after and name not in self._record.dtype.names:
-            return PlainFields(after[name])
-        return super().__getattr__(name)
+def _before(ctx: BasketContext, name: str) -> Any:
+    """The record of a handler before it in the chain."""
+    return ctx.after.get(name)

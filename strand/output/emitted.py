@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.brief import brief, listed, several
+from strand.by_name import unknown_name
+from strand.errors import UnknownNameError
 from strand.output.notebook import MAX_ROWS, table_html
 from strand.tables.arrow import arrow_table
 from strand.tables.columns import Column, NumpyPrices, Prices, ShownColumn, SymbolNames, Table, with_names
@@ -35,7 +37,16 @@ class EmittedRecords(Tabular):
         self._table = Table(records.dtype, 1.0) if table is None else table
 
     def __getitem__(self, key: Any) -> Any:
-        found = self._records[key]
+        """Raises UnknownNameError for a name that no field has; it says how the records of a symbol are chosen."""
+        try:
+            found = self._records[key]
+        except ValueError:
+            if not isinstance(key, str):
+                raise
+            if key in self.symbols:
+                how = f"records[records['instrument_id'] == records.symbols.index({key!r})]"
+                raise UnknownNameError(f"{key!r} is a symbol, and no field of records; take {how}") from None
+            raise unknown_name("field", key, self.dtype.names or ()) from None
         whole = isinstance(found, np.ndarray) and found.dtype == self.dtype and found.ndim == 1
         return EmittedRecords(found, self._table, self.symbols) if whole else found
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds.io.atomic_write import atomic_write
+from strand.feeds.io.paths import check_folder
 from strand.output.sink import Sink
 from strand.tables.arrow import arrow_array, taken_texts, text_array
 from strand.tables.columns import FORMULA_STARTS, Shown, Table
@@ -108,8 +109,7 @@ def check_path(path: Path) -> None:
     suffix = _suffix(path)
     if suffix not in _WRITERS:
         raise ConfigurationError(f"out: {path} does not end in one of {', '.join(SUFFIXES)}")
-    if not path.parent.is_dir():
-        raise ConfigurationError(f"out: there is no folder {path.parent}")
+    check_folder("out", path)
     _import_writer(suffix)
 
 

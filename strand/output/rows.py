@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from strand.brief import brief, listed, several
 from strand.by_name import TableByName, unknown_name
-from strand.errors import ConfigurationError, UnknownSymbolError
+from strand.errors import ConfigurationError
 from strand.output.notebook import MAX_ROWS, MAX_TABLES, table_html
 from strand.symbols import MAX_COMPLETIONS, SymbolTable
 from strand.tables.arrow import arrow_table
@@ -150,10 +150,8 @@ class Rows(TableByName, Tabular):
         return len(self._shown())
 
     def __contains__(self, symbol: object) -> bool:
-        try:
-            return isinstance(symbol, str) and bool(np.isin(self._table.index(symbol), self._shown()))
-        except UnknownSymbolError:
-            return False
+        found = self._table.find(symbol) if isinstance(symbol, str) else None
+        return found is not None and bool(np.isin(found, self._shown()))
 
     def _shown(self) -> npt.NDArray[np.intp]:
         """The symbols of all handlers that tables have, by index."""

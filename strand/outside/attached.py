@@ -19,6 +19,7 @@ from strand.options import named_options
 from strand.output.books import merged_levels
 from strand.outside.finding import view_at, view_of
 from strand.stats import Statistics
+from strand.symbols import near_symbol
 from strand.tables.columns import Column, NumpyPrices, Table
 from strand.units import Unit, undeclared
 from strand.validate import is_whole, whole
@@ -197,7 +198,7 @@ class Attached:
             names = (self._view.name(key) for key in range(self._view.n_symbols))
             self._index = {name: key for key, name in enumerate(names) if name}
         if symbol not in self._index:
-            raise UnknownSymbolError(f"{symbol!r} is no symbol of this dispatcher")
+            raise UnknownSymbolError(f"{symbol!r} is no symbol of this dispatcher{near_symbol(symbol, self._index)}")
         return self._index[symbol]
 
     def _name(self, key: int) -> str:

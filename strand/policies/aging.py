@@ -16,7 +16,7 @@ from strand.errors import ConfigurationError
 from strand.handlers.spans import SpanLike, span_ns
 from strand.options import named_fields
 from strand.policies.policy import LEVELS, Policy
-from strand.validate import is_between, is_whole, nearest, whole
+from strand.validate import did_you_mean, is_between, is_whole, whole
 
 __all__ = ["CLASSES", "CLASS_SHIFT", "RULES", "Aging"]
 
@@ -112,9 +112,8 @@ class Aging(Policy):
 
     def _number(self, name: str, cls: str, base: int) -> int:
         if cls not in CLASSES:
-            near = nearest(cls, CLASSES)
             what = "a level of Levels" if cls in LEVELS else "no class"
-            cure = f"did you mean {near!r}? " if near else ""
+            cure = did_you_mean(cls, CLASSES, after=" ")
             raise ConfigurationError(f"{name}: {cls!r} is {what}: {cure}{self._cure(cls)}")
         if not -AGING_MAXIMUM <= base <= AGING_MAXIMUM:
             raise ConfigurationError(f"{name}: {base:,} is out of range: a base is from -500,000,000 to 500,000,000")

@@ -7,7 +7,7 @@ from typing import Any
 
 from strand.binding.engine_words import MARKS
 from strand.errors import ConfigurationError
-from strand.validate import nearest
+from strand.validate import did_you_mean
 
 __all__ = ["mark_bits"]
 
@@ -18,8 +18,7 @@ def mark_bits(name: str, given: Any) -> int:
     bits = 0
     for mark in [given] if isinstance(given, str) or not isinstance(given, Iterable) else given:
         if not isinstance(mark, str) or mark not in MARKS:
-            near = nearest(mark, MARKS) if isinstance(mark, str) else None
-            cure = f"did you mean {near!r}? " if near else ""
+            cure = did_you_mean(mark, MARKS, after=" ")
             raise ConfigurationError(f"{name}: {mark!r} is no mark: {cure}give {' or '.join(MARKS)}, or a set of both")
         bits |= MARKS[mark]
     return bits

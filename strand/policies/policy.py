@@ -15,7 +15,7 @@ from strand.brief import written
 from strand.errors import ConfigurationError
 from strand.handlers.spans import SpanLike, span_ns, span_text
 from strand.options import named_fields
-from strand.validate import nearest, one_of
+from strand.validate import did_you_mean, one_of
 
 __all__ = ["LEVELS", "Fifo", "Levels", "Policy", "level_of"]
 
@@ -149,8 +149,7 @@ def level_of(name: str, level: Any) -> int:
     if isinstance(level, str):
         if level in LEVELS:
             return LEVELS.index(level)
-        near = nearest(level, LEVELS)
-        cure = f"did you mean {near!r}? " if near else ""
+        cure = did_you_mean(level, LEVELS, after=" ")
         raise ConfigurationError(f"{name}: {level!r} is no level: {cure}give one of {', '.join(LEVELS)}")
     raise ConfigurationError(
         f"{name}: {level!r} is no level: give a name, one of {', '.join(LEVELS)}; a number would be the highest in one "

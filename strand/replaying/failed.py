@@ -103,12 +103,14 @@ def telling_more(
     try:
         yield
     except HandlerError as error:
-        error.partial = result()
+        line_in = error._line_in
+        error.partial = result()  # whose text of this failure asks for its line, before the input can be read again
         if error.number is None and error.tick is not None and again is not None:
             error.number = _number(error, dispatcher, again.batches())
         if error.number is not None and error._again is not None and again is not None:
             before = again.up_to(error.symbol, error.number, np.array([error.tick]))
             error._again = partial(error._again, before=before)
+            error._line_in = line_in
         raise
 
 

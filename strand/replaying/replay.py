@@ -36,7 +36,7 @@ from strand.replaying.sampler import NoSampler, Sampler
 from strand.replaying.saved_replay import SavedReplay
 from strand.replaying.snapshots import Snapshot
 from strand.replaying.until import Until
-from strand.symbols import SymbolTable
+from strand.symbols import SymbolTable, near_symbol
 from strand.validate import whole, yes_or_no
 
 if TYPE_CHECKING:
@@ -304,7 +304,9 @@ def _unwatched(
     of_snapshot = () if snapshot is None else snapshot.symbols or ()
     for option, given in (("watch (--report-symbols)", watched), ("snapshot: symbols", of_snapshot)):
         if names := [name for name in given if name not in result.symbols]:
-            return UnknownSymbolError(f"{option}: nothing in {result.info.path} is named {', '.join(map(repr, names))}")
+            near = near_symbol(names[0], iter(result.symbols))
+            named = ", ".join(map(repr, names))
+            return UnknownSymbolError(f"{option}: nothing in {result.info.path} is named {named}{near}")
     return None
 
 

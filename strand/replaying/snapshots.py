@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.brief import brief, listed
-from strand.errors import ConfigurationError, UnknownSymbolError
+from strand.errors import ConfigurationError
 from strand.feeds import Feed, TickBatch
 from strand.handlers.sessions import Sessions, SessionsLike
 from strand.handlers.spans import SpanLike, span_ns, span_text
@@ -174,11 +173,8 @@ class SnapshotRecorder(NoSnapshots):
         chosen = self._wanted.symbols or ()
         if len(self._known) < len(chosen):
             self._dispatcher.learn_symbols(self._feed.symbols)
-            table, known = self._dispatcher.symbols, []
-            for name in chosen:
-                with suppress(UnknownSymbolError):
-                    known.append(table.index(name))
-            self._known = np.array(known, np.intp)
+            found = map(self._dispatcher.symbols.find, chosen)
+            self._known = np.array([key for key in found if key is not None], np.intp)
         return self._known
 
     def snapshots(self) -> Snapshots:

@@ -18,6 +18,7 @@ from strand.feeds.times import Moment
 from strand.feeds.trading_day import as_date
 from strand.handlers.called_again import codes_of
 from strand.replaying.failed import Rereading
+from strand.symbols import near_symbol
 from strand.validate import is_whole
 
 __all__ = ["Prompt", "Until"]
@@ -88,7 +89,8 @@ class Until:
             self.seen += len(places)
             yield batch
         if self.symbol not in feed.symbols:
-            raise UnknownSymbolError(f"until: nothing in {feed.info.path} is named {self.symbol!r}")
+            near = near_symbol(self.symbol, feed.symbols)
+            raise UnknownSymbolError(f"until: nothing in {feed.info.path} is named {self.symbol!r}{near}")
         raise ConfigurationError(
             f"until: {self.symbol} has {self.seen:,} ticks in this replay, and so no number {self.number:,}"
         )

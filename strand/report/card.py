@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from strand.output.notebook import facts_html
+from strand.report.closing import dropped_ticks, left_ticks
 from strand.report.latencies import shown_latency
 from strand.report.quantities import duration, rate
 
@@ -21,7 +22,7 @@ BUSIEST: Final = 5
 def card(result: RunResult) -> str:
     """A few lines of HTML, without style of its own."""
     s = result.statistics
-    dropped = ", ".join(f"{n:,} {reason}" for reason, n in s.dropped.items() if n)
+    dropped = ", ".join(f"{n:,} {reason}" for reason, n in dropped_ticks(s).items())
     ranked = np.argsort(-result.ticks_by_symbol, kind="stable")[:BUSIEST].tolist()
     busiest = ", ".join(
         f"{result.symbols[i]} {result.ticks_by_symbol[i]:,}" for i in ranked if result.ticks_by_symbol[i]
@@ -37,6 +38,7 @@ def card(result: RunResult) -> str:
         name.replace("_", " "): f"p50 {p50}, p99 {p99}",
         "workers": f"{result.workers}, imbalance {s.imbalance:.2f}",
         "dropped": dropped or "nothing",
+        "not handled": left_ticks(s),
         "skipped": ", ".join(f"{n:,} {reason}" for reason, n in result.skipped.counts.items()) or "nothing",
         "quarantined": "; ".join(result.failures),
         "busiest": busiest,

@@ -10,20 +10,36 @@ from pathlib import Path
 
 import numpy as np
 
+from strand.brief import several
 from strand.replaying.run_result import RunResult
 from strand.report.latencies import shown_latency
 from strand.report.quantities import duration, rate
 from strand.report.to_json import UNDATED
+from strand.stats import Statistics
 
-__all__ = ["closing_lines", "figures_line"]
+__all__ = ["closing_lines", "dropped_ticks", "figures_line", "left_ticks"]
+
+
+def dropped_ticks(s: Statistics) -> dict[str, int]:
+    """The ticks that were dropped, by reason. Those that a stop left are no loss: ``left_ticks`` tells them."""
+    return {reason: n for reason, n in s.dropped.items() if n and reason != "abandoned"}
+
+
+def left_ticks(s: Statistics) -> str:
+    """The ticks that a stop left, in words; no text where it left none."""
+    n = s.dropped.get("abandoned", 0)
+    return (
+        f"{several(n, 'tick')} {'was' if n == 1 else 'were'} read, and still waited when the run stopped" if n else ""
+    )
 
 
 def figures_line(result: RunResult) -> str:
     """Ticks, time, rate and workers, the latency of ticks that came at a pace, and how much was passed over, dropped,
-    quarantined or warned of."""
+    left, quarantined or warned of."""
     counts = {
         "skipped": result.skipped.total,
-        "dropped": sum(result.statistics.dropped.values()),
+        "dropped": sum(dropped_ticks(result.statistics).values()),
+        "not handled": result.statistics.dropped.get("abandoned", 0),
         "quarantined": len(result.failures),
     }
     s = result.statistics
@@ -57,9 +73,10 @@ def closing_lines(result: RunResult, rows_file: Path | None) -> Iterator[tuple[s
         )
     for reason, count in result.skipped.counts.items():
         yield "skipped:", f" {count:,} {reason}"
-    for reason, count in result.statistics.dropped.items():
-        if count:
-            yield "dropped:", f" {count:,} {reason}"
+    for reason, count in dropped_ticks(result.statistics).items():
+        yield "dropped:", f" {count:,} {reason}"
+    if left := left_ticks(result.statistics):
+        yield "not handled:", f" {left}"
     for failure in result.failures:
         yield "quarantined:", f" {failure}"
     if result.intervals:

@@ -15,6 +15,7 @@ from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.machine import describe, strand_version
 from strand.report import figures
 from strand.report.bars import bars_of
+from strand.report.closing import dropped_ticks, left_ticks
 from strand.report.feed_time import feed_clock
 from strand.report.latencies import LATENCY_HEADS, latency_cells, latency_rows, queue_depth, shown_latency
 from strand.report.policy_counts import policy_tables
@@ -96,14 +97,15 @@ def _subtitle(result: RunResult, handler: str) -> str:
 
 def _verdict(result: RunResult, error: str) -> tuple[bool, str]:
     s = result.statistics
-    dropped = [f"{n:,} {reason}" for reason, n in s.dropped.items() if n]
+    dropped, left = [f"{n:,} {reason}" for reason, n in dropped_ticks(s).items()], left_ticks(s)
     skipped = [f"{n:,} {reason}" for reason, n in result.skipped.counts.items()]
-    if not dropped and not skipped and not s.pending and not result.failures and not error:
+    if not dropped and not left and not skipped and not s.pending and not result.failures and not error:
         text = f"All {s.handled:,} ticks handled, in order; nothing dropped, nothing skipped"
         found = len(result.warnings)
         return not found, f"{text}; {found or 'no'} warning{'s' if found != 1 else ''}."
     text = f"{s.handled:,} of {s.accepted:,} ticks handled"
     text += f"; dropped: {', '.join(dropped)}" if dropped else "; nothing dropped"
+    text += f"; {left}" if left else ""
     text += f"; skipped in the file: {', '.join(skipped)}" if skipped else ""
     text += f"; {s.pending:,} still pending" if s.pending else ""
     return False, f"Ended early: {error}. {text}." if error else f"{text}."

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds.io.atomic_write import atomic_write
+from strand.feeds.io.paths import check_folder
 from strand.machine import strand_version
 from strand.report.canvas import matplotlib
 from strand.report.contents import contents
@@ -27,8 +28,7 @@ def check_page_path(path: Path) -> None:
     without what makes it."""
     if path.suffix not in ENDINGS:
         raise ConfigurationError(f"report: {path.name!r} must end in one of {', '.join(ENDINGS)}")
-    if not path.parent.is_dir():
-        raise ConfigurationError(f"report: there is no folder {path.parent}")
+    check_folder("report", path)
     _environment()
     matplotlib()
 

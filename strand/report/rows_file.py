@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.feeds.io.atomic_write import atomic_write
+from strand.feeds.io.paths import check_folder
 from strand.output.files import check_path
 from strand.replaying.run_result import RunResult
 from strand.tables.columns import FORMULA_STARTS, Column
@@ -28,8 +29,7 @@ def check_rows_path(path: Path) -> None:
     that needs pyarrow."""
     if not path.name.endswith(ENDINGS):
         raise ConfigurationError(f"out: {path.name!r} must end in one of {', '.join(ENDINGS)}")
-    if not path.parent.is_dir():
-        raise ConfigurationError(f"out: there is no folder {path.parent}")
+    check_folder("out", path)
     if path.is_dir():
         raise ConfigurationError(f"out: {path} is a folder")
     if path.name.endswith(_TABLES):

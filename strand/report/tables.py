@@ -14,6 +14,7 @@ from rich.table import Table
 
 from strand.brief import several
 from strand.replaying.run_result import RunResult
+from strand.report.closing import dropped_ticks, left_ticks
 from strand.report.latencies import LATENCY_HEADS, latency_rows, queue_depth, shown_latency
 from strand.report.policy_counts import policy_tables
 from strand.report.quantities import duration, rate
@@ -115,8 +116,10 @@ def print_replay(console: Console, result: RunResult, out: Path | None) -> None:
             f"p99 {shown_latency(late, late.percentiles[99.0])}, max {shown_latency(late, late.maximum_ns)}; "
             f"{pacing.late:,} of {late.count:,} ticks more than {duration(pacing.late_after_ns)}"
         )
-    dropped = {reason: n for reason, n in s.dropped.items() if n}
-    console.print("dropped: " + (", ".join(f"{n:,} {reason}" for reason, n in dropped.items()) or "nothing"))
+    dropped = ", ".join(f"{n:,} {reason}" for reason, n in dropped_ticks(s).items())
+    console.print(f"dropped: {dropped or 'nothing'}")
+    if left := left_ticks(s):
+        console.print(f"not handled: {left}")
     if by_level := {level: n for level, n in s.dropped_by_level.items() if n}:
         console.print("dropped by level: " + ", ".join(f"{n:,} {level}" for level, n in by_level.items()))
     print_skipped(console, skipped_as_dict(result.skipped))
@@ -174,8 +177,12 @@ def _print_parts(console: Console, result: RunResult) -> None:
         )
 
 
-def print_info(console: Console, found: dict[str, Any]) -> None:
-    """What ``strand info`` found."""
+#: Of a feed's counters, those that say how the file was read, and not what it holds.
+_OF_READING: Final = frozenset({"bytes_decoded", "bytes_in", "bytes_out", "read_ns", "read_blocked_ns", "wait_ns"})
+
+
+def print_info(console: Console, found: dict[str, Any], *, verbose: bool = False) -> None:
+    """What ``strand info`` found. ``verbose``: with the feed's counters as they are, those of reading among them."""
     table = Table(show_header=False, box=None)
     table.add_column()
     table.add_column(overflow="fold")
@@ -196,10 +203,24 @@ def print_info(console: Console, found: dict[str, Any]) -> None:
         "ticks": f"{found['ticks']:,}",
         "symbols": f"{found['symbols']:,}, {found['symbols_with_ticks']:,} of them with ticks",
         "span": span,
-        "skew": ", ".join(f"{k.replace('_', ' ')} {v:.1%}" for k, v in found["share_of_ticks"].items()),
+        "share of ticks": ", ".join(
+            f"{k.replace('_', ' ')} {v:.1%}"
+            for k, v in found["share_of_ticks"].items()
+            if int(k.removeprefix("top_")) < found["symbols_with_ticks"]
+        ),
         "busiest": ", ".join(f"{t['symbol']} {t['ticks']:,}" for t in found["busiest"][:5]),
     }
-    for name, value in {**rows, **{k: v for k, v in found["statistics"].items() if v}}.items():
-        table.add_row(name, f"{value:,}" if isinstance(value, int) else escape(str(value)))
+    counters = {k: v for k, v in found["statistics"].items() if v}
+    rows |= {k: f"{v:,}" for k, v in counters.items()} if verbose else _counted(counters)
+    for name, value in rows.items():
+        if value:
+            table.add_row(name, escape(value))
     console.print(table)
     print_skipped(console, found["skipped"])
+
+
+def _counted(counters: dict[str, int]) -> dict[str, str]:
+    """The counters of what a file holds, in words; those of types of messages on one line, the most frequent first."""
+    held = {k.replace("_", " "): f"{n:,}" for k, n in counters.items() if k not in _OF_READING and k[:5] != "type_"}
+    types = sorted(((n, k[5:]) for k, n in counters.items() if k[:5] == "type_"), key=lambda one: -one[0])
+    return held | {"message types": ", ".join(f"{letter} {n:,}" for n, letter in types)}

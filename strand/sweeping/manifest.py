@@ -9,8 +9,9 @@ import datetime as dt
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ __all__ = ["MANIFEST", "Manifest", "SweepRun", "now"]
 MANIFEST: Final = "manifest.sqlite"
 #: Changes with the tables below: a file of another version is refused.
 _VERSION: Final = 2
-#: By rowid, the order of adding: several may be made in one second.
+#: By rowid, the order of the last sweeps: several may be made in one second.
 _CODES: Final = "SELECT code, handler, made FROM codes ORDER BY rowid"
 _TABLES: Final = """
 CREATE TABLE sets (number INTEGER PRIMARY KEY, params TEXT NOT NULL UNIQUE);
@@ -65,7 +66,7 @@ class Manifest:
     """Opens the manifest of a folder, or makes it.
 
     Raises ConfigurationError for a folder of something else. Where the file cannot be written, this and all that
-    changes it raise FeedError.
+    adds to it raise FeedError. What it has can be read there all the same.
     """
 
     def __init__(self, folder: Path, *, must_exist: bool = False) -> None:
@@ -105,26 +106,24 @@ class Manifest:
 
     def number(self, sets: Iterable[ParameterSet]) -> list[int]:
         """The number of each set; new ones get the next."""
-        found = []
-        with self._change() as sql:
-            for each in sets:
-                text = text_of(each)
-                sql.execute(
-                    "INSERT OR IGNORE INTO sets SELECT coalesce(max(number) + 1, 0), ? FROM sets WHERE NOT EXISTS "
-                    "(SELECT 1 FROM sets WHERE params = ?)",
-                    (text, text),
-                )
-                found.append(int(sql.execute("SELECT number FROM sets WHERE params = ?", (text,)).fetchone()[0]))
-        return found
+        texts = [text_of(each) for each in sets]
+        known = {text: number for number, text in self._sql.execute("SELECT number, params FROM sets")}
+        if new := [text for text in dict.fromkeys(texts) if text not in known]:
+            numbered = dict(zip(new, count(max(known.values(), default=-1) + 1)))
+            with self._change() as sql:
+                sql.executemany("INSERT INTO sets VALUES (?, ?)", [(number, text) for text, number in numbered.items()])
+            known |= numbered
+        return [known[text] for text in texts]
 
     def sets(self) -> dict[int, ParameterSet]:
         """All sets by number."""
         return {number: json.loads(text) for number, text in self._sql.execute("SELECT * FROM sets ORDER BY number")}
 
     def add_code(self, code: str, handler: str, units: Mapping[str, str]) -> None:
-        """``units``: words for those of the fields of its rows."""
+        """Makes it the last one. ``units``: words for those of the fields of its rows."""
         with self._change() as sql:
             sql.execute("INSERT OR IGNORE INTO codes VALUES (?, ?, ?, ?)", (code, handler, now(), json.dumps(units)))
+            sql.execute("UPDATE codes SET rowid = (SELECT max(rowid) + 1 FROM codes) WHERE code = ?", (code,))
 
     def units(self, code: str) -> dict[str, str]:
         """Words for the units of the fields of a handler's rows."""
@@ -132,7 +131,7 @@ class Manifest:
         return dict(json.loads(row[0]))
 
     def codes(self) -> dict[str, tuple[str, str]]:
-        """Handler and time of the first sweep, by digest of the code, in the order of adding."""
+        """Handler and time of the first sweep, by digest of the code, in the order of the last sweeps."""
         return {code: (name, made) for code, name, made in self._sql.execute(_CODES)}
 
     def known_digest(self, path: Path, stamp: Stamp) -> str | None:
@@ -142,8 +141,9 @@ class Manifest:
         ).fetchone()
         return None if row is None else str(row[0])
 
-    def add_input(self, path: Path, stamp: Stamp, digest: str) -> None:
-        with self._change() as sql:
+    def note_input(self, path: Path, stamp: Stamp, digest: str) -> None:
+        """So that the file need not be read for its digest again; left out where the manifest cannot be written."""
+        with suppress(FeedError), self._change() as sql:
             sql.execute("INSERT OR REPLACE INTO inputs VALUES (?, ?, ?, ?)", (str(path), *stamp, digest))
 
     def runs(self, code: str | None = None) -> list[SweepRun]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from strand.errors import ConfigurationError
+from strand.errors import ConfigurationError, FeedError
 from strand.feeds.opening import expand, options_with_date, takes_option
 from strand.feeds.reader_options import FeedOptions
 from strand.feeds.trading_day import as_date
@@ -75,7 +76,8 @@ def sweep(
     ``workers``: how many files are read at a time, each by one process that takes one core, this one being the first;
     None: all cores.
     ``out``: the folder of the data set: Parquet tables ``rows`` and one for each output, and a manifest. What it has of
-    the same input, code and set already is not run again. None: a folder that is removed with the result.
+    the same input, code and set already is not run again; where it has all, it may be read-only. None: a folder that
+    is removed with the result.
     ``symbols``, ``start``, ``end``, ``limit``, ``allow_empty``, ``date``, ``feed_options``: of each file, as
     ``strand.replay`` has them. ``backend``: ``"ray"`` runs each file as a task of Ray, on the cluster that ``ray.init``
     was called for or else on this machine; ``out`` has to be a folder that all nodes share.
@@ -104,7 +106,6 @@ def sweep(
     with _locked(folder), closing(Manifest(folder)) as manifest:
         _remove_strays(folder, manifest)
         numbers = manifest.number(sets)
-        manifest.add_code(code, given.described, Table(part_with_sets(given)[1].state, None).unit_words)
         inputs = list(_inputs(files, days, options, code, manifest))
         jobs = list(
             _jobs(
@@ -117,8 +118,11 @@ def sweep(
                 selection=selection,
             )
         )
+        # Where nothing is to be run this is but a note of the last sweep, and the folder may be read-only.
+        with nullcontext() if jobs else suppress(FeedError):
+            manifest.add_code(code, given.described, Table(part_with_sets(given)[1].state, None).unit_words)
         for done, (job, did) in enumerate(run(jobs, min(n_workers, max(len(jobs), 1))), 1):
-            manifest.add_input(job.source, did.stamp, did.digest)
+            manifest.note_input(job.source, did.stamp, did.digest)
             manifest.add(_runs(job, did, code, folder))
             if progress is not None:
                 progress(done, len(jobs))
@@ -163,7 +167,17 @@ def _remove_strays(folder: Path, manifest: Manifest) -> None:
     for pattern in ("*.parquet", ".*.partial"):
         for path in folder.glob(f"*/code=*/file=*/{pattern}"):
             if str(path.relative_to(folder)) not in known:
-                path.unlink(missing_ok=True)
+                with _unless_read_only():
+                    path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _unless_read_only() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
 
 
 # ---- the files
@@ -185,7 +199,7 @@ def _inputs(
         digest = manifest.known_digest(path, stamp)
         if digest is None and label in has_results:
             digest = file_digest(path)
-            manifest.add_input(path, stamp, digest)
+            manifest.note_input(path, stamp, digest)
         yield _Input(label, path, stamp, digest, own)
 
 

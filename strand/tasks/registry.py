@@ -7,7 +7,7 @@ from typing import Any, TypeVar, overload
 
 from strand.errors import ConfigurationError
 from strand.options import named_options
-from strand.validate import nearest
+from strand.validate import did_you_mean
 
 __all__ = ["task", "task_named"]
 
@@ -55,7 +55,6 @@ def task_named(name: str) -> Callable[..., Any]:
     """The function that is registered by a name. Raises ConfigurationError where there is none."""
     found = _functions.get(name)
     if found is None:
-        near = nearest(name, list(_functions))
-        cure = f"did you mean {near!r}?" if near else "register a function by @strand.task(name=...)"
+        cure = did_you_mean(name, _functions) or "register a function by @strand.task(name=...)"
         raise ConfigurationError(f"fn: no task is named {name!r}: {cure}")
     return found

@@ -9,7 +9,7 @@ import pytest
 
 from strand import Dispatcher
 from strand.errors import ConfigurationError, UnknownSymbolError
-from strand.symbols import SymbolTable
+from strand.symbols import MAX_COMPLETIONS, SymbolTable, near_symbol
 
 pytestmark = pytest.mark.python
 
@@ -92,3 +92,23 @@ def test_a_symbol_that_is_not_there_is_named(call: str) -> None:
         getattr(d, call)("B")
     with pytest.raises(UnknownSymbolError, match="there is no symbol 1"):
         d.rows[1]
+
+
+def test_an_unknown_symbol_is_answered_with_the_near_one() -> None:
+    d = Dispatcher(["AAPL", "MSFT"], "book", workers=1)
+    for ask in (d.rows.__getitem__, d.books.__getitem__, d.pause, d.symbols.index):
+        with pytest.raises(UnknownSymbolError, match=r"no symbol 'AAPX' among the 2; did you mean 'AAPL'\?$"):
+            ask("AAPX")
+    with pytest.raises(UnknownSymbolError, match=r"did you mean 'MSFT'\?$"):
+        d.call("msft", lambda context: None)
+    with pytest.raises(UnknownSymbolError, match=r"among the 2$"):
+        d.rows["ZZZZ"]
+    assert "AAPX" not in d.rows
+    assert d.symbols.find("AAPX") is None
+
+
+def test_the_near_symbol_is_looked_for_among_as_many_as_a_prompt_is_offered() -> None:
+    names = [f"#{i}" for i in range(MAX_COMPLETIONS)] + ["AAPL"]
+    assert near_symbol("AAPX", ["", *names[1:]]) == "; did you mean 'AAPL'?"
+    assert near_symbol("AAPX", names) == ""
+    assert near_symbol(3, names) == ""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from strand.errors import ConfigurationError
-from strand.validate import is_number, is_whole, nearest, one_of, seconds, whole, yes_or_no
+from strand.validate import did_you_mean, is_number, is_whole, nearest, one_of, seconds, whole, yes_or_no
 
 pytestmark = pytest.mark.python
 
@@ -65,3 +65,10 @@ def test_a_truth_value_is_one_and_nothing_that_stands_for_one() -> None:
 def test_the_nearest_of_words_is_the_misspelt_one_or_none() -> None:
     assert nearest("leveled", ["fair", "levels"]) == "levels"
     assert nearest("AAPL", ["fair", "levels"]) is None
+    assert nearest("aapl", ["MSFT", "AAPL", "aap"]) == "AAPL"
+
+
+def test_a_misspelt_name_is_asked_about_and_one_that_is_like_none_is_not() -> None:
+    assert did_you_mean("Fiar", iter(["fair", "levels"]), before="; ", after=" ") == "; did you mean 'fair'? "
+    assert did_you_mean("AAPL", ["fair"], before="; ", after=" ") == ""
+    assert did_you_mean(3, ["fair"]) == ""

@@ -25,12 +25,14 @@ _VERSIONS: Final = range(1, 4)
 _MAX_BYTES: Final = 256 << 20
 _PIECE: Final = 1 << 20
 #: By a data set's venue. Consolidated feeds of shares and options (DBEQ, EQUS, OPRA) have New York's hours.
+#: CFE (XCBF) and Blue Ocean ATS (OCEA): the hours on Databento's pages of XCBF.PITCH ("CT") and OCEA.MEMOIR ("ET"). ICE
+#: Europe Financials (IFLL) is of ICE Futures Europe, as IFEU is, whose circulars have hours in "local London time".
 _ZONES: Final = {
-    "GLBX": "America/Chicago", "IFEU": "Europe/London", "NDEX": "Europe/Amsterdam", "XEUR": "Europe/Berlin",
-    "XEEE": "Europe/Berlin",
+    "GLBX": "America/Chicago", "XCBF": "America/Chicago", "IFEU": "Europe/London", "IFLL": "Europe/London",
+    "NDEX": "Europe/Amsterdam", "XEUR": "Europe/Berlin", "XEEE": "Europe/Berlin",
 } | dict.fromkeys(
-    ("ARCX", "BATS", "BATY", "DBEQ", "EDGA", "EDGX", "EPRL", "EQUS", "IEXG", "IFUS", "MEMX", "OPRA", "XASE", "XBOS",
-     "XCHI", "XCIS", "XNAS", "XNYS", "XPSX"), "America/New_York",
+    ("ARCX", "BATS", "BATY", "DBEQ", "EDGA", "EDGX", "EPRL", "EQUS", "IEXG", "IFUS", "MEMX", "OCEA", "OPRA", "XASE",
+     "XBOS", "XCHI", "XCIS", "XNAS", "XNYS", "XPSX"), "America/New_York",
 )  # fmt: skip
 _LAST_NS: Final = (1 << 64) - 1
 _EPOCH_ORDINAL: Final = dt.date(1970, 1, 1).toordinal()

@@ -47,3 +47,9 @@ def test_an_ending_that_is_none_leaves_no_file(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["convert", str(sample_path()), str(tmp_path / "day.xyz"), *DAY])
     assert done.exit_code != 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_one_file_alone_is_said_to_lack_the_other() -> None:
+    done = CliRunner().invoke(cli, ["convert", str(sample_path())])
+    assert done.exit_code == 2
+    assert f"behind it the one to write: there is {sample_path()} alone" in done.output

@@ -34,3 +34,15 @@ def test_info_of_several_days_says_both_and_asks_for_a_date_where_times_lack_one
     assert "2026-01-05 08:00:00.000000 to 2026-01-06 11:46:40.000000 UTC" in shown
     assert "give --date" not in shown
     assert "give --date" in run_here("info", SAMPLE).stdout
+
+
+def test_counters_of_reading_are_shown_when_asked_and_in_json() -> None:
+    plain, verbose = (run_here("info", SAMPLE, *more).stdout for more in ((), ("-v",)))
+    told = json.loads(run_here("info", SAMPLE, "--json").stdout)["statistics"]
+    assert {"bytes_in", "bytes_out", "bytes_decoded", "read_ns", "type_A"} <= told.keys()
+    names = [line.split("  ")[0].strip() for line in plain.splitlines()]
+    assert names[-4:] == ["share of ticks", "busiest", "messages", "message types"]
+    assert "_" not in "".join(names)
+    assert "message types   A 85,311, D 77,730, U 17,457, " in plain
+    assert "share of ticks  top 1 2.3%, top 10 13.7%, top 100 46.5%  " in plain
+    assert [name for name in told if told[name] and f" {name} " not in verbose] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -164,3 +165,22 @@ def test_a_file_cut_short_ends_with_status_2_and_leaves_no_output(tmp_path: Path
     handled = json.loads(run_here("replay", str(day), "--json").stdout)
     assert whole["error"] == handled["error"]
     assert handled["ticks"] == handled["statistics"]["handled"] == whole["ticks"] > 400
+
+
+def test_a_failed_handler_is_told_once_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "failing.py").write_text(
+        "import strand\n\n@strand.batch_handler(state=[('n', 'i8')])\n"
+        "def fails(symbol, ticks, row):\n    return 1 // 0  # no\n"
+    )
+    done = run_here("replay", SAMPLE, "--handler", "failing:fails", "--symbols", "AAAHD", cwd=tmp_path)
+    assert done.returncode == 2
+    at = f"at {tmp_path / 'failing.py'}:5: return 1 // 0  # no"
+    assert re.fullmatch(
+        r"strand: handler 'fails' failed on AAAHD at sequence \d+ \(its tick 1\): "
+        rf"ZeroDivisionError: integer division or modulo by zero, {re.escape(at)}\n",
+        done.stderr,
+    )
+    assert "ZeroDivision" not in done.stdout
+    assert "not handled: 4,513 ticks were read, and still waited when the run stopped" in done.stdout
+    assert "dropped: 1 failed\n" in done.stdout
+    assert ", 1 dropped, 4,513 not handled, warnings: none\n" in done.stdout

@@ -39,6 +39,11 @@ def test_runs_are_listed_shown_and_compared() -> None:
     seen = [{name: run["outputs"]["seen"][name] for name in ("records", "digest")} for run in shown["runs"]]
     assert seen[0]["records"] > seen[1]["records"] > 0
     assert seen[0]["digest"] != seen[1]["digest"]
+    with pytest.raises(ConfigurationError, match=f"runs: no code begins with 'zz'; there are {a[:12]}, "):
+        run("runs", "show", "out", "zz")
+    assert json.loads(run("runs", "show", "out", "--json").stdout)["code"] == c
+    assert sweep("signals_of_sweep:large", *each).exit_code == 0  # back to the first one
+    assert json.loads(run("runs", "show", "out", "--json").stdout)["code"] == a
 
 
 def test_a_folder_without_a_data_set_is_refused() -> None:

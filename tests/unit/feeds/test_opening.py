@@ -82,8 +82,12 @@ def test_a_zip_cut_short_is_said_to_be_so(tmp_path: Path) -> None:
 def test_a_path_that_is_no_readable_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FeedError, match="there is no such file"):
         feeds.open(tmp_path / "missing")
-    with pytest.raises(UnknownFormatError, match="directory holds no file"):
+    with pytest.raises(UnknownFormatError, match=r"directory holds no file that can be read$"):
         feeds.open(tmp_path)
+    for name in ("b", "a"):
+        (tmp_path / "outer" / name).mkdir(parents=True)
+    with pytest.raises(UnknownFormatError, match=r"it holds folders: name one of a, b$"):
+        feeds.open(tmp_path / "outer")
     with pytest.raises(FeedError, match="neither a regular file nor a pipe"):
         feeds.open("/dev/null")
     with pytest.raises(FeedError, match="no file matches"):

@@ -122,6 +122,8 @@ def test_a_name_that_no_symbol_has_is_an_error_of_every_command(coins: Path) -> 
     for arguments in (("info", coins), ("replay", coins), ("convert", coins, out)):
         with pytest.raises(UnknownSymbolError, match=r"nothing in .*coins.npy is named 'ETH\*'"):
             said_of(*arguments, *OPTIONS, "--symbols", "XBT,ETH*")
+        with pytest.raises(UnknownSymbolError, match=r"is named 'xbt'; did you mean 'XBT'\?$"):
+            said_of(*arguments, *OPTIONS, "--symbols", "xbt")
         with pytest.raises(ConfigurationError, match="cannot be read"):
             said_of(*arguments, *OPTIONS, "--symbols", "@no-such-file")
     assert not out.exists()

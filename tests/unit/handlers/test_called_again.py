@@ -147,14 +147,32 @@ def test_an_object_s_call_writes_to_a_copy_of_the_row() -> None:
 def test_a_compiled_part_before_python_s_is_told_by_its_own_reason() -> None:
     part = in_machine_code()
     error = failure(strand.chain(part, InObjects))
-    assert error.reason.startswith("it raised an exception; error.replay()")
+    assert error.reason == "it raised an exception, which machine code does not keep"
     assert error.line == line_in(part.on_tick, "# its line")
+    assert str(error).endswith(f": ZeroDivisionError, at {error.line}")
+
+
+@pytest.mark.parametrize("make", [SerialLoop, dispatcher])
+def test_the_text_of_a_compiled_failure_says_once_what_was_raised_and_where(make: Any) -> None:
+    handler = in_machine_code()
+    error = failure(handler, make)
+    its_tick = " (its tick 4)" if make is dispatcher else ""
+    assert str(error) == (
+        f"handler 'divides' failed on A at sequence {error.sequence}{its_tick}: ZeroDivisionError, at {error.line}"
+    )
+    assert error.line == line_in(handler.on_tick, "# its line")
+
+
+def test_the_text_of_a_failure_in_python_leaves_the_line_to_its_traceback() -> None:
+    error = failure(InObjects, dispatcher)
+    assert str(error).endswith(" (its tick 4): ZeroDivisionError: division by zero")
+    assert error._told(with_line=True) == f"{error}, at {error.line}"
 
 
 def test_the_error_goes_to_another_process_without_what_can_be_called() -> None:
     error = failure(InObjects, dispatcher)
     other = pickle.loads(pickle.dumps(error))
-    assert str(other) == str(error)
+    assert str(other) == f"{error}, at {error.line}"  # it has no cause, whose traceback would show the line
     assert (other.number, other.line, other.row, other.tick) == (error.number, error.line, error.row, error.tick)
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_support import run_python
+from engine_support import run_python, ticks_for
 
-from strand import handler
-from strand.errors import ConfigurationError
+from strand import Dispatcher, handler
+from strand.errors import ConfigurationError, HandlerError
 
 pytestmark = pytest.mark.python
 numba = pytest.importorskip("numba")
@@ -236,3 +236,18 @@ def test_no_code_is_kept_that_would_never_be_found_again() -> None:
         return thing
 
     assert compiled_loop.FunctionCache.of(refers, ()) is None
+
+
+def test_an_index_outside_an_array_fails_the_tick_and_writes_nowhere() -> None:
+    @handler(state=[("n", "i8"), ("last", "i8", 4), ("behind", "i8")], cache=False)
+    def writes(row, tick):  # type: ignore[no-untyped-def]
+        row.n += 1
+        row.last[row.n] = 7
+
+    with (
+        pytest.raises(HandlerError, match=r"its tick 4\): IndexError, at .*: row.last\[row.n\] = 7$"),
+        Dispatcher(["A", "B"], writes, workers=1, cores=None) as d,
+    ):
+        d.publish(ticks_for([0] * 9))
+        d.drain()
+    assert (d.rows["A"]["n"], d.rows["A"]["last"].tolist(), d.rows["A"]["behind"]) == (4, [0, 7, 7, 7], 0)

@@ -37,7 +37,7 @@ def test_a_python_handler_that_raises_stops_the_run_and_is_named_with_its_cause(
         d.drain()
     error = caught.value
     assert (error.symbol, error.sequence, error.handler) == ("B", 1, "picky")
-    assert str(error) == "handler 'picky' failed on B at sequence 1: ValueError: no X for B"
+    assert str(error) == "handler 'picky' failed on B at sequence 1 (its tick 1): ValueError: no X for B"
     assert isinstance(error.__cause__, ValueError)
     s = d.statistics()
     assert s.dropped["failed"] == 1
@@ -162,7 +162,7 @@ def test_a_handler_may_fail_on_every_tick_and_each_is_counted(c_handlers: Path) 
         balanced(d)
         assert len(d.failures) == 64
         assert [e.sequence for e in d.failures] == list(range(1, 65))
-        assert str(d.failures[0]).endswith("failed on #0 at sequence 1: code 0")
+        assert str(d.failures[0]).endswith("failed on #0 at sequence 1 (its tick 1): code 0")
 
 
 def test_a_c_handler_that_returns_nonsense_is_a_failure_on_the_first_tick(c_handlers: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_failure_among_records_without_a_sequence_has_none(c_handlers: Path, b
         d.release(1)
         d.drain()
         assert [(e.symbol, e.sequence) for e in d.failures] == [("#1", None), ("#1", None)]
-        assert str(d.failures[0]).startswith("handler 'on_raw' failed on #1: ")
+        assert str(d.failures[0]).startswith("handler 'on_raw' failed on #1 (its tick 301): ")
 
 
 @pytest.mark.parametrize("on_full", ["drop_oldest", "conflate"])
@@ -258,7 +258,7 @@ class Unspeakable(Exception):  # noqa: N818
     [
         (Unspeakable(), "Unspeakable: \\(it cannot be shown as text\\)"),
         (ValueError("\udc80 no text"), "no text"),
-        (KeyError(), "failed on #0 at sequence 1: KeyError$"),
+        (KeyError(), r"failed on #0 at sequence 1 \(its tick 1\): KeyError$"),
         (SystemExit(3), "SystemExit: 3"),
         (ValueError("é" * 400), "é"),
     ],

@@ -56,6 +56,10 @@ def test_a_function_that_makes_no_handler_is_an_error_in_one_line(
         ("1 / 0", r"ZeroDivisionError: division by zero \(broken_.*\.py, line 1\)"),
         ("def (", "SyntaxError: .*line 1"),
         ("import nowhere_at_all", "No module named 'nowhere_at_all'"),
+        (
+            "import strand\n@strand.batch_handler(state=[('n', 'i8')])\ndef f(rows): ...",
+            r"ConfigurationError: handler 'f': its arguments are .* \(broken_.*\.py, line 2\)",
+        ),
     ],
 )
 def test_a_module_that_fails_when_it_is_imported_is_named(mine: str, text: str, words: str) -> None:
@@ -103,3 +107,13 @@ def test_looking_for_a_module_leaves_sys_path_as_the_module_left_it(
 def test_what_takes_no_options_says_so(mine: str, attribute: str, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         load_handler(f"{mine}:{attribute}", {"least": "9"})
+
+
+def test_a_file_in_the_place_of_a_module_is_answered_with_its_module(mine: str) -> None:
+    for name in (f"{mine}.py:large", f"./some/{mine}.py:large"):
+        with pytest.raises(ConfigurationError, match=f"names a file: name its module, as {mine}:large, in the folder"):
+            load_handler(name)
+    with pytest.raises(ConfigurationError, match=f"name its module, as {mine}:FUNCTION"):
+        load_handler(f"{mine}.py")
+    with pytest.raises(ConfigurationError, match=f"; of {mine}.py name a function, as {mine}:FUNCTION$"):
+        load_handler(mine)

@@ -148,7 +148,7 @@ def test_what_fails_at_the_start_fails_on_the_first_tick() -> None:
             raise RuntimeError("no start")
 
     with (
-        pytest.raises(HandlerError, match="'Broken' failed on A at sequence 1: RuntimeError: no start"),
+        pytest.raises(HandlerError, match=r"'Broken' failed on A at sequence 1 \(its tick 1\): RuntimeError: no start"),
         Dispatcher(["A"], Broken, workers=1, cores=None) as d,
     ):
         d.publish(ticks_for([0, 0]))

@@ -346,7 +346,7 @@ def test_a_batch_that_fails_fails_on_its_first_trade() -> None:
 
     ticks = fills(3)
     ticks["sequence"] = np.arange(1, len(ticks) + 1)
-    with pytest.raises(HandlerError, match="at sequence 2: ValueError: no"):
+    with pytest.raises(HandlerError, match=r"at sequence 2 \(its tick 2\): ValueError: no"):
         strand.replay(Orders(ticks), fails)
 
 

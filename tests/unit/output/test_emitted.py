@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from strand.errors import UnknownNameError
 from strand.output.emitted import EmittedRecords
 from strand.tables.columns import Table
 from strand.units import PRICE, SIZE
@@ -88,3 +89,14 @@ def test_records_without_a_table_have_units_of_their_own() -> None:
     other = EmittedRecords(np.zeros(1, [("price", "<i8")]))
     assert other.units["price"].quantity == "raw"
     assert other.columns()["price"].tolist() == [0]
+
+
+def test_a_name_that_no_field_has_is_answered_with_the_near_one_or_with_the_way_to_a_symbol(
+    records: EmittedRecords,
+) -> None:
+    with pytest.raises(UnknownNameError, match="no field is named 'pirce': did you mean 'price'"):
+        records["pirce"]
+    with pytest.raises(UnknownNameError, match="'BB' is a symbol, and no field of records; take ") as caught:
+        records["BB"]
+    way = str(caught.value).partition("take ")[2]
+    assert (eval(way)["instrument_id"] == records.symbols.index("BB")).all()

@@ -87,6 +87,8 @@ def test_what_is_seen_is_what_the_dispatcher_says() -> None:
         assert attached.configuration["n_symbols"] == len(SYMBOLS)
         with pytest.raises(UnknownSymbolError, match="'GONE' is no symbol"):
             attached.symbol("GONE")
+        with pytest.raises(UnknownSymbolError, match=f"; did you mean '{SYMBOLS[1]}'"):
+            attached.symbol(SYMBOLS[1].lower())
         with pytest.raises(AttachError, match="strand: 10000 is none of the"):
             attached.look(10_000)
 

@@ -71,7 +71,8 @@ def test_a_time_keeps_what_comes_before_the_first_tick_behind_it(workers: int) -
     ("until", "error", "said"),
     [
         (("AAAHD", 99_999), ConfigurationError, "AAAHD has 4,514 ticks in this replay, and so no number 99,999"),
-        (("nobody", 1), UnknownSymbolError, r"nothing in .* is named 'nobody'"),
+        (("nobody", 1), UnknownSymbolError, r"nothing in .* is named 'nobody'$"),
+        (("aaahd", 1), UnknownSymbolError, r"is named 'aaahd'; did you mean 'AAAHD'\?$"),
         (("AAAHD", 0), ConfigurationError, r"is no \(symbol, number\)"),
         (("AAAHD",), ConfigurationError, r"is no \(symbol, number\)"),
         (1.5, ConfigurationError, "is neither"),

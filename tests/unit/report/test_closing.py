@@ -10,7 +10,8 @@ import pytest
 import strand
 from strand.feeds.sample import SAMPLE_DATE, sample_path
 from strand.feeds.skipped import Skipped
-from strand.report.closing import closing_lines, figures_line
+from strand.report.closing import closing_lines, figures_line, left_ticks
+from strand.report.contents import contents
 from strand.report.latencies import shown_latency
 
 pytestmark = pytest.mark.python
@@ -50,8 +51,17 @@ def test_what_was_skipped_dropped_and_quarantined_is_counted_in_the_line_and_nam
     result = strand.replay(sample_path(), "count", workers=1, limit=1000, feed_options=DAY)
     skipped = Skipped()
     skipped.add("unknown type", 3)
-    statistics = replace(result.statistics, dropped={"newest": 1200, "stopped": 0})
+    statistics = replace(result.statistics, dropped={"newest": 1200, "oldest": 0, "abandoned": 16_383})
     bad = replace(result, skipped=skipped, statistics=statistics, failures=("A at 7",))
     line, *others = closing_lines(bad, None)
-    assert ", 3 skipped, 1,200 dropped, 1 quarantined, " in line[1]
-    assert others == [("skipped:", " 3 unknown type"), ("dropped:", " 1,200 newest"), ("quarantined:", " A at 7")]
+    assert ", 3 skipped, 1,200 dropped, 16,383 not handled, 1 quarantined, " in line[1]
+    assert others == [
+        ("skipped:", " 3 unknown type"),
+        ("dropped:", " 1,200 newest"),
+        ("not handled:", " 16,383 ticks were read, and still waited when the run stopped"),
+        ("quarantined:", " A at 7"),
+    ]
+    assert left_ticks(replace(statistics, dropped={"abandoned": 1})).startswith("1 tick was read, and ")
+    page = contents(bad, None, "count", "")["verdict"]
+    assert "; dropped: 1,200 newest; 16,383 ticks were read, and still waited when the run stopped" in page
+    assert "still waited" in bad._repr_html_()

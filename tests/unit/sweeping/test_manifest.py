@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -104,11 +105,50 @@ def test_a_file_is_read_for_its_digest_where_it_is_run_and_elsewhere_only_to_com
     assert (again().ran, read) == ((), ["2026-01-05.gz"])
 
 
-def test_codes_are_in_the_order_of_adding_within_a_second_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_codes_are_in_the_order_of_their_last_sweeps_within_a_second_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("strand.sweeping.manifest.now", lambda: "2026-01-05T09:30:00+00:00")
     added = [f"{digest:x}" for digest in (12, 3, 7, 1)]
     with closing(Manifest(tmp_path)) as manifest:
         for code in added:
             manifest.add_code(code, "signal", {})
-        manifest.add_code(added[0], "signal", {})  # is there already: keeps its place
         assert list(manifest.codes()) == added
+        manifest.add_code(added[0], "signal", {})  # went back to it
+        assert list(manifest.codes()) == [*added[1:], added[0]]
+
+
+def test_a_read_only_folder_gives_what_it_has_and_refuses_what_is_to_be_run(
+    days: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a file system that is mounted read-only: root may write to all others."""
+    sources = sorted(days.iterdir())
+
+    def again(sets: list[dict[str, Any]], files: list[Path] = sources[:1]) -> Any:
+        return sweep(files, wide, sets, out=tmp_path / "out", workers=1, **FEW)
+
+    first = again(SETS[:2])
+    stray = tmp_path / "out" / "rows" / "code=1" / "file=a" / "x.parquet"
+    stray.parent.mkdir(parents=True)
+    stray.touch()
+    sources[0].touch()  # so that its digest would be noted
+    connect = sqlite3.connect
+    monkeypatch.setattr("sqlite3.connect", lambda path, timeout: connect(f"file:{path}?mode=ro", timeout, uri=True))
+    for refused in ("unlink", "mkdir"):
+        monkeypatch.setattr(Path, refused, _refused(getattr(Path, refused)))
+    second = again(SETS[1::-1])
+    assert second.ran == ()
+    assert second.rows.to_polars().sort("set", "symbol").equals(first.rows.to_polars().sort("set", "symbol"))
+    assert stray.exists()
+    for more in ((SETS,), (SETS[:2], sources)):
+        with pytest.raises(FeedError, match=f"{MANIFEST}: cannot be written: attempt to write a readonly database"):
+            again(*more)
+
+
+def _refused(given: Any) -> Any:
+    def call(path: Path, *arguments: Any, **named: Any) -> Any:
+        if path.exists() and not (path.is_dir() and named.get("exist_ok")):
+            raise OSError(errno.EROFS, "Read-only file system", str(path))
+        return given(path, *arguments, **named)
+
+    return call

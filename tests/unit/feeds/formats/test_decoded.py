@@ -52,7 +52,9 @@ def test_a_file_that_shrinks_while_it_is_read_is_reported(tmp_path: Path, monkey
     assert rest["order_id"].tolist() == list(range(4096, 400_000))
 
 
-def test_leaving_an_iteration_early_leaves_no_thread(tmp_path: Path) -> None:
+def test_leaving_an_iteration_early_leaves_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # So small that the thread's buffers cannot hold the whole file: it is still reading, however slow the caller is.
+    monkeypatch.setattr(decoded, "_CHUNK", 1 << 16)
     path = write(tmp_path, gzip.compress(ref.deletes(400_000), 1))
     feed = ItchFeed(path, batch_ticks=4096)
     for _ in feed.batches():

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from strand.errors import ConfigurationError, FeedError
-from strand.feeds.io.paths import files_in, named_paths
+from strand.feeds.io.paths import check_folder, files_in, named_paths
 
 pytestmark = pytest.mark.python
 
@@ -58,3 +58,15 @@ def test_what_is_no_path_is_refused(source: Any) -> None:
 def test_what_is_not_there_is_a_feed_error(folder: Path, name: str) -> None:
     with pytest.raises(FeedError, match=r"no such file|no file matches"):
         list(named_paths(folder / name))
+
+
+def test_a_folder_that_is_not_there_or_takes_no_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_folder("out", tmp_path / "a.csv")
+    with pytest.raises(ConfigurationError, match="out: there is no folder /no/such"):
+        check_folder("out", Path("/no/such/a.csv"))
+    # As of a folder without rights; root has all of them.
+    monkeypatch.setattr("os.access", lambda path, rights: path != tmp_path)
+    with pytest.raises(ConfigurationError, match=f"out: no file may be written in {tmp_path}: name another folder"):
+        check_folder("out", tmp_path / "a.csv")

@@ -92,3 +92,19 @@ def test_flips_in_the_metadata_are_typed_errors_or_harmless(tmp_path: Path) -> N
 def test_what_is_no_metadata_is_refused(tmp_path: Path, head: bytes, error: type[FeedError]) -> None:
     with pytest.raises(error):
         DbnFeed(write(tmp_path, head))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "zone"),
+    [
+        ("GLBX.MDP3", "America/Chicago"),
+        ("XCBF.PITCH", "America/Chicago"),
+        ("IFLL.IMPACT", "Europe/London"),
+        ("OCEA.MEMOIR", "America/New_York"),
+        ("NEW.ONE", None),
+    ],
+)
+def test_the_venue_of_the_data_set_says_the_zone(tmp_path: Path, dataset: str, zone: str | None) -> None:
+    path = write(tmp_path, one_name(dataset=dataset))
+    with DbnFeed(path) as feed:
+        assert feed.info.zone == zone

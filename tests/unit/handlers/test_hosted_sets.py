@@ -196,7 +196,7 @@ def test_an_error_of_a_handler_before_names_no_set() -> None:
             raise ValueError("the third one")
 
     many = with_sets(FAILS, [{"what": "none", "left": 1}])
-    with pytest.raises(HandlerError, match="ValueError, at .*the third one") as caught:
+    with pytest.raises(HandlerError, match=r"ValueError, at .*the third one") as caught:
         strand.replay(sample_path(), strand.chain(before, many), workers=0, **ONE)
     assert caught.value.set_number is None
 

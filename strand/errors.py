@@ -199,7 +199,7 @@ class QueueFull(BackpressureError, queue.Full):  # noqa: N818  # the name that q
     """As many tasks wait as ``max_queue`` allows, and none of those given was accepted.
 
     It is also raised if there is no room for more tasks; of tasks in C, those in ``rejected`` were then not accepted.
-    It is a BackpressureError, so one ``except`` serves ticks and tasks, and a ``queue.Full`` for code written for those.
+    It is a BackpressureError, so one ``except`` serves ticks and tasks. It is a ``queue.Full`` as well.
     """
 
 

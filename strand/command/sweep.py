@@ -71,7 +71,7 @@ def sweep(
     files: tuple[str, ...], handler: Handler, each: tuple[str, ...], days: str | None, workers: int | None,
     out: str, backend: Any, reads: Reads, as_json: bool,
 ) -> None:  # fmt: skip
-    """Run a compiled handler with many sets of parameters: each file is decoded once.
+    """Run a handler with many sets of parameters: each file is decoded once.
 
     FILES are files, folders or globs; each file is a run of its own. Results that are already in the folder of --out
     are not computed again, so the same command continues after an interrupt.

@@ -19,6 +19,7 @@ from strand.handlers.bound import BoundHandler, BoundPython
 from strand.handlers.called_again import line_of
 from strand.handlers.context import Context
 from strand.handlers.failures import failure_of
+from strand.handlers.set_context import OneSet, SetObjects
 from strand.handlers.timed import Host
 from strand.threads import interrupts
 
@@ -184,10 +185,19 @@ def _named_objects(python: KeepsObjects) -> Iterator[tuple[Context, str, Any]]:
             yield context, name, each
 
 
+def _each_object(python: KeepsObjects) -> Iterator[tuple[Context, OneSet | None, str, Any]]:
+    """The same, and the set of parameters that an object has where there are several."""
+    for context, name, thing in _named_objects(python):
+        if isinstance(thing, SetObjects):
+            yield from ((context, each.of_set, name, one) for each, one in thing.by_context.items())
+        else:
+            yield context, None, name, thing
+
+
 def stop_objects(python: KeepsObjects) -> HandlerError | None:
     """Calls ``on_stop`` of all objects, in the order of their keys, and returns the first failure."""
     first: HandlerError | None = None
-    for context, name, thing in _named_objects(python):
+    for context, of_set, name, thing in _each_object(python):
         on_stop = getattr(thing, "on_stop", None)
         if on_stop is None:
             continue
@@ -199,7 +209,8 @@ def stop_objects(python: KeepsObjects) -> HandlerError | None:
             if first is None:
                 failure = failure_of(error)
                 reason = f"{failure.message}, in on_stop"
-                first = HandlerError(name, 0, context.handler, failure.code, reason)
+                number, params = (None, None) if of_set is None else (of_set.number, of_set.values)
+                first = HandlerError(name, 0, context.handler, failure.code, reason, set_number=number, params=params)
                 first.__cause__ = failure.cause
                 first._line = line_of(failure.cause, (type(thing),))
     return first

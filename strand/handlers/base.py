@@ -26,6 +26,7 @@ from strand.handlers.state import padded
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
     from strand.handlers.called_again import FailedCall
+    from strand.handlers.set_context import SetContext
 
 __all__ = ["FailedSet", "Handler", "HandlerLike", "SingleHandler", "TradesHandler"]
 
@@ -33,12 +34,13 @@ __all__ = ["FailedSet", "Handler", "HandlerLike", "SingleHandler", "TradesHandle
 @dataclass(frozen=True, slots=True)
 class FailedSet:
     """The set of parameters that a handler with several failed with: its number and values, the handler with it alone,
-    and the row that it has then, shape (1,)."""
+    and the row that it has then, shape (1,). ``context``: the set's own, where Python runs the handler."""
 
     number: int
     params: Mapping[str, Any]
     handler: Handler
     row: npt.NDArray[Any]
+    context: SetContext | None = None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -172,9 +174,14 @@ class Handler(ABC):
             "strand.replay(until=...)"
         )
 
-    def failed_set(self, symbol: str, row: npt.NDArray[Any]) -> FailedSet | None:  # noqa: ARG002 - as those with sets
-        """Which set of parameters it failed with, by the row of the symbol, shape (1,); None: it has no sets, or failed
-        with none of them."""
+    def failed_set(
+        self,
+        symbol: str,  # noqa: ARG002 - as those with sets
+        row: npt.NDArray[Any],  # noqa: ARG002
+        cause: BaseException | None,  # noqa: ARG002
+    ) -> FailedSet | None:
+        """Which set of parameters it failed with, by the row of the symbol, shape (1,), or by what it raised where
+        Python runs it; None: it has no sets, or failed with none of them."""
         return None
 
     def reason_of(self, message: str) -> str:

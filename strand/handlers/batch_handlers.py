@@ -61,7 +61,7 @@ class PythonHandler(HostedHandler):
         return not _takes(self.on_ticks, 4)
 
     def functions_in(self, context: BindContext) -> Callable[[Context], SymbolFunctions]:  # noqa: ARG002 - same in all
-        return self._functions_of
+        return self.functions_of
 
     def call_again(self, call: FailedCall) -> None:
         timer = Timer(self.name) if self.timers else None
@@ -81,11 +81,12 @@ class PythonHandler(HostedHandler):
         if timer is not None:
             timer.begin(call.tick["ts_recv"])
         try:
-            self._functions_of(context).ticks(call.tick)
+            self.functions_of(context).ticks(call.tick)
         except FailedOnTick as failed:
             raise (failed.__cause__ or failed) from None
 
-    def _functions_of(self, context: Context) -> SymbolFunctions:
+    def functions_of(self, context: Context) -> SymbolFunctions:
+        """What is called for the symbol of a context."""
         plain = self._is_plain
         call = _plain(self.on_ticks, context) if plain else _with_context(self.on_ticks, context)
         return SymbolFunctions(
@@ -133,8 +134,7 @@ def batch_handler(
     """
     emitted = output_dtypes(outputs)
     row = row_dtype(state)
-    parameters = Parameters.declared(params)
-    source = source_for(on)
+    parameters, source = Parameters.declared(params), source_for(on)
 
     def wrap(function: OnTicks) -> PythonHandler:
         called = name or name_of(function)

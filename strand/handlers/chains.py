@@ -106,9 +106,9 @@ class ChainHandler(Handler):
             return self
         return replace(self, parts=parts, size_unit=info.size_unit)
 
-    def failed_set(self, symbol: str, row: npt.NDArray[Any]) -> FailedSet | None:
+    def failed_set(self, symbol: str, row: npt.NDArray[Any], cause: BaseException | None) -> FailedSet | None:
         *before, (called, last) = self.parts
-        found = last.failed_set(symbol, row[called])
+        found = last.failed_set(symbol, row[called], cause)
         if found is None:
             return None
         assert isinstance(found.handler, SingleHandler)

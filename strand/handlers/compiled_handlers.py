@@ -20,11 +20,10 @@ from strand.handlers.compile_errors import explain, reason_of_compiled
 from strand.handlers.emitted import check_fields, output_dtypes
 from strand.handlers.feed_trades import On, source_for
 from strand.handlers.functions import check_runs, name_of
-from strand.handlers.parameters import Parameters
+from strand.handlers.parameters import Parameters, are_shared, records_of_sets
 from strand.handlers.state import SET, SETS, TURN, row_dtype
 from strand.handlers.tick_values import as_ticks
 from strand.options import named_options
-from strand.symbols import SymbolTable
 from strand.ticks import TICK, TRADE
 
 __all__ = ["CompiledHandler", "arguments_of", "compile_function", "handler", "numba_module"]
@@ -100,16 +99,20 @@ class CompiledHandler(TradesHandler):
     @property
     def shared(self) -> bool:
         """Whether the parameters of each set are those of all symbols."""
-        return all(given.values.keys() <= {"*"} for given in self.sets)
+        return are_shared(self.sets)
 
     def _records(self, context: BindContext) -> npt.NDArray[Any] | None:
         """A record of parameters a symbol, or one of each set a symbol; or where all symbols share them, a set."""
-        if not self.sets:
-            return None if self.params is None else self.params.records(self.name, context.table)
-        table = SymbolTable(["*"]) if self.shared else context.table
-        return np.stack([given.records(self.name, table) for given in self.sets], axis=1)
+        if self.sets:
+            return records_of_sets(self.sets, self.name, context.table)
+        return None if self.params is None else self.params.records(self.name, context.table)
 
-    def failed_set(self, symbol: str, row: npt.NDArray[Any]) -> FailedSet | None:
+    def failed_set(
+        self,
+        symbol: str,
+        row: npt.NDArray[Any],
+        cause: BaseException | None,  # noqa: ARG002 - as those that Python runs
+    ) -> FailedSet | None:
         place = int(row[TURN][0]) - 1 if self.sets else -1
         if place < 0:
             return None

@@ -3,15 +3,13 @@ code is kept. Imported with numba only."""
 
 from __future__ import annotations
 
-import dis
 import glob
 import hashlib
-import itertools
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType
 from typing import Any, Self
 
 import numba
@@ -22,6 +20,7 @@ from numba.core.ccallback import CFunc
 from numba.core.errors import TypingError
 
 from strand.binding.native import HANDLER_LAYOUT
+from strand.handlers.code_references import add_code, referred_to
 from strand.handlers.compiled_clock import ask, clock_at, first_of, yields
 from strand.handlers.compiled_emit import emit_at
 from strand.handlers.compiled_names import intrinsic, types
@@ -319,8 +318,8 @@ def add_function(digest: Any, function: Any, seen: set[int]) -> bool:
     if id(function) in seen:
         return True
     seen.add(id(function))
-    _add_code(digest, function.__code__)
-    return all(_add_value(digest, value, seen) for value in (*_referred_to(function), *(function.__defaults__ or ())))
+    add_code(digest, function.__code__)
+    return all(_add_value(digest, value, seen) for value in (*referred_to(function), *(function.__defaults__ or ())))
 
 
 def _add_value(digest: Any, value: Any, seen: set[int]) -> bool:
@@ -339,45 +338,3 @@ def _add_value(digest: Any, value: Any, seen: set[int]) -> bool:
 def _of_library(function: Any) -> bool:
     """Whether it is numpy's or numba's, whose versions stand for it."""
     return (function.__module__ or "").partition(".")[0] in ("numpy", "numba")
-
-
-def _referred_to(function: Any) -> Iterator[Any]:
-    """The values of the names that a function's code looks up outside of itself, and through modules.
-
-    The names of attributes are none: ``emit.bars`` does not mean the module's ``bars``, which may be the handler
-    itself, and has another text in each process.
-    """
-    code: CodeType = function.__code__
-    cells = {name: cell.cell_contents for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True)}
-    missing = object()
-    for instruction, following in _with_attributes(code):
-        space = function.__globals__ if instruction.opname == "LOAD_GLOBAL" else cells
-        value = space.get(instruction.argval, missing)
-        for name in following:
-            if not isinstance(value, ModuleType):
-                break
-            value = getattr(value, name, missing)
-        if value is not missing:
-            yield value
-
-
-def _with_attributes(code: CodeType) -> Iterator[tuple[dis.Instruction, list[str]]]:
-    """Each look-up of a name, and the names of the attributes that are asked of what it finds."""
-    instructions = list(dis.get_instructions(code))
-    for i, instruction in enumerate(instructions):
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_DEREF"):
-            behind = itertools.takewhile(lambda of: of.opname in ("LOAD_ATTR", "LOAD_METHOD"), instructions[i + 1 :])
-            yield instruction, [of.argval for of in behind]
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _with_attributes(constant)
-
-
-def _add_code(digest: Any, code: CodeType) -> None:
-    digest.update(code.co_code)
-    digest.update(repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            _add_code(digest, constant)
-        else:
-            digest.update(repr(constant).encode())

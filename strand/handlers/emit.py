@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError, PlaceError, RecordTypeError
 
-__all__ = ["Emit", "EmittingBatch"]
+__all__ = ["Emit", "EmittingBatch", "places_of", "records_of"]
 
 
 class EmittingBatch(Protocol):
@@ -37,16 +37,25 @@ class Emit:
         self._only = next(iter(self._outputs)) if len(self._outputs) == 1 else None
         self._batch = batch
 
-    def __call__(self, records: Any, at: Any, output: str | None) -> None:
-        """See Context.emit."""
+    def name_of(self, output: str | None) -> str:
+        """The output's name where it is given, or the only one's. Raises ConfigurationError for one not declared."""
         name = output if output is not None else self._only
-        if name not in self._outputs:
+        if name is None or name not in self._outputs:
             there = ", ".join(self._outputs)
             wrong = "say which one, by output=" if name is None and there else f"not {name!r}; give it outputs="
             raise ConfigurationError(f"output: handler {self._handler!r} declares {there or 'none'}: {wrong}")
+        return name
+
+    def dtype_of(self, name: str) -> np.dtype[Any]:
+        """Of an output's records."""
+        return self._outputs[name][1]
+
+    def __call__(self, records: Any, at: Any, output: str | None) -> None:
+        """See Context.emit."""
+        name = self.name_of(output)
         number, dtype = self._outputs[name]
         batch = self._batch()
-        emitted = _records(records, dtype, name)
+        emitted = records_of(records, dtype, name)
         if batch.at_timer:
             if at is not None:
                 raise PlaceError(
@@ -54,17 +63,23 @@ class Emit:
                 )
             batch.emit(number, None, emitted)
             return
-        places = np.broadcast_to(np.asarray(at), emitted.shape)
-        if len(places):
-            if places.dtype.kind not in "iu":
-                raise PlaceError(f"at: {at!r} are not places of ticks in the batch: give whole numbers")
-            outside = places[(places < 0) | (places >= batch.n)]
-            if len(outside):
-                raise PlaceError(f"at: {outside[0]} is not a place in a batch of {batch.n} ticks: places count from 0")
-        batch.emit(number, np.ascontiguousarray(places, np.int64), emitted)
+        batch.emit(number, places_of(at, len(emitted), batch.n), emitted)
 
 
-def _records(records: Any, dtype: np.dtype[Any], name: str) -> npt.NDArray[Any]:
+def places_of(at: Any, n_records: int, n_ticks: int) -> npt.NDArray[np.int64]:
+    """The place of each record's tick in a batch. Raises PlaceError."""
+    places = np.broadcast_to(np.asarray(at), (n_records,))
+    if len(places):
+        if places.dtype.kind not in "iu":
+            raise PlaceError(f"at: {at!r} are not places of ticks in the batch: give whole numbers")
+        outside = places[(places < 0) | (places >= n_ticks)]
+        if len(outside):
+            raise PlaceError(f"at: {outside[0]} is not a place in a batch of {n_ticks} ticks: places count from 0")
+    return np.ascontiguousarray(places, np.int64)
+
+
+def records_of(records: Any, dtype: np.dtype[Any], name: str) -> npt.NDArray[Any]:
+    """What is emitted as records of a declared dtype, shape (n,). Raises RecordTypeError."""
     if isinstance(records, np.ndarray | np.void):
         if records.dtype != dtype:
             raise RecordTypeError(f"output {name!r}: records of {records.dtype} were emitted, but {dtype} is declared")

@@ -65,7 +65,12 @@ def error_of(failure: Failure, handler: Handler, table: SymbolTable, kept: Kept)
     symbol = f"strand {failure.strand}" if failure.key is None else table.name(failure.key)
     reason = handler.reason_of(failure.message)
     row = None if failure.key is None else _copy_of(kept.rows.at(failure.key))
-    of_set = None if row is None else handler.failed_set(symbol, row)
+    context = None if failure.key is None else kept.contexts.get(failure.key)
+    if context is not None and row is not None and not isinstance(failure.cause, EarlierPartError):
+        # Those before Python's handler in its chain may be ahead of it.
+        for name, rows in context.after.items():
+            row[name] = rows[0]
+    of_set = None if row is None else handler.failed_set(symbol, row, failure.cause)
     number, params = (None, None) if of_set is None else (of_set.number, of_set.params)
     error = HandlerError(symbol, failure.sequence, handler.name, failure.code, reason, set_number=number, params=params)
     if not isinstance(failure.cause, EarlierPartError):  # which only says what machine code said
@@ -73,10 +78,6 @@ def error_of(failure: Failure, handler: Handler, table: SymbolTable, kept: Kept)
     error._line = line_of(failure.cause, handler.written)
     if failure.key is None or row is None:
         return error
-    if (context := kept.contexts.get(failure.key)) is not None and not isinstance(failure.cause, EarlierPartError):
-        # Those before Python's handler in its chain may be ahead of it.
-        for name, rows in context.after.items():
-            row[name] = rows[0]
     if of_set is not None:
         handler, row = of_set.handler, of_set.row
     key = failure.key
@@ -88,6 +89,8 @@ def error_of(failure: Failure, handler: Handler, table: SymbolTable, kept: Kept)
     error._place = None if failure.place is None or failure.strand is None else (failure.strand, failure.place)
 
     call = call_of(key, row[0], tick, table, kept)._replace(cause=failure.cause)
+    if of_set is not None and of_set.context is not None:
+        call = call._replace(context=of_set.context, object=of_set.context.object)
     error._again = partial(call_again, handler, call)
     error._line_in = partial(line_of, written=handler.written)
     return error

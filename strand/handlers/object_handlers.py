@@ -30,7 +30,9 @@ __all__ = [
     "METHODS",
     "OBJECT_ROW",
     "ObjectHandler",
+    "functions_of",
     "is_object_class",
+    "made_by",
     "object_handler",
 ]
 
@@ -91,7 +93,7 @@ class ObjectHandler(HostedHandler):
                 method(value)
 
     def functions_in(self, context: BindContext) -> Callable[[Context], SymbolFunctions]:  # noqa: ARG002 - same in all
-        return partial(_functions_of, self.factory, self.name, self.counts)
+        return lambda of_symbol: functions_of(made_by(self), self.name, self.counts, of_symbol)
 
 
 @overload
@@ -191,11 +193,16 @@ def _check_told(name: str, factory: Callable[..., Any], thing: object) -> None:
             )
 
 
-def _functions_of(factory: Callable[..., Any], name: str, counts: bool, context: Context) -> SymbolFunctions:
-    """The object of a symbol, and what to call with its ticks."""
-    thing = factory()
-    _check_methods(name, thing)
-    _check_told(name, factory, thing)
+def made_by(handler: ObjectHandler) -> Any:
+    """A new object of a handler. Raises ConfigurationError where it has not the methods that its class told of."""
+    thing = handler.factory()
+    _check_methods(handler.name, thing)
+    _check_told(handler.name, handler.factory, thing)
+    return thing
+
+
+def functions_of(thing: Any, name: str, counts: bool, context: Context) -> SymbolFunctions:
+    """What to call with the ticks of the symbol that has an object."""
     context.at = 0
     watches = watches_of(thing, name, context.states)
     on_trade = getattr(thing, "on_trade", None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, Self
@@ -15,7 +15,7 @@ from strand.handlers.options import Option, options_of_record
 from strand.handlers.state import defaults_of, row_dtype
 from strand.symbols import SymbolTable
 
-__all__ = ["Parameters"]
+__all__ = ["Parameters", "are_shared", "records_of_sets"]
 
 Values = Mapping[str, Mapping[str, Any]]
 
@@ -90,6 +90,20 @@ class Parameters:
             )
         found.flags.writeable = False
         return found
+
+
+def are_shared(sets: Sequence[Parameters]) -> bool:
+    """Whether the parameters of each set are those of all symbols."""
+    return all(given.values.keys() <= {"*"} for given in sets)
+
+
+def records_of_sets(sets: Sequence[Parameters], name: str, table: SymbolTable) -> npt.NDArray[Any]:
+    """A record of parameters for each set, shape (n_symbols, n_sets), read-only; where all symbols share them, of shape
+    (1, n_sets). ``name``: the handler's. Raises as ``Parameters.records``."""
+    one = SymbolTable(["*"]) if are_shared(sets) else table
+    found = np.stack([given.records(name, one) for given in sets], axis=1)
+    found.flags.writeable = False
+    return found
 
 
 def _by_symbol(values: Any, fields: tuple[str, ...]) -> dict[str, dict[str, Any]]:

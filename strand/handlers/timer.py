@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError, PlaceError
 
-__all__ = ["Timer"]
+__all__ = ["Timer", "alarm_of"]
 
 _NO_TICKS: Final = np.empty(0, np.int64)
 #: The greatest time: no timer fires then, also where a tick says it.
@@ -28,7 +28,7 @@ def _ns(value: Any) -> int:
     return ns
 
 
-def _alarm(ns: int, now: int) -> int:
+def alarm_of(ns: int, now: int) -> int:
     """When a timer that is asked for at a time is due; 0: never."""
     alarm = ns and max(ns, now + 1)
     return alarm if alarm < _NEVER else 0
@@ -36,13 +36,15 @@ def _alarm(ns: int, now: int) -> int:
 
 class Timer:
     """``alarm``: when it is due, 0: never. While ticks are in hand: ``times``, the feed's time at each of them, and
-    ``end``, how many of them come before it."""
+    ``end``, how many of them come before it. ``latest``: when what was asked for last is due; before the first
+    tick, the time that was asked for."""
 
-    __slots__ = ("_asked", "_early", "_ended", "alarm", "end", "handler", "times")
+    __slots__ = ("_asked", "_early", "_ended", "alarm", "end", "handler", "latest", "times")
 
     def __init__(self, handler: str) -> None:
         self.handler = handler
         self.alarm = 0
+        self.latest = 0
         self.times: npt.NDArray[np.int64] = _NO_TICKS
         self.end = 0
         #: The places of ticks that have asked, and for when.
@@ -77,7 +79,7 @@ class Timer:
                 f"{who}: tick {place} comes after the timer that tick {last} asked for: handle the {self.end} before "
                 f"it, and return {self.end}"
             )
-        alarm = _alarm(ns, int(self.times[place]))
+        alarm = self.latest = alarm_of(ns, int(self.times[place]))
         self._asked.append((place, alarm))
         self.end = n if not alarm or alarm > self.times[-1] else int(self.times.searchsorted(np.int64(alarm)))
         return self.end
@@ -87,12 +89,12 @@ class Timer:
         ns = _ns(ns)
         if self._ended:
             raise ConfigurationError(f"handler {self.handler!r}: wake_at: the run has ended, and its timers with it")
-        self.alarm = _alarm(ns, now)
+        self.alarm = self.latest = alarm_of(ns, now)
         return 0
 
     def ask_early(self, ns: Any) -> int:
         """Before the symbol's first tick, in its name; returns 0, as no ticks are in hand."""
-        self._early = _ns(ns)
+        self._early = self.latest = _ns(ns)
         return 0
 
     def over(self, handled: int) -> bool:

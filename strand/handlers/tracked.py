@@ -13,10 +13,10 @@ from strand.handlers.context import Context, EarlierPartError, FailedOnTick, Sym
 from strand.handlers.timed import Timed, acting
 from strand.threads import interrupts
 
-__all__ = ["Tracked"]
+__all__ = ["BatchTimes", "Tracked"]
 
 
-class _BatchTimes:
+class BatchTimes:
     """What the Python part asks its place for. It does not know the chain, which holds it."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Tracked:
         self._context = context
         self._site = site
         self._native = native
-        self._times = _BatchTimes()
+        self._times = BatchTimes()
         self._python = Timed(context, functions, self._times)
         self._functions = functions
         self._whole, self._prefix = rows

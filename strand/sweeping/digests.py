@@ -10,12 +10,14 @@ from typing import Any, Final
 from strand.brief import in_full
 from strand.errors import FeedError
 from strand.handlers import Handler
-from strand.handlers.base import SingleHandler
+from strand.handlers.base import SingleHandler, TradesHandler
 from strand.handlers.compiled_handlers import CompiledHandler, numba_module
+from strand.handlers.hosted import HostedHandler
 from strand.handlers.native_functions import NativeFunctions
 from strand.handlers.native_handlers import NativeHandler
 from strand.handlers.sets import part_with_sets
 from strand.machine import strand_version
+from strand.sweeping.python_digests import add_written
 
 __all__ = ["DIGEST_BYTES", "Stamp", "code_digest", "file_digest", "stamp_of"]
 
@@ -47,8 +49,8 @@ def file_digest(path: Path) -> str:
 
 def code_digest(handler: Handler, options: Mapping[str, Any]) -> str:
     """32 hexadecimal digits that stand for all that a result depends on beside the input and the set of parameters: the
-    handler's code with the functions and constants it refers to, the handlers before it and their options, the options
-    of the replay and its feed, and Strand's version."""
+    handler's code with the functions, classes and values it refers to, the handlers before it and their options, the
+    options of the replay and its feed, and Strand's version."""
     numba_module()
     from strand.handlers.compiled_loop import add_function
 
@@ -56,11 +58,14 @@ def code_digest(handler: Handler, options: Mapping[str, Any]) -> str:
     swept, _ = part_with_sets(handler)
     words: list[object] = [strand_version(), [(name, _said(value)) for name, value in sorted(options.items())]]
     for called, part in handler.parts_as(handler.name):
-        words += [called, type(part).__name__, part.state.descr, sorted(part.outputs.items())]
+        words += [called, type(part).__name__, part.state.descr, sorted(part.outputs.items()), part.timers, part.ends]
+        words += [isinstance(part, TradesHandler) and part.asks_for_trades]
         words += [_params(part, called == swept), None if part.origin is None else sorted(part.origin.options.items())]
         if isinstance(part, CompiledHandler):
             for function in part.written:
                 add_function(whole, function, set())
+        if isinstance(part, HostedHandler):
+            add_written(whole, part.written)
         if isinstance(part, NativeHandler):
             words += _library(part)
     whole.update(in_full(words).encode())

@@ -170,7 +170,10 @@ def _write_rows(
     parquet = imported("pyarrow.parquet", "sweep")
     kept = result.rows.kept()
     chained, whole = called != swept.name, result.rows.array
-    rows = whole[called][SETS] if chained else whole[SETS]
+    own_rows = whole[called] if chained else whole
+    # Ticks that are counted for objects without a state are the same with all sets.
+    has_own = SETS in (own_rows.dtype.names or ())
+    rows = own_rows[SETS] if has_own else np.broadcast_to(own_rows[:, None], (len(whole), len(job.sets)))
     before = [packed(whole[name][kept]) for name in whole.dtype.names or () if name != called] if chained else []
     layout = row_head(layout_of(job.handler.state))
     own = blake2b(row_head(layout_of(part.state)), digest_size=DIGEST_BYTES)

@@ -72,7 +72,8 @@ def sweep(
     Args:
         files: A file, several, a folder or a glob. Each file is a run of its own, which begins with rows of zeros. With
             ``days``, one name in which ``{date}`` stands for the day: ``"data/{date:%Y%m%d}.gz"``.
-        handler: A compiled handler (``strand.handler``) with ``params=``, or a chain that ends in one.
+        handler: A handler with ``params=``, or a chain that ends in one: compiled (``strand.handler``), of objects
+            (``strand.object_handler``, with ``state=`` or ``outputs=``), or of batches (``strand.batch_handler``).
         params: A dict of parameters by name for each set, or a DataFrame of pandas or polars with one row per set.
         days: Dates as text, ``"2026-01-05"``. Each is also the file's option ``date``, if its format needs one.
         workers: How many files are read at a time, each by one process on one core; this process is the first. None
@@ -86,8 +87,8 @@ def sweep(
         progress: Called with the number of files that are done, and the number of all files to run.
 
     Raises:
-        ConfigurationError: If the handler has no sets, does not take the parameters, or two files have one name; or if
-            another argument cannot work.
+        ConfigurationError: If the handler has no parameters, or neither rows nor outputs; if it does not take the given
+            parameters; if two files have one name; or if another argument cannot work.
         FeedError: If a file cannot be read or changes during the sweep, or ``out`` cannot be written. A file can also
             raise what else ``strand.replay`` raises.
         HandlerError: If a handler fails; ``set_number`` and ``params`` say with which set.

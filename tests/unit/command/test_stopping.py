@@ -66,7 +66,7 @@ def test_a_failure_shows_the_tick_and_the_line(replay: Any, tmp_path: Path) -> N
     result = replay("--handler", "mine:Looks", "--workers", "1", "--only", "AAAHD", "--json")
     assert result.returncode == 2
     line = f'{tmp_path / "mine.py"}:9: raise ValueError("seven")'
-    assert result.stderr.endswith(f"ValueError: seven (tick 7 of AAAHD), at {line}\n")
+    assert result.stderr.endswith(f" (its tick 7): ValueError: seven, at {line}\n")
     assert json.loads(result.stdout)["error"].endswith("ValueError: seven")
 
 
@@ -76,7 +76,7 @@ def test_a_failure_on_a_trade_behind_a_book_shows_the_line(workers: str, replay:
     result = replay("--handler", "mine:signal", "--workers", workers, "--only", "AAAHD")
     assert result.returncode == 2
     at = f"{tmp_path / 'mine.py'}:18: row.x = 1 / (trade.size - 400 + 0 * row.book.bid_size)"
-    assert result.stderr.endswith(f"(tick 54 of AAAHD), at {at}\n")
+    assert result.stderr.endswith(f"(its tick 54): ZeroDivisionError, at {at}\n")
 
 
 def test_pdb_stops_in_the_handler_at_the_tick(replay: Any) -> None:

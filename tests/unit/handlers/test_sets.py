@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from python_set_handlers import span_objects
 
 import strand
 from strand.errors import ConfigurationError, HandlerError
@@ -103,6 +104,8 @@ def test_each_set_has_the_timers_and_records_of_a_run_of_its_own(workers: int, w
     [
         (strand.book(), [{"a": 1}], "'book' takes no sets of parameters"),
         (spans, [], "from 1 to 4096 sets"),
+        (span_objects, [], "from 1 to 4096 sets"),
+        (span_objects, [{"span": 1}, {"spam": 1}], "set 1: .*'spam' is not a parameter"),
         (spans, [{"span": 1}, {"spam": 1}], "set 1: .*'spam' is not a parameter"),
         (spans, [{"span": 1}, 7], "set 1: 7 is not a dict"),
     ],

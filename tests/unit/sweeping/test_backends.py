@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from python_set_handlers import SPANS, span_objects
 from sweep_files import FEW, beginning
 from warm_python import run_warm
 
@@ -56,6 +57,66 @@ print(len(found.ran), found.rows.to_polars()["n"].sum() > 0)
     )
     done = run_warm(program)
     assert (done.returncode, done.stdout) == (0, "2 True\n"), done.stderr
+
+
+def test_objects_in_two_processes_leave_the_same_bytes_as_in_one(days: Path, tmp_path: Path) -> None:
+    sources = sorted(days.iterdir())
+    one, two = (
+        sweep(sources, span_objects, SPANS[1::2], out=tmp_path / str(workers), workers=workers, **FEW)
+        for workers in (1, 2)
+    )
+    written = {str(path.relative_to(one.folder)): path.read_bytes() for path in one.folder.rglob("*.parquet")}
+    assert len(written) == 4
+    assert written == {str(path.relative_to(two.folder)): path.read_bytes() for path in two.folder.rglob("*.parquet")}
+    assert [run.fingerprint for run in one.runs] == [run.fingerprint for run in two.runs]
+
+
+def test_a_class_of_the_program_itself_goes_to_other_processes_and_is_run_again_when_it_is_edited(
+    days: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    text = f"""
+import strand
+
+BY = 1
+
+class Large:
+    def on_start(self, ctx):
+        self.ctx = ctx
+
+    def on_tick(self, tick):
+        if self.is_large(tick):
+            self.ctx.row["n"] += BY
+        if self.ctx.row["n"] == 10**6:
+            raise ValueError("so many")
+
+    def is_large(self, tick):
+        return tick.size >= self.ctx.params["least"] and tick.action in {{b"A", b"X", b"D"}}
+
+if __name__ == "__main__":
+    handler = strand.object_handler(state=[("n", "i8")], params=[("least", "u4")])(Large)
+    files = {[str(path) for path in sorted(days.iterdir())]}
+    found = strand.sweep(files, handler, [{{"least": 1}}, {{"least": 500}}], out={str(tmp_path / "out")!r}, workers=2,
+                         feed_options={{"date": {str(SAMPLE_DATE)!r}}}, symbols=["AAAA*"])
+    print(len(found.ran), found.rows.to_polars()["n"].sum())
+"""
+
+    def said(text: str) -> list[int]:
+        program.write_text(text)
+        done = run_warm(program)
+        assert done.returncode == 0, done.stderr
+        return [int(word) for word in done.stdout.split()]
+
+    first = said(text)
+    assert first[0] == 2
+    assert said(text.replace("BY = 1", "# one\nBY = 1")) == [0, first[1]]
+    assert said(text.replace("BY = 1", "BY = 2")) == [2, 2 * first[1]]
+    assert said(text.replace(">= self", "> self"))[0] == 2
+    assert said(text) == [0, first[1]]
+    failed = run_warm("-c", text.replace("10**6", "100").replace('{"least": 1}', '{"least": 1}, {"least": 2}'))
+    assert failed.returncode == 1
+    assert "HandlerError: handler 'Large' failed on AAAA" in failed.stderr
+    assert "with set 0 (least=1): ValueError: so many" in failed.stderr
 
 
 def test_a_handler_in_another_process_has_the_lines_and_the_machine_code_of_its_file() -> None:

@@ -48,6 +48,21 @@ def test_the_digest_covers_code_constants_options_and_the_handlers_before(monkey
     assert len(found) == 8
 
 
+def test_the_digest_covers_what_calls_a_handler_in_python_and_when() -> None:
+    def on_ticks(symbol, ticks, row):  # type: ignore[no-untyped-def]
+        row["n"] += len(ticks)
+
+    def other(symbol, ticks, row):  # type: ignore[no-untyped-def]
+        row["n"] -= len(ticks)
+
+    def digest(function: Any = on_ticks, **options: Any) -> str:
+        made = strand.batch_handler(state=[("n", "i8")], params=[("least", "u4")], name="n", **options)(function)
+        return code_digest(made, {})
+
+    assert digest() == digest()
+    assert len({digest(), digest(other), digest(on="trade"), digest(on_finish=lambda symbol, row: None)}) == 4
+
+
 def test_the_digest_of_a_file_goes_by_its_bytes(tmp_path: Path) -> None:
     a, b = tmp_path / "a", tmp_path / "b"
     a.write_bytes(np.arange(1_000_000).tobytes())

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from python_set_handlers import SPANS, counting, emitting, plain_batches, span_batches, span_objects, spans_after_a_book
 from sweep_files import FEW, beginning
 
 import strand
@@ -35,6 +36,47 @@ def test_the_fingerprint_of_a_set_is_that_of_a_replay(tmp_path: Path) -> None:
         one = strand.replay(sample_path(), large.with_params({"*": {"least": least}}), workers=0, **FEW)
         assert run.fingerprint == one.fingerprint
     assert found.runs[0].fingerprint != found.runs[1].fingerprint
+
+
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize(
+    ("handler", "before"),
+    [
+        (span_objects, ()),
+        (spans_after_a_book, (strand.book(),)),
+        (counting, ()),
+        (emitting, (strand.book(),)),
+        (emitting, ()),
+        (plain_batches, (strand.book(),)),
+        (span_batches, ()),
+        (span_batches, (strand.bars("5m"), strand.book())),
+    ],
+)
+def test_a_set_of_a_handler_in_python_leaves_what_a_replay_with_it_alone_leaves(
+    handler: Any, before: tuple[Any, ...], n: int, tmp_path: Path
+) -> None:
+    whole = strand.chain(*before, handler) if before else handler
+    found = sweep(sample_path(), whole, SPANS[1 : 2 + n : 2], out=tmp_path / "out", workers=1, **FEW)
+    rows, tables = found.rows.to_polars(), {name: table.to_polars() for name, table in found.outputs.items()}
+    assert set(tables) == set(handler.outputs)
+    for run in found.runs:
+        values = found.sets[run.number]
+        given = handler.with_params(values if "*" in values else {"*": values})
+        one = strand.replay(sample_path(), strand.chain(*before, given) if before else given, workers=0, **FEW)
+        assert (run.fingerprint, run.ticks) == (one.fingerprint, one.ticks)
+        expected = one.rows.to_polars()
+        if before:
+            expected = expected.select("symbol", **{name: f"spans.{name}" for name in handler.state.names})
+        mine = pl.col("set") == run.number
+        assert _plain(rows.filter(mine).drop("set", "file")).equals(_plain(expected))
+        for name, table in tables.items():
+            records = _plain(one.outputs[name].to_polars())
+            assert run.outputs[name].records == len(records) > 0
+            assert _plain(table.filter(mine).drop("set", "file").select(records.columns)).equals(records)
+
+
+def _plain(table: Any) -> Any:
+    return table.with_columns(pl.col("symbol").cast(pl.String))
 
 
 def test_the_fingerprint_covers_outputs_and_the_handlers_before(tmp_path: Path) -> None:

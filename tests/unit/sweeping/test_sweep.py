@@ -23,6 +23,13 @@ from sweep_handlers import SETS, signal, wide  # noqa: E402
 pytestmark = pytest.mark.python
 
 
+class Notes:
+    """An object that neither has a row nor emits."""
+
+    def on_trade(self, trade: strand.Trade) -> None:
+        """Nothing to do."""
+
+
 def _alone(path: Path, values: dict[str, Any]) -> Any:
     handler = strand.chain(strand.book(), signal.with_params({"*": values}))
     return strand.replay(path, handler, workers=0, timeline=False, **FEW)
@@ -87,6 +94,12 @@ def test_an_interrupt_keeps_what_is_done(days: Path, tmp_path: Path) -> None:
     ("options", "said"),
     [
         ({"handler": strand.book()}, "takes no sets of parameters"),
+        (
+            {"handler": strand.bars("1m")},
+            "'bars' takes no sets .*: give strand.handler, .*run strand.replay once for each",
+        ),
+        ({"handler": Notes}, "'Notes' takes no sets of parameters: give .*strand.object_handler"),
+        ({"handler": strand.object_handler(params=[("least", "i8")])(Notes)}, "'Notes' has no state and no outputs"),
         ({"params": [{"leats": 1}]}, "'leats' is not a parameter"),
         ({"params": []}, "there is no set"),
         ({"workers": 0}, "workers"),

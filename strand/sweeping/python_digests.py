@@ -1,0 +1,184 @@
+"""A digest of what Python runs: functions and classes, with all that they refer to."""
+
+from __future__ import annotations
+
+import copyreg
+import functools
+import secrets
+import sys
+from collections.abc import Callable, Iterable
+from functools import cache, partial
+from hashlib import blake2b
+from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
+from typing import Any, Final
+
+import numpy as np
+
+from strand.handlers.code_references import add_code, imported_in, referred_to
+
+__all__ = ["PythonDigest", "add_written"]
+
+#: Say all that they are.
+_PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented))
+#: What every class has, or what says nothing of what it does.
+_LEFT_OUT: Final = {
+    "__abstractmethods__", "__annotate__", "__annotate_func__", "__annotations__", "__annotations_cache__", "__dict__",
+    "__doc__", "__firstlineno__", "__module__", "__qualname__", "__slotnames__", "__static_attributes__", "__weakref__",
+    "_abc_impl",
+}  # fmt: skip
+#: What functions of a class are put into, and the attributes that have them.
+_HOLDERS: Final = (property, staticmethod, classmethod, functools.cached_property)
+_HELD: Final = ("__func__", "func", "fget", "fset", "fdel")
+#: Packages whose version stands for them: Python's has other code, and Strand's is in the digest.
+_OURS: Final = {*sys.stdlib_module_names, "strand"}
+_INSTALLED: Final = {"site-packages", "dist-packages"}
+
+
+def add_written(digest: Any, written: Iterable[Callable[..., Any]]) -> None:
+    """Adds functions and classes that a user wrote: what a run of them depends on, the same in each process."""
+    for function in written:
+        own = function
+        while isinstance(own, partial):
+            own = own.func
+        PythonDigest(digest, _package(getattr(own, "__module__", None))).add(function)
+
+
+def _package(module: object) -> str:
+    return module.partition(".")[0] if isinstance(module, str) else ""
+
+
+class PythonDigest:
+    """Adds values to a digest: the code of functions, the methods and attributes of classes, what objects hold, and
+    what these refer to, however deep.
+
+    ``package``: of the user's code. What other installed packages define goes by its name, their version and the bytes
+    of its file. A value that shows nothing of what it is, as an open file, is another one each time.
+    """
+
+    def __init__(self, digest: Any, package: str, seen: dict[int, tuple[int, Any]] | None = None) -> None:
+        self._digest = digest
+        self._package = package
+        #: By id: the place in the order, and the value, so that no other one gets the id.
+        self._seen: dict[int, tuple[int, Any]] = {} if seen is None else seen
+
+    def add(self, value: Any) -> None:
+        """Adds one value."""
+        if type(value) in _PLAIN:
+            self._text(type(value).__name__, repr(value))
+        elif id(value) in self._seen:
+            self._text("again", self._seen[id(value)][0])
+        else:
+            self._seen[id(value)] = len(self._seen), value
+            self._add_new(value)
+
+    def _text(self, *words: object) -> None:
+        self._digest.update(repr(words).encode())
+
+    def _add_new(self, value: Any) -> None:
+        kind = type(value)
+        if isinstance(value, FunctionType):
+            self._add_function(value)
+        elif isinstance(value, type):
+            self._add_class(value)
+        elif isinstance(value, ModuleType):
+            if not self._add_installed(value.__name__, ""):
+                self._add_attributes(vars(value), "module", leave_out=lambda name: name.startswith("__"))
+        elif kind in (list, tuple):
+            self._text(kind.__name__, len(value))
+            for each in value:
+                self.add(each)
+        elif kind in (dict, MappingProxyType):
+            self._text("dict", len(value))
+            for name, each in value.items():
+                self.add(name)
+                self.add(each)
+        elif kind in (set, frozenset):
+            self._text(kind.__name__, sorted(map(self._alone, value)))
+        elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
+            self._text("array", value.dtype, value.shape)
+            self._digest.update(value.tobytes())
+        elif isinstance(value, np.dtype):
+            self._text("dtype", value)
+        else:
+            self._add_object(value, kind)
+
+    def _alone(self, value: Any) -> str:
+        """The digest of one of several values without an order."""
+        digest = blake2b(digest_size=16)
+        PythonDigest(digest, self._package, dict(self._seen)).add(value)
+        return digest.hexdigest()
+
+    def _add_function(self, function: Any) -> None:
+        if self._add_installed(function.__module__, function.__qualname__):
+            return
+        self._text("function")
+        add_code(self._digest, function.__code__)
+        self.add(function.__defaults__)
+        self.add(function.__kwdefaults__)
+        for value in (*referred_to(function), *imported_in(function)):
+            self.add(value)
+
+    def _add_class(self, cls: type) -> None:
+        if self._add_installed(cls.__module__, cls.__qualname__):
+            return
+        self.add(type(cls))
+        self.add(cls.__bases__)
+        self._add_attributes(vars(cls), "class", leave_out=lambda name: name in _LEFT_OUT)
+
+    def _add_attributes(self, values: Any, what: str, *, leave_out: Callable[[str], bool]) -> None:
+        names = sorted(name for name in values if not leave_out(name))
+        self._text(what, names)
+        for name in names:
+            self.add(values[name])
+
+    def _add_object(self, value: Any, kind: type) -> None:
+        """By the functions that it holds, or else as pickle would take it."""
+        for name in ("py_func", "__wrapped__"):  # of numba, and of functools.cache: pickle takes those by name
+            if (name == "py_func" or kind is functools._lru_cache_wrapper) and hasattr(value, name):
+                self.add(getattr(value, name))
+                return
+        if isinstance(value, MethodType):
+            self.add((value.__func__, value.__self__))
+            return
+        if isinstance(value, _HOLDERS):
+            self._text(kind.__qualname__)
+            self.add([getattr(value, name, None) for name in _HELD])
+            return
+        if isinstance(value, BuiltinFunctionType) and isinstance(value.__self__, ModuleType | None):
+            self._add_name(value.__module__, value.__qualname__)
+            return
+        try:
+            reduce = copyreg.dispatch_table.get(kind)
+            taken: Any = value.__reduce_ex__(4) if reduce is None else reduce(value)
+        except Exception:
+            self._text(secrets.token_hex())  # it shows nothing of what it is
+            return
+        if isinstance(taken, str):
+            self._add_name(getattr(value, "__module__", None), taken)
+            return
+        for part in taken:
+            self.add(list(part) if hasattr(part, "__next__") else part)
+
+    def _add_installed(self, module: str | None, name: str) -> bool:
+        """Whether it is of a package beside the user's code; then it is added by its name."""
+        top, file = _package(module), getattr(sys.modules.get(module or ""), "__file__", None)
+        if top in ("", "__main__", self._package):
+            return False
+        if top not in _OURS and (file is None or not _INSTALLED & set(Path(file).parts)):
+            return False
+        self._add_name(module, name)
+        return True
+
+    def _add_name(self, module: str | None, name: str) -> None:
+        """What is known by its name, with the version of its package and what its file holds."""
+        top, file = _package(module), getattr(sys.modules.get(module or ""), "__file__", None)
+        version = getattr(sys.modules.get(top), "__version__", None)
+        told = () if top in _OURS else (str(version), None if file is None else _bytes_of(file))
+        self._text("name", module, name, *told)
+
+
+@cache
+def _bytes_of(file: str) -> str:
+    """The digest of an installed file, which the process has imported."""
+    return blake2b(Path(file).read_bytes(), digest_size=16).hexdigest()

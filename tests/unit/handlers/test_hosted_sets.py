@@ -1,0 +1,417 @@
+"""Handlers that Python runs with many sets of parameters, against one run for each set."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from python_set_handlers import (
+    SPANS,
+    counting,
+    emitting,
+    plain_batches,
+    span_batches,
+    span_objects,
+    spans_after_a_book,
+)
+
+import strand
+from strand.errors import ConfigurationError, HandlerError, PlaceError, RecordTypeError
+from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.handlers import Handler
+from strand.handlers.context import Context
+from strand.handlers.emit import Emit
+from strand.handlers.parameters import records_of_sets
+from strand.handlers.sets import with_sets
+from strand.handlers.timer import Timer
+from strand.symbols import SymbolTable
+
+pytestmark = pytest.mark.python
+
+Wraps = Callable[[Handler], Handler]
+OPTIONS: dict[str, Any] = {"feed_options": {"date": SAMPLE_DATE}, "symbols": ["AAAA[BCH]", "AAAHD"], "timeline": False}
+ONE = OPTIONS | {"symbols": ["AAAAB"]}
+
+
+def _alone(handler: Handler) -> Handler:
+    return handler
+
+
+def _behind_a_book(handler: Handler) -> Handler:
+    return strand.chain(strand.book(), handler)
+
+
+def _behind_bars(handler: Handler) -> Handler:
+    """Which have timers of their own."""
+    return strand.chain(strand.bars("1m"), strand.book(), handler)
+
+
+def _singly(handler: Handler, values: dict[str, Any]) -> Handler:
+    by_symbol = values if all(isinstance(value, dict) for value in values.values()) else {"*": values}
+    return handler.with_params(by_symbol)
+
+
+def _own(rows: Any) -> Any:
+    return rows["spans"] if "spans" in (rows.dtype.names or ()) else rows
+
+
+@pytest.mark.parametrize(("n", "workers"), [(1, 0), (4, 0), (4, 2)])
+@pytest.mark.parametrize(
+    ("handler", "wraps"),
+    [
+        (span_objects, _alone),
+        (span_objects, _behind_bars),
+        (spans_after_a_book, _behind_a_book),
+        (spans_after_a_book, _behind_bars),
+        (counting, _alone),
+        (counting, _behind_a_book),
+        (emitting, _alone),
+        (emitting, _behind_a_book),
+        (plain_batches, _alone),
+        (plain_batches, _behind_a_book),
+        (span_batches, _alone),
+        (span_batches, _behind_a_book),
+        (span_batches, _behind_bars),
+    ],
+)
+def test_each_set_has_the_rows_records_and_timers_of_a_run_of_its_own(
+    handler: Any, wraps: Wraps, n: int, workers: int
+) -> None:
+    numbers = list(range(5, 5 + n))
+    many = strand.replay(sample_path(), wraps(with_sets(handler, SPANS[-n:], numbers)), workers=workers, **OPTIONS)
+    rows = _own(many.rows.array)
+    for place, values in enumerate(SPANS[-n:]):
+        one = strand.replay(sample_path(), wraps(_singly(handler, values)), workers=0, **OPTIONS)
+        expected = _own(one.rows.array)
+        assert expected.view(f"V{expected.dtype.itemsize}").tobytes().strip(b"\0")
+        assert ((rows["sets"][:, place] if "sets" in rows.dtype.names else rows) == expected).all()
+        for name in handler.outputs:
+            records, found = one.outputs[name].to_numpy(), many.outputs[name].to_numpy()
+            found = found[found["set"] == numbers[place]]
+            assert len(records) > 20
+            for field in records.dtype.names or ():
+                assert (found[field] == records[field]).all(), field
+
+
+class _Fails:
+    """By its parameter: at what, and at the manieth of these."""
+
+    def on_start(self, ctx: Any) -> None:
+        self.ctx, self.what, self.left = ctx, ctx.params["what"].decode(), int(ctx.params["left"])
+        self.fail("start")
+
+    def fail(self, what: str) -> None:
+        self.left -= what == self.what
+        self.ctx.row["left"] = self.left
+        if self.what == what and not self.left:
+            raise ValueError("by its parameter")
+
+    def on_tick(self, tick: strand.Tick) -> None:
+        self.ctx.wake_at(self.ctx.time + 1)
+        self.fail("tick")
+
+    def on_wake(self, time: int) -> None:
+        self.fail("wake")
+
+    def on_finish(self) -> None:
+        self.fail("finish")
+
+    def on_stop(self) -> None:
+        self.fail("stop")
+
+
+class _FailsAtBooks(_Fails):
+    def on_book(self, top: Any) -> None:
+        self.fail("book")
+
+
+def _batch(symbol, ticks, row, ctx):  # type: ignore[no-untyped-def]
+    first, row["left"] = int(row["left"]), row["left"] + len(ticks)
+    if ctx.params["what"] == b"tick" and first < ctx.params["left"] <= row["left"]:
+        raise ValueError("by its parameter")
+
+
+_PARAMS = [("what", "S8"), ("left", "i8")]
+WHEN = ["start", "tick", "wake", "finish", "stop"]
+FAILS = strand.object_handler(state=[("left", "i8")], params=_PARAMS, name="fails")(_Fails)
+FAILS_AT_BOOKS = strand.object_handler(state=[("left", "i8")], params=_PARAMS, name="fails")(_FailsAtBooks)
+BATCH_FAILS = strand.batch_handler(state=[("left", "i8")], params=_PARAMS, name="fails")(_batch)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(
+    ("handler", "wraps", "what"),
+    [
+        *((FAILS, wraps, what) for wraps in (_alone, _behind_a_book) for what in WHEN),
+        (FAILS_AT_BOOKS, _behind_a_book, "book"),
+        (BATCH_FAILS, _alone, "tick"),
+        (BATCH_FAILS, _behind_a_book, "tick"),
+    ],
+)
+def test_an_error_names_the_set_and_is_else_as_that_of_a_run_of_its_own(
+    handler: Any, wraps: Wraps, what: str, workers: int
+) -> None:
+    sets = [{"what": "none", "left": 7}, {"what": what, "left": 1 if what in ("start", "finish", "stop") else 5}]
+    with pytest.raises(HandlerError, match=r"with set 11 \(what=\w+, left=\d\): .*ValueError: by its") as caught:
+        strand.replay(sample_path(), wraps(with_sets(handler, [*sets, sets[0]], [10, 11, 12])), workers=workers, **ONE)
+    with pytest.raises(HandlerError) as alone:
+        strand.replay(sample_path(), wraps(_singly(handler, sets[1])), workers=workers, **ONE)
+    error, expected = caught.value, alone.value
+    assert (error.set_number, error.params) == (11, sets[1])
+    assert (expected.set_number, expected.params) == (None, None)
+    assert (error.symbol, error.sequence, error.reason) == (expected.symbol, expected.sequence, expected.reason)
+    assert error.line is not None
+    assert error.line == expected.line
+    if what == "stop":
+        return
+    assert _own_row(error.row) == _own_row(expected.row)
+    if expected.tick is None:
+        return
+    if handler is BATCH_FAILS and workers == 0:  # the first set had the whole batch before
+        counted = error.partial.rows["AAAAB"]
+        assert (counted["fails"] if "fails" in counted.dtype.names else counted)["sets"]["left"].tolist() == [5, 5, 4]
+    assert (error.tick, error.number) == (expected.tick, expected.number)
+    if handler is not BATCH_FAILS and what != "start":
+        for one in (error, expected):
+            one._again.args[1].object.left = 1
+            with pytest.raises(ValueError, match="by its parameter"):
+                one.replay()
+
+
+def _own_row(row: Any) -> Any:
+    return row["fails"] if "fails" in row.dtype.names else row
+
+
+def test_an_error_of_a_handler_before_names_no_set() -> None:
+    pytest.importorskip("numba")
+
+    @strand.handler(state=[("n", "i8")], cache=False)
+    def before(row, tick):  # type: ignore[no-untyped-def]
+        row.n += 1
+        if row.n >= 3:
+            raise ValueError("the third one")
+
+    many = with_sets(FAILS, [{"what": "none", "left": 1}])
+    with pytest.raises(HandlerError, match=r"ValueError, at .*the third one") as caught:
+        strand.replay(sample_path(), strand.chain(before, many), workers=0, **ONE)
+    assert caught.value.set_number is None
+
+
+def test_a_batch_function_that_fails_only_on_the_whole_batch_names_the_set() -> None:
+    @strand.batch_handler(state=[("n", "i8")], params=[("most", "i8")])
+    def long(symbol, ticks, row, ctx):  # type: ignore[no-untyped-def]
+        row["n"] += len(ticks)
+        if len(ticks) > ctx.params["most"]:
+            raise ValueError("too long")
+
+    with pytest.raises(HandlerError, match=r"with set 1 \(most=1\).*too long"):
+        strand.replay(sample_path(), with_sets(long, [{"most": 10**9}, {"most": 1}]), workers=0, **OPTIONS)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_every_object_is_told_of_the_end_where_one_fails_then(workers: int) -> None:
+    told = []
+
+    @strand.object_handler(state=[("n", "i8")], params=[("least", "i8")])
+    class Told:
+        def on_start(self, ctx: Any) -> None:
+            self.least = int(ctx.params["least"])
+
+        def on_tick(self, tick: strand.Tick) -> None:
+            """Nothing to do."""
+
+        def on_stop(self) -> None:
+            told.append(self.least)
+            if self.least == 2:
+                raise ValueError("two")
+
+    with pytest.raises(HandlerError, match=r"with set 1 \(least=2\)"):
+        strand.replay(sample_path(), with_sets(Told, [{"least": n} for n in (1, 2, 3)]), workers=workers, **ONE)
+    assert told == [1, 2, 3]
+
+
+def test_a_row_that_only_has_ticks_counted_is_not_written_to() -> None:
+    """It is the same with all sets."""
+
+    @strand.object_handler(params=[("least", "i8")], outputs={"seen": [("n", "i8")]})
+    class Writes:
+        def on_start(self, ctx: Any) -> None:
+            self.ctx = ctx
+
+        def on_tick(self, tick: strand.Tick) -> None:
+            self.ctx.row["ticks"] += 1
+
+    with pytest.raises(HandlerError, match="read-only"):
+        strand.replay(sample_path(), with_sets(Writes, [{"least": 1}]), workers=0, **ONE)
+
+
+def test_parameters_and_what_is_beyond_a_set_cannot_be_changed() -> None:
+    @strand.batch_handler(state=[("n", "i8")], params=[("least", "i8")])
+    def writes(symbol, ticks, row, ctx):  # type: ignore[no-untyped-def]
+        ctx.params["least"] = 1
+
+    with pytest.raises(HandlerError, match="read-only"):
+        strand.replay(sample_path(), with_sets(writes, [{"least": 1}]), workers=0, **ONE)
+
+
+@pytest.mark.parametrize(
+    ("emit", "error", "said"),
+    [
+        ({"records": (1,), "at": 10**6}, PlaceError, "is no place in a batch of"),
+        ({"records": (1,), "at": -1}, PlaceError, "-1 is no place in a batch of"),
+        ({"records": (1,)}, PlaceError, "None are no places"),
+        ({"records": (1, 2), "at": 0}, RecordTypeError, r"output 'seen': \(1, 2\) is no record of \[\('n', '<i8'\)\]"),
+        ({"records": (1,), "at": 0, "output": "other"}, ConfigurationError, "declares seen: not 'other'"),
+    ],
+)
+def test_what_cannot_be_emitted_is_refused_as_it_is_of_one_set(emit: Any, error: type[Exception], said: str) -> None:
+    @strand.batch_handler(state=[("n", "i8")], params=[("least", "i8")], outputs={"seen": [("n", "i8")]})
+    def emits(symbol, ticks, row, ctx):  # type: ignore[no-untyped-def]
+        ctx.emit(**emit)
+
+    with pytest.raises(HandlerError, match=said) as caught:
+        strand.replay(sample_path(), with_sets(emits, [{"least": 1}]), workers=0, **ONE)
+    assert isinstance(caught.value.__cause__, error)
+    assert caught.value.set_number == 0
+
+
+def test_an_object_with_several_sets_asks_in_the_name_of_the_tick_in_hand() -> None:
+    @strand.object_handler(state=[("n", "i8")], params=[("least", "i8")])
+    class Asks:
+        def on_start(self, ctx: Any) -> None:
+            self.ctx = ctx
+
+        def on_tick(self, tick: strand.Tick) -> None:
+            self.ctx.wake_at(self.ctx.time + 1, at=self.ctx.at + 1)
+
+        def on_wake(self, time: int) -> None:
+            """Nothing to do."""
+
+    with pytest.raises(HandlerError, match="leaves at= out"):
+        strand.replay(sample_path(), with_sets(Asks, [{"least": 1}]), workers=0, **ONE)
+
+
+def test_objects_go_with_their_run() -> None:
+    seen: list[Any] = []
+
+    class Keeps:
+        def on_start(self, ctx: Any) -> None:
+            self.ctx = ctx
+            ctx.wake_at(1)
+            seen.append(weakref.ref(self))
+
+        def on_wake(self, time: int) -> None:
+            """Nothing to do."""
+
+    keeps = strand.object_handler(state=[("n", "i8")], params=[("least", "i8")])(Keeps)
+    gc.collect()
+    gc.disable()
+    try:
+        strand.replay(sample_path(), with_sets(keeps, [{"least": 1}, {"least": 2}]), workers=0, **ONE)
+        assert len(seen) == 2
+        assert [each() for each in seen] == [None, None]
+    finally:
+        gc.enable()
+
+
+def test_a_number_of_a_set_is_no_field_that_an_output_may_have() -> None:
+    @strand.batch_handler(state=[("n", "i8")], params=[("least", "i8")], outputs={"seen": [("set", "i8")]})
+    def emits(symbol, ticks, row, ctx):  # type: ignore[no-untyped-def]
+        """Nothing to do."""
+
+    with pytest.raises(ConfigurationError, match="a set's number has the name 'set'"):
+        with_sets(emits, [{"least": 1}])
+
+
+def test_a_set_that_is_ahead_of_another_is_given_no_tick_twice() -> None:
+    """The first set stops at its timer, the second one earlier; then come more ticks than the first one has handled."""
+
+    class Batch:
+        n, at_timer = 4, False
+        emitted: ClassVar[list[Any]] = []
+
+        def emit(self, output: int, at: Any, records: Any) -> None:
+            self.emitted.append((at.tolist(), records.tolist()))
+
+    def on_wake(symbol: str, time: int, row: Any) -> None:
+        """Nothing to do."""
+
+    @strand.batch_handler(
+        state=[("n", "i8")], params=[("most", "i8")], outputs={"seen": [("size", "i8")]}, on_wake=on_wake
+    )
+    def some(symbol, ticks, row, ctx):  # type: ignore[no-untyped-def]
+        n = min(len(ticks), int(ctx.params["most"]))
+        row["n"] += n
+        ctx.emit(ticks[:n]["size"].astype([("size", "i8")]), at=np.arange(n))
+        return n
+
+    many: Any = with_sets(some, [{"most": 3}, {"most": 1}])
+    table = SymbolTable(["AAPL"])
+    row = np.zeros(1, many.state)[0]
+    emit = Emit("some", many.outputs, 0, Batch)
+    context = Context("some", "AAPL", 0, row, emit=emit, timer=Timer("some"))
+    functions = many._functions_of(records_of_sets(many.sets, "some", table), context)
+    ticks = np.zeros(4, strand.TICK)
+    ticks["size"] = [10, 11, 12, 13]
+    context.timer.begin(np.arange(1, 5))  # type: ignore[union-attr]
+    assert functions.ticks(ticks) == 1
+    context.timer.begin(np.arange(2, 5))  # type: ignore[union-attr]
+    assert functions.ticks(ticks[1:]) == 1
+    context.timer.begin(np.arange(3, 5))  # type: ignore[union-attr]
+    assert functions.ticks(ticks[2:]) == 1
+    assert row["sets"]["n"].tolist() == [4, 3]
+    assert Batch.emitted == [
+        ([0, 1, 2], [(0, 10), (0, 11), (0, 12)]),
+        ([0], [(1, 10)]),
+        ([2], [(0, 13)]),
+        ([0], [(1, 11)]),
+        ([0], [(1, 12)]),
+    ]
+
+
+def test_a_random_mix_of_timers_is_as_runs_of_their_own() -> None:
+    """Each set asks, asks again and forgets at ticks and timers of its own."""
+
+    class Random:
+        def on_start(self, ctx: Any) -> None:
+            self.ctx, self.random = ctx, np.random.default_rng(int(ctx.params["seed"]))
+            self.ask(1_700_000_000_000_000_000)
+
+        def ask(self, now: int) -> None:
+            what = self.random.integers(0, 8)
+            if what < 5:
+                self.ctx.wake_at(now + int(self.random.choice([-5, 0, 1, 2, 1000, 10**6, 10**9, 10**12])))
+            elif what == 5:
+                self.ctx.wake_at(0)
+
+        def on_tick(self, tick: strand.Tick) -> None:
+            self.ctx.row["n"] += 1
+            self.ask(self.ctx.time)
+
+        def on_book(self, top: Any) -> None:
+            self.ctx.row["n"] += 100
+            self.ask(self.ctx.time)
+
+        def on_wake(self, time: int) -> None:
+            self.ctx.row["wakes"] += 1
+            self.ctx.emit((time, self.ctx.row["n"]))
+            self.ask(time)
+
+    handler = strand.object_handler(
+        state=[("n", "i8"), ("wakes", "i8")], params=[("seed", "i8")], outputs={"woken": [("at", "i8"), ("n", "i8")]},
+        name="spans",
+    )(Random)  # fmt: skip
+    sets = [{"seed": seed} for seed in range(9)]
+    many = strand.replay(sample_path(), _behind_bars(with_sets(handler, sets)), workers=0, **OPTIONS)
+    records = many.outputs["woken"].to_numpy()
+    for place, values in enumerate(sets):
+        one = strand.replay(sample_path(), _behind_bars(_singly(handler, values)), workers=0, **OPTIONS)
+        expected = one.outputs["woken"].to_numpy()
+        found = records[records["set"] == place][list(expected.dtype.names or ())]
+        assert len(expected) > 1000
+        assert found.tolist() == expected.tolist()
+        assert (_own(many.rows.array)["sets"][:, place] == _own(one.rows.array)).all()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +25,7 @@ from strand.dispatch.saved_symbols import check_objects
 from strand.dispatch.saving import Saving
 from strand.dispatch.state import RunState
 from strand.dispatch.statistics import EngineStatistics
-from strand.errors import HandlerError, SavedStateError
+from strand.errors import EngineError, HandlerError, SavedStateError
 from strand.output.basket_rows import BasketRows
 from strand.output.rows import Rows
 from strand.stats import Statistics
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
     from strand.tasks.retry import RetryPolicy
 
 __all__ = ["EngineRun", "RunEnd"]
+
+#: How often books that do not balance are read again, and after how long each time.
+_VERIFICATIONS: Final = 100
+_VERIFY_AGAIN_S: Final = 0.01
 
 
 class RunEnd:
@@ -188,7 +194,15 @@ class EngineRun(RunBase):
     def verify(self) -> None:
         """Verifies the contract's books when all is handled.
 
+        A worker that searches for overdue timers may still give a strand a turn in which nothing fires. Books that do
+        not balance are therefore read again, for a second.
+
         Raises:
             EngineError: If they do not balance.
         """
+        for _ in range(_VERIFICATIONS):
+            with suppress(EngineError):
+                self._engine.verify()
+                return
+            time.sleep(_VERIFY_AGAIN_S)
         self._engine.verify()

@@ -17,7 +17,7 @@ import pytest
 from engine_support import COUNT_ROW, PAIR_ROW, balanced, counting, native_gate, ticks_for, wait_until
 
 from strand import Dispatcher, native
-from strand.errors import BackpressureError, StoppedError
+from strand.errors import BackpressureError, EngineError, StoppedError
 from strand.handlers import spin
 
 pytestmark = pytest.mark.python
@@ -219,6 +219,21 @@ def test_the_check_is_not_blind(c_handlers: Path) -> None:
             gate[0] = 1
         d.drain()
         d.verify()
+
+
+def test_the_check_reads_the_books_again_while_a_turn_for_nothing_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = [EngineError("tasks that have not ended are not those on strands")] * 3
+    with Dispatcher(1, "count", workers=1, cores=None) as d:
+        verify = d._engine.verify
+
+        def beside() -> None:
+            if told:
+                raise told.pop()
+            verify()
+
+        monkeypatch.setattr(d._engine, "verify", beside)
+        d.verify()
+        assert told == []
 
 
 def test_visits_end_at_the_budget_and_are_counted_as_cut() -> None:

@@ -73,12 +73,13 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         )
     if not final.name:
         raise FeedError("cannot be written: it is a folder", path=final)
-    temporary = final.with_name(f".{final.name}.{os.urandom(4).hex()}.partial")
+    temporary = final.with_name(f".{final.name}.{os.urandom(8).hex()}.partial")
+    ours = os.getpid()
     try:
-        raw, ours = cast(BinaryIO, temporary.open("xb")), os.getpid()
-        _being_written.add(raw)
         try:
-            with raw:
+            # A signal that ends the program may come as soon as the file is there.
+            with cast(BinaryIO, temporary.open("xb")) as raw:
+                _being_written.add(raw)
                 if final.is_dir():
                     raise IsADirectoryError(None, "it is a folder")
                 # Renaming would put a file in the place of /dev/null.

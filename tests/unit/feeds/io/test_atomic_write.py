@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,6 +56,19 @@ def test_zstd_files_have_a_checksum(tmp_path: Path) -> None:
     packed = (tmp_path / "a.zst").read_bytes()
     assert zstandard.get_frame_parameters(packed).has_checksum
     assert zstandard.ZstdDecompressor().decompressobj().decompress(packed) == b"data" * 100
+
+
+def test_an_interrupt_as_the_file_is_made_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = Path.open
+
+    def interrupted(path: Path, *args: Any) -> Any:
+        opened(path, *args).close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt), atomic_write(tmp_path / "a.bin"):
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_child_of_a_fork_writes_nothing_a_second_time(tmp_path: Path) -> None:

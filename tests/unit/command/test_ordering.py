@@ -104,7 +104,7 @@ def test_options_of_a_policy_are_refused_where_they_have_no_meaning(args: list[s
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (["aging", "--class", "urgent=fast", *CLASSES[2:]], "classes: urgent: 'fast' is no coeff"),
+        (["aging", "--class", "urgent=fast", *CLASSES[2:]], "classes: urgent: 'fast' is not a coeff"),
         (["aging", "--class", "high=2"], "classes: 'urgent' is missing"),
         (["aging", "--low-every", "often"], "low_every: without classes"),
         (["fair", "--weight", "x=y"], "weights: x: 'y' is not a number"),

@@ -44,7 +44,7 @@ def test_regrouping_takes_a_symbol_and_a_group_of_the_policy() -> None:
         d.regroup("B", "x")
         with pytest.raises(UnknownSymbolError, match="C"):
             d.regroup("C", "x")
-        with pytest.raises(ConfigurationError, match="'y' is no group"):
+        with pytest.raises(ConfigurationError, match="'y' is not a group"):
             d.regroup("A", "y")
 
 

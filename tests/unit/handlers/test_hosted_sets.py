@@ -261,10 +261,10 @@ def test_parameters_and_what_is_beyond_a_set_cannot_be_changed() -> None:
 @pytest.mark.parametrize(
     ("emit", "error", "said"),
     [
-        ({"records": (1,), "at": 10**6}, PlaceError, "is no place in a batch of"),
-        ({"records": (1,), "at": -1}, PlaceError, "-1 is no place in a batch of"),
-        ({"records": (1,)}, PlaceError, "None are no places"),
-        ({"records": (1, 2), "at": 0}, RecordTypeError, r"output 'seen': \(1, 2\) is no record of \[\('n', '<i8'\)\]"),
+        ({"records": (1,), "at": 10**6}, PlaceError, "is not a place in a batch of"),
+        ({"records": (1,), "at": -1}, PlaceError, "-1 is not a place in a batch of"),
+        ({"records": (1,)}, PlaceError, "None are not places"),
+        ({"records": (1, 2), "at": 0}, RecordTypeError, r"output 'seen': \(1, 2\) is not a record of \[\('n', '<i8'\)\]"),
         ({"records": (1,), "at": 0, "output": "other"}, ConfigurationError, "declares seen: not 'other'"),
     ],
 )
@@ -323,7 +323,7 @@ def test_a_number_of_a_set_is_no_field_that_an_output_may_have() -> None:
     def emits(symbol, ticks, row, ctx):  # type: ignore[no-untyped-def]
         """Nothing to do."""
 
-    with pytest.raises(ConfigurationError, match="a set's number has the name 'set'"):
+    with pytest.raises(ConfigurationError, match="which is the name of the set's number"):
         with_sets(emits, [{"least": 1}])
 
 

@@ -107,7 +107,7 @@ def test_shutdown_ends_it_and_what_cannot_work_is_refused() -> None:
         here.tasks.every(0, int)
     with pytest.raises(ConfigurationError, match="no task is named"):
         here.tasks.every("1s", "nobody has this name")
-    with pytest.raises(TypeError, match="cannot be called"):
+    with pytest.raises(TypeError, match="is neither callable"):
         here.tasks.every("1s", 5)  # type: ignore[arg-type]
     here.tasks.shutdown()
     assert every.cancelled()

@@ -132,7 +132,7 @@ def test_failures_and_timers_of_both_parts_are_as_tick_by_tick(
             assert ran.log == expected.log
 
 
-def test_a_c_part_s_failure_behind_a_timer_is_told_once_and_its_ticks_are_counted_once(c_handlers: Path) -> None:
+def test_the_row_of_a_c_part_is_at_the_timer_that_fails_and_its_own_failure_is_told_once(c_handlers: Path) -> None:
     seen: list[int] = []
 
     @object_handler(state=[("n", "u8")])
@@ -145,7 +145,8 @@ def test_a_c_part_s_failure_behind_a_timer_is_told_once_and_its_ticks_are_counte
             self.ctx.wake_at(self.ctx.time + 1)
 
         def on_wake(self, time: int) -> None:
-            """The timer alone matters."""
+            if time == 3:
+                raise ValueError("no 3")
 
     ticks = ticks_for([0] * 10)
     ticks["action"][6] = b"X"
@@ -153,13 +154,16 @@ def test_a_c_part_s_failure_behind_a_timer_is_told_once_and_its_ticks_are_counte
     with Dispatcher(1, whole, workers=1, cores=None, on_error="quarantine") as d:
         d.publish(ticks)
         d.drain()
-        (error,) = d.failures
-        assert error.sequence == 7
+        assert [error.sequence for error in d.failures] == [None]
+        assert d.rows[0]["on_sum"]["ticks"] == 3
+        d.release(0)
+        d.drain()
+        assert [error.sequence for error in d.failures] == [None, 7]
         assert d.rows[0]["on_sum"]["ticks"] == 6
         d.release(0)
         d.drain()
         balanced(d)
-        assert len(d.failures) == 1
+        assert len(d.failures) == 2
         assert d.rows[0]["on_sum"]["ticks"] == 9
     assert seen == [1, 2, 3, 4, 5, 6, 8, 9, 10]
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.chain import Chained
+from strand.binding.engine_words import Failure
 from strand.handlers.bound import Site
 from strand.handlers.context import Context, EarlierPartError, FailedOnTick, SymbolFunctions
 from strand.handlers.timed import Timed, acting
@@ -34,9 +35,11 @@ class Tracked:
     """Runs a chain's native part over a symbol's ticks, keeps its rows after each, and gives both to the Python one.
 
     Where the Python part stops in the middle, before a timer or by a failure, the others of the batch come again (off a
-    lossy strand they do not), but for the native part they have been: what it made of them is kept until then. The
-    timer that is told is the earlier one of both parts'; so the native one's never comes due before the Python part has
-    seen all the ticks before it.
+    lossy strand they do not), but for the native part they have been. What it made of them is kept until then, and so
+    is its failure. Until then the symbol's row is that of the last tick that the Python part has handled.
+
+    The timer that is told is the earlier one of both parts'; so the native one's never comes due before the Python part
+    has seen all the ticks before it.
     """
 
     def __init__(
@@ -59,8 +62,12 @@ class Tracked:
         self._timers = context.timer is not None or native.function.wake is not None
         self._told = 0
         #: The native part's rows after the last tick, or timer, that Python has seen.
-        self._last = np.zeros(1, self._prefix)
+        self._last = self._rows_now()
         self._ahead: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None
+        #: How the native part failed on the tick behind those it is ahead by; None: it has not been there.
+        self._failure: Failure | None = None
+        #: While it is ahead: its rows there, shape (1,).
+        self._farthest: npt.NDArray[Any] | None = None
         self.plain = self.one = None
         self.object = functions.object
 
@@ -68,28 +75,42 @@ class Tracked:
 
     def call(self, ticks: npt.NDArray[Any]) -> int | None:
         after = np.empty(len(ticks), self._prefix)
-        known = self._take_ahead(ticks, after)
-        done, failure = self._site.track(self._native, ticks[known:], after[known:])
-        done += known
+        done, failure = self._run_native(ticks, after)
         try:
             handled = self._run_python(ticks[:done], after[:done])
         except FailedOnTick as error:
             failed = after[error.handled : error.handled + 1]
             self._context.after = {name: failed[name] for name in self._prefix.names or ()}
             if self._site.failed_come_again:
-                self._seen(ticks[:done], after[:done], 0)
+                self._seen(ticks[:done], after[:done], 0, failure)
             elif interrupts(error.__cause__ or error):
-                self._seen(ticks[:done], after[:done], error.handled)
+                self._seen(ticks[:done], after[:done], error.handled, failure)
             else:
-                self._seen(ticks[:done], after[:done], error.handled + 1)
+                self._seen(ticks[:done], after[:done], error.handled + 1, failure)
                 if self._site.ends_at_failure:
                     self._put_back(after[error.handled])
             raise
-        self._seen(ticks[:done], after[:done], handled)
-        if failure is not None and handled == done:
+        # Timers that Python has asked for may come before the tick that failed: it is first in the call that fails.
+        if failure is not None and (done == 0 or (handled == done and not self._site.brings_rest)):
+            self._seen(ticks[:done], after[:done], done, failure if self._site.failed_come_again else None)
             self._tell(done + 1)
             raise FailedOnTick(done) from EarlierPartError.of(failure)
+        self._seen(ticks[:done], after[:done], handled, failure)
         return None if handled == len(ticks) else handled
+
+    def _run_native(self, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Failure | None]:
+        """How many of the ticks the native part has handled, by now or before, and how it failed on the next one."""
+        if self._farthest is not None:
+            self._put_back(self._farthest[0])
+            self._farthest = None
+        known = self._take_ahead(ticks, after)
+        if self._failure is None:
+            done, failure = self._site.track(self._native, ticks[known:], after[known:])
+            return known + done, failure
+        if known == len(ticks):
+            return known, None
+        failure, self._failure = self._failure, None
+        return known, failure
 
     def _run_python(self, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> int:
         """How many of the ticks that the native part has handled the Python one has. Raises FailedOnTick."""
@@ -106,19 +127,25 @@ class Tracked:
             raise FailedOnTick(0) from error
         return len(ticks) if handled is None else handled
 
-    def _seen(self, ticks: npt.NDArray[Any], after: npt.NDArray[Any], n: int) -> None:
-        """So many of the ticks that the native part has handled will not come again."""
-        if n < len(ticks) and self._site.brings_rest:
-            # Before those that not even came this time.
-            old, rows = self._ahead or (ticks[:0], after[:0])
-            self._ahead = (np.concatenate([ticks[n:], old]), np.concatenate([after[n:], rows]))
-        if n == 0:
-            return
-        self._last = after[n - 1 : n]
-        self._tell(n)
+    def _seen(self, ticks: npt.NDArray[Any], after: npt.NDArray[Any], n: int, failure: Failure | None) -> None:
+        """So many of the ticks that the native part has handled will not come again. ``failure``: how it failed behind
+        them, where that is still to be told."""
+        if self._site.brings_rest:
+            self._failure = failure or self._failure
+            if n < len(ticks):
+                # Before those that not even came this time.
+                old, rows = self._ahead or (ticks[:0], after[:0])
+                self._ahead = (np.concatenate([ticks[n:], old]), np.concatenate([after[n:], rows]))
+        if n:
+            self._last = after[n - 1 : n]
+        if self._ahead is not None or self._failure is not None:
+            self._farthest = self._rows_now()
+            self._put_back(self._last[0])
+        if n:
+            self._tell(n)
 
     def _put_back(self, rows: Any) -> None:
-        """The native part has been ahead, and nothing comes any more: the symbol's row is what it was at a tick."""
+        """The native part's rows in the symbol's row are these."""
         for name in self._prefix.names or ():
             self._whole[name] = rows[name]
 
@@ -147,7 +174,7 @@ class Tracked:
     def resume(self, alarm: int) -> None:
         self._python.resume(alarm)
         self._told = self.alarm
-        self._take_rows()
+        self._last = self._rows_now()
         self._show()
         if self._functions.stand is not None:
             self._functions.stand()
@@ -178,18 +205,18 @@ class Tracked:
 
     def _act(self, time: int, *, at_end: bool) -> None:
         failure = self._site.act(self._native, self._context.key, time, at_end)
-        self._take_rows()
+        self._last = self._rows_now()
         if failure is not None:
             raise EarlierPartError.of(failure)
         self._show()
         acting(self._context, time, self._functions.changed)
 
-    def _take_rows(self) -> None:
-        """The native part's rows as they are, with no tick in hand."""
-        last: Any = np.zeros(1, self._prefix)
+    def _rows_now(self) -> npt.NDArray[Any]:
+        """The native part's rows as they are in the symbol's row, shape (1,)."""
+        rows: npt.NDArray[Any] = np.zeros(1, self._prefix)
         for name in self._prefix.names or ():
-            last[name][0] = self._whole[name]
-        self._last = last
+            rows[name][0] = self._whole[name]
+        return rows
 
     def _show(self) -> None:
         self._context.after = {name: self._last[name] for name in self._prefix.names or ()}

@@ -63,7 +63,8 @@ class Tracked:
         self._told = 0
         #: The native part's rows after the last tick, or timer, that Python has seen.
         self._last = self._rows_now()
-        self._ahead: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None
+        #: Those after each tick that it is ahead by.
+        self._ahead: npt.NDArray[Any] | None = None
         #: How the native part failed on the tick behind those it is ahead by; None: it has not been there.
         self._failure: Failure | None = None
         #: While it is ahead: its rows there, shape (1,).
@@ -74,36 +75,48 @@ class Tracked:
     # ---- ticks
 
     def call(self, ticks: npt.NDArray[Any]) -> int | None:
-        after = np.empty(len(ticks), self._prefix)
-        done, failure = self._run_native(ticks, after)
+        after, known = self._rows_after(ticks)
+        done, failure = self._run_native(ticks, after, known)
+        end = len(after) if known == len(ticks) else done
         try:
             handled = self._run_python(ticks[:done], after[:done])
         except FailedOnTick as error:
             failed = after[error.handled : error.handled + 1]
             self._context.after = {name: failed[name] for name in self._prefix.names or ()}
             if self._site.failed_come_again:
-                self._seen(ticks[:done], after[:done], 0, failure)
+                self._seen(after[:end], 0, failure)
             elif interrupts(error.__cause__ or error):
-                self._seen(ticks[:done], after[:done], error.handled, failure)
+                self._seen(after[:end], error.handled, failure)
             else:
-                self._seen(ticks[:done], after[:done], error.handled + 1, failure)
+                self._seen(after[:end], error.handled + 1, failure)
                 if self._site.ends_at_failure:
                     self._put_back(after[error.handled])
             raise
         # Timers that Python has asked for may come before the tick that failed: it is first in the call that fails.
         if failure is not None and (done == 0 or (handled == done and not self._site.brings_rest)):
-            self._seen(ticks[:done], after[:done], done, failure if self._site.failed_come_again else None)
+            self._seen(after[:end], done, failure if self._site.failed_come_again else None)
             self._tell(done + 1)
             raise FailedOnTick(done) from EarlierPartError.of(failure)
-        self._seen(ticks[:done], after[:done], handled, failure)
+        self._seen(after[:end], handled, failure)
         return None if handled == len(ticks) else handled
 
-    def _run_native(self, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> tuple[int, Failure | None]:
+    def _rows_after(self, ticks: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
+        """The native part's rows after each tick, and how many of them it has by now; there is room for the others.
+        Where it has all, they are not copied, and may be more than the ticks: a timer may come before each of them."""
+        ahead = self._ahead
+        if ahead is not None and len(ahead) >= len(ticks):
+            return ahead, len(ticks)
+        after = np.empty(len(ticks), self._prefix)
+        if ahead is None:
+            return after, 0
+        after[: len(ahead)] = ahead
+        return after, len(ahead)
+
+    def _run_native(self, ticks: npt.NDArray[Any], after: npt.NDArray[Any], known: int) -> tuple[int, Failure | None]:
         """How many of the ticks the native part has handled, by now or before, and how it failed on the next one."""
         if self._farthest is not None:
             self._put_back(self._farthest[0])
             self._farthest = None
-        known = self._take_ahead(ticks, after)
         if self._failure is None:
             done, failure = self._site.track(self._native, ticks[known:], after[known:])
             return known + done, failure
@@ -127,15 +140,12 @@ class Tracked:
             raise FailedOnTick(0) from error
         return len(ticks) if handled is None else handled
 
-    def _seen(self, ticks: npt.NDArray[Any], after: npt.NDArray[Any], n: int, failure: Failure | None) -> None:
+    def _seen(self, after: npt.NDArray[Any], n: int, failure: Failure | None) -> None:
         """So many of the ticks that the native part has handled will not come again. ``failure``: how it failed behind
         them, where that is still to be told."""
         if self._site.brings_rest:
             self._failure = failure or self._failure
-            if n < len(ticks):
-                # Before those that not even came this time.
-                old, rows = self._ahead or (ticks[:0], after[:0])
-                self._ahead = (np.concatenate([ticks[n:], old]), np.concatenate([after[n:], rows]))
+            self._ahead = after[n:] if n < len(after) else None
         if n:
             self._last = after[n - 1 : n]
         if self._ahead is not None or self._failure is not None:
@@ -148,16 +158,6 @@ class Tracked:
         """The native part's rows in the symbol's row are these."""
         for name in self._prefix.names or ():
             self._whole[name] = rows[name]
-
-    def _take_ahead(self, ticks: npt.NDArray[Any], after: npt.NDArray[Any]) -> int:
-        """How many of the ticks the native part has handled already; what it made of them goes into ``after``."""
-        if self._ahead is None:
-            return 0
-        old, rows = self._ahead
-        n = min(len(old), len(ticks))
-        after[:n] = rows[:n]
-        self._ahead = (old[n:], rows[n:]) if n < len(old) else None
-        return n
 
     # ---- timers, and the end
 

@@ -79,7 +79,8 @@ class HostedSets(HostedHandler):
 
     def _sets_of(self, symbol: str) -> Iterator[OneSet]:
         for place, (number, given) in enumerate(zip(self.numbers, self.sets, strict=True)):
-            yield OneSet(place, number, {**given.values.get("*", {}), **given.values.get(symbol, {})})
+            shared, own = given.values.get("*", {}), given.values.get(symbol)
+            yield OneSet(place, number, {**shared, **own} if own else shared)
 
     def _rows_of(self, row: Any) -> Sequence[Any]:
         """Of each set. What only has its ticks counted has the same row with all sets, and cannot write to it."""

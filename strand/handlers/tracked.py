@@ -71,6 +71,7 @@ class Tracked:
         known = self._take_ahead(ticks, after)
         done, failure = self._site.track(self._native, ticks[known:], after[known:])
         done += known
+        after.flags.writeable = False
         try:
             handled = self._run_python(ticks[:done], after[:done])
         except FailedOnTick as error:
@@ -189,6 +190,7 @@ class Tracked:
         last: Any = np.zeros(1, self._prefix)
         for name in self._prefix.names or ():
             last[name][0] = self._whole[name]
+        last.flags.writeable = False
         self._last = last
 
     def _show(self) -> None:

@@ -316,6 +316,33 @@ def test_parameters_and_what_is_beyond_a_set_cannot_be_changed() -> None:
         strand.replay(sample_path(), with_sets(writes, [{"least": 1}]), workers=0, **ONE)
 
 
+class _WritesAfter:
+    def on_start(self, ctx: Any) -> None:
+        self.ctx = ctx
+
+    def on_tick(self, tick: strand.Tick) -> None:
+        self.ctx.after["book"]["bid_orders"] += 1
+
+
+class _WritesAtTheEnd(_WritesAfter):
+    def on_tick(self, tick: strand.Tick) -> None:
+        """Nothing to do."""
+
+    def on_finish(self) -> None:
+        self.ctx.after["book"]["bid_orders"] += 1
+
+
+@pytest.mark.parametrize("cls", [_WritesAfter, _WritesAtTheEnd])
+@pytest.mark.parametrize("n", [0, 2])
+def test_the_rows_of_handlers_before_cannot_be_changed(cls: Any, n: int) -> None:
+    """All sets see the same ones; and one set alone is refused as they are."""
+    handler = strand.object_handler(state=[("n", "i8")], params=[("least", "i8")])(cls)
+    sets = [{"least": place} for place in range(n)]
+    given = with_sets(handler, sets) if n else _singly(handler, {"least": 1})
+    with pytest.raises(HandlerError, match="read-only"):
+        strand.replay(sample_path(), _behind_a_book(given), workers=0, **ONE)
+
+
 @pytest.mark.parametrize(
     ("emit", "error", "said"),
     [

@@ -192,7 +192,7 @@ class PythonDigest:
             self.add((kind, getattr(value, "__dict__", None)))
 
     def _add_installed(self, module: str | None, name: str) -> bool:
-        """Whether it is of a package beside the user's code, or of an extension module; then it is added by its name."""
+        """Whether it is of a package beside the user's code, or of an extension module. Then adds it by its name."""
         top, file = _package(module), getattr(sys.modules.get(module or ""), "__file__", None)
         if file is not None and file.endswith(tuple(EXTENSION_SUFFIXES)):
             self._add_name(module, name)

@@ -349,7 +349,7 @@ def test_the_rows_of_handlers_before_cannot_be_changed(cls: Any, n: int) -> None
         ({"records": (1,), "at": 10**6}, PlaceError, "is not a place in a batch of"),
         ({"records": (1,), "at": -1}, PlaceError, "-1 is not a place in a batch of"),
         ({"records": (1,)}, PlaceError, "None are not places"),
-        ({"records": (1, 2), "at": 0}, RecordTypeError, r"output 'seen': \(1, 2\) is not a record of \[\('n', '<i8'\)\]"),
+        ({"records": (1, 2), "at": 0}, RecordTypeError, r"'seen': \(1, 2\) is not a record of \[\('n', '<i8'\)\]"),
         ({"records": (1,), "at": 0, "output": "other"}, ConfigurationError, "declares seen: not 'other'"),
     ],
 )

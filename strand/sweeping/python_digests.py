@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from strand.errors import ConfigurationError
 from strand.handlers.code_references import add_code, imported_in, referred_to
 from strand.output.fingerprint import packed
 
@@ -41,12 +42,21 @@ _INSTALLED: Final = {"site-packages", "dist-packages"}
 
 
 def add_written(digest: Any, written: Iterable[Callable[..., Any]]) -> None:
-    """Adds functions and classes that a user wrote: what a run of them depends on, the same in each process."""
+    """Adds functions and classes that a user wrote: what a run of them depends on, the same in each process.
+
+    Raises ConfigurationError where that is nested too deep.
+    """
     for function in written:
         own = function
         while isinstance(own, partial):
             own = own.func
-        PythonDigest(digest, _package(getattr(own, "__module__", None))).add(function)
+        try:
+            PythonDigest(digest, _package(getattr(own, "__module__", None))).add(function)
+        except RecursionError:
+            raise ConfigurationError(
+                f"sweep: {own!r} refers to values that are nested too deep for a digest of them: let it make them in "
+                "on_start, or read them from a file"
+            ) from None
 
 
 def _package(module: object) -> str:

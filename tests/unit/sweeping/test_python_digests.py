@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from strand.errors import ConfigurationError
 from strand.sweeping.python_digests import add_written
 
 pytestmark = pytest.mark.python
@@ -230,9 +231,9 @@ def _digest_of(*values: Any) -> str:
 
 def test_bytes_between_the_fields_of_records_are_not_in_it() -> None:
     rows = np.zeros(2, np.dtype([("a", "i1"), ("b", "i8")], align=True))
-    others = np.frombuffer(b"\7" * rows.nbytes, rows.dtype).copy()
+    others = np.frombuffer(bytearray(b"\7" * rows.nbytes), rows.dtype)
     others["a"], others["b"] = 0, 0
-    assert others.tobytes() != rows.tobytes()
+    assert others.view("u1").any()
     assert _digest_of(rows, rows[0]) == _digest_of(others, others[0])
     others["b"][0] = 1
     assert len({_digest_of(rows), _digest_of(others), _digest_of(rows[0]), _digest_of(others[0])}) == 4
@@ -271,6 +272,14 @@ def test_an_extension_module_counts_by_its_file(tmp_path: Path) -> None:
         found.append(_digest_of(made.Made))
     del sys.modules["digest_extension"]
     assert found[0] != found[1]
+
+
+def test_what_is_nested_too_deep_is_refused() -> None:
+    nested: list[Any] = []
+    for _ in range(2000):
+        nested = [nested]
+    with pytest.raises(ConfigurationError, match="nested too deep"):
+        _digest_of(nested)
 
 
 def test_what_refers_to_itself_ends() -> None:

@@ -96,7 +96,7 @@ def test_an_interrupt_keeps_what_is_done(days: Path, tmp_path: Path) -> None:
         ({"handler": strand.book()}, "takes no sets of parameters"),
         (
             {"handler": strand.bars("1m")},
-            "'bars' takes no sets .*: give strand.handler, .*run strand.replay once for each",
+            "'bars' takes no sets .*: give strand.handler, .*run strand.replay once per set",
         ),
         ({"handler": Notes}, "'Notes' takes no sets of parameters: give .*strand.object_handler"),
         ({"handler": strand.object_handler(params=[("least", "i8")])(Notes)}, "'Notes' has no state and no outputs"),

@@ -19,8 +19,9 @@ _CELL: Final = ("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF")
 
 def add_code(digest: Any, code: CodeType) -> None:
     """Adds code to a digest, without the places of its lines."""
-    digest.update(code.co_code)
-    digest.update(repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
+    arguments = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
+    names = code.co_names, code.co_varnames, code.co_freevars
+    digest.update(repr((code.co_code, code.co_exceptiontable, arguments, names, len(code.co_consts))).encode())
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             add_code(digest, constant)
@@ -28,7 +29,8 @@ def add_code(digest: Any, code: CodeType) -> None:
             # Its order is another one in each process.
             digest.update(repr(sorted(map(repr, constant))).encode())
         else:
-            digest.update(repr(constant).encode())
+            # The comma keeps 1 and 23 apart from 12 and 3.
+            digest.update(f"{constant!r},".encode())
 
 
 def referred_to(function: Any) -> Iterator[Any]:

@@ -82,7 +82,8 @@ class Context:
         row: The symbol's row.
         params: The symbol's record of parameters; None if the handler has none.
         after: The rows of the handlers before this one in a chain, by name. ``after["book"]`` is an array of shape
-            (n,): the row of that part right after each tick of the batch. At a timer or the end it has one row.
+            (n,), read-only: the row of that part right after each tick of the batch. At a timer or the end it has one
+            row.
     """
 
     def __init__(

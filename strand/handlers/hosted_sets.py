@@ -79,7 +79,8 @@ class HostedSets(HostedHandler):
 
     def _sets_of(self, symbol: str) -> Iterator[OneSet]:
         for place, (number, given) in enumerate(zip(self.numbers, self.sets, strict=True)):
-            yield OneSet(place, number, {**given.values.get("*", {}), **given.values.get(symbol, {})})
+            shared, own = given.values.get("*", {}), given.values.get(symbol)
+            yield OneSet(place, number, {**shared, **own} if own else shared)
 
     def _rows_of(self, row: Any) -> Sequence[Any]:
         """Of each set. What only has its ticks counted has the same row with all sets, and cannot write to it."""
@@ -117,6 +118,10 @@ class _Objects(SetObjects):
                 context.alarms = self._alarms
             with blaming(context):
                 self.by_context[context] = made_by(handler)
+        self._take_methods()
+
+    def _take_methods(self) -> None:
+        """Makes one method of the objects' methods of each name, as the objects have them now."""
         for method in set(METHODS) - {"on_start", "on_wake", "on_stop"}:
             those = {
                 context: thing for context, thing in self.by_context.items() if getattr(thing, method, None) is not None
@@ -130,6 +135,8 @@ class _Objects(SetObjects):
             if hasattr(thing, "on_start"):
                 with blaming(context, thing):
                     thing.on_start(context)
+        # An object may have put others in their places.
+        self._take_methods()
         if self._alarms is not None and self._alarms.changed:
             self._alarms.ask()
 
@@ -139,12 +146,16 @@ class _TimedObjects(_Objects):
 
     _alarms: Alarms
 
+    def _take_methods(self) -> None:
+        super()._take_methods()
+        self._wakes = [(context, thing, thing.on_wake) for context, thing in self.by_context.items()]
+
     def on_wake(self, time: int) -> None:
         """Those whose timer is due."""
-        for context, thing in self.by_context.items():
+        for context, thing, wake in self._wakes:
             if self._alarms.take(context.of_set.place, time):
                 with blaming(context, thing):
-                    thing.on_wake(time)
+                    wake(time)
         self._alarms.ask()
 
 

@@ -113,7 +113,9 @@ def blaming(context: SetContext, thing: Any = None) -> Iterator[None]:
 def blame(error: BaseException, context: SetContext, thing: Any) -> None:
     """What was raised is the set's."""
     context.object = thing
-    setattr(error.__cause__ or error if type(error) is FailedOnTick else error, _SET_OF, context)
+    raised = error.__cause__ or error if type(error) is FailedOnTick else error
+    # An exception's class may refuse attributes, as a frozen dataclass does.
+    BaseException.__setattr__(raised, _SET_OF, context)
 
 
 def set_of(error: BaseException | None) -> SetContext | None:

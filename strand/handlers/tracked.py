@@ -78,6 +78,7 @@ class Tracked:
         after, known = self._rows_after(ticks)
         done, failure = self._run_native(ticks, after, known)
         end = len(after) if known == len(ticks) else done
+        after.flags.writeable = False
         try:
             handled = self._run_python(ticks[:done], after[:done])
         except FailedOnTick as error:
@@ -216,6 +217,7 @@ class Tracked:
         rows: npt.NDArray[Any] = np.zeros(1, self._prefix)
         for name in self._prefix.names or ():
             rows[name][0] = self._whole[name]
+        rows.flags.writeable = False
         return rows
 
     def _show(self) -> None:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import copyreg
 import functools
+import pickle
 import secrets
 import sys
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 from hashlib import blake2b
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any, Final
 
 import numpy as np
 
+from strand.errors import ConfigurationError
 from strand.handlers.code_references import add_code, imported_in, referred_to
+from strand.output.fingerprint import packed
 
 __all__ = ["PythonDigest", "add_written"]
 
@@ -27,6 +31,8 @@ _LEFT_OUT: Final = {
     "__doc__", "__firstlineno__", "__module__", "__qualname__", "__slotnames__", "__static_attributes__", "__weakref__",
     "_abc_impl",
 }  # fmt: skip
+#: What ``functools.singledispatch`` has looked up.
+_LEFT_OUT_OF_FUNCTIONS: Final = {"_clear_cache"}
 #: What functions of a class are put into, and the attributes that have them.
 _HOLDERS: Final = (property, staticmethod, classmethod, functools.cached_property)
 _HELD: Final = ("__func__", "func", "fget", "fset", "fdel")
@@ -36,12 +42,21 @@ _INSTALLED: Final = {"site-packages", "dist-packages"}
 
 
 def add_written(digest: Any, written: Iterable[Callable[..., Any]]) -> None:
-    """Adds functions and classes that a user wrote: what a run of them depends on, the same in each process."""
+    """Adds functions and classes that a user wrote: what a run of them depends on, the same in each process.
+
+    Raises ConfigurationError where that is nested too deep.
+    """
     for function in written:
         own = function
         while isinstance(own, partial):
             own = own.func
-        PythonDigest(digest, _package(getattr(own, "__module__", None))).add(function)
+        try:
+            PythonDigest(digest, _package(getattr(own, "__module__", None))).add(function)
+        except RecursionError:
+            raise ConfigurationError(
+                f"sweep: {own!r} refers to values that are nested too deep for a digest of them: let it make them in "
+                "on_start, or read them from a file"
+            ) from None
 
 
 def _package(module: object) -> str:
@@ -90,23 +105,31 @@ class PythonDigest:
                 self.add(each)
         elif kind in (dict, MappingProxyType):
             self._text("dict", len(value))
-            for name, each in value.items():
+            for name, each in list(value.items()):
                 self.add(name)
                 self.add(each)
-        elif kind in (set, frozenset):
-            self._text(kind.__name__, sorted(map(self._alone, value)))
-        elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
-            self._text("array", value.dtype, value.shape)
-            self._digest.update(value.tobytes())
+        elif isinstance(value, set | frozenset):
+            self._text("set", sorted(map(self._alone, value)))
+            self.add((kind, getattr(value, "__dict__", None)))
+        elif isinstance(value, np.ndarray | np.void) and not value.dtype.hasobject:
+            self._add_array(np.asarray(value))
+            self.add((kind, getattr(value, "__dict__", None)))
         elif isinstance(value, np.dtype):
             self._text("dtype", value)
         else:
             self._add_object(value, kind)
 
+    def _add_array(self, array: Any) -> None:
+        """Without what lies between the fields of records: nobody has set it."""
+        self._text("array", array.dtype, array.shape)
+        self._digest.update((array if array.dtype.names is None else packed(array.reshape(-1))).tobytes())
+
     def _alone(self, value: Any) -> str:
         """The digest of one of several values without an order."""
-        digest = blake2b(digest_size=16)
-        PythonDigest(digest, self._package, dict(self._seen)).add(value)
+        digest, before = blake2b(digest_size=16), len(self._seen)
+        PythonDigest(digest, self._package, self._seen).add(value)
+        while len(self._seen) > before:
+            self._seen.popitem()
         return digest.hexdigest()
 
     def _add_function(self, function: Any) -> None:
@@ -116,6 +139,7 @@ class PythonDigest:
         add_code(self._digest, function.__code__)
         self.add(function.__defaults__)
         self.add(function.__kwdefaults__)
+        self._add_attributes(vars(function), "attributes", leave_out=lambda name: name in _LEFT_OUT_OF_FUNCTIONS)
         for value in (*referred_to(function), *imported_in(function)):
             self.add(value)
 
@@ -134,10 +158,13 @@ class PythonDigest:
 
     def _add_object(self, value: Any, kind: type) -> None:
         """By the functions that it holds, or else as pickle would take it."""
-        for name in ("py_func", "__wrapped__"):  # of numba, and of functools.cache: pickle takes those by name
-            if (name == "py_func" or kind is functools._lru_cache_wrapper) and hasattr(value, name):
-                self.add(getattr(value, name))
-                return
+        # Pickle takes those by name.
+        if kind is functools._lru_cache_wrapper:
+            self.add(value.__wrapped__)
+            return
+        if _package(kind.__module__) == "numba" and hasattr(value, "py_func"):
+            self.add((value.py_func, getattr(value, "targetoptions", None)))
+            return
         if isinstance(value, MethodType):
             self.add((value.__func__, value.__self__))
             return
@@ -155,14 +182,31 @@ class PythonDigest:
             self._text(secrets.token_hex())  # it shows nothing of what it is
             return
         if isinstance(taken, str):
-            self._add_name(getattr(value, "__module__", None), taken)
+            self._add_named(value, kind, taken)
             return
-        for part in taken:
-            self.add(list(part) if hasattr(part, "__next__") else part)
+        for place, part in enumerate(taken):
+            # The last two are the items of a list or dict.
+            self.add(list(part) if place in (3, 4) and part is not None else part)
+
+    def _add_named(self, value: Any, kind: type, name: str) -> None:
+        """What pickle takes by its name, if the name leads to it; of the user's own also what it holds."""
+        module = pickle.whichmodule(value, name)  # type: ignore[attr-defined] # it has no stub
+        try:
+            found = functools.reduce(getattr, name.split("."), sys.modules.get(module))
+        except AttributeError:
+            found = None
+        if found is not value:
+            self._text(secrets.token_hex())
+        elif not self._add_installed(module, name):
+            self._text("named", name)
+            self.add((kind, getattr(value, "__dict__", None)))
 
     def _add_installed(self, module: str | None, name: str) -> bool:
-        """Whether it is of a package beside the user's code; then it is added by its name."""
+        """Whether it is of a package beside the user's code, or of an extension module. Then adds it by its name."""
         top, file = _package(module), getattr(sys.modules.get(module or ""), "__file__", None)
+        if file is not None and file.endswith(tuple(EXTENSION_SUFFIXES)):
+            self._add_name(module, name)
+            return True
         if top in ("", "__main__", self._package):
             return False
         if top not in _OURS and (file is None or not _INSTALLED & set(Path(file).parts)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import weakref
 from collections.abc import Callable
@@ -186,6 +187,63 @@ def _own_row(row: Any) -> Any:
     return row["fails"] if "fails" in row.dtype.names else row
 
 
+def test_methods_that_an_object_puts_in_place_at_its_start_are_called() -> None:
+    class Replaces:
+        def on_start(self, ctx: Any) -> None:
+            self.row, self.ctx = ctx.row, ctx
+            if ctx.params["by"] > 1:
+                self.on_tick, self.on_wake, self.on_finish = self.other, self.woken, self.last
+
+        def on_tick(self, tick: strand.Tick) -> None:
+            self.row["n"] += 1
+            self.on_wake = self.never
+            self.ctx.wake_at(self.ctx.time + 1)
+
+        def other(self, tick: strand.Tick) -> None:
+            Replaces.on_tick(self, tick)
+            self.row["n"] += 1
+
+        def on_wake(self, time: int) -> None:
+            self.row["wakes"] += 1
+
+        def woken(self, time: int) -> None:
+            self.row["wakes"] += 2
+
+        def never(self, time: int) -> None:
+            self.row["wakes"] = -1
+
+        def on_finish(self) -> None:
+            self.row["ends"] = 1
+
+        def last(self) -> None:
+            self.row["ends"] = 2
+
+    state = [("n", "i8"), ("wakes", "i8"), ("ends", "i8")]
+    handler = strand.object_handler(state=state, params=[("by", "i8")])(Replaces)
+    sets = [{"by": 1}, {"by": 2}]
+    rows = strand.replay(sample_path(), with_sets(handler, sets), workers=0, **ONE).rows.array["sets"]
+    for place, values in enumerate(sets):
+        one = strand.replay(sample_path(), _singly(handler, values), workers=0, **ONE).rows.array
+        assert (one["wakes"] > 0).any()
+        assert (rows[:, place] == one).all()
+    assert (rows[:, 0] != rows[:, 1]).any()
+
+
+def test_an_exception_that_takes_no_attributes_is_still_the_reason() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class FrozenError(Exception):
+        said: str
+
+    @strand.object_handler(state=[("n", "i8")], params=[("least", "i8")])
+    class Raises:
+        def on_tick(self, tick: strand.Tick) -> None:
+            raise FrozenError("by its class")
+
+    with pytest.raises(HandlerError, match=r"with set 0 \(least=1\): FrozenError: by its class") as caught:
+        strand.replay(sample_path(), with_sets(Raises, [{"least": 1}]), workers=0, **ONE)
+    assert isinstance(caught.value.__cause__, FrozenError)
+
+
 def test_an_error_of_a_handler_before_names_no_set() -> None:
     pytest.importorskip("numba")
 
@@ -258,13 +316,40 @@ def test_parameters_and_what_is_beyond_a_set_cannot_be_changed() -> None:
         strand.replay(sample_path(), with_sets(writes, [{"least": 1}]), workers=0, **ONE)
 
 
+class _WritesAfter:
+    def on_start(self, ctx: Any) -> None:
+        self.ctx = ctx
+
+    def on_tick(self, tick: strand.Tick) -> None:
+        self.ctx.after["book"]["bid_orders"] += 1
+
+
+class _WritesAtTheEnd(_WritesAfter):
+    def on_tick(self, tick: strand.Tick) -> None:
+        """Nothing to do."""
+
+    def on_finish(self) -> None:
+        self.ctx.after["book"]["bid_orders"] += 1
+
+
+@pytest.mark.parametrize("cls", [_WritesAfter, _WritesAtTheEnd])
+@pytest.mark.parametrize("n", [0, 2])
+def test_the_rows_of_handlers_before_cannot_be_changed(cls: Any, n: int) -> None:
+    """All sets see the same ones; and one set alone is refused as they are."""
+    handler = strand.object_handler(state=[("n", "i8")], params=[("least", "i8")])(cls)
+    sets = [{"least": place} for place in range(n)]
+    given = with_sets(handler, sets) if n else _singly(handler, {"least": 1})
+    with pytest.raises(HandlerError, match="read-only"):
+        strand.replay(sample_path(), _behind_a_book(given), workers=0, **ONE)
+
+
 @pytest.mark.parametrize(
     ("emit", "error", "said"),
     [
         ({"records": (1,), "at": 10**6}, PlaceError, "is not a place in a batch of"),
         ({"records": (1,), "at": -1}, PlaceError, "-1 is not a place in a batch of"),
         ({"records": (1,)}, PlaceError, "None are not places"),
-        ({"records": (1, 2), "at": 0}, RecordTypeError, r"output 'seen': \(1, 2\) is not a record of \[\('n', '<i8'\)\]"),
+        ({"records": (1, 2), "at": 0}, RecordTypeError, r"'seen': \(1, 2\) is not a record of \[\('n', '<i8'\)\]"),
         ({"records": (1,), "at": 0, "output": "other"}, ConfigurationError, "declares seen: not 'other'"),
     ],
 )
@@ -323,7 +408,7 @@ def test_a_number_of_a_set_is_no_field_that_an_output_may_have() -> None:
     def emits(symbol, ticks, row, ctx):  # type: ignore[no-untyped-def]
         """Nothing to do."""
 
-    with pytest.raises(ConfigurationError, match="which is the name of the set's number"):
+    with pytest.raises(ConfigurationError, match="'set', which is the name of the set's number"):
         with_sets(emits, [{"least": 1}])
 
 

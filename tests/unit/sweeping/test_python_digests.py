@@ -12,8 +12,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
+from strand.errors import ConfigurationError
 from strand.sweeping.python_digests import add_written
 
 pytestmark = pytest.mark.python
@@ -30,7 +32,7 @@ def late(n):
     return n + 1
 """
 SIGNALS = """
-import abc, collections, dataclasses, enum, functools, logging, re, threading
+import abc, collections, dataclasses, enum, functools, itertools, logging, re, threading
 import numpy as np
 import digest_helpers
 from digest_helpers import Base
@@ -45,6 +47,34 @@ class Side(enum.Enum):
 
 CONFIG, WORDS, TABLE = Config(), {"a", "b", ("c", 1)}, {"x": np.arange(4)}
 LOG, PATTERN = logging.getLogger("signals"), re.compile("a+")
+class Loose(dict):
+    def __getattr__(self, name):
+        return self.get(name)
+class Words(set):
+    kept = 1
+class Shape(np.ndarray):
+    unit = 1
+class Single:
+    def __init__(self, n):
+        self.n = n
+    def __reduce__(self):
+        return "SINGLE"
+SINGLE, SHAPE = Single(7), np.arange(3).view(Shape)
+SHAPE.scale = 8
+def weighed(n):
+    return n * weighed.weight
+weighed.weight = 9
+@functools.singledispatch
+def shown(n):
+    return 10
+@shown.register(int)
+def _(n):
+    return 11
+def called(*given, last=12):
+    return given
+MORE = (
+    Loose(wide=13), Words(["a", "b", "c", "d", "e14"]), SHAPE, SINGLE, weighed, shown, itertools.count(15), called,
+)
 @functools.cache
 def slow(n):
     return n * 3
@@ -56,10 +86,18 @@ class Signal(Base, abc.ABC):
     def on_tick(self, tick):
         if tick.action in {b"A", b"F", b"X"}:
             self.n = limit(digest_helpers.rounded(tick.size))
-        return super().all(), WORDS, Side.BID, slow(2), TABLE, LOG, PATTERN, collections.deque()
+        return super().all(), WORDS, Side.BID, slow(2), TABLE, LOG, PATTERN, collections.deque(), MORE
     def on_stop(self):
         from digest_helpers import late
         self.last = late(self.level)
+    def on_wake(self, time):
+        self.first, self.second = 1, 23
+        try:
+            self.on_stop()
+        except KeyError:
+            pass
+        else:
+            self.close()
     @property
     def level(self):
         return self.LEVEL
@@ -105,6 +143,19 @@ def _digest(helpers: str = HELPERS, signals: str = SIGNALS, make: Any = lambda s
         ("n * 3", "n * 4"),
         ('"a+"', '"b+"'),
         ('BID = "B"', 'BID = "A"'),
+        ("Loose(wide=13)", "Loose(wide=14)"),
+        ('"e14"', '"e15"'),
+        ("kept = 1", "kept = 2"),
+        ("unit = 1", "unit = 2"),
+        ("SHAPE.scale = 8", "SHAPE.scale = 9"),
+        ("Single(7)", "Single(8)"),
+        ("weighed.weight = 9", "weighed.weight = 8"),
+        ("return 10", "return 12"),
+        ("return 11", "return 12"),
+        ("count(15)", "count(16)"),
+        ("called(*given, last", "called(given, *, last"),
+        ("= 1, 23", "= 12, 3"),
+        ("self.on_stop()\n", "self.on_stop()\n            self.close()\n"),
         ("import abc, ", "import abc, os, "),
         ("Signal(Base, abc.ABC)", "Signal(Base)"),
     ],
@@ -170,6 +221,65 @@ def test_what_shows_nothing_of_itself_is_another_one_each_time() -> None:
         add_written(digest, (function,))
         digests.append(digest.hexdigest())
     assert digests[0] != digests[1]
+
+
+def _digest_of(*values: Any) -> str:
+    digest = blake2b()
+    add_written(digest, [lambda value=value: value for value in values])
+    return digest.hexdigest()
+
+
+def test_bytes_between_the_fields_of_records_are_not_in_it() -> None:
+    rows = np.zeros(2, np.dtype([("a", "i1"), ("b", "i8")], align=True))
+    others = np.frombuffer(bytearray(b"\7" * rows.nbytes), rows.dtype)
+    others["a"], others["b"] = 0, 0
+    assert others.view("u1").any()
+    assert _digest_of(rows, rows[0]) == _digest_of(others, others[0])
+    others["b"][0] = 1
+    assert len({_digest_of(rows), _digest_of(others), _digest_of(rows[0]), _digest_of(others[0])}) == 4
+
+
+def test_a_function_of_arrays_that_only_has_a_name_is_another_one_each_time() -> None:
+    made = np.frompyfunc(lambda a: a + 1, 1, 1)
+    assert _digest_of(made) != _digest_of(made)
+    assert _digest_of(np.sin) == _digest_of(np.sin) != _digest_of(np.cos)
+
+
+def _plus_one(n: float) -> float:
+    return n + 1
+
+
+def test_options_of_compiled_functions_are_in_it() -> None:
+    numba = pytest.importorskip("numba")
+    exact, fast = (numba.njit(fastmath=fast)(_plus_one) for fast in (False, True))
+    assert _digest_of(exact) == _digest_of(exact) != _digest_of(fast)
+
+
+def test_a_large_set_after_many_values_takes_no_longer_for_them() -> None:
+    """Each of its members is digested alone, but not with all that came before it."""
+    many, members = [[] for _ in range(100_000)], {str(n) for n in range(20_000)}
+    assert _digest_of((many, members)) == _digest_of((many, members))
+
+
+def test_an_extension_module_counts_by_its_file(tmp_path: Path) -> None:
+    """Its classes show no code."""
+    found = []
+    for number in (1, 2):
+        file = tmp_path / f"{number}.so"
+        file.write_bytes(bytes([number]))
+        made = _module("digest_extension", "class Made:\n    pass\n")
+        made.__file__ = str(file)
+        found.append(_digest_of(made.Made))
+    del sys.modules["digest_extension"]
+    assert found[0] != found[1]
+
+
+def test_what_is_nested_too_deep_is_refused() -> None:
+    nested: list[Any] = []
+    for _ in range(2000):
+        nested = [nested]
+    with pytest.raises(ConfigurationError, match="nested too deep"):
+        _digest_of(nested)
 
 
 def test_what_refers_to_itself_ends() -> None:

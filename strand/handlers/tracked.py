@@ -118,11 +118,11 @@ class Tracked:
         if self._farthest is not None:
             self._put_back(self._farthest[0])
             self._farthest = None
+        if known == len(ticks):
+            return known, None
         if self._failure is None:
             done, failure = self._site.track(self._native, ticks[known:], after[known:])
             return known + done, failure
-        if known == len(ticks):
-            return known, None
         failure, self._failure = self._failure, None
         return known, failure
 

@@ -19,6 +19,7 @@ from typing import Any, Final, Literal, get_args
 
 from strand.errors import ConfigurationError, MissingExtraError, StrandError
 from strand.handlers import Handler
+from strand.sweeping.digests import code_digest
 from strand.sweeping.job import Done, Job, run_job
 
 __all__ = ["Backend", "backend_for"]
@@ -66,14 +67,27 @@ def _handler_of(sent: bytes) -> Handler:
     return found
 
 
-def _sent(jobs: Sequence[Job]) -> Iterator[tuple[Job, Job, bytes]]:
-    """Each job, as it is sent to another process, and its handler apart."""
+@cache
+def _digest_of(sent: bytes) -> str:
+    """Of the code of a handler, as this process has it."""
+    return code_digest(_handler_of(sent), {})
+
+
+#: A job without its handler; the handler; and the digest of its code, None where each time gives another one.
+_Sent = tuple[Job, bytes, str | None]
+
+
+def _sent(jobs: Sequence[Job]) -> Iterator[tuple[Job, _Sent]]:
+    """Each job, and as it is sent to another process."""
     cloudpickle = _library("cloudpickle", "sweep", "a sweep in several processes")
-    handlers: dict[int, bytes] = {}
+    handlers: dict[int, tuple[bytes, str | None]] = {}
     for job in jobs:
+        assert job.handler is not None
         if id(job.handler) not in handlers:
-            handlers[id(job.handler)] = _pickled(cloudpickle, job.handler)
-        yield job, replace(job, handler=None), handlers[id(job.handler)]
+            code = code_digest(job.handler, {})
+            comes_again = code_digest(job.handler, {}) == code
+            handlers[id(job.handler)] = _pickled(cloudpickle, job.handler), code if comes_again else None
+        yield job, (replace(job, handler=None), *handlers[id(job.handler)])
 
 
 def _pickled(cloudpickle: Any, handler: Handler | None) -> bytes:
@@ -89,10 +103,17 @@ def _code(code: CodeType) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
     return marshal.loads, (marshal.dumps(code),)
 
 
-def _run_apart(job: Job, handler: bytes) -> Done | Exception:
+def _run_apart(job: Job, handler: bytes, code: str | None) -> Done | Exception:
     """``run_job`` in another process. An error comes back without the part of the result that it has, which has memory
     of this process; one that cannot be sent as a StrandError of its words."""
     try:
+        if code not in (None, _digest_of(handler)):
+            # This process has imported the modules itself: the results would stand under the digest of other code.
+            raise ConfigurationError(
+                f"sweep: {_handler_of(handler).described!r} has other code or values in another process: it, or a "
+                "global that it refers to, was changed after the import of its module: start Python again, make the "
+                "global a parameter, or give workers=1"
+            )
         return run_job(replace(job, handler=_handler_of(handler)))
     except Exception as error:
         if hasattr(error, "partial"):
@@ -123,7 +144,7 @@ def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Done
     #: Jobs of other processes that have ended, as futures.
     ended: SimpleQueue[tuple[Job, Any]] = SimpleQueue()
 
-    def next_job() -> tuple[Job, Job, bytes] | None:
+    def next_job() -> tuple[Job, _Sent] | None:
         """Asked for in several threads."""
         try:
             return waiting.popleft()
@@ -133,7 +154,7 @@ def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Done
     def hand_out() -> None:
         """Sends the next job, if there is one. No process has a second one waiting, which another could run."""
         if (found := next_job()) is not None:
-            job, *sent = found
+            job, sent = found
             pool.submit(_run_apart, *sent).add_done_callback(partial(take_back, job))
 
     def take_back(job: Job, future: Any) -> None:
@@ -176,7 +197,7 @@ def _on_ray(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, Done]]:
     if ours:
         ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
     task = ray.remote(num_cpus=1, max_retries=_TRIES)(_run_apart)
-    waiting = {task.remote(*sent): job for job, *sent in _sent(jobs)}
+    waiting = {task.remote(*sent): job for job, sent in _sent(jobs)}
     try:
         while waiting:
             (ended,), _ = ray.wait(list(waiting), num_returns=1)

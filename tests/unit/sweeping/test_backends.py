@@ -59,6 +59,62 @@ print(len(found.ran), found.rows.to_polars()["n"].sum() > 0)
     assert (done.returncode, done.stdout) == (0, "2 True\n"), done.stderr
 
 
+def test_a_global_that_was_changed_after_the_import_is_never_an_old_one_in_another_process(
+    days: Path, tmp_path: Path
+) -> None:
+    """A compiled function is sent with its values. A class is imported anew, with the old ones: that is an error."""
+    (tmp_path / "signals.py").write_text(
+        """
+import strand
+
+LEVEL = 1
+
+@strand.handler(state=[("n", "i8")], params=[("least", "u4")])
+def compiled(row, tick, params):
+    row.n += (tick.size >= params.least) * LEVEL
+
+class Adds:
+    def on_start(self, ctx):
+        self.ctx = ctx
+
+    def on_tick(self, tick):
+        self.ctx.row["n"] += (tick.size >= self.ctx.params["least"]) * LEVEL
+
+adds = strand.object_handler(Adds, state=[("n", "i8")], params=[("least", "u4")])
+"""
+    )
+    program = tmp_path / "program.py"
+    program.write_text(
+        f"""
+import strand
+import signals
+
+files = {[str(path) for path in sorted(days.iterdir())]}
+
+def show(handler, workers):
+    options = dict(feed_options={{"date": {str(SAMPLE_DATE)!r}}}, symbols=["AAAA*"])
+    try:
+        found = strand.sweep(files, handler, [{{"least": 1}}], workers=workers, **options)
+        print(found.rows.to_polars()["n"].sum())
+    except strand.errors.ConfigurationError as error:
+        print(error)
+
+for level in (1, 2):
+    signals.LEVEL = level
+    for handler in (signals.compiled, signals.adds):
+        show(handler, 1)
+        show(handler, 2)
+"""
+    )
+    done = run_warm(program)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    once, twice = said[0], str(2 * int(said[0]))
+    assert int(once) > 0
+    assert said[:7] == [once, once, once, once, twice, twice, twice]
+    assert "'Adds' has other code or values in another process" in said[7]
+
+
 def test_objects_in_two_processes_leave_the_same_bytes_as_in_one(days: Path, tmp_path: Path) -> None:
     sources = sorted(days.iterdir())
     one, two = (

@@ -40,8 +40,8 @@ def nearest(word: str, words: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: object, names: Iterable[str], *, before: str = "", after: str = "") -> str:
-    """``did you mean 'book'?`` for a name that is none of ``names``, between the texts before and after it; no text at
-    all where none is like it."""
+    """Returns ``did you mean 'book'?`` with the nearest of ``names``, between the texts ``before`` and ``after``.
+    Returns an empty text if no name is near."""
     near = nearest(name, names) if isinstance(name, str) else None
     return f"{before}did you mean {near!r}?{after}" if near else ""
 

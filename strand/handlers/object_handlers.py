@@ -194,7 +194,7 @@ def _check_told(name: str, factory: Callable[..., Any], thing: object) -> None:
 
 
 def made_by(handler: ObjectHandler) -> Any:
-    """A new object of a handler. Raises ConfigurationError where it has not the methods that its class told of."""
+    """Makes an object of a handler. Raises ConfigurationError if it lacks a method that the handler's class has."""
     thing = handler.factory()
     _check_methods(handler.name, thing)
     _check_told(handler.name, handler.factory, thing)

@@ -34,12 +34,12 @@ class BatchTimes:
 class Tracked:
     """Runs a chain's native part over a symbol's ticks, keeps its rows after each, and gives both to the Python one.
 
-    Where the Python part stops in the middle, before a timer or by a failure, the others of the batch come again (off a
-    lossy strand they do not), but for the native part they have been. What it made of them is kept until then, and so
-    is its failure. Until then the symbol's row is that of the last tick that the Python part has handled.
+    If the Python part stops within a batch, before a timer or by a failure, the rest of the batch comes again, except
+    on a lossy strand. The native part has handled that rest, and does not handle it again. Its rows after each of those
+    ticks are kept, and so is its failure. Meanwhile the symbol's row is that of the last tick that Python has handled.
 
-    The timer that is told is the earlier one of both parts'; so the native one's never comes due before the Python part
-    has seen all the ticks before it.
+    The symbol's timer is the earlier one of both parts. So the native part's timer never comes due before the Python
+    part has seen all earlier ticks.
     """
 
     def __init__(
@@ -63,11 +63,11 @@ class Tracked:
         self._told = 0
         #: The native part's rows after the last tick, or timer, that Python has seen.
         self._last = self._rows_now()
-        #: Those after each tick that it is ahead by.
+        #: Its rows after each tick that Python has still to handle.
         self._ahead: npt.NDArray[Any] | None = None
-        #: How the native part failed on the tick behind those it is ahead by; None: it has not been there.
+        #: How the native part failed on the tick that follows its kept rows; None: it has not failed.
         self._failure: Failure | None = None
-        #: While it is ahead: its rows there, shape (1,).
+        #: Its rows after the last of those ticks, shape (1,); None: it is not ahead.
         self._farthest: npt.NDArray[Any] | None = None
         self.plain = self.one = None
         self.object = functions.object

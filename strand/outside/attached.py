@@ -147,7 +147,7 @@ class Attached:
         return statistics_of(self._view, paced=self.description.paced)
 
     def look(self, strand: int) -> Look:
-        """Looks at a strand and the rows of its symbols.
+        """Reads a strand and the rows of its symbols.
 
         Args:
             strand: Its number, from 0.

@@ -176,8 +176,8 @@ class Pacer:
     def step(self, *, ticks: int | None = None, until: int | None = None) -> None:
         """Lets some more ticks through at once, and pauses. Give either ``ticks`` or ``until``.
 
-        It adds to what an earlier step has not let through yet. It returns at once; ``wait`` waits until the step is
-        done.
+        The ticks that an earlier step still has to let through come on top. The call returns at once; ``wait`` waits
+        until the step is done.
 
         Args:
             ticks: How many ticks to let through.

@@ -118,9 +118,9 @@ class TaskFuture(LazyFuture):
     def state(self) -> str:
         """Where the task is, or how it ended.
 
-        Before its end it is ``"waiting"`` for a worker or its key's turn, ``"delayed"``, ``"held"``, ``"retrying"``
-        after its backoff, or ``"running"``. Its end is ``"done"``, ``"failed"``, ``"cancelled"``, ``"expired"``,
-        ``"dropped"`` or ``"dead"``.
+        Before the end the state is ``"waiting"`` (for a worker, or for its key's turn), ``"delayed"``, ``"held"``,
+        ``"retrying"`` (until its backoff is over) or ``"running"``. At the end it is ``"done"``, ``"failed"``,
+        ``"cancelled"``, ``"expired"``, ``"dropped"`` or ``"dead"``.
         """
         if self.done() and self._end is not None:
             return self._end

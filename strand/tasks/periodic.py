@@ -20,8 +20,8 @@ _log = logging.getLogger(__package__)
 class Periodic:
     """A function that is due at ``first + n * period``, whatever the earlier turns took: it does not drift.
 
-    Each turn is a task. A turn is skipped if the one before has not ended when it is due, or if the scheduler refuses
-    it. Of turns that were missed, as on a machine that slept, only the latest one runs. So turns never pile up. An
+    Each turn is a task. A turn is skipped if the previous turn still runs when it is due, or if the scheduler refuses
+    it. After a time in which the machine slept, only the latest missed turn runs. So turns never pile up. An
     error of a turn is logged (``strand.tasks``), and the next turn comes as usual.
 
     Attributes:
@@ -49,7 +49,7 @@ class Periodic:
         return f"<Periodic, {self.turns} turns, {self.skipped} skipped{', cancelled' if self.cancelled() else ''}>"
 
     def cancel(self, running: bool = False) -> bool:
-        """Ends the turns. A turn that has not begun is cancelled.
+        """Ends the turns, and cancels a turn that waits to begin.
 
         Args:
             running: Whether to ask a turn that runs to end.

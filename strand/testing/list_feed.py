@@ -161,7 +161,7 @@ def feed(
         **info: Fields of ``strand.feeds.FeedInfo``: ``ticks="orders"``, ``date=``, ``venue=``, ``size_unit=``, ...
 
     Raises:
-        ConfigurationError: If a tick or an option cannot work; it names the tick and its field, or the option.
+        ConfigurationError: If a tick or an option cannot work. The message names the option, or the tick and its field.
     """
     if isinstance(records, np.ndarray):
         if records.dtype != TICK or records.ndim != 1:

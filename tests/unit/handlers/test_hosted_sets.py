@@ -99,7 +99,7 @@ def test_each_set_has_the_rows_records_and_timers_of_a_run_of_its_own(
 
 
 class _Fails:
-    """By its parameter: at what, and at the manieth of these."""
+    """Fails at a place that its parameter names: in which method, and at which of its calls."""
 
     def on_start(self, ctx: Any) -> None:
         self.ctx, self.what, self.left = ctx, ctx.params["what"].decode(), int(ctx.params["left"])

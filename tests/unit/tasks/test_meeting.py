@@ -60,7 +60,7 @@ def test_a_cancelled_task_calls_back_too() -> None:
 
 
 def test_a_waiter_that_comes_between_the_two_writes_of_the_end_writes_the_state_itself() -> None:
-    """The worker has noted that nobody waits. It has not written the state yet."""
+    """The worker has noted that no thread waits, and is about to write the state."""
     here = Stepped()
     for end, over in (("done", "FINISHED"), ("cancelled", "CANCELLED_AND_NOTIFIED")):
         future = here.tasks.submit(int)

@@ -106,7 +106,6 @@ docs: dev
 
 lint: dev
 	$(BIN)/python tools/arrows.py
-	$(BIN)/python tools/sizes.py
 	$(BIN)/python tools/prose.py
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -60,10 +60,6 @@ class EnginePool:
         seat = seat_here()
         return seat is not None and elapsed_ns < _VISIT_NS and seat.may_go_on()
 
-    def may_hold(self) -> bool:
-        seat = seat_here()
-        return seat is not None and not seat.inline
-
     def hold(self) -> Turn:
         seat = seat_here()
         assert seat is not None

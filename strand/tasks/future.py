@@ -16,16 +16,13 @@ from strand.tasks.current import CURRENT_TASK, wait_as, waiter_here
 from strand.tasks.groups import TaskGroup
 from strand.tasks.meeting import OVER, LazyFuture
 from strand.tasks.options import TaskOptions
-from strand.tasks.places import Seat
-from strand.tasks.waits import Waiter, begin_wait, check_not_in_loop, end_wait
+from strand.tasks.waits import Waiter, check_not_in_loop
 from strand.validate import seconds
 
 __all__ = ["ENDS", "TaskFuture", "current_task"]
 
 #: How a task ends, each in exactly one of these ways.
 ENDS: Final = ("done", "failed", "cancelled", "expired", "dropped", "dead")
-#: Tasks that a thread runs one within another: their frames lie on its stack.
-_MOST_WITHIN: Final = 16
 
 
 def current_task() -> TaskFuture | None:
@@ -49,7 +46,6 @@ class Keeper(Protocol):
     def set_deadline(self, task: TaskFuture, deadline: SpanLike | None) -> bool: ...
     def set_group(self, task: TaskFuture, group: TaskGroup | None) -> bool: ...
     def ahead_of(self, task: TaskFuture) -> Waiter | None: ...
-    def run(self, tag: int) -> None: ...
 
 
 class TaskFuture(LazyFuture):
@@ -247,8 +243,7 @@ class TaskFuture(LazyFuture):
     def result(self, timeout: float | None = None) -> Any:
         """Waits for the end of the task, and returns what the function returned.
 
-        In a task or call it waits as within ``strand.blocking()``. In a task it runs this one at once if that has not
-        begun, and has neither key nor symbol.
+        In a task or call it waits as within ``strand.blocking()``: another thread runs this task.
 
         Args:
             timeout: Seconds; None: no limit.
@@ -310,37 +305,13 @@ class TaskFuture(LazyFuture):
             self._wait(timeout)
             return
         check_not_in_loop(self.in_words())
-        if seat is None or timeout is not None or not isinstance(me, TaskFuture) or not self._runs_within(me, seat):
-            wait_as(seat, me, self, lambda: self._wait(timeout))
+        wait_as(seat, me, self, lambda: self._wait(timeout))
 
     def _wait(self, timeout: float | None) -> None:
         condition = self._condition
         with condition:
             if not condition.wait_for(self.done, timeout):
                 raise TimeoutError
-
-    def _runs_within(self, me: TaskFuture, seat: Seat) -> bool:
-        """Runs the task in this thread, within the task that waits for it, if it has not begun and needs no order of
-        its own. False: it has not ended so."""
-        options = self._options
-        if (
-            self._place != "waiting"
-            or options.key is not None
-            or options.strand is not None
-            or self._group is not me._group
-            or self._keeper is not me._keeper
-            or seat.depth
-            or seat.inline == _MOST_WITHIN
-        ):
-            return False
-        begin_wait(me, self)
-        seat.inline += 1
-        try:
-            self._keeper.run(self.id)
-        finally:
-            seat.inline -= 1
-            end_wait(me)
-        return self.done()
 
     # -- for who looks for circles of waits
 

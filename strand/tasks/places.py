@@ -57,14 +57,13 @@ class Seat:
     """A thread that runs tasks, and its place while it has one. ``call``: what runs here of ``submit_call``, if
     something does."""
 
-    __slots__ = ("_ask_ns", "_gil_ns", "_places", "_wake", "call", "depth", "inline", "place")
+    __slots__ = ("_ask_ns", "_gil_ns", "_places", "_wake", "call", "depth", "place")
 
     def __init__(self, places: Places, place: Place | None) -> None:
         self.place = place
         self.call: Waiter | None = None
-        #: How many blocks the thread is in, one within another; and tasks that it runs within its task.
+        #: How many blocks the thread is in, one within another.
         self.depth = 0
-        self.inline = 0
         self._places = places
         self._wake = threading.Lock()
         if place is None:
@@ -113,7 +112,7 @@ class Seat:
     def may_go_on(self) -> bool:
         """Whether the task in hand has ended in its own thread, and the policy has nothing that comes first."""
         place = self.place
-        return place is not None and not self.depth and not self.inline and not place.should_yield()
+        return place is not None and not self.depth and not place.should_yield()
 
     def hold(self) -> EngineTurn:
         """The task in hand goes on in no thread of these, and this one may run others. Returns its turn."""

@@ -41,11 +41,6 @@ class Pool(Protocol):
         ``elapsed_ns`` after it began."""
         ...
 
-    def may_hold(self) -> bool:
-        """By ``Tasks.run``, in its thread: whether ``hold`` can be called. False: the task runs in the middle of
-        another one, whose turn this is."""
-        ...
-
     def hold(self) -> Turn:
         """By ``Tasks.run``, in its thread: the task goes on elsewhere, and its turn lasts until that says it is over.
         The thread may run other tasks when ``run`` has returned."""

@@ -21,7 +21,7 @@ from strand.tasks.future import TaskFuture
 from strand.tasks.groups import CURRENT_GROUP, TaskGroup
 from strand.tasks.retrying import Retrying
 from strand.tasks.table import Table
-from strand.tasks.waiting import Waiting, dropped
+from strand.tasks.waiting import Waiting
 
 __all__ = ["Running"]
 
@@ -51,8 +51,6 @@ class Running:
         task = self._alive.get(tag)
         mine = object()
         if task is None or task.__dict__.setdefault("_claim", mine) is not mine:
-            if task is not None:
-                self._begin_coroutine(task)
             return
         if self._table.max_queue:
             self._table.count(-1)
@@ -100,8 +98,7 @@ class Running:
         return None
 
     def _leave(self, task: TaskFuture | None, outer: tuple[RunningTask | None, TaskGroup | None]) -> None:
-        """What runs next in this thread is no part of the task. ``outer``: what this thread was in before: it may have
-        run the task from within a task or block."""
+        """What runs next in this thread is no part of the task. ``outer``: what this thread was in before."""
         CURRENT_TASK.set(outer[0])
         if CURRENT_GROUP.get() is not outer[1]:
             CURRENT_GROUP.set(outer[1])
@@ -109,41 +106,13 @@ class Running:
             task._ran_ns += self._now() - task._attempt_ns
 
     def _hand_on(self, task: TaskFuture, coroutine: CoroutineType[Any, Any, Any], context: Context) -> None:
-        """A coroutine goes on in the asyncio thread, and keeps the turn of its task. Where this thread is in the middle
-        of another task, it waits for a turn of its own. Raises what keeps it from both, and then it is closed."""
-        if self._pool.may_hold():
-            try:
-                self.coroutines.run(task, coroutine, context, self._pool.hold, self._coroutine_ended)
-            except BaseException:
-                coroutine.close()
-                raise
-            return
-        task.__dict__["_coroutine"] = coroutine, context
+        """A coroutine goes on in the asyncio thread, and keeps the turn of its task. Raises what keeps it from that,
+        and then it is closed."""
         try:
-            self._pool.submit(task.id, task._number)
+            self.coroutines.run(task, coroutine, context, self._pool.hold, self._coroutine_ended)
         except BaseException:
-            if task.__dict__.pop("_coroutine", None) is None:
-                return  # a worker has found it, by the entry from before
             coroutine.close()
             raise
-
-    def _begin_coroutine(self, task: TaskFuture) -> None:
-        """By a worker that found a task begun: the coroutine of it that waits for a turn, if there is one, has it."""
-        coroutine, context = task.__dict__.pop("_coroutine", (None, None))
-        if coroutine is not None:
-            try:
-                self._hand_on(task, coroutine, context)
-            except BaseException as error:
-                self._failed(task, error)
-
-    def drop_coroutine(self, task: TaskFuture, reason: str) -> bool:
-        """Ends a task whose coroutine waits for a turn. False: there is none."""
-        coroutine, _ = task.__dict__.pop("_coroutine", (None, None))
-        if coroutine is None:
-            return False
-        coroutine.close()
-        self._end(task, "dropped", None, dropped(task, reason))
-        return True
 
     def _coroutine_ended(self, task: TaskFuture, value: Any, error: BaseException | None) -> None:
         task._ran_ns += self._now() - task._attempt_ns

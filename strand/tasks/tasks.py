@@ -163,8 +163,7 @@ class Tasks(TaskExecutor):
             False if the task has ended, or its function or coroutine runs.
         """
         task = self._core.table.alive.get(tag)
-        core = self._core
-        return task is not None and (core.waiting.drop(task, reason) or core.running.drop_coroutine(task, reason))
+        return task is not None and self._core.waiting.drop(task, reason)
 
     def fire(self) -> int | None:
         """With a clock that is not the system's, does what is due.

@@ -59,9 +59,6 @@ class SteppedPool:
         assert elapsed_ns >= 0
         return self.goes_on and self._generator.random() < 0.8
 
-    def may_hold(self) -> bool:
-        return True
-
     def hold(self) -> NoTurn:
         return NoTurn()
 
@@ -170,9 +167,6 @@ class ThreadPool:
 
     def may_go_on(self, elapsed_ns: int) -> bool:
         return elapsed_ns < 1_000_000
-
-    def may_hold(self) -> bool:
-        return True
 
     def hold(self) -> NoTurn:
         return NoTurn()

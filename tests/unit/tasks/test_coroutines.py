@@ -11,7 +11,7 @@ import pytest
 from task_pools import Stepped, Threaded
 
 from strand import Levels, Scheduler
-from strand.errors import StoppedError, TaskDropped, WouldDeadlockError
+from strand.errors import WouldDeadlockError
 from strand.tasks import RetryPolicy, TaskGroup, current_task
 
 pytestmark = pytest.mark.python
@@ -164,53 +164,6 @@ def test_a_wait_that_would_stop_all_coroutines_is_refused() -> None:
                 tasks.submit(refused).result(60)
         assert tasks.submit(looks).result(60) == 8
         tasks.shutdown(cancel_futures=True)
-
-
-# ---- one that its thread cannot hold, as that is in the middle of another task
-
-
-def without_hold(here: Stepped) -> list[bool]:
-    """Until the list is empty."""
-    inside = [True]
-    here.pool.may_hold = lambda: not inside  # type: ignore[method-assign]
-    return inside
-
-
-def test_a_coroutine_that_cannot_be_held_here_goes_on_when_its_turn_comes() -> None:
-    here = Stepped()
-    inside = without_hold(here)
-    future = here.tasks.submit(double, 3)
-    assert here.pool.step()
-    assert (future.state, len(here.pool.listed)) == ("running", 1)
-    assert not future.cancel()
-    inside.clear()
-    here.pool.run_all()
-    assert future.result(60) == 6
-    assert future.attempts == 1
-    here.tasks.shutdown(timeout=60)
-
-
-def test_a_coroutine_that_never_gets_its_turn_is_dropped_or_fails() -> None:
-    here = Stepped()
-    without_hold(here)
-    ran: list[int] = []
-
-    async def notes() -> None:
-        ran.append(1)
-
-    dropped, refused = here.tasks.submit(notes), here.tasks.submit(notes)
-    here.tasks.run(dropped.id)
-    assert here.tasks.drop(dropped.id, "all stops")
-    assert not here.tasks.drop(dropped.id, "all stops")
-    with pytest.raises(TaskDropped, match="all stops"):
-        dropped.result(0)
-    here.pool.stopped = True
-    here.tasks.run(refused.id)
-    with pytest.raises(StoppedError):
-        refused.result(0)
-    assert refused.state == "failed"
-    assert ran == []
-    here.tasks.shutdown(timeout=60)
 
 
 # ---- on a scheduler

@@ -28,6 +28,6 @@ def test_the_pools_of_tests_are_pools() -> None:
     pools: list[Pool] = [SteppedPool()]
     names = {name for name in vars(Pool) if not name.startswith("_")}
     lists = {"submit", "submit_many", "submit_on", "submit_marked", "prioritise"}
-    assert names == lists | {"may_go_on", "may_hold", "hold"}
+    assert names == lists | {"may_go_on", "hold"}
     for pool in (*pools, ThreadPool):
         assert names <= set(dir(pool))

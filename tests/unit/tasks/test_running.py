@@ -9,7 +9,7 @@ import pytest
 from task_pools import Stepped, raises
 
 from strand.errors import ConfigurationError, TaskExpired, WouldDeadlockError
-from strand.tasks import RetryPolicy, TaskGroup, current_task
+from strand.tasks import RetryPolicy, current_task
 
 pytestmark = pytest.mark.python
 
@@ -69,21 +69,6 @@ def test_a_task_that_expire_if_moves_waits_anew_and_can_be_cancelled() -> None:
     other = here.tasks.options(priority="normal").submit(future.cancel)
     here.pool.run_all()
     assert (other.result(), future.state, future.attempts) == (True, "cancelled", 0)
-
-
-def test_a_thread_that_runs_a_task_from_within_another_one_is_back_in_that_one() -> None:
-    here = Stepped()
-    group = TaskGroup()
-
-    def outer() -> list[Any]:
-        here.tasks.run(inner.id)
-        return [current_task(), here.tasks.submit(int).group]
-
-    inner = here.tasks.options(priority="low").submit(lambda: (current_task(), here.tasks.submit(int).group))
-    future = here.tasks.options(priority="high", group=group).submit(outer)
-    here.pool.step()
-    assert future.result() == [future, group]
-    assert inner.result() == (inner, None)
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), StopIteration(1)])

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import concurrent.futures
+import decimal
+import itertools
+import random
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any
 
+import numpy as np
 import pytest
 
 import strand
-from strand import Aging, Fair, Fifo, Levels, Scheduler, TaskGroup
+from strand import Aging, Dispatcher, Fair, Fifo, Levels, Scheduler, TaskGroup
 from strand.errors import ConfigurationError, StoppedError, WouldDeadlockError
 from strand.tasks import TaskFuture
 
@@ -217,32 +224,110 @@ def test_200_tasks_that_wait_for_each_other_on_two_workers(policy: Any, timeout:
         assert [future.result(60) for future in futures] == list(range(200, 0, -1))
 
 
-def test_tasks_that_wait_for_what_they_submit_need_few_threads() -> None:
+def test_tasks_that_wait_for_what_they_submit_end_or_are_refused_but_never_hang() -> None:
     def fibonacci(n: int) -> int:
         if n < 2:
             return n
         first, second = scheduler.submit(fibonacci, n - 1), scheduler.submit(fibonacci, n - 2)
         return int(first.result()) + int(second.result())
 
-    with Scheduler(2, max_threads=40) as scheduler:
-        assert scheduler.submit(fibonacci, 14).result(60) == 377
+    with Scheduler(2) as scheduler:
+        assert scheduler.submit(fibonacci, 10).result(60) == 55
+    with Scheduler(2, max_threads=10) as scheduler, pytest.raises(WouldDeadlockError, match="max_threads"):
+        scheduler.submit(fibonacci, 10).result(60)
 
 
-def test_a_task_with_a_key_or_of_another_group_is_not_run_within_the_one_that_waits() -> None:
-    ran_in: dict[str, int] = {}
+CONTEXT_VARIABLE: ContextVar[str] = ContextVar("variable", default="free")
+THREAD_LOCAL = threading.local()
+LOCK = threading.RLock()
 
-    def note(name: str) -> None:
-        ran_in[name] = threading.get_ident()
 
-    def waits() -> int:
-        for name, options in {"plain": {}, "key": {"key": 1}, "group": {"group": TaskGroup("g")}}.items():
-            scheduler.options(**options).submit(note, name).result()  # type: ignore[arg-type]
-        return threading.get_ident()
+def look() -> tuple[Any, ...]:
+    """What a function finds of its thread; for a task that another one waits for this is that of a free worker."""
+    lock_is_free = LOCK.acquire(blocking=False)
+    if lock_is_free:
+        LOCK.release()
+    return (
+        CONTEXT_VARIABLE.get(),
+        decimal.getcontext().prec,
+        np.geterr()["divide"],
+        getattr(THREAD_LOCAL, "value", "free"),
+        "free" if lock_is_free else "held by another thread",
+    )
 
-    with Scheduler(1) as scheduler:
-        me = scheduler.submit(waits).result(60)
-    assert ran_in["plain"] == me
-    assert me not in (ran_in["key"], ran_in["group"])
+
+def spoil() -> None:
+    """Changes what a task that waits for this one must find as it was."""
+    CONTEXT_VARIABLE.set("spoilt")
+    decimal.getcontext().prec = 3
+    np.seterr(divide="raise")
+    THREAD_LOCAL.value = "spoilt"
+    time.sleep(0)
+
+
+def ways_to_wait() -> dict[str, Callable[[TaskFuture], Any]]:
+    def wait_in_block(future: TaskFuture) -> Any:
+        with strand.blocking():
+            concurrent.futures.wait([future])
+        return future.result()
+
+    def first_completed(future: TaskFuture) -> Any:
+        with strand.blocking():
+            return next(concurrent.futures.as_completed([future])).result()
+
+    def exception(future: TaskFuture) -> Any:
+        return future.exception() or future.result()
+
+    def group(future: TaskFuture) -> Any:
+        with TaskGroup() as group:
+            future.set_group(group)
+        return future.result()
+
+    return {
+        "result": lambda future: future.result(),
+        "result with a timeout": lambda future: future.result(60),
+        "exception": exception,
+        "wait": wait_in_block,
+        "as_completed": first_completed,
+        "group": group,
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "way"),
+    [("ThreadPoolExecutor", "result"), *itertools.product(["Scheduler", "Dispatcher"], ways_to_wait())],
+)
+def test_a_task_never_runs_in_the_thread_of_one_that_waits_for_it(kind: str, way: str) -> None:
+    """Whatever the timing: contexts, thread-local values and reentrant locks are as on a worker of a thread pool."""
+    wait: Callable[[Any], Any] = ways_to_wait()[way]
+    generator = random.Random(5)
+
+    def outer(tasks: Executor, function: Callable[[], Any]) -> Any:
+        before = CONTEXT_VARIABLE.set("mine")
+        THREAD_LOCAL.value = "mine"
+        try:
+            with decimal.localcontext() as context, np.errstate(divide="ignore"), LOCK:
+                context.prec = 50
+                future = tasks.submit(function)
+                for _ in range(generator.randrange(3)):
+                    time.sleep(0.0002)  # so that it may have begun
+                return wait(future) or look()
+        finally:
+            CONTEXT_VARIABLE.reset(before)
+            del THREAD_LOCAL.value
+
+    def check(tasks: Executor) -> None:
+        seen = {tasks.submit(outer, tasks, look).result(60) for _ in range(50)}
+        assert seen == {("free", 28, "warn", "free", "held by another thread")}
+        seen = {tasks.submit(outer, tasks, spoil).result(60) for _ in range(50)}
+        assert seen == {("mine", 50, "ignore", "mine", "free")}
+
+    if kind == "Dispatcher":
+        with Dispatcher(["A"], "count", workers=2) as dispatcher:
+            check(dispatcher.tasks)
+        return
+    with Scheduler(2) if kind == "Scheduler" else ThreadPoolExecutor(2) as executor:
+        check(executor)
 
 
 def test_with_max_threads_a_wait_is_refused_and_a_checkpoint_goes_on() -> None:

@@ -11,7 +11,7 @@ static sd_spread_row *row_of(void *rows, uint32_t key, const sd_context *ctx) {
 static void average_time(sd_spread_totals *t) {
   const double total = (double)t->of.quoted_ns;
   t->of.quoted = (double)sd_wide_of(t->quoted_low, t->quoted_high) / total * 1e-9;
-  t->of.relative = t->relative_sum / total;
+  t->of.relative = t->relative_sum / (double)t->of.relative_ns;
 }
 
 static void average_trades(sd_spread_totals *t) {
@@ -30,16 +30,21 @@ static int add_trade(sd_spread_totals *t, sd_context *ctx, sd_wide twice, int64_
   return 0;
 }
 
+/* Whether a spread can be measured by the mid: prices of spreads and of energy may lie around 0. */
+static int has_mid(const sd_top *top) { return (sd_wide)top->bid + top->ask > 0; }
+
 /* Adds time to the top that is in force. */
 static void add_time(sd_spread_totals *t, const sd_top *top, int64_t ns) {
   const sd_wide spread = (sd_wide)top->ask - top->bid;
-  const double mid = 0.5 * ((double)top->bid + (double)top->ask);
   t->of.quoted_ns += ns;
   /* This is less than 2^64 for less than 2^63 ns in all, so 128 bits hold the sum. */
   const sd_wide sum = sd_wide_of(t->quoted_low, t->quoted_high) + spread * ns;
   t->quoted_low = (uint64_t)sum;
   t->quoted_high = (int64_t)(sum >> 64);
-  t->relative_sum += (mid != 0 ? (double)spread / mid : 0) * (double)ns;
+  if (has_mid(top)) {
+    t->of.relative_ns += ns;
+    t->relative_sum += (double)spread / (0.5 * ((double)top->bid + (double)top->ask)) * (double)ns;
+  }
   if (t->of.quoted_ns) average_time(t);
 }
 
@@ -146,6 +151,7 @@ static void quote(sd_spread_row *row, const sd_spread_params *p, const sd_event 
   const int both = row->top.bid != SD_UNDEF_PRICE && row->top.ask != SD_UNDEF_PRICE;
   row->one_sided += !both;
   row->locked += both && row->top.bid >= row->top.ask;
+  row->unusable += sd_top_sound(&row->top) && !has_mid(&row->top);
 }
 
 /* The top is gone. A cleared book was in force until now. A day's last top was in force until its last event, or, for an interval, until

@@ -1,7 +1,7 @@
 /* Spreads: quoted, weighted by time, and effective.
  *
  *   quoted     sum of (ask - bid) dt / sum of dt, over feed time in which both sides exist and bid < ask
- *   relative   the same for (ask - bid) / mid, where mid = (bid + ask) / 2
+ *   relative   the same for (ask - bid) / mid, where mid = (bid + ask) / 2, over the part of this time in which mid > 0
  *   effective  2 |price - mid|, with the mid before the trade; its mean, plain and weighted by size
  *
  * Definitions as in C. Holden and S. Jacobsen, Liquidity measurement problems in fast, competitive markets, J. of Finance 69 (2014),
@@ -21,6 +21,7 @@
 typedef struct sd_spreads {
   int64_t quoted_ns; /* time that counts */
   double quoted;
+  int64_t relative_ns;   /* time in which the mid was above 0 as well */
   double relative;       /* share of the mid */
   int64_t trades;        /* those that have an effective spread */
   int64_t volume;        /* of these */
@@ -34,7 +35,7 @@ typedef struct sd_spread_totals {
   /* sums: high x 2^64 + low */
   uint64_t quoted_low;
   int64_t quoted_high; /* 1e-9 x ns */
-  double relative_sum; /* ns */
+  double relative_sum; /* relative spread x ns */
   uint64_t effective_low;
   int64_t effective_high; /* 1e-9 x size */
   uint64_t mean_low;
@@ -55,6 +56,7 @@ typedef struct sd_spread_row {
   int64_t quotes;    /* those that changed the top */
   int64_t locked;    /* how many of them left the bid at or above the ask */
   int64_t one_sided; /* how many of them left a side empty */
+  int64_t unusable;  /* how many of them left a sound top whose mid is at or below 0 */
   sd_spread_totals all;
   sd_stretch stretch;
   /* only with `every` */

@@ -177,7 +177,14 @@ _OF_ROWS: Final[Mapping[frozenset[str], tuple[_Counter, ...]]] = {
         _Counter("unusable", "unusable levels", f"{_CORRECT}: those without a price, a side or a size are left out"),
         _Counter("crossed", "crossed books", "begin with a full snapshot: the bid was at or above the ask"),
     ),
-    _SPREAD: (_CROSSED_QUOTES,),
+    _SPREAD: (
+        _CROSSED_QUOTES,
+        _Counter(
+            "unusable",
+            "unusable mids",
+            "use quoted, the spread in currency: a mid at or below 0 has no relative spread, and its time is left out",
+        ),
+    ),
     _BBO: (_CROSSED_QUOTES,),
     _VWAP: (_UNPRICED_TRADES,),
     _TRADE_STATS: (_UNPRICED_TRADES,),

@@ -288,6 +288,8 @@ def spreads(events: Sequence[Event], *, crosses: bool = True) -> dict[str, Any]:
         "locked": sum(top.bid >= top.ask for top in both),
         "one_sided": len(quotes) - len(both),
         "quoted_ns": total,
+        "relative_ns": total,
+        "unusable": 0,
         "quoted": float(Fraction(sum((top.ask - top.bid) * ns for top, ns in sound), total * NANO)),
         "relative": float(relative / total),
         "trades": len(pairs),

@@ -71,8 +71,9 @@ def quoted(quotes: list[tuple[int, Top]], end: int, sessions: Any = None) -> tup
     counted = [(top, ns) for top, ns in spans(quotes, end, sessions) if top.sound]
     total = sum(ns for _, ns in counted)
     absolute = sum((top.ask - top.bid) * ns for top, ns in counted)
-    relative = sum(Fraction(2 * (top.ask - top.bid) * ns, top.ask + top.bid) for top, ns in counted)
-    return total, float(Fraction(absolute, total * 10**9)), float(relative / total)
+    usable = [(top, ns) for top, ns in counted if top.ask + top.bid > 0]
+    relative = sum(Fraction(2 * (top.ask - top.bid) * ns, top.ask + top.bid) for top, ns in usable)
+    return total, float(Fraction(absolute, total * 10**9)), float(relative / sum(ns for _, ns in usable))
 
 
 def effective(pairs: list[tuple[int, int, Top]]) -> tuple[float, float]:

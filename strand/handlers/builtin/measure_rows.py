@@ -56,10 +56,12 @@ def _interval(fields: Sequence[tuple[str, np.dtype[Any]]]) -> list[tuple[Any, ..
 
 
 #: Spreads in units of currency; ``quoted_ns`` is the time, ``volume`` the size they are weighted by.
+#: ``relative_ns`` is the part of the time in which the mid was above 0.
 _SPREADS: Final = [
     ("quoted_ns", SPAN),
     ("quoted", declare(PRICE, "<f8", given={"quoted_ns": 1})),
-    ("relative", declare(RATIO, given={"quoted_ns": 1})),
+    ("relative_ns", SPAN),
+    ("relative", declare(RATIO, given={"relative_ns": 1})),
     ("trades", COUNT),
     ("volume", SIZE),
     ("unmatched", COUNT),
@@ -81,6 +83,7 @@ _SPREAD_FIELDS: Final = [
     ("quotes", COUNT),
     ("locked", COUNT),
     ("one_sided", COUNT),
+    ("unusable", COUNT),
     *_SPREADS,
     *_SPREAD_SUMS,
     *STRETCH,

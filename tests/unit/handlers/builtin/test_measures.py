@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import measure_reference as reference
@@ -13,6 +14,7 @@ import pytest
 from measure_reference import Top
 from plain_run import AT_END, TIMER, plain_run
 
+import strand
 from strand import TICK, UNDEF_PRICE, Sessions, bars, book, imbalance, spread, trade_stats, volatility, vwap
 from strand.errors import ConfigurationError, HandlerError
 from strand.feeds import FeedInfo
@@ -30,7 +32,7 @@ def quote(ts: int, bid: int | None, bid_size: int, ask: int | None, ask_size: in
     tick = zeros(())
     tick["ts_recv"], tick["kind"], tick["action"], tick["side"] = ts, KIND_QUOTE, b"N", b"N"
     tick["price"], tick["size"] = UNDEF_PRICE if bid is None else bid, bid_size
-    tick["order_id"], tick["ref_id"] = UNDEF_PRICE if ask is None else ask, ask_size
+    tick["order_id"], tick["ref_id"] = UNDEF_PRICE if ask is None else ask % 2**64, ask_size
     return tick
 
 
@@ -123,6 +125,31 @@ def test_spreads_by_hand() -> None:
     assert row["effective_mean"] == pytest.approx((4 + 2 + 2) / 3 * 1e-9)
     assert (row["trades"], row["unmatched"], row["locked"], row["one_sided"]) == (3, 2, 1, 1)
     assert (row["bid"], row["ask"], row["quotes"]) == (100, 102, 5)
+
+
+def test_a_relative_spread_counts_no_time_whose_mid_is_at_or_below_0() -> None:
+    ticks = stream(
+        quote(10, -5, 1, 5, 1),  # 10 ns: mid 0
+        quote(20, -10, 1, -5, 1),  # 20 ns: mid below 0
+        quote(40, -5, 1, 15, 1),  # 40 ns: 20 of 5
+        quote(80, -5, 1, -5, 1),  # locked
+        quote(90, 100, 1, 104, 1),  # 10 ns: 4 of 102
+        trade(100, 102, 1),
+    )
+    row = plain_run(spread(), ticks, 1).rows[0]
+    assert (row["quoted_ns"], row["relative_ns"], row["unusable"]) == (80, 50, 2)
+    assert row["quoted"] == pytest.approx((10 * 10 + 20 * 5 + 40 * 20 + 10 * 4) / 80 * 1e-9)
+    assert row["relative"] == pytest.approx((40 * 20 / 5 + 10 * 4 / 102) / 50)
+
+
+def test_a_relative_spread_without_any_usable_mid_is_undefined_and_the_run_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "spreads.npy"
+    np.save(path, stream(quote(10, -5, 1, 5, 1), quote(20, -10, 1, -5, 1), quote(40, -5, 1, 5, 1)))
+    result = strand.replay(path, spread())
+    (row,) = result.rows.to_arrow().to_pylist()
+    assert row["quoted"] == pytest.approx((10 * 10 + 20 * 5) / 30 * 1e-9)
+    assert row["relative"] is None
+    assert ("unusable mids", 3) in [(w.kind, w.count) for w in result.warnings]
 
 
 def test_quotes_of_one_side_leave_the_other() -> None:

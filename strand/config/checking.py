@@ -117,6 +117,6 @@ def check_span(value: Any) -> str:
     try:
         span_ns("", value)
     except ConfigurationError as error:
-        text = str(error).removeprefix(": ").replace(", a timedelta, or ns;", ",")
+        text = str(error).removeprefix(": ").replace(", a timedelta, or seconds as a float;", ",")
         raise ConfigurationError(text) from None
     return value

@@ -49,7 +49,7 @@ class Guard:
         io_queue: Where there is no PSI, strands marked ``"io"`` wait while a disk has more requests than this in
             flight.
         release: A hold ends below this share of its threshold.
-        max_hold: A hold ends after this time in any case: ``"5min"``, a timedelta or ns. It does not begin again before
+        max_hold: A hold ends after this time in any case: ``"5min"`` or float seconds. It does not begin again before
             each strand that it held back has had its turn.
         every: The time between two measurements, likewise.
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from strand.errors import ConfigurationError
 from strand.handlers.sessions import Sessions
-from strand.validate import is_whole
+from strand.handlers.spans import span_ns, span_text
 
 __all__ = ["Option", "Origin", "options_of_function", "options_of_record"]
 
@@ -52,9 +52,7 @@ def _flag(text: str) -> bool:
 
 
 def _show_span(value: Any) -> str:
-    if isinstance(value, dt.timedelta):
-        return f"{value // dt.timedelta(microseconds=1)}us"
-    return f"{value}ns" if is_whole(value) else str(value)
+    return value if isinstance(value, str) else span_text(span_ns("span", value, least=None))
 
 
 _FLAGS: Final = {"yes": True, "no": False, "true": True, "false": False, "1": True, "0": False}

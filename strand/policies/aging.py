@@ -52,7 +52,7 @@ class Aging(Policy):
             a lower class. A priority is then a base (of class ``normal``), a class (with base 0), or both: ``("urgent",
             10)``.
         max_wait: A strand that has waited longer comes before all that have not; of several, the one that has waited
-            longest. ``"250us"``, a timedelta or ns.
+            longest. ``"250us"`` or float seconds.
 
     Raises:
         ConfigurationError: If a value is out of these bounds, both ``coefficient`` and ``classes`` are given, or

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from strand.brief import written
 from strand.errors import ConfigurationError
-from strand.handlers.spans import SpanLike, span_ns, span_text
+from strand.handlers.spans import Nanoseconds, SpanLike, span_ns, span_text
 from strand.options import named_fields
 from strand.validate import did_you_mean, one_of
 
@@ -86,13 +86,13 @@ class Levels(Policy):
     Publishers never handle ticks themselves, as they do under Fifo where that is cheaper.
 
     Args:
-        timeouts: By level, the wait after which a strand rises to the next higher level: ``"250us"``, a timedelta or
-            ns. It is at least that of the level above; ``immediate`` has none. A level that is left out has its usual
+        timeouts: By level, the wait after which a strand rises to the next higher level: ``"250us"`` or float seconds.
+            It is at least that of the level above; ``immediate`` has none. A level that is left out has its usual
             timeout, or the nearest one that those given allow. Usual are: ``high`` 30 s, ``retry`` 60 s, ``normal`` 5
             min, ``low`` 30 min.
         since: ``"entered"`` counts the wait since the strand entered its level, ``"created"`` since it became ready.
-        hold: By level, how long a task waits before it may start, even on an idle worker: ``"30s"``, a timedelta or ns.
-            Meanwhile it may resolve itself (``expire_if``). Other levels hold nothing, and ticks are never held.
+        hold: By level, how long a task waits before it may start, even on an idle worker: ``"30s"``. Meanwhile
+            it may resolve itself (``expire_if``). Other levels hold nothing, and ticks are never held.
 
     Raises:
         ConfigurationError: If a level is unknown, or a span is not above 0; or a timeout is of ``immediate``, or below
@@ -128,7 +128,7 @@ class Levels(Policy):
         for at, level in enumerate(LEVELS[1:], 1):
             minimum = max((given[name] for name in LEVELS[1:at] if name in given), default=0)
             maximum = min((given[name] for name in LEVELS[at + 1 :] if name in given), default=2**63 - 1)
-            filled[level] = given.get(level, min(max(_TIMEOUTS[level], minimum), maximum))
+            filled[level] = Nanoseconds(given.get(level, min(max(_TIMEOUTS[level], minimum), maximum)))
         object.__setattr__(self, "timeouts", MappingProxyType(filled))
         held = {LEVELS[level_of("hold", level)]: span_ns(f"hold: {level}", span) for level, span in self.hold.items()}
         object.__setattr__(self, "hold", MappingProxyType(held))

@@ -54,7 +54,7 @@ def snapshot(
     any number of workers.
 
     Args:
-        every: The time between two snapshots: ``"1s"``, a timedelta, or ns. They are at its multiples since the UNIX
+        every: The time between two snapshots: ``"1s"`` or float seconds. They are at its multiples since the UNIX
             epoch.
         fields: Names of the rows' fields: ``"bid_price"``, or ``"book.bid_price"`` of a chain.
         symbols: Names, in the order of the table's columns. None has all symbols with ticks.

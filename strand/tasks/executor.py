@@ -78,7 +78,7 @@ class TaskExecutor(Executor):
         It raises what ``submit`` raises, too. ``shutdown`` cancels the turns.
 
         Args:
-            period: The period, as ``"1s"``, a timedelta or ns. The first turn comes after one period, or after the
+            period: The period, as ``"1s"`` or float seconds. The first turn comes after one period, or after the
                 ``delay`` of the options.
             fn: A function, or the name of one registered by ``@strand.task``.
             *args: Positional arguments of ``fn``.

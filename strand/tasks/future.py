@@ -201,7 +201,7 @@ class TaskFuture(LazyFuture):
         """Gives a task that waits a new deadline to begin.
 
         Args:
-            deadline: The time from now, as ``"30s"``, a timedelta or ns; None: any time.
+            deadline: The time from now, as ``"30s"`` or float seconds; None: any time.
 
         Returns:
             False if the task has begun or ended, and in a child of a fork; nothing changes then.

@@ -43,7 +43,7 @@ class RetryPolicy:
 
     Args:
         max_retries: The number of retries, 0 to 1,000,000.
-        base_delay: The wait before the first retry: a span as ``"1s"``, a timedelta or ns. Retry *n*, from 1, waits ``d
+        base_delay: The wait before the first retry: a span as ``"1s"`` or float seconds. Retry *n*, from 1, waits ``d
             = min(max_delay, base_delay * multiplier ** (n - 1))`` less a random part. So it waits between ``(1 -
             jitter) * d`` and ``d``, both included.
         max_delay: The longest wait, a span too, not below ``base_delay``.

@@ -85,7 +85,7 @@ class Tasks(TaskExecutor):
     ) -> TaskExecutor:
         """An executor of this scheduler whose tasks have these options; it does not change.
 
-        Spans are texts with a unit like ``"30s"``, timedeltas, or ns.
+        Spans are texts with a unit like ``"30s"``, timedeltas, or float seconds.
 
         Args:
             priority: A priority of the policy; None: the usual one.

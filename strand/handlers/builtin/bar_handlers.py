@@ -105,7 +105,7 @@ def bars(
     no feed, takes sizes as they are. docs/handlers/bars.md has the rules.
 
     Args:
-        every: The time of a bar: ``"1m"``, a timedelta, or ns.
+        every: The time of a bar: ``"1m"`` or float seconds.
         ticks: How many trades close a bar.
         volume: How many units of the instrument close a bar.
         notional: How many units of currency close a bar.

@@ -54,7 +54,7 @@ def vwap(
     fields behind those. The output ``vwap`` has a ``VWAP`` for each interval with a trade.
 
     Args:
-        every: Emits a record for each interval of so much time (``"1m"``, a timedelta, ns); None: emits none.
+        every: Emits a record for each interval of so much time (``"1m"`` or float seconds); None: emits none.
         partial: Whether the interval under way at the run's end is emitted too.
         sessions: When the venue is open, ``strand.Sessions`` or text for it. Trades outside do not count. None: always.
         crosses: Whether crosses (auctions) count.
@@ -98,7 +98,7 @@ def spread(
     ``spread`` has a ``SPREAD`` for each interval with a trade or a change of the top.
 
     Args:
-        every: Emits a record for each interval of so much time (``"1m"``, a timedelta, ns); None: emits none.
+        every: Emits a record for each interval of so much time (``"1m"`` or float seconds); None: emits none.
         fill: Whether intervals are emitted too in which a top with both sides only stood. There are none after a day's
             last trade or quote.
         partial: Whether the interval under way at the run's end is emitted too.
@@ -147,7 +147,7 @@ def imbalance(
     A row is ``IMBALANCE_ROW``. The output ``imbalance`` has an ``IMBALANCE`` for each interval with an event.
 
     Args:
-        every: Emits a record for each interval of so much time (``"1m"``, a timedelta, ns); None: emits none.
+        every: Emits a record for each interval of so much time (``"1m"`` or float seconds); None: emits none.
         partial: Whether the interval under way at the run's end is emitted too.
         sessions: When the venue is open, ``strand.Sessions`` or text for it. Ticks outside do not count. None: always.
         book: Whether quotes come from order books; None: as the feed says, see ``strand.bars``.
@@ -188,7 +188,7 @@ def volatility(
     A row is ``VOLATILITY_ROW``. Give exactly one of ``step`` and ``ticks``.
 
     Args:
-        step: Returns are taken over a grid of so much time (``"5m"``, a timedelta, ns).
+        step: Returns are taken over a grid of so much time (``"5m"`` or float seconds).
         ticks: Returns are taken over so many prices.
         price: The price: of trades, or the ``"mid"`` of the best quotes.
         every: Emits each window of so much time, a multiple of ``step``, as a ``VOLATILITY`` to the output
@@ -241,7 +241,7 @@ def trade_stats(
     A row is ``TRADE_STATS_ROW``. The output ``trade_stats`` has a ``TRADE_STATS`` for each interval with a trade.
 
     Args:
-        every: Emits a record for each interval of so much time (``"1m"``, a timedelta, ns); None: emits none.
+        every: Emits a record for each interval of so much time (``"1m"`` or float seconds); None: emits none.
         sign: What tells who bought: the ``"tick"`` rule, or the trade's ``"aggressor"``. ``"resting"`` is the same for
             ticks whose side is that of the order that rested, and keeps no books.
         partial: Whether the interval under way at the run's end is emitted too.

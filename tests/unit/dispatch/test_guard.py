@@ -19,7 +19,7 @@ from strand.ticks import TICK
 
 pytestmark = pytest.mark.python
 
-GUARD = Guard(release=0.8, max_hold=100, every=1)
+GUARD = Guard(release=0.8, max_hold="100ns", every="1ns")
 NAMES = ["A", "B", "C"]
 
 
@@ -95,7 +95,7 @@ def test_strains_are_over_the_thresholds() -> None:
 def test_spans_are_taken_in_all_their_forms() -> None:
     guard = Guard(max_hold=dt.timedelta(seconds=2), every="10ms")
     assert (guard.max_hold_ns, guard.every_ns) == (2_000_000_000, 10_000_000)
-    assert guard == Guard(max_hold="2s", every=10_000_000)
+    assert guard == Guard(max_hold="2s", every=0.01)
     assert Guard().max_hold_ns == 300_000_000_000
     assert hash(Guard()) == hash(Guard())
 

@@ -190,7 +190,7 @@ def test_no_priorities_are_none() -> None:
 
 
 def test_a_worker_that_slept_knows_how_late_it_is() -> None:
-    policy = Levels({"low": 1})
+    policy = Levels({"low": "1ns"})
     with Dispatcher(NAMES, "count", policy=policy, workers=1, cores=None, idle="park", publisher_drains=False) as d:
         for turn in range(1, 6):
             while d.statistics().parks < turn:
@@ -217,7 +217,7 @@ def test_a_change_that_cannot_be_is_refused_and_changes_nothing() -> None:
 
 @pytest.mark.parametrize("since", ["entered", "created"])
 def test_runs_of_all_seeds_are_the_plain_loops(since: Any) -> None:
-    policy = Levels({"high": 1, "retry": 20, "normal": 300, "low": 500}, since=since)
+    policy = Levels({"high": "1ns", "retry": "20ns", "normal": "300ns", "low": "500ns"}, since=since)
     stream = testing.feed(ticks("ABCDE" * 40 + "AABBC" * 20), NAMES)
     priorities = {"C": "high", "E": "low"}
     testing.check_seeds(stream, "vwap", seeds=range(30), policy=policy, priorities=priorities, workers=3)
@@ -272,7 +272,7 @@ def test_under_aging_a_low_strand_has_its_turn_and_a_late_one_too() -> None:
         assert run.go() == "BECD", "A and B are two of higher classes"
         assert run.dispatcher.statistics().picked == {"urgent": 1, "high": 3, "normal": 1}
         assert run.dispatcher.statistics().picked_by_rule == {"low_every": 1, "max_wait": 0}
-    with held(policy=Aging(max_wait=1), priorities={"A": 5, "D": 100}) as run:
+    with held(policy=Aging(max_wait="1ns"), priorities={"A": 5, "D": 100}) as run:
         for symbol in "BCD":
             run.dispatcher.publish(ticks(symbol))
             time.sleep(0.0001)
@@ -302,7 +302,7 @@ def test_strands_of_aging_share_no_priority_and_refusals_change_nothing() -> Non
 
 @pytest.mark.parametrize("low_every", [None, 2, "load"])
 def test_under_aging_runs_of_all_seeds_are_the_plain_loops(low_every: Any) -> None:
-    policy = Aging(low_every=low_every, classes={"urgent": 1e6, "high": 5e5, "normal": 1e5}, max_wait=3000)
+    policy = Aging(low_every=low_every, classes={"urgent": 1e6, "high": 5e5, "normal": 1e5}, max_wait="3us")
     stream = testing.feed(ticks("ABCDE" * 40 + "AABBC" * 20), NAMES)
     priorities = {"C": ("urgent", -5), "E": 7, "B": "high"}
     testing.check_seeds(stream, "vwap", seeds=range(20), policy=policy, priorities=priorities, workers=3)

@@ -101,8 +101,8 @@ def test_what_is_no_option_or_none_of_its_values_is_answered_with_those_there_ar
         strand.bars("5m", fill=True),
         strand.bars(notional=Decimal("2.5")),
         strand.bars(dt.timedelta(milliseconds=1500)),
-        strand.bars(60_000_000_000, sessions="09:30-16:00 America/New_York"),
-        strand.spread(7, partial=False),
+        strand.bars("60000000000ns", sessions="09:30-16:00 America/New_York"),
+        strand.spread("7ns", partial=False),
         strand.volatility("1m", every="1h", price="mid"),
         strand.handlers.spin(9, dear_every=2),
     ],
@@ -116,10 +116,8 @@ def test_a_built_in_handler_knows_what_makes_it_again(like: Handler) -> None:
 @pytest.mark.parametrize(
     ("numpy_s", "python_s"),
     [
-        (lambda n: strand.bars(n(60_000_000_000)), "60000000000ns"),
         (lambda n: strand.bars(ticks=n(50)), "50"),
         (lambda n: strand.bars(notional=n(5)), "5"),
-        (lambda n: strand.vwap(n(7)), "7ns"),
         (lambda n: strand.volatility(ticks=n(50)), "50"),
         (lambda n: strand.depth(top=n(3), max_levels=n(9)), "3"),
         (lambda n: strand.handlers.spin(n(9), dear_every=n(2)), "9"),

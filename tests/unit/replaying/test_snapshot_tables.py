@@ -11,7 +11,7 @@ from strand import testing
 def test_tables_are_in_natural_units_and_null_before_the_first_tick() -> None:
     pytest.importorskip("pyarrow")
     ticks = [("B", 10, 2.5, 1), ("A", 20, 1, 1), ("B", 30, 3, 1)]
-    wanted = strand.snapshot(every=10, fields=["last_price", "trades"], symbols=["A", "B"])
+    wanted = strand.snapshot(every="10ns", fields=["last_price", "trades"], symbols=["A", "B"])
     found = strand.replay(testing.feed(ticks), "trades", snapshot=wanted, workers=1).snapshots
     assert found is not None
     wide = found["last_price"].to_arrow().to_pydict()

@@ -27,7 +27,11 @@ def trades(times: Any, keys: Any, prices: Any) -> npt.NDArray[Any]:
 
 
 def taken(ticks: npt.NDArray[Any], every: Any, *, batches: Any = 7, workers: Any = 2, **options: Any) -> Snapshots:
-    wanted = strand.snapshot(every=every, fields=["last_price", "trades"], **options.pop("wanted", {}))
+    wanted = strand.snapshot(
+        every=every if isinstance(every, str) else f"{every}ns",
+        fields=["last_price", "trades"],
+        **options.pop("wanted", {}),
+    )
     feed = testing.ListFeed(ticks, SYMBOLS, batches=batches)
     if workers:
         options |= {"cores": None}
@@ -112,7 +116,7 @@ def test_symbols_are_chosen_in_the_order_of_their_columns() -> None:
 def test_names_that_the_feed_tells_later_are_found() -> None:
     ticks = trades([10, 20, 30], [0, 1, 2], [1, 2, 3])
     feed = testing.ListFeed(ticks, SYMBOLS, batches=1, known_from=2)
-    wanted = strand.snapshot(every=10, fields=["last_price"], symbols=["C", "A"])
+    wanted = strand.snapshot(every="10ns", fields=["last_price"], symbols=["C", "A"])
     found = strand.replay(feed, "trades", snapshot=wanted, workers=1).snapshots
     assert found is not None
     assert found.symbols == ("C", "A")
@@ -136,7 +140,7 @@ def test_many_days_have_snapshots_in_their_sessions_alone() -> None:
 def test_of_a_chain_on_seeds_and_any_workers_the_table_is_one() -> None:
     draw = np.random.default_rng(3)
     ticks = trades(1_000 + np.cumsum(draw.integers(0, 9, 400)), draw.integers(0, 4, 400), draw.integers(1, 50, 400))
-    wanted = strand.snapshot(every=20, fields=["vwap.vwap", "trades.last_price", "vwap.volume"])
+    wanted = strand.snapshot(every="20ns", fields=["vwap.vwap", "trades.last_price", "vwap.volume"])
     handler = strand.chain(strand.trades(), strand.vwap())
 
     def run(**options: Any) -> Snapshots:
@@ -159,10 +163,10 @@ def test_of_a_chain_on_seeds_and_any_workers_the_table_is_one() -> None:
 
 def test_a_timer_behind_the_last_tick_has_not_fired() -> None:
     ticks = trades([3, 8, 25, 31], [0, 0, 0, 0], [1, 2, 3, 4])
-    wanted = strand.snapshot(every=10, fields=["bars"])
+    wanted = strand.snapshot(every="10ns", fields=["bars"])
     for workers in (0, 1, 2):
         feed = testing.ListFeed(ticks, SYMBOLS, batches=1)
-        found = strand.replay(feed, strand.bars(10), snapshot=wanted, workers=workers).snapshots
+        found = strand.replay(feed, strand.bars("10ns"), snapshot=wanted, workers=workers).snapshots
         assert found is not None
         assert found["bars"].array.ravel().tolist() == [0, 0, 1]
 
@@ -174,7 +178,7 @@ def test_rows_of_a_handler_in_python_are_taken_too() -> None:
         row["two"] = row["n"], -row["n"]
 
     ticks = trades([10, 12, 20, 30], [0, 0, 1, 0], [1, 2, 3, 4])
-    wanted = strand.snapshot(every=10, fields=["n", "two"])
+    wanted = strand.snapshot(every="10ns", fields=["n", "two"])
     found = strand.replay(testing.ListFeed(ticks, SYMBOLS), counts, snapshot=wanted, workers=2).snapshots
     assert found is not None
     assert found["n"].array.tolist() == [[1, None], [2, 1], [3, 1]]
@@ -186,7 +190,7 @@ def test_rows_of_a_handler_in_python_are_taken_too() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"every": 0.5}, "every: 0.5 is not a span"),
+        ({"every": 5}, "every: 5 has no unit"),
         ({"fields": "bid"}, "fields: 'bid' is not a list"),
         ({"fields": []}, "fields: the list is empty"),
         ({"fields": ["a", "a"]}, "'a' is in the list twice"),
@@ -197,14 +201,14 @@ def test_rows_of_a_handler_in_python_are_taken_too() -> None:
 )
 def test_what_cannot_be_a_snapshot_is_refused(options: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        strand.snapshot(**{"every": 10, "fields": ["trades"], **options})
+        strand.snapshot(**{"every": "10ns", "fields": ["trades"], **options})
 
 
 def test_what_rows_do_not_have_is_refused() -> None:
     ticks = trades([10, 20], [0, 1], [1, 2])
 
     def run(fields: Any, **options: Any) -> Any:
-        wanted = strand.snapshot(every=10, fields=fields)
+        wanted = strand.snapshot(every="10ns", fields=fields)
         return strand.replay(testing.ListFeed(ticks, SYMBOLS), snapshot=wanted, workers=1, **options)
 
     with pytest.raises(ConfigurationError, match="no field 'bid'; they have trades, volume"):

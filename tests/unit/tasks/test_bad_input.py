@@ -29,14 +29,15 @@ from strand.tasks.engine_tasks import EngineTasks
 
 WORKERS = 2
 #: What is no span of time.
-NO_SPANS = [-1, 0, "-1s", "0s", "", "soon", "1", 1.0, nan, inf, True, dt.timedelta(seconds=-1), dt.timedelta(0), []]
-NO_SPANS += [2**63, np.int64(-1), np.float64(1), np.timedelta64(1, "s"), np.bool_(True), dt.datetime(2030, 1, 1)]
+NO_DELAYS = [-1, 60, "-1s", "", "soon", "1", nan, inf, True, dt.timedelta(seconds=-1), [], 1e-12]
+NO_DELAYS += [2**63, np.int64(-1), np.int64(60), np.timedelta64(60), np.bool_(True), dt.datetime(2030, 1, 1)]
+NO_SPANS = [*NO_DELAYS, 0, "0s", dt.timedelta(0)]
 NO_LEVELS = ["lowest", "", "LOW", b"low", 0, -1, True, nan, inf, [], ("low",)]
 NO_FUNCTIONS = [None, 3, True, nan, b"int", [int]]
 OPTIONS: dict[str, list[Any]] = {
     "priority": NO_LEVELS,
     "deadline": NO_SPANS,
-    "delay": NO_SPANS,
+    "delay": NO_DELAYS,
     "key": [[], {}, {1}, np.zeros(2)],
     "retry": [3, True, "never", RetryPolicy],
     "group": ["mail", 0, True, TaskGroup],
@@ -212,10 +213,10 @@ def test_a_deadline_that_is_over_expires_the_task_unstarted(tasks: EngineTasks) 
 
 
 def test_the_longest_spans_do_not_overflow(tasks: EngineTasks, c_tasks: Path) -> None:
-    assert tasks.options(deadline=2**63 - 1).submit(int).result(60) == 0
-    assert tasks.options(deadline=2**63 - 1, delay=2**63 - 2).submit(int).cancel()
-    assert tasks.every(2**63 - 1, int).cancel()
-    tasks.submit_native(NativeTask(c_tasks, "note"), deadline=2**63 - 1)
+    assert tasks.options(deadline=f"{2**63 - 1}ns").submit(int).result(60) == 0
+    assert tasks.options(deadline=f"{2**63 - 1}ns", delay=f"{2**63 - 2}ns").submit(int).cancel()
+    assert tasks.every(f"{2**63 - 1}ns", int).cancel()
+    tasks.submit_native(NativeTask(c_tasks, "note"), deadline=f"{2**63 - 1}ns")
     totals = tasks._pool._engine.tasks.totals
     wait_until(lambda: totals(on_strands=False).ended == 2)
     assert totals(on_strands=False).expired == 0

@@ -151,7 +151,7 @@ def test_a_grid_of_samples_begins_anew_with_the_day() -> None:
     clear = clear_at(DAY + 1)
     later = ticks[:1].copy()
     later["instrument_id"], later["ts_recv"] = 1, DAY + 100
-    row = plain_run(volatility(10), np.concatenate([ticks[:3], clear, ticks[3:], later]), 2).rows[0]
+    row = plain_run(volatility("10ns"), np.concatenate([ticks[:3], clear, ticks[3:], later]), 2).rows[0]
     assert row["rv"] == pytest.approx(math.log(130 / 100) ** 2 + math.log(55 / 50) ** 2)
     assert row["returns"] == 2
 
@@ -198,7 +198,7 @@ def test_no_bar_spans_two_days(handler: Any, full: Callable[[list[Any]], bool]) 
 
 def test_a_bar_of_time_ends_where_the_day_does() -> None:
     ticks = trades_at([10, 130, 170], [7, 8, 9])
-    ran = plain_run(bars(100), np.concatenate([ticks[:2], clear_at(160), ticks[2:]]), 1)
+    ran = plain_run(bars("100ns"), np.concatenate([ticks[:2], clear_at(160), ticks[2:]]), 1)
     assert ran.records[["start", "end", "open", "close", "flags"]].tolist() == [
         (0, 100, 7, 7, 0),
         (100, 160, 8, 8, bar_reference.CUT),
@@ -262,7 +262,7 @@ def test_intervals_end_where_the_day_does(made: Any) -> None:
     first, second = market(1, DAY - 310 * SECOND), market(2, DAY)
     boundary = int(second["ts_recv"][0])
     both = np.concatenate([first, clear_at(boundary), second])
-    records = plain_run(made(every), both, 1).records
+    records = plain_run(made("250s"), both, 1).records
     expected = []
     for day, end in ((first, boundary), (second, 2**62)):
         trades = day[day["kind"] == KIND_TRADE]
@@ -279,7 +279,7 @@ def test_intervals_end_where_the_day_does(made: Any) -> None:
 def test_flow_of_the_day_before_is_told_when_its_day_ends() -> None:
     first, second = market(1, DAY - 310 * SECOND), market(2, DAY)
     clear = clear_at(int(second["ts_recv"][0]))
-    records = plain_run(imbalance(250 * SECOND), np.concatenate([first, clear, second]), 1).records
+    records = plain_run(imbalance("250s"), np.concatenate([first, clear, second]), 1).records
     for day, mine in ((first, records[:2]), (second, records[2:])):
         tops = reference.quotes_of(day)
         assert mine["ofi"].sum() == sum(reference.order_flow(was, now) for (_, was), (_, now) in pairwise(tops))

@@ -65,7 +65,7 @@ def last_time(ticks: Any) -> int:
 @pytest.mark.parametrize("step", [SECOND, 7 * SECOND, MINUTE])
 def test_time_bars_equal_a_grouping_in_plain_python(step: int, fill: bool) -> None:
     ticks = market(6_000, step, 20 * MINUTE, start=3 * DAY + 17)
-    emitted = plain_run(bars(step, fill=fill), ticks, SYMBOLS).records
+    emitted = plain_run(bars(f"{step}ns", fill=fill), ticks, SYMBOLS).records
     by_symbol = reference.trades_of(ticks)
     for key in range(SYMBOLS):
         expected = reference.time_bars(by_symbol[key], step, last_time(ticks), fill=fill)
@@ -104,7 +104,7 @@ def test_time_bars_keep_to_sessions(outside: str, fill: bool) -> None:
     ticks = market(6_000, 11, 20 * MINUTE)
     sessions = [(95 * SECOND, 301 * SECOND), (301 * SECOND, 340 * SECOND), (600 * SECOND, 1_111 * SECOND)]
     step = 10 * SECOND
-    like = bars(step, sessions=Sessions(np.array(sessions)), outside=outside, fill=fill)
+    like = bars(f"{step}ns", sessions=Sessions(np.array(sessions)), outside=outside, fill=fill)
     ran = plain_run(like, ticks, SYMBOLS)
     by_symbol = reference.trades_of(ticks)
     for key in range(SYMBOLS):
@@ -133,7 +133,7 @@ def test_bars_are_the_same_when_only_ticks_close_them() -> None:
 
 def test_a_bar_closes_at_its_end_without_a_tick_of_its_symbol() -> None:
     ticks = np.concatenate([trades((10, 5, 1)), trades((99, 7, 1), (100, 7, 1), key=1)])
-    ran = plain_run(bars(100), ticks, 2)
+    ran = plain_run(bars("100ns"), ticks, 2)
     assert ran.records["key"].tolist() == [0, 1, 1]
     assert ran.records["number"].tolist() == [TIMER, TIMER, AT_END]
     assert ran.records["time"].tolist() == [100, 100, 100]
@@ -141,19 +141,19 @@ def test_a_bar_closes_at_its_end_without_a_tick_of_its_symbol() -> None:
 
 
 def test_a_trade_at_the_end_of_a_bar_belongs_to_the_next() -> None:
-    ran = plain_run(bars(100), trades((0, 1, 1), (99, 2, 1), (100, 3, 1)), 1)
+    ran = plain_run(bars("100ns"), trades((0, 1, 1), (99, 2, 1), (100, 3, 1)), 1)
     assert ran.records["close"].tolist() == [2, 3]
     assert ran.records["start"].tolist() == [0, 100]
 
 
 def test_a_single_trade_is_a_whole_bar() -> None:
-    (only,) = records(plain_run(bars(100), trades((250, 7, 3)), 1).records, 0)
+    (only,) = records(plain_run(bars("100ns"), trades((250, 7, 3)), 1).records, 0)
     assert only == {"start": 200, "end": 300, "open": 7, "high": 7, "low": 7, "close": 7, "vwap": 7, "volume": 3,
                     "notional": 2.1e-8, "trades": 1, "flags": BAR_PARTIAL}  # fmt: skip
 
 
 def test_what_is_unfinished_may_be_left_unsaid_and_is_in_the_row() -> None:
-    ran = plain_run(bars(100, partial=False), trades((50, 4, 1), (250, 7, 3), (260, 9, 1)), 1)
+    ran = plain_run(bars("100ns", partial=False), trades((50, 4, 1), (250, 7, 3), (260, 9, 1)), 1)
     assert ran.records["close"].tolist() == [4]
     row = ran.rows[0]
     assert (row["start"], row["end"], row["open"], row["close"], row["trades"]) == (200, 300, 7, 9, 2)
@@ -170,19 +170,19 @@ def test_a_symbol_without_trades_has_an_empty_row_and_no_bar() -> None:
 def test_trades_of_size_zero_count_only_by_their_price_and_by_choice(zero_sizes: str) -> None:
     """As the four ticks of a ready-made bar: its volume comes with the close."""
     ticks = trades((10, 20, 0), (10, 35, 0), (10, 15, 0), (10, 25, 1_000))
-    (bar,) = records(plain_run(bars(100, zero_sizes=zero_sizes), ticks, 1).records, 0)
+    (bar,) = records(plain_run(bars("100ns", zero_sizes=zero_sizes), ticks, 1).records, 0)
     prices = (20, 35, 15, 25) if zero_sizes == "price" else (25, 25, 25, 25)
     assert (bar["open"], bar["high"], bar["low"], bar["close"]) == prices
     assert (bar["volume"], bar["trades"], bar["vwap"]) == (1_000, 1, 25)
 
 
 def test_a_bar_of_sizes_zero_has_no_average_price() -> None:
-    (bar,) = records(plain_run(bars(100, zero_sizes="price"), trades((10, 20, 0)), 1).records, 0)
+    (bar,) = records(plain_run(bars("100ns", zero_sizes="price"), trades((10, 20, 0)), 1).records, 0)
     assert (bar["vwap"], bar["volume"], bar["trades"], bar["close"]) == (UNDEF_PRICE, 0, 0, 20)
 
 
 def test_trades_without_a_price_are_counted_and_left_out() -> None:
-    ran = plain_run(bars(100), trades((1, UNDEF_PRICE, 5), (2, -(2**63), 5), (3, 8, 1)), 1)
+    ran = plain_run(bars("100ns"), trades((1, UNDEF_PRICE, 5), (2, -(2**63), 5), (3, 8, 1)), 1)
     assert ran.rows[0]["unpriced"] == 2
     assert ran.records["volume"].tolist() == [1]
 
@@ -200,7 +200,7 @@ def test_trades_without_a_price_are_counted_and_left_out() -> None:
     ],
 )
 def test_the_average_price_is_exact_and_rounded_to_the_nearest_halves_up(rows: Any, vwap: int) -> None:
-    (bar,) = records(plain_run(bars(100), trades(*rows), 1).records, 0)
+    (bar,) = records(plain_run(bars("100ns"), trades(*rows), 1).records, 0)
     assert bar["vwap"] == vwap
     assert bar["notional"] == float(sum(price * size for _, price, size in rows)) / 1e9
 
@@ -216,7 +216,7 @@ def test_a_long_gap_is_filled_with_bars_at_the_last_close() -> None:
 
 def test_times_that_run_backwards_count_as_late_in_the_bar_under_way() -> None:
     ticks = trades((150, 1, 1), (120, 2, 1), (99, 3, 1), (210, 4, 1), (199, 5, 1), (0, 6, 1))
-    ran = plain_run(bars(100), ticks, 1)
+    ran = plain_run(bars("100ns"), ticks, 1)
     assert [bar["trades"] for bar in records(ran.records, 0)] == [3, 3]
     assert ran.records["start"].tolist() == [100, 200]
     assert ran.rows[0]["late"] == 3
@@ -224,13 +224,13 @@ def test_times_that_run_backwards_count_as_late_in_the_bar_under_way() -> None:
 
 def test_a_bar_that_other_symbols_closed_is_not_opened_again() -> None:
     ticks = np.concatenate([trades((50, 1, 1)), trades((101, 9, 1), key=1), trades((60, 2, 1), (120, 3, 1))])
-    ran = plain_run(bars(100), ticks, 2)
+    ran = plain_run(bars("100ns"), ticks, 2)
     assert [(bar["start"], bar["trades"]) for bar in records(ran.records, 0)] == [(0, 1), (100, 2)]
     assert ran.rows[0]["late"] == 1
 
 
 def test_a_session_that_is_over_is_not_opened_again() -> None:
-    like = bars(100, sessions=Sessions(np.array([[1_000, 1_250], [2_000, 2_100]])))
+    like = bars("100ns", sessions=Sessions(np.array([[1_000, 1_250], [2_000, 2_100]])))
     ticks = trades((1_210, 1, 1), (1_300, 2, 1), (1_240, 3, 1), (2_000, 4, 1), (1_999, 5, 1))
     ran = plain_run(like, ticks, 1)
     assert [(b["start"], b["end"], b["trades"], b["flags"]) for b in records(ran.records, 0)] == [
@@ -241,15 +241,15 @@ def test_a_session_that_is_over_is_not_opened_again() -> None:
 
 
 def test_a_time_that_is_undefined_is_the_end_of_time() -> None:
-    ran = plain_run(bars(100), trades((5, 1, 1), (2**63 - 1, 2, 1)), 1)
+    ran = plain_run(bars("100ns"), trades((5, 1, 1), (2**63 - 1, 2, 1)), 1)
     assert ran.records["close"].tolist() == [1, 2]
 
 
 def test_fills_of_dbn_only_report() -> None:
     ticks = trades((1, 5, 2), (1, 5, 2))
     ticks["action"][1] = b"F"
-    assert plain_run(bars(100), ticks, 1).records["volume"].tolist() == [4]
-    assert plain_run(bars(100, fills="report"), ticks, 1).records["volume"].tolist() == [2]
+    assert plain_run(bars("100ns"), ticks, 1).records["volume"].tolist() == [4]
+    assert plain_run(bars("100ns", fills="report"), ticks, 1).records["volume"].tolist() == [2]
 
 
 # ---- books
@@ -269,9 +269,9 @@ def orders() -> Any:
 
 
 def test_fills_without_a_price_need_a_book() -> None:
-    ran = plain_run(bars(100), orders(), 1)
+    ran = plain_run(bars("100ns"), orders(), 1)
     assert (ran.records["volume"].tolist(), ran.rows[0]["unpriced"]) == ([7], 3)
-    ran = plain_run(bars(100, book=True), orders(), 1)
+    ran = plain_run(bars("100ns", book=True), orders(), 1)
     (bar,) = records(ran.records, 0)
     assert (bar["open"], bar["high"], bar["low"], bar["close"]) == (110, 110, 100, 100)
     assert (bar["volume"], bar["trades"]) == (37, 3)
@@ -307,8 +307,8 @@ def test_options_that_cannot_work_are_named(options: dict[str, Any], text: str) 
         bars(**options)
 
 
-@pytest.mark.parametrize("span", ["90s", 90 * SECOND, dt.timedelta(seconds=90), " 90 s"])
-def test_spans_are_text_ns_or_timedeltas(span: Any) -> None:
+@pytest.mark.parametrize("span", ["90s", 90.0, dt.timedelta(seconds=90), " 90 s"])
+def test_spans_are_text_seconds_or_timedeltas(span: Any) -> None:
     assert plain_run(bars(span), trades((0, 1, 1)), 1).records["end"].tolist() == [90 * SECOND]
 
 

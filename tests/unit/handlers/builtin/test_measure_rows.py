@@ -11,7 +11,7 @@ pytestmark = pytest.mark.python
 
 
 def test_the_declared_fields_are_what_is_emitted() -> None:
-    for like, declared in ((spread(1), SPREAD), (trade_stats(1), TRADE_STATS), (vwap(1), VWAP)):
+    for like, declared in ((spread("1ns"), SPREAD), (trade_stats("1ns"), TRADE_STATS), (vwap("1ns"), VWAP)):
         (output,) = like.outputs.values()
         assert output == declared
     # Without intervals a row is no larger than before.

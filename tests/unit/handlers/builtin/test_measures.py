@@ -169,8 +169,8 @@ def test_time_that_runs_backwards_counts_for_nothing() -> None:
 
 
 @pytest.mark.parametrize("sessions", [pytest.param(None, marks=pytest.mark.python), SESSIONS])
-@pytest.mark.parametrize("every", [None, 7 * SECOND])
-def test_order_flow_and_queue_imbalance_equal_their_definitions(sessions: Any, every: int | None) -> None:
+@pytest.mark.parametrize("every", [None, 7.0])
+def test_order_flow_and_queue_imbalance_equal_their_definitions(sessions: Any, every: float | None) -> None:
     ticks = market(3_000, 2)
     ran = plain_run(imbalance(every, sessions=Sessions(np.array(sessions)) if sessions else None), ticks, 1)
     row = ran.rows[0]
@@ -258,13 +258,13 @@ def test_an_interval_of_flow_closes_without_a_tick_and_the_last_one_is_partial()
     ticks = stream(quote(10, 100, 5, 102, 5), quote(20, 100, 8, 102, 5), quote(250, 100, 9, 102, 5))
     other = quote(300, 1, 1, 2, 1)
     other["instrument_id"] = 1
-    ran = plain_run(imbalance(100), stream(*ticks, quote(255, 100, 7, 102, 5), other), 2)
+    ran = plain_run(imbalance("100ns"), stream(*ticks, quote(255, 100, 7, 102, 5), other), 2)
     assert ran.records[["start", "end", "ofi", "events"]].tolist() == [(0, 100, 3, 1), (200, 300, -1, 2)]
     assert ran.records["number"].tolist() == [TIMER, TIMER]
     assert ran.records["queue_mean"][0] == pytest.approx(80 * 3 / 13 / 90)
-    ran = plain_run(imbalance(100), ticks, 1)
+    ran = plain_run(imbalance("100ns"), ticks, 1)
     assert (ran.records["number"][-1], ran.records["flags"][-1]) == (AT_END, 1)
-    assert len(plain_run(imbalance(100, partial=False), ticks, 1).records) == 1
+    assert len(plain_run(imbalance("100ns", partial=False), ticks, 1).records) == 1
     assert [*IMBALANCE.names] == [*ran.records.dtype.names[4:]]
 
 
@@ -285,7 +285,7 @@ def same_variation(found: Any, expected: dict[str, float], prefix: str = "") -> 
 @pytest.mark.parametrize("step", [SECOND // 10, SECOND, 30 * SECOND])
 def test_realised_volatility_on_a_grid_equals_its_definition(step: int) -> None:
     ticks = market(2_000, 3)
-    row = plain_run(volatility(step), ticks, 1).rows[0]
+    row = plain_run(volatility(f"{step}ns"), ticks, 1).rows[0]
     # Samples of prices that did not change, after the last price that did, are not waited for.
     samples = reference.on_grid(prices_of(ticks), step, int(ticks["ts_recv"].max()))
     expected = reference.variation(samples)
@@ -305,8 +305,8 @@ def test_realised_volatility_by_prices_equals_its_definition(every: int) -> None
 
 def test_windows_of_volatility_add_up_and_equal_their_definition() -> None:
     ticks = market(2_000, 5)
-    step, every = SECOND, 20 * SECOND
-    ran = plain_run(volatility(step, every=every), ticks, 1)
+    step = SECOND
+    ran = plain_run(volatility("1s", every="20s"), ticks, 1)
     end = int(ticks["ts_recv"].max())
     prices = prices_of(ticks)
     first = (prices[0][0] // step + 1) * step
@@ -334,7 +334,7 @@ def test_no_return_spans_two_sessions() -> None:
     ticks = stream(*(trade(ts, price, 1) for ts, price in prices))
     other = trade(1_000, 1, 1)
     other["instrument_id"] = 1
-    row = plain_run(volatility(10, sessions=sessions), stream(*ticks, other), 2).rows[0]
+    row = plain_run(volatility("10ns", sessions=sessions), stream(*ticks, other), 2).rows[0]
     squares = (math.log(b / a) ** 2 for a, b in ((100, 110), (110, 120), (990, 1000), (1000, 1100)))
     assert row["rv"] == pytest.approx(sum(squares), rel=1e-12)
     assert row["prices"] == 6
@@ -423,7 +423,7 @@ def test_an_interval_of_trades_has_what_its_trades_alone_have(
     make: Any, row: Any, declared: Any, exact: tuple[str, ...], sessions: Any
 ) -> None:
     ticks = market(2_000, 6)
-    ran = plain_run(make(every=7 * SECOND, sessions=sessions_of(sessions)), ticks, 1)
+    ran = plain_run(make(every="7s", sessions=sessions_of(sessions)), ticks, 1)
     assert len(ran.records) > 10
     for record in ran.records:
         assert (record["start"], record["end"]) in spans_of(7 * SECOND, sessions)
@@ -449,7 +449,7 @@ def spans_of(step: int, sessions: Any) -> set[tuple[int, int]]:
 def test_an_interval_s_spreads_equal_their_definitions(sessions: Any, fill: bool) -> None:
     ticks = market(300, 1)
     every = SECOND
-    ran = plain_run(spread(every, fill=fill, sessions=sessions_of(sessions)), ticks, 1)
+    ran = plain_run(spread(1.0, fill=fill, sessions=sessions_of(sessions)), ticks, 1)
     changes = reference.quotes_of(ticks)
     last = int(ticks["ts_recv"][(ticks["kind"] == KIND_TRADE) | (ticks["depth"] == 0)].max())
     for record in ran.records:
@@ -481,7 +481,7 @@ def test_an_interval_s_spreads_equal_their_definitions(sessions: Any, fill: bool
     told = {(a, b) for a, b in spans_of(every, sessions) if _told(ticks, changes, (a, b), last, fill)}
     assert set(zip(starts, ran.records["end"].tolist(), strict=True)) == told
     if fill:
-        assert len(told) > 1.2 * len(plain_run(spread(every, sessions=sessions_of(sessions)), ticks, 1).records)
+        assert len(told) > 1.2 * len(plain_run(spread(1.0, sessions=sessions_of(sessions)), ticks, 1).records)
 
 
 def _told(ticks: Any, changes: list[tuple[int, Top]], span: tuple[int, int], last: int, fill: bool) -> bool:
@@ -492,7 +492,7 @@ def _told(ticks: Any, changes: list[tuple[int, Top]], span: tuple[int, int], las
 
 
 def test_spreads_go_on_while_a_top_only_stands_and_with_the_next_session() -> None:
-    like = spread(100, fill=True, sessions=Sessions(np.array([[0, 250], [400, 700]])))
+    like = spread("100ns", fill=True, sessions=Sessions(np.array([[0, 250], [400, 700]])))
     other = quote(620, 1, 1, 2, 1)
     other["instrument_id"] = 1
     ran = plain_run(like, stream(quote(10, 100, 1, 104, 1), other, quote(630, 100, 1, 104, 1)), 2)
@@ -512,22 +512,22 @@ def test_spreads_go_on_while_a_top_only_stands_and_with_the_next_session() -> No
 
 def test_a_row_has_the_averages_of_the_interval_under_way() -> None:
     ticks = stream(quote(5, 99, 1, 101, 1), quote(20, 99, 1, 103, 1), trade(30, 102, 5))
-    ran = plain_run(spread(100), ticks, 1)
+    ran = plain_run(spread("100ns"), ticks, 1)
     assert ran.records["quoted_ns"].tolist() == [25]
-    left = plain_run(spread(100, partial=False), ticks, 1).rows[0]
+    left = plain_run(spread("100ns", partial=False), ticks, 1).rows[0]
     for name in ("quoted_ns", "quoted", "relative", "trades", "effective", "effective_mean"):
         assert left[f"interval_{name}"] == ran.records[0][name] == ran.rows[0][f"interval_{name}"], name
-    unquoted = plain_run(spread(100), stream(trade(5, 100, 1)), 1).rows[0]
+    unquoted = plain_run(spread("100ns"), stream(trade(5, 100, 1)), 1).rows[0]
     assert all(math.isnan(unquoted[f"interval_{name}"]) for name in ("quoted", "relative", "effective"))
 
 
 @pytest.mark.parametrize("make", [vwap, trade_stats, spread])
 def test_what_the_end_leaves_unfinished_is_emitted_by_choice(make: Any) -> None:
     ticks = stream(quote(5, 99, 1, 101, 1), trade(10, 100, 5), trade(150, 100, 5))
-    ran = plain_run(make(100), ticks, 1)
+    ran = plain_run(make("100ns"), ticks, 1)
     assert ran.records[["start", "end", "flags"]].tolist() == [(0, 100, 0), (100, 200, 1)]
     assert ran.records["number"].tolist() == [TIMER, AT_END]
-    assert len(plain_run(make(100, partial=False), ticks, 1).records) == 1
+    assert len(plain_run(make("100ns", partial=False), ticks, 1).records) == 1
 
 
 @pytest.mark.parametrize("make", [vwap, trade_stats, spread])
@@ -535,13 +535,13 @@ def test_a_trade_that_comes_after_its_interval_was_told_counts_in_the_next(make:
     ticks = stream(
         quote(5, 99, 1, 101, 1), trade(10, 100, 5), trade(150, 100, 5), trade(90, 100, 7), trade(160, 100, 5)
     )
-    records = plain_run(make(100), ticks, 1).records
+    records = plain_run(make("100ns"), ticks, 1).records
     assert records[["start", "end", "volume", "trades"]].tolist() == [(0, 100, 5, 1), (100, 200, 17, 3)]
     # Also where another symbol's tick has passed its end, and no interval is under way.
     other = trade(150, 1, 1)
     other["instrument_id"] = 1
     records = plain_run(
-        make(100), stream(quote(5, 99, 1, 101, 1), trade(10, 100, 5), other, trade(90, 100, 7)), 2
+        make("100ns"), stream(quote(5, 99, 1, 101, 1), trade(10, 100, 5), other, trade(90, 100, 7)), 2
     ).records
     mine = records[records["key"] == 0]
     assert mine[["start", "end", "volume"]].tolist() == [(0, 100, 5), (100, 200, 7)]
@@ -564,7 +564,7 @@ LATE_MAKERS = {
     "vwap": vwap,
     "spread": spread,
     "trade_stats": trade_stats,
-    "volatility": lambda every, **options: volatility(SECOND, every=every, **options),
+    "volatility": lambda every, **options: volatility(1.0, every=every, **options),
     "volatility by prices": lambda every, **options: volatility(ticks=3, every=every, **options),
 }
 
@@ -577,7 +577,7 @@ def test_intervals_change_no_total_where_times_run_back(make: Any, given: Any) -
     tops = stream(*(quote(1, 10**11 - 10**7, 1, 10**11 + 10**7, 1) for _ in range(3)))
     tops["instrument_id"] = range(3)
     ticks = np.concatenate([tops, ticks])
-    alone, each = (plain_run(make(every, sessions=sessions_of(given)), ticks, 3).rows for every in (None, 5 * SECOND))
+    alone, each = (plain_run(make(every, sessions=sessions_of(given)), ticks, 3).rows for every in (None, 5.0))
     of_intervals = ("interval_", "window_", "stretch_", "inside", "start", "end")
     under_way = (*of_intervals, "now", "accounted", "events", "empty_left")
     names = [name for name in alone.dtype.names or () if not name.startswith(under_way)]
@@ -589,7 +589,7 @@ def test_intervals_change_no_total_where_times_run_back(make: Any, given: Any) -
 @pytest.mark.parametrize("make", [vwap, trade_stats, spread])
 def test_a_late_trade_from_outside_of_sessions_counts_for_nothing(make: Any) -> None:
     ticks = stream(quote(105, 99, 1, 101, 1), trade(110, 100, 5), trade(50, 100, 7), trade(120, 100, 5))
-    ran = plain_run(make(100, sessions=Sessions(np.array([[100, 300]]))), ticks, 1)
+    ran = plain_run(make("100ns", sessions=Sessions(np.array([[100, 300]]))), ticks, 1)
     assert ran.rows[["trades", "volume"]].tolist() == [(2, 10)]
     assert ran.records[["start", "trades", "volume"]].tolist() == [(100, 2, 10)]
 
@@ -597,7 +597,7 @@ def test_a_late_trade_from_outside_of_sessions_counts_for_nothing(make: Any) -> 
 @pytest.mark.parametrize("given", [None, SESSIONS])
 def test_statistics_of_late_trades_equal_pythons(given: Any) -> None:
     ticks = with_late_trades(1_500, 32)
-    ran = plain_run(trade_stats(5 * SECOND, sessions=sessions_of(given)), ticks, 3)
+    ran = plain_run(trade_stats("5s", sessions=sessions_of(given)), ticks, 3)
     for key, row in enumerate(ran.rows):
         mine = ticks[ticks["instrument_id"] == key]
         if given:
@@ -638,22 +638,22 @@ def sampled(ticks: Any, symbols: int, step: int) -> list[list[int]]:
     return taken
 
 
-@pytest.mark.parametrize("every", [None, SECOND, 7 * SECOND])
-def test_volatility_of_late_prices_equals_its_definition(every: int | None) -> None:
+@pytest.mark.parametrize("every", [None, 1.0, 7.0])
+def test_volatility_of_late_prices_equals_its_definition(every: float | None) -> None:
     ticks = with_late_trades(1_500, 33)
-    ran = plain_run(volatility(SECOND, every=every), ticks, 3)
+    ran = plain_run(volatility("1s", every=every), ticks, 3)
     for key, samples in enumerate(sampled(ticks, 3, SECOND)):
         same_variation(ran.rows[key], reference.variation(samples))
         if every is not None:
             mine = ran.records[ran.records["key"] == key]
-            assert (np.diff(mine["start"]) >= every).all()
+            assert (np.diff(mine["start"]) >= every * SECOND).all()
             assert sum(mine["rv"]) == pytest.approx(ran.rows[key]["rv"], rel=1e-12)
             assert sum(mine["sum"]) == pytest.approx(ran.rows[key]["sum"], rel=1e-9, abs=1e-12)
 
 
 def test_the_tick_rule_looks_back_beyond_an_interval_s_start() -> None:
     ticks = stream(trade(10, 100, 5), trade(20, 101, 5), trade(150, 101, 5), trade(160, 100, 5))
-    assert plain_run(trade_stats(100), ticks, 1).records[["buys", "sells"]].tolist() == [(1, 0), (1, 1)]
+    assert plain_run(trade_stats("100ns"), ticks, 1).records[["buys", "sells"]].tolist() == [(1, 0), (1, 1)]
 
 
 # ---- from books
@@ -834,7 +834,7 @@ def test_too_many_empty_intervals_in_a_row_are_an_error(handler: Any, output: st
     assert len(loop.outputs[output].array()) < 30
 
 
-@pytest.mark.parametrize("handler", [vwap(every=100), trade_stats(every=100)])
+@pytest.mark.parametrize("handler", [vwap(every="100ns"), trade_stats(every="100ns")])
 def test_a_new_day_whose_time_runs_back_ends_its_interval_at_the_latest_time(handler: Any) -> None:
     day = clear_records(np.zeros(1, np.uint32), 50)
     ticks = np.concatenate(

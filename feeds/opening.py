@@ -32,6 +32,8 @@ _APART: Final = frozenset(("path_or_paths", "symbols", "start", "end"))
 
 #: Those of its options that no reader has to have.
 _OWN: Final = {*_APART, *FeedOptions.__annotations__} - {"date", *ReaderOptions.__annotations__}
+#: Readers whose ticks may say that a day ends.
+_WITH_DAYS: Final = frozenset(("npy", "parquet", "itch", "recording", "pcap", "dbn"))
 _COMMENT: Final = re.compile(r"(?:^|\s)#")
 # Times of our days in s, ms or us, read as ns. Below may be small numbers that mean "from the beginning".
 _MISREAD_NS: Final = range(1_000_000, 3_000_000_000_000_000)
@@ -122,10 +124,8 @@ def open(  # noqa: A001
             feed = reader(path, select=select, **taken)
         else:
             feed = SelectedFeed(reader(path, **taken), select)
-        # Files of ticks may hold clear records of their own.
-        return (
-            CarriedFeed(feed) if carry_over and known.name in ("npy", "parquet", "itch", "recording", "pcap") else feed
-        )
+        # These readers make clear records of their own, or files of ticks hold them.
+        return CarriedFeed(feed) if carry_over and known.name in _WITH_DAYS else feed
 
     def dated(feed: BaseFeed) -> BaseFeed:
         return feed if zone is None else DatedFeed(feed, zone)

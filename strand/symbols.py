@@ -106,6 +106,10 @@ class SymbolTable(Sequence[str]):
         table._take(names[:size])
         return table
 
+    def first(self, size: int) -> SymbolTable:
+        """The table of the first ``size`` indexes, at least one, and of all that have a name."""
+        return SymbolTable.with_capacity(self._names, max(size, len(self._names), 1))
+
     def _take(self, names: Iterable[object]) -> None:
         # A market's names are nearly always plain text, and each there once: no loop of Python's over them then.
         given = list(names)

@@ -36,7 +36,7 @@ static inline int apply_record(sd_change *c, const sd_tick *t, const sd_trade_ru
     c->row->unusable++;
     return 0;
   }
-  if (t->action == 'R') *tops = 0;
+  if (t->action == 'R') *tops &= SD_IN_SNAPSHOT | SD_SNAPSHOT_ENDED;
   if ((t->action == 'M' || (t->action == 'C' && t->size == 0)) && find(c, t->order_id) == SD_NO_ORDER) {
     if (t->action == 'M') return add(c, t);
     c->row->unknown++;
@@ -47,10 +47,34 @@ static inline int apply_record(sd_change *c, const sd_tick *t, const sd_trade_ru
   return apply(c, t, rules);
 }
 
+/* Nonzero: a record of a snapshot begins a new book. A snapshot without a clear record replaces the book too. Records that end an event
+ * each are one snapshot as long as they have one receive time. */
+static int begins_snapshot(const sd_tick *t, const sd_book_row *row, uint8_t tops) {
+  return !(tops & SD_IN_SNAPSHOT) || (tops & SD_SNAPSHOT_ENDED && t->ts_recv != row->last_ts_recv);
+}
+
+/* Follows the snapshots of a publisher: to be called before its record is applied. Nonzero: the record emptied the book. */
+static SD_NOINLINE int follow_snapshot(sd_change *c, const sd_tick *t, uint8_t *tops) {
+  if (!(t->flags & SD_EVENT_SNAPSHOT)) {
+    *tops &= (uint8_t)~(SD_IN_SNAPSHOT | SD_SNAPSHOT_ENDED);
+    return 0;
+  }
+  const int fresh = t->action != 'R' && begins_snapshot(t, c->row, *tops);
+  if (fresh) {
+    sd_book_clear(c->book, c->pool);
+    *tops = 0;
+    c->order = SD_NO_ORDER;
+    c->level = SD_NO_LEVEL;
+  }
+  *tops &= (uint8_t)~SD_SNAPSHOT_ENDED;
+  *tops |= (uint8_t)(SD_IN_SNAPSHOT | (t->flags & SD_EVENT_LAST ? SD_SNAPSHOT_ENDED : 0));
+  return fresh;
+}
+
 /* At the end of an event: the rows show the book that it left. */
 static inline void show_event(const sd_publishers *p, const sd_publisher_view *view, sd_book_row *row) {
   show_book(view->book, view->shown);
-  if (SD_UNLIKELY(*view->tops)) {
+  if (SD_UNLIKELY(*view->tops & (SD_TOP(SD_BID) | SD_TOP(SD_ASK)))) {
     /* The feed does not say how many orders make a top. */
     if (*view->tops & SD_TOP(SD_BID)) view->shown->bid_orders = 0;
     if (*view->tops & SD_TOP(SD_ASK)) view->shown->ask_orders = 0;
@@ -80,9 +104,12 @@ int sd_book_record(const sd_book_params *params, sd_pool *pool, sd_book_row *row
     if (code != SD_PUBLISHER_FOUND) return code == SD_PUBLISHER_NO_MEMORY ? NO_MEMORY : TOO_MANY;
     if (view.book != c.book) c = (sd_change){view.book, c.pool, c.row, SD_NO_ORDER, SD_NO_LEVEL};
   }
+  p->renewed = 0;
   if (sd_is_day(t)) {
     begin_day(p, &c);
   } else {
+    if (SD_UNLIKELY((t->flags & SD_EVENT_SNAPSHOT || *view.tops & SD_IN_SNAPSHOT) && t->kind == SD_KIND_ORDER))
+      p->renewed = (uint8_t)follow_snapshot(&c, t, view.tops);
     const int fault = apply_record(&c, t, &params->rules, view.tops);
     if (SD_UNLIKELY(fault)) return fault;
   }

@@ -10,13 +10,16 @@
 
 /* Databento's flags: the last record of an event for an instrument; and: the record is the whole side of a venue that reports only its
  * top. */
-enum { SD_EVENT_LAST = 0x80, SD_EVENT_TOP = 0x40 };
+enum { SD_EVENT_LAST = 0x80, SD_EVENT_TOP = 0x40, SD_EVENT_SNAPSHOT = 0x20 };
+
+/* In `tops`, beside the sides: the publisher's latest record is of a snapshot; and: that snapshot's event has ended. */
+enum { SD_IN_SNAPSHOT = 0x40, SD_SNAPSHOT_ENDED = 0x80 };
 
 typedef struct sd_publisher {
   sd_book book;
   sd_book_row shown; /* the book's part of the row, at the end of its last event */
   uint16_t id;
-  uint8_t tops; /* SD_TOP bits: the sides that SD_EVENT_TOP records describe */
+  uint8_t tops; /* SD_TOP bits: the sides that SD_EVENT_TOP records describe; and SD_IN_SNAPSHOT, SD_SNAPSHOT_ENDED */
 } sd_publisher;
 
 /* A symbol's publishers. All zero: none has come. */
@@ -25,6 +28,7 @@ typedef struct sd_publishers {
   uint32_t n, capacity;
   uint16_t id; /* of the only publisher */
   uint8_t tops;
+  uint8_t renewed; /* the symbol's latest tick began a snapshot, and emptied the book although its action is not R */
 } sd_publishers;
 
 /* By place; NULL: there is at most one. */

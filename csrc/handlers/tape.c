@@ -81,6 +81,7 @@ int sd_tape_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd
   }
   e->time = sd_time_of(t);
   if (SD_UNLIKELY(by_event)) {
+    if (sd_books_of_publishers(books_of(tape))[t->instrument_id].renewed) e->clear = SD_CLEAR_BOOK;
     emit_event(&tape->rows[t->instrument_id], t, &before, e);
     return 0;
   }

@@ -127,7 +127,8 @@ class MergedFeed(BaseFeed):
                     }
                     for info in infos
                 ]
-            },
+            }
+            | _examples(infos),
             undated=any(info.undated for info in infos),
             size_unit=_common([info.size_unit for info in infos]),
             ticks=_common([info.ticks for info in infos]),
@@ -292,6 +293,14 @@ def _check_days(infos: Sequence[FeedInfo]) -> None:
             f"{undated.path} does not say its date, and {dated.path} is of {dated.date}: merged, their times would be "
             "decades apart; open it with date=, or put the date in its name"
         )
+
+
+def _examples(infos: Sequence[FeedInfo]) -> dict[str, dict[str, str]]:
+    """What the feeds name as examples of what they count, each the first one's."""
+    found: dict[str, str] = {}
+    for info in reversed(infos):
+        found |= info.details.get("examples", {})
+    return {"examples": found} if found else {}
 
 
 def _common(values: Sequence[T | None]) -> T | None:

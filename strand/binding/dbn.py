@@ -137,6 +137,19 @@ class DbnDecoder(Decoder):
         return self._refused is None
 
     @property
+    def _needs(self) -> str:
+        return "a table of instruments"
+
+    @property
+    def first_roll(self) -> tuple[int, int, int, int] | None:
+        """The first name that went over to another instrument: its key, both ids, and the receive time in ns.
+
+        None if there was none.
+        """
+        state = self._state
+        return (state.roll_key, state.roll_from, state.roll_to, state.roll_time) if state.rolls else None
+
+    @property
     def place(self) -> int:
         """The offset of the record that comes next."""
         return self._base + int(self._state.offset)
@@ -188,6 +201,7 @@ class DbnDecoder(Decoder):
             "doubtful_books": state.doubtful_books,
             "doubtful_times": state.doubtful_times,
             "bytes_decoded": state.offset,
+            "rolled_instruments": state.rolls,
         }
         return counts | self._types("type_{:02x}")
 

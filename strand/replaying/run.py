@@ -196,9 +196,12 @@ class Run:
         dispatcher, outputs = self._dispatcher, self._dispatcher.outputs
         if self._wanted:
             dispatcher.rows.show_only(are_wanted(self._feed, self._wanted))
+        # A feed may have room for many more symbols than it had.
+        ticked = np.flatnonzero(self.by_symbol)
+        symbols = dispatcher.symbols.first(int(ticked[-1]) + 1 if len(ticked) else 0)
         return ReplayResult(
             info=self._feed.info,
-            symbols=dispatcher.symbols,
+            symbols=symbols,
             rows=dispatcher.rows,
             baskets=dispatcher.baskets,
             ticks=self.ticks,

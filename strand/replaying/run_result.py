@@ -47,7 +47,7 @@ class RunResult:
 
     Attributes:
         info: What the feed says of itself.
-        symbols: The feed's names, by ``instrument_id``.
+        symbols: The feed's names, by ``instrument_id``; as many as have a name or a tick.
         rows: The final state of all symbols.
         baskets: The final state of baskets, by name (``strand.basket_handler``).
         ticks: How many ticks were handed to the dispatcher.

@@ -132,6 +132,12 @@ _OF_FEEDS: Final = (
         "check that the file is complete: its last number has no line end and may be cut off",
     ),
     _Counter(
+        "rolled_instruments",
+        "rolled instruments",
+        "read each contract by its own name; books, bars and returns begin anew where another instrument takes over a "
+        "name, unless carry_over=True says that nothing ends",
+    ),
+    _Counter(
         "doubtful_books",
         "doubtful books",
         "begin at a snapshot after the source's gap: Databento marks these records F_MAYBE_BAD_BOOK",
@@ -318,9 +324,11 @@ def _counted(result: RunFacts, table: npt.NDArray[Any]) -> dict[_Counter, npt.ND
 
 
 def _of_feed(result: RunFacts) -> Iterator[RunWarning]:
+    examples: Mapping[str, str] = result.info.details.get("examples", {})
     for counter in _OF_FEEDS:
         if count := result.feed_statistics.get(counter.field, 0):
-            yield RunWarning(counter.kind, count, f"in {result.info.path}", counter.cure)
+            example = examples.get(counter.field, f"in {result.info.path}")
+            yield RunWarning(counter.kind, count, example, counter.cure)
 
 
 def _of_meaning(result: RunFacts) -> Iterator[RunWarning]:

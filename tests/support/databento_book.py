@@ -7,8 +7,8 @@ from typing import Any
 
 from strand import UNDEF_PRICE
 
-LAST, TOP = 128, 64
-STATUS = 4
+LAST, TOP, SNAPSHOT = 128, 64, 32
+ORDER, STATUS = 1, 4
 SIDES = (b"B", b"A")
 
 Levels = list[tuple[int, int, int]]
@@ -23,6 +23,19 @@ class Publisher:
     tops: dict[bytes, tuple[int, int] | None] = field(default_factory=dict)
     shown: dict[bytes, Levels] = field(default_factory=lambda: {side: [] for side in SIDES})
     shown_orders: int = 0
+    #: The receive time of the snapshot under way, and whether it ended; None: the last record was of none.
+    snapshot: tuple[int, bool] | None = None
+
+    def follow_snapshot(self, t: Any) -> None:
+        """A snapshot replaces the book, whether or not a clear record comes first."""
+        if not t["flags"] & SNAPSHOT:
+            self.snapshot = None
+            return
+        time = int(t["ts_recv"])
+        if self.snapshot is None or (self.snapshot[1] and self.snapshot[0] != time):
+            self.orders.clear()
+            self.tops.clear()
+        self.snapshot = time, bool(t["flags"] & LAST)
 
     def levels(self, side: bytes) -> Levels:
         """(price, size, orders), best first."""
@@ -64,9 +77,12 @@ class DatabentoBook:
                 for publisher in self.publishers.values():
                     publisher.orders.clear()
                     publisher.tops.clear()
+                    publisher.snapshot = None
                     publisher.show()
             return
         publisher = self.publishers.setdefault(int(t["publisher_id"]), Publisher())
+        if t["kind"] == ORDER:
+            publisher.follow_snapshot(t)
         self._change(publisher, t)
         if t["flags"] & LAST:
             publisher.show()

@@ -61,6 +61,36 @@ static void note_doubt(sd_dbn *dbn, uint8_t flags) {
   dbn->doubtful_times += (flags & (SD_DBN_BAD_TS_RECV | SD_DBN_SNAPSHOT)) == SD_DBN_BAD_TS_RECV;
 }
 
+/* Writes the tick that ends what a symbol was before its name went over to another instrument, as a new day does. */
+static __attribute__((cold)) void make_roll(sd_dbn *dbn, sd_tick *tick, uint32_t key, uint32_t from, uint32_t to,
+                                            int64_t received) {
+  *tick = (sd_tick){.ts_event = received,
+                    .ts_recv = received,
+                    .price = SD_UNDEF_PRICE,
+                    .instrument_id = key,
+                    .action = 'R',
+                    .side = 'N',
+                    .kind = SD_KIND_STATUS};
+  if (dbn->rolls++ > 0) return;
+  dbn->roll_time = received;
+  dbn->roll_key = key;
+  dbn->roll_from = from;
+  dbn->roll_to = to;
+}
+
+/* Looks whether the ticks of a key come from another instrument than before, and writes the tick that says so. Returns the ticks written,
+ * or SD_DBN_NO_ROOM. */
+static inline int64_t follow(sd_dbn *dbn, sd_tick *tick, uint32_t key, uint32_t id, uint64_t time) {
+  if (LIKELY(id == dbn->latest_id && key == dbn->latest_key)) return 0;
+  const int64_t from = sd_dbn_instruments_follow(dbn->instruments, key, id, time);
+  if (UNLIKELY(from == SD_DBN_NO_ROOM)) return from;
+  dbn->latest_id = id;
+  dbn->latest_key = key;
+  if (LIKELY(from == SD_DBN_NO_ROLL)) return 0;
+  make_roll(dbn, tick, key, (uint32_t)from, id, (int64_t)time);
+  return 1;
+}
+
 /* Takes one record of any type. SD_OK: it passed *used bytes and wrote *made ticks. SD_AGAIN with dbn->fault clear: no whole record is
  * left. */
 static int take_any(sd_dbn *dbn, const uint8_t *p, uint64_t left, int last, sd_tick *ticks, uint64_t *used,
@@ -93,8 +123,17 @@ static int take_any(sd_dbn *dbn, const uint8_t *p, uint64_t left, int last, sd_t
     }
     uint64_t count = key == SD_DBN_UNWANTED ? 0 : make_ticks(dbn, ticks, p, key);
     if (count && is_wanted_time(dbn, (uint64_t)ticks[0].ts_recv)) {
-      *made = count;
+      sd_tick roll;
+      const int64_t rolled = follow(dbn, &roll, key, id, time);
+      if (UNLIKELY(rolled == SD_DBN_NO_ROOM)) return SD_E_NO_MEMORY;
       if (ticks[0].kind != SD_KIND_STATUS && !bar_ns(type)) note_doubt(dbn, ticks[0].flags);
+      if (UNLIKELY(rolled)) {
+        roll.ts_event = roll.ts_recv = ticks[0].ts_recv; /* a bar's is its end */
+        memmove(ticks + 1, ticks, count * sizeof *ticks);
+        ticks[0] = roll;
+        count++;
+      }
+      *made = count;
     } else {
       dbn->not_selected += count ? count : 1;
     }
@@ -114,10 +153,14 @@ static const uint8_t *take_mbo(sd_dbn *dbn, const uint8_t *p, const uint8_t *end
     if (UNLIKELY(p[0] * UINT64_C(4) != size || p[1] != MBO)) break;
     if (UNLIKELY(!kind_of_action[p[38]] || !is_side[p[39]])) break;
     uint64_t time = first_defined(load_u64(p + 40), event_time(p));
-    uint32_t key = sd_dbn_instruments_find(dbn->instruments, load_u32(p + 4), time);
+    const uint32_t id = load_u32(p + 4);
+    uint32_t key = sd_dbn_instruments_find(dbn->instruments, id, time);
     if (UNLIKELY(key == SD_DBN_UNKNOWN)) break;
     if (UNLIKELY(is_beyond(event_time(p)) || is_beyond(load_u64(p + 40)))) break;
     if (key != SD_DBN_UNWANTED && is_wanted_time(dbn, time)) {
+      const int64_t rolled = follow(dbn, tick, key, id, time);
+      if (UNLIKELY(rolled == SD_DBN_NO_ROOM)) break;
+      tick += rolled;
       make_mbo(tick, p, key);
       if (UNLIKELY(tick->flags & (SD_DBN_MAYBE_BAD_BOOK | SD_DBN_BAD_TS_RECV))) note_doubt(dbn, tick->flags);
       tick++;
@@ -176,5 +219,6 @@ void sd_dbn_init(sd_dbn *dbn, uint32_t version, sd_dbn_instruments *instruments)
   dbn->last_ns = UINT64_MAX;
   dbn->version = version;
   dbn->levels = 1;
+  dbn->latest_key = SD_DBN_UNKNOWN;
   dbn->instruments = instruments;
 }

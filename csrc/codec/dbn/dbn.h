@@ -30,6 +30,9 @@
  * ts_event and ts_recv is missing or undefined, the other one replaces it; if both are, they are 0. A bar's ts_recv is its end, because
  * nobody knows the bar sooner. An undefined quantity is 0; a negative one stays negative.
  *
+ * Before a record whose name belonged to another instrument, there is a STATUS tick with action R, as before a new day: at the record's
+ * receive time, without price and size. A name that belongs to two instruments at one time has none.
+ *
  * Definitions, errors and system messages are checked for their length, counted, and make no tick. A symbol mapping
  * ends the call right after it, so that the caller can look at it.
  */

@@ -39,6 +39,8 @@ struct sd_dbn_instruments {
   span_set covered;
   span latest;         /* the last span found: most files have runs of one instrument, many have only one */
   span recent[RECENT]; /* spans found before, by id; last_ns 0: none */
+  uint64_t *followed;  /* by key: the instrument of its latest tick, plus 1; 0: it had none */
+  uint64_t n_followed;
 };
 
 /* ---- a set */
@@ -141,6 +143,7 @@ void sd_dbn_instruments_destroy(sd_dbn_instruments *table) {
   if (!table) return;
   free_set(&table->pieces);
   free_set(&table->covered);
+  free(table->followed);
   free(table);
 }
 
@@ -203,4 +206,23 @@ uint32_t sd_dbn_instruments_find(sd_dbn_instruments *table, uint32_t id, uint64_
   }
   table->latest = *recent;
   return recent->key;
+}
+
+static int64_t roll_of(sd_dbn_instruments *table, uint32_t key, uint32_t id, uint64_t time_ns) {
+  const uint64_t was = table->followed[key];
+  table->followed[key] = id + UINT64_C(1);
+  if (was == 0 || was == id + UINT64_C(1)) return SD_DBN_NO_ROLL;
+  return sd_dbn_instruments_find(table, (uint32_t)(was - 1), time_ns) == key ? SD_DBN_NO_ROLL : (int64_t)(was - 1);
+}
+
+int64_t sd_dbn_instruments_follow(sd_dbn_instruments *table, uint32_t key, uint32_t id, uint64_t time_ns) {
+  if (key >= table->n_followed) {
+    const uint64_t n = key < FIRST_CAPACITY ? FIRST_CAPACITY : 2 * (uint64_t)key;
+    uint64_t *more = realloc(table->followed, n * sizeof *more);
+    if (!more) return SD_DBN_NO_ROOM;
+    memset(more + table->n_followed, 0, (n - table->n_followed) * sizeof *more);
+    table->followed = more;
+    table->n_followed = n;
+  }
+  return roll_of(table, key, id, time_ns);
 }

@@ -11,6 +11,8 @@
 #define SD_DBN_UNWANTED UINT32_C(0xFFFFFFFF) /* its records are skipped */
 #define SD_DBN_UNKNOWN UINT32_C(0xFFFFFFFE)  /* no entry */
 
+enum { SD_DBN_NO_ROLL = -1, SD_DBN_NO_ROOM = -2 };
+
 typedef struct sd_dbn_instruments sd_dbn_instruments;
 
 /* NULL: no memory. */
@@ -30,5 +32,9 @@ int sd_dbn_instruments_replace(sd_dbn_instruments *table, uint32_t id, uint32_t 
 
 /* The key of `id` at a time, or SD_DBN_UNKNOWN. */
 uint32_t sd_dbn_instruments_find(sd_dbn_instruments *table, uint32_t id, uint64_t time_ns);
+
+/* The next ticks of `key`, at a time, are of `id`. Returns the id of its latest ticks if `key` no longer stands for that one, and has rolled:
+ * a name that stands for two instruments at one time does not roll. Else SD_DBN_NO_ROLL; SD_DBN_NO_ROOM if there is no memory. */
+int64_t sd_dbn_instruments_follow(sd_dbn_instruments *table, uint32_t key, uint32_t id, uint64_t time_ns);
 
 #endif

@@ -7,7 +7,7 @@
 
 enum {
   SD_DBN_MAX_RECORD = 255 * 4, /* the length is a byte, in words */
-  SD_DBN_MAX_TICKS = 11,       /* from one record: ten levels and a trade */
+  SD_DBN_MAX_TICKS = 12,       /* from one record: the end of a rolled contract, ten levels and a trade */
   SD_DBN_LEVELS = 10,
   SD_DBN_HEADER = 16,
   SD_DBN_FAULTS = 9
@@ -72,6 +72,14 @@ typedef struct sd_dbn {
   uint64_t first_skips[SD_DBN_FAULTS]; /* offset of the first one of each */
   uint64_t doubtful_books;             /* records that ticks were made of, with the flag SD_DBN_MAYBE_BAD_BOOK, ... */
   uint64_t doubtful_times; /* ... with SD_DBN_BAD_TS_RECV; all records of snapshots have it, and are not counted */
+
+  /* Names that went over from one instrument to another; and the first of them. */
+  uint64_t rolls;
+  int64_t roll_time; /* the first tick's ts_recv */
+  uint32_t roll_key, roll_from, roll_to;
+
+  uint32_t latest_id; /* of the latest tick, with its key: the same again is no roll */
+  uint32_t latest_key;
 } sd_dbn;
 
 #endif

@@ -170,6 +170,12 @@ class SymbolTable:
             np.fromiter((wanted[row[3]] for row in rows), np.uint32, len(rows)),
         )
 
+    @property
+    def may_roll(self) -> bool:
+        """Whether the metadata gives one name to several ids."""
+        ids: dict[str, int] = {}
+        return any(ids.setdefault(name, number) != number for number, _, _, name in self._rows)
+
     def unmapped(self, instrument: int, time_ns: int) -> tuple[int, int, int]:
         """For an id that has no name at a time: the first and last ns of that UTC day, and its key."""
         first = time_ns - time_ns % DAY_NS

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, Final, Literal
+
+import numpy as np
 
 from strand.binding import dbn as _dbn
 from strand.binding.dbn import (
@@ -131,7 +134,12 @@ class DbnFeed(DecodedFeed):
     @property
     def info(self) -> FeedInfo:
         """What the metadata says: ``venue`` is the data set, ``date`` the UTC date that the data starts on."""
-        return self._info
+        roll = self._decoder.first_roll
+        if roll is None:
+            return self._info
+        key, before, after, time = roll
+        text = f"{self._table.names[key]}: instrument {after} follows {before} at {np.datetime64(time, 'ns')} UTC"
+        return replace(self._info, details=self._info.details | {"examples": {"rolled_instruments": text}})
 
     @property
     def symbols(self) -> Sequence[str]:
@@ -143,12 +151,20 @@ class DbnFeed(DecodedFeed):
         return self._max_symbols
 
     def count(self) -> int | None:
-        """The number of ticks, if every record makes as many, the file is not compressed and nothing is left out; else
-        None.
+        """The number of ticks; None if it is not cheap to know.
+
+        It is known if every record makes as many, the file is not compressed, nothing is left out, and no name goes
+        over to another instrument.
         """
         record = _RECORDS.get(str(self._metadata.decoded.schema))
         size = file_bytes(self._path)
-        if record is None or size is None or self._select or self._info.details["compression"] != "none":
+        if (
+            record is None
+            or size is None
+            or self._select
+            or self._table.may_roll
+            or self._info.details["compression"] != "none"
+        ):
             return None
         records, rest = divmod(size - self._metadata.size, record[0] + self._tail)
         return None if rest else records * record[1]
@@ -206,7 +222,8 @@ class DbnFeed(DecodedFeed):
 
         ``records``, ``ticks``, ``type_XX`` (records of type 0xXX), ``not_selected`` (ticks and records passed over by
         the selection), ``skipped_records``, ``doubtful_books`` (records of ticks with the flag F_MAYBE_BAD_BOOK),
-        ``doubtful_times`` (with F_BAD_TS_RECV outside of a snapshot), ``bytes_in`` (of the file), ``bytes_out``
+        ``doubtful_times`` (with F_BAD_TS_RECV outside of a snapshot), ``rolled_instruments`` (names that went over to
+        another instrument: a clear record comes before its first tick), ``bytes_in`` (of the file), ``bytes_out``
         (uncompressed), and ``read_ns``, ``read_blocked_ns``, ``wait_ns`` as an ITCH feed has them.
         """
         return super().statistics()

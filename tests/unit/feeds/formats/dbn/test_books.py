@@ -289,7 +289,7 @@ CHANGES = st.lists(
         st.sampled_from("ABABABN"),
         st.one_of(st.integers(1, 6), st.just(UNDEF_PRICE)),
         st.integers(0, 4),
-        st.sampled_from([0, 0, 0, LAST, LAST, LAST, LAST | TOP, TOP]),
+        st.sampled_from([0, 0, 0, LAST, LAST, LAST, LAST | TOP, TOP, 32, 32, 32 | LAST]),
         st.sampled_from([1, 1, 1, 2, 3]),
     ),
     max_size=120,
@@ -316,6 +316,50 @@ def test_any_stream_leaves_the_rows_and_books_of_a_plain_reading(changes: Any, m
             assert len(one) == len(publisher.orders) == len(one.orders("bid")) + len(one.orders("ask"))
     assert found.books.live_orders == sum(len(publisher.orders) for publisher in plain.publishers.values())
     assert found.books.bytes > found.books.order_bytes
+
+
+# ---- snapshots
+
+#: Of Monday: a bid, an ask, and a bid whose cancel was lost.
+MONDAY = [("A", 1, "B", 100, 3, LAST), ("A", 2, "A", 102, 4, LAST), ("A", 3, "B", 99, 5, LAST)]
+WITH_CLEAR = [("R", 0, "N", UNDEF_PRICE, 0, SNAPSHOT)]
+RESTING = [("A", 1, "B", 100, 3, SNAPSHOT), ("A", 2, "A", 102, 4, SNAPSHOT | LAST)]
+
+
+@pytest.mark.parametrize("begins", [[], WITH_CLEAR], ids=["as it is", "with a clear record"])
+def test_a_snapshot_replaces_the_book_whatever_stood_before(begins: list[Any]) -> None:
+    for ticks in (
+        records(*MONDAY, *begins, *RESTING),
+        records(*MONDAY, *begins, ("A", 9, "A", 101, 1, SNAPSHOT | LAST), *begins, *RESTING),  # two in a row
+    ):
+        found = run(ticks)
+        row = found.rows["ES"]
+        assert as_tuples(found.books["ES"].levels("bid"), LEVEL_FIELDS) == [(100, 3, 1)]
+        assert as_tuples(found.books["ES"].levels("ask"), LEVEL_FIELDS) == [(102, 4, 1)]
+        assert (row["orders"], row["duplicates"], row["unknown"], row["crossed"]) == (2, 0, 0, 0)
+
+
+def test_records_of_a_snapshot_that_end_an_event_each_are_one_snapshot() -> None:
+    ticks = records(*MONDAY, ("A", 7, "B", 98, 1, SNAPSHOT | LAST), ("A", 8, "A", 103, 2, SNAPSHOT | LAST))
+    ticks["ts_recv"][3:] = 10 * SECOND
+    found = run(ticks)
+    assert as_tuples(found.books["ES"].levels("bid"), LEVEL_FIELDS) == [(98, 1, 1)]
+    assert as_tuples(found.books["ES"].levels("ask"), LEVEL_FIELDS) == [(103, 2, 1)]
+
+
+def test_a_snapshot_makes_no_order_flow() -> None:
+    # A better bid comes with the snapshot; then one is added to it.
+    ticks = records(
+        *MONDAY, ("A", 4, "B", 101, 8, SNAPSHOT), ("A", 2, "A", 102, 4, SNAPSHOT | LAST), ("A", 5, "B", 101, 2, LAST)
+    )
+    for handler in (imbalance(book=True, fills="report"), imbalance(book=True, fills="report", every="1h")):
+        with SerialLoop(["ES"], handler) as loop:
+            loop.publish(ticks[:3])
+            before = int(loop.rows["ES"]["ofi"])
+            loop.publish(ticks[3:5])
+            assert int(loop.rows["ES"]["ofi"]) == before
+            loop.publish(ticks[5:])
+            assert int(loop.rows["ES"]["ofi"]) == before + 2
 
 
 # ---- files

@@ -15,6 +15,7 @@ from reading import names_of, read
 
 from strand.errors import FeedError, FormatError, TruncatedFeedError
 from strand.feeds.formats.dbn.reader import DbnFeed
+from strand.feeds.merge.days import is_clear
 
 TODAY = dt.date(1970, 1, 1) + dt.timedelta(20_000)
 TOMORROW = TODAY + dt.timedelta(1)
@@ -49,7 +50,9 @@ def test_names_follow_the_day_and_a_name_keeps_its_index(tmp_path: Path) -> None
     feed = DbnFeed(write(tmp_path, data))
     ticks, error = read(feed)
     assert error is None
-    assert names_of(feed, ticks) == ["AAA", "BBB", "AAA", "id:8", "id:7"]
+    # The clear record says that AAA is another instrument from midnight on.
+    assert names_of(feed, ticks) == ["AAA", "BBB", "AAA", "AAA", "id:8", "id:7"]
+    assert is_clear(ticks).tolist() == [False, False, True, False, False, False]
     assert list(feed.symbols) == ["AAA", "BBB", "id:8", "id:7"]
     assert feed.max_symbols == 2 + 4096
     again, _ = read(feed)

@@ -1,0 +1,143 @@
+"""Names that go over from one instrument to another: nothing of the first contract runs on in the second one."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import dbn_reference as ref
+import numpy as np
+import pytest
+
+import strand
+from strand.feeds.merge.days import clear_records, is_clear
+
+pytest.importorskip("databento_dbn")
+
+MONDAY = dt.date(1970, 1, 1) + dt.timedelta(ref.NOON // ref.DAY)
+TUESDAY, WEDNESDAY = MONDAY + dt.timedelta(1), MONDAY + dt.timedelta(2)
+ROLLS = {"ES.c.0": [(MONDAY, TUESDAY, "10"), (TUESDAY, WEDNESDAY, "20")], "CL.c.0": [(MONDAY, WEDNESDAY, "30")]}
+
+
+def file_of(folder: Path, records: list[bytes], names: Any = ROLLS, **metadata: Any) -> Path:
+    path = folder / "continuous.dbn"
+    path.write_bytes(ref.metadata(3, names, **metadata) + b"".join(records))
+    return path
+
+
+def two_days(make: Any) -> list[bytes]:
+    """Records of both instruments on both days, in turns: of ES 10 and then 20, of CL 30 both times."""
+    days = ((10, ref.NOON), (20, ref.NOON + ref.DAY))
+    return [
+        make(instrument=number, received=day + i, event=day + i)
+        for now, day in days
+        for i in range(3)
+        for number in (now, 30)
+    ]
+
+
+def mbo(**given: Any) -> bytes:
+    return ref.mbo(**given)
+
+
+def of_head(rtype: int, count: int) -> Any:
+    """A record with the head of a trade and so many levels."""
+
+    def make(*, instrument: int, received: int, event: int) -> bytes:
+        head = bytearray(ref.head())
+        head[16:24] = received.to_bytes(8, "little")
+        return ref.record(rtype, bytes(head) + ref.levels(count), instrument=instrument, event=event)
+
+    return make
+
+
+def bar(*, instrument: int, received: int, event: int) -> bytes:
+    prices = b"".join((10**9 + i).to_bytes(8, "little") for i in range(4))
+    return ref.record(0x21, prices + (5).to_bytes(8, "little"), instrument=instrument, event=event)
+
+
+SCHEMAS = {
+    "mbo": mbo,
+    "trades": of_head(0x00, 0),
+    "mbp-1": of_head(0x01, 1),
+    "mbp-10": of_head(0x0A, 10),
+    "ohlcv-1m": bar,
+}
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+@pytest.mark.parametrize("batch", [1, 3, 16_384])
+def test_a_clear_record_comes_before_the_first_tick_of_another_instrument(
+    tmp_path: Path, schema: str, batch: int
+) -> None:
+    path = file_of(tmp_path, two_days(SCHEMAS[schema]))
+    with strand.feeds.open(path, batch_ticks=batch, levels=10) as feed:
+        ticks = feed.to_numpy()
+        assert feed.statistics()["rolled_instruments"] == 1
+        assert feed.count() is None
+        key = list(feed.symbols).index("ES.c.0")
+    (at,) = np.flatnonzero(is_clear(ticks))
+    following = ticks[at + 1]
+    assert ticks["instrument_id"][at] == key
+    np.testing.assert_array_equal(
+        ticks[at : at + 1], clear_records(np.array([key], np.uint32), int(following["ts_recv"]))
+    )
+    of_es = ticks[ticks["instrument_id"] == key]
+    assert (of_es["ts_recv"][: int(np.argmax(is_clear(of_es)))] < ref.NOON + ref.DAY // 2).all()
+    with strand.feeds.open(path, levels=10, carry_over=True) as feed:
+        np.testing.assert_array_equal(feed.to_numpy(), np.delete(ticks, at))
+
+
+def test_books_bars_and_returns_begin_anew_and_the_run_says_so(tmp_path: Path) -> None:
+    def trade(number: int, day: int, at: int, price: int) -> bytes:
+        return ref.mbo(instrument=number, received=day + at, event=day + at, action=b"T", price=price, order=0)
+
+    def order(number: int, day: int, at: int, price: int, side: bytes) -> bytes:
+        return ref.mbo(instrument=number, received=day + at, event=day + at, price=price, side=side, order=number + at)
+
+    records: list[bytes] = []
+    for number, day, price in ((10, ref.NOON, 5000 * 10**9), (20, ref.NOON + ref.DAY, 5060 * 10**9)):
+        records += [order(number, day, 1, price, b"B"), order(number, day, 2, price + 10**9, b"A")]
+        records += [trade(number, day, 3, price), trade(number, day, 4, price)]
+    path = file_of(tmp_path, records)
+    handlers = {
+        "book": strand.book(),
+        "rv": strand.volatility(ticks=1),
+        "bars": strand.bars(ticks=3),
+        "bbo": strand.bbo(),
+    }
+    found = {name: strand.replay(path, handler, workers=1, cores=None) for name, handler in handlers.items()}
+    book = found["book"].books["ES.c.0"]
+    assert (book.bids()["price"].tolist(), book.asks()["price"].tolist()) == ([5060 * 10**9], [5061 * 10**9])
+    assert found["book"].rows["ES.c.0"]["crossed"] == 0
+    assert found["rv"].rows["ES.c.0"]["rv"] == 0
+    bars = found["bars"].outputs["bars"]
+    assert [(bar["open"], bar["close"], bar["trades"]) for bar in bars] == [
+        (price, price, 2) for price in (5000 * 10**9, 5060 * 10**9)
+    ]
+    tops = [(row["bid"], row["ask"]) for row in found["bbo"].outputs["bbo"]]
+    assert (5060 * 10**9, 5001 * 10**9) not in tops
+    for result in found.values():
+        (warning,) = [w for w in result.warnings if w.kind == "rolled instruments"]
+        assert (warning.count, "ES.c.0" in warning.example, "20" in warning.example) == (1, True, True)
+        assert "carry_over" in warning.cure
+    carried = strand.replay(path, strand.volatility(ticks=1), workers=1, cores=None, feed_options={"carry_over": True})
+    assert carried.rows["ES.c.0"]["rv"] == pytest.approx(np.log(5060 / 5000) ** 2)
+    assert [w.kind for w in carried.warnings] == ["rolled instruments"]
+
+
+def test_a_name_of_two_instruments_at_one_time_does_not_roll(tmp_path: Path) -> None:
+    names = {"ES.FUT": [(MONDAY, WEDNESDAY, "10"), (MONDAY, WEDNESDAY, "20")]}
+    with strand.feeds.open(file_of(tmp_path, two_days(mbo), names)) as feed:
+        assert not is_clear(feed.to_numpy()).any()
+        assert feed.statistics()["rolled_instruments"] == 0
+
+
+def test_rolls_leave_the_same_rows_on_any_number_of_workers(tmp_path: Path) -> None:
+    path = file_of(tmp_path, two_days(mbo) * 50)
+    wanted = strand.replay(path, "book", workers=0).fingerprint
+    for workers in (1, 2, 4):
+        for batch in (1, 7, 16_384):
+            options: Any = {"batch_ticks": batch}
+            assert strand.replay(path, "book", workers=workers, cores=None, feed_options=options).fingerprint == wanted

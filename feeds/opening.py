@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import importlib
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Unpack
 
 from strand.brief import listed
-from strand.errors import ConfigurationError, UnknownFormatError
+from strand.errors import ConfigurationError, TruncatedFeedError, UnknownFormatError
 from strand.feeds.base import RENAMED, BaseFeed
 from strand.feeds.formats.registry import Format, format_named, recognised
 from strand.feeds.io.files import small_text
@@ -100,6 +101,7 @@ def open(  # noqa: A001
             "carry_over: with new_day= days end, and nothing is carried over: give only one of the two"
         )
     paths = expand(path_or_paths, options)
+    _check_once(paths)
     chosen = [(path, _format_of(path, format, options)) for path in paths]
     of_day = any(moment is not None and moment.needs_date for moment in moments)
     own: dict[str, Any] = {**options} if date is None else {**options, "date": date}
@@ -214,6 +216,16 @@ def expand(path_or_paths: Paths, options: Mapping[str, Any]) -> list[str | Path]
     return paths
 
 
+def _check_once(paths: Sequence[str | Path]) -> None:
+    """Refuses a file that is named twice, as by two globs that overlap: all of its ticks would come twice."""
+    named: dict[str, str | Path] = {}
+    for path in paths:
+        first = named.setdefault(os.path.realpath(path), path)
+        if first is not path:
+            same = "is named twice" if str(first) == str(path) else f"is the same file as {first}"
+            raise ConfigurationError(f"source: {path} {same}, and all of its ticks would come twice: name it once")
+
+
 def _in_folder(folder: Path, options: Mapping[str, Any]) -> list[Path]:
     """The files in a folder that can be read, by name; others are passed over."""
     found = []
@@ -227,6 +239,14 @@ def _in_folder(folder: Path, options: Mapping[str, Any]) -> list[Path]:
         inner = sorted(each.name for each in folder.iterdir() if each.is_dir())
         also = f"; it holds folders: name one of {listed(inner)}" if inner else ""
         raise UnknownFormatError(f"the directory holds no file that can be read{also}", path=folder)
+    endings = {path.suffix for path in found}
+    empty = [path.name for path in files_in(folder, empty=True) if path.suffix in endings]
+    if empty:
+        raise TruncatedFeedError(
+            f"{len(empty)} of its files are empty ({listed(empty)}), as downloads that failed: get them again, or "
+            "remove them if they have to be so",
+            path=folder,
+        )
     return found
 
 

@@ -42,12 +42,12 @@ def named_paths(path_or_paths: Paths) -> Iterator[str | Path]:
             yield path
 
 
-def files_in(folder: Path) -> list[Path]:
-    """The files in a folder by name, without hidden and empty ones."""
+def files_in(folder: Path, *, empty: bool = False) -> list[Path]:
+    """The files in a folder by name that hold something, or those that are empty; never hidden ones."""
     return [
         path
         for path in sorted(folder.iterdir())
-        if not path.name.startswith((".", "_")) and path.is_file() and path.stat().st_size > 0
+        if not path.name.startswith((".", "_")) and path.is_file() and (path.stat().st_size == 0) == empty
     ]
 
 

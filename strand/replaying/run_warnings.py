@@ -148,6 +148,11 @@ _OF_FEEDS: Final = (
         "use ts_event as their time: Databento marks these records F_BAD_TS_RECV",
     ),
     _Counter(
+        "unnamed_instruments",
+        "unnamed instruments",
+        "get the file again with its symbols for all of its days (UTC): records of a day without one are those of id:N",
+    ),
+    _Counter(
         "times_raised", "raised times", "sort the archive: times that ran backwards became the latest time so far"
     ),
 )

@@ -125,12 +125,16 @@ class SymbolTable:
 
     The metadata maps names to ids (or ids to names) by intervals of UTC days, the first included and the last not. A
     name has one index, whatever ids it has had. An id of no interval on a day is called ``id:N``.
+
+    Attributes:
+        unnamed: Ids that records had on a day for which the metadata has no name, the unwanted ones too.
     """
 
     keeps: Callable[[str], bool]
     unwanted: int
     names: list[str] = field(default_factory=list)
     max_symbols: int = 0
+    unnamed: set[int] = field(default_factory=set)
     _index: dict[str, int] = field(default_factory=dict)
     _rows: list[tuple[int, int, int, str]] = field(default_factory=list)
 
@@ -179,6 +183,7 @@ class SymbolTable:
     def unmapped(self, instrument: int, time_ns: int) -> tuple[int, int, int]:
         """For an id that has no name at a time: the first and last ns of that UTC day, and its key."""
         first = time_ns - time_ns % DAY_NS
+        self.unnamed.add(instrument)
         return first, min(first + DAY_NS - 1, _LAST_NS), self.key(f"id:{instrument}")
 
     def key(self, name: str) -> int:

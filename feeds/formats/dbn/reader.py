@@ -223,10 +223,11 @@ class DbnFeed(DecodedFeed):
         ``records``, ``ticks``, ``type_XX`` (records of type 0xXX), ``not_selected`` (ticks and records passed over by
         the selection), ``skipped_records``, ``doubtful_books`` (records of ticks with the flag F_MAYBE_BAD_BOOK),
         ``doubtful_times`` (with F_BAD_TS_RECV outside of a snapshot), ``rolled_instruments`` (names that went over to
-        another instrument: a clear record comes before its first tick), ``bytes_in`` (of the file), ``bytes_out``
-        (uncompressed), and ``read_ns``, ``read_blocked_ns``, ``wait_ns`` as an ITCH feed has them.
+        another instrument: a clear record comes before its first tick), ``unnamed_instruments`` (instrument ids that
+        have no name on a day of their records), ``bytes_in`` (of the file), ``bytes_out`` (uncompressed), and
+        ``read_ns``, ``read_blocked_ns``, ``wait_ns`` as an ITCH feed has them.
         """
-        return super().statistics()
+        return {**super().statistics(), "unnamed_instruments": len(self._table.unnamed)}
 
     def _checked_max_symbols(self, max_symbols: int | None) -> int:
         named = len(self._table.names)

@@ -187,6 +187,32 @@ def test_a_folder_or_glob_of_one_readable_file_is_that_file(tmp_path: Path) -> N
         assert feeds.open(named).info.path == str(plain)
 
 
+def test_an_empty_file_among_those_of_a_folder_is_an_error(tmp_path: Path) -> None:
+    for day in ("20200130", "20200131", "20200203"):
+        itch_seconds(tmp_path / f"{day}.itch")
+    (tmp_path / "20200131.itch").write_bytes(b"")
+    with pytest.raises(TruncatedFeedError, match=r"1 of its files are empty \(20200131.itch\)"):
+        feeds.open(tmp_path)
+    (tmp_path / "20200131.itch").unlink()
+    (tmp_path / "notes.txt").touch()
+    assert len(feeds.open(tmp_path).info.details["feeds"]) == 2
+
+
+def test_a_file_that_is_named_twice_is_refused(tmp_path: Path) -> None:
+    plain = itch_seconds(tmp_path / "20200130.itch")
+    link = tmp_path / "link.itch"
+    link.symlink_to(plain)
+    ways = [
+        ([plain, plain], "named twice"),
+        ([plain, tmp_path / "." / ".." / tmp_path.name / plain.name], "same file as"),
+        ([tmp_path, plain], "link.itch is the same file as"),
+        ([str(tmp_path / "2*"), str(tmp_path / "*0130.itch")], "named twice"),
+    ]
+    for named, words in ways:
+        with pytest.raises(ConfigurationError, match=words):
+            feeds.open(named)
+
+
 def test_a_folder_of_archives_goes_to_their_reader_by_name(tmp_path: Path) -> None:
     for name in ("b", "a"):
         lean(tmp_path / f"{name}.zip")

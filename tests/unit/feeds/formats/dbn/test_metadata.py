@@ -13,6 +13,7 @@ import pytest
 from bad_input import write_anew
 from reading import names_of, read
 
+import strand
 from strand.errors import FeedError, FormatError, TruncatedFeedError
 from strand.feeds.formats.dbn.reader import DbnFeed
 from strand.feeds.merge.days import is_clear
@@ -57,6 +58,19 @@ def test_names_follow_the_day_and_a_name_keeps_its_index(tmp_path: Path) -> None
     assert feed.max_symbols == 2 + 4096
     again, _ = read(feed)
     np.testing.assert_array_equal(again, ticks)
+
+
+def test_a_run_warns_of_instruments_without_a_name_on_a_day_of_their_records(tmp_path: Path) -> None:
+    midnight = ref.NOON + ref.DAY // 2
+    data = ref.metadata(3, {"AAA": [(TODAY, TOMORROW, "7")]})
+    data += ref.mbo(instrument=7, received=ref.NOON) + ref.mbo(instrument=7, received=midnight)
+    path = write(tmp_path, data)
+    result = strand.replay(path, "count")
+    assert {name: int(row["ticks"]) for name, row in result.rows.items()} == {"AAA": 1, "id:7": 1}
+    assert [(w.kind, w.count) for w in result.warnings] == [("unnamed instruments", 1)]
+    # A selection by name loses the same records.
+    chosen = strand.replay(path, "count", symbols=["AAA"])
+    assert (chosen.ticks, [w.kind for w in chosen.warnings]) == (1, ["unnamed instruments"])
 
 
 def test_metadata_from_ids_to_names_is_read_the_other_way_round(tmp_path: Path) -> None:

@@ -69,6 +69,8 @@ class FeedInfo:
             of ten. None if merged feeds differ in it.
         ticks: What the ticks mean (``TicksAre``); None if merged feeds differ in it.
         ticks_assumed: Whether ``ticks`` is an assumption, because neither the file nor an option says it.
+        prices_assumed: Whether whole numbers of the source's prices are taken for currency, because nothing says what 1
+            is worth.
         zone: The time zone of the market's sessions, like ``"America/New_York"``. None if it is unknown, or if merged
             feeds differ in it. Ticks' times are always in UTC.
     """
@@ -84,6 +86,7 @@ class FeedInfo:
     size_unit: float | None = 1.0
     ticks: TicksAre | None = "plain"
     ticks_assumed: bool = False
+    prices_assumed: bool = False
     zone: str | None = None
 
     def __repr__(self) -> str:

@@ -71,7 +71,7 @@ class HftEvents:
     """
 
     def __init__(self, size_power: int, *, rounds: bool) -> None:
-        reading = Reading(size_power=size_power, rounds=rounds, undefined_nulls=True, own=True)
+        reading = Reading(size_power=size_power, rounds=rounds, undefined_nulls=True, time_unit="ns", own=True)
         self._columns = Columns(list(_COLUMNS.values()), _COLUMNS, {}, reading)
         self.rounded = 0
         self._actions = np.zeros(256, np.uint8)

@@ -10,7 +10,7 @@ from strand.errors import ConfigurationError
 from strand.feeds.mapping.rules import FieldRule, field_rule
 from strand.feeds.mapping.scalars import PRICES, TIMES
 from strand.feeds.mapping.units import PRICE_POWER
-from strand.feeds.mapping.values import ACTIONS, NS_IN, SIDES
+from strand.feeds.mapping.values import ACTIONS, NS_IN, ONLY_NS, SIDES, said_unit
 from strand.ticks import FIELDS
 from strand.validate import is_whole
 
@@ -26,12 +26,12 @@ NOT_HERE: Final = ("since", "digits", "undefined", "plus", "text", "later_of", "
 @dataclass(frozen=True, slots=True)
 class Reading:
     """How values are to be read: see ``ParquetFeed``; units as the powers of ten that they are. ``price_power``: None
-    where none was given: floats and decimals are then in currency, integers in 1e-9. ``own``: the file is one that
-    strand wrote."""
+    where none was given: numbers are then in currency, but integers of a file of ticks in 1e-9. ``time_unit``: of times
+    that are integers; None: nothing says it. ``own``: the file is one of ticks as strand writes them."""
 
     price_power: int | None = None
     size_power: int = 0
-    time_unit: str = "ns"
+    time_unit: str | None = None
     time_zone: str | None = None
     rounds: bool = False
     undefined_nulls: bool = False
@@ -41,7 +41,7 @@ class Reading:
         """The powers of ten that turn a column's numbers into a tick's price: for floats and decimals, and for
         integers."""
         if self.price_power is None:
-            return PRICE_POWER, 0
+            return PRICE_POWER, 0 if self.own else PRICE_POWER
         return PRICE_POWER + self.price_power, PRICE_POWER + self.price_power
 
 
@@ -62,14 +62,20 @@ def _rule_of(field: str, given: Mapping[str, Any], where: str, reading: Reading)
         raise ConfigurationError(f"{where}.otherwise: give map too: it is for what map does not list")
     if "constant" in keys:
         keys["constant"] = _as_of_a_column(field, keys["constant"])
+    bare = field in TIMES and "unit" not in keys and reading.time_unit is None
     if field in TIMES and "unit" not in keys:
-        keys["unit"] = reading.time_unit
+        keys["unit"] = reading.time_unit or "ns"
     if field in PRICES and "unit" not in keys and reading.price_power is not None:
         keys["unit"] = f"1e{reading.price_power}"
     rule = field_rule(field, keys, where, reading.size_power, NOT_HERE)
     if any(unit not in NS_IN for unit in rule.unit) or len(rule.unit) > 1:
         raise ConfigurationError(f"{where}.unit: give one of {', '.join(NS_IN)}, for times that are whole numbers")
-    if field in PRICES and "unit" not in keys:  # as where a column alone is named: whole numbers are in 1e-9
+    if bare:
+        if isinstance(rule.constant, int) and 0 < rule.constant < ONLY_NS:
+            cure = said_unit(rule.constant, "time_unit='UNIT'")
+            raise ConfigurationError(f"{where}: {cure}")
+        rule = replace(rule, unit=())
+    if reading.own and field in PRICES and "unit" not in keys:  # as where a column alone is named
         rule = replace(rule, whole_power=-PRICE_POWER)
     return rule if "map" in keys else replace(rule, map=())
 

@@ -15,6 +15,6 @@ class ColumnOptions(TypedDict, total=False):
     constants: Mapping[str, int | str | bytes] | None
     price_unit: str | Decimal | None
     size_unit: str | Decimal | None
-    time_unit: Literal["s", "ms", "us", "ns"]
+    time_unit: Literal["s", "ms", "us", "ns"] | None
     inexact: Literal["raise", "round"] | None
     nulls: Literal["raise", "undefined"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +21,7 @@ from strand.feeds.mapping.values import (
     ACTIONS,
     SIDES,
     Column,
+    TimeUnit,
     Values,
     integers,
     letters,
@@ -27,6 +29,7 @@ from strand.feeds.mapping.values import (
     plain_integers,
     plain_scaled,
     plain_times,
+    said_unit,
     scaled,
     times,
     unusable,
@@ -66,6 +69,10 @@ _LIKE: Final = {"ask_price": "price", "ask_size": "size"}
 _PRICES: Final = ("price", "ask_price")
 _SIZES: Final = ("size", "ask_size")
 _LETTERS: Final = ("action", "side")
+#: A unit at the end of a column's name, as in timestamp_ms.
+_UNIT_IN_NAME: Final = re.compile(r"_(s|ms|us|ns|seconds|millis|micros|nanos)$", re.IGNORECASE)
+_UNIT_WORDS: Final = {"s": "s", "ms": "ms", "us": "us", "ns": "ns", "seconds": "s", "millis": "ms", "micros": "us",
+                      "nanos": "ns"}  # fmt: skip
 _NULL: Final = "holds null; nulls='undefined' reads that as no value, but not in a time"
 #: By the letter of an action.
 _KINDS: Final = np.array([kind_of(bytes([letter])) for letter in range(256)], np.uint16)
@@ -114,7 +121,7 @@ class Columns:
         chosen, self._rules = chosen_columns(names, columns, reading)
         self._rules |= constant_rules(columns, constants, reading)
         self.constants = {field: rule.constant for field, rule in self._rules.items() if rule.constant is not None}
-        found = {field: _first_of(aliases, names) for field, aliases in ALIASES.items()}
+        found = {field: _first_of(aliases, names, field in TIMES) for field, aliases in ALIASES.items()}
         if (found["price"] is None and "price" not in chosen) or "bid_price" in columns:
             found |= {field: _first_of(aliases, names) for field, aliases in QUOTE_ALIASES.items()}
         if reading.own:
@@ -186,9 +193,17 @@ class Columns:
         return any(time in self.of or time in self.constants for time in TIMES)
 
     @property
-    def time_unit(self) -> str:
-        """The unit of times that are whole numbers."""
-        return self._time_unit("ts_recv" if "ts_recv" in self.of else "ts_event")
+    def time_unit(self) -> str | None:
+        """The unit of receive times that are whole numbers, if it is said."""
+        unit = self._time_unit("ts_recv" if "ts_recv" in self.of else "ts_event")
+        return unit.name if unit.is_said else None
+
+    def assumes_prices(self, is_whole: Callable[[str], bool]) -> bool:
+        """Whether prices are whole numbers of which nothing says what 1 is worth. ``is_whole``: of a column's name."""
+        unsaid = self._reading.price_power is None and not self._reading.own
+        return unsaid and any(
+            is_whole(self.of[field]) and field not in self._rules for field in _PRICES if field in self.of
+        )
 
     @property
     def letters(self) -> list[str]:
@@ -230,9 +245,29 @@ class Columns:
             return plain_scaled(column, *powers, field=_LIKE.get(field, field))
         return plain_integers(column, _LIKE.get(field, field))
 
-    def _time_unit(self, field: str) -> str:
-        rule = self._rules.get(field)
-        return self._reading.time_unit if rule is None else rule.unit[0]
+    def _time_unit(self, field: str) -> TimeUnit:
+        # A column that both times come from has its unit by either's keys.
+        same = [time for time in TIMES if self.of.get(time) == self.of[field]]
+        rules = [self._rules[time] for time in (field, *same) if time in self._rules]
+        said = next((unit for rule in rules for unit in rule.unit), self._reading.time_unit)
+        if said is not None:
+            return TimeUnit(said, True)
+        named = _UNIT_IN_NAME.search(self.of[field])
+        return TimeUnit(_UNIT_WORDS[named[1].lower()]) if named else TimeUnit()
+
+    def _check_unit(self, field: str, column: Column, found: Values) -> None:
+        """Raises TypeError, with the unit by which the dates make sense, for whole numbers whose unit nothing says."""
+        unit = self._time_unit(field)
+        bad = _wrong(found, True)
+        if unit.is_said or column.kind != "integer" or bad is None:
+            return
+        name = self.of[field]
+        option = "time_unit='UNIT' (--feed time_unit=UNIT)"
+        if len({self.of[time] for time in TIMES if time in self.of}) > 1:  # which may have units of their own
+            option = f"columns={{{field!r}: {{'column': {name!r}, 'unit': 'UNIT'}}}}"
+        doubt = f", although its name says {unit.name}" if unit.name is not None else ""
+        number = int(column.values[int(np.argmax(bad))])
+        raise TypeError(f"{said_unit(number, option)}: column {name!r} ({column.type}) for {field}{doubt}")
 
     def _powers(self, field: str) -> tuple[int, int]:
         """The powers of ten that turn a column's numbers into a field's value: for floats and decimals, and for
@@ -251,6 +286,8 @@ class Columns:
         found = self._reader(field, column)(column)
         if isinstance(found, str):
             raise TypeError(unusable(self._called(field), self.of[field], column.type, column.problem or found))
+        if field in TIMES:
+            self._check_unit(field, column, found)
         if found.inexact is not None:
             # A size above 0 may not be rounded to 0, which has a meaning of its own.
             lost = found.inexact
@@ -362,6 +399,8 @@ def _actions_of(kinds: Array) -> npt.NDArray[np.uint16]:
     return actions
 
 
-def _first_of(aliases: Sequence[str], names: Sequence[str]) -> str | None:
+def _first_of(aliases: Sequence[str], names: Sequence[str], may_have_unit: bool = False) -> str | None:
     by_lower = {name.lower(): name for name in reversed(names)}
+    if may_have_unit:
+        by_lower = {_UNIT_IN_NAME.sub("", name): by_lower[name] for name in by_lower} | by_lower
     return next((by_lower[alias] for alias in aliases if alias in by_lower), None)

@@ -27,7 +27,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     columns: dict[str, Any] = {}
     constants: dict[str, Any] = {}
     inexact: Literal["raise", "round"] = "raise"
-    time_unit: Literal["s", "ms", "us", "ns"] = "ns"
+    time_unit: Literal["s", "ms", "us", "ns"] | None = None
     time_zone: str | None = None
     ticks: TicksAre | None = None
     nulls: Literal["raise", "undefined"] = "raise"

@@ -79,6 +79,7 @@ class RecordColumns:
             )
         names = list(dtype.names or ())
         self._columns = Columns(names, {**columns, "symbol": None}, constants, reading)
+        self._dtype = dtype
         self.rounded = 0
         self.has_keys = "instrument_id" in self._columns.of
         if not self._columns.has_time:
@@ -86,6 +87,11 @@ class RecordColumns:
                 f"columns: say which column holds times by columns={{'ts_event': NAME}}; there are {', '.join(names)}"
             )
         self.ticks(np.zeros(0, dtype), 0)  # a type that no value of a field can have is told at once
+
+    @property
+    def assumes_prices(self) -> bool:
+        """Whether prices are whole numbers of which nothing says what 1 is worth."""
+        return self._columns.assumes_prices(lambda name: self._dtype[name].kind in "iu")
 
     def ticks(self, records: Array, position: int) -> Array:
         """Ticks of ``records``, whose first one is number ``position`` of the file, from 0.

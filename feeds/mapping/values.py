@@ -16,8 +16,10 @@ from strand.ticks import FIELDS, UNDEF_PRICE, limits
 __all__ = [
     "ACTIONS",
     "NS_IN",
+    "ONLY_NS",
     "SIDES",
     "Column",
+    "TimeUnit",
     "Values",
     "integers",
     "letters",
@@ -25,6 +27,7 @@ __all__ = [
     "plain_integers",
     "plain_scaled",
     "plain_times",
+    "said_unit",
     "scaled",
     "times",
     "unusable",
@@ -37,12 +40,29 @@ _MAX_I64: Final = (1 << 63) - 1
 _MAX_UNITS: Final = 1 << 51
 _MAX_POWER: Final = 18  # a power of ten
 NS_IN: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_POWERS: Final = {"s": 9, "ms": 6, "us": 3, "ns": 0}
+#: From here up a whole number can be a time in ns alone: in any longer unit it lies beyond 2262, where ticks end.
+ONLY_NS: Final = -(-(1 << 63) // 1000)
+#: Years in which the times of recorded markets lie: in them a number has one unit at most.
+_OUR_NS: Final = (631_152_000 * 10**9, 4_102_444_800 * 10**9)
 #: What sides and actions may be called, in any case.
 SIDES: Final = {"b": b"B", "buy": b"B", "bid": b"B", "a": b"A", "s": b"A", "sell": b"A", "ask": b"A", "offer": b"A",
                 "n": b"N", "none": b"N", "": b"N"}  # fmt: skip
 ACTIONS: Final = {"a": b"A", "add": b"A", "c": b"C", "cancel": b"C", "d": b"C", "delete": b"C", "m": b"M",
                   "modify": b"M", "r": b"R", "clear": b"R", "t": b"T", "trade": b"T", "f": b"F", "fill": b"F",
                   "n": b"N", "none": b"N", "": b"N"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TimeUnit:
+    """The unit of times that are plain numbers: ``name`` is a key of ``NS_IN``, None where nothing gives it.
+
+    ``is_said``: an option, a profile or the format says it. Else only the column's name does: it is believed as long as
+    the times lie in our years.
+    """
+
+    name: str | None = None
+    is_said: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +149,13 @@ def plain_integers(column: Column, field: str) -> Field | None:
     return None
 
 
-def plain_times(column: Column, unit: str) -> Field | None:
+def plain_times(column: Column, unit: TimeUnit) -> Field | None:
     """A column as ``times`` reads it; None where C cannot."""
     if column.nulls is not None or column.kind not in ("time", "integer"):
         return None
-    factor = column.ns if column.kind == "time" else NS_IN[unit]
-    return Field(column.values, *_within(column, 0, _MAX_I64 // factor), factor)
+    factor, lowest, highest = _time_span(column, unit)
+    lowest, highest = _within(column, lowest, highest)
+    return Field(column.values, lowest, highest, factor) if lowest <= highest else None
 
 
 def plain_scaled(column: Column, power: int, integer_power: int | None, *, field: str) -> Field | None:
@@ -183,16 +204,50 @@ def integers(column: Column, field: str) -> Values | str:
     return Values(found.values.astype(target, copy=False), found.nulls, bad, why)
 
 
-def times(column: Column, unit: str) -> Values | str:
-    """Times in ns since the epoch: times of any unit, and integers, which count in ``unit``."""
+def times(column: Column, unit: TimeUnit) -> Values | str:
+    """Times in ns since the epoch: times of any unit, and numbers that count in ``unit``.
+
+    Integers whose unit is not said are bad, unless they can be times in ns alone.
+    """
+    if column.kind == "float" and unit.is_said:
+        found = scaled(column, _POWERS[unit.name or "ns"])
+        assert not isinstance(found, str)
+        why = column.says("is not a time from 1970 to 2262")
+        bad = _or(found.bad, _beyond(found.values, 0, _MAX_I64))
+        return Values(found.values, found.nulls, bad, found.explain if bad is None else why, found.inexact)
     if column.kind not in ("time", "integer"):
-        return "is neither a timestamp nor an integer"
-    factor = column.ns if column.kind == "time" else NS_IN[unit]
-    bad = _beyond(column.values, 0, _MAX_I64 // factor)
+        return f"is neither a timestamp nor a whole number{' whose unit is said' * (column.kind == 'float')}"
+    factor, lowest, highest = _time_span(column, unit)
+    bad = _beyond(column.values, lowest, highest)
     values = column.values.astype(np.int64, copy=False)
     with np.errstate(over="ignore"):
         values = values if factor == 1 else values * np.int64(factor)
     return Values(values, column.nulls, bad, column.says("is not a time from 1970 to 2262"))
+
+
+def _time_span(column: Column, unit: TimeUnit) -> tuple[int, int, int]:
+    """ns in a unit of a column's numbers, and the least and the greatest number that is taken for a time."""
+    if column.kind == "time" or unit.is_said:
+        factor = column.ns if column.kind == "time" else NS_IN[unit.name or "ns"]
+        return factor, 0, _MAX_I64 // factor
+    if unit.name is None:
+        return 1, ONLY_NS, _MAX_I64
+    factor = NS_IN[unit.name]
+    return factor, -(-_OUR_NS[0] // factor), _OUR_NS[1] // factor
+
+
+def said_unit(number: int, option: str) -> str:
+    """The cure for a time without a unit: how ``option`` says the one that makes sense, in place of UNIT.
+
+    That is the unit by which the number is a time from 1990 to 2100: there is one at most.
+    """
+    for name, factor in NS_IN.items():
+        if _OUR_NS[0] <= number * factor <= _OUR_NS[1]:
+            date = np.datetime64(number * factor // NS_IN["s"], "s")
+            cure = option.replace("UNIT", name)
+            return f"give {cure}: nothing says the unit of {number}, which in {name} is {date}"
+    cure = option.replace("UNIT", "s")
+    return f"say one of the units {', '.join(NS_IN)}, as in {cure}: {number} is a date of our years in none of them"
 
 
 def scaled(column: Column, power: int, *, integer_power: int | None = None, field: str | None = None) -> Values | str:

@@ -133,6 +133,7 @@ class MergedFeed(BaseFeed):
             size_unit=_common([info.size_unit for info in infos]),
             ticks=_common([info.ticks for info in infos]),
             ticks_assumed=any(info.ticks_assumed for info in infos),
+            prices_assumed=any(info.prices_assumed for info in infos),
             zone=_common([info.zone for info in infos]),
         )
 

@@ -112,6 +112,10 @@ _SAY_TICKS: Final = (
     "'dbn-orders' for Databento, 'plain' if trades are complete; 'plain' was assumed"
 )
 
+_SAY_PRICES: Final = (
+    "say by price_unit= what 1 in the column is worth: '1' for currency, which was assumed, '0.01' for cents, or '1e-9'"
+)
+
 #: Counters of a feed's statistics.
 _OF_FEEDS: Final = (
     _Counter("rows_rounded", "rounded rows", "leave out inexact='round' to get an error at the first one"),
@@ -346,6 +350,8 @@ def _of_meaning(result: RunFacts) -> Iterator[RunWarning]:
 
 
 def _of_units(result: RunFacts) -> Iterator[RunWarning]:
+    if result.info.prices_assumed and result.ticks:
+        yield RunWarning("whole-number prices", result.ticks, f"in {result.info.path}", _SAY_PRICES)
     if result.info.size_unit is None and result.ticks:
         yield RunWarning("mixed size units", result.ticks, f"in {result.info.path}", NO_SIZE_UNIT)
 

@@ -24,6 +24,9 @@ ROWS: dict[str, list[Any]] = {
 
 
 def table(path: Path, rows: dict[str, Any] = ROWS) -> Path:
+    """Rows as a file, in which a column ``ts`` of whole numbers has times of ns."""
+    if "ts" in rows and all(isinstance(value, int) for value in rows["ts"]):
+        rows = {**rows, "ts": pa.array(rows["ts"], pa.timestamp("ns", "UTC"))}
     pq.write_table(pa.table(rows), path)
     return path
 

@@ -28,7 +28,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10)
 
 
 def table(rows: int) -> Any:
-    return pa.table({"ts_event": np.zeros(rows, np.int64), "price": np.zeros(rows, np.int64)})
+    return pa.table({"ts_event": np.zeros(rows, "M8[ns]"), "price": np.zeros(rows, np.int64)})
 
 
 def write(folder: Path, rows: int, form: str, codec: str) -> Path:

@@ -57,12 +57,12 @@ class NpyFeed(BaseFeed):
         columns: A map from tick field to source field, a table of a profile's keys, or None for no field. A tick field
             that is missing from the map is recognised by common names.
         constants: Tick fields that have one value for all ticks, by name.
-        price_unit: What 1 in the source's price is worth, a power of ten (``"0.01"``). None: floats are currency, and
-            integers are in 1e-9.
+        price_unit: What 1 in the source's price is worth, a power of ten (``"0.01"``). None: currency.
         size_unit: What 1 in a tick's ``size`` is worth, for quantities that are fractions.
         inexact: What to do with a value that is no whole number of 1e-9 or of ``size_unit``: ``"raise"``, or
             ``"round"`` to the nearest, ties to even. ``statistics()["rows_rounded"]`` counts those rounded.
-        time_unit: The unit of times that are integers.
+        time_unit: The unit of times that are plain numbers. None: what the field's name says; integers that only ns can
+            be need no word. Others are refused.
         ticks: What the ticks mean, a ``TicksAre``; ``"plain"``, unless the file says it.
         nulls: ``"raise"``: NaN is an error; ``"undefined"``: NaN is no value.
         symbol: The one name. An array of one symbol without a key field needs it.
@@ -89,7 +89,7 @@ class NpyFeed(BaseFeed):
         price_unit: str | Decimal | None = None,
         size_unit: str | Decimal | None = None,
         inexact: Literal["raise", "round"] = "raise",
-        time_unit: Literal["s", "ms", "us", "ns"] = "ns",
+        time_unit: Literal["s", "ms", "us", "ns"] | None = None,
         ticks: TicksAre | None = None,
         nulls: Literal["raise", "undefined"] = "raise",
         symbol: str | None = None,
@@ -126,7 +126,7 @@ class NpyFeed(BaseFeed):
                 raise FormatError(f"holds plain {self._place.dtype}, not records with fields", path=self._path)
             power = None if price_unit is None else unit_power("price_unit", price_unit)
             undefined = said.nulls == "undefined"
-            reading = Reading(power, self._size_power, time_unit, rounds=said.rounds, undefined_nulls=undefined)
+            reading = Reading(power, self._size_power, said.time_unit, rounds=said.rounds, undefined_nulls=undefined)
             self._map = RecordColumns(self._place.dtype, said.columns, said.constants, reading)
         elif is_hft_events(self._place.dtype):
             _refuse(given, "constants", "price_unit")
@@ -167,7 +167,8 @@ class NpyFeed(BaseFeed):
         if dtype == TICK:
             return None
         if dtype == _FIRST_TICK:
-            return RecordColumns(dtype, {name: name for name in _FIRST_TICK.names or ()}, {}, Reading(own=True))
+            names = {name: name for name in _FIRST_TICK.names or ()}
+            return RecordColumns(dtype, names, {}, Reading(time_unit="ns", own=True))
         raise FormatError(
             f"{_difference(dtype)}: say by columns={{tick field: source field}} where a tick's fields come from",
             path=self._path,
@@ -186,6 +187,7 @@ class NpyFeed(BaseFeed):
             return FeedInfo(
                 name, str(self._path), details=details, size_unit=float(f"1e{self._size_power}"),
                 ticks=self._ticks or "plain", ticks_assumed=self._ticks is None,
+                prices_assumed=isinstance(self._map, RecordColumns) and self._map.assumes_prices,
             )  # fmt: skip
         return self._source.info(name, str(self._path), details, self._source.size_unit, self._ticks)
 

@@ -76,13 +76,13 @@ class ParquetFeed(BaseFeed):
             is missing from the map is recognised by common names.
         constants: Tick fields that have one value for all ticks, by name.
         symbol: The one symbol of a file without a column for it.
-        price_unit: What 1 in the price column is worth, a power of ten (``"0.0001"``). None: decimals and floats are
-            currency, and integers are in 1e-9.
+        price_unit: What 1 in the price column is worth, a power of ten (``"0.0001"``). None: currency.
         size_unit: What 1 in a tick's ``size`` is worth, for fractions of a coin.
         inexact: What to do with a price that is no whole number of 1e-9, or a size that is no whole number of
             ``size_unit``. ``"raise"``: it is a bad row; ``"round"``: it is rounded to the nearest, ties to even, and
             counted. A size above 0 that rounds to 0 is a bad row.
-        time_unit: The unit of times that are integers. Timestamps may have any unit.
+        time_unit: The unit of times that are plain numbers. None: what the file or the column's name says; integers
+            that only ns can be need no word. Others are refused. Timestamps may have any unit.
         time_zone: The zone of timestamps that have none; None: UTC.
         ticks: What the ticks mean, a ``TicksAre``: what is a trade, and what a fill does to its order. ``"plain"``,
             unless the file says it.
@@ -112,7 +112,7 @@ class ParquetFeed(BaseFeed):
         price_unit: str | Decimal | None = None,
         size_unit: str | Decimal | None = None,
         inexact: Literal["raise", "round"] = "raise",
-        time_unit: Literal["s", "ms", "us", "ns"] = "ns",
+        time_unit: Literal["s", "ms", "us", "ns"] | None = None,
         time_zone: str | None = None,
         ticks: TicksAre | None = None,
         nulls: Literal["raise", "undefined"] = "raise",
@@ -154,7 +154,7 @@ class ParquetFeed(BaseFeed):
         self._reading = Reading(
             None if price_unit is None else unit_power("price_unit", price_unit),
             _size_power(size_unit, own_unit),
-            said.time_unit,
+            said.time_unit if own is None else "ns",
             said.time_zone,
             rounds=said.rounds,
             undefined_nulls=said.nulls == "undefined" or catalogue is not None,
@@ -204,8 +204,14 @@ class ParquetFeed(BaseFeed):
             size_unit=unit,
             ticks=ticks or "plain",
             ticks_assumed=ticks is None and catalogue is None,
+            prices_assumed=catalogue is None and self._columns.assumes_prices(self._is_whole),
             zone=self._reading.time_zone,
         )
+
+    def _is_whole(self, column: str) -> bool:
+        import pyarrow.types as kinds
+
+        return bool(kinds.is_integer(self._source.schema.field(column).type))
 
     @property
     def info(self) -> FeedInfo:

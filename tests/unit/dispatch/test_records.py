@@ -171,7 +171,7 @@ def test_a_field_map_turns_arrays_into_ticks() -> None:
     own["id"], own["px"], own["qty"], own["act"] = [0, 1, 1, 0], [5, 6, 7, 8], [1, 2, 3, 4], b"T"
     columns = {"instrument_id": "id", "price": "px", "size": "qty", "action": "act"}
     ticks = published(own[::2], columns=columns)
-    assert sorted(ticks["price"].tolist()) == [5, 7]
+    assert sorted(ticks["price"].tolist()) == [5 * 10**9, 7 * 10**9]
     assert set(ticks["action"].tolist()) == {b"T"}
     for name in ("ts_event", "ts_recv"):
         assert not ticks[name].any()
@@ -182,20 +182,20 @@ def test_a_field_map_turns_arrays_into_ticks() -> None:
 
 def test_without_a_sequence_rows_are_numbered_from_1_over_all_arrays(tmp_path: Path) -> None:
     """As the rows of a file are."""
-    own = np.zeros(50, [("id", "<u4"), ("time", "<i8"), ("px", "<i8")])
-    own["id"], own["time"] = np.arange(50) % 3, np.arange(50)
+    own = np.zeros(50, [("id", "<u4"), ("time", "<M8[ns]"), ("n", "<i8"), ("px", "<i8")])
+    own["id"], own["time"], own["n"] = np.arange(50) % 3, np.arange(50), np.arange(50)
     columns = {"instrument_id": "id", "ts_recv": "time", "price": "px"}
     seen: list[int] = []
     keeps = batch_handler(state=[("n", "u8")])(lambda symbol, ticks, row: seen.extend(ticks["sequence"].tolist()))
     with Dispatcher(3, keeps, workers=1, cores=None, columns=columns) as d:
         d.publish(own[:20])
-        d.publish(own[20:21].astype([("px", "<i8"), ("time", "<i8"), ("id", "<u4")]))  # another dtype
+        d.publish(own[20:21].astype([("px", "<i8"), ("n", "<i8"), ("time", "<M8[ns]"), ("id", "<u4")]))  # another dtype
         d.publish(own[21:])
     np.save(tmp_path / "own.npy", own)
     file = np.concatenate([batch.copy() for batch in feeds.open(tmp_path / "own.npy", columns=columns)])
     assert sorted(seen) == file.view(np.recarray)["sequence_low"].tolist() == list(range(1, 51))
     # A column, or a constant, says it.
-    assert set(published(own, columns={**columns, "sequence": "time"})["sequence_low"].tolist()) == set(range(50))
+    assert set(published(own, columns={**columns, "sequence": "n"})["sequence_low"].tolist()) == set(range(50))
     given = {"columns": columns, "column_options": {"constants": {"sequence": 7}}}
     assert set(published(own, **given)["sequence_low"].tolist()) == {7}
 

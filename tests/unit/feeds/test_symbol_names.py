@@ -81,7 +81,8 @@ def parquet_of(folder: Path, names: list[str], *, kind: str = "parquet", coded: 
 
     values = pa.array(names)
     table = pa.table({
-        "ts_event": pa.array(range(1, len(names) + 1), pa.int64()), "price": pa.array([1] * len(names), pa.int64()),
+        "ts_event": pa.array(range(1, len(names) + 1), pa.timestamp("ns")),
+        "price": pa.array([1] * len(names), pa.int64()),
         "symbol": values.dictionary_encode() if coded else values,
     })  # fmt: skip
     path = folder / f"rows.{kind}"

@@ -83,12 +83,13 @@ def test_a_constant_may_be_what_a_column_may_hold(tmp_path: Path, field: str, sa
             ParquetFeed(path, symbol="X", constants={field: wrong})
 
 
-def test_a_whole_price_is_currency_as_a_constant_and_1e_9_in_a_column(tmp_path: Path) -> None:
+def test_a_whole_price_is_currency_as_a_constant_and_in_a_column(tmp_path: Path) -> None:
     path = table(tmp_path / "a.parquet", {"ts": [5], "px": [100]})
     for columns, price in (
         ({"price": {"constant": 100}}, 100 * 10**9),
         ({"price": {"constant": 100, "unit": "0.01"}}, 10**9),
-        ({"price": "px"}, 100),
+        ({"price": "px"}, 100 * 10**9),
+        ({"price": {"column": "px", "unit": "1e-9"}}, 100),
     ):
         assert read(ParquetFeed(path, symbol="X", columns=columns))["price"][0] == price  # type: ignore[arg-type]
 

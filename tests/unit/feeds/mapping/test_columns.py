@@ -145,7 +145,7 @@ def test_a_map_is_of_texts_whole_numbers_and_truths(
     ticks = read(ParquetFeed(table(tmp_path / "a.parquet", rows), columns=columns, constants=constants, symbol="X"))
     assert ticks["side"].tolist() == wanted
     np.save(tmp_path / "a.npy", records(rows))
-    ticks = read(NpyFeed(tmp_path / "a.npy", columns=columns, constants=constants, symbol="X"))
+    ticks = read(NpyFeed(tmp_path / "a.npy", columns=columns, constants=constants, symbol="X", time_unit="ns"))
     assert ticks["side"].tolist() == wanted
 
 
@@ -188,7 +188,10 @@ def test_row_groups_are_passed_over_by_the_times_own_unit(tmp_path: Path) -> Non
 @pytest.mark.parametrize("kind", [pa.string(), pa.float64(), pa.date32(), pa.time64("us"), pa.duration("ns")])
 def test_a_column_of_an_unusable_type_is_told_with_what_to_do(tmp_path: Path, kind: Any) -> None:
     bools = pa.nulls(1, pa.bool_())
-    pq.write_table(pa.table({"ts": pa.nulls(1, kind), "at": [5], "price": [1.5], "px": bools}), tmp_path / "a.parquet")
+    pq.write_table(
+        pa.table({"ts": pa.nulls(1, kind), "at": np.array([5], "M8[ns]"), "price": [1.5], "px": bools}),
+        tmp_path / "a.parquet",
+    )
 
     def said(**columns: Any) -> str:
         with pytest.raises(FormatError) as caught:

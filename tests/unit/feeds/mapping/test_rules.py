@@ -67,7 +67,7 @@ def test_an_action_and_a_kind_follow_from_each_other(tmp_path: Path, said: dict[
         ParquetFeed(path, columns={field: {"constant": word}}, symbol="X"),
         NpyFeed(
             tmp_path / "a.npy",
-            columns={"ts_event": "ts", "price": "price", "size": "size"},
+            columns={"ts_event": {"column": "ts", "unit": "ns"}, "price": "price", "size": "size"},
             constants=said,
             symbol="X",
         ),

@@ -19,9 +19,11 @@ pytestmark = pytest.mark.python
 
 def keys_of(path: Path, column: str, batches: list[Any], **options: Any) -> tuple[ParquetFeed, list[str]]:
     """A feed of an Arrow stream whose batches have these columns of symbols, and the names of its ticks; read twice."""
-    with pa.ipc.new_stream(str(path), pa.schema([("ts", pa.int64()), (column, batches[0].type)])) as writer:
+    with pa.ipc.new_stream(str(path), pa.schema([("ts", pa.timestamp("ns")), (column, batches[0].type)])) as writer:
         for values in batches:
-            writer.write_batch(pa.record_batch([pa.array(range(len(values)), pa.int64()), values], ["ts", column]))
+            writer.write_batch(
+                pa.record_batch([pa.array(range(len(values)), pa.timestamp("ns")), values], ["ts", column])
+            )
     feed = ParquetFeed(path, on_bad_record="skip", **options)
     ticks, error = read(feed)
     assert error is None

@@ -62,7 +62,7 @@ def test_common_names_are_recognised_and_what_is_missing_is_undefined(tmp_path: 
         ("size", pa.array([1, -1, 1]), "-1"),
         ("size", pa.array([1, 1 << 63, 1], pa.uint64()), "9223372036854775808"),
         ("size", pa.array([1, 0.5, 1]), "0.5"),
-        ("timestamp", pa.array([1, -1, 1]), "-1"),
+        ("timestamp", pa.array([T0, -1, T0], pa.timestamp("ns")), "1969"),
         ("timestamp", pa.array([T0, None, T0], pa.timestamp("ns")), "null"),
         ("symbol", pa.array(["A", None, "B"]), "null"),
         ("side", pa.array(["B", "up", "S"]), "up"),
@@ -106,7 +106,8 @@ def test_nulls_may_stand_for_undefined_values(tmp_path: Path) -> None:
 
 def test_the_column_map_says_otherwise_and_quotes_carry_both_sides(tmp_path: Path) -> None:
     content = table(2, price=None, bid_px_00=pa.array([1.0, 2.0]), ask_px_00=pa.array([1.5, None]),
-                    bid_sz_00=pa.array([3, 4]), ask_sz_00=pa.array([5, 6]), when=pa.array([7, 8]))  # fmt: skip
+                    bid_sz_00=pa.array([3, 4]), ask_sz_00=pa.array([5, 6]), n=pa.array([7, 8]),
+                    when=pa.array([7, 8], pa.timestamp("ns")))  # fmt: skip
     path = parquet(tmp_path, content)
     ticks, error = read(ParquetFeed(path, columns={"ts_recv": "when"}, nulls="undefined"))
     assert error is None
@@ -117,9 +118,7 @@ def test_the_column_map_says_otherwise_and_quotes_carry_both_sides(tmp_path: Pat
     assert (ticks["size"].tolist(), ticks["ref_id"].tolist()) == ([3, 4], [5, 6])
     assert set(ticks["kind"].tolist()) == {3}
     ticks, _ = read(
-        ParquetFeed(
-            path, columns={"price": None, "ask_price": None, "size": "when"}, constants={"kind": 2, "side": b"B"}
-        )
+        ParquetFeed(path, columns={"price": None, "ask_price": None, "size": "n"}, constants={"kind": 2, "side": b"B"})
     )
     assert ticks["price"].tolist() == [UNDEF_PRICE] * 2
     assert (ticks["size"].tolist(), ticks["kind"].tolist(), ticks["side"].tolist()) == ([7, 8], [2, 2], [b"B", b"B"])
@@ -343,11 +342,11 @@ def test_a_receive_time_may_be_a_constant(tmp_path: Path) -> None:
     path = parquet(tmp_path, content, row_group_size=2)
     plain, _ = read(ParquetFeed(path))
     for selects, count in ((Selection(), 10), (Selection(start_ns=5, end_ns=6), 10), (Selection(start_ns=6), 0)):
-        ticks, error = read(ParquetFeed(path, constants={"ts_recv": 5}, select=selects))
+        ticks, error = read(ParquetFeed(path, constants={"ts_recv": 5}, time_unit="ns", select=selects))
         assert error is None
         assert ticks["ts_recv"].tolist() == [5] * count
         assert ticks["ts_event"].tolist() == plain["ts_event"].tolist()[:count]
-    ticks, error = read(ParquetFeed(path, constants={"ts_recv": 5}, columns={"ts_event": None}))
+    ticks, error = read(ParquetFeed(path, constants={"ts_recv": 5}, time_unit="ns", columns={"ts_event": None}))
     assert error is None
     assert ticks["ts_event"].tolist() == [5] * 10
 

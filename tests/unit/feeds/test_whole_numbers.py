@@ -1,0 +1,177 @@
+"""Whole numbers as times and prices: one rule for all tables, believed where something says the unit, else refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import strand
+from strand import feeds
+from strand.errors import ConfigurationError, StrandError
+from strand.feeds.mapping.records import ArrayColumns
+from strand.feeds.option_texts import option_values
+
+pa = pytest.importorskip("pyarrow")
+pytestmark = pytest.mark.python
+
+NS_IN = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+SECONDS = [1_767_571_200, 1_767_571_201, 1_767_571_260]
+WAYS = ("parquet", "feather", "arrow", "npy", "array")
+
+
+def ticks_of(folder: Path, way: str, table: dict[str, Any], **options: Any) -> npt.NDArray[Any]:
+    """The ticks that a reader of tables makes of columns, numpy arrays by name."""
+    kinds = [(name, values.dtype) for name, values in table.items()]
+    rows = np.zeros(len(next(iter(table.values()))), [*kinds, ("id", "u4")] if way == "array" else kinds)
+    for name, values in table.items():
+        rows[name] = values
+    if way == "array":
+        columns = {"instrument_id": "id", **options.pop("columns", {})}
+        found: npt.NDArray[Any] = ArrayColumns(columns, options).ticks(rows)
+        return found
+    path = folder / f"rows.{way}"
+    arrow = pa.table({name: values.copy() for name, values in table.items()})
+    if way == "npy":
+        np.save(path, rows)
+        options = {"columns": {}, **options}
+    elif way == "parquet":
+        pa.parquet.write_table(arrow, path)
+    elif way == "feather":
+        pa.feather.write_feather(arrow, path)
+    else:
+        with pa.ipc.new_stream(str(path), arrow.schema) as stream:
+            stream.write_table(arrow)
+    return feeds.open(path, symbol="X", **options).to_numpy()
+
+
+@pytest.fixture(autouse=True)
+def _formats() -> None:
+    pytest.importorskip("pyarrow.parquet")
+    pytest.importorskip("pyarrow.feather")
+
+
+def rows(times: Any, price: Any = (10.5, 11.0, 12.25), name: str = "timestamp") -> dict[str, Any]:
+    return {name: np.asarray(times), "price": np.asarray(price), "size": np.array([1, 2, 3])}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+def test_a_bare_integer_is_refused_with_the_unit_that_makes_sense_and_the_cure_works(
+    tmp_path: Path, way: str, unit: str
+) -> None:
+    times = np.array(SECONDS) * (10**9 // NS_IN[unit])
+    with pytest.raises(
+        StrandError, match=r"nothing says the unit of 1767571200\d*, which in (\w+) is 2026-01-05"
+    ) as caught:
+        ticks_of(tmp_path, way, rows(times))
+    said = re.search(r"time_unit='(\w+)'", str(caught.value))
+    assert said is not None
+    ticks = ticks_of(tmp_path, way, rows(times), time_unit=said[1])
+    assert ticks["ts_recv"].tolist() == ticks["ts_event"].tolist() == [second * 10**9 for second in SECONDS]
+    if way != "array":
+        text = re.search(r"--feed (time_unit)=(\w+)", str(caught.value))
+        assert text is not None
+        assert option_values({text[1]: text[2]}) == {"time_unit": unit}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_skipping_bad_rows_does_not_pass_over_times_without_a_unit(tmp_path: Path, way: str) -> None:
+    options = {} if way == "array" else {"on_bad_record": "skip"}
+    with pytest.raises(StrandError, match="nothing says the unit"):
+        ticks_of(tmp_path, way, rows(SECONDS), **options)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("unit", list(NS_IN))
+@pytest.mark.parametrize("said", ["type", "name", "option", "key"])
+def test_a_unit_that_is_said_is_believed(tmp_path: Path, way: str, unit: str, said: str) -> None:
+    times = np.array(SECONDS) * (10**9 // NS_IN[unit])
+    options: dict[str, Any] = {"option": {"time_unit": unit}}.get(said, {})
+    name = f"timestamp_{unit}" if said == "name" else "timestamp"
+    if said == "type":
+        times = times.astype(f"M8[{unit}]")
+    if said == "key":
+        options = {"columns": {"ts_recv": {"column": name, "unit": unit}}}
+    ticks = ticks_of(tmp_path, way, rows(times, name=name), **options)
+    assert ticks["ts_recv"].tolist() == [second * 10**9 for second in SECONDS]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_number_that_can_be_ns_alone_needs_no_word(tmp_path: Path, way: str) -> None:
+    """In any longer unit it would lie beyond 2262, where ticks end."""
+    least = -(-(1 << 63) // 1000)
+    assert ticks_of(tmp_path, way, rows([least] * 3))["ts_recv"].tolist() == [least] * 3
+    with pytest.raises(StrandError, match="say one of the units s, ms, us, ns"):
+        ticks_of(tmp_path, way, rows([least - 1] * 3))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_name_is_not_believed_against_the_dates(tmp_path: Path, way: str) -> None:
+    with pytest.raises(StrandError, match=r"give time_unit='s'.*although its name says ms"):
+        ticks_of(tmp_path, way, rows(SECONDS, name="timestamp_ms"))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_of_two_columns_of_times_each_says_its_own_unit(tmp_path: Path, way: str) -> None:
+    times = {"ts_event": np.array(SECONDS), "local_ts": np.array(SECONDS) * 1000}
+    table = times | rows([0, 0, 0], name="other")
+    columns: dict[str, Any] = {}
+    for _ in times:
+        with pytest.raises(StrandError) as caught:
+            ticks_of(tmp_path, way, table, columns=columns)
+        said = re.search(r"columns=(\{.*?\}\})", str(caught.value))
+        assert said is not None
+        columns |= eval(said[1])
+    ticks = ticks_of(tmp_path, way, table, columns=columns)
+    assert ticks["ts_event"].tolist() == ticks["ts_recv"].tolist() == [second * 10**9 for second in SECONDS]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_floats_are_times_where_their_unit_is_said(tmp_path: Path, way: str) -> None:
+    times = np.array([1_767_571_200.5, 1_767_571_201.000001, 1_767_571_260.25])
+    assert ticks_of(tmp_path, way, rows(times), time_unit="s")["ts_recv"].tolist() == [
+        1_767_571_200_500_000_000, 1_767_571_201_000_001_000, 1_767_571_260_250_000_000,
+    ]  # fmt: skip
+    with pytest.raises(StrandError, match="whole number whose unit is said"):
+        ticks_of(tmp_path, way, rows(times))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("price", [[100, 101, 5], [100.0, 101.0, 5.0]])
+def test_a_whole_price_is_currency_in_all_tables_as_in_csv(tmp_path: Path, way: str, price: list[Any]) -> None:
+    times = (np.array(SECONDS) * 10**9).astype("M8[ns]")
+    (tmp_path / "rows.csv").write_text("t,p\n" + "".join(f"{s},{p:g}\n" for s, p in zip(SECONDS, price, strict=True)))
+    (tmp_path / "own.toml").write_text(
+        '[symbol]\nconstant = "X"\n[fields.ts_recv]\ncolumn = "t"\nunit = "s"\n[fields.price]\ncolumn = "p"\n'
+    )
+    wanted = feeds.open(tmp_path / "rows.csv", profile=tmp_path / "own.toml").to_numpy()["price"].tolist()
+    assert wanted == [int(value * 10**9) for value in price]
+    assert ticks_of(tmp_path, way, rows(times, price))["price"].tolist() == wanted
+    cents = ticks_of(tmp_path, way, rows(times, price), price_unit="0.01")["price"].tolist()
+    assert cents == [value // 100 for value in wanted]
+
+
+@pytest.mark.parametrize("way", ["parquet", "feather", "npy"])
+def test_a_run_says_that_it_took_whole_prices_for_currency(tmp_path: Path, way: str) -> None:
+    times = (np.array(SECONDS) * 10**9).astype("M8[ns]")
+    for price, options, told in (
+        ([100, 101, 5], {}, True), ([100, 101, 5], {"price_unit": "0.01"}, False), ([1.5, 2.0, 2.5], {}, False),
+    ):  # fmt: skip
+        ticks_of(tmp_path, way, rows(times, price))
+        given = {"symbol": "X", "constants": {"kind": "trade"}, **options} | ({"columns": {}} if way == "npy" else {})
+        result = strand.replay(tmp_path / f"rows.{way}", "vwap", feed_options=given, workers=0)
+        found = [(w.kind, w.count) for w in result.warnings]
+        assert found == ([("whole-number prices", 3)] if told else [])
+
+
+def test_a_constant_time_has_a_unit_too(tmp_path: Path) -> None:
+    times = (np.array(SECONDS) * 10**9).astype("M8[ns]")
+    with pytest.raises(ConfigurationError, match=r"constants\.ts_recv: give time_unit='s'"):
+        ticks_of(tmp_path, "parquet", rows(times), constants={"ts_recv": SECONDS[0]})
+    ticks = ticks_of(tmp_path, "parquet", rows(times), constants={"ts_recv": SECONDS[0]}, time_unit="s")
+    assert set(ticks["ts_recv"].tolist()) == {SECONDS[0] * 10**9}

@@ -39,6 +39,11 @@ _OUTPUT_PIECE: Final = 256 << 10
 _LONGEST_MAGIC: Final = 8
 #: gzip's own framing, as zlib numbers it: window bits 15, plus 16 for the gzip header and trailer.
 GZIP_WBITS: Final = 31
+# A header without options, for the inflater: isal loses its place in a header that comes in pieces.
+_BARE_HEADER: Final = GZIP_MAGIC + b"\x08" + bytes(6) + b"\xff"
+_FHCRC, _FEXTRA, _FNAME, _FCOMMENT, _RESERVED = 2, 4, 8, 16, 0xE0
+# A file's name and a comment end with a zero. A header in which none comes for so long is none.
+_MOST_HEADER: Final = 1 << 20
 #: No framing.
 RAW_WBITS: Final = -15
 # The dictionary of an xz file may be as large as the window of a zstd one: 2^27, and some for the tables.
@@ -213,7 +218,59 @@ class GzipStream(MemberStream):
         super().__init__(path if isinstance(path, Source) else open_source(path), limits)
 
     def _new_member(self) -> Any:
+        self._header: bytearray | None = bytearray()
         return new_inflater(GZIP_WBITS)
+
+    def _decompress(self) -> bytes | memoryview:
+        if self._header is not None:
+            before = len(self._header)
+            self._header += self._rest[: _MOST_HEADER + 1 - before]
+            try:
+                size = _gzip_header_size(self._header)
+            except ValueError as error:
+                raise self._error(FormatError, f"the gzip data is corrupt ({error})") from None
+            self._rest = b"" if size is None else memoryview(self._rest)[size - before :]
+            if size is None:
+                return b""
+            self._header = None
+            self._member.decompress(_BARE_HEADER, 1)
+        return super()._decompress()
+
+
+def _gzip_header_size(data: bytearray) -> int | None:
+    """Return the size of the gzip header that begins ``data``, in bytes (RFC 1952, section 2.3).
+
+    Returns:
+        None if the header goes on after ``data``.
+
+    Raises:
+        ValueError: If it is no sound header.
+    """
+    if len(data) < len(_BARE_HEADER):
+        return None
+    method, flags = data[2], data[3]
+    if method != _BARE_HEADER[2]:
+        raise ValueError(f"unknown compression method {method}")
+    if flags & _RESERVED:
+        raise ValueError("unknown header flags set")
+    size = len(_BARE_HEADER)
+    if flags & _FEXTRA:
+        size += 2 + int.from_bytes(data[size : size + 2], "little")
+    for option in (_FNAME, _FCOMMENT):
+        if flags & option:
+            end = data.find(0, size)
+            if end < 0 and len(data) > _MOST_HEADER:
+                raise ValueError(f"the header is longer than {_MOST_HEADER:,} bytes")
+            if end < 0:
+                return None
+            size = end + 1
+    if flags & _FHCRC:
+        size += 2
+        if size <= len(data) and zlib.crc32(data[: size - 2]) & 0xFFFF != int.from_bytes(
+            data[size - 2 : size], "little"
+        ):
+            raise ValueError("header crc mismatch")
+    return size if size <= len(data) else None
 
 
 class Bz2Stream(MemberStream):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +13,7 @@ from byte_streams import JOINED, TEXT, drain, read, write
 from packing import PACKERS
 
 from strand.errors import FeedError, FormatError, TruncatedFeedError
+from strand.feeds.io import compression
 from strand.feeds.io.streams import InflateLimits, open_stream
 
 pytestmark = pytest.mark.python
@@ -104,3 +108,39 @@ def test_what_expands_too_far_is_refused_behind_what_was_allowed(tmp_path: Path,
     assert isinstance(error, FormatError)
     assert "max_bytes" in str(error)
     assert len(read(path, None, 1 << 20)[0]) == 8 << 20
+
+
+@pytest.mark.parametrize("flags", range(0, 32))
+def test_gzip_headers_of_every_kind_are_read_wherever_a_piece_ends(
+    tmp_path: Path, flags: int, inflater: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The options of RFC 1952, as its section 2.3 lays them out: extra field, name, comment, CRC of the header."""
+    header = b"\x1f\x8b\x08" + bytes([flags]) + bytes(5) + b"\xff"
+    header += b"\x07\0\x0aB\x03\0\0\1\2" if flags & 4 else b""
+    header += b"day.csv\0" if flags & 8 else b""
+    header += b"a comment\0" if flags & 16 else b""
+    header += struct.pack("<H", zlib.crc32(header) & 0xFFFF) if flags & 2 else b""
+
+    def member(text: bytes) -> bytes:
+        packer = zlib.compressobj(6, zlib.DEFLATED, -15)
+        return header + packer.compress(text) + packer.flush() + struct.pack("<II", zlib.crc32(text), len(text))
+
+    path = write(tmp_path, b"".join(member(TEXT[at : at + 40]) for at in range(0, 400, 40)))
+    assert gzip.decompress(path.read_bytes()) == TEXT[:400]
+    for piece in (1, 2, 3, 5, 7, 11, 64, 1 << 17):
+        monkeypatch.setattr(compression, "_INPUT_PIECE", piece)
+        assert read(path) == (TEXT[:400], None), piece
+
+
+def test_a_gzip_header_that_is_wrong_is_told(tmp_path: Path, inflater: None) -> None:
+    good = bytearray(gzip.compress(TEXT, mtime=0))
+    for at, value, told in ((2, 7, "compression method 7"), (3, 0x20, "header flags"), (3, 2, "header crc")):
+        broken = good.copy()
+        broken[at] = value
+        _, error = tried(write(tmp_path, bytes(broken)))
+        assert isinstance(error, FormatError), told
+        assert told in str(error)
+    endless = good[:3] + b"\x08" + good[4:10] + b"n" * (2 << 20)
+    _, error = tried(write(tmp_path, bytes(endless)))
+    assert isinstance(error, FormatError)
+    assert "header is longer than 1,048,576 bytes" in str(error)

@@ -1,45 +1,114 @@
-"""Whether the file that was written reads back as the ticks that it was made of."""
+"""Ticks that a format cannot hold: those that do not read back as they were."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from strand.errors import ConfigurationError
 from strand.feeds.base import TickBatch
 from strand.ticks import FIELDS
+from strand.validate import one_of
 
-__all__ = ["check_read_back"]
+__all__ = ["Misfits", "fields_that_differ", "misfits"]
 
-_ORDER: Final = ("kind", "action", "side", "price", "size", "order_id", "ref_id", "ts_recv", "ts_event")
+_FIRST: Final = ("kind", "action", "side", "price", "size", "order_id", "ref_id", "ts_recv", "ts_event")
+#: Fields in the order in which an error names them.
+_FIELDS: Final = (*_FIRST, *(name for name in FIELDS if name not in _FIRST))
+
+#: The name of the field that a format cannot hold, by tick; empty: it holds the tick.
+Found = npt.NDArray[np.str_]
 
 
-def check_read_back(
-    written: TickBatch, read: TickBatch, *, sound: bool, before: int, target: str, ignore: Sequence[str] = ()
-) -> None:
-    """Raises ConfigurationError, with the field and the tick, where ``read`` differs from what was ``written``.
+def fields_that_differ(written: TickBatch, read: TickBatch, ignore: Sequence[str] = ()) -> Found:
+    """Compare ticks with what was read back, which are as many. Return the first field that differs, by tick."""
+    found = np.zeros(len(written), f"U{max(map(len, _FIELDS))}")
+    for field in _FIELDS:
+        if field not in ignore:
+            differs = written[field] != read[field]
+            if differs.any():
+                found[differs & (found == "")] = field
+    return found
 
-    ``sound``: whether reading went to its end. ``before``: ticks written before these.
+
+def misfits(
+    ticks: TickBatch, read_back: Callable[[TickBatch], tuple[TickBatch, bool]], ignore: Sequence[str] = ()
+) -> Found:
+    """Find the ticks that do not read back as they are.
+
+    Args:
+        ticks: The ticks that are to be written.
+        read_back: Writes and reads some of them. It returns what was read, and whether that came to the end.
+        ignore: Names of fields that may differ.
+
+    Returns:
+        The name of the first field that differs, by tick.
     """
-    fields = [*_ORDER, *(name for name in FIELDS if name not in _ORDER)]
-    length = min(len(written), len(read))
-    worst: tuple[int, str] | None = None
-    for field in fields:
-        if field in ignore:
-            continue
-        differs = written[field][:length] != read[field][:length]
-        if differs.any():
-            index = int(np.argmax(differs))
-            if worst is None or index < worst[0]:
-                worst = index, field
-    if worst is None and len(written) == len(read) and sound:
-        return
-    index, field = worst if worst is not None else (min(length, len(written) - 1), "side")
-    tick = written[index]
-    value = tick[field].item() if field in FIELDS else None
-    raise ConfigurationError(
-        f"{field}: {target} cannot hold {value!r} in tick {before + index + 1} (kind {int(tick['kind'])}, action "
-        f"{bytes(tick['action'])!r})"
-    )
+    if not len(ticks):
+        return np.zeros(0, "U1")
+    read, sound = read_back(ticks)
+    if sound and len(read) == len(ticks):
+        return fields_that_differ(ticks, read, ignore)
+    if len(ticks) == 1:
+        return np.array([_unreadable(ticks, read_back)])
+    middle = len(ticks) // 2
+    return np.concatenate([misfits(part, read_back, ignore) for part in (ticks[:middle], ticks[middle:])])
+
+
+def _unreadable(tick: TickBatch, read_back: Callable[[TickBatch], tuple[TickBatch, bool]]) -> str:
+    """The field for which a tick comes back as none, or as more than itself: with another letter there it comes back."""
+    for field, letters in (("side", b"BAN"), ("action", b"ACN")):
+        for letter in letters:
+            other = tick.copy()
+            other[field] = bytes([letter])
+            read, sound = read_back(other)
+            if sound and len(read) == 1:
+                return field
+    return "action"
+
+
+class Misfits:
+    """What happens to ticks that a format cannot hold: an error, or they are left out and counted.
+
+    Attributes:
+        skips: Whether they are left out.
+        left_out: Number of ticks that were left out, by the field that does not fit.
+    """
+
+    def __init__(self, target: str, on_unwritable: Literal["raise", "skip"] = "raise") -> None:
+        self._target = target
+        self.skips = bool(one_of("on_unwritable", on_unwritable, ("raise", "skip")))
+        self.left_out: Counter[str] = Counter()
+
+    def take_out(self, ticks: TickBatch, found: Found, before: int, symbols: Sequence[str]) -> TickBatch:
+        """Return the ticks that fit.
+
+        Args:
+            ticks: Some ticks in a row.
+            found: The field of each that does not fit, as ``misfits`` has them.
+            before: Number of ticks of the source before these.
+            symbols: Names of symbols known by now.
+
+        Raises:
+            ConfigurationError: If one does not fit, unless such ticks are to be left out.
+        """
+        bad = np.flatnonzero(found != "")
+        if not len(bad):
+            return ticks
+        if not self.skips:
+            index = int(bad[0])
+            self._refuse(str(found[index]), ticks[index], before + index, symbols)
+        self.left_out.update(found[bad].tolist())
+        return ticks[found == ""]
+
+    def _refuse(self, field: str, tick: np.void, before: int, symbols: Sequence[str]) -> None:
+        value = tick[field].item() if field in FIELDS else symbols[int(tick["instrument_id"])]
+        what = f"kind {int(tick['kind'])}, action {bytes(tick['action'])!r}, flags {int(tick['flags'])}"
+        raise ConfigurationError(
+            f"{field}: {self._target} cannot hold {value!r} in tick {before + 1} ({what}); on_unwritable='skip' "
+            "(--on-unwritable skip) leaves such ticks out and counts them"
+        )

@@ -9,10 +9,10 @@ import shutil
 import tempfile
 import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from strand.feeds.opening import options_with_date, read_symbols
 from strand.feeds.reader_options import FeedOptions
 from strand.feeds.skipped import Skipped
 from strand.feeds.trading_day import as_date, date_in_name, midnight_ns
+from strand.feeds.write.check import Misfits
 from strand.feeds.write.dbn import DbnTicks
 from strand.feeds.write.destinations import check_outputs
 from strand.feeds.write.itch import ItchTicks
@@ -51,6 +52,8 @@ _ENDINGS: Final = {
     ".itch50": "itch",
     ".dbn": "dbn",
 }
+#: The formats that cannot hold every tick, in the words of errors.
+_NAMES: Final = {"parquet": "Parquet", "arrow": "Arrow", "itch": ItchTicks.TARGET, "dbn": DbnTicks.TARGET}
 #: What can be written, by name.
 TARGETS: Final = tuple(dict.fromkeys(_ENDINGS.values()))
 _PACKED: Final = (".gz", ".zst")
@@ -73,6 +76,7 @@ class Converted(Tabular):
         bytes: The size of the file on disk, bytes.
         skipped: What of the source was skipped.
         undated: Whether its times count from 1970-01-01 because nothing told their day.
+        left_out: Number of ticks that ``on_unwritable="skip"`` left out, by the field that the format cannot hold.
     """
 
     path: str
@@ -82,6 +86,7 @@ class Converted(Tabular):
     bytes: int
     skipped: Skipped
     undated: bool = False
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     def to_arrow(self, *, prices: Prices = "float") -> Any:
         """All ticks of the file: see ``Tabular``. Raises FeedError where it cannot be read, or is empty."""
@@ -105,7 +110,8 @@ class _Target(ABC):
         self.file = file
 
     @abstractmethod
-    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> None: ...
+    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> TickBatch:
+        """Takes a batch, and returns the ticks of it that the target can hold."""
 
     @abstractmethod
     def finish(self, feed: Feed) -> None: ...
@@ -115,12 +121,12 @@ class _Target(ABC):
 
 
 class _Parquet(_Target):
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, misfits: Misfits) -> None:
         super().__init__(file)
-        self._ticks = ParquetTicks(file)
+        self._ticks = ParquetTicks(file, misfits)
 
-    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> None:
-        self._ticks.write(ticks, symbols)
+    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> TickBatch:
+        return self._ticks.write(ticks, symbols)
 
     def finish(self, feed: Feed) -> None:
         self._ticks.close(feed)
@@ -130,12 +136,12 @@ class _Parquet(_Target):
 
 
 class _Itch(_Target):
-    def __init__(self, file: BinaryIO, midnight: int) -> None:
+    def __init__(self, file: BinaryIO, midnight: int, misfits: Misfits) -> None:
         super().__init__(file)
-        self._ticks = ItchTicks(file.write, midnight)
+        self._ticks = ItchTicks(file.write, midnight, misfits)
 
-    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> None:
-        self._ticks.write(ticks, symbols)
+    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> TickBatch:
+        return self._ticks.write(ticks, symbols)
 
     def finish(self, feed: Feed) -> None:
         """Nothing follows the last message."""
@@ -157,12 +163,12 @@ class _Spooled(_Target):
 
 
 class _Dbn(_Spooled):
-    def __init__(self, file: BinaryIO, folder: Path) -> None:
+    def __init__(self, file: BinaryIO, folder: Path, misfits: Misfits) -> None:
         super().__init__(file, folder)
-        self._ticks = DbnTicks(self._spool.write)
+        self._ticks = DbnTicks(self._spool.write, misfits)
 
-    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> None:
-        self._ticks.write(ticks, symbols)
+    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> TickBatch:
+        return self._ticks.write(ticks, symbols)
 
     def finish(self, feed: Feed) -> None:
         self.file.write(self._ticks.metadata(feed.info))
@@ -170,15 +176,18 @@ class _Dbn(_Spooled):
 
 
 class _Arrow(_Spooled):
-    def __init__(self, file: BinaryIO, folder: Path) -> None:
+    def __init__(self, file: BinaryIO, folder: Path, misfits: Misfits) -> None:
         self._columns = TickColumns("Arrow")
         super().__init__(file, folder)
-        self._max_key = 0
+        self._misfits = misfits
+        self._max_key = self._count = 0
 
-    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> None:  # noqa: ARG002 - it asks at the end
-        self._columns.check(ticks)
+    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> TickBatch:
+        before, self._count = self._count, self._count + len(ticks)
+        ticks = self._misfits.take_out(ticks, self._columns.misfits(ticks), before, symbols)
         self._spool.write(np.ascontiguousarray(ticks).view(np.uint8).data)
         self._max_key = max(self._max_key, int(ticks["instrument_id"].max(initial=0)))
+        return ticks
 
     def finish(self, feed: Feed) -> None:
         self._spool.seek(0)
@@ -194,11 +203,12 @@ class _Numpy(_Spooled):
         self._archive = archive
         self._count = 0
 
-    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> None:
+    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> TickBatch:
         if not self._archive and any(symbols):
             raise ConfigurationError("symbols: an .npy file holds no names; write an .npz file")
         self._spool.write(np.ascontiguousarray(ticks).view(np.uint8).data)
         self._count += len(ticks)
+        return ticks
 
     def finish(self, feed: Feed) -> None:
         if not self._archive:
@@ -254,6 +264,7 @@ def convert(
     allow_empty: bool = False,
     date: dt.date | str | None = None,
     feed_options: FeedOptions | None = None,
+    on_unwritable: Literal["raise", "skip"] = "raise",
     progress: Callable[[int], None] | None = None,
 ) -> Converted:
     """Writes the ticks of a file, of several merged in time, or of a feed, as another format.
@@ -272,7 +283,9 @@ def convert(
         allow_empty: Whether a source without one tick makes a file without one.
         date: The trading day of files that do not say it, as ``strand.feeds.open`` takes it.
         feed_options: Other options of ``strand.feeds.open``, by name.
-        progress: Called with the ticks written so far; its method ``opened``, if it has one, is called with the feed
+        on_unwritable: What happens to a tick that the format cannot hold: ``"raise"``, or ``"skip"`` to leave it out
+            and count it in ``left_out``. What such ticks would have changed, such as a book, differs in the new file.
+        progress: Called with the ticks read so far; its method ``opened``, if it has one, is called with the feed
             before.
 
     Returns:
@@ -280,7 +293,7 @@ def convert(
 
     Raises:
         ConfigurationError: If ``path`` is a file of the source (before anything is read), or if the format cannot hold
-            a tick. It names field and tick (docs/feeds/convert.md says what each format can hold).
+            a tick, or any tick. It names field and tick (docs/feeds/convert.md says what each format can hold).
         UnknownSymbolError: If no symbol of the whole source has a name or fits a glob.
         EmptyFeedError: If the source has no tick, unless ``allow_empty`` is true.
         FeedError: If the source cannot be read on, or the file cannot be written.
@@ -288,6 +301,7 @@ def convert(
     kind = target_of(path, to)
     if limit is not None:
         whole("limit", limit, 1)
+    misfits = Misfits(_NAMES.get(kind, kind), on_unwritable)
     options = options_with_date(feed_options, date)
     check_outputs([("out", path)], source, symbols=symbols, options=options)
     if isinstance(source, str | os.PathLike | Sequence):
@@ -311,6 +325,7 @@ def convert(
             progress=progress,
             allow_empty=allow_empty,
             chosen=chosen,
+            misfits=misfits,
         )
     finally:
         feed.close()
@@ -326,44 +341,58 @@ def _write(
     progress: Callable[[int], None] | None,
     allow_empty: bool,
     chosen: bool,
+    misfits: Misfits,
 ) -> Converted:
-    written = 0
+    read = written = 0
     used = np.zeros(feed.max_symbols, np.bool_)
     with atomic_write(path) as file:
         try:
-            with contextlib.closing(_target(kind, file, path, feed.info)) as target:
+            with contextlib.closing(_target(kind, file, path, feed.info, misfits)) as target:
                 for batch in feed.batches():
-                    part = batch if limit is None else batch[: limit - written]
-                    target.write(part, feed.symbols)
-                    used[part["instrument_id"]] = True
-                    written += len(part)
+                    part = batch if limit is None else batch[: limit - read]
+                    kept = target.write(part, feed.symbols)
+                    used[kept["instrument_id"]] = True
+                    read += len(part)
+                    written += len(kept)
                     if progress is not None:
-                        progress(written)
-                    if written == limit:
+                        progress(read)
+                    if read == limit:
                         break
                 else:
                     if (unknown := unknown_symbol(feed, read_symbols(symbols))) is not None:
                         raise unknown
-                    if written == 0 and not allow_empty:
+                    if read == 0 and not allow_empty:
                         raise empty_feed(feed, selected=chosen)
+                if read and not written:
+                    reasons = ", ".join(misfits.left_out)
+                    raise ConfigurationError(
+                        f"on_unwritable: {kind} can hold none of {read:,} ticks, by their {reasons}"
+                    )
                 target.finish(feed)
         except OSError as error:
             raise FeedError(f"cannot be written: {error.strerror or error}", path=path) from error
     size = path.stat().st_size
     return Converted(
-        str(path), kind, written, int(np.count_nonzero(used)), size, skipped_of(feed), undated=feed.info.undated
+        str(path),
+        kind,
+        written,
+        int(np.count_nonzero(used)),
+        size,
+        skipped_of(feed),
+        undated=feed.info.undated,
+        left_out=dict(misfits.left_out),
     )
 
 
-def _target(kind: str, file: BinaryIO, path: Path, info: FeedInfo) -> _Target:
+def _target(kind: str, file: BinaryIO, path: Path, info: FeedInfo, misfits: Misfits) -> _Target:
     if kind == "parquet":
-        return _Parquet(file)
+        return _Parquet(file, misfits)
     if kind == "itch":
-        return _Itch(file, _midnight(info, path))
+        return _Itch(file, _midnight(info, path), misfits)
     folder = path.parent
     if kind == "arrow":
-        return _Arrow(file, folder)
-    return _Dbn(file, folder) if kind == "dbn" else _Numpy(file, folder, kind == "npz")
+        return _Arrow(file, folder, misfits)
+    return _Dbn(file, folder, misfits) if kind == "dbn" else _Numpy(file, folder, kind == "npz")
 
 
 def _midnight(info: FeedInfo, path: Path) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 from strand.binding.dbn import DbnDecoder
 from strand.errors import ConfigurationError, MissingExtraError
 from strand.feeds.base import FeedInfo, TickBatch
-from strand.feeds.write.check import check_read_back
+from strand.feeds.write.check import Misfits, misfits
 from strand.ticks import zeros
 
 __all__ = ["DbnTicks"]
@@ -38,59 +38,59 @@ class DbnTicks:
     """Writes batches of ticks through ``write`` as MBO records; ``metadata`` then gives what belongs before them.
 
     An instrument id is the tick's key. What an MBO record cannot say (a ``ref_id``, a ``depth``, a quote, a
-    ``sequence`` beyond 32 bits) is refused: each batch is read back, and a tick that comes out different raises
-    ConfigurationError with the field.
+    ``sequence`` beyond 32 bits) does not fit: each batch is read back, and ``misfits`` takes a tick that comes out
+    different, or refuses it.
     """
 
-    def __init__(self, write: Callable[[bytes], Any]) -> None:
+    #: The target, for errors.
+    TARGET: Final = "DBN's MBO schema"
+
+    def __init__(self, write: Callable[[bytes], Any], misfits: Misfits) -> None:
         try:
             import databento_dbn
         except ImportError:
             raise MissingExtraError("writing DBN files", "databento-dbn", "dbn") from None
         self._library: Any = databento_dbn
         self._write = write
+        self._misfits = misfits
         self._used: set[int] = set()
         self._names: Sequence[str] = ()
         self._first, self._last = _LAST_NS, 0
         self._ticks = 0
 
-    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> None:
-        """Writes a batch; ``symbols`` are the names known by now."""
-        if not len(ticks):
-            return
+    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> TickBatch:
+        """Writes a batch, and returns the ticks of it that fit; ``symbols`` are the names known by now."""
+        before, self._ticks = self._ticks, self._ticks + len(ticks)
         self._names = symbols
-        keys = np.unique(ticks["instrument_id"])
-        for key in keys.tolist():
-            if key not in self._used:
-                _check_name(symbols[key] if key < len(symbols) else "")
-        records = np.zeros(len(ticks), _MBO)
-        records["length"] = _MBO.itemsize // 4
-        records["rtype"] = _RTYPE
-        for name in _SAME:
-            records[name] = ticks[name]
-        data = records.tobytes()
-        decoder = DbnDecoder(version=_VERSION, skip=False, tail=0, levels=1, span=(0, _LAST_NS))
-        for key in keys.tolist():
-            decoder.add(key, 0, _LAST_NS, key)
-        again = zeros(len(ticks) + decoder.max_per_record)
-        made, used, _ = decoder.decode(memoryview(data), last=True, out=again)
-        check_read_back(ticks, again[:made], sound=used == len(data), before=self._ticks, target="DBN's MBO schema")
-        self._used.update(keys.tolist())
+        found = misfits(ticks, _read_back).astype("U16")
+        keys = np.unique(ticks["instrument_id"]).tolist()
+        for key in keys:
+            name = symbols[key] if key < len(symbols) else ""
+            if key not in self._used and (why := _fault_of(name)):
+                if not self._misfits.skips:
+                    raise ConfigurationError(why)
+                found[ticks["instrument_id"] == key] = "symbols"
+        ticks = self._misfits.take_out(ticks, found, before, symbols)
+        if not len(ticks):
+            return ticks
+        keys = np.unique(ticks["instrument_id"]).tolist()
+        self._used.update(keys)
         self._first = min(self._first, int(ticks["ts_recv"].min()))
         self._last = max(self._last, int(ticks["ts_recv"].max()))
-        self._write(data)
-        self._ticks += len(ticks)
+        self._write(_records_of(ticks).tobytes())
+        return ticks
 
     def metadata(self, info: FeedInfo) -> bytes:
         """The metadata of a file of everything written, in DBN version 3."""
         library = self._library
-        start, end = _utc_date(self._first if self._ticks else 0), _utc_date(self._last) + dt.timedelta(1)
+        start, end = _utc_date(self._first if self._used else 0), _utc_date(self._last) + dt.timedelta(1)
         mappings = {}
         for key in sorted(self._used):
             name = self._names[key] if key < len(self._names) else ""
             if not name:
                 continue  # it is called by its number when it is read
-            _check_name(name)  # once more: it may have come after its key's first ticks
+            if why := _fault_of(name):  # once more: it may have come after its key's first ticks
+                raise ConfigurationError(why)
             if name in mappings:
                 raise ConfigurationError(
                     f"symbols: {name!r} is the name of two keys, but DBN allows only one per day: convert to Parquet "
@@ -107,8 +107,8 @@ class DbnTicks:
             )
         made = library.Metadata(
             dataset=dataset,
-            start=self._first if self._ticks else 0,
-            end=self._last + 1 if self._ticks else None,
+            start=self._first if self._used else 0,
+            end=self._last + 1 if self._used else None,
             stype_in=library.SType.RAW_SYMBOL,
             stype_out=library.SType.INSTRUMENT_ID,
             schema=library.Schema.MBO,
@@ -121,18 +121,38 @@ class DbnTicks:
         return bytes(made.encode())
 
 
-def _check_name(name: str) -> None:
-    """Raises ConfigurationError for a name that no DBN file holds."""
+def _records_of(ticks: TickBatch) -> np.ndarray[Any, Any]:
+    records = np.zeros(len(ticks), _MBO)
+    records["length"] = _MBO.itemsize // 4
+    records["rtype"] = _RTYPE
+    for name in _SAME:
+        records[name] = ticks[name]
+    return records
+
+
+def _read_back(ticks: TickBatch) -> tuple[TickBatch, bool]:
+    data = memoryview(_records_of(ticks).tobytes())
+    decoder = DbnDecoder(version=_VERSION, skip=False, tail=0, levels=1, span=(0, _LAST_NS))
+    for key in np.unique(ticks["instrument_id"]).tolist():
+        decoder.add(key, 0, _LAST_NS, key)
+    again = zeros(len(ticks) + decoder.max_per_record)
+    made, used, _ = decoder.decode(data, last=True, out=again)
+    return again[:made], used == len(data)
+
+
+def _fault_of(name: str) -> str | None:
+    """Why no DBN file holds a name; None: it does."""
     if not (name.isascii() and name.isprintable()):
-        raise ConfigurationError(
+        return (
             f"symbols: DBN holds names of printable ASCII characters, and {name!r} is not one: convert to Parquet or "
-            "npz, or leave the symbol out by symbols= (--symbols)"
+            "npz, or leave the symbol out by symbols= (--symbols) or on_unwritable='skip' (--on-unwritable skip)"
         )
     if len(name) > _NAME_BYTES:
-        raise ConfigurationError(
+        return (
             f"symbols: {name!r} is longer than the {_NAME_BYTES} bytes that DBN has for a symbol: convert to Parquet "
-            "or npz, or leave it out by symbols= (--symbols)"
+            "or npz, or leave it out by symbols= (--symbols) or on_unwritable='skip' (--on-unwritable skip)"
         )
+    return None
 
 
 def _utc_date(ns: int) -> dt.date:

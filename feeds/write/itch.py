@@ -31,9 +31,8 @@ from strand.binding.itch import (
     RETAIL_INTEREST,
     ItchDecoder,
 )
-from strand.errors import ConfigurationError
 from strand.feeds.base import TickBatch
-from strand.feeds.write.check import check_read_back
+from strand.feeds.write.check import Found, Misfits, fields_that_differ, misfits
 from strand.ticks import KIND_ORDER, KIND_STATUS, KIND_TRADE, TICK, UNDEF_PRICE, zeros
 
 __all__ = ["ItchTicks"]
@@ -82,55 +81,106 @@ _STATUSES: Final = {BROKEN_TRADE: b"B", LULD_COLLAR: b"J", IPO_QUOTING: b"K", IP
 _STATUS_TYPES: Final = np.array(
     [_STATUSES.get(i, b"I" if i & IMBALANCE else b"H" if chr(i).isalpha() else b"?") for i in range(256)], "S1"
 )
+#: In an ITCH file the sequence is the message's position.
+_IGNORED: Final = ("sequence",)
 _CROSSES: Final = {CROSS_OPENING: b"O", CROSS_CLOSING: b"C", CROSS_HALT: b"H", CROSS_INTRADAY: b"I"}
 
 
 class ItchTicks:
     """Writes batches of ticks through ``write``, a function that takes bytes.
 
-    A symbol is announced by a directory message right before its first tick. What a message cannot say is refused: each
-    batch is read back, and a tick that comes out different raises ConfigurationError with the field. ``sequence`` is
-    not looked at: in an ITCH file it is the message's position.
+    A symbol is announced by a directory message right before its first tick. What a message cannot say does not fit:
+    each batch is read back, and ``misfits`` takes a tick that comes out different, or refuses it. ``sequence`` is not
+    looked at: in an ITCH file it is the message's position.
     """
 
-    def __init__(self, write: Callable[[bytes], Any], midnight_ns: int) -> None:
+    #: The target, for errors.
+    TARGET: Final = "ITCH 5.0"
+
+    def __init__(self, write: Callable[[bytes], Any], midnight_ns: int, misfits: Misfits) -> None:
         self._write = write
+        self._misfits = misfits
         self._midnight_ns = midnight_ns
         self._announced = np.zeros(LOCATES, np.bool_)
-        self._decoder = ItchDecoder(midnight_ns=midnight_ns, skip=False)
+        self._decoder = self._new_decoder()
         self._shift: int | None = None
         self._ticks = 0
         self._known: list[str] | None = None
         self._stocks = np.zeros(0, "S8")
+        self._is_stock = np.zeros(0, np.bool_)
 
-    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> None:
-        """Writes a batch; ``symbols`` are the names known by now."""
-        for at in range(0, len(ticks), _SLICE):
-            self._write_some(ticks[at : at + _SLICE], symbols)
+    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> TickBatch:
+        """Writes a batch, and returns the ticks of it that fit; ``symbols`` are the names known by now."""
+        parts = [self._write_some(ticks[at : at + _SLICE], symbols) for at in range(0, len(ticks), _SLICE)]
+        if sum(map(len, parts)) == len(ticks):
+            return ticks
+        return np.concatenate(parts)
 
-    def _write_some(self, ticks: TickBatch, symbols: Sequence[str]) -> None:
+    def _write_some(self, ticks: TickBatch, symbols: Sequence[str]) -> TickBatch:
+        before, self._ticks = self._ticks, self._ticks + len(ticks)
         if self._shift is None:  # a locate of 0 is none
             self._shift = 1 if len(symbols) and symbols[0] else 0
         if list(symbols) != self._known:
-            self._known, self._stocks = list(symbols), _stock_names(symbols)
-        names = self._stocks
-        keys = ticks["instrument_id"].astype(np.int64) + self._shift
-        if int(keys.max()) >= LOCATES or int(keys.min()) == 0:
-            raise ConfigurationError(
-                "instrument_id: an ITCH stock locate is from 1 to 65535, and these ticks have "
-                f"{int(ticks['instrument_id'].min())} to {int(ticks['instrument_id'].max())}"
-            )
-        missing = int(keys.max()) - self._shift + 1 - len(names)
-        if missing > 0:
-            names = np.concatenate([names, np.full(missing, _NAMELESS)])
-        data = self._encode(ticks, keys, names)
-        self._check(ticks, keys, data)
-        self._write(data)
-        self._ticks += len(ticks)
-
-    def _encode(self, ticks: TickBatch, keys: npt.NDArray[np.int64], names: npt.NDArray[Any]) -> bytes:
-        places = keys - int(self._shift or 0)
+            self._known, self._stocks, self._is_stock = list(symbols), *_stock_names(symbols)
         types = _types_of(ticks)
+        found = self._impossible(ticks, types)
+        fits = found == ""
+        data, first = self._encode(ticks[fits], types[fits])
+        if not self._reads_back(ticks[fits], data):
+            found[fits] = misfits(ticks[fits], self._read_back, _IGNORED)
+            self._decoder = self._new_decoder()
+            fits = found == ""
+            data, first = self._encode(ticks[fits], types[fits])
+            if not self._reads_back(ticks[fits], data):
+                raise RuntimeError("ticks that ITCH holds one by one do not read back together")
+        ticks = self._misfits.take_out(ticks, found, before, symbols)
+        self._announced[first] = True
+        self._write(data)
+        return ticks
+
+    def _impossible(self, ticks: TickBatch, types: npt.NDArray[Any]) -> Found:
+        """The field of each tick for which there is no message, or no stock."""
+        found = np.zeros(len(ticks), "U16")
+        for kind, field in ((None, "kind"), (KIND_ORDER, "action"), (KIND_STATUS, "flags")):
+            found[(types == b"?") & ((ticks["kind"] == kind) if kind is not None else True)] = field
+        keys = self._locates(ticks)
+        found[(keys >= LOCATES) | (keys == 0)] = "instrument_id"
+        named = np.flatnonzero(ticks["instrument_id"] < len(self._is_stock))
+        found[named[~self._is_stock[ticks["instrument_id"][named]]]] = "symbols"
+        return found
+
+    def _locates(self, ticks: TickBatch) -> npt.NDArray[np.int64]:
+        locates: npt.NDArray[np.int64] = ticks["instrument_id"].astype(np.int64) + int(self._shift or 0)
+        return locates
+
+    def _new_decoder(self) -> ItchDecoder:
+        return ItchDecoder(midnight_ns=self._midnight_ns, skip=False)
+
+    def _reads_back(self, ticks: TickBatch, data: bytes) -> bool:
+        again, sound = _decoded(self._decoder, len(ticks), data)
+        return (
+            sound
+            and len(again) == len(ticks)
+            and not (fields_that_differ(self._located(ticks), again, _IGNORED) != "").any()
+        )
+
+    def _read_back(self, ticks: TickBatch) -> tuple[TickBatch, bool]:
+        """As a file of its own, since a decoder goes on from message to message."""
+        data, _ = self._encode(ticks, _types_of(ticks))
+        again, sound = _decoded(self._new_decoder(), len(ticks), data)
+        again["instrument_id"] -= np.uint32(self._shift or 0)
+        return again, sound
+
+    def _located(self, ticks: TickBatch) -> TickBatch:
+        expected = ticks.copy()
+        expected["instrument_id"] = self._locates(ticks)
+        return expected
+
+    def _encode(self, ticks: TickBatch, types: npt.NDArray[Any]) -> tuple[bytes, npt.NDArray[np.int64]]:
+        """The messages, and the locates that they announce."""
+        keys, places, names = self._locates(ticks), ticks["instrument_id"].astype(np.int64), self._stocks
+        if (missing := int(places.max(initial=-1)) + 1 - len(names)) > 0:
+            names = np.concatenate([names, np.full(missing, _NAMELESS)])
         first = self._announce(keys, names, places)
         # One message per row, as wide as the widest. A symbol's directory message has its own row before its first
         # tick.
@@ -154,7 +204,7 @@ class ItchTicks:
             opaque = np.dtype(f"V{layout.itemsize}")
             np.ndarray((len(rows),), opaque, buffer=rows, strides=(_WIDEST,))[to] = messages.view(opaque)
             lengths[to] = layout.itemsize
-        return rows[np.arange(_WIDEST) < lengths[:, None]].tobytes()
+        return rows[np.arange(_WIDEST) < lengths[:, None]].tobytes(), keys[first]
 
     def _announce(
         self, keys: npt.NDArray[np.int64], names: npt.NDArray[Any], places: npt.NDArray[np.int64]
@@ -164,20 +214,14 @@ class ItchTicks:
         if not len(fresh):
             return fresh
         _, at = np.unique(keys[fresh], return_index=True)
-        first = fresh[np.sort(at)]
-        self._announced[keys[first]] = True
+        first: npt.NDArray[np.int64] = fresh[np.sort(at)]
         return first
 
-    def _check(self, ticks: TickBatch, keys: npt.NDArray[np.int64], data: bytes) -> None:
-        expected = ticks.copy()
-        expected["instrument_id"] = keys
-        again = zeros(len(ticks) + 1)
-        made, used, sound = self._decoder.decode(memoryview(data), last=False, out=again)
-        if sound and made == len(ticks) and used < len(data):
-            sound = False
-        check_read_back(
-            expected, again[:made], sound=sound, before=self._ticks, target="ITCH 5.0", ignore=("sequence",)
-        )
+
+def _decoded(decoder: ItchDecoder, count: int, data: bytes) -> tuple[TickBatch, bool]:
+    again = zeros(count + 1)
+    made, used, sound = decoder.decode(memoryview(data), last=False, out=again)
+    return again[:made], sound and used == len(data)
 
 
 def _types_of(ticks: TickBatch) -> npt.NDArray[Any]:
@@ -200,14 +244,6 @@ def _types_of(ticks: TickBatch) -> npt.NDArray[Any]:
     ]
     letters: list[Any] = [np.bytes_(letter) for letter in b"A F E C X D X U P Q".split()]
     types: npt.NDArray[Any] = np.select(conditions, [*letters, by_flags], np.bytes_(b"?"))
-    unknown = np.flatnonzero(types == b"?")
-    if len(unknown):
-        tick = ticks[unknown[0]]
-        field = {KIND_ORDER: "action", KIND_STATUS: "flags"}.get(int(tick["kind"]), "kind")
-        raise ConfigurationError(
-            f"{field}: no ITCH 5.0 message can express a tick of kind {int(tick['kind'])}, action "
-            f"{bytes(tick['action'])!r} and flags {int(tick['flags'])}"
-        )
     return types
 
 
@@ -255,8 +291,8 @@ def _fill(messages: Any, kind: bytes, ticks: TickBatch, stocks: npt.NDArray[Any]
         messages["cross"] = (flags & 0x7F).astype(np.uint8).view("S1")
 
 
-def _stock_names(symbols: Sequence[str]) -> npt.NDArray[Any]:
-    for name in symbols:
-        if len(name) > 8 or not all(" " < letter <= "~" for letter in name):
-            raise ConfigurationError(f"symbols: {name!r} is not an ITCH 5.0 stock: 1 to 8 printable ASCII characters")
-    return np.array([name.encode().ljust(8) for name in symbols] or [_NAMELESS], "S8")
+def _stock_names(symbols: Sequence[str]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """The names as stocks, and whether each is one: at most 8 printable ASCII characters."""
+    is_stock = [len(name) <= 8 and all(" " < letter <= "~" for letter in name) for name in symbols]
+    stocks = [name.encode().ljust(8) if fits else b"" for name, fits in zip(symbols, is_stock, strict=True)]
+    return np.array(stocks or [_NAMELESS], "S8"), np.array(is_stock, np.bool_)

@@ -7,9 +7,10 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from strand.errors import ConfigurationError, MissingExtraError
+from strand.errors import MissingExtraError
 from strand.feeds.base import Feed, TickBatch
 from strand.feeds.formats.own_metadata import OWN_KEY, own_text
+from strand.feeds.write.check import Found, Misfits
 from strand.ticks import FIELDS, joined, named
 
 __all__ = ["ParquetTicks", "TickColumns", "write_arrow"]
@@ -41,11 +42,15 @@ class TickColumns:
         # All ASCII letters, each at the place of its code, so that a letter's byte is its index.
         self._letters = pa.array(["", *map(chr, range(1, 128))])
 
-    def check(self, ticks: TickBatch) -> None:
-        """Raises ConfigurationError for what the columns cannot hold, naming the field."""
-        for name in ("action", "side"):
-            if len(ticks) and int(np.ascontiguousarray(ticks[name]).view(np.uint8).max()) > 127:
-                raise ConfigurationError(f"{name}: a letter that is not ASCII does not fit Parquet or Arrow text")
+    @staticmethod
+    def misfits(ticks: TickBatch) -> Found:
+        """The field of each tick that the columns cannot hold: a letter that is not ASCII, a time beyond 2262."""
+        found = np.zeros(len(ticks), "U16")
+        for name in ("ts_event", "ts_recv"):
+            found[ticks[name].view(np.int64) < 0] = name
+        for name in ("side", "action"):
+            found[np.ascontiguousarray(ticks[name]).view(np.uint8) > 127] = name
+        return found
 
     def names(self, symbols: Sequence[str], max_key: int) -> Any:
         """The names of keys up to ``max_key``, as Arrow has them: what ``of`` takes."""
@@ -74,10 +79,10 @@ class ParquetTicks:
     """Writes batches of ticks into a Parquet file that is being made. Names and what is known of the source are kept in
     the file's metadata. Rows are gathered into groups of 1,048,576.
 
-    Raises ConfigurationError for what the columns cannot hold, naming the field, MissingExtraError without pyarrow.
+    Raises MissingExtraError without pyarrow.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, misfits: Misfits) -> None:
         self._columns = TickColumns("Parquet")
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -90,18 +95,21 @@ class ParquetTicks:
             use_dictionary=["symbol", "action", "side"],
             store_schema=True,
         )
+        self._misfits = misfits
         self._waiting: list[TickBatch] = []
-        self._rows = 0
+        self._rows = self._ticks = 0
         self._names: list[str] = []
 
-    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> None:
-        """Takes a copy of a batch. ``symbols``: the names known by now."""
-        self._columns.check(ticks)
+    def write(self, ticks: TickBatch, symbols: Sequence[str]) -> TickBatch:
+        """Takes a copy of a batch, and returns the ticks of it that fit. ``symbols``: the names known by now."""
+        before, self._ticks = self._ticks, self._ticks + len(ticks)
+        ticks = self._misfits.take_out(ticks, self._columns.misfits(ticks), before, symbols)
         self._names = list(symbols)
         self._waiting.append(ticks.copy())
         self._rows += len(ticks)
         if self._rows >= _GROUP_ROWS:
             self._flush()
+        return ticks
 
     def close(self, feed: Feed) -> None:
         """Writes what is left, and the file's end."""

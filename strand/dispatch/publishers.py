@@ -67,6 +67,7 @@ class Publishers:
             raise self._state.stopped_error()
         if len(array) == 0:
             return 0
+        self._state.outputs.wake()
         if self._orders.is_needed:
             self._orders.look(array, stacklevel=3)
         if not self._routing.is_known:

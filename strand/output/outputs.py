@@ -45,6 +45,8 @@ __all__ = ["Outputs"]
 #: ``TIMES`` is a minimum too, in units of what it takes to find the frontier: that takes cache lines from the workers.
 #: Records that are merged soon are still in caches, and so are the chunks that are filled next.
 MINIMUM_S, IDLE_S, MAXIMUM_S, TIMES = 0.0003, 0.001, 0.05, 8
+#: Where nothing is handled the pause doubles up to this, until ``wake``.
+ASLEEP_S = 0.25
 
 
 class Source(Protocol):
@@ -106,7 +108,8 @@ class Outputs(Mapping[str, Output]):
                 self._sinks.own(output._sink)
         self._engine: Source | None = None
         self._thread: threading.Thread | None = None
-        self._stop = threading.Event()
+        self._is_ending = self._is_asleep = False
+        self._woken = threading.Event()
         #: One thread at a time merges.
         self._merge_lock = threading.Lock()
         self._digesting = False
@@ -242,7 +245,8 @@ class Outputs(Mapping[str, Output]):
     def _end_merging(self, until: Until) -> None:
         """Merges the rest, and waits until it has been written."""
         if self._thread is not None:
-            self._stop.set()
+            self._is_ending = True
+            self._woken.set()
             join(self._thread)
             self._thread = None
         if self._engine is not None:
@@ -267,6 +271,11 @@ class Outputs(Mapping[str, Output]):
     def abandon(self) -> None:
         """The dispatcher was dropped without a stop: the merger aborts the sinks. Waits for nothing, takes no lock."""
         self.failure = self.failure or EngineError("the dispatcher was deleted before it was stopped")
+
+    def wake(self) -> None:
+        """Ends the merger's long pause: there will be something to handle. It costs one look where there is none."""
+        if self._is_asleep:
+            self._woken.set()
 
     def merge(self) -> None:
         """Merges everything that was emitted. Raises what went wrong with that."""
@@ -304,13 +313,19 @@ class Outputs(Mapping[str, Output]):
         # Where the publisher is pinned, this thread would be so too.
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, allowed)
-        pause_s, records, me = IDLE_S, 0, threading.get_ident()
+        pause_s, done, me = IDLE_S, (0, 0), threading.get_ident()
         try:
             self._inside.threads.append(me)
-            while not self._stop.wait(pause_s) and self.failure is None:
+            while not self._is_ending and self.failure is None:
+                woken = self._woken.wait(pause_s)
+                self._woken.clear()  # before the round, so that what comes after it ends the next pause
                 took_s = self._merge(engine, Until.WATERMARK)
-                before, records = records, sum(output.records for output in self._outputs.values())
-                pause_s = min(max(MINIMUM_S if records > before else IDLE_S, TIMES * took_s), MAXIMUM_S)
+                before, done = done, (engine.outputs_below, sum(output.records for output in self._outputs.values()))
+                least_s = MINIMUM_S if done[1] > before[1] else IDLE_S
+                self._is_asleep = done == before and not woken
+                pause_s = (
+                    min(2 * pause_s, ASLEEP_S) if self._is_asleep else min(max(least_s, TIMES * took_s), MAXIMUM_S)
+                )
             if self.failure is not None:
                 self._abort()
         finally:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from strand.feeds.base import FeedInfo
+from strand.feeds.write.check import Misfits
 from strand.feeds.write.parquet import ParquetTicks
 
 pa = pytest.importorskip("pyarrow")
@@ -43,7 +44,7 @@ def arrow(folder: Path, content: Any, name: str = "a.arrow", stream: bool = Fals
 
 def write_own(path: Path, ticks: np.ndarray, names: list[str]) -> None:
     with path.open("wb") as file:
-        writer = ParquetTicks(file)
+        writer = ParquetTicks(file, Misfits("Parquet"))
         for first in range(0, len(ticks), 100):
             writer.write(ticks[first : first + 100], names)
         source = SimpleNamespace(info=FeedInfo("x", "y", date="2020-01-02", venue="V"), symbols=names)

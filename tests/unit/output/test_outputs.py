@@ -550,3 +550,37 @@ def test_a_dispatcher_without_outputs_has_none() -> None:
     assert len(d.outputs) == 0
     with pytest.raises(KeyError, match="there are none"):
         d.outputs["bars"]
+
+
+def test_an_idle_dispatcher_does_not_look_for_records_and_a_publish_wakes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The merger's thread goes to sleep, here for ever: so it gives way a few times, and then not any more."""
+    monkeypatch.setattr("strand.output.outputs.ASLEEP_S", 1e6)
+    came = threading.Event()
+
+    class Sink:
+        def write(self, batch: Any) -> None:
+            came.set()
+
+        def close(self) -> None:
+            pass
+
+        abort = close
+
+    def switches() -> int:
+        (thread,) = (one for one in threading.enumerate() if one.name == "strand-outputs")
+        status = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
+        (line,) = (one for one in status.splitlines() if one.startswith("voluntary_ctxt"))
+        return int(line.split()[1])
+
+    with Dispatcher(2, echo_in_python, workers=1, out={"seen": Sink()}, cores=None) as dispatcher:
+
+        def rests() -> bool:
+            before = switches()
+            threading.Event().wait(0.3)
+            return before == switches()
+
+        wait_until(rests)
+        ticks = stream([0, 1])
+        ticks["depth"] = 1
+        dispatcher.publish(ticks)
+        assert came.wait(60)

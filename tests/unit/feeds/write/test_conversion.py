@@ -164,6 +164,7 @@ def test_the_command_converts_and_says_what_it_wrote(tmp_path: Path, day: Path) 
     assert json.loads(result.output) == {
         "path": str(out), "format": "parquet", "ticks": 10, "symbols": len(set(read(out)[1])),
         "file_bytes": out.stat().st_size, "undated": False, "skipped": {"counts": {}, "samples": []},
+        "left_out": {},
     }  # fmt: skip
     result = CliRunner().invoke(cli, ["convert", str(day), str(tmp_path / "b"), "--to", "npz", "--symbols", "AAA*"])
     assert result.exit_code == 0, result.output

@@ -11,10 +11,12 @@ import pytest
 from array_feed import order_feed
 from converted import assert_same, read
 
+import strand
 from strand import UNDEF_PRICE
 from strand.errors import ConfigurationError
+from strand.feeds.synthetic.market import SyntheticFeed
 from strand.feeds.write.conversion import convert
-from strand.ticks import zeros
+from strand.ticks import KIND_STATUS, zeros
 
 pytestmark = pytest.mark.python
 databento_dbn = pytest.importorskip("databento_dbn")
@@ -80,3 +82,21 @@ def test_a_venue_that_dbn_cannot_hold_is_said_and_nothing_is_left(tmp_path: Path
     with pytest.raises(ConfigurationError, match=r"venue: .* printable ASCII .* convert to Parquet or npz"):
         convert(order_feed(order(), ["A"], venue=venue), tmp_path / "a.dbn")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_dbn_cannot_hold_is_left_out_by_option_and_counted_and_the_rest_is_whole(tmp_path: Path) -> None:
+    """A day of ITCH has status ticks and executions with a reference, which MBO records cannot say."""
+    day = tmp_path / "day.itch50"
+    SyntheticFeed(5, 3_000, seed=3, date="2026-01-05").write_itch(day)
+    source = strand.feeds.open(day, date="2026-01-05").to_numpy()
+    with pytest.raises(ConfigurationError, match="--on-unwritable skip"):
+        convert(day, tmp_path / "day.dbn", date="2026-01-05")
+    written = convert(day, tmp_path / "day.dbn", date="2026-01-05", on_unwritable="skip")
+    again = strand.feeds.open(tmp_path / "day.dbn").to_numpy()
+    assert written.ticks == len(again)
+    assert written.ticks + sum(written.left_out.values()) == len(source)
+    assert 0 < len(again) < len(source)
+    kept = np.isin(source["sequence"], again["sequence"])
+    for name in ("ts_recv", "ts_event", "order_id", "price", "size", "flags", "action", "side", "kind", "sequence"):
+        assert (again[name] == source[kept][name]).all(), name
+    assert ((source[~kept]["ref_id"] != 0) | (source[~kept]["kind"] == KIND_STATUS)).all()

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import itch_reference
+import numpy as np
 import pytest
+from array_feed import order_feed
 from converted import ITCH_NAME, assert_same, read
 
+import strand
 from strand.errors import ConfigurationError
 from strand.feeds.write.conversion import convert
 
@@ -56,3 +59,32 @@ def test_the_date_of_an_itch_file_must_be_in_its_name(tmp_path: Path, day: Path)
         convert(day, tmp_path / "x.itch")
     with pytest.raises(ConfigurationError, match="2026-01-06"):
         convert(day, tmp_path / "20260106.itch")
+
+
+def test_what_itch_cannot_hold_is_left_out_by_option_and_the_rest_is_the_file_of_the_rest(
+    tmp_path: Path, day: Path
+) -> None:
+    """Prices between its steps, a letter without a message, a name that is too long."""
+    feed = strand.feeds.open(day)
+    ticks = feed.to_numpy()
+    names = list(feed.symbols)
+    fine = np.ones(len(ticks), np.bool_)
+    priced = np.flatnonzero((ticks["kind"] == 1) & (ticks["action"] == b"A"))
+    ticks["price"][priced[::5]] += 1
+    ticks["action"][priced[1::5]] = b"R"
+    fine[priced[::5]] = fine[priced[1::5]] = False
+    named = ticks["instrument_id"] == ticks["instrument_id"][priced[2]]
+    names[int(ticks["instrument_id"][priced[2]])] = "TOO LONG A NAME"
+    fine &= ~named
+    target = tmp_path / ITCH_NAME
+    with pytest.raises(ConfigurationError, match="--on-unwritable skip"):
+        convert(order_feed(ticks, names), target)
+    written = convert(order_feed(ticks, names), target, on_unwritable="skip")
+    assert (written.ticks, sum(written.left_out.values())) == (fine.sum(), (~fine).sum())
+    assert set(written.left_out) == {"price", "action", "symbols"}
+    assert written.left_out["symbols"] <= named.sum()
+    rest = tmp_path / "rest" / ITCH_NAME
+    rest.parent.mkdir()
+    names[int(ticks["instrument_id"][priced[2]])] = "NOTUSED"
+    convert(order_feed(ticks[fine].copy(), names), rest)
+    assert target.read_bytes() == rest.read_bytes()

@@ -14,6 +14,7 @@ from strand import TICK
 from strand.errors import ConfigurationError
 from strand.feeds import Selection
 from strand.feeds.formats.parquet.reader import ParquetFeed
+from strand.feeds.write.check import Misfits
 from strand.feeds.write.parquet import ParquetTicks
 from strand.ticks import Ticks
 
@@ -54,4 +55,4 @@ def test_what_parquet_cannot_hold_is_refused_by_field(tmp_path: Path, field: str
     ticks = own_ticks(10, 1)
     ticks[field][3] = value
     with (tmp_path / "a").open("wb") as file, pytest.raises(ConfigurationError, match=field):
-        ParquetTicks(file).write(ticks, ["A"])
+        ParquetTicks(file, Misfits("Parquet")).write(ticks, ["A"])

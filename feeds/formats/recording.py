@@ -25,13 +25,15 @@ from strand.binding.mold import RUN, stamp
 from strand.errors import FormatError, TruncatedFeedError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
 from strand.feeds.formats.itch.reader import ItchFeed
-from strand.feeds.io.atomic_write import atomic_write
+from strand.feeds.io.atomic_write import atomic_write, flushed, partial_path
 from strand.feeds.io.streams import InflateLimits
 
 __all__ = ["RecordedFeed", "Recorder", "has_times", "recognise", "times_path"]
 
 MAGIC: Final = b"SDTIMES1"
 _HEADER_BYTES: Final = 16
+#: Frames that wait for their times to be written first.
+_HELD_BYTES: Final = 1 << 16
 _RUNS_A_READ: Final = 1 << 15
 
 
@@ -58,37 +60,60 @@ class Recorder:
     """Writes a recording; both files appear under their names when it ends, however it ends.
 
     A reader that is interrupted leaves what had come in by then. Only what cannot be written leaves nothing: FeedError.
+    A process that is killed leaves ``.FILE.*.partial`` and ``.FILE.*.partial.times``: a recording of all but about the
+    last second. The times of frames are always written before the frames, so that no frame is without its time.
     """
 
     def __init__(self, path: str | os.PathLike[str], date: dt.date | None) -> None:
         self._path = Path(path)
         self._day = int(date.strftime("%Y%m%d")) if date is not None else 0
         self._stack = contextlib.ExitStack()
+        self._lock: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
         self._frames: BinaryIO | None = None
         self._times: BinaryIO | None = None
+        self._held = bytearray()
 
     def __enter__(self) -> Self:
-        self._frames = self._stack.enter_context(atomic_write(self._path))
-        self._times = self._stack.enter_context(atomic_write(times_path(self._path)))
+        partial = partial_path(self._path)
+        self._frames = self._stack.enter_context(atomic_write(self._path, partial))
+        self._times = self._stack.enter_context(atomic_write(times_path(self._path), times_path(partial)))
         self._times.write(MAGIC + self._day.to_bytes(8, "little"))
+        self._lock = self._stack.enter_context(flushed(self._flush))
         return self
 
     def write(self, frames: memoryview, runs: npt.NDArray[np.void], shift: int) -> None:
         """Whole frames and their runs; ``shift``: how many messages that runs count were left out before them."""
-        assert self._frames is not None
         assert self._times is not None
+        moved = runs.copy()
+        moved["position"] -= np.uint64(shift)
         try:
-            self._frames.write(frames)
-            moved = runs.copy()
-            moved["position"] -= np.uint64(shift)
-            self._times.write(moved.tobytes())
+            with self._lock:
+                self._times.write(moved.tobytes())
+                self._held += frames
+                if len(self._held) > _HELD_BYTES:
+                    self._hand_over()
         except OSError as error:
             failed = self._stack.pop_all()
             failed.__exit__(type(error), error, error.__traceback__)
             raise
 
+    def _hand_over(self) -> None:
+        assert self._frames is not None
+        assert self._times is not None
+        self._times.flush()
+        self._frames.write(self._held)
+        self._held.clear()
+
+    def _flush(self) -> None:
+        assert self._frames is not None
+        if self._held:
+            self._hand_over()
+            self._frames.flush()
+
     def __exit__(self, *_: object) -> None:
-        self._stack.close()
+        with self._stack, self._lock:
+            if self._held:
+                self._hand_over()
 
 
 class _Times:

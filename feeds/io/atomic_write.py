@@ -1,9 +1,10 @@
-"""Files that appear under their name only when they are whole."""
+"""Files that appear under their name only when they are whole, and those that grow for hours meanwhile."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +12,10 @@ from typing import Any, BinaryIO, Final, cast
 
 from strand.errors import ConfigurationError, FeedError, MissingExtraError
 
-__all__ = ["atomic_write"]
+__all__ = ["FLUSH_S", "atomic_write", "flushed", "partial_path"]
+
+#: Seconds after which ``flushed`` has what was written in the file: what a kill may cost, with as much for the write.
+FLUSH_S: Final = 0.4
 
 _being_written: weakref.WeakSet[BinaryIO] = weakref.WeakSet()
 
@@ -55,14 +59,45 @@ _WRITERS: Final[dict[str, Callable[[BinaryIO], Any]]] = {".gz": _gzip_writer, ".
 _UNWRITTEN: Final = (".bz2", ".xz", ".zip")
 
 
+def partial_path(path: str | os.PathLike[str]) -> Path:
+    """Return a new name for a file that is not whole yet: hidden, in the folder of ``path``."""
+    final = Path(path)
+    return final.with_name(f".{final.name}.{os.urandom(8).hex()}.partial")
+
+
 @contextlib.contextmanager
-def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def flushed(flush: Callable[[], None]) -> Iterator[threading.Lock]:
+    """Call ``flush`` from another thread every ``FLUSH_S`` seconds, as long as the block runs.
+
+    The lock that the block gets is held meanwhile, so the block holds it to write. An error of ``flush`` ends the
+    thread: the next write to the same file, or its end, meets the error again.
+    """
+    lock, over = threading.Lock(), threading.Event()
+
+    def run() -> None:
+        with contextlib.suppress(OSError, FeedError, ValueError):
+            while not over.wait(FLUSH_S):
+                with lock:
+                    if not over.is_set():
+                        flush()
+
+    thread = threading.Thread(target=run, name="strand-flush", daemon=True)
+    thread.start()
+    try:
+        yield lock
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | os.PathLike[str], partial: Path | None = None) -> Iterator[BinaryIO]:
     """A file to write to, compressed when the name ends in ``.gz`` (isal with the extra ``gzip``, else zlib) or in
     ``.zst`` (extra ``zstd``).
 
     It is written under a temporary name in the same folder. When the block ends it is flushed to the disk and renamed,
     replacing what had the name; when the block raises, it is removed and what had the name stays. A process that is
-    forked meanwhile has no part in it.
+    forked meanwhile has no part in it. ``partial``: the temporary name, of ``partial_path``; None: a new one.
 
     Raises FeedError when it cannot be created or written, ConfigurationError for a name that promises another packing.
     """
@@ -73,7 +108,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         )
     if not final.name:
         raise FeedError("cannot be written: it is a folder", path=final)
-    temporary = final.with_name(f".{final.name}.{os.urandom(8).hex()}.partial")
+    temporary = partial_path(final) if partial is None else partial
     ours = os.getpid()
     try:
         try:

@@ -60,7 +60,7 @@ def misfits(
 
 
 def _unreadable(tick: TickBatch, read_back: Callable[[TickBatch], tuple[TickBatch, bool]]) -> str:
-    """The field for which a tick comes back as none, or as more than itself: with another letter there it comes back."""
+    """The field because of which a tick does not come back as one: with another letter there it does."""
     for field, letters in (("side", b"BAN"), ("action", b"ACN")):
         for letter in letters:
             other = tick.copy()
@@ -103,7 +103,8 @@ class Misfits:
             index = int(bad[0])
             self._refuse(str(found[index]), ticks[index], before + index, symbols)
         self.left_out.update(found[bad].tolist())
-        return ticks[found == ""]
+        kept: TickBatch = ticks[found == ""]
+        return kept
 
     def _refuse(self, field: str, tick: np.void, before: int, symbols: Sequence[str]) -> None:
         value = tick[field].item() if field in FIELDS else symbols[int(tick["instrument_id"])]

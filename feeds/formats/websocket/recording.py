@@ -45,7 +45,7 @@ from strand.feeds.formats.websocket.lines import (
     read_entry,
     read_header,
 )
-from strand.feeds.io.atomic_write import atomic_write
+from strand.feeds.io.atomic_write import atomic_write, flushed
 from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, open_stream
 from strand.feeds.mapping.options import check_options
 from strand.validate import whole
@@ -64,19 +64,27 @@ class MessageRecorder:
     """Writes a recording; it appears under its name when the feed ends, however it ends.
 
     A feed that is interrupted leaves what had come in by then. Only what cannot be written leaves nothing: FeedError.
+    A process that is killed leaves ``.FILE.*.partial``, a recording of all but about the last second without its end.
     Raises ConfigurationError for what no reader would take again.
     """
 
     def __init__(self, path: str | os.PathLike[str], header: Header) -> None:
         self.path, self._head = Path(path), header.line()
         self._stack = contextlib.ExitStack()
+        self._lock: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
         self._file: BinaryIO | None = None
-        self._lines = self._latest_ns = 0
+        self._lines = self._latest_ns = self._flushed = 0
 
     def __enter__(self) -> Self:
         self._file = self._stack.enter_context(atomic_write(self.path))
         self._write(self._head)
+        self._lock = self._stack.enter_context(flushed(self._flush))
         return self
+
+    def _flush(self) -> None:
+        if self._file is not None and self._flushed < self._lines:
+            self._file.flush()
+            self._flushed = self._lines
 
     def message(self, data: str | bytes, now_ns: int) -> None:
         """A message as it came. Raises FeedError where it cannot be written."""
@@ -91,12 +99,13 @@ class MessageRecorder:
     def _write(self, line: bytes) -> None:
         assert self._file is not None
         try:
-            self._file.write(line)
+            with self._lock:
+                self._file.write(line)
+                self._lines += 1
         except OSError as error:
             self._file = None
             self._stack.pop_all().__exit__(type(error), error, error.__traceback__)
             raise
-        self._lines += 1
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None:

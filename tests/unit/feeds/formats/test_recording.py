@@ -7,16 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mold_lines import DATE, listen, orders, sender
+from itch_reference import frame
+from mold_lines import DATE, listen, order, orders, sender
 from mold_wire import end_of_session, packet
-from reading import ticks_of
+from reading import read, ticks_of
+from warm_python import run_warm
 
 import strand
+from strand.binding.mold import RUN
 from strand.errors import (
     FormatError,
     TruncatedFeedError,
 )
-from strand.feeds.formats.recording import RecordedFeed, times_path
+from strand.feeds.formats.recording import RecordedFeed, Recorder, times_path
 
 pytestmark = pytest.mark.python
 
@@ -54,3 +57,69 @@ def test_times_that_are_cut_give_every_tick_before_the_cut(tmp_path: Path) -> No
     times.write_bytes(whole[:16] + whole[40:64] + whole[16:40])
     with pytest.raises(FormatError, match="do not rise"):
         ticks_of(RecordedFeed(record))
+
+
+@pytest.mark.parametrize("packing", ["", ".gz", ".zst"])
+def test_a_killed_recorder_leaves_all_that_came_without_a_further_message(tmp_path: Path, packing: str) -> None:
+    """Each program waits until its files do not grow any more, and kills itself: nothing else writes them."""
+    code = f"""
+import os, signal, sys, time
+sys.path[:0] = {[str(Path(__file__).parents[3] / "support")]!r}
+import numpy as np
+from strand.binding.mold import RUN
+from strand.feeds.formats.recording import Recorder
+from itch_reference import frame
+from mold_lines import order
+from websocket_recordings import HEADER
+from strand.feeds.formats.websocket.recording import MessageRecorder
+
+def rest():
+    sizes = None
+    while sizes != (sizes := [os.path.getsize(name) for name in sorted(os.listdir())]) or not all(sizes):
+        time.sleep(1)
+
+with Recorder("day.itch{packing}", None) as lines, MessageRecorder("day.ws{packing}", HEADER) as messages:
+    for n in range(1, 401):
+        runs = np.zeros(1, RUN)
+        runs["position"], runs["sequence"], runs["ts_recv"] = n, 10 * n, 10**18 + n
+        lines.write(memoryview(frame(order(n))), runs, 0)
+        trade = f'{{{{"s": "A", "p": "1.5", "q": 2, "T": 1700000000000, "m": true, "n": {{n}}}}}}'
+        messages.message('{{"type": "trade", "data": [' + trade + "]}}", 10**18 + n)
+    rest()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert run_warm("-c", code, cwd=tmp_path).returncode == -9
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert [name.endswith(".partial") for name in left] == [True, False, True]
+    lines, messages = (tmp_path / name for name in (left[0], left[2]))
+    with strand.feeds.open(lines) as feed:
+        ticks, error = read(feed)
+    assert isinstance(error, TruncatedFeedError) == bool(packing)
+    assert ticks["sequence"].tolist() == [10 * n for n in range(1, 401)]
+    assert ticks["ts_recv"].tolist() == [10**18 + n for n in range(1, 401)]
+    with strand.feeds.open(messages) as feed:
+        ticks, error = read(feed)
+    assert isinstance(error, TruncatedFeedError)
+    assert ticks["ts_recv"].tolist() == [10**18 + n for n in range(1, 401)]
+
+
+def test_at_no_time_is_a_message_in_a_recording_without_its_time(tmp_path: Path) -> None:
+    """After each write a copy of both files is read, as a kill would leave them: no tick has the time of another."""
+    seen = 0
+    with Recorder(tmp_path / "day.itch50", None) as recorder:
+        for n in range(1, 4_000):
+            runs = np.zeros(1, RUN)
+            runs["position"], runs["sequence"], runs["ts_recv"] = n, 10 * n, 10**18 + n
+            recorder.write(memoryview(frame(order(n))), runs, 0)
+            if n % 97 == 0:
+                frames, times = sorted(tmp_path.glob(".*.partial*"), key=lambda path: path.name)
+                copy = tmp_path / "copy"
+                copy.write_bytes(frames.read_bytes())
+                times_path(copy).write_bytes(times.read_bytes())
+                if not copy.stat().st_size or times.stat().st_size < 16:
+                    continue
+                ticks, _ = read(RecordedFeed(copy))
+                seen += len(ticks)
+                assert (ticks["ts_recv"] == 10**18 + ticks["sequence"] // 10).all()
+                assert (ticks["sequence"] == 10 * np.arange(1, len(ticks) + 1)).all()
+    assert seen

@@ -18,9 +18,9 @@ from strand.options import refuse_renamed
 from strand.tables.columns import Prices
 from strand.tables.tabular import Tabular
 from strand.tables.ticks import tick_stream
-from strand.ticks import joined, named, zeros
+from strand.ticks import Flags, joined, named, zeros
 
-__all__ = ["RENAMED", "BaseFeed", "Feed", "FeedInfo", "TickBatch", "TicksAre"]
+__all__ = ["RENAMED", "BaseFeed", "Feed", "FeedInfo", "Flags", "TickBatch", "TicksAre", "usual_flags"]
 
 #: Options of feeds, and fields of ``FeedInfo``, by what they were called: what they are called now.
 RENAMED: Final[Mapping[str, str]] = {
@@ -39,15 +39,37 @@ TickBatch = npt.NDArray[np.void]
 #: order books, and it is kept in files that are converted.
 #:
 #: - ``"plain"``: trades and quotes that say all themselves. The side of action T is the aggressor's, the side of
-#:   action F the resting order's. Flag 1: it does not count; flag 4: a cross.
+#:   action F the resting order's.
 #: - ``"orders"``: single orders (ITCH, PITCH, LOBSTER). A fill (action F) takes its size off its order, and has that
 #:   order's price unless it brings its own. Action T is an execution of a hidden order, whose side says nothing, or
-#:   with flag 4 a cross. Flag 1: it does not count.
-#: - ``"dbn"``: Databento's trades and quotes. A trade is action T alone. Flag 1: it does not count. No flag
-#:   marks a cross.
-#: - ``"dbn-orders"``: Databento's single orders. A fill only reports what a trade (action T) said before it. Flag 128
-#:   ends an event, before which no change of a book is shown; flag 64 is a whole side; each publisher has a book.
+#:   a cross.
+#: - ``"dbn"``: Databento's trades and quotes. A trade is action T alone.
+#: - ``"dbn-orders"``: Databento's single orders. A fill only reports what a trade (action T) said before it. No change
+#:   of a book is shown before its event ends; each publisher has a book.
+#:
+#: The feed's ``flags`` say which bits mark what does not count, a cross, and the end of an event.
 TicksAre = Literal["plain", "orders", "dbn", "dbn-orders"]
+
+#: Flags of ticks that somebody makes by Strand's own rules, and Databento's (docs/tick.md).
+_USUAL: Final = Flags(unprinted=1, cross=4, best=4, snapshot=32)
+_DATABENTO: Final = Flags(snapshot=32, last=128, top=64, other=0x1F)
+
+
+def usual_flags(ticks: TicksAre | None, come: Literal["raw", "made", "never"] = "made") -> Flags:
+    """The flags of ticks about which nothing else is known.
+
+    Args:
+        ticks: What the ticks mean. Databento's have its flags.
+        come: ``"made"``: somebody set them by Strand's own rules (docs/tick.md). ``"raw"``: they are those of a source
+            that Strand does not know, so no bit has a meaning. ``"never"``: no tick has one.
+    """
+    if ticks in ("dbn", "dbn-orders"):
+        return _DATABENTO
+    return _USUAL if come == "made" else Flags(other=0xFF) if come == "raw" else Flags()
+
+
+#: Stands for the flags that ``ticks`` implies.
+_BY_TICKS: Final = Flags()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -71,6 +93,11 @@ class FeedInfo:
         ticks_assumed: Whether ``ticks`` is an assumption, because neither the file nor an option says it.
         prices_assumed: Whether whole numbers of the source's prices are taken for currency, because nothing says what 1
             is worth.
+        flags: Which bits of a tick's ``flags`` mean what. None if merged feeds differ in it. A reader that does not say
+            it has those of Strand's own ticks, or Databento's (docs/tick.md).
+        has_sizes: Whether trades have sizes. Where they have none, a trade is a tick of size 0.
+        bars: The length of the feed's ready-made bars in ns; a tick's ``ts_recv`` is its bar's end. None: the feed has
+            no bars. 0: merged feeds differ in it.
         zone: The time zone of the market's sessions, like ``"America/New_York"``. None if it is unknown, or if merged
             feeds differ in it. Ticks' times are always in UTC.
     """
@@ -88,6 +115,13 @@ class FeedInfo:
     ticks_assumed: bool = False
     prices_assumed: bool = False
     zone: str | None = None
+    flags: Flags | None = _BY_TICKS
+    has_sizes: bool = True
+    bars: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.flags is _BY_TICKS:
+            object.__setattr__(self, "flags", usual_flags(self.ticks))
 
     def __repr__(self) -> str:
         return brief(self, *self.figures)

@@ -87,6 +87,8 @@ def _entry(kind: str, name: str, text: str) -> Any:
     if "InflateLimits" in kind:
         number: Callable[[str], Any] = float if name == "max_ratio" else int
         return number(text)
+    if kind == "Mapping[str, int] | None":
+        return int(text, 0)
     if "bytes" in kind:  # a number, or a word
         return int(text) if text.lstrip("-").isdecimal() else text
     return text or None

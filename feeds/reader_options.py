@@ -28,6 +28,7 @@ class ReaderOptions(ColumnOptions, total=False):
     columns: Mapping[str, str | Mapping[str, Any] | None] | None
     time_zone: str | None
     ticks: TicksAre | None
+    flags: Mapping[str, int] | None
     array: str | None
     levels: int | None
     max_symbols: int | None

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from strand.errors import RecordTypeError
+from strand.errors import ConfigurationError, RecordTypeError
 from strand.moved import refuse_missing
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "TICK",
     "TRADE",
     "UNDEF_PRICE",
+    "Flags",
     "TickRecord",
     "Ticks",
     "aligned_ticks",
@@ -135,6 +137,76 @@ TICK: Final = np.dtype(
         ],
     )
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """Bits of a feed's ``flags`` by their meaning, as masks of a byte. 0: the feed has no such flag.
+
+    Attributes:
+        unprinted: On a trade: it does not count, because another record reports it, or because it was cancelled.
+        cross: On a trade: it is an auction's.
+        best: On a level that changed (action M): its price is the best one of its side.
+        snapshot: On a level or an order: it is part of a snapshot, which replaces the book.
+        last: On a level, a quote or an order: the venue's message ends with it. A feed without this flag ends an event
+            at each tick.
+        top: On an order: it is all of its side.
+        other: Bits that a tick may have set with a meaning that is none of these.
+    """
+
+    unprinted: int = 0
+    cross: int = 0
+    best: int = 0
+    snapshot: int = 0
+    last: int = 0
+    top: int = 0
+    other: int = 0
+
+    def __post_init__(self) -> None:
+        for name, mask in self.as_dict().items():
+            if isinstance(mask, bool) or not isinstance(mask, int) or not 0 <= mask <= 0xFF:
+                raise ConfigurationError(f"flags.{name}: {mask!r} is not a mask of bits from 0 to 255")
+
+    def as_dict(self) -> dict[str, int]:
+        """The masks by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def of(cls, given: Flags | Mapping[str, int]) -> Flags:
+        """Flags from a table of masks by name. Raises ConfigurationError."""
+        if isinstance(given, Flags):
+            return given
+        names = [field.name for field in fields(cls)]
+        if not isinstance(given, Mapping) or not set(given) <= set(names):
+            raise ConfigurationError(f"flags: {given!r}: give a table of masks by name; there are {', '.join(names)}")
+        return cls(**given)
+
+    @classmethod
+    def together(cls, all_flags: Iterable[Flags | None]) -> Flags | None:
+        """The flags of several feeds as one. None if a bit that means something in one may mean another in a second."""
+        found: list[Flags] = []
+        for flags in all_flags:
+            if flags is None:
+                return None
+            found.append(flags)
+        union = cls(**{name: _any_bit(getattr(flags, name) for flags in found) for name in cls().as_dict()})
+        for flags in found:
+            for group in _GROUPS:  # ticks of one kind have flags of one group
+                used = flags.other | _any_bit(getattr(flags, name) for name in group)
+                if any(getattr(union, name) & ~getattr(flags, name) & used for name in group):
+                    return None
+        return union
+
+
+#: Flags that ticks of one kind may have: of trades, and of orders, levels and quotes.
+_GROUPS: Final = (("unprinted", "cross"), ("best", "snapshot", "last", "top"))
+
+
+def _any_bit(masks: Iterable[int]) -> int:
+    union = 0
+    for mask in masks:
+        union |= mask
+    return union
 
 
 #: One trade, 72 bytes, as handlers are given it that ask for trades (``on="trade"``). Times, ``sequence`` and

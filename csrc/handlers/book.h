@@ -14,9 +14,9 @@
  *
  * Where rules.fills_report is set, the feed is Databento's, and there are more rules (publishers.h):
  *   - each publisher_id has a book. The row shows the best price of all, with the sizes and orders of all at it
- *   - the row's part of the book (prices, sizes, orders, levels) is as the last event left it, whose last record has flag 0x80. A
+ *   - the row's part of the book (prices, sizes, orders, levels) is as the last event left it, whose last tick has the flag `last`. A
  *     snapshot, which begins with R, is one event. A new day is shown at once
- *   - flag 0x40: an A or M is all of its side; without a price the side is empty. Its top counts among no orders
+ *   - flag `top`: an A or M is all of its side; without a price the side is empty. Its top counts among no orders
  *   - a C of size 0 takes nothing
  *   - `crossed` counts events that left a publisher's own book crossed
  *

@@ -31,7 +31,7 @@ static int set_top(sd_change *c, const sd_tick *t, uint8_t *tops) {
 /* Applies a record of an order, a trade or a clear to its publisher's book. Zero, or the reason why it cannot be handled. */
 static inline int apply_record(sd_change *c, const sd_tick *t, const sd_trade_rules *rules, uint8_t *tops) {
   const int is_new = t->action == 'A' || t->action == 'M';
-  if (is_new && t->flags & SD_EVENT_TOP) return set_top(c, t, tops);
+  if (is_new && t->flags & rules->flags.top) return set_top(c, t, tops);
   if (is_new && *tops & SD_TOP(side_of_tick(t))) {
     c->row->unusable++;
     return 0;
@@ -54,8 +54,8 @@ static int begins_snapshot(const sd_tick *t, const sd_book_row *row, uint8_t top
 }
 
 /* Follows the snapshots of a publisher: to be called before its record is applied. Nonzero: the record emptied the book. */
-static SD_NOINLINE int follow_snapshot(sd_change *c, const sd_tick *t, uint8_t *tops) {
-  if (!(t->flags & SD_EVENT_SNAPSHOT)) {
+static SD_NOINLINE int follow_snapshot(sd_change *c, const sd_tick *t, const sd_flags *flags, uint8_t *tops) {
+  if (!(t->flags & flags->snapshot)) {
     *tops &= (uint8_t)~(SD_IN_SNAPSHOT | SD_SNAPSHOT_ENDED);
     return 0;
   }
@@ -67,7 +67,7 @@ static SD_NOINLINE int follow_snapshot(sd_change *c, const sd_tick *t, uint8_t *
     c->level = SD_NO_LEVEL;
   }
   *tops &= (uint8_t)~SD_SNAPSHOT_ENDED;
-  *tops |= (uint8_t)(SD_IN_SNAPSHOT | (t->flags & SD_EVENT_LAST ? SD_SNAPSHOT_ENDED : 0));
+  *tops |= (uint8_t)(SD_IN_SNAPSHOT | (t->flags & flags->last ? SD_SNAPSHOT_ENDED : 0));
   return fresh;
 }
 
@@ -108,12 +108,13 @@ int sd_book_record(const sd_book_params *params, sd_pool *pool, sd_book_row *row
   if (sd_is_day(t)) {
     begin_day(p, &c);
   } else {
-    if (SD_UNLIKELY((t->flags & SD_EVENT_SNAPSHOT || *view.tops & SD_IN_SNAPSHOT) && t->kind == SD_KIND_ORDER))
-      p->renewed = (uint8_t)follow_snapshot(&c, t, view.tops);
+    if (SD_UNLIKELY((t->flags & params->rules.flags.snapshot || *view.tops & SD_IN_SNAPSHOT) &&
+                    t->kind == SD_KIND_ORDER))
+      p->renewed = (uint8_t)follow_snapshot(&c, t, &params->rules.flags, view.tops);
     const int fault = apply_record(&c, t, &params->rules, view.tops);
     if (SD_UNLIKELY(fault)) return fault;
   }
-  if (sd_ends_event(t)) show_event(p, &view, c.row);
+  if (sd_ends_event(t, params->rules.flags.last)) show_event(p, &view, c.row);
   c.row->ticks++;
   c.row->last_ts_recv = t->ts_recv;
   return 0;

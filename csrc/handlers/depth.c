@@ -28,6 +28,7 @@ typedef struct sd_depth_change {
   sd_depth_row *row;
   sd_pool *pool;
   uint32_t max_levels;
+  sd_flags flags;
   uint32_t from[2];
 } sd_depth_change;
 
@@ -148,12 +149,13 @@ static int quote(sd_depth_change *c, const sd_tick *t) {
     return 1;
   }
   int side = t->side == 'B' ? SD_BID : SD_ASK, update = t->action == 'M' || t->action == 'A' || t->action == 'C';
-  if (t->flags & SD_DEPTH_SNAPSHOT && !c->book->in_snapshot) {
+  const uint8_t in_snapshot = t->flags & c->flags.snapshot;
+  if (in_snapshot && !c->book->in_snapshot) {
     clear(c, SD_BID);
     clear(c, SD_ASK);
     c->row->snapshots++;
   }
-  c->book->in_snapshot = t->flags & SD_DEPTH_SNAPSHOT;
+  c->book->in_snapshot = in_snapshot;
   if (t->action == 'R') {
     if (is_price(t->price)) clear_to(c, side, t->price, 1);
     else clear(c, side);
@@ -169,7 +171,7 @@ static int quote(sd_depth_change *c, const sd_tick *t) {
     c->row->snapshots++;
     return !size || set(c, side, t->price, size);
   }
-  if (t->action == 'M' && t->flags & SD_DEPTH_BEST) clear_to(c, side, t->price, 0);
+  if (t->action == 'M' && t->flags & c->flags.best) clear_to(c, side, t->price, 0);
   return set(c, side, t->price, size);
 }
 
@@ -249,7 +251,8 @@ int64_t sd_handle_depth(void *rows, const sd_tick *ticks, int64_t n, sd_context 
     if (SD_UNLIKELY(t->instrument_id >= depths->n))
       return fail(ctx, NO_BOOK, "no book was made for symbol %u", t->instrument_id, i);
     sd_depth_row *row = (sd_depth_row *)((unsigned char *)rows + t->instrument_id * ctx->row_stride);
-    sd_depth_change c = {&books[t->instrument_id], row, &pool, params->max_levels, {UINT32_MAX, UINT32_MAX}};
+    sd_depth_change c = {&books[t->instrument_id], row,           &pool,
+                         params->max_levels,       params->flags, {UINT32_MAX, UINT32_MAX}};
     if (SD_UNLIKELY(row->ticks == 0)) c.from[0] = c.from[1] = 0;
     const int fault = apply(&c, t);
     if (SD_UNLIKELY(fault == NO_VOLUME))

@@ -1,23 +1,24 @@
 /* Books of price levels, from a feed's updates and views of them: no orders.
  *
  * A tick of kind QUOTE speaks of levels:
- *   side A or B, action M or A    the size at a price is now this; 0 takes the price away. M with SD_DEPTH_BEST in `flags`: it
- *                                 is the best price of its side, better ones go
+ *   side A or B, action M or A    the size at a price is now this; 0 takes the price away. M with the feed's flag `best`:
+ *                                 it is the best price of its side, better ones go
  *                action C         the price goes
  *                action R         all prices from the best one to this one go; without a price all of the side
  *                any other        a view of one side: it holds this price alone; the other side stays
  *   side N                        a view of both sides, the ask's price and size in order_id and ref_id, one tick per level:
  *                                 `depth` 0 begins a new view, further levels add to it
- * SD_DEPTH_SNAPSHOT in `flags` of sides A and B: part of a snapshot; the first one after a tick that was not clears the book.
+ * The feed's flag `snapshot` of sides A and B: part of a snapshot; the first one after a tick that was not clears the book.
  * Ticks of kind TRADE count into volume and last price. A new day (sd_is_day) clears the book. All other ticks are ignored.
  */
 #ifndef SD_HANDLERS_DEPTH_H
 #define SD_HANDLERS_DEPTH_H
 
+#include "handlers/trade.h"
 #include "memory/space.h"
 #include "sd_handler.h"
 
-enum { SD_DEPTH_BEST = 4, SD_DEPTH_SNAPSHOT = 32, SD_DEPTH_TOP_MAX = 64 };
+enum { SD_DEPTH_TOP_MAX = 64 };
 
 /* A symbol's state after its last tick, followed by bid prices, bid sizes, ask prices and ask sizes of the best `top` levels.
  * Prices are SD_UNDEF_PRICE where there is no level; all 0 before the first tick. */
@@ -47,6 +48,7 @@ typedef struct sd_depth_params {
   struct sd_space *space; /* in which they lie */
   uint32_t top;           /* levels of each side in a row */
   uint32_t max_levels;    /* that a side keeps */
+  sd_flags flags;
 } sd_depth_params;
 
 typedef struct sd_depth_level {

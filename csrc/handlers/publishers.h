@@ -8,10 +8,6 @@
 #include "handlers/book_row.h"
 #include "handlers/book_store.h"
 
-/* Databento's flags: the last record of an event for an instrument; and: the record is the whole side of a venue that reports only its
- * top. */
-enum { SD_EVENT_LAST = 0x80, SD_EVENT_TOP = 0x40, SD_EVENT_SNAPSHOT = 0x20 };
-
 /* In `tops`, beside the sides: the publisher's latest record is of a snapshot; and: that snapshot's event has ended. */
 enum { SD_IN_SNAPSHOT = 0x40, SD_SNAPSHOT_ENDED = 0x80 };
 
@@ -19,7 +15,8 @@ typedef struct sd_publisher {
   sd_book book;
   sd_book_row shown; /* the book's part of the row, at the end of its last event */
   uint16_t id;
-  uint8_t tops; /* SD_TOP bits: the sides that SD_EVENT_TOP records describe; and SD_IN_SNAPSHOT, SD_SNAPSHOT_ENDED */
+  uint8_t
+      tops; /* SD_TOP bits: the sides that records with the flag `top` describe; and SD_IN_SNAPSHOT, SD_SNAPSHOT_ENDED */
 } sd_publisher;
 
 /* A symbol's publishers. All zero: none has come. */
@@ -55,10 +52,12 @@ int sd_publisher_find(sd_publishers *p, sd_pool *pool, sd_book *book, sd_book_ro
  * resting orders are summed. */
 void sd_publishers_show(const sd_publishers *p, sd_book_row *row);
 
-/* The tick ends an event: the rows may show what it left. */
-static inline int sd_ends_event(const sd_tick *t) { return t->kind != SD_KIND_STATUS && t->flags & SD_EVENT_LAST; }
+/* The tick ends an event: the rows may show what it left. `last`: the feed's flag for it; 0: each tick does. */
+static inline int sd_ends_event(const sd_tick *t, uint8_t last) {
+  return t->kind != SD_KIND_STATUS && (!last || t->flags & last);
+}
 
-/* The id of the top that an SD_EVENT_TOP record gave for a side; no venue gives such an id. */
+/* The id of the top that a record with the flag `top` gave for a side; no venue gives such an id. */
 static inline uint64_t sd_top_id(int side) { return UINT64_MAX - (uint64_t)side; }
 
 /* How many of a book's orders are such tops, and no real orders. */

@@ -37,7 +37,7 @@ void sd_tape_ahead(const sd_source *source, const sd_tick *ticks, int64_t n) {
 }
 
 /* Databento's: at the end of a tick's event, reports what the event left. A cleared book is reported together with what took its place. */
-static void emit_event(sd_tape_row *row, const sd_tick *t, const sd_top *before, sd_event *e) {
+static void emit_event(sd_tape_row *row, const sd_tick *t, uint8_t last, const sd_top *before, sd_event *e) {
   const uint32_t publisher = t->publisher_id + UINT32_C(1);
   if (e->clear == SD_CLEAR_DAY) {
     row->cleared = 0;
@@ -45,7 +45,7 @@ static void emit_event(sd_tape_row *row, const sd_tick *t, const sd_top *before,
   }
   if (e->clear) row->cleared = publisher;
   e->clear = SD_CLEAR_NONE;
-  if (!sd_ends_event(t)) return;
+  if (!sd_ends_event(t, last)) return;
   const int fresh = !row->emitted || row->cleared == publisher;
   if (row->cleared == publisher) {
     row->cleared = 0;
@@ -82,7 +82,7 @@ int sd_tape_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd
   e->time = sd_time_of(t);
   if (SD_UNLIKELY(by_event)) {
     if (sd_books_of_publishers(books_of(tape))[t->instrument_id].renewed) e->clear = SD_CLEAR_BOOK;
-    emit_event(&tape->rows[t->instrument_id], t, &before, e);
+    emit_event(&tape->rows[t->instrument_id], t, source->rules.flags.last, &before, e);
     return 0;
   }
   if (e->clear) return 0; /* no order was cancelled to empty this top */

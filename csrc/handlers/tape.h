@@ -61,10 +61,10 @@ static inline int64_t sd_time_of(const sd_tick *t) {
 }
 
 /* Nonzero: a tick of one side changes a price level, which may be any level. */
-static inline int sd_is_level(const sd_tick *t) {
+static inline int sd_is_level(const sd_tick *t, const sd_flags *flags) {
   switch (t->action) {
   case 'M':
-    return !(t->flags & SD_DEPTH_BEST);
+    return !(t->flags & flags->best);
   case 'A':
   case 'C':
   case 'R':
@@ -74,8 +74,8 @@ static inline int sd_is_level(const sd_tick *t) {
   }
 }
 
-static inline void sd_quote_of(const sd_tick *t, sd_event *e) {
-  if (t->kind != SD_KIND_QUOTE || t->depth || (t->side != 'N' && sd_is_level(t))) return;
+static inline void sd_quote_of(const sd_tick *t, const sd_flags *flags, sd_event *e) {
+  if (t->kind != SD_KIND_QUOTE || t->depth || (t->side != 'N' && sd_is_level(t, flags))) return;
   e->bid = t->side != 'A';
   e->ask = t->side != 'B';
   e->top =
@@ -98,7 +98,7 @@ static inline int sd_read_event(const sd_source *source, const sd_tick *ticks, i
   }
   e->time = sd_time_of(t);
   e->trade = sd_trade_of(t, &source->rules, (sd_resting){SD_UNDEF_PRICE, 'N'}, &no_quote);
-  sd_quote_of(t, e);
+  sd_quote_of(t, &source->rules.flags, e);
   return 0;
 }
 

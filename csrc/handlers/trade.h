@@ -1,7 +1,8 @@
 /* What a trade is, for every handler that counts, measures or shows trades, so that all of them count the same volume of a day.
  *
- * A tick is a trade if three things hold. Its action is T, or F in feeds whose fills reduce their orders. No flag excludes it (ITCH's not
- * printable, which a cross reports again; TAQ's cancelled; crosses, if the handler's options say so). And it has a size.
+ * A tick is a trade if four things hold. Its action is T, or F in feeds whose fills reduce their orders. It is no quote, which may keep the
+ * action of the record that it came with. No flag excludes it (ITCH's not printable, which a cross reports again; TAQ's cancelled;
+ * crosses, if the handler's options say so). And it has a size.
  *
  *   price      the tick's own; for a fill without one, that of its order, as the book knows it. SD_UNDEF_PRICE: no price is known
  *              (a fill of an order that the book does not have). Handlers count such a trade separately, and in no volume
@@ -9,7 +10,7 @@
  *              of a hidden order, and its side means nothing (ITCH's P has been B for both sides since 2014). Then the quote before
  *              it decides: a buyer at the ask or above, a seller at the bid or below, unknown between them. A cross has none
  *
- * FeedInfo.ticks (feeds/base.py) says which of these a feed has. A trade that is broken later (ITCH's B) stays counted: its tick
+ * FeedInfo.ticks and FeedInfo.flags (feeds/base.py) say which of these a feed has. A trade that is broken later (ITCH's B) stays counted: its tick
  * names a match number and neither a price nor a size.
  */
 #ifndef SD_HANDLERS_TRADE_H
@@ -19,17 +20,25 @@
 
 #include "sd_tick.h"
 
-/* Flags of trades. */
-enum { SD_TRADE_NOT_PRINTABLE = 1, SD_TRADE_CROSS = 4 };
+/* Which bits of a tick's `flags` mean what in a feed, as masks; 0: it has no such flag (strand/ticks.py, Flags). */
+typedef struct sd_flags {
+  uint8_t unprinted; /* of a trade: it does not count */
+  uint8_t cross;     /* of a trade: an auction's */
+  uint8_t best;      /* of a changed level (M): the best price of its side */
+  uint8_t snapshot;  /* of a level or an order: part of a snapshot */
+  uint8_t last;      /* the venue's message ends with it. 0: an event ends with each tick */
+  uint8_t top;       /* of an order: all of its side */
+  uint8_t unused[2];
+} sd_flags;
 
 /* What trades are in a feed, and which of them count. */
 typedef struct sd_trade_rules {
   uint8_t fills_report; /* fills only report what a trade has said; books are Databento's (publishers.h) */
   uint8_t hidden;       /* a T is an execution of what was hidden, or a cross; its side says nothing */
   uint8_t resting;      /* the side of a T is the resting order's */
-  uint8_t cross;        /* the flag that marks a cross; 0: the feed has none */
   uint8_t left_out;     /* flags of what does not count */
-  uint8_t unused[3];
+  uint8_t unused[4];
+  sd_flags flags;
 } sd_trade_rules;
 
 typedef struct sd_trade {
@@ -53,7 +62,8 @@ typedef struct sd_top {
 } sd_top;
 
 static inline int sd_is_trade(const sd_tick *t, const sd_trade_rules *rules) {
-  return (t->action == 'T' || (t->action == 'F' && !rules->fills_report)) && !(t->flags & rules->left_out);
+  return (t->action == 'T' || (t->action == 'F' && !rules->fills_report)) && t->kind != SD_KIND_QUOTE &&
+         !(t->flags & rules->left_out);
 }
 
 static inline int64_t sd_price_or_none(int64_t price) { return price == INT64_MIN ? SD_UNDEF_PRICE : price; }
@@ -74,7 +84,7 @@ static inline sd_trade sd_trade_of(const sd_tick *t, const sd_trade_rules *rules
   trade.size = t->size;
   trade.order_id = t->order_id;
   trade.match_id = t->ref_id;
-  trade.cross = (t->flags & rules->cross) != 0;
+  trade.cross = (t->flags & rules->flags.cross) != 0;
   trade.hidden = !is_fill && rules->hidden && !trade.cross;
   if (trade.cross) return trade;
   const char side = is_fill && met.price != SD_UNDEF_PRICE ? met.side : t->side;

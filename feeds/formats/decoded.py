@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Literal
 from strand.binding.decoding import Decoder
 from strand.binding.feeder import Feeder
 from strand.errors import ConfigurationError, FeedError, UnknownFormatError
-from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
+from strand.feeds.base import BaseFeed, FeedInfo, Flags, TickBatch
 from strand.feeds.formats.symbol_filter import symbol_filter
 from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.sources import RawStream
@@ -100,7 +100,9 @@ class DecodedFeed(BaseFeed):
         self._options["midnight_ns"] = midnight_ns(day) if day is not None else 0
         return day
 
-    def _orders_info(self, name: str, venue: str | None, day: dt.date | None, details: dict[str, Any]) -> FeedInfo:
+    def _orders_info(
+        self, name: str, venue: str | None, day: dt.date | None, details: dict[str, Any], flags: Flags
+    ) -> FeedInfo:
         """``info`` of a file of single orders with prices in 1e-4, whose times count from the midnight of ``day``."""
         return FeedInfo(
             format=name,
@@ -110,6 +112,7 @@ class DecodedFeed(BaseFeed):
             price_unit=1e-4,
             undated=day is None,
             ticks="orders",
+            flags=flags,
             details=details,
             zone=NEW_YORK,
         )

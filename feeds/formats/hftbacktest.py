@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from strand.feeds.mapping.chosen import Reading
 from strand.feeds.mapping.columns import Columns
 from strand.feeds.mapping.records import BadRecordError, numpy_column
-from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE
+from strand.ticks import KIND_ORDER, KIND_QUOTE, KIND_TRADE, Flags
 
 __all__ = ["EXCHANGE", "LOCAL", "HftEvents", "is_hft_events", "symbol_of"]
 
@@ -69,6 +69,9 @@ class HftEvents:
     nearest; ``rounded``: in how many of the latest records. Events that are valid at the exchange only make no tick:
     the same event comes again in the order it was received.
     """
+
+    #: The number of a best bid or offer has this bit, which no other event of action M and kind quote has.
+    flags: ClassVar = Flags(best=4, other=0xFB)
 
     def __init__(self, size_power: int, *, rounds: bool) -> None:
         reading = Reading(size_power=size_power, rounds=rounds, undefined_nulls=True, time_unit="ns", own=True)

@@ -14,7 +14,7 @@ import numpy as np
 
 from strand.errors import FormatError
 from strand.feeds.formats.parquet.source import ArrowSource, KeepsGroup
-from strand.ticks import KIND_QUOTE, KIND_TRADE
+from strand.ticks import KIND_QUOTE, KIND_TRADE, Flags
 
 __all__ = ["NautilusSource", "is_nautilus"]
 
@@ -100,6 +100,11 @@ class NautilusSource(ArrowSource):
             return self._made(batch)
         except _BadRowError as bad:
             return bad
+
+    @property
+    def flags(self) -> Flags:
+        """Deltas keep their flags, of which 16 says that they are of price levels; other rows have none."""
+        return Flags(snapshot=32, last=128, top=64, other=16) if self._of == 2 else Flags()
 
     def _ticks_per_row(self) -> int:
         return len(_CORNERS) if self._of == 3 else 1

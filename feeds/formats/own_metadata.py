@@ -12,7 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from strand.errors import FeedError, FormatError
-from strand.feeds.base import Feed, FeedInfo, TicksAre
+from strand.feeds.base import Feed, FeedInfo, Flags, TicksAre, usual_flags
+from strand.feeds.mapping.options import Options
 from strand.feeds.stock_attributes import StockAttributes
 from strand.feeds.trading_day import as_date
 from strand.symbols import check_name, name_problem
@@ -38,12 +39,20 @@ class Source(msgspec.Struct, frozen=True):
     undated: bool = False
     feeds: list[dict[str, str | None]] = []
     zone: str | None = None
+    flags: Flags | None = Flags()
+    has_sizes: bool = True
+    bars: int | None = None
 
     def info(
-        self, name: str, path: str, details: Mapping[str, Any], size_unit: float | None, ticks: TicksAre | None
+        self,
+        name: str,
+        path: str,
+        details: Mapping[str, Any],
+        size_unit: float | None,
+        said: Options,
     ) -> FeedInfo:
         """The ``FeedInfo`` of a file of format ``name`` that keeps this source. ``details["source"]``: the source's
-        format and profile. ``ticks``: replaces what the source says that its ticks mean; None keeps that."""
+        format and profile. ``said``: its ``ticks`` and ``flags`` replace what the source says of them."""
         source = {"format": self.format} | ({"profile": self.profile} if self.profile is not None else {})
         details = {**details, "source": source} | ({"feeds": self.feeds} if self.feeds else {})
         return FeedInfo(
@@ -55,9 +64,12 @@ class Source(msgspec.Struct, frozen=True):
             details=details,
             undated=self.undated,
             size_unit=size_unit,
-            ticks=ticks or self.ticks,
-            ticks_assumed=ticks is None and self.ticks_assumed,
+            ticks=said.ticks or self.ticks,
+            ticks_assumed=said.ticks is None and self.ticks_assumed,
             zone=self.zone,
+            flags=said.masks or (self.flags if said.ticks is None else usual_flags(said.ticks)),
+            has_sizes=self.has_sizes,
+            bars=self.bars,
         )
 
 
@@ -83,6 +95,9 @@ def own_text(feed: Feed) -> bytes:
         ticks_assumed=info.ticks_assumed,
         undated=info.undated,
         zone=info.zone,
+        flags=info.flags,
+        has_sizes=info.has_sizes,
+        bars=info.bars,
         feeds=[{**one, "path": Path(one["path"]).name} for one in info.details.get("feeds", [])],
     )
     return msgspec.json.encode(

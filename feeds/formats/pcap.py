@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from zoneinfo import ZoneInfo
 
 from strand.binding import pcap as _pcap
-from strand.binding.itch import ItchDecoder
+from strand.binding.itch import FLAGS, ItchDecoder
 from strand.binding.pcap import PcapDecoder
 from strand.errors import ConfigurationError
 from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed
@@ -108,7 +108,7 @@ class PcapFeed(ItchNames, DecodedFeed):
         self._symbols = ItchSymbols(self._decoder.itch)
         kind = "pcapng" if head.startswith(_NG_MAGIC) else "pcap"
         details = {"capture": kind, "protocol": "MoldUDP64, ITCH 5.0"} | details
-        self._info = self._orders_info("pcap", "XNAS", day, details)
+        self._info = self._orders_info("pcap", "XNAS", day, details, FLAGS)
 
     @property
     def session(self) -> str:

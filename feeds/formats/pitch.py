@@ -26,6 +26,7 @@ from strand.binding.pitch import (
 from strand.feeds.formats.decoded import BATCH_STEP, DecodedFeed, times_since
 from strand.feeds.io.streams import InflateLimits
 from strand.feeds.selection import Selection
+from strand.ticks import Flags
 
 __all__ = [
     "ATTRIBUTED",
@@ -39,6 +40,8 @@ __all__ = [
 ]
 
 _HEAD_BYTES: Final = 4096
+#: No bit of an order or a trade says that it does not count.
+_FLAGS: Final = Flags(other=NON_DISPLAYED | ATTRIBUTED)
 _MESSAGE: Final = re.compile(rb"S?(?P<ms>\d{8})(?P<type>[sAdEXPrBHIJR])")
 
 
@@ -106,7 +109,7 @@ class PitchFeed(DecodedFeed):
         day = self._dated(date, names)
         self._decoder = PitchDecoder(**self._options)
         self._names: list[str] = [""]
-        self._info = self._orders_info("pitch", "Cboe", day, details | times_since(day))
+        self._info = self._orders_info("pitch", "Cboe", day, details | times_since(day), _FLAGS)
 
     @property
     def symbols(self) -> Sequence[str]:

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from strand.binding import itch as _itch
-from strand.binding.itch import ItchDecoder
+from strand.binding.itch import FLAGS, ItchDecoder
 from strand.binding.mold import LINES, OUT_BYTES, Receiver, stamp
 from strand.errors import ConfigurationError, FeedError, GapError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
@@ -194,6 +194,7 @@ class MoldFeed(BaseFeed):
             date=self._day.isoformat(),
             price_unit=1e-4,
             ticks="orders",
+            flags=FLAGS,
             zone=NEW_YORK,
             details={"session": self._receiver.session, "lines": len(self.addresses)},
         )

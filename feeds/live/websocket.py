@@ -174,11 +174,7 @@ class WebSocketFeed(BaseFeed):
         """What is known of the feed. ``path`` is the URL without user, password and query: it is shown, and written to
         reports.
         """
-        details = {"profile": self._profile.name}
-        return FeedInfo(
-            "websocket", self._shown_url, details=details, size_unit=float(self._profile.size_unit),
-            ticks=self._profile.ticks or "plain", ticks_assumed=self._profile.ticks is None,
-        )  # fmt: skip
+        return self._profile.info("websocket", self._shown_url, {})
 
     @property
     def is_live(self) -> bool:

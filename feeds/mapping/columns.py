@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from strand.binding.values import Field, value_ticks, whole
 from strand.errors import ConfigurationError
-from strand.feeds.base import TickBatch
+from strand.feeds.base import Flags, TickBatch, TicksAre, usual_flags
 from strand.feeds.mapping.chosen import Reading, chosen_columns, constant_rules
 from strand.feeds.mapping.scalars import KINDS, TIMES, action_of, kind_of
 from strand.feeds.mapping.units import PRICE_POWER
@@ -176,6 +176,13 @@ class Columns:
                 raise ConfigurationError(
                     f"columns.{key}: say which one it is, {' or '.join(map(repr, alike))}, by columns={{{key!r}: NAME}}"
                 )
+
+    def flags_of(self, ticks: TicksAre | None) -> Flags:
+        """The flags of ticks that mean ``ticks``, as far as the columns tell."""
+        rule = self._rules.get("flags")
+        if rule is not None and (rule.map or not rule.columns):
+            return usual_flags(ticks, "made")
+        return usual_flags(ticks, "raw" if "flags" in self.of else "never")
 
     @property
     def names(self) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.feeds.base import RENAMED
+from strand.feeds.base import RENAMED, Flags, TicksAre
 from strand.feeds.mapping.chosen import Reading
 from strand.feeds.mapping.column_options import ColumnOptions
 from strand.feeds.mapping.columns import Columns
@@ -92,6 +92,10 @@ class RecordColumns:
     def assumes_prices(self) -> bool:
         """Whether prices are whole numbers of which nothing says what 1 is worth."""
         return self._columns.assumes_prices(lambda name: self._dtype[name].kind in "iu")
+
+    def flags_of(self, ticks: TicksAre | None) -> Flags:
+        """As ``Columns.flags_of``."""
+        return self._columns.flags_of(ticks)
 
     def ticks(self, records: Array, position: int) -> Array:
         """Ticks of ``records``, whose first one is number ``position`` of the file, from 0.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final, Literal, TypeVar, get_args, get_type_hints
@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypeVar, get_args, get_type_hints
 import msgspec
 
 from strand.errors import ConfigurationError
+from strand.feeds.base import Flags, TicksAre, usual_flags
 from strand.feeds.mapping.renamed import RENAMED
 from strand.feeds.mapping.scalars import (
     IDS,
@@ -30,8 +31,8 @@ from strand.feeds.mapping.scalars import (
 from strand.feeds.mapping.units import unit_power
 
 __all__ = [
-    "FieldRule", "Plus", "SymbolKeys", "checked", "completed", "field_rule", "field_rules", "names_of", "text_of",
-    "told",
+    "FieldRule", "Plus", "SymbolKeys", "checked", "completed", "field_rule", "field_rules", "flags_of", "names_of",
+    "text_of", "told",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -238,6 +239,19 @@ def completed(rules: tuple[FieldRule, ...]) -> tuple[FieldRule, ...]:
     elif "kind" not in given:
         rules = _beside(rules, "action", "kind", kind_of)
     return rules if "action" in given else _beside(rules, "kind", "action", action_of)
+
+
+def flags_of(rules: Iterable[FieldRule], ticks: TicksAre | None, given: Mapping[str, int] | None, where: str) -> Flags:
+    """The flags of ticks that ``rules`` make. ``given``: the masks that their meanings have, where it is said; without,
+    values that a profile or an option gives are Strand's own flags, and those of a column have no meaning."""
+    if given:
+        try:
+            return Flags.of(given)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{where}{error}") from None
+    ours = [rule for rule in rules if rule.field == "flags"]
+    raw = any(rule.columns and not rule.map for rule in ours)
+    return usual_flags(ticks, "raw" if raw else "made" if ours else "never")
 
 
 def _beside(

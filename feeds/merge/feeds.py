@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.feeds.base import BaseFeed, Feed, FeedInfo, TickBatch
+from strand.feeds.base import BaseFeed, Feed, FeedInfo, Flags, TickBatch
 from strand.feeds.merge.days import Boundaries, check_new_day, days_of
 from strand.feeds.merge.reorder import DISORDER, OnDisorder, Reorder
 from strand.feeds.merge.selected import files_read, files_written, is_live, skipped_of
@@ -19,6 +19,7 @@ from strand.feeds.merge.streams import MERGED_TICKS, merge_streams
 from strand.feeds.merge.symbol_remap import SymbolRemap
 from strand.feeds.skipped import SAMPLES, Skipped
 from strand.feeds.stock_attributes import StockAttributes
+from strand.ticks import KIND_STATUS, TICK, named
 from strand.validate import whole
 
 __all__ = ["MergedFeed", "merge_feeds"]
@@ -100,8 +101,8 @@ class MergedFeed(BaseFeed):
         """What is known of all feeds together.
 
         Format, date, venue, price unit, size unit, zone and ``ticks`` are set if all feeds agree; else the format is
-        ``"merged"``. The span is that of all feeds if each one's is known. ``details["feeds"]`` has each feed's format,
-        path, date, venue and compression.
+        ``"merged"``. ``flags`` are those of all feeds, unless one bit has two meanings. The span is that of all feeds
+        if each one's is known. ``details["feeds"]`` has each feed's format, path, date, venue and compression.
         """
         infos = [feed.info for feed in self._feeds]
         spans = [info.span for info in infos if info.span is not None]
@@ -135,6 +136,9 @@ class MergedFeed(BaseFeed):
             ticks_assumed=any(info.ticks_assumed for info in infos),
             prices_assumed=any(info.prices_assumed for info in infos),
             zone=_common([info.zone for info in infos]),
+            flags=Flags.together(info.flags for info in infos),
+            has_sizes=all(info.has_sizes for info in infos),
+            bars=infos[0].bars if all(info.bars == infos[0].bars for info in infos) else 0,
         )
 
     @property
@@ -217,12 +221,16 @@ class MergedFeed(BaseFeed):
         return self._merged()
 
     def _merged(self) -> Iterator[TickBatch]:
+        flags = self.info.flags
+        last = 0 if flags is None else flags.last
         with ExitStack() as stack:
             streams = []
             for feed, reorder in zip(self._feeds, self._reorders, strict=True):
                 theirs: Any = feed.batches()
                 if hasattr(theirs, "close"):
                     stack.callback(theirs.close)
+                if last and feed.info.flags is not None and not feed.info.flags.last:
+                    theirs = _with_ends(theirs, last)
                 stream: Any = reorder.stream(theirs)
                 stack.callback(stream.close)
                 streams.append(stream)
@@ -302,6 +310,14 @@ def _examples(infos: Sequence[FeedInfo]) -> dict[str, dict[str, str]]:
     for info in reversed(infos):
         found |= info.details.get("examples", {})
     return {"examples": found} if found else {}
+
+
+def _with_ends(batches: Iterator[TickBatch], last: int) -> Iterator[TickBatch]:
+    """Ticks of a feed without a flag for the end of an event, each of which ends one, with the merge's flag for it."""
+    for batch in batches:
+        ticks = named(batch.view(f"V{TICK.itemsize}").copy().view(TICK))
+        ticks["flags"] |= np.where(ticks["kind"] == KIND_STATUS, 0, last).astype(np.uint8)
+        yield ticks
 
 
 def _common(values: Sequence[T | None]) -> T | None:

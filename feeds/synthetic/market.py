@@ -16,6 +16,7 @@ from typing import Final, SupportsIndex, overload
 import numpy as np
 
 from strand.binding import market as _market
+from strand.binding.itch import FLAGS
 from strand.binding.market import Market
 from strand.errors import ConfigurationError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch
@@ -132,6 +133,7 @@ class SyntheticFeed(BaseFeed):
             path=f"synthetic:{self._symbol_count}x{self._messages}",
             date=day.isoformat(),
             ticks="orders",
+            flags=FLAGS,
             zone=NEW_YORK,
             details={
                 "symbols": self._symbol_count,

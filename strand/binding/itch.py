@@ -12,7 +12,7 @@ from strand.binding import ffi, lib
 from strand.binding.decoding import NAME_BYTES, NO_NAME, Decoder, Keeps, letter_of
 from strand.binding.gate import fault_error
 from strand.errors import FeedError
-from strand.ticks import TICK, empty
+from strand.ticks import TICK, Flags, empty
 
 __all__ = [
     "ATTRIBUTED",
@@ -26,6 +26,7 @@ __all__ = [
     "CROSS_OPENING",
     "DIRECT_LISTING",
     "DIRECT_LISTING_OPEN",
+    "FLAGS",
     "IMBALANCE",
     "IPO_CANCELED",
     "IPO_QUOTING",
@@ -65,6 +66,8 @@ RETAIL_INTEREST: Final[int] = lib.SD_ITCH_RETAIL_INTEREST
 DIRECT_LISTING: Final[int] = lib.SD_ITCH_DIRECT_LISTING
 DIRECT_LISTING_OPEN: Final[int] = lib.SD_ITCH_DIRECT_LISTING_OPEN
 BROKEN_TRADE: Final[int] = lib.SD_ITCH_BROKEN_TRADE
+#: What the bits of orders and trades mean.
+FLAGS: Final = Flags(unprinted=NON_PRINTABLE, cross=CROSS, other=ATTRIBUTED | CROSS_MASK)
 
 #: The length field that leads each message.
 PREFIX_BYTES: Final = 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,33 +13,35 @@ from strand.binding.engine_words import Failure
 from strand.binding.gate import made, text_of
 from strand.binding.native import NativeFunction, builtin_function
 from strand.binding.space import Space
-from strand.ticks import TRADE
+from strand.ticks import TRADE, Flags
 
-__all__ = ["TradeMaker", "TradeRules", "TradeSource"]
+__all__ = ["TradeMaker", "TradeRules", "TradeSource", "flags_bytes"]
 
-_NOT_PRINTABLE: Final = int(lib.SD_TRADE_NOT_PRINTABLE)
-_CROSS: Final = int(lib.SD_TRADE_CROSS)
+
+def flags_bytes(flags: Flags) -> bytes:
+    """An ``sd_flags``."""
+    return struct.pack("=6B2x", flags.unprinted, flags.cross, flags.best, flags.snapshot, flags.last, flags.top)
 
 
 class TradeRules(NamedTuple):
     """An ``sd_trade_rules``.
 
     ``orders``: ticks are single orders, of which books are made. ``fills_report``: fills repeat what trades said,
-    and flags and books are Databento's. ``crosses``: they count. ``resting``: a trade's side is that of the order
-    that rested.
+    and books are Databento's. ``crosses``: they count. ``resting``: a trade's side is that of the order that rested.
+    ``flags``: which bits of a tick's flags mean what.
     """
 
     orders: bool = False
     fills_report: bool = False
     crosses: bool = True
     resting: bool = False
+    flags: Flags = Flags()
 
     @property
     def packed(self) -> bytes:
-        cross = 0 if self.fills_report else _CROSS
-        left_out = _NOT_PRINTABLE | (0 if self.crosses else cross)
+        left_out = self.flags.unprinted | (0 if self.crosses else self.flags.cross)
         hidden = self.orders and not self.fills_report
-        return struct.pack("=BBBBB3x", self.fills_report, hidden, self.resting, cross, left_out)
+        return struct.pack("=BBBB4x", self.fills_report, hidden, self.resting, left_out) + flags_bytes(self.flags)
 
 
 class TradeSource(NamedTuple):

@@ -27,7 +27,7 @@ from strand.symbols import SymbolTable
 from strand.threads import Inside
 
 if TYPE_CHECKING:
-    from strand.feeds.base import TicksAre
+    from strand.feeds.base import FeedInfo, TicksAre
 
 __all__ = ["RunBase"]
 
@@ -53,7 +53,7 @@ class RunBase:
         handlers: Mapping[str, HandlerLike] | None,
         *,
         reader: RecordReader,
-        feed: TicksAre | None,
+        feed: TicksAre | FeedInfo | None,
         out: Mapping[str, Destination] | None,
         escape_formulas: bool,
     ) -> None:

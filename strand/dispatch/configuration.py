@@ -141,14 +141,16 @@ def symbol_counts(counts: npt.ArrayLike | None, symbols: int) -> npt.NDArray[Any
     return array
 
 
-def _info_of(ticks: TicksAre) -> FeedInfo:
+def _info_of(feed: TicksAre | FeedInfo) -> FeedInfo:
     """Of ticks that are published from memory. Raises ConfigurationError."""
     from strand.feeds.base import FeedInfo, TicksAre
 
+    if isinstance(feed, FeedInfo):
+        return feed
     meanings = get_args(TicksAre)
-    if ticks not in meanings:
-        raise ConfigurationError(f"feed: {ticks!r} is not one of {', '.join(meanings)}: give feed.info.ticks")
-    return FeedInfo("memory", "memory", ticks=ticks)
+    if feed not in meanings:
+        raise ConfigurationError(f"feed: {feed!r} is not one of {', '.join(meanings)}: give feed.info")
+    return FeedInfo("memory", "memory", ticks=feed)
 
 
 def assign_handlers(
@@ -156,7 +158,7 @@ def assign_handlers(
     handler: HandlerLike | None,
     handlers: Mapping[str, HandlerLike] | None,
     dtype: np.dtype[Any],
-    feed: TicksAre | None = None,
+    feed: TicksAre | FeedInfo | None = None,
 ) -> tuple[list[Handler], npt.NDArray[np.uint16]]:
     """The distinct handlers, and each symbol's number among them, shape (n_symbols,). ``feed``: what the ticks mean;
     None: nobody knows, or the handlers do."""

@@ -36,7 +36,7 @@ from strand.validate import text
 
 if TYPE_CHECKING:
     from strand.dispatch.description import ShownNames
-    from strand.feeds.base import TicksAre
+    from strand.feeds.base import FeedInfo, TicksAre
     from strand.feeds.mapping.column_options import ColumnOptions
     from strand.tasks.engine_tasks import EngineTasks
     from strand.tasks.retry import RetryPolicy
@@ -98,10 +98,10 @@ class Dispatcher(ControlledRun):
         column_options: Options of that reader: ``constants``, ``price_unit``, ``size_unit``, ``time_unit``,
             ``inexact``, ``nulls``. If no column gives a ``sequence``, it is the row's place from 1 among all rows given
             to ``publish``, refused ones too.
-        feed: What the ticks mean (``strand.feeds.FeedInfo.ticks``): ``"plain"``, ``"orders"``, ``"dbn"`` or
-            ``"dbn-orders"``. By it ``vwap``, ``bars`` and others that count trades know what is a trade, and whether
-            they need books. Without it they take ticks as they are. Single orders that come to them are then counted,
-            with a RuntimeWarning.
+        feed: What the ticks mean: the ``info`` of the feed that they come from, or for ticks of your own ``"plain"``,
+            ``"orders"``, ``"dbn"`` or ``"dbn-orders"`` (``strand.feeds.FeedInfo.ticks``). By it ``vwap``, ``bars`` and
+            others that count trades know what is a trade, and whether they need books. Without it they take ticks as
+            they are. Single orders that come to them are then counted, with a RuntimeWarning.
         load: A file of ``save`` to continue from. The other arguments must be those of the dispatcher that was saved.
 
     Raises:
@@ -145,7 +145,7 @@ class Dispatcher(ControlledRun):
         key: str = "instrument_id",
         columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
         column_options: ColumnOptions | None = None,
-        feed: TicksAre | None = None,
+        feed: TicksAre | FeedInfo | None = None,
         load: str | os.PathLike[str] | None = None,
         _counters_start: int = 0,
         _paced: bool | None = None,

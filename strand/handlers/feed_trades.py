@@ -9,10 +9,10 @@ from strand.errors import ConfigurationError
 from strand.validate import one_of
 
 if TYPE_CHECKING:
-    from strand.feeds import FeedInfo
+    from strand.feeds import FeedInfo, Flags
     from strand.feeds.base import TicksAre
 
-__all__ = ["Fills", "On", "fills_of", "source_for", "ticks_of", "trades_of"]
+__all__ = ["Fills", "On", "fills_of", "flags_of", "source_for", "ticks_of", "trades_of", "usual_for"]
 
 #: What a handler is called with.
 On = Literal["tick", "trade"]
@@ -35,14 +35,34 @@ def fills_of(info: FeedInfo) -> Fills:
     return "report" if ticks_of(info) in ("dbn", "dbn-orders") else "reduce"
 
 
+def flags_of(info: FeedInfo) -> Flags:
+    """Which bits of a feed's flags mean what. Raises ConfigurationError where its files do not agree."""
+    if info.flags is None:
+        raise ConfigurationError(
+            "the merged files differ: one bit of their flags has two meanings: replay files of one format at a time, "
+            "or say by flags= what the bits of each file mean"
+        )
+    return info.flags
+
+
+def usual_for(fills: Fills | None) -> Flags:
+    """Flags of ticks of which no feed is known."""
+    from strand.feeds.base import usual_flags
+
+    return usual_flags("dbn" if fills == "report" else "plain")
+
+
 def source_for(on: On) -> TradeSource | None:
     """Where the trades come from that a handler is called with, as long as no feed is known; None for ticks. Raises
     ConfigurationError."""
-    return TradeSource(assumed=True) if one_of("on", on, ("tick", "trade")) == 1 else None
+    source = TradeSource(TradeRules(flags=usual_for(None)), assumed=True)
+    return source if one_of("on", on, ("tick", "trade")) == 1 else None
 
 
 def trades_of(info: FeedInfo) -> TradeSource:
     """Where a feed's trades are to be had. Raises ConfigurationError where its files do not agree."""
     ticks = ticks_of(info)
-    rules = TradeRules(orders=ticks in ("orders", "dbn-orders"), fills_report=fills_of(info) == "report")
+    rules = TradeRules(
+        orders=ticks in ("orders", "dbn-orders"), fills_report=fills_of(info) == "report", flags=flags_of(info)
+    )
     return TradeSource(rules, books=ticks == "orders")

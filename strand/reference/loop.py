@@ -43,7 +43,7 @@ from strand.ticks import TICK, named
 from strand.validate import yes_or_no
 
 if TYPE_CHECKING:
-    from strand.feeds.base import TicksAre
+    from strand.feeds.base import FeedInfo, TicksAre
     from strand.feeds.mapping.column_options import ColumnOptions
 
 __all__ = ["SerialLoop"]
@@ -77,7 +77,7 @@ class SerialLoop(RunBase):
         key: str = "instrument_id",
         columns: Mapping[str, str | Mapping[str, Any] | None] | None = None,
         column_options: ColumnOptions | None = None,
-        feed: TicksAre | None = None,
+        feed: TicksAre | FeedInfo | None = None,
         attachable: bool = False,
         policy: Policy = Fifo(),  # noqa: B008 - frozen
         priorities: Mapping[str, Any] | None = None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, Unpack
 
@@ -18,7 +17,7 @@ from strand.ticks import FIELDS, KIND_ORDER, KIND_QUOTE, KIND_TRADE, PRICE_SCALE
 from strand.validate import is_whole, whole
 
 if TYPE_CHECKING:
-    from strand.feeds.base import TicksAre
+    from strand.feeds.base import Flags, TicksAre
 
 __all__ = ["ListFeed", "feed"]
 
@@ -46,6 +45,9 @@ class InfoOptions(TypedDict, total=False):
     ticks: TicksAre | None
     ticks_assumed: bool
     zone: str | None
+    flags: Flags | None
+    has_sizes: bool
+    bars: int | None
 
 
 class ListFeed(BaseFeed):
@@ -83,7 +85,8 @@ class ListFeed(BaseFeed):
         self._end = whole("error_at", len(ticks) if error_at is None else error_at, 0, len(ticks))
         self._starts = _starts(batches, self._end)
         span = (int(ticks["ts_recv"].min()), int(ticks["ts_recv"].max())) if len(ticks) else None
-        self._info = replace(FeedInfo("list", "memory", span=span), **info)
+        known: dict[str, Any] = {"format": "list", "path": "memory", "span": span, **info}
+        self._info = FeedInfo(**known)
 
     @property
     def info(self) -> FeedInfo:

@@ -106,18 +106,23 @@ static int tell_events(const sd_source *source, const sd_tick *ticks, int64_t n)
   return 1;
 }
 
+/* Databento's, and those of levels. */
+static const sd_flags flags = {.best = 4, .snapshot = 32, .last = 128, .top = 64};
+
 static int feed(int kind, void *subject, const sd_tick *ticks, int64_t n) {
-  const sd_book_params of_book = {.books = subject, .space = space, .rules.fills_report = kind == OF_PUBLISHERS};
-  const sd_depth_params of_depth = {.depths = subject, .space = space, .top = 5, .max_levels = 1 << 20};
+  const sd_book_params of_book = {
+      .books = subject, .space = space, .rules = {.fills_report = kind == OF_PUBLISHERS, .flags = flags}};
+  const sd_depth_params of_depth = {.depths = subject, .space = space, .top = 5, .max_levels = 1 << 20, .flags = flags};
   sd_context ctx = {.row_stride = sizeof rows[0]};
-  const sd_source of_tape = {.tape = subject, .space = space, .rules.fills_report = kind == OF_TAPE_BY_EVENT};
+  const sd_source of_tape = {
+      .tape = subject, .space = space, .rules = {.fills_report = kind == OF_TAPE_BY_EVENT, .flags = flags}};
   if (kind >= OF_TAPE) return tell_events(&of_tape, ticks, n);
   ctx.params = kind == OF_DEPTH ? (const void *)&of_depth : &of_book;
   return (kind == OF_DEPTH ? sd_handle_depth : sd_handle_book)(rows, ticks, n, &ctx) == n;
 }
 
 static void *create(int kind, uint64_t symbols) {
-  const sd_trade_rules rules = {.fills_report = kind == OF_TAPE_BY_EVENT};
+  const sd_trade_rules rules = {.fills_report = kind == OF_TAPE_BY_EVENT, .flags = flags};
   if (kind == OF_DEPTH) return sd_depths_create(space, symbols);
   if (kind >= OF_TAPE) return sd_tape_create(space, symbols, &rules);
   return sd_books_create(space, symbols, 0, kind == OF_PUBLISHERS);

@@ -16,9 +16,9 @@ import msgspec
 
 from strand.binding.text import LETTER_BYTES
 from strand.errors import ConfigurationError
-from strand.feeds.base import TicksAre
+from strand.feeds.base import Flags, TicksAre
 from strand.feeds.io.files import small_text
-from strand.feeds.mapping.rules import FieldRule, SymbolKeys, checked, completed, field_rules, names_of
+from strand.feeds.mapping.rules import FieldRule, SymbolKeys, checked, completed, field_rules, flags_of, names_of
 from strand.feeds.mapping.scalars import TIMES
 from strand.feeds.mapping.units import unit_power
 
@@ -72,6 +72,7 @@ class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
     one_sided: bool = False
     size_unit: Any = 1
     ticks: TicksAre | None = None
+    flags: dict[str, Any] = {}
     parts: list[Any] = []
     like: dict[str, str] = {}
     symbol: dict[str, Any] = {}
@@ -144,6 +145,7 @@ class Profile:
     parts: tuple[Part, ...]
     ticks: TicksAre | None
     """None: it does not say."""
+    flags: Flags
 
     @functools.cached_property
     def needed(self) -> list[tuple[str, frozenset[str]]]:
@@ -180,6 +182,12 @@ def read_profile(text: str, source: str) -> Profile:
         ) from None
     size_power = unit_power(f"{where}.size_unit", keys.size_unit)
     fields = field_rules(keys.fields, f"{where}.fields", size_power=size_power)
+    parts = tuple(
+        part
+        for at, given_part in enumerate(keys.parts, 1)
+        for part in _parts(given_part, f"{where}.parts[{at}]", size_power)
+    )
+    all_rules = [*fields, *(rule for part in parts for rule in part.fields)]
     profile = Profile(
         name=keys.name or Path(source).stem,
         about=keys.about,
@@ -199,12 +207,9 @@ def read_profile(text: str, source: str) -> Profile:
         zone=time.zone,
         date_columns=names_of(time.date_column),
         size_power=size_power,
-        parts=tuple(
-            part
-            for at, given_part in enumerate(keys.parts, 1)
-            for part in _parts(given_part, f"{where}.parts[{at}]", size_power)
-        ),
+        parts=parts,
         ticks=keys.ticks,
+        flags=flags_of(all_rules, keys.ticks, keys.flags, f"{where}."),
     )
     _check(profile, where)
     return profile

@@ -157,6 +157,7 @@ class CsvFeed(BaseFeed):
             size_unit=float(f"1e{self._size_power}"),
             ticks=found.profile.ticks or "plain",
             ticks_assumed=found.profile.ticks is None,
+            flags=found.profile.flags,
             # A market that never closes has its clock in UTC, and files of any other may be in UTC, too.
             zone=None if found.profile.zone == "UTC" else found.profile.zone,
         )

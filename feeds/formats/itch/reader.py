@@ -137,7 +137,7 @@ class ItchFeed(ItchNames, DecodedFeed):
         self._decoder = ItchDecoder(**self._options)
         self._used = False
         self._symbols = ItchSymbols(self._decoder)
-        self._info = self._orders_info("itch50", _venue_in_names(names), day, details | times_since(day))
+        self._info = self._orders_info("itch50", _venue_in_names(names), day, details | times_since(day), _itch.FLAGS)
 
     @property
     def takes_feeder(self) -> bool:

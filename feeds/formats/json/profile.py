@@ -39,10 +39,10 @@ from typing import Any, Final, Literal
 import msgspec
 
 from strand.errors import ConfigurationError
-from strand.feeds.base import TicksAre
+from strand.feeds.base import FeedInfo, Flags, TicksAre
 from strand.feeds.io.files import small_text
 from strand.feeds.mapping.options import check_options
-from strand.feeds.mapping.rules import FieldRule, SymbolKeys, checked, field_rules, names_of, text_of
+from strand.feeds.mapping.rules import FieldRule, SymbolKeys, checked, field_rules, flags_of, names_of, text_of
 from strand.feeds.mapping.scalars import (
     KINDS,
     PLACES,
@@ -83,6 +83,7 @@ class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
     size_unit: Any = 1
     inexact: Literal["raise", "round"] = "raise"
     ticks: TicksAre | None = None
+    flags: dict[str, Any] = {}
     message: list[Any] = []
 
 
@@ -212,6 +213,19 @@ class JsonProfile:
     source: dict[str, Any]
     rounding: Rounding
     ticks: TicksAre | None
+    flags: Flags
+
+    def info(self, name: str, path: str, details: dict[str, Any]) -> FeedInfo:
+        """What is known of a feed of such messages."""
+        return FeedInfo(
+            name,
+            path,
+            details={"profile": self.name, **details},
+            size_unit=float(self.size_unit),
+            ticks=self.ticks or "plain",
+            ticks_assumed=self.ticks is None,
+            flags=self.flags,
+        )
 
     def records(self, message: Any) -> Iterator[Record | BadRecord] | None:
         """The records of a message, BadRecord in place of bad ones; None where no rule matches it."""
@@ -266,7 +280,8 @@ def read_profile(
         for keys, (source, _) in zip(messages, places, strict=True)
     ]
     plain: Any = _plain({**source, "size_unit": given, "message": told})
-    return JsonProfile(keys.name, rules, Decimal(1).scaleb(power), plain, rounding, keys.ticks)
+    flags = flags_of([field.rule for rule in rules for field in rule.fields], keys.ticks, keys.flags, f"{said}.")
+    return JsonProfile(keys.name, rules, Decimal(1).scaleb(power), plain, rounding, keys.ticks, flags)
 
 
 def _plain(value: Any) -> Any:

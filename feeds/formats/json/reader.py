@@ -98,11 +98,7 @@ class JsonLinesFeed(JsonFileFeed):
 
     @property
     def info(self) -> FeedInfo:
-        details = {"profile": self._profile.name, "compression": self._compression}
-        return FeedInfo(
-            "jsonl", str(self._path), details=details, size_unit=float(self._profile.size_unit),
-            ticks=self._profile.ticks or "plain", ticks_assumed=self._profile.ticks is None,
-        )  # fmt: skip
+        return self._profile.info("jsonl", str(self._path), {"compression": self._compression})
 
     def statistics(self) -> dict[str, int]:
         """``messages``, ``ticks``, ``other_messages``, ``rows_rounded``; of symbols whose profile says that they have

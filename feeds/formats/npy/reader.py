@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError
-from strand.feeds.base import BaseFeed, FeedInfo, TickBatch, TicksAre
+from strand.feeds.base import BaseFeed, FeedInfo, Flags, TickBatch, TicksAre, usual_flags
 from strand.feeds.formats.hftbacktest import HftEvents, is_hft_events, symbol_of
 from strand.feeds.formats.npy.header import locate, read_names, read_own
 from strand.feeds.io.bytestream import InflateLimits
@@ -64,6 +64,8 @@ class NpyFeed(BaseFeed):
         time_unit: The unit of times that are plain numbers. None: what the field's name says; integers that only ns can
             be need no word. Others are refused.
         ticks: What the ticks mean, a ``TicksAre``; ``"plain"``, unless the file says it.
+        flags: Masks of the ticks' flags by meaning, the names of ``strand.feeds.Flags``: ``{"unprinted": 1}``. None: as
+            the file says; else an array of dtype ``TICK`` has Strand's own, and bits of a column have no meaning.
         nulls: ``"raise"``: NaN is an error; ``"undefined"``: NaN is no value.
         symbol: The one name. An array of one symbol without a key field needs it.
         symbols: The names by index. None: those of the array ``symbols`` of an .npz; without that every name is empty.
@@ -91,6 +93,7 @@ class NpyFeed(BaseFeed):
         inexact: Literal["raise", "round"] = "raise",
         time_unit: Literal["s", "ms", "us", "ns"] | None = None,
         ticks: TicksAre | None = None,
+        flags: Mapping[str, int] | None = None,
         nulls: Literal["raise", "undefined"] = "raise",
         symbol: str | None = None,
         symbols: Sequence[str] | None = None,
@@ -109,10 +112,11 @@ class NpyFeed(BaseFeed):
             inexact=inexact,
             time_unit=time_unit,
             ticks=ticks,
+            flags=flags,
             nulls=nulls,
             on_bad_record=on_bad_record,
         )
-        self._ticks = said.ticks
+        self._said = said
         self._skip = said.skips
         self._size_power = 0 if size_unit is None else unit_power("size_unit", size_unit)
         self._limits = InflateLimits.of(limits)
@@ -186,10 +190,19 @@ class NpyFeed(BaseFeed):
         if self._source is None:
             return FeedInfo(
                 name, str(self._path), details=details, size_unit=float(f"1e{self._size_power}"),
-                ticks=self._ticks or "plain", ticks_assumed=self._ticks is None,
+                ticks=self._said.ticks or "plain", ticks_assumed=self._said.ticks is None, flags=self._flags(),
                 prices_assumed=isinstance(self._map, RecordColumns) and self._map.assumes_prices,
             )  # fmt: skip
-        return self._source.info(name, str(self._path), details, self._source.size_unit, self._ticks)
+        return self._source.info(name, str(self._path), details, self._source.size_unit, self._said)
+
+    def _flags(self) -> Flags:
+        if self._said.masks is not None:
+            return self._said.masks
+        if isinstance(self._map, HftEvents):
+            return HftEvents.flags
+        if isinstance(self._map, RecordColumns):
+            return self._map.flags_of(self._said.ticks)
+        return usual_flags(self._said.ticks)
 
     @property
     def symbols(self) -> Sequence[str]:

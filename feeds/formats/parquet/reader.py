@@ -32,7 +32,7 @@ from strand.feeds.io.bytestream import InflateLimits
 from strand.feeds.io.prefetch_batches import PrefetchedBatches, may_prefetch
 from strand.feeds.mapping.chosen import Reading
 from strand.feeds.mapping.columns import BadRow, Columns
-from strand.feeds.mapping.options import MEND, check_options
+from strand.feeds.mapping.options import MEND, Options, check_options
 from strand.feeds.mapping.units import unit_power
 from strand.feeds.selection import Selection
 from strand.ticks import TICK, empty
@@ -86,6 +86,8 @@ class ParquetFeed(BaseFeed):
         time_zone: The zone of timestamps that have none; None: UTC.
         ticks: What the ticks mean, a ``TicksAre``: what is a trade, and what a fill does to its order. ``"plain"``,
             unless the file says it.
+        flags: Masks of the ticks' flags by meaning, the names of ``strand.feeds.Flags``: ``{"unprinted": 1}``. None: as
+            the file says; else bits of a column have no meaning.
         nulls: ``"raise"``: a null is a bad row; ``"undefined"``: it is the field's undefined value, except in times and
             symbols.
         max_symbols: The greatest number of symbols; None: 65,536.
@@ -115,6 +117,7 @@ class ParquetFeed(BaseFeed):
         time_unit: Literal["s", "ms", "us", "ns"] | None = None,
         time_zone: str | None = None,
         ticks: TicksAre | None = None,
+        flags: Mapping[str, int] | None = None,
         nulls: Literal["raise", "undefined"] = "raise",
         max_symbols: int | None = None,
         on_bad_record: Literal["raise", "skip"] = "raise",
@@ -130,6 +133,7 @@ class ParquetFeed(BaseFeed):
             time_unit=time_unit,
             time_zone=time_zone,
             ticks=ticks,
+            flags=flags,
             nulls=nulls,
             on_bad_record=on_bad_record,
         )
@@ -183,10 +187,10 @@ class ParquetFeed(BaseFeed):
         if self._keys.text is not None:
             self._texts.append(self._keys.text)
         unit = own_unit if size_unit is None else float(Decimal(str(size_unit)))
-        self._info = self._info_of(own, catalogue, unit, said.ticks)
+        self._info = self._info_of(own, catalogue, unit, said)
 
     def _info_of(
-        self, own: Own | None, catalogue: NautilusSource | None, unit: float | None, ticks: TicksAre | None
+        self, own: Own | None, catalogue: NautilusSource | None, unit: float | None, said: Options
     ) -> FeedInfo:
         details = {
             "rows": self._source.rows,
@@ -195,16 +199,18 @@ class ParquetFeed(BaseFeed):
         }
         name = "parquet" if self._source.row_groups is not None else "arrow"
         if own is not None:
-            return own.info.info(name, str(self._path), details, unit, ticks)
+            return own.info.info(name, str(self._path), details, unit, said)
+        flags = self._columns.flags_of(said.ticks) if catalogue is None else catalogue.flags
         return FeedInfo(
             name,
             str(self._path),
             venue=None if catalogue is None else catalogue.symbol.rpartition(".")[2],
             details=details,
             size_unit=unit,
-            ticks=ticks or "plain",
-            ticks_assumed=ticks is None and catalogue is None,
+            ticks=said.ticks or "plain",
+            ticks_assumed=said.ticks is None and catalogue is None,
             prices_assumed=catalogue is None and self._columns.assumes_prices(self._is_whole),
+            flags=said.masks or flags,
             zone=self._reading.time_zone,
         )
 

@@ -167,8 +167,8 @@ class RecordedMessages(JsonFileFeed):
 
     @property
     def info(self) -> FeedInfo:
-        details = {"profile": self._profile.name, "url": self._header.url, "compression": self._compression}
-        return FeedInfo("websocket", str(self._path), details=details, size_unit=float(self._profile.size_unit))
+        details = {"url": self._header.url, "compression": self._compression}
+        return self._profile.info("websocket", str(self._path), details)
 
     @property
     def events(self) -> Sequence[FeedEvent]:

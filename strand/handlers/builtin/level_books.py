@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from strand.binding.depths import MAX_TOP, DepthMemory
 from strand.handlers.base import Handler
 from strand.handlers.builtin.definition import built_in
+from strand.handlers.feed_trades import flags_of, usual_for
 from strand.handlers.native_handlers import NativeHandler
 from strand.units import COUNT, PRICE, SIZE, TIME, declare
 from strand.validate import whole
+
+if TYPE_CHECKING:
+    from strand.feeds import FeedInfo
 
 __all__ = ["depth", "depth_row"]
 
@@ -64,9 +70,15 @@ def depth(*, top: int = 5, max_levels: int = 16_384) -> Handler:
         ConfigurationError: If a number is out of its bounds.
     """
     shown, kept = whole("top", top, 1, MAX_TOP), whole("max_levels", max_levels, 1, MAX_LEVELS)
+    return _depth(shown, kept)
+
+
+def _depth(top: int, max_levels: int, info: FeedInfo | None = None) -> NativeHandler:
+    flags = usual_for(None) if info is None else flags_of(info)
     return NativeHandler(
         name="depth",
-        state=depth_row(shown),
-        function=lambda space, n: DepthMemory(space, n, top=shown, max_levels=kept),
+        state=depth_row(top),
+        function=lambda space, n: DepthMemory(space, n, top=top, max_levels=max_levels, flags=flags),
         needs_ticks=True,
+        for_feed=None if info is not None else lambda info: _depth(top, max_levels, info),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from strand.binding.books import BookMemory
@@ -9,10 +11,13 @@ from strand.binding.trades import TradeRules
 from strand.handlers.base import Handler
 from strand.handlers.builtin.definition import built_in
 from strand.handlers.builtin.tape import FILLS
-from strand.handlers.feed_trades import Fills, fills_of
+from strand.handlers.feed_trades import Fills, fills_of, flags_of, usual_for
 from strand.handlers.native_handlers import NativeHandler
 from strand.units import COUNT, LETTER, PRICE, SIZE, TIME, declare
 from strand.validate import one_of
+
+if TYPE_CHECKING:
+    from strand.feeds import FeedInfo
 
 __all__ = ["BOOK_ROW", "book"]
 
@@ -64,12 +69,19 @@ def book(*, fills: Fills | None = None, crosses: bool = True) -> Handler:
     Raises:
         ConfigurationError: If ``fills`` is another word.
     """
-    report = fills is not None and one_of("fills", fills, FILLS) == 1
-    rules = TradeRules(orders=True, fills_report=report, crosses=bool(crosses))
+    if fills is not None:
+        one_of("fills", fills, FILLS)
+    return _book(fills, crosses=bool(crosses))
+
+
+def _book(fills: Fills | None, *, crosses: bool, info: FeedInfo | None = None) -> NativeHandler:
+    its_fills = fills_of(info) if fills is None and info is not None else fills
+    flags = usual_for(its_fills) if info is None else flags_of(info)
+    rules = TradeRules(orders=True, fills_report=its_fills == "report", crosses=crosses, flags=flags)
     return NativeHandler(
         name="book",
         state=BOOK_ROW,
         function=lambda space, n: BookMemory(space, n, rules),
         needs_ticks=True,
-        for_feed=None if fills is not None else lambda info: book(fills=fills_of(info), crosses=crosses),
+        for_feed=None if info is not None else lambda info: _book(fills, crosses=crosses, info=info),
     )

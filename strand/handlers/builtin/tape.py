@@ -11,7 +11,7 @@ from strand.binding.native import builtin_function
 from strand.binding.tape import TapeMemory, source_bytes
 from strand.binding.trades import TradeRules
 from strand.handlers.base import Handler
-from strand.handlers.feed_trades import fills_of, ticks_of
+from strand.handlers.feed_trades import Fills, fills_of, flags_of, ticks_of, usual_for
 from strand.handlers.native_handlers import NativeHandler
 from strand.units import INNER, PRICE, SIZE, declare
 from strand.validate import one_of
@@ -35,22 +35,22 @@ def tape_handler(
     params: bytes,
     *,
     book: bool | None,
-    fills: str | None,
+    fills: Fills | None,
     quotes: bool = False,
-    orders: bool = False,
     crosses: bool = True,
     resting: bool = False,
     outputs: Mapping[str, np.dtype[Any]] | None = None,
     timers: bool = False,
     ends: bool = False,
     shown: str | None = None,
+    info: FeedInfo | None = None,
 ) -> NativeHandler:
     """The handler of the C functions ``sd_handle_NAME``, ``sd_wake_NAME`` and ``sd_finish_NAME``.
 
     ``params``: those behind its sd_source. ``book``: it takes trades and quotes from books of its own, and ``fills``:
     what a fill does; where they are None its feed says so, and without one it takes ticks as they are, and
     ``"reduce"``. ``quotes``: it needs quotes, and not trades alone. ``crosses``: they count. ``resting``: the side of
-    a trade is the resting order's.
+    a trade is the resting order's. ``info``: the feed, once it is known.
     """
     acts = {"timers": timers, "ends": ends}
     options: dict[str, Any] = {
@@ -58,26 +58,36 @@ def tape_handler(
     }  # fmt: skip
 
     def for_feed(info: FeedInfo) -> Handler:
-        ticks = ticks_of(info)
-        its_fills = fills_of(info) if fills is None else fills
-        books = ticks == "orders" or (quotes and ticks == "dbn-orders") if book is None else book
-        return tape_handler(
-            name, state, params, book=books, fills=its_fills, orders=ticks in ("orders", "dbn-orders"), **options
-        )
+        return tape_handler(name, state, params, book=book, fills=fills, info=info, **options)
 
-    report = fills is not None and one_of("fills", fills, FILLS) == 1
-    rules = TradeRules(orders=orders or bool(book), fills_report=report, crosses=bool(crosses), resting=resting)
+    if fills is not None:
+        one_of("fills", fills, FILLS)
+    books = orders = bool(book)
+    its_fills = fills
+    if info is not None and (book is None or fills is None):
+        ticks = ticks_of(info)
+        orders = ticks in ("orders", "dbn-orders")
+        its_fills = fills_of(info) if fills is None else fills
+        if book is None:
+            books = ticks == "orders" or (quotes and ticks == "dbn-orders")
+    rules = TradeRules(
+        orders=orders or books,
+        fills_report=its_fills == "report",
+        crosses=bool(crosses),
+        resting=resting,
+        flags=usual_for(its_fills) if info is None else flags_of(info),
+    )
     return NativeHandler(
         name=shown or name,
         state=state,
         function=(
             (lambda space, n: TapeMemory(space, n, name, rules, params, **acts))
-            if book
+            if books
             else builtin_function(name, source_bytes(rules) + params, **acts)
         ),
         needs_ticks=True,
-        takes_ticks_as_plain=book is None,
-        for_feed=for_feed if book is None or fills is None else None,
+        takes_ticks_as_plain=book is None and info is None,
+        for_feed=for_feed if info is None else None,
         outputs=outputs or {},
         timers=timers,
         ends=ends,

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from strand import UNDEF_PRICE
+from strand.binding import ffi
 from strand.binding.space import Space
 from strand.binding.trades import TradeMaker, TradeRules, TradeSource
-from strand.ticks import KIND_ORDER, KIND_TRADE, zeros
+from strand.ticks import KIND_ORDER, KIND_TRADE, Flags, zeros
 
 
 def tick(action: bytes, kind: int, order: int, price: int, size: int) -> Any:
@@ -20,10 +21,15 @@ def tick(action: bytes, kind: int, order: int, price: int, size: int) -> Any:
 
 
 def test_rules_are_apart_in_what_c_is_given() -> None:
-    rules = [TradeRules(), TradeRules(orders=True), TradeRules(fills_report=True), TradeRules(crosses=False)]
+    rules = [
+        TradeRules(),
+        TradeRules(orders=True),
+        TradeRules(fills_report=True),
+        TradeRules(crosses=False, flags=Flags(cross=4)),
+    ]
     packed = {rule.packed for rule in [*rules, TradeRules(resting=True)]}
     assert len(packed) == 5
-    assert {len(one) for one in packed} == {8}
+    assert {len(one) for one in packed} == {ffi.sizeof("sd_trade_rules")}
 
 
 def test_a_trade_is_itself_and_an_add_is_none() -> None:

@@ -21,6 +21,7 @@ from strand.feeds import FeedInfo
 from strand.feeds.merge.days import clear_records
 from strand.handlers import VWAP_ROW
 from strand.handlers.builtin.measure_rows import IMBALANCE, TRADE_STATS, TRADE_STATS_ROW, VOLATILITY, VWAP
+from strand.handlers.native_handlers import NativeHandler
 from strand.reference.loop import SerialLoop
 from strand.ticks import KIND_QUOTE, KIND_TRADE, zeros
 
@@ -728,7 +729,9 @@ def test_books_are_kept_where_a_feed_has_trades_or_quotes_from_nowhere_else(
 
 
 def test_what_was_said_is_kept_whatever_the_feed() -> None:
-    assert bars("1m", book=False, fills="reduce").for_feed is None
+    told = bars("1m", book=False, fills="reduce").known(info(None))
+    assert isinstance(told, NativeHandler)
+    assert not callable(told.function)
     like = bars("1m", book=False)
     assert like.for_feed is not None
     assert not callable(like.for_feed(ITCH).function)

@@ -243,8 +243,8 @@ def _in_folder(folder: Path, options: Mapping[str, Any]) -> list[Path]:
     empty = [path.name for path in files_in(folder, empty=True) if path.suffix in endings]
     if empty:
         raise TruncatedFeedError(
-            f"{len(empty)} of its files are empty ({listed(empty)}), as downloads that failed: get them again, or "
-            "remove them if they have to be so",
+            f"it holds empty files ({listed(empty)}), as downloads that failed: get them again, or remove them if they "
+            "have to be so",
             path=folder,
         )
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["guess"]
+__all__ = ["guess", "wrapping"]
 
 _MAGICS: Final = (
     (b"\0\5T", "looks like ITCH 4.1 or 4.0, but only ITCH 5.0 can be read: get that day's 5.0 file"),
@@ -17,9 +17,30 @@ _MAGICS: Final = (
     (b"\x80\x04\x95", "looks like a pickle, which is never read: write Parquet or npz of it"),
     (b"\x80\x05\x95", "looks like a pickle, which is never read: write Parquet or npz of it"),
 )
+_PACKED: Final = (
+    (b"\x1f\x8b", "gzip"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"PK\x03\x04", "zip"),
+    (b"BZh91AY&", "bz2"),
+    (b"\xfd7zXZ\0", "xz"),
+)
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
+_TAR: Final = slice(257, 262)
 _WEB_PAGE: Final = re.compile(rb"\s*<(?:!doctype|html|\?xml)", re.IGNORECASE)
 _JSON: Final = re.compile(rb'(?:\d+ )?\s*[\[{]\s*(?:["{\[]|$)')
 _COLUMNS: Final = re.compile(rb"[^\x00-\x08\x0e-\x1f]+?[,;\t|][^\x00-\x08\x0e-\x1f]*")
+
+
+def wrapping(head: bytes) -> str | None:
+    """A clause about what has to be taken off a file whose decompressed bytes begin with ``head``; None: nothing."""
+    if head[_TAR] == b"ustar":
+        return "is a tar archive: unpack it (tar -x), and name the files in it"
+    for magic, name in _PACKED:
+        if head.startswith(magic):
+            return f"is {name} data inside of other packed data: unpack it once"
+    if head.startswith(_UTF_16):
+        return "is text in UTF-16: write it in UTF-8 (iconv -f UTF-16 -t UTF-8)"
+    return None
 
 
 def guess(head: bytes) -> str | None:
@@ -27,6 +48,8 @@ def guess(head: bytes) -> str | None:
     for magic, said in _MAGICS:
         if head.startswith(magic):
             return said
+    if (wrapped := wrapping(head)) is not None:
+        return wrapped
     line = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0].rstrip(b"\r")
     if _WEB_PAGE.match(line):
         return "looks like a web page, not the file that was to be downloaded: download it again"

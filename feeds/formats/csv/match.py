@@ -12,6 +12,7 @@ from typing import Final
 
 from strand.errors import FormatError, UnknownFormatError
 from strand.feeds.formats.csv.profile import Profile, built_in, normal
+from strand.feeds.formats.guess import wrapping
 
 __all__ = ["BOM", "Match", "choose", "match", "matches"]
 
@@ -130,6 +131,8 @@ def choose(head: bytes, path: str | Path) -> Match:
 
 def match(profile: Profile, head: bytes, path: str | Path | None = None) -> Match | FormatError:
     """The file through this profile, or why not."""
+    if (wrapped := wrapping(head)) is not None:
+        return FormatError(wrapped, path=path)
     return _match(profile, _Head(head), path)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import os
 import pkgutil
+import tarfile
 import threading
 import zipfile
 from collections.abc import Callable
@@ -187,11 +189,45 @@ def test_a_folder_or_glob_of_one_readable_file_is_that_file(tmp_path: Path) -> N
         assert feeds.open(named).info.path == str(plain)
 
 
+@pytest.mark.parametrize("profile", [None, "deals.toml"])
+@pytest.mark.parametrize(
+    ("wrap", "words"),
+    [
+        (gzip.compress, "is gzip data inside of other packed data: unpack it once"),
+        (lzma.compress, "is xz data inside of other packed data"),
+        (bz2.compress, "is bz2 data inside of other packed data"),
+        (lambda text: text.decode().encode("utf-16"), "is text in UTF-16: write it in UTF-8"),
+        (lambda text: tar_of("deals.csv", text), "is a tar archive: unpack it"),
+    ],
+)
+def test_what_is_packed_twice_or_in_utf_16_is_refused_with_what_to_do(
+    tmp_path: Path, wrap: Callable[[bytes], bytes], words: str, profile: str | None
+) -> None:
+    (tmp_path / "deals.toml").write_text(
+        'name = "deals"\n[symbol]\nconstant = "A"\n[fields]\nprice = "p"\nkind = { constant = "trade" }\n'
+        'ts_recv = { column = "t", unit = "s" }\n'
+    )
+    path = tmp_path / "deals.csv.gz"
+    path.write_bytes(gzip.compress(wrap(b"t,p\n1767571200,10\n")))
+    options: Any = {} if profile is None else {"profile": tmp_path / profile}
+    with pytest.raises(FeedError, match=words):
+        feeds.open(path, **options)
+
+
+def tar_of(name: str, content: bytes) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        entry = tarfile.TarInfo(name)
+        entry.size = len(content)
+        archive.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
 def test_an_empty_file_among_those_of_a_folder_is_an_error(tmp_path: Path) -> None:
     for day in ("20200130", "20200131", "20200203"):
         itch_seconds(tmp_path / f"{day}.itch")
     (tmp_path / "20200131.itch").write_bytes(b"")
-    with pytest.raises(TruncatedFeedError, match=r"1 of its files are empty \(20200131.itch\)"):
+    with pytest.raises(TruncatedFeedError, match=r"it holds empty files \(20200131.itch\)"):
         feeds.open(tmp_path)
     (tmp_path / "20200131.itch").unlink()
     (tmp_path / "notes.txt").touch()

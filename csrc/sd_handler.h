@@ -19,13 +19,6 @@ enum { SD_EMIT_AHEAD = 1024 };
 
 struct sd_context;
 
-/* A handler that uses an old name fails to compile, and the error names the new one. */
-#define sd_mark sd_mark_is_called_sd_position
-#define sd_emit_room sd_emit_room_is_called_sd_emit_reserve
-#define sd_sink sd_sink_is_called_sd_output_writer
-#define sd_wish_after sd_wish_after_is_called_sd_alarm_after
-#define SD_MOST_SEQUENCE SD_MOST_SEQUENCE_is_called_SD_MAX_SEQUENCE
-
 /* Where a record stands: its number in the order of publishing, and the feed's time there (the greatest ts_recv up to it). */
 typedef struct sd_position {
   uint64_t number;
@@ -136,6 +129,38 @@ typedef struct sd_context {
  * meanwhile. Records of one call may belong to different symbols of the same strand. Returns n, or the index of the record on which it
  * failed: the records before it count as handled, that one as failed. */
 typedef int64_t (*sd_handler_fn)(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx);
+
+/* A trade of the feed, as a handler with on="trade" gets it: it has a price, and is of whatever ticks are trades there. strand/ticks.py has
+ * the same layout as TRADE. */
+typedef struct sd_traded {
+  int64_t ts_event, ts_recv; /* of its tick, as `sequence` and `publisher_id` */
+  uint64_t order_id;         /* the resting order; 0: none is known */
+  int64_t price, size;
+  uint32_t instrument_id;
+  uint16_t publisher_id;
+  char aggressor; /* A seller, B buyer, N nobody can tell */
+  uint8_t hidden;
+  uint64_t match_id; /* 0: the feed has none */
+  int64_t sequence;
+  uint8_t cross;
+  uint8_t unused[7];
+} sd_traded;
+
+/* As sd_handler_fn, for a handler with on="trade": it is called with trades, and with no other tick. */
+typedef int64_t (*sd_traded_fn)(void *rows, const sd_traded *trades, int64_t n, sd_context *ctx);
+
+/* Adds to a total, a sum of sizes in a row. Nonzero: the sum is beyond 2^63 - 1, the total stays as it was, and *ctx says so: return i. */
+static inline int sd_add_total(int64_t *total, int64_t more, sd_context *ctx) {
+  int64_t sum;
+  if (__builtin_expect(__builtin_add_overflow(*total, more, &sum), 0)) {
+    ctx->error_code = -3; /* SD_E_ARGUMENT */
+    snprintf(ctx->message, sizeof ctx->message,
+             "a total is beyond 2**63 - 1: read its sizes in a coarser unit (size_unit)");
+    return -1;
+  }
+  *total = sum;
+  return 0;
+}
 
 /* Optional further functions of a handler. sd_wake_fn runs at a timer: before the symbol's first record at or after `time`, or when the
  * feed's time passes it. */

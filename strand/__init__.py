@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Tick,
         Top,
         Trade,
+        add_total,
         bars,
         basket_handler,
         batch_handler,
@@ -62,10 +63,12 @@ if TYPE_CHECKING:
     from strand.tasks.scheduler import Scheduler
     from strand.tasks.suspending import blocking, checkpoint
     from strand.ticks import PRICE_SCALE, TICK, UNDEF_PRICE
+    from strand.units import TOTAL
 
 __all__ = [
     "PRICE_SCALE",
     "TICK",
+    "TOTAL",
     "UNDEF_PRICE",
     "Aging",
     "Attached",
@@ -93,6 +96,7 @@ __all__ = [
     "Tick",
     "Top",
     "Trade",
+    "add_total",
     "attach",
     "bars",
     "basket_handler",
@@ -143,6 +147,7 @@ _MODULES = {
     "StrandError": "strand.errors",
     "SweepResult": "strand.sweeping.result",
     "TICK": "strand.ticks",
+    "TOTAL": "strand.units",
     "TaskGroup": "strand.tasks.groups",
     "UNDEF_PRICE": "strand.ticks",
     "attach": "strand.outside.attached",

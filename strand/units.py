@@ -29,6 +29,7 @@ __all__ = [
     "SIZE_SQUARED",
     "SPAN",
     "TIME",
+    "TOTAL",
     "Given",
     "Meaning",
     "Unit",
@@ -67,6 +68,7 @@ class Meaning:
 QUANTITIES: Final[Mapping[str, tuple[Decimal | None, str]]] = {
     "price": (Decimal("1E-9"), "units of currency"),
     "size": (Decimal(1), "units of the instrument"),
+    "total": (Decimal(1), "units of the instrument"),
     "size squared": (Decimal(1), "squared units of the instrument"),
     "notional": (Decimal(1), "units of currency"),
     "time": (Decimal("1E-9"), "s since 1970-01-01 UTC"),
@@ -77,14 +79,14 @@ QUANTITIES: Final[Mapping[str, tuple[Decimal | None, str]]] = {
     "inner": (None, "the handler's own"),
     "raw": (None, "not declared"),
 }
-_SIZES: Final = {"size": 1, "size squared": 2, "notional": 1}
+_SIZES: Final = {"size": 1, "total": 1, "size squared": 2, "notional": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """The unit of a field's numbers. ``quantity``: ``"price"``, ``"size"``, ``"notional"``, ``"time"``, ``"span"``,
-    ``"count"``, ``"ratio"`` and others. ``scale``: what 1 is worth, exactly: a price in units of currency, a size in
-    units of the instrument, a time in seconds; None where that is not known, or means nothing."""
+    """The unit of a field's numbers. ``quantity``: ``"price"``, ``"size"``, ``"total"``, ``"notional"``, ``"time"``,
+    ``"span"``, ``"count"``, ``"ratio"`` and others. ``scale``: what 1 is worth, exactly: a price in units of currency,
+    a size in units of the instrument, a time in seconds; None where that is not known, or means nothing."""
 
     quantity: str
     scale: Decimal | None
@@ -104,6 +106,9 @@ def _dtype(form: str, meaning: Meaning) -> np.dtype[Any]:
 PRICE: Final = _dtype("<i8", Meaning("price", none=_NEVER))
 #: A size or volume: i8 in the feed's ``size_unit``.
 SIZE: Final = _dtype("<i8", Meaning("size"))
+#: A sum of sizes that does not wrap: i8 in the feed's ``size_unit``. A compiled handler that adds to it beyond
+#: 2**63 - 1 fails on that tick; Python and C add by ``strand.add_total`` and ``sd_add_total``.
+TOTAL: Final = _dtype("<i8", Meaning("total"))
 #: The same squared, as in a variance: f8.
 SIZE_SQUARED: Final = _dtype("<f8", Meaning("size squared"))
 #: Sums of price x size: f8, of prices in units of currency and sizes in the feed's ``size_unit``.
@@ -122,7 +127,8 @@ LETTER: Final = _dtype("<u4", Meaning("letter", none=(0,)))
 INNER: Final = _dtype("<i8", Meaning("inner"))
 #: What users declare in annotations, by the name of its quantity.
 BY_NAME: Final[Mapping[str, np.dtype[Any]]] = {
-    "price": PRICE, "size": SIZE, "notional": NOTIONAL, "time": TIME, "span": SPAN, "count": COUNT, "ratio": RATIO,
+    "price": PRICE, "size": SIZE, "total": TOTAL, "notional": NOTIONAL, "time": TIME, "span": SPAN, "count": COUNT,
+    "ratio": RATIO,
 }  # fmt: skip
 
 

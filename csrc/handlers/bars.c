@@ -23,6 +23,7 @@ static void clear(sd_bars_row *row) {
 }
 
 static sd_bar bar_of(const sd_bars_row *row, const sd_bars_params *p, uint32_t flags) {
+  static const uint32_t where[] = {SD_BAR_OUTSIDE, 0, SD_BAR_AUCTION};
   const sd_wide notional = sd_wide_of(row->notional_low, row->notional_high);
   sd_bar bar = {
       .start = row->start,
@@ -36,7 +37,7 @@ static sd_bar bar_of(const sd_bars_row *row, const sd_bars_params *p, uint32_t f
       /* Each is rounded once. The usual one costs an instruction, the other a call. */
       .notional = (row->notional_high ? (double)notional : (double)row->notional_low) / (double)SD_PRICE_SCALE,
       .trades = (int32_t)row->trades,
-      .flags = flags | (row->stretch.inside ? 0 : SD_BAR_OUTSIDE),
+      .flags = flags | where[row->stretch.inside],
   };
   if (flags & SD_BAR_EMPTY) bar.open = bar.high = bar.low = row->close;
   return bar;
@@ -59,7 +60,7 @@ static void open_at(sd_bars_row *row, const sd_bars_params *p, int64_t time) {
   sd_stretch *stretch = &row->stretch;
   const int64_t before = row->end;
   clear(row);
-  if (!sd_stretch_at(stretch, &p->calendar, time) && !p->outside) {
+  if (!sd_stretch_at(stretch, &p->calendar, time) && stretch->inside == SD_OUTSIDE && !p->outside) {
     row->end = 0;
     row->start = stretch->end == INT64_MAX ? 0 : stretch->end;
     row->last_time = stretch->start;
@@ -71,7 +72,7 @@ static void open_at(sd_bars_row *row, const sd_bars_params *p, int64_t time) {
   /* It is usually the next bar, and then this needs no division. An end within the stretch is on its grid. */
   if (before >= stretch->start && time - before < p->step) {
     row->start = before;
-    if (stretch->end - before > p->step) row->end = before + p->step;
+    row->end = sd_step_end(stretch, p->step, before);
   } else {
     sd_grid(stretch, p->step, time, &row->start, &row->end);
   }
@@ -86,7 +87,7 @@ static int turn(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, int6
       const uint32_t cut = p->kind != SD_BARS_TIME || row->end - row->start < p->step ? SD_BAR_CUT : 0;
       if (!is_fresh(row)) {
         if (close_bar(row, p, ctx, i, cut)) return -1;
-      } else if (row->empty_left) {
+      } else if (row->empty_left && row->stretch.inside != SD_AUCTION) {
         if (sd_count_empty(&row->empty_left, ctx) || close_bar(row, p, ctx, i, cut | SD_BAR_EMPTY)) return -1;
       }
       if (row->empty_left) at = row->end;
@@ -120,7 +121,7 @@ INLINE int is_full(const sd_bars_row *row, const sd_bars_params *p, uint32_t kin
 
 /* Nonzero: no memory for a bar that closed. */
 INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, uint32_t kind, int64_t i, uint32_t key,
-               int64_t time, int64_t price, int64_t size) {
+               int64_t time, int64_t price, int64_t size, int cross) {
   if (SD_UNLIKELY(time >= row->end)) {
     if (!row->end && time < row->last_time) {
       row->late++;
@@ -133,6 +134,10 @@ INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, uint3
     }
   } else if (SD_UNLIKELY(time < (kind == SD_BARS_TIME ? row->start : row->stretch.start))) {
     row->late++;
+  }
+  if (SD_UNLIKELY(p->calendar.auctions) && row->stretch.inside == SD_AUCTION && !cross) {
+    row->outside++;
+    return 0;
   }
   if (is_fresh(row)) {
     row->open = price;
@@ -197,7 +202,8 @@ INLINE int64_t over_ticks(void *rows, const sd_tick *ticks, int64_t n, sd_contex
       row->unpriced++;
       continue;
     }
-    if (SD_UNLIKELY(add(row, p, ctx, kind, i, t->instrument_id, sd_time_of(t), t->price, t->size))) return i;
+    const int cross = (t->flags & rules.flags.cross) != 0;
+    if (SD_UNLIKELY(add(row, p, ctx, kind, i, t->instrument_id, sd_time_of(t), t->price, t->size, cross))) return i;
     if (SD_UNLIKELY(ctx->yield)) return i + 1;
   }
   return n;
@@ -213,7 +219,8 @@ static int64_t over_books(void *rows, const sd_tick *ticks, int64_t n, sd_contex
     if (e.clear == SD_CLEAR_DAY && begin_day(row, p, ctx, i, t->instrument_id, e.time)) return i;
     if (e.trade.size == 0) continue;
     if (e.trade.price == SD_UNDEF_PRICE) row->unpriced++;
-    else if (add(row, p, ctx, p->kind, i, t->instrument_id, e.time, e.trade.price, e.trade.size)) return i;
+    else if (add(row, p, ctx, p->kind, i, t->instrument_id, e.time, e.trade.price, e.trade.size, e.trade.cross))
+      return i;
     if (ctx->yield) return i + 1;
   }
   return n;

@@ -23,7 +23,8 @@ enum {
   SD_BAR_PARTIAL = 1, /* the run ended before the bar did */
   SD_BAR_EMPTY = 2,   /* no trade: all prices are the last close */
   SD_BAR_CUT = 4,     /* its session ended before the bar was full */
-  SD_BAR_OUTSIDE = 8  /* outside of sessions */
+  SD_BAR_OUTSIDE = 8, /* outside of sessions */
+  SD_BAR_AUCTION = 16 /* of crosses after a session */
 };
 
 /* A bar as it is emitted. Prices in 1e-9; `vwap` is SD_UNDEF_PRICE where the volume is 0. */

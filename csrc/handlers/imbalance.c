@@ -103,6 +103,7 @@ static int quote(sd_imbalance_row *row, const sd_interval_params *p, sd_context 
   row->queue = both(&row->top) ? ((double)row->top.bid_size - (double)row->top.ask_size) /
                                      ((double)row->top.bid_size + (double)row->top.ask_size)
                                : 0;
+  row->outside += !inside;
   if (!inside || first || new_session) return 0;
   const sd_wide flow = sd_order_flow(&was, &row->top);
   row->events++;
@@ -122,7 +123,12 @@ static int clear(sd_imbalance_row *row, const sd_interval_params *p, sd_context 
   const int64_t at = interval_time(row, time);
   if (end_interval(row, ctx, i, at)) return -1;
   if (e->clear == SD_CLEAR_BOOK) {
+    /* An interval may begin with this clear. The top that goes counts for it, and its going is a change. */
+    if (p->every && row->accounted && !row->interval.end && both(&row->top) &&
+        sd_stretch_at(&row->stretch, &p->calendar, at))
+      start_interval(row, p, ctx, key, at);
     if (row->accounted) pass_interval(row, at);
+    row->interval_events += row->interval.end && (row->top.bid != SD_UNDEF_PRICE || row->top.ask != SD_UNDEF_PRICE);
     pass_time(row, p, time);
   } else {
     row->last_time = time;

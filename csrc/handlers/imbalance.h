@@ -43,6 +43,7 @@ typedef struct sd_imbalance_row {
   int64_t interval_ns, interval_events;
   sd_stretch stretch;
   int64_t session; /* start of the stretch of the last change; INT64_MIN: the book was cleared since */
+  int64_t outside; /* changes of the top outside of sessions, which have no flow */
 } sd_imbalance_row;
 
 /* The flow of one change of the top. */

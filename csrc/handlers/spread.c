@@ -129,6 +129,7 @@ static int64_t interval_time(const sd_spread_row *row, int64_t time) {
 static int trade(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx, const sd_event *e) {
   pass_time(row, p, e->time);
   const int inside = sd_stretch_at(&row->stretch, &p->calendar, e->time);
+  row->outside += !inside;
   sd_spread_totals *its = inside && p->every && row->interval.end ? &row->its : NULL;
   if (its) row->events++;
   if (e->trade.price == SD_UNDEF_PRICE || !sd_top_sound(&row->top)) {
@@ -168,7 +169,11 @@ static int clear(sd_spread_row *row, const sd_spread_params *p, sd_context *ctx,
       if (row->accounted) row->accounted = at;
       if (row->interval.end && end_interval(row, p, ctx, i)) return -1;
     } else if (row->accounted) {
+      /* An interval may begin with this clear. The top that goes counts for it, and its going is a change. */
+      if (!row->interval.end && sd_top_sound(&row->top) && sd_stretch_at(&row->stretch, &p->calendar, at))
+        begin(row, p, ctx, key, at);
       pass_interval(row, at);
+      row->events += row->quotes && (row->top.bid != SD_UNDEF_PRICE || row->top.ask != SD_UNDEF_PRICE);
     }
   }
   if (row->last_time) {

@@ -57,6 +57,7 @@ typedef struct sd_spread_row {
   int64_t locked;    /* how many of them left the bid at or above the ask */
   int64_t one_sided; /* how many of them left a side empty */
   int64_t unusable;  /* how many of them left a sound top whose mid is at or below 0 */
+  int64_t outside;   /* trades outside of sessions: left out */
   sd_spread_totals all;
   sd_stretch stretch;
   /* only with `every` */

@@ -73,8 +73,11 @@ static int take_event(sd_trade_stats_row *row, const sd_trade_stats_params *p, s
    * `now`. */
   const int64_t at = p->every && row->now > e->time ? row->now : e->time;
   if (p->every && pass_time(row, ctx, i, at)) return -1;
-  if (!sd_stretch_at(&row->stretch, &p->calendar, e->time)) return 0;
-  const int in_interval = p->every && sd_stretch_at(&row->stretch, &p->calendar, at);
+  if (!sd_trade_stretch_at(&row->stretch, &p->calendar, e->time, e->trade.cross)) {
+    row->outside++;
+    return 0;
+  }
+  const int in_interval = p->every && sd_trade_stretch_at(&row->stretch, &p->calendar, at, e->trade.cross);
   if (in_interval && row->interval.end == 0) {
     memset(&row->its, 0, sizeof row->its);
     sd_interval_begin(&row->interval, &row->stretch, p->every, at, ctx, key);

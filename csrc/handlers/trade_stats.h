@@ -52,6 +52,7 @@ typedef struct sd_trade_stats_row {
   sd_trade_totals all;
   int64_t direction; /* of the last change of price: 1, -1; 0 before the first of a day */
   int64_t new_day;   /* no trade yet since a new day began */
+  int64_t outside;   /* trades outside of sessions: left out */
   sd_stretch stretch;
   /* only with `every` */
   sd_interval interval;

@@ -1,24 +1,9 @@
-/* Trades for your own handler: it is called with an sd_traded for each tick that is a trade with a price (handlers/trade.h), and with no
+/* Trades for a user's handler: it is called with an sd_traded for each tick that is a trade with a price (handlers/trade.h), and with no
  * other tick. Trades without a price are counted. */
 #ifndef SD_HANDLERS_TRADED_H
 #define SD_HANDLERS_TRADED_H
 
 #include "handlers/tape.h"
-
-/* strand/ticks.py has the same layout as TRADE. */
-typedef struct sd_traded {
-  int64_t ts_event, ts_recv; /* of its tick, as `sequence` and `publisher_id` */
-  uint64_t order_id;         /* the resting order; 0: none is known */
-  int64_t price, size;
-  uint32_t instrument_id;
-  uint16_t publisher_id;
-  char aggressor; /* A seller, B buyer, N nobody can tell */
-  uint8_t hidden;
-  uint64_t match_id; /* 0: the feed has none */
-  int64_t sequence;
-  uint8_t cross;
-  uint8_t unused[7];
-} sd_traded;
 
 /* A handler that takes trades, and where they come from. */
 typedef struct sd_traded_params {

@@ -75,7 +75,9 @@ static void start_window(sd_volatility_row *row, const sd_volatility_params *p, 
   memset(&row->window, 0, sizeof row->window);
 }
 
-static int64_t session_end(const sd_volatility_row *row) { return row->stretch.inside ? row->stretch.end : 0; }
+static int64_t session_end(const sd_volatility_row *row) {
+  return row->stretch.inside == SD_SESSION ? row->stretch.end : 0;
+}
 
 /* Ends the window under way, and begins the next one of its session. Nonzero: no memory. */
 static int end_window(sd_volatility_row *row, const sd_volatility_params *p, sd_context *ctx, int64_t i) {
@@ -124,7 +126,10 @@ static int take_price(sd_volatility_row *row, const sd_volatility_params *p, sd_
   if (time < row->last_time) time = row->last_time;
   row->last_time = time;
   if (pass_time(row, p, ctx, i, time)) return -1;
-  if (!sd_stretch_at(&row->stretch, &p->calendar, time)) return 0;
+  if (!sd_stretch_at(&row->stretch, &p->calendar, time)) {
+    row->outside++;
+    return 0;
+  }
   if (price <= 0 || price == SD_UNDEF_PRICE) {
     row->left_out++;
     alarm(row, p, key, ctx);

@@ -52,7 +52,8 @@ typedef struct sd_volatility_row {
   sd_variation window;
   sd_top top;
   sd_stretch stretch;
-  int64_t quoted; /* there has been a quote */
+  int64_t quoted;  /* there has been a quote */
+  int64_t outside; /* prices outside of sessions: left out */
 } sd_volatility_row;
 
 typedef struct sd_volatility_params {

@@ -64,9 +64,12 @@ static int take_trade(sd_vwap_every_row *row, const sd_interval_params *p, sd_co
   /* The moment at which the trade counts for intervals. Timers move it, so the totals do not use it. */
   const int64_t at = e->time > row->now ? e->time : row->now;
   if (pass_time(row, ctx, i, at)) return -1;
-  if (!sd_stretch_at(&row->stretch, &p->calendar, e->time)) return 0;
+  if (!sd_trade_stretch_at(&row->stretch, &p->calendar, e->time, e->trade.cross)) {
+    row->outside++;
+    return 0;
+  }
   if (add(&row->all, e->trade.price, e->trade.size, ctx)) return -1;
-  if (!p->every || !sd_stretch_at(&row->stretch, &p->calendar, at)) return 0;
+  if (!p->every || !sd_trade_stretch_at(&row->stretch, &p->calendar, at, e->trade.cross)) return 0;
   if (row->interval.end == 0) {
     row->its = (sd_vwap_row){0};
     sd_interval_begin(&row->interval, &row->stretch, p->every, at, ctx, key);

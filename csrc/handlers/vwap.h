@@ -33,7 +33,8 @@ typedef struct sd_vwap_every_row {
   sd_stretch stretch;
   sd_interval interval;
   sd_vwap_row its;
-  int64_t now; /* the latest time so far, of trades and timers */
+  int64_t now;     /* the latest time so far, of trades and timers */
+  int64_t outside; /* trades outside of sessions: left out */
 } sd_vwap_every_row;
 
 /* Emits sd_vwap to output 0. Its params are sd_interval_params. */

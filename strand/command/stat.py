@@ -25,7 +25,7 @@ from strand.ticks import PRICE_SCALE
 __all__ = ["stat"]
 
 #: Quantities that are in a feed's own units where nobody knows what 1 is worth.
-_OF_SIZES: Final = frozenset(("size", "size squared", "notional"))
+_OF_SIZES: Final = frozenset(("size", "total", "size squared", "notional"))
 _OWN_UNITS: Final = "[yellow]sizes are in the units of each feed, which differ[/]"
 #: Columns of tables that are no numbers.
 _OF_TEXT: Final = frozenset(("worker", "symbols", "state", "field", "value"))

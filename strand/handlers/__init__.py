@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from strand.handlers.builtin import BUILTIN
     from strand.handlers.builtin.bar_handlers import (
         BAR,
+        BAR_AUCTION,
         BAR_CUT,
         BAR_EMPTY,
         BAR_OUTSIDE,
@@ -55,12 +56,14 @@ if TYPE_CHECKING:
     from strand.handlers.native_handlers import NativeHandler, SymbolMemory, native
     from strand.handlers.object_handlers import ObjectHandler, object_handler
     from strand.handlers.resolving import resolve
+    from strand.handlers.state import add_total
     from strand.handlers.tick_values import Tick, Trade
     from strand.handlers.watches import Bar, Top
 
 __all__ = [
     "BAR",
     "BARS_ROW",
+    "BAR_AUCTION",
     "BAR_CUT",
     "BAR_EMPTY",
     "BAR_OUTSIDE",
@@ -96,6 +99,7 @@ __all__ = [
     "Tick",
     "Top",
     "Trade",
+    "add_total",
     "bars",
     "basket_handler",
     "batch_handler",
@@ -123,7 +127,7 @@ _NAMES: Final = {
     "basket_decorator": "basket_handler",
     "batch_handlers": "PythonHandler batch_handler",
     "builtin": "BUILTIN",
-    "builtin.bar_handlers": "BAR BARS_ROW BAR_CUT BAR_EMPTY BAR_OUTSIDE BAR_PARTIAL bars",
+    "builtin.bar_handlers": "BAR BARS_ROW BAR_AUCTION BAR_CUT BAR_EMPTY BAR_OUTSIDE BAR_PARTIAL bars",
     "builtin.counting": "COUNT_ROW SPIN_ROW spin",
     "builtin.level_books": "depth depth_row",
     "builtin.market_tables": "BBO BBO_ROW TRADES TRADES_ROW bbo trades",
@@ -137,6 +141,7 @@ _NAMES: Final = {
     "native_handlers": "NativeHandler SymbolMemory native",
     "object_handlers": "ObjectHandler object_handler",
     "resolving": "resolve",
+    "state": "add_total",
     "tick_values": "Tick Trade",
     "watches": "Bar Top",
 }

@@ -105,7 +105,13 @@ class PlainFields:
 
     def __setattr__(self, name: str, value: Any) -> None:
         getattr(self, name)
-        self._record[name] = value
+        try:
+            self._record[name] = value
+        except OverflowError:
+            raise OverflowError(
+                f"{name}: {value} is beyond what {self._record.dtype[name]} holds; of a total, read its sizes in a "
+                "coarser unit (size_unit)"
+            ) from None
 
     __getitem__, __setitem__ = __getattr__, __setattr__
 

@@ -21,7 +21,7 @@ from strand.handlers.emitted import check_fields, output_dtypes
 from strand.handlers.feed_trades import On, source_for
 from strand.handlers.functions import check_runs, name_of
 from strand.handlers.parameters import Parameters, are_shared, records_of_sets
-from strand.handlers.state import SET, SETS, TURN, row_dtype
+from strand.handlers.state import SET, SETS, TURN, row_dtype, totals_in
 from strand.handlers.tick_values import as_ticks
 from strand.options import named_options
 from strand.ticks import TICK, TRADE
@@ -340,6 +340,7 @@ def compile_function(
         numba.config.BOUNDSCHECK,
         dtypes.get("params"),
         *handler.outputs.items(),
+        *totals_in(dtypes[names[0]]),
     )
     kept = FunctionCache.of(plain, layout) if cache else None
     one: Any = given if hasattr(given, "py_func") else numba.njit(plain, boundscheck=True)

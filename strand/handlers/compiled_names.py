@@ -15,9 +15,11 @@ __all__ = [
     "cgutils",
     "infer_getattr",
     "intrinsic",
+    "lower_cast",
     "lower_getattr_generic",
     "lower_setattr_generic",
     "models",
+    "overload",
     "overload_attribute",
     "overload_method",
     "register_jitable",
@@ -29,6 +31,8 @@ __all__ = [
 cgutils: Any = numba.core.cgutils
 types: Any = numba.core.types
 intrinsic: Any = numba.extending.intrinsic
+lower_cast: Any = numba.extending.lower_cast
+overload: Any = numba.extending.overload
 models: Any = numba.extending.models
 overload_attribute: Any = numba.extending.overload_attribute
 overload_method: Any = numba.extending.overload_method

@@ -9,7 +9,9 @@ import numba
 import numpy as np
 
 from strand.handlers.compiled_names import models, overload_attribute, register_model, types
+from strand.handlers.compiled_totals import TOTAL_TYPE
 from strand.ticks import TICK, UNDEF_PRICE
+from strand.units import meaning_of
 
 __all__ = ["record_type"]
 
@@ -62,12 +64,43 @@ class _Flags(types.NestedArray):  # type: ignore[misc]
 register_model(_Flags)(models.NestedArrayModel)
 
 
+class _Summing(types.Record):  # type: ignore[misc]
+    """A record of which some fields are totals, by their names in ``totals``."""
+
+    totals: frozenset[str] = frozenset()
+
+    def typeof(self, key: str) -> Any:
+        """numba's type of a field."""
+        return TOTAL_TYPE if key in self.totals else super().typeof(key)
+
+
+register_model(_Summing)(models.RecordModel)
+
+
+def _like(record: Any, kind: Any) -> Any:
+    """A record of another class with the same fields."""
+    made = kind.__new__(kind)
+    made.__dict__.update(record.__dict__)
+    return made
+
+
+def is_total(dtype: np.dtype[Any]) -> bool:
+    """Whether a field is declared as a total. Those in arrays are not checked, so they cannot be declared."""
+    return meaning_of(dtype).quantity == "total"
+
+
 def _type_of(dtype: np.dtype[Any]) -> Any:
     """numba's type of a field, or of a record, which may have truth values in arrays."""
     if dtype.names is not None:
         fields: Any = dtype.fields
         made = [(name, {"type": _type_of(fields[name][0]), "offset": fields[name][1]}) for name in dtype.names]
-        return types.Record(made, dtype.itemsize, dtype.isalignedstruct)
+        record = types.Record(made, dtype.itemsize, dtype.isalignedstruct)
+        totals = frozenset(name for name in dtype.names if is_total(dtype[name]))
+        if not totals:
+            return record
+        summing = _like(record, _Summing)
+        summing.totals, summing.name = totals, f"{record.name} with totals {sorted(totals)}"
+        return summing
     if dtype.subdtype is not None and dtype.base.kind == "b":
         return _Flags(dtype.shape)
     if dtype.subdtype is not None and dtype.base.names is not None:
@@ -80,9 +113,7 @@ def record_type(dtype: np.dtype[Any]) -> Any:
     plain = _type_of(dtype)
     if dtype != TICK:
         return plain
-    tick = _Tick.__new__(_Tick)
-    tick.__dict__.update(plain.__dict__)
-    return tick
+    return _like(plain, _Tick)
 
 
 def _declare(name: str, read: Any) -> None:

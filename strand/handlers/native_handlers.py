@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from strand.binding.native import NativeFunction, finish_pointer, pointer_from_address, wake_pointer
 from strand.binding.space import Space
-from strand.handlers.base import Handler, SingleHandler
+from strand.handlers.base import Handler, TradesHandler
 from strand.handlers.bound import BindContext, BoundNative
 from strand.handlers.emitted import output_dtypes
+from strand.handlers.feed_trades import On, source_for
 from strand.handlers.native_functions import NativeFunctions
 from strand.handlers.parameters import Parameters
 from strand.handlers.state import row_dtype
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from strand.feeds import FeedInfo
 
 __all__ = ["NativeHandler", "SymbolMemory", "native"]
-
-#: Arguments of ``native`` that had another name.
-RENAMED: Final = {"pure": "never_publishes"}
 
 
 class SymbolMemory(Protocol):
@@ -37,7 +35,7 @@ class SymbolMemory(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class NativeHandler(SingleHandler):
+class NativeHandler(TradesHandler):
     """A handler of functions in C: a built-in one, or one of the user's own.
 
     ``function``: what is called, or what makes memory in a space, for so many symbols, that has it.
@@ -57,26 +55,24 @@ class NativeHandler(SingleHandler):
     def is_native(self) -> bool:
         return True
 
-    @property
-    def asks_for_trades(self) -> bool:
-        return False
-
     def known(self, info: FeedInfo) -> Handler:
         if self.for_feed is None:
-            return super().known(info)
+            said: NativeHandler = self if self.trades is None else replace(self, takes_ticks_as_plain=False)
+            return super(NativeHandler, said).known(info)
         return replace(self.for_feed(info), origin=self.origin, size_unit=info.size_unit)
 
     def bind_row(self, context: BindContext, row: np.dtype[Any]) -> BoundNative:  # noqa: ARG002 - its code knows its row
         if not isinstance(self.function, NativeFunction):
             memory = self.function(context.space, len(context.table))
             return BoundNative(function=memory.function, memory=memory)
-        if self.params is None:
-            return BoundNative(function=self.function)
-        params = self.params.records(self.name, context.table)
-        return BoundNative(function=self.function._replace(params=params.tobytes()))
+        function = self.function
+        if self.params is not None:
+            function = function._replace(params=self.params.records(self.name, context.table).tobytes())
+        maker = context.maker_for(self.trades)
+        return BoundNative(function=function if maker is None else maker.around(function))
 
 
-@named_options("native()", RENAMED)
+@named_options("native()")
 def native(
     source: str | Path | int | Any,
     symbol: str | None = None,
@@ -88,6 +84,7 @@ def native(
     wake: str | int | Any = None,
     finish: str | int | Any = None,
     yields: bool = False,
+    on: On = "tick",
 ) -> NativeHandler:
     """Makes a handler of a C function ``int64_t f(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx)``.
 
@@ -107,6 +104,9 @@ def native(
         finish: An ``sd_finish_fn`` for the end of a run, given like ``wake``.
         yields: Promises that the function returns when ``ctx->yield`` says so. It then gets more than one tick per call
             in spite of timers.
+        on: ``"tick"``, or ``"trade"``. Then the function is an ``sd_traded_fn``, whose second argument is ``const
+            sd_traded *trades``. It is called only for what the feed says is a trade with a price, as
+            ``strand.handler(on="trade")`` is.
 
     Raises:
         ConfigurationError: If the object or a function cannot be found, or if a record cannot be declared so.
@@ -115,6 +115,7 @@ def native(
     dtype, emitted = row_dtype(state), output_dtypes(outputs)
     fixed = params if isinstance(params, bytes | bytearray) else b""
     by_symbol = None if isinstance(params, bytes | bytearray) else Parameters.declared(params)
+    trades = source_for(on)
     functions = NativeFunctions(source)
     at = functions.main(symbol)
     return NativeHandler(
@@ -133,4 +134,7 @@ def native(
         outputs=emitted,
         timers=wake is not None,
         ends=finish is not None,
+        trades=trades,
+        needs_ticks=trades is not None,
+        takes_ticks_as_plain=trades is not None,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from strand.brief import brief
 from strand.errors import ConfigurationError
+from strand.handlers.spans import SpanLike, span_ns
 from strand.options import named_fields
 
 __all__ = ["Sessions", "SessionsLike", "session_table"]
@@ -70,8 +72,8 @@ class Sessions:
     ) -> Self:
         """Makes one session per day, from 1970 to 2099.
 
-        A time that clocks skip in spring counts as if they had not. If a time comes twice in autumn, the first one is
-        meant.
+        A time that clocks skip in spring is the moment of the change, so a session in the skipped hour is left out on
+        that day. If a time comes twice in autumn, the first one is meant.
 
         Args:
             hours: Start and end, like ``"09:30-16:00"``, on the clocks of ``zone``. An end at or before the start is on
@@ -109,17 +111,21 @@ class Sessions:
 SessionsLike = Sessions | str
 
 
-def session_table(sessions: SessionsLike | None) -> bytes:
-    """An sd_calendar: how many there are, then their starts and ends. None: all of time is one session."""
+def session_table(sessions: SessionsLike | None, auctions: SpanLike | None = None) -> bytes:
+    """Returns an sd_calendar: the number of sessions, how long crosses count after each, then starts and ends. None:
+    all of time is one session. Raises ConfigurationError."""
     if sessions is None:
-        return (0).to_bytes(8, "little")
+        if auctions is not None:
+            raise ConfigurationError("auctions: without sessions= all trades count: give sessions too, or leave it out")
+        return struct.pack("=Qq", 0, 0)
     if isinstance(sessions, str):
         sessions = Sessions.parse(sessions)
     if not isinstance(sessions, Sessions):
         raise ConfigurationError(
             f"sessions: {sessions!r} is neither strand.Sessions nor text like '09:30-16:00 America/New_York'"
         )
-    return np.uint64(len(sessions.table)).tobytes() + sessions.table.tobytes()
+    after = 0 if auctions is None else span_ns("auctions", auctions)
+    return struct.pack("=Qq", len(sessions.table), after) + sessions.table.tobytes()
 
 
 def _clock(name: str, text: str) -> int:
@@ -180,7 +186,8 @@ def _daily(
     for day, close in early:
         ends[days == (day - _EPOCH).days] = close if close > start_s else close + 86_400
     table = np.stack([_utc(days * 86_400 + start_s, zone), _utc(days * 86_400 + ends, zone)], axis=1)
-    return (table * _SECOND).astype(np.int64)
+    kept: npt.NDArray[np.int64] = (table[table[:, 0] < table[:, 1]] * _SECOND).astype(np.int64)
+    return kept
 
 
 def _utc(wall: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
@@ -188,7 +195,10 @@ def _utc(wall: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
     moments, offsets = _offsets(zone)
     # On the clocks, the old offset holds until both would agree that it is over.
     until = moments[1:] + np.maximum(offsets[:-1], offsets[1:])
-    return wall - offsets[np.searchsorted(until, wall, side="right")]
+    at = np.searchsorted(until, wall, side="right")
+    # What the clocks skip is the moment of the change.
+    found: npt.NDArray[np.int64] = np.minimum(wall - offsets[at], np.append(moments[1:], np.iinfo(np.int64).max)[at])
+    return found
 
 
 @lru_cache(maxsize=16)

@@ -10,9 +10,20 @@ from typing import Annotated, Any, Final
 import numpy as np
 
 from strand.errors import ConfigurationError
-from strand.units import BY_NAME, declare
+from strand.units import BY_NAME, declare, meaning_of
 
-__all__ = ["SET", "SETS", "TIMERS", "TURN", "check_attributes", "defaults_of", "padded", "row_dtype"]
+__all__ = [
+    "SET",
+    "SETS",
+    "TIMERS",
+    "TURN",
+    "add_total",
+    "check_attributes",
+    "defaults_of",
+    "padded",
+    "row_dtype",
+    "totals_in",
+]
 
 #: The field of a row that has a record for each set.
 SETS: Final = "sets"
@@ -49,7 +60,42 @@ def row_dtype(state: Any, called: str = "state") -> np.dtype[Any]:
         raise ConfigurationError(f"{called}: give a structured dtype, for example [('volume', 'u8')]")
     if dtype.hasobject:
         raise ConfigurationError(f"{called}: records are plain memory and cannot hold Python objects")
+    for path, field in totals_in(dtype):
+        if field.shape or field.str != "<i8":
+            raise ConfigurationError(f"{called}: {path}: a total is one i8, not {field}: declare it as strand.TOTAL")
     return dtype
+
+
+def totals_in(dtype: np.dtype[Any], prefix: str = "") -> list[tuple[str, np.dtype[Any]]]:
+    """The fields of a record, and of records within it, that are declared as totals: their paths and dtypes."""
+    found = []
+    for name in dtype.names or ():
+        if dtype[name].base.names is not None:
+            found += totals_in(dtype[name].base, f"{prefix}{name}.")
+        elif meaning_of(dtype[name]).quantity == "total":
+            found.append((prefix + name, dtype[name]))
+    return found
+
+
+def add_total(row: Any, field: str, more: Any) -> None:
+    """Adds to a total of a row, exactly, in a handler that Python runs.
+
+    Args:
+        row: The row, as the handler gets it.
+        field: The name of its field.
+        more: A whole number, or an array of them, of any shape.
+
+    Raises:
+        OverflowError: If the sum is beyond what the field holds. The field keeps its value.
+    """
+    values = np.asarray(more)
+    added = int(more) if not values.ndim else sum(values.ravel().tolist())
+    total, info = int(row[field]) + added, np.iinfo(row.dtype[field])
+    if not info.min <= total <= info.max:
+        raise OverflowError(
+            f"{field}: its total {total} is beyond 2**63 - 1: read its sizes in a coarser unit (size_unit)"
+        )
+    row[field] = total
 
 
 def _names(fields: list[Any] | dict[Any, Any]) -> list[Any]:

@@ -101,6 +101,17 @@ _UNPRICED_TRADES: Final = _Counter(
     "unpriced trades",
     "replay from the start of the day, and give book=True for a feed of single orders: no volume includes these trades",
 )
+_OUTSIDE_TRADES: Final = _Counter(
+    "outside",
+    "trades outside of sessions",
+    "closing auctions are printed at a session's end or later: take crosses in by auctions='5m' (bars, vwap, "
+    "trade_stats), or let the sessions end later; none of these trades counts",
+)
+_OUTSIDE_TICKS: Final = _Counter(
+    "outside",
+    "ticks outside of sessions",
+    "let the sessions begin earlier or end later if these should count: none of them does",
+)
 _CROSSED_QUOTES: Final = _Counter(
     "locked",
     "crossed quotes",
@@ -192,8 +203,10 @@ _OF_ROWS: Final[Mapping[frozenset[str], tuple[_Counter, ...]]] = {
         _Counter("unusable", "unusable levels", f"{_CORRECT}: those without a price, a side or a size are left out"),
         _Counter("crossed", "crossed books", "begin with a full snapshot: the bid was at or above the ask"),
     ),
+    _IMBALANCE: (_OUTSIDE_TICKS,),
     _SPREAD: (
         _CROSSED_QUOTES,
+        _OUTSIDE_TICKS,
         _Counter(
             "unusable",
             "unusable mids",
@@ -201,16 +214,18 @@ _OF_ROWS: Final[Mapping[frozenset[str], tuple[_Counter, ...]]] = {
         ),
     ),
     _BBO: (_CROSSED_QUOTES,),
-    _VWAP: (_UNPRICED_TRADES,),
-    _TRADE_STATS: (_UNPRICED_TRADES,),
+    _VWAP: (_UNPRICED_TRADES, _OUTSIDE_TRADES),
+    _TRADE_STATS: (_UNPRICED_TRADES, _OUTSIDE_TRADES),
     _TRADES: (_UNPRICED_TRADES,),
     _BARS: (
         _UNPRICED_TRADES,
+        _OUTSIDE_TRADES,
         _Counter(
             "late", "late trades", "give the feed a larger reorder_ns: these trades are in a later bar than their time"
         ),
     ),
     _VOLATILITY: (
+        _OUTSIDE_TICKS,
         _Counter(
             "left_out", "unusable prices", f"{_CORRECT}: prices at or below 0 have no logarithm, and are left out"
         ),
@@ -235,12 +250,22 @@ _NEEDS: Final = (
     _Need(_SPREAD, "quote of the top or order", ("quotes",), f"give spread {_TOPS}"),
     _Need(_IMBALANCE, "quote of the top or order", ("quotes",), f"give imbalance {_TOPS}"),
     _Need(_BBO, "quote of the top or order", ("changes",), f"give bbo {_TOPS}"),
-    _Need(_VWAP, "trade or order", ("trades", "unpriced"), "give vwap a feed that has trades"),
-    _Need(_TRADE_STATS, "trade or order", ("trades", "unpriced"), "give trade_stats a feed that has trades"),
+    _Need(_VWAP, "trade or order", ("trades", "unpriced", "outside"), "give vwap a feed that has trades"),
+    _Need(_TRADE_STATS, "trade or order", ("trades", "unpriced", "outside"), "give trade_stats a feed that has trades"),
     _Need(_TRADES, "trade or order", ("trades", "unpriced"), "give trades a feed that has trades"),
     _Need(_BARS, "trade or order", ("trades", "bars", "outside", "unpriced"), "give bars a feed that has trades"),
-    _Need(_VOLATILITY, "trade or order", ("prices", "left_out"), "give volatility a feed of trades, or price='mid'"),
-    _Need(_VOLATILITY, "quote or order", ("prices", "left_out"), "give volatility a feed of quotes, or price='trade'"),
+    _Need(
+        _VOLATILITY,
+        "trade or order",
+        ("prices", "left_out", "outside"),
+        "give volatility a feed of trades, or price='mid'",
+    ),
+    _Need(
+        _VOLATILITY,
+        "quote or order",
+        ("prices", "left_out", "outside"),
+        "give volatility a feed of quotes, or price='trade'",
+    ),
 )
 
 
@@ -290,7 +315,7 @@ def _of_unused(result: RunFacts) -> Iterator[RunWarning]:
         ours = [symbols for symbols, part in tables if _is(part, need.row)]
         days = (table for rows in _all_rows(result) for _, table in rows.by_handler())
         parts = (part for table in days for part in _parts(table) if _is(part, need.row))
-        if any(part[name].any() for part in parts for name in need.used):
+        if any(part[name].any() for part in parts for name in need.used if name in (part.dtype.names or ())):
             continue
         counts = np.zeros_like(result.ticks_by_symbol)
         for symbols in ours:
@@ -326,7 +351,8 @@ def _counted(result: RunFacts, table: npt.NDArray[Any]) -> dict[_Counter, npt.ND
         for row, counters in _OF_ROWS.items():
             # What a book took for orders that it does not know were quotes.
             if _is(part, row) and not (row is _BOOK and result.seen.quotes and not result.seen.orders):
-                for counter in counters:
+                # Rows of handlers without sessions leave nothing out.
+                for counter in (one for one in counters if one.field in (part.dtype.names or ())):
                     values = part[counter.field]
                     found[counter] = np.maximum(found.get(counter, values), values)
     return found

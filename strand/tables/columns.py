@@ -45,12 +45,12 @@ PRICE_DIGITS: Final = 9
 Column = npt.NDArray[Any]
 Missing = npt.NDArray[np.bool_]
 #: Quantities that tables show in another unit than fields have them.
-_SCALED: Final = frozenset(("price", "size", "size squared", "notional"))
+_SCALED: Final = frozenset(("price", "size", "total", "size squared", "notional"))
 
 #: The units of columns, in a word.
 _WORDS: Final = {
-    "price": "currency", "notional": "currency", "size": "units", "size squared": "units squared", "time": "UTC",
-    "span": "ns",
+    "price": "currency", "notional": "currency", "size": "units", "total": "units", "size squared": "units squared",
+    "time": "UTC", "span": "ns",
 }  # fmt: skip
 
 

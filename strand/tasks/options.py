@@ -75,7 +75,7 @@ def options_of(
     what ``strand_of`` raises."""
     number = ranks.usual if priority is None else ranks.number_of("priority", priority)
     deadline_ns = None if deadline is None else span_ns("deadline", deadline)
-    delay_ns = 0 if delay is None else span_ns("delay", delay)
+    delay_ns = 0 if delay is None else span_ns("delay", delay, least=0)
     _check_kinds(retry, group, expire_if)
     try:
         hash(key)

@@ -279,3 +279,14 @@ void count_task(sd_task_context *ctx, void *argument, int why) {
   (void)ctx;
   if (why == SD_TASK_RUN) atomic_fetch_add((_Atomic uint64_t *)argument, 1);
 }
+
+/* Of (trades, volume, notional), each i64: what trades sum up to. */
+int64_t on_trades(void *rows, const sd_traded *trades, int64_t n, sd_context *ctx) {
+  for (int64_t i = 0; i < n; i++) {
+    int64_t *row = (int64_t *)(void *)((unsigned char *)rows + trades[i].instrument_id * ctx->row_stride);
+    row[0]++;
+    if (sd_add_total(&row[1], trades[i].size, ctx)) return i;
+    row[2] += trades[i].price * trades[i].size;
+  }
+  return n;
+}

@@ -25,13 +25,15 @@ if TYPE_CHECKING:
     from strand.binding.space import Space
     from strand.feeds import FeedInfo
 
-__all__ = ["BAR", "BARS_ROW", "BAR_CUT", "BAR_EMPTY", "BAR_OUTSIDE", "BAR_PARTIAL", "bars"]
+__all__ = ["BAR", "BARS_ROW", "BAR_AUCTION", "BAR_CUT", "BAR_EMPTY", "BAR_OUTSIDE", "BAR_PARTIAL", "bars"]
 
-#: ``flags`` of a bar: the run ended first; no trade; its session ended before it was full; outside of sessions.
+#: ``flags`` of a bar: the run ended first; no trade; its session ended before it was full; outside of sessions; of
+#: crosses after a session.
 BAR_PARTIAL: Final = 1
 BAR_EMPTY: Final = 2
 BAR_CUT: Final = 4
 BAR_OUTSIDE: Final = 8
+BAR_AUCTION: Final = 16
 
 #: A bar. ``start`` and ``end`` in ns: of a time bar its span, the end not in it; of others the times of the first and
 #: the last trade. Prices in 1e-9. ``notional``: price x size in units of currency.
@@ -92,6 +94,7 @@ def bars(
     fill: bool = False,
     partial: bool = True,
     sessions: SessionsLike | None = None,
+    auctions: SpanLike | None = None,
     outside: Literal["skip", "bars"] = "skip",
     zero_sizes: Literal["skip", "price"] = "skip",
     crosses: bool = True,
@@ -114,6 +117,8 @@ def bars(
         partial: Whether the bar under way is emitted at the run's end.
         sessions: When the venue is open: ``strand.Sessions``, or text for it. Bars begin at a session's start, and end
             at its end at the latest. None: bars are aligned to the UNIX epoch.
+        auctions: How long after a session crosses still count, as ``"5m"``: a closing auction is printed at its end or
+            later. They make bars of their own, with the flag ``BAR_AUCTION``. None: they are outside.
         outside: What to do with trades outside of sessions: ``"skip"`` leaves them out and counts them, ``"bars"``
             makes bars of their own.
         zero_sizes: What to do with trades of size 0: ``"skip"`` leaves them out; ``"price"`` counts their price, as in
@@ -141,14 +146,18 @@ def bars(
     fixed = span_ns("every", every) if every is not None else whole("ticks", ticks, 1) if ticks is not None else 0
     flags = (bool(fill), one_of("outside", outside, ("skip", "bars")), bool(partial))
     zero = one_of("zero_sizes", zero_sizes, ("skip", "price"))
-    hours = session_table(sessions)
+    hours = session_table(sessions, auctions)
+    if auctions is not None and flags[1]:
+        raise ConfigurationError("auctions: outside='bars' makes bars of all trades: leave one of the two out")
     acts: dict[str, Any] = {"outputs": {"bars": BAR}, "timers": True, "ends": True}
 
     def of(size_unit: float | None) -> NativeHandler:
         limit = fixed if amount is None else _limit(name, amount, size_unit, price)
         step, minimum = (0, limit) if kind == _NOTIONAL else (limit, 0)
         params = struct.pack("=IIIIQQQq", kind, *flags, zero, step, minimum % 2**64, minimum >> 64) + hours
-        return tape_handler("bars", BARS_ROW, params, crosses=crosses, book=book, fills=fills, **acts)
+        return tape_handler(
+            "bars", BARS_ROW, params, crosses=crosses, auctions=auctions is not None, book=book, fills=fills, **acts
+        )
 
     if amount is None:
         return of(1.0)

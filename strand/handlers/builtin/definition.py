@@ -79,6 +79,7 @@ ABOUT: Final[Mapping[str, str]] = {
     "fill": "emit also the stretches in which nothing came",
     "partial": "emit at the run's end what is under way",
     "sessions": "when the venue is open; what comes outside does not count",
+    "auctions": "how long after a session crosses still count",
     "outside": "trades outside of sessions",
     "zero_sizes": "trades of size 0",
     "book": "take trades and quotes from order books",

@@ -84,6 +84,7 @@ _SPREAD_FIELDS: Final = [
     ("locked", COUNT),
     ("one_sided", COUNT),
     ("unusable", COUNT),
+    ("outside", COUNT),
     *_SPREADS,
     *_SPREAD_SUMS,
     *STRETCH,
@@ -122,6 +123,7 @@ IMBALANCE_ROW: Final = np.dtype(
         *prefixed([("ofi", SIZE), ("sum", _SUM), ("ns", SPAN), ("events", COUNT)], "interval_", _UNDER_WAY),
         *STRETCH,
         ("session", INNER),
+        ("outside", COUNT),
     ]
 )
 
@@ -152,6 +154,7 @@ VOLATILITY_ROW: Final = np.dtype(
         *prefixed(TOP, "", {"quoted": 1}),
         *STRETCH,
         ("quoted", INNER),
+        ("outside", COUNT),
     ]
 )
 
@@ -177,7 +180,14 @@ _FIGURES: Final = [
     ("unpriced", COUNT),
 ]
 _FIGURE_SUMS: Final = [("size_squares", _SUM), ("notional_low", _LOW), ("notional_high", INNER)]
-_STATS_FIELDS: Final = [*_FIGURES, *_FIGURE_SUMS, ("direction", INNER), ("new_day", INNER), *STRETCH]
+_STATS_FIELDS: Final = [
+    *_FIGURES,
+    *_FIGURE_SUMS,
+    ("direction", INNER),
+    ("new_day", INNER),
+    ("outside", COUNT),
+    *STRETCH,
+]
 TRADE_STATS_ROW: Final = np.dtype(_STATS_FIELDS)
 TRADE_STATS_EVERY_ROW: Final = np.dtype(
     [*_STATS_FIELDS, *_OWN_SPAN, *_interval(_FIGURES), *_interval(_FIGURE_SUMS), ("now", INNER)]
@@ -195,6 +205,8 @@ VWAP_ROW: Final = np.dtype(
     ]
 )
 _VWAP_FIELDS: Final = [(name, VWAP_ROW[name]) for name in VWAP_ROW.names or ()]
-VWAP_EVERY_ROW: Final = np.dtype([*_VWAP_FIELDS, *STRETCH, *_OWN_SPAN, *_interval(_VWAP_FIELDS), ("now", INNER)])
+VWAP_EVERY_ROW: Final = np.dtype(
+    [*_VWAP_FIELDS, *STRETCH, *_OWN_SPAN, *_interval(_VWAP_FIELDS), ("now", INNER), ("outside", COUNT)]
+)
 #: An interval with a trade: prices in units of currency.
 VWAP: Final = np.dtype([*_SPAN, *_VWAP_FIELDS, *_FLAGS])

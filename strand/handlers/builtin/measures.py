@@ -44,6 +44,7 @@ def vwap(
     *,
     partial: bool = True,
     sessions: SessionsLike | None = None,
+    auctions: SpanLike | None = None,
     crosses: bool = True,
     book: bool | None = None,
     fills: Fills | None = None,
@@ -56,7 +57,10 @@ def vwap(
     Args:
         every: Emits a record for each interval of so much time (``"1m"`` or float seconds); None: emits none.
         partial: Whether the interval under way at the run's end is emitted too.
-        sessions: When the venue is open, ``strand.Sessions`` or text for it. Trades outside do not count. None: always.
+        sessions: When the venue is open, ``strand.Sessions`` or text for it. Trades outside are left out, and counted.
+            None: always.
+        auctions: How long after a session crosses still count, as ``"5m"``: a closing auction is printed at its end or
+            later. None: they are left out.
         crosses: Whether crosses (auctions) count.
         book: Whether order books say what trades are; None: as the feed says, see ``strand.bars``.
         fills: What a fill does, ``"reduce"`` or ``"report"``; None: as the feed says, see ``strand.bars``.
@@ -64,14 +68,15 @@ def vwap(
     Raises:
         ConfigurationError: If an option cannot work.
     """
-    if every is None and sessions is None:
+    if every is None and sessions is None and auctions is None:
         return tape_handler("vwap", VWAP_ROW, b"", crosses=crosses, book=book, fills=fills)
     step = _step(every)
     return tape_handler(
         "vwap_every",
         VWAP_EVERY_ROW,
-        struct.pack("=QQ", step, bool(partial)) + session_table(sessions),
+        struct.pack("=QQ", step, bool(partial)) + session_table(sessions, auctions),
         crosses=crosses,
+        auctions=auctions is not None,
         book=book,
         fills=fills,
         outputs={"vwap": VWAP} if step else None,
@@ -232,6 +237,7 @@ def trade_stats(
     sign: Literal["tick", "aggressor", "resting"] = "tick",
     partial: bool = True,
     sessions: SessionsLike | None = None,
+    auctions: SpanLike | None = None,
     crosses: bool = True,
     book: bool | None = None,
     fills: Fills | None = None,
@@ -245,7 +251,10 @@ def trade_stats(
         sign: What tells who bought: the ``"tick"`` rule, or the trade's ``"aggressor"``. ``"resting"`` is the same for
             ticks whose side is that of the order that rested, and keeps no books.
         partial: Whether the interval under way at the run's end is emitted too.
-        sessions: When the venue is open, ``strand.Sessions`` or text for it. Trades outside do not count. None: always.
+        sessions: When the venue is open, ``strand.Sessions`` or text for it. Trades outside are left out, and counted.
+            None: always.
+        auctions: How long after a session crosses still count, as ``"5m"``: a closing auction is printed at its end or
+            later. None: they are left out.
         crosses: Whether crosses (auctions) count.
         book: Whether order books say what trades are; None: as the feed says, see ``strand.bars``.
         fills: What a fill does, ``"reduce"`` or ``"report"``; None: as the feed says, see ``strand.bars``.
@@ -262,8 +271,9 @@ def trade_stats(
     return tape_handler(
         "trade_stats",
         TRADE_STATS_EVERY_ROW if step else TRADE_STATS_ROW,
-        struct.pack("=QQQ", how != 0, step, bool(partial)) + session_table(sessions),
+        struct.pack("=QQQ", how != 0, step, bool(partial)) + session_table(sessions, auctions),
         crosses=crosses,
+        auctions=auctions is not None,
         resting=how == 2,
         book=book,
         fills=fills,

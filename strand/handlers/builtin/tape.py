@@ -10,6 +10,7 @@ import numpy as np
 from strand.binding.native import builtin_function
 from strand.binding.tape import TapeMemory, source_bytes
 from strand.binding.trades import TradeRules
+from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
 from strand.handlers.feed_trades import Fills, fills_of, flags_of, ticks_of, usual_for
 from strand.handlers.native_handlers import NativeHandler
@@ -38,6 +39,7 @@ def tape_handler(
     fills: Fills | None,
     quotes: bool = False,
     crosses: bool = True,
+    auctions: bool = False,
     resting: bool = False,
     outputs: Mapping[str, np.dtype[Any]] | None = None,
     timers: bool = False,
@@ -49,12 +51,16 @@ def tape_handler(
 
     ``params``: those behind its sd_source. ``book``: it takes trades and quotes from books of its own, and ``fills``:
     what a fill does; where they are None its feed says so, and without one it takes ticks as they are, and
-    ``"reduce"``. ``quotes``: it needs quotes, and not trades alone. ``crosses``: they count. ``resting``: the side of
-    a trade is the resting order's. ``info``: the feed, once it is known.
+    ``"reduce"``. ``quotes``: it needs quotes, and not trades alone. ``crosses``: they count. ``auctions``: those after
+    a session count too, so that the feed has to mark them. ``resting``: the side of a trade is the resting order's.
+    ``info``: the feed, once it is known.
     """
+    if auctions and not crosses:
+        raise ConfigurationError("auctions: crosses=False leaves all crosses out: leave one of the two out")
     acts = {"timers": timers, "ends": ends}
     options: dict[str, Any] = {
-        "quotes": quotes, "crosses": crosses, "resting": resting, "outputs": outputs, "shown": shown, **acts
+        "quotes": quotes, "crosses": crosses, "auctions": auctions, "resting": resting, "outputs": outputs,
+        "shown": shown, **acts,
     }  # fmt: skip
 
     def for_feed(info: FeedInfo) -> Handler:
@@ -77,6 +83,11 @@ def tape_handler(
         resting=resting,
         flags=usual_for(its_fills) if info is None else flags_of(info),
     )
+    if auctions and info is not None and not rules.flags.cross:
+        raise ConfigurationError(
+            "auctions: this feed does not mark crosses: let the sessions end later, as in sessions='09:30-16:05 "
+            "America/New_York', which counts all trades"
+        )
     return NativeHandler(
         name=shown or name,
         state=state,

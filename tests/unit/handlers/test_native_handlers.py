@@ -15,7 +15,7 @@ import pytest
 from engine_support import COUNT_ROW, PAIR_ROW
 from market_ticks import market, run
 
-from strand import Dispatcher, get_include, native
+from strand import Dispatcher, native
 from strand.errors import ConfigurationError
 
 
@@ -26,28 +26,6 @@ def test_a_handler_from_a_shared_object_finds_its_parameters_and_rows(c_handlers
     like = native(str(c_handlers), "on_raw", state=[("ticks", "u8")], params=np.array([0, 4], "<u4").tobytes())
     assert like.name == "on_raw"
     assert run(records, 10, like, dtype=dtype, key="key")["ticks"].tolist() == [100] * 10
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("sd_mark", "sd_position"),
-        ("sd_sink", "sd_output_writer"),
-        ("sd_emit_room", "sd_emit_reserve"),
-        ("sd_wish_after", "sd_alarm_after"),
-        ("SD_MOST_SEQUENCE", "SD_MAX_SEQUENCE"),
-    ],
-)
-def test_an_old_name_does_not_compile_and_the_error_says_the_new_one(old: str, new: str, tmp_path: Path) -> None:
-    source = tmp_path / "old.c"
-    compiled = {}
-    for name in (new, old):
-        source.write_text(f'#include "sd_handler.h"\nint size(void) {{ return (int)sizeof({name}); }}\n')
-        asked = ["cc", "-fsyntax-only", f"-I{get_include()}", str(source)]
-        compiled[name] = subprocess.run(asked, capture_output=True, text=True, check=False)
-    assert compiled[new].returncode == 0, compiled[new].stderr
-    assert compiled[old].returncode != 0
-    assert f"{old}_is_called_{new}" in compiled[old].stderr
 
 
 def test_a_handler_may_be_given_by_address(c_handlers: Path) -> None:

@@ -93,11 +93,20 @@ def compiled() -> Any:
     return sums
 
 
-def of_kind(kind: str) -> Any:
-    return {"batch": batch, "object": Each}.get(kind) or compiled()
+@pytest.fixture
+def of_kind(request: pytest.FixtureRequest) -> Any:
+    """A function of (kind): the handler that sums trades, in that kind."""
+
+    def made(kind: str) -> Any:
+        if kind == "c":
+            source = request.getfixturevalue("c_handlers")
+            return strand.native(source, "on_trades", on="trade", state=STATE, never_publishes=True)
+        return {"batch": batch, "object": Each}.get(kind) or compiled()
+
+    return made
 
 
-KINDS = ("compiled", "batch", "object")
+KINDS = ("compiled", "c", "batch", "object")
 
 
 def test_a_trade_has_the_same_layout_in_c_numpy_and_python() -> None:
@@ -111,18 +120,20 @@ def test_a_trade_has_the_same_layout_in_c_numpy_and_python() -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("kind", [KINDS[0], *(pytest.param(kind, marks=pytest.mark.python) for kind in KINDS[1:])])
+@pytest.mark.parametrize("kind", [*KINDS[:2], *(pytest.param(kind, marks=pytest.mark.python) for kind in KINDS[2:])])
 @pytest.mark.parametrize("chained", [False, True])
-def test_the_sums_of_an_itch_day_are_those_of_the_built_in_handlers(kind: str, workers: int, chained: bool) -> None:
+def test_the_sums_of_an_itch_day_are_those_of_the_built_in_handlers(
+    of_kind: Any, kind: str, workers: int, chained: bool
+) -> None:
     given = resolved = strand.handlers.resolve(of_kind(kind))
     if chained:
         given = strand.chain(strand.book(), resolved)
     # A tenth of the day, but for those that are quick: each call of Python takes its time.
-    part: dict[str, Any] = DAY if kind == "compiled" else DAY | {"limit": 20_000}
+    part: dict[str, Any] = DAY if kind in KINDS[:2] else DAY | {"limit": 20_000}
     stats = strand.replay(sample_path(), "trade_stats", **part).rows.array
     rows = strand.replay(sample_path(), given, workers=workers, **part).rows.array
     mine = rows[resolved.name] if chained else rows
-    assert stats["trades"].sum() > (10_000 if kind == "compiled" else 1_000)
+    assert stats["trades"].sum() > (10_000 if kind in KINDS[:2] else 1_000)
     for name in ("trades", "volume"):
         assert mine[name].tolist() == stats[name].tolist()
     assert (mine["notional"] / 1e9).tolist() == stats["notional"].tolist()
@@ -184,7 +195,7 @@ def test_executions_of_a_feed_of_orders_are_as_worked_out_by_hand(workers: int) 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_all_kinds_of_handlers_are_called_with_the_same_trades(kind: str) -> None:
+def test_all_kinds_of_handlers_are_called_with_the_same_trades(of_kind: Any, kind: str) -> None:
     result = strand.replay(Orders(executions()), of_kind(kind))
     row = result.rows["A"]
     assert [(w.kind, w.count) for w in result.warnings] == [("unpriced trades", 2)]

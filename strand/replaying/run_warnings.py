@@ -163,6 +163,11 @@ _OF_FEEDS: Final = (
         "use ts_event as their time: Databento marks these records F_BAD_TS_RECV",
     ),
     _Counter(
+        "repeated_ids",
+        "repeated ids",
+        "get the file again, or remove rows that come twice: the ids of its trades rise, and these do not",
+    ),
+    _Counter(
         "unnamed_instruments",
         "unnamed instruments",
         "get the file again with its symbols for all of its days (UTC): records of a day without one are those of id:N",

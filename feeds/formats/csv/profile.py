@@ -70,6 +70,7 @@ class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
     end: str | None = None
     venue: str | None = None
     one_sided: bool = False
+    ids_rise: bool = False
     size_unit: Any = 1
     ticks: TicksAre | None = None
     flags: dict[str, Any] = {}
@@ -137,6 +138,8 @@ class Profile:
     like: tuple[tuple[str, re.Pattern[str]], ...]
     end: str | None
     venue: str | None
+    ids_rise: bool
+    """``ref_id`` rises from row to row of a symbol: a row whose id does not is counted."""
     one_sided: bool
     """A quote without one side's price leaves that side as it was; else the side is empty."""
     zone: str
@@ -204,6 +207,7 @@ def read_profile(text: str, source: str) -> Profile:
         end=keys.end,
         venue=keys.venue,
         one_sided=keys.one_sided,
+        ids_rise=keys.ids_rise,
         zone=time.zone,
         date_columns=names_of(time.date_column),
         size_power=size_power,
@@ -282,6 +286,8 @@ def _check(profile: Profile, where: str) -> None:
     _check_map(profile.fields, where)
     if profile.one_sided and not any(rule.field in _QUOTE for rule in profile.fields):
         raise ConfigurationError(f"{where}.one_sided: is for quotes, which have bid_price and ask_price")
+    if profile.ids_rise and (profile.parts or not any(rule.field == "ref_id" for rule in profile.fields)):
+        raise ConfigurationError(f"{where}.ids_rise: is for rows that become one tick each, with a ref_id")
 
 
 def _layout(given: Any, where: str) -> Layout:

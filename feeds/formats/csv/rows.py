@@ -26,7 +26,7 @@ __all__ = ["CsvRows"]
 
 _COUNTS = (
     "records", "ticks", "empty_lines", "end_lines", "not_selected", "rows_rounded", "time_reversals", "unended_lines",
-    "bytes_in", "bytes_out",
+    "repeated_ids", "bytes_in", "bytes_out",
 )  # fmt: skip
 
 
@@ -68,6 +68,7 @@ class CsvRows:
         self._path, self._match, self._maker = path, found, maker
         self._skipped, self._rounds, self._max_symbols = skipped, rounds, max_symbols
         self._select, self._keeps = select, keeps
+        self._highest_id: dict[int, int] = {}  # by symbol; only where the profile says that ids rise
         self.counts = self.no_counts()
 
     @staticmethod
@@ -172,6 +173,20 @@ class CsvRows:
         if len(ticks):
             times = made.times if ticks is made.ticks else ticks["ts_recv"]
             counts["time_reversals"] += int(times[0] < last_ns) + int(np.count_nonzero(times[1:] < times[:-1]))
+            if self._match.profile.ids_rise:
+                counts["repeated_ids"] += self._repeated(ticks)
+
+    def _repeated(self, ticks: TickBatch) -> int:
+        """Number of ticks whose ``ref_id`` is not above all earlier ones of their symbol."""
+        order = np.argsort(ticks["instrument_id"], kind="stable")
+        keys, ids = ticks["instrument_id"][order], ticks["ref_id"][order].astype(np.int64)
+        starts = np.concatenate(([0], np.flatnonzero(keys[1:] != keys[:-1]) + 1))
+        repeated = 0
+        for key, own in zip(keys[starts].tolist(), np.split(ids, starts[1:]), strict=True):
+            highest = np.maximum.accumulate(np.concatenate(([self._highest_id.get(key, -1)], own)))
+            repeated += int(np.count_nonzero(own <= highest[:-1]))
+            self._highest_id[key] = int(highest[-1])
+        return repeated
 
 
 def _has_last_line(block: Block, made: Made) -> bool:

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from packing import PACKERS
 from reading import read
 
+import strand
 import strand.feeds
 from strand.command.cli import cli
 from strand.errors import ConfigurationError, FormatError, TruncatedFeedError, UnknownFormatError
@@ -326,3 +327,63 @@ def test_one_core_reads_what_several_do_whatever_the_chunks_cut(
             assert error is None
             assert ticks.tobytes() == expected.tobytes()
             assert feed.skipped == whole.skipped
+
+
+# ---- ids that rise
+
+
+def repeated(path: Path, **options: Any) -> int:
+    feed = CsvFeed(path, **options)
+    read(feed)
+    return feed.statistics()["repeated_ids"]
+
+
+def test_a_run_warns_of_an_archive_of_trades_that_has_each_row_twice(tmp_path: Path) -> None:
+    rows = [f"{1446230265 + i},21820.30,1.614,{i},{i},{1662940800166 + i},true" for i in range(4)]
+    for name, content, count in (
+        ("once", rows, 0),
+        ("twice", [row for row in rows for _ in "ab"], 4),
+        ("again", rows + rows[1:3], 2),
+    ):
+        path = tmp_path / name / "BTCUSDT-aggTrades-2022-09.csv"
+        path.parent.mkdir()
+        path.write_text(
+            "agg_trade_id,price,quantity,first_trade_id,last_trade_id,transact_time,is_buyer_maker\n"
+            + "\n".join(content)
+            + "\n"
+        )
+        result = strand.replay(path, "vwap")
+        kinds = {w.kind: w.count for w in result.warnings}
+        assert kinds.get("repeated ids", 0) == count
+        assert result.rows["BTCUSDT"]["trades"] == len(content)
+
+
+def test_ids_rise_within_each_symbol_whatever_the_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(5)
+    ids = {"A": 100, "B": 10, "C": 0}
+    text, seen, expected = ["s,i,p,t"], {}, 0
+    for at in range(3_000):
+        symbol = rng.choice("ABC")
+        ids[symbol] = max(0, ids[symbol] + rng.choice((1, 1, 1, 2, 7, 0, -3)))
+        expected += ids[symbol] <= seen.get(symbol, -1)
+        seen[symbol] = max(seen.get(symbol, -1), ids[symbol])
+        text.append(f"{symbol},{ids[symbol]},1.5,{1767571200 + at}")
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(text) + "\n")
+    (tmp_path / "p.toml").write_text(
+        'name = "p"\nids_rise = true\n[symbol]\ncolumn = "s"\n[fields]\nref_id = "i"\nprice = "p"\n'
+        'ts_recv = { column = "t", unit = "s" }\nkind = { constant = "trade" }\n'
+    )
+    for chunk_bytes in (1 << 12, 1 << 21):
+        monkeypatch.setattr(reader, "_CHUNK_BYTES", chunk_bytes)
+        assert repeated(path, profile=tmp_path / "p.toml") == expected > 500
+
+
+def test_a_profile_without_ids_cannot_say_that_they_rise(tmp_path: Path) -> None:
+    (tmp_path / "p.toml").write_text(
+        'name = "p"\nids_rise = true\n[symbol]\nconstant = "A"\n[fields]\nprice = "p"\n'
+        'ts_recv = { column = "t", unit = "s" }\n'
+    )
+    (tmp_path / "a.csv").write_text("p,t\n1,1767571200\n")
+    with pytest.raises(ConfigurationError, match="ids_rise: is for rows"):
+        CsvFeed(tmp_path / "a.csv", profile=tmp_path / "p.toml")

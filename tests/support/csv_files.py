@@ -221,6 +221,24 @@ KINDS: dict[str, Kind] = {
         header=False,
         symbol="EURUSD",
     ),
+    "lean-crypto-trades": Kind(
+        "20161007_btcusd_tick_trade.csv",
+        "time,price,quantity",
+        lambda rng, at: f"{at * 700},{rng.randint(1, 99999)}.{rng.randint(0, 99):02},{_amount(rng)}".replace(
+            "1e-7", "0.1"
+        ),
+        ref.lean_crypto_trade,
+        header=False,
+        symbol="BTCUSD",
+    ),
+    "lean-crypto-quotes": Kind(
+        "20161007_btcusd_tick_quote.csv",
+        "time,bid,bid_size,ask,ask_size",
+        lambda rng, at: f"{at * 700},{rng.choice(['0', '613.05'])},{rng.random():.8f},613.{rng.randint(0, 99):02},{at}",
+        ref.lean_crypto_quote,
+        header=False,
+        symbol="BTCUSD",
+    ),
     "binance-bookticker": Kind(
         "BTCUSDT-bookTicker-2023-05-16.csv",
         "update_id,best_bid_price,best_bid_qty,best_ask_price,best_ask_qty,transaction_time,event_time",

@@ -173,6 +173,23 @@ def lean_fx(row: Row) -> Tick:
     return {"ts_event": local(dt.date(2014, 5, 7), int(row["time"]) * 10**6, "UTC")} | bare_quote(row)
 
 
+def _lean_crypto(row: Row) -> Tick:
+    return {"ts_event": local(dt.date(2016, 10, 7), int(row["time"]) * 10**6, "UTC")}
+
+
+def lean_crypto_trade(row: Row) -> Tick:
+    return _lean_crypto(row) | {
+        "price": price(row["price"]),
+        "size": times(row["quantity"], 10**8),
+        "action": "T",
+        "kind": 2,
+    }
+
+
+def lean_crypto_quote(row: Row) -> Tick:
+    return _lean_crypto(row) | _quote_of(row, ("bid", "bid_size", "ask", "ask_size"), 10**8)
+
+
 def lobster(row: Row) -> Tick:
     kind = int(row["type"])
     return {

@@ -103,12 +103,16 @@ def matches(head: bytes) -> Iterator[Match]:
     return (found for found in (_match(profile, split) for profile in built_in()) if isinstance(found, Match))
 
 
-def choose(head: bytes, path: str | Path) -> Match:
+def choose(head: bytes, path: str | Path, names: Sequence[str] = ()) -> Match:
     """The one built-in profile that a file which starts with ``head`` is for.
 
+    Of several, it is the one whose pattern of a file's name fits one of ``names``, of the file and of its archive.
     Raises UnknownFormatError where there is none, or more than one.
     """
     found = list(matches(head))
+    if len(found) > 1:
+        named = [each for each in found if _fits_name(each.profile, names)]
+        found = named if len(named) == 1 else found
     if len(found) == 1:
         return found[0]
     names = ", ".join(each.profile.name for each in found)
@@ -127,6 +131,11 @@ def choose(head: bytes, path: str | Path) -> Match:
         "profile=",
         path=path,
     )
+
+
+def _fits_name(profile: Profile, names: Sequence[str]) -> bool:
+    pattern = profile.symbol.file_name
+    return pattern is not None and any(pattern.search(Path(name).name) for name in names)
 
 
 def match(profile: Profile, head: bytes, path: str | Path | None = None) -> Match | FormatError:

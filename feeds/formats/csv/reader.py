@@ -122,7 +122,7 @@ class CsvFeed(BaseFeed):
             head = stream.head(_HEAD_BYTES)
             self._compression = stream.compression
             names = names_of(self._path, stream)
-        self._match = self._matched(head, profile)
+        self._match = self._matched(head, profile, names)
         self._sample = _sample(self._match, head)
         own = self._match.profile.size_power
         self._size_power = own if size_unit is None else unit_power("size_unit", size_unit)
@@ -199,9 +199,9 @@ class CsvFeed(BaseFeed):
         finally:
             rows.close()  # type: ignore[attr-defined]
 
-    def _matched(self, head: bytes, profile: str | os.PathLike[str] | None) -> Match:
+    def _matched(self, head: bytes, profile: str | os.PathLike[str] | None, names: list[str]) -> Match:
         if profile is None:
-            return choose(head, self._path)
+            return choose(head, self._path, names)
         if not isinstance(profile, str | os.PathLike):
             raise ConfigurationError(f"profile: give a built-in one's name, or a .toml file's path, not {profile!r}")
         found = match(named_profile(os.fspath(profile)), head, self._path)

@@ -314,3 +314,31 @@ def test_binance_book_tickers_are_quotes_with_both_sides(tmp_path: Path) -> None
     assert ticks["size"].tolist() == [125_000_000, 1]
     assert ticks["ref_id"].tolist() == [10**14, 350_000_000]
     assert (ticks["side"].tolist(), ticks["kind"].tolist()) == ([b"N"] * 2, [3] * 2)
+
+
+@pytest.mark.parametrize(
+    ("path", "rows", "profile", "fields"),
+    [
+        ("crypto/gdax/tick/btcusd/20161007_trade.zip", "86400,232.40,93.1\n", "lean-crypto-trades", (b"T", 931 * 10**7)),
+        ("crypto/gdax/tick/btcusd/20161007_quote.zip", "86400,232.40,20392.0,232.42,8059.5\n", "lean-crypto-quotes",
+         (b"N", 2_039_200_000_000)),
+        ("forex/oanda/tick/eurusd/20161007_quote.zip", "86400,232.40,93.1\n", "lean-fx", (b"N", 0)),
+    ],
+)  # fmt: skip
+def test_leans_archives_of_three_columns_are_told_apart_by_the_names_in_them(
+    path: str, rows: str, profile: str, fields: tuple[bytes, int], tmp_path: Path
+) -> None:
+    archive = tmp_path / path
+    archive.parent.mkdir(parents=True)
+    kind = archive.stem.rpartition("_")[2]
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr(f"20161007_{archive.parent.name}_tick_{kind}.csv", rows)
+    feed = strand.feeds.open(archive)
+    (tick,) = feed.to_numpy()
+    assert (feed.info.details["profile"], feed.info.date, feed.symbols[0]) == (
+        profile,
+        "2016-10-07",
+        archive.parent.name.upper(),
+    )
+    assert (bytes(tick["action"]), int(tick["size"])) == fields
+    assert int(tick["price"]) == 232_400_000_000

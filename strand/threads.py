@@ -1,16 +1,34 @@
-"""Threads that an interrupt may have kept from starting, and those that must not wait for their own dispatcher."""
+"""Threads and interrupts: code that Ctrl-C may cut short anywhere, and threads that must not wait for themselves."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
 import threading
+import time
+from _thread import RLock, allocate_lock, start_new_thread
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
-__all__ = ["WAITS_FOR_ITSELF", "Inside", "has_gil", "interrupts", "join", "sleep_exactly"]
+from strand.errors import StrandError
+
+__all__ = [
+    "WAITS_FOR_ITSELF",
+    "Bell",
+    "Inside",
+    "has_gil",
+    "in_main_thread",
+    "interrupts",
+    "join",
+    "mended",
+    "sleep_exactly",
+    "start",
+]
 
 _PR_SET_TIMERSLACK: Final = 29
+#: How long the main thread waits for the end of a thread at one go.
+_JOIN_S: Final = 0.05
 
 #: What is wrong where a thread that is inside would wait.
 WAITS_FOR_ITSELF: Final = (
@@ -45,6 +63,73 @@ class Inside:
         return threading.get_ident() in self.threads
 
 
+class Bell(RLock):  # type: ignore[misc]  # it is final in the stubs alone
+    """A reentrant lock, and threads that sleep until something is so. An interrupt in any call leaves both in order.
+
+    ``threading.Condition`` and ``Event`` do not have this property. Python code takes and gives back their lock, and
+    an interrupt between two of its steps leaves the lock taken. A sleeper here has a lock of its own, and needs not
+    the one of the bell: it enters the list first and looks then, so a ring after a change always reaches it.
+    """
+
+    __slots__ = ("_sleepers",)
+
+    def __init__(self) -> None:
+        self._sleepers: list[Any] = []
+
+    def ring(self) -> None:
+        """Has all sleepers look again. One that an interrupt cuts short can be repeated."""
+        for sleeper in tuple(self._sleepers):
+            with suppress(RuntimeError):  # it is awake
+                sleeper.release()
+
+    notify_all = ring  # the name in concurrent.futures
+
+    def wait_for(self, is_so: Callable[[], bool], timeout: float | None = None) -> bool:
+        """Sleeps until ``is_so()``, for so many seconds at most. Returns what that says in the end."""
+        if is_so():
+            return True
+        until = None if timeout is None else time.monotonic() + timeout
+        sleeper = allocate_lock()
+        sleeper.acquire()
+        try:
+            self._sleepers.append(sleeper)
+            while not is_so():
+                left = -1 if until is None else until - time.monotonic()
+                if until is not None and left <= 0:
+                    return is_so()
+                sleeper.acquire(True, min(left, threading.TIMEOUT_MAX))
+            return True
+        finally:
+            with suppress(ValueError):
+                self._sleepers.remove(sleeper)
+
+
+def mended(act: Callable[..., Any], mend: Callable[..., object], *arguments: Any) -> Any:
+    """Returns what ``act`` returns. If an exception cuts that short, ``mend`` makes the state whole.
+
+    The exception then goes on. An error of Strand's own is an answer, and cuts nothing short. ``mend`` may be called
+    again: if another exception cuts it short, it runs in a thread of its own, where no signal interrupts it. A single
+    call of C starts that thread: Python raises no interrupt between the beginning of an ``except`` and the end of the
+    first such call.
+    """
+    try:
+        return act(*arguments)
+    except StrandError:
+        raise
+    except BaseException:
+        try:
+            mend(*arguments)
+        except BaseException:
+            start_new_thread(mend, arguments)
+            raise
+        raise
+
+
+def in_main_thread() -> bool:
+    """Whether a signal may interrupt the calling thread: Python runs their handlers in the main thread alone."""
+    return threading.get_ident() == threading.main_thread().ident
+
+
 def interrupts(error: BaseException) -> bool:
     """Whether what came out of a handler is the user's Ctrl-C: Python raises that in the main thread, whatever runs
     there. All else is the handler's failure, SystemExit too."""
@@ -56,11 +141,40 @@ def has_gil() -> bool:
     return bool(getattr(sys, "_is_gil_enabled", lambda: True)())
 
 
+def start(thread: threading.Thread) -> None:
+    """Starts a thread, and raises what keeps it from that. The main thread has another one do it: ``Thread.start``
+    waits for an event, which an interrupt would leave in disorder."""
+    if not in_main_thread():
+        thread.start()
+        return
+    said: list[BaseException | None] = []
+    bell = Bell()
+
+    def start_there() -> None:
+        try:
+            thread.start()
+            said.append(None)
+        except BaseException as error:
+            said.append(error)
+        bell.ring()
+
+    start_new_thread(start_there, ())
+    bell.wait_for(lambda: bool(said))
+    if said[0] is not None:
+        raise said[0]
+
+
 def join(thread: threading.Thread) -> None:
     """Waits for the thread's end. One whose ``start`` an interrupt cut short has not begun, as far as it knows: it has
-    been told to stop, and finds that out when it does begin."""
+    been told to stop, and finds that out when it does begin.
+
+    An interrupt may leave the lock of ``Thread.join`` taken. So the main thread also looks whether the thread is there.
+    """
     with suppress(RuntimeError):
-        thread.join()
+        if not in_main_thread():
+            thread.join()
+        while in_main_thread() and thread.is_alive() and thread.ident in sys._current_frames():
+            thread.join(_JOIN_S)
 
 
 def sleep_exactly() -> None:

@@ -6,7 +6,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable, Generator
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
@@ -28,7 +28,7 @@ from strand.errors import (
 from strand.tasks.current import wait_as, waiter_here
 from strand.tasks.places import Seat, seat_here
 from strand.tasks.waits import Waiter, check_not_in_loop
-from strand.threads import WAITS_FOR_ITSELF, interrupts
+from strand.threads import WAITS_FOR_ITSELF, Bell, interrupts
 from strand.validate import seconds
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ class CallFuture(Future[R]):
 
     def __init__(self, calls: Calls, tag: int, symbol: str, strand: int) -> None:
         super().__init__()
+        self._condition = Bell()  # type: ignore[assignment]  # of which CPython's code takes the lock and notify_all
         self.symbol = symbol
         self._strand = strand
         #: What the engine knows it by, once it is enqueued.
@@ -121,6 +122,11 @@ class CallFuture(Future[R]):
         """What the call raised, None where it returned; waits for it as ``Future.exception`` does."""
         found: BaseException | None = self._calls.wait_for(self, timeout, super().exception)
         return found
+
+    def wait(self, timeout: float | None) -> bool:
+        """Waits for the end, so many seconds at most, and wherever an interrupt comes: whether it is there."""
+        bell: Bell = self._condition  # type: ignore[assignment]
+        return bell.wait_for(self.done, timeout)
 
     def __await__(self) -> Generator[Any, None, Any]:
         """In asyncio ``await`` gives what ``result`` does. Where the await is cancelled, so is the call, unless it
@@ -183,9 +189,11 @@ class Calls:
         self._waiting[tag] = (future, index, function, arguments)
         try:
             handle = self._engine.tasks.enqueue(strand, tag)
-        except StoppedError:
+        except BaseException as error:
             self._waiting.pop(tag, None)
-            raise self._state.stopped_error() from None
+            if isinstance(error, StoppedError):
+                raise self._state.stopped_error() from None
+            raise
         if handle is None:
             self._waiting.pop(tag, None)
             raise BackpressureError(
@@ -218,7 +226,7 @@ class Calls:
         try:
             # It holds locks of the future, which a worker needs to answer.
             self._inside.threads.append(me)
-            while not wait((future,), deadline.slice_ns(SLICE_NS) / 1e9).done:
+            while not future.wait(deadline.slice_ns(SLICE_NS) / 1e9):
                 if deadline.has_passed():
                     if future.cancel():
                         raise CallTimeoutError(f"the call to {future.symbol} was given up after {timeout_s} s", False)
@@ -234,14 +242,16 @@ class Calls:
         if not future.done() and ((timeout := seconds("timeout", timeout)) is None or timeout > 0):
             words = future.in_words()
             refusal = f"{words}: {WAITS_FOR_ITSELF}: use add_done_callback, or look for done() later"
-            return wait_as(*self._place_of_wait(words, refusal), future, lambda: self._ask(timeout, ask))
-        return self._ask(timeout, ask)
+            return wait_as(*self._place_of_wait(words, refusal), future, lambda: self._ask(future, timeout, ask))
+        return self._ask(future, timeout, ask)
 
-    def _ask(self, timeout: float | None, ask: Callable[[float | None], Any]) -> Any:
+    def _ask(self, future: CallFuture[Any], timeout: float | None, ask: Callable[[float | None], Any]) -> Any:
         me = threading.get_ident()
         try:
             self._inside.threads.append(me)
-            return ask(timeout)
+            if not future.wait(timeout):
+                raise TimeoutError
+            return ask(0)
         finally:
             self._inside.threads.remove(me)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from _thread import start_new_thread
 from collections.abc import Iterable
 from concurrent.futures import CancelledError
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from strand.clock import Clock
-from strand.errors import StoppedError
+from strand.errors import StoppedError, StrandError
 from strand.tasks.counts import Counts
 from strand.tasks.current import CURRENT_TASK, ENDING_TASK, RunningTask
 from strand.tasks.dead_letters import DeadLetters
@@ -20,9 +21,16 @@ from strand.tasks.registry import task_named
 from strand.tasks.running import Running
 from strand.tasks.table import Table
 from strand.tasks.timers import Timers
-from strand.tasks.waiting import Waiting
+from strand.tasks.waiting import WITHDRAWN, Waiting
+from strand.threads import in_main_thread, mended
+
+if TYPE_CHECKING:
+    from strand.tasks.periodic import Periodic
 
 __all__ = ["Core", "Workers"]
+
+#: How long the end of the program waits at one go.
+_SLICE_S: Final = 0.05
 
 
 class Workers(Protocol):
@@ -79,37 +87,45 @@ class Core:
         #: Whether a task without group and wait has nothing to be seen to but its key.
         self._takes_plain = not max_queue and ranks.groups is None
         self._tags = self.counts.submitted.numbers
+        self._told_to_end = False
 
     def submit(self, options: TaskOptions, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TaskFuture:
         """Takes a task, and lists it in the pool or makes it wait. See ``TaskExecutor.submit``."""
-        refusal = self.table.refusal
+        table = self.table
+        refusal = table.refusal
         if refusal is not None:
             raise StoppedError(refusal)
         if not callable(fn):
             fn = self.function_of(fn)
-        task = TaskFuture(self.waiting, options, next(self._tags), (fn, args, kwargs), self.now())
+        task = TaskFuture(self.waiting, options, (fn, args, kwargs), self.now())
         group = CURRENT_GROUP.get() if options.group is None else options.group
-        if group is None and options.goes_at_once and self._takes_plain:
-            if options.deadline_ns is not None:
-                task._deadline_ns = task._submitted_ns + options.deadline_ns
-            self.table.alive[task.id] = task
-            try:
+        try:
+            if group is None and options.goes_at_once and self._takes_plain:
+                if options.deadline_ns is not None:
+                    task._deadline_ns = task._submitted_ns + options.deadline_ns
+                for task.id in self._tags:
+                    table.alive[task.id] = task
+                    break
                 if options.key is None:
                     task._entry = self._pool.submit(task.id, options.number)
                 else:
-                    self.table.take_lock()
+                    table.take_lock()
                     try:
                         self.waiting.keys.join(task)
                     finally:
-                        self.table.lock.release()
+                        table.lock.release()
+            else:
+                self._submit_with([task], options, group)
+            # A shutdown in between may have found nothing to wait for.
+            if self.table.refusal is not None and self._withdraw([task]):
+                raise StoppedError(self.table.refusal)
+        except BaseException:
+            try:
+                self._withdraw([task])
             except BaseException:
-                self.counts.refuse(self._withdraw([task]), withdrawn=True)
+                start_new_thread(self._withdraw, ([task],))
                 raise
-        else:
-            self._submit_with([task], options, group)
-        # A shutdown in between may have found nothing to wait for.
-        if self.table.refusal is not None and self._take_back([task]):
-            raise StoppedError(self.table.refusal)
+            raise
         return task
 
     def submit_many(self, options: TaskOptions, fn: Any, calls: Iterable[tuple[Any, ...]]) -> list[TaskFuture]:
@@ -119,14 +135,11 @@ class Core:
             raise StoppedError(refusal)
         if not callable(fn):
             fn = self.function_of(fn)
-        now, tags = self.now(), self._tags
-        # What the items raise, they raise before a task is numbered.
-        tasks = [TaskFuture(self.waiting, options, next(tags), (fn, args, {}), now) for args in list(calls)]
+        now = self.now()
+        tasks = [TaskFuture(self.waiting, options, (fn, args, {}), now) for args in calls]
+        group = CURRENT_GROUP.get() if options.group is None else options.group
         if tasks:
-            group = CURRENT_GROUP.get() if options.group is None else options.group
-            self._submit_with(tasks, options, group)
-            if self.table.refusal is not None and self._take_back(tasks):
-                raise StoppedError(self.table.refusal)
+            mended(self._submit_many, lambda tasks, *_: self._withdraw(tasks), tasks, options, group)
         return tasks
 
     @staticmethod
@@ -138,50 +151,44 @@ class Core:
             return fn
         raise TypeError(f"fn: {fn!r} is neither callable nor the name of a task")
 
+    def _submit_many(self, tasks: list[TaskFuture], options: TaskOptions, group: TaskGroup | None) -> None:
+        try:
+            self._submit_with(tasks, options, group)
+        except StrandError:
+            self._withdraw(tasks)
+            raise
+        # A shutdown in between may have found nothing to wait for.
+        if self.table.refusal is not None and self._withdraw(tasks) == len(tasks):
+            raise StoppedError(self.table.refusal)
+
     def _submit_with(self, tasks: list[TaskFuture], options: TaskOptions, group: TaskGroup | None) -> None:
-        """All or none of them, with whatever is to be seen to. The room for them is taken first."""
-        try:
-            number = self._ranks.number_in(group, options.number)
-            self.table.take_room(len(tasks))
-        except BaseException:
-            self.counts.refuse(len(tasks))
-            raise
-        try:
-            for task in tasks:
-                task._number = number
-                if options.deadline_ns is not None:
-                    task._deadline_ns = task._submitted_ns + options.deadline_ns
-                # From here on the group may cancel it.
+        """All or none of them, with whatever is to be seen to: the caller withdraws them if it raises."""
+        number = self._ranks.number_in(group, options.number)
+        for task in tasks:
+            task._number = number
+            if options.deadline_ns is not None:
+                task._deadline_ns = task._submitted_ns + options.deadline_ns
+            for task.id in self._tags:
                 self.table.alive[task.id] = task
-                task._group = group
-                if group is not None:
-                    group.add(task)
-            if options.key is None and options.strand is None and not options.waits_ns and not options.marks:
-                entries = self._pool.submit_many([task.id for task in tasks], number)
-                for task, entry in zip(tasks, entries, strict=True):
-                    task._entry = entry
-                return
+                break
+        tags = [task.id for task in tasks]
+        self.table.take_room(tags)
+        if group is not None:
             for task in tasks:
-                self.waiting.begin_wait(task)
-        except BaseException:
-            self.counts.refuse(self._withdraw(tasks), withdrawn=True)
-            raise
+                task._group = group
+                group.add(task)
+                # From here on the group may cancel it.
+        if options.key is None and options.strand is None and not options.waits_ns and not options.marks:
+            entries = self._pool.submit_many(tags, number)
+            for task, entry in zip(tasks, entries, strict=True):
+                task._entry = entry
+            return
+        for task in tasks:
+            self.waiting.begin_wait(task)
 
     def _withdraw(self, tasks: list[TaskFuture]) -> int:
-        """Ends those that have not begun. Returns how many."""
-        ended = 0
-        for task in tasks:
-            if self.table.claim(task):
-                self.waiting.end(task, "cancelled", None, CancelledError())
-                ended += 1
-        return ended
-
-    def _take_back(self, tasks: list[TaskFuture]) -> bool:
-        """Whether none of them has begun, and so none was accepted; those that have not begun will not."""
-        if self._withdraw(tasks) < len(tasks):
-            return False
-        self.counts.refuse(len(tasks), withdrawn=True)
-        return True
+        """Ends those that have not begun, as if nobody had submitted them. Returns how many. It can be repeated."""
+        return sum(self.waiting.end_unbegun(task, WITHDRAWN, CancelledError()) for task in tasks if task.id)
 
     # -- the end
 
@@ -200,15 +207,41 @@ class Core:
         self.table.refuse(reason, self.end_threads)
 
     def end_threads(self) -> None:
-        """Tells the threads to end. No task is left, and none will come."""
+        """Tells the threads to end, from any thread, and again and again. No task is left, and none will come."""
+        if in_main_thread():
+            start_new_thread(self._end_threads, ())
+        else:
+            self._end_threads()
+
+    def _end_threads(self) -> None:
+        """In a thread that no signal interrupts."""
         self.timers.end()
         self.running.coroutines.end()
         if self.workers is not None:
             self.workers.end()
+        self._told_to_end = True
+        self.table.lock.ring()
+
+    def begin_shutdown(self, reason: str, periodics: Iterable[Periodic], cancel_futures: bool) -> None:
+        """All of a shutdown but the wait. If an exception cuts it short, it can be repeated, in any thread."""
+        self.refuse(reason)
+        for periodic in periodics:
+            periodic.cancel()
+        if cancel_futures:
+            self.table.cancels_all = True
+            for task in self.table.alive.copy().values():
+                task.cancel()
+            if self.workers is not None:
+                self.workers.give_up()
 
     def wait_until_over(self, wait_s: float) -> bool:
         """After ``refuse``: waits about so many seconds at most; whether no task is left."""
-        return self.table.wait_until_idle(wait_s) and (self.workers is None or self.workers.wait(wait_s))
+        if not self.table.wait_until_idle(wait_s):
+            return False
+        if not self._told_to_end:
+            self.end_threads()
+            self.table.lock.wait_for(lambda: self._told_to_end, max(wait_s, _SLICE_S))
+        return self._told_to_end and (self.workers is None or self.workers.wait(wait_s))
 
     def join_threads(self) -> None:
         """Waits for their end, but for the caller's own."""
@@ -220,7 +253,7 @@ class Core:
     def retire(self) -> None:
         """Nobody can submit any more."""
         if not self.table.is_fork:
-            self.refuse("nobody refers to the scheduler any more")
+            mended(self.refuse, self.refuse, "nobody refers to the scheduler any more")
 
     def end_at_exit(self) -> None:
         """The program ends: what waits for a worker is run, and what waits for a time is cancelled."""
@@ -228,7 +261,7 @@ class Core:
             return
         self.refuse("the program ends")
         self.cancel_waiting(everything=False)
-        while not self.table.wait_until_idle(None):
+        while not self.wait_until_over(_SLICE_S):
             pass
         self.join_threads()
 

@@ -110,7 +110,7 @@ class Coroutines:
             if self._running:
                 return
             loop, self._loop = self._loop, None
-        if loop is not None:
+        if loop is not None:  # in a thread that no signal interrupts
             loop.call_soon_threadsafe(loop.stop)
 
     def join(self) -> None:

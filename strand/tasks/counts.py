@@ -1,9 +1,10 @@
 """What tasks are counted by: how they end, how often they are tried again, and how long they wait.
 
-Any thread counts, without a lock. A count is an ``itertools.count``: ``next`` is one atomic step. To read it takes a
-number too, so a reader subtracts the reads before. A wait is appended to a list, which is one atomic step too, and a
-full list is put into its histogram at one go: sorted, so that each bucket is looked up once. NumPy would give up the
-GIL for that, and then the worker waits for it again.
+Any thread counts, without a lock. A count is an ``itertools.count``: ``next`` is one atomic step. A count that belongs
+to a change is made as ``for _ in count: ...; break``: no interrupt comes between the count and the change in the body.
+To read it takes a number too, so a reader subtracts the reads before. A wait is appended to a list, which is one atomic
+step too, and a full list is put into its histogram at one go: sorted, so that each bucket is looked up once. NumPy
+would give up the GIL for that, and then the worker waits for it again.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class Counts:
         self.retries = Count()
         self.ended = {end: Count() for end in ENDS}
         self.waits: dict[int, list[int]] = _Waits(ranks.class_shift)
-        self._refused = self._withdrawn = 0
+        #: Tasks that were numbered, and that nobody was given.
+        self.refused = Count()
         self._ranks = ranks
         self._floors_ns = histogram_floors_ns()
         #: The upper edge of each bucket.
@@ -74,12 +76,6 @@ class Counts:
         # Reentrant: the garbage collector may run a __del__ that asks for statistics while it is held.
         self._lock = threading.RLock()
         self._folding = False
-
-    def refuse(self, n: int, *, withdrawn: bool = False) -> None:
-        """Tasks that were numbered are not accepted. ``withdrawn``: they ended as cancelled, too."""
-        with self._lock:
-            self._refused += n
-            self._withdrawn += n if withdrawn else 0
 
     def fold(self) -> None:
         """Puts all waits so far into the histograms."""
@@ -111,9 +107,8 @@ class Counts:
     def read(self) -> TaskStatistics:
         """All of it. Whatever has an end here is counted as submitted, so ``pending`` is never below 0."""
         with self._lock:
-            refused, withdrawn = self._refused, self._withdrawn
+            refused = self.refused.read()
             ended = {end: count.read() for end, count in self.ended.items()}
-            ended["cancelled"] -= withdrawn
             retries = self.retries.read()
             self.fold()
             histograms = {number: np.array(counts, np.uint64) for number, counts in self._histograms.items()}

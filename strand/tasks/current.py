@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -31,14 +30,14 @@ CURRENT_TASK: Final[ContextVar[RunningTask | None]] = ContextVar("strand_task", 
 ENDING_TASK: Final[ContextVar[RunningTask | None]] = ContextVar("strand_ending_task", default=None)
 
 
-@contextmanager
-def on_behalf_of(task: RunningTask, current: ContextVar[RunningTask | None] = CURRENT_TASK) -> Iterator[None]:
-    """What runs in the block belongs to the task: a wait of it is one of the task, and the task is not over."""
-    outer = current.set(task)
+def on_behalf_of(task: RunningTask, call: Callable[..., Any], *arguments: Any) -> Any:
+    """What ``call`` returns. It runs as a part of the task: a wait of it is one of the task, which is not over."""
+    outer = CURRENT_TASK.get()
     try:
-        yield
+        CURRENT_TASK.set(task)
+        return call(*arguments)
     finally:
-        current.reset(outer)
+        CURRENT_TASK.set(outer)
 
 
 def waiter_here() -> tuple[Seat | None, Waiter | None]:

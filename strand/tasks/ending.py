@@ -9,7 +9,7 @@ from strand.binding.engine import Engine
 from strand.binding.gate import Code
 from strand.errors import StoppedError
 from strand.tasks.places import Places
-from strand.threads import join
+from strand.threads import Bell, join, start
 
 __all__ = ["Ending"]
 
@@ -24,53 +24,58 @@ class Ending:
     def __init__(self, engine: Engine, places: Places) -> None:
         self._engine = engine
         self._places = places
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._asked = threading.Event()
-        self._given_up = threading.Event()
-        self._over = threading.Event()
+        self._bell = Bell()
+        #: More than one where an interrupt came between the start of the first one and the note of it.
+        self._threads: list[threading.Thread] = []
+        self._expects_native = False
+        self._is_asked = self._has_given_up = self._is_over = False
 
     def expect_native(self) -> None:
-        with self._lock:
-            if self._asked.is_set():
+        with self._bell:
+            if self._is_asked:
                 raise StoppedError("the workers have stopped: no task can be submitted")
-            if self._thread is None:
+            if not self._expects_native:
                 # Now, and not at the end: Python starts no threads while the program ends.
                 thread = threading.Thread(target=self._end_behind_native, name="strand-native-tasks", daemon=True)
-                thread.start()
-                self._thread = thread
+                self._threads.append(thread)
+                start(thread)
+                self._expects_native = True
 
     def let_go(self) -> None:
         self._places.let_go()
 
     def give_up(self) -> None:
-        self._given_up.set()
+        self._has_given_up = True
+        self._bell.ring()
 
     def end(self) -> None:
-        with self._lock:
-            self._asked.set()
-            if self._thread is not None:
-                return
-        self._places.end()
-        self._over.set()
+        with self._bell:
+            self._is_asked = True
+            has_threads = bool(self._threads)
+        self._bell.ring()
+        if not has_threads:
+            self._places.end()
+            self._is_over = True
+            self._bell.ring()
 
     def wait(self, wait_s: float) -> bool:
-        return self._over.wait(wait_s)
+        return self._bell.wait_for(lambda: self._is_over, wait_s)
 
     def left(self) -> int:
         totals = self._engine.tasks.totals(on_strands=False)
         return totals.submitted - totals.ended
 
     def join(self) -> None:
-        if self._thread is not None:
-            join(self._thread)
+        for thread in self._threads:
+            join(thread)
         self._places.join()
 
     def _end_behind_native(self) -> None:
-        self._asked.wait()
-        while self._engine.drain(None, 0) == Code.AGAIN and not self._given_up.wait(_LOOK_S):
-            pass
+        self._bell.wait_for(lambda: self._is_asked)
+        while self._engine.drain(None, 0) == Code.AGAIN and not self._has_given_up:
+            self._bell.wait_for(lambda: self._has_given_up, _LOOK_S)
         self._places.end()
         self._places.join()
         self._engine.tasks.stop()
-        self._over.set()
+        self._is_over = True
+        self._bell.ring()

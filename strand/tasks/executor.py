@@ -16,6 +16,7 @@ from strand.tasks.core import Core
 from strand.tasks.future import TaskFuture
 from strand.tasks.options import TaskOptions
 from strand.tasks.periodic import Periodic
+from strand.threads import mended
 from strand.validate import seconds
 
 __all__ = ["TaskExecutor"]
@@ -103,6 +104,7 @@ class TaskExecutor(Executor):
         first_ns = core.now() + (options.delay_ns or period_ns)
         found = Periodic(core.timers, lambda: core.submit(each, fn, args, kwargs), first_ns, period_ns)
         self._periodics.add(found)
+        mended(found.begin, found.cancel)
         return found
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False, timeout: float | None = None) -> None:
@@ -131,15 +133,8 @@ class TaskExecutor(Executor):
             raise WouldDeadlockError(f"shutdown: task {me.id} would wait for its own end: use wait=False")
         if wait and core.table.submitting.here:
             raise WouldDeadlockError("shutdown: it would wait for the submit_native of this thread that it interrupts")
-        core.refuse("the scheduler was shut down: no task can be submitted")
-        for periodic in list(self._periodics):
-            periodic.cancel()
-        if cancel_futures:
-            core.table.cancels_all = True
-            for task in core.table.alive.copy().values():
-                task.cancel()
-            if core.workers is not None:
-                core.workers.give_up()
+        reason = "the scheduler was shut down: no task can be submitted"
+        mended(core.begin_shutdown, core.begin_shutdown, reason, list(self._periodics), cancel_futures)
         if not wait:
             return
         while not core.wait_until_over(deadline.slice_ns(_SLICE_NS) / 1e9):

@@ -80,7 +80,8 @@ class TaskFuture(LazyFuture):
     _deadline_ns: int | None = None
     _ended_ns = 0  # where it did not begin
     _group: TaskGroup | None = None
-    _in_order = False  # of its key
+    _order: Any = None  # of its key, while it has a place there
+    _following: TaskFuture | None = None  # of its key: what its end has to list
     _runner: asyncio.Task[Any] | None = None  # of a coroutine that runs
     _charge: Callable[[int], object] | None = None  # likewise: where its steps are charged
     _place = "waiting"
@@ -89,7 +90,7 @@ class TaskFuture(LazyFuture):
     cancel_requested = False
 
     def __init__(  # it does not call that of Future, which makes a condition and two lists
-        self, keeper: Keeper, options: TaskOptions, tag: int, call: tuple[Any, Any, Any], now_ns: int
+        self, keeper: Keeper, options: TaskOptions, call: tuple[Any, Any, Any], now_ns: int
     ) -> None:
         self._keeper = keeper
         self._options = options
@@ -102,7 +103,7 @@ class TaskFuture(LazyFuture):
         self._end: str | None = None
         self._state = PENDING
         self._result = None
-        self.id = tag
+        self.id = 0  # until it is numbered
         self.priority = options.priority
 
     def __repr__(self) -> str:
@@ -236,7 +237,7 @@ class TaskFuture(LazyFuture):
             if self._state not in OVER:
                 self._done_callbacks.append(fn)
                 return
-        self._call_back(fn)
+        self._call_back([fn])
 
     # -- waiting for it
 
@@ -308,10 +309,8 @@ class TaskFuture(LazyFuture):
         wait_as(seat, me, self, lambda: self._wait(timeout))
 
     def _wait(self, timeout: float | None) -> None:
-        condition = self._condition
-        with condition:
-            if not condition.wait_for(self.done, timeout):
-                raise TimeoutError
+        if not self._condition.wait_for(self.done, timeout):
+            raise TimeoutError
 
     # -- for who looks for circles of waits
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -14,6 +13,7 @@ from typing import Any, Final, Self
 from strand.brief import one_line
 from strand.errors import ConfigurationError, StoppedError
 from strand.tasks.awaiting import noted_wait
+from strand.threads import Bell, mended
 
 __all__ = ["CURRENT_GROUP", "TaskGroup"]
 
@@ -53,7 +53,7 @@ class TaskGroup:
             raise ConfigurationError(f"name: {name!r} is not the name of a group: give text")
         self.name = name
         # Reentrant: the garbage collector may run a __del__ that submits while the lock is held.
-        self._lock = threading.Condition(threading.RLock())
+        self._lock = Bell()
         self._members: dict[int, Future[Any]] = {}
         self._errors: list[BaseException] = []
         self._token: Token[TaskGroup | None] | None = None
@@ -92,14 +92,14 @@ class TaskGroup:
             error: The error that makes the whole group fail; None: no error.
         """
         with self._lock:
-            known = self._members.pop(id(future), None) is not None
-            if known and error is not None:
+            if error is not None and id(future) in self._members and not any(error is known for known in self._errors):
                 self._errors.append(error)
-            self._lock.notify_all()
-            left = self._left if known and self._left is not None and self._left[0] is future else None
+            self._members.pop(id(future), None)
+            left = self._left if self._left is not None and self._left[0] is future else None
+        self._lock.ring()
         if left is not None:
             left[1]()
-        if known and error is not None:
+        if error is not None and any(error is known for known in self._errors):
             self.cancel()
 
     def cancel(self) -> None:
@@ -107,6 +107,9 @@ class TaskGroup:
 
         Leaving the block raises nothing for that.
         """
+        mended(self._cancel, self._cancel)
+
+    def _cancel(self) -> None:
         with self._lock:
             self._refusal = self._refusal or "was cancelled"
             members = list(self._members.values())
@@ -118,14 +121,23 @@ class TaskGroup:
             if self._entered:
                 raise StoppedError("the task group was already used in a with block: make another one")
             self._entered = True
-        self._token = CURRENT_GROUP.set(self)
-        return self
+        outer = CURRENT_GROUP.get()
+        try:
+            self._token = CURRENT_GROUP.set(self)
+            return self
+        except BaseException:
+            CURRENT_GROUP.set(outer)
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._leave(error)
+        if self._token is not None:  # here, and in no function that an interrupt could keep from it
+            CURRENT_GROUP.reset(self._token)
+            self._token = None
         try:
+            if error is not None:
+                self.cancel()
             self._wait()
         except BaseException:
             self.cancel()
@@ -138,20 +150,17 @@ class TaskGroup:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._leave(error)
+        if self._token is not None:
+            CURRENT_GROUP.reset(self._token)
+            self._token = None
         try:
+            if error is not None:
+                self.cancel()
             await self._wait_in_loop()
         except BaseException:
             self.cancel()
             raise
         self._raise(error)
-
-    def _leave(self, error: BaseException | None) -> None:
-        if self._token is not None:
-            CURRENT_GROUP.reset(self._token)
-            self._token = None
-        if error is not None:
-            self.cancel()
 
     def _raise(self, error: BaseException | None) -> None:
         """What the block and its tasks have raised. ``error``: of the block."""
@@ -179,9 +188,8 @@ class TaskGroup:
             if member is None:
                 return
             member.wait_for_end()  # type: ignore[attr-defined]  # a TaskFuture
-            with self._lock:  # the thread that ended it takes it out next
-                while id(member) in self._members:
-                    self._lock.wait()
+            # The thread that ended it takes it out next.
+            self._lock.wait_for(lambda member=member: id(member) not in self._members)  # type: ignore[misc]
 
     async def _wait_in_loop(self) -> None:
         loop, left = asyncio.get_running_loop(), asyncio.Event()

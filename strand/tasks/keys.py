@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable
 
 from strand.tasks.future import TaskFuture
@@ -11,15 +11,16 @@ __all__ = ["Keys"]
 
 
 class _Order:
-    """The tasks of one key. ``head``: the one that may run, which keeps its place while it waits for a retry."""
+    """The tasks of one key. ``head``: the one that may run, which keeps its place while it waits for a retry; None: the
+    order is over."""
 
     __slots__ = ("head", "numbers", "rest")
 
     def __init__(self, head: TaskFuture) -> None:
-        self.head = head
+        self.head: TaskFuture | None = head
         self.rest: OrderedDict[int, TaskFuture] = OrderedDict()
         #: How many tasks have each priority, with the head.
-        self.numbers: Counter[int] = Counter()
+        self.numbers = {head._number: 1}
 
 
 class Keys:
@@ -28,6 +29,10 @@ class Keys:
     Only the head of an order is in the pool, and with the highest priority of its order: else a low task at the head
     would hold up a high one behind it. ``give`` puts a task into the pool with a priority, ``raise_`` changes that of
     the one that is there. One lock is held around every method, and so around both.
+
+    An interrupt may end any method. So each changes its order in one go, by lines that call nothing, and asks for all
+    that they need before. A task holds its order, and the hash of a key is asked for only to find the order and to
+    take it out: a key whose hash changes holds nothing up.
     """
 
     def __init__(
@@ -46,48 +51,66 @@ class Keys:
         return len(self._orders)
 
     def join(self, task: TaskFuture) -> None:
-        """A task comes last in its key's order, and into the pool where it is alone."""
+        """A task comes last in its key's order, and into the pool where it is alone. Raises what the key's hash and
+        comparison raise."""
         key = task._options.key
-        order = self._orders.get(key)
-        task._in_order = True
+        order: _Order | None = self._orders.get(key)
         number = task._number
-        if order is None:
-            order = self._orders[key] = _Order(task)
-            order.numbers[number] = 1
+        if order is None or order.head is None:
+            task._order = order = _Order(task)
+            self._orders[key] = order
             self._give(task, number)
             return
-        order.rest[task.id] = task
-        known = order.numbers.get(number)
-        if known:
-            order.numbers[number] = known + 1
-            return
         before = self._highest(order.head._number, order.numbers)
-        order.numbers[number] = 1
-        self._raise_head(order, before)
+        known = order.numbers.get(number, 0)
+        # -- in one go
+        order.rest[task.id] = task
+        order.numbers[number] = known + 1
+        task._order = order
+        # --
+        if not known:
+            self._raise_head(order, before)
 
     def leave(self, task: TaskFuture) -> TaskFuture | None:
-        """A task has ended. Returns the one that is the head now, if that is another one; the caller gives it."""
-        order = self._orders.get(task._options.key)
-        if order is None or not task._in_order:
+        """A task has ended. Returns the one that is the head now, if that is another one; the caller gives it, and then
+        clears ``_following`` of the task. Until then ``leave`` returns it each time."""
+        order: _Order | None = task._order
+        if order is None:
+            return task._following
+        head, numbers, number = order.head, order.numbers, task._number
+        left = numbers[number] - 1
+        if head is task and not order.rest:
+            try:
+                if self._orders.get(task._options.key) is order:
+                    del self._orders[task._options.key]
+            except Exception:  # of the key's hash: the order stays, and ``join`` takes no notice of it
+                pass
+            # -- in one go
+            order.head = None
+            task._order = None
             return None
-        task._in_order = False
-        if order.head is not task:
-            before = self._highest(order.head._number, order.numbers)
-            self._count_out(order, task._number)
+        following = next(iter(order.rest.values()))
+        before = 0 if head is None else self._highest(head._number, numbers)
+        # -- in one go
+        if left:
+            numbers[number] = left
+        else:
+            del numbers[number]
+        if head is task:
+            del order.rest[following.id]
+            order.head = task._following = following
+        else:
             del order.rest[task.id]
+        task._order = None
+        # --
+        if head is not task:
             self._raise_head(order, before)
-            return None
-        self._count_out(order, task._number)
-        if not order.rest:
-            del self._orders[task._options.key]
-            return None
-        order.head = order.rest.popitem(last=False)[1]
-        return order.head
+        return task._following
 
     def next_alike(self, task: TaskFuture) -> TaskFuture | None:
         """The one that is behind the head of an order, if all of the order have one priority and the guard does not
         tell them apart."""
-        order = self._orders.get(task._options.key)
+        order: _Order | None = task._order
         if order is None or order.head is not task or not order.rest or len(order.numbers) > 1:
             return None
         following = next(iter(order.rest.values()))
@@ -95,29 +118,43 @@ class Keys:
 
     def give(self, task: TaskFuture) -> None:
         """Puts the head of an order into the pool, with the priority of the whole order."""
-        self._give(task, self._highest(task._number, self._orders[task._options.key].numbers))
+        self._give(task, self._highest(task._number, task._order.numbers))
 
     def change(self, task: TaskFuture, number: int) -> None:
         """Gives a task of an order another priority, and so perhaps its head."""
-        order = self._orders[task._options.key]
+        order: _Order = task._order
+        assert order.head is not None
         before = self._highest(order.head._number, order.numbers)
-        self._count_out(order, task._number)
-        task._number = number
-        order.numbers[number] += 1
+        old, numbers = task._number, order.numbers
+        left = numbers[old] - 1
+        known = numbers.get(number, 0)
+        # -- in one go
+        if number != old:
+            if left:
+                numbers[old] = left
+            else:
+                del numbers[old]
+            numbers[number] = known + 1
+            task._number = number
+        # --
         self._raise_head(order, before)
 
-    def head_of(self, key: Hashable) -> TaskFuture | None:
-        """The task of a key that may run."""
-        order = self._orders.get(key)
+    def raise_head_of(self, task: TaskFuture) -> None:
+        """Tells the pool which priority the head of a task's order has."""
+        order: _Order | None = task._order
+        if order is not None and order.head is not None:
+            self._raise(order.head, self._highest(order.head._number, order.numbers))
+
+    def head_of(self, task: TaskFuture) -> TaskFuture | None:
+        """The task of a task's key that may run."""
+        order: _Order | None = task._order
+        if order is None:
+            order = self._orders.get(task._options.key)
         return None if order is None else order.head
 
     def _raise_head(self, order: _Order, before: int) -> None:
-        now = self._highest(order.head._number, order.numbers)
+        head = order.head
+        assert head is not None
+        now = self._highest(head._number, order.numbers)
         if now != before:
-            self._raise(order.head, now)
-
-    @staticmethod
-    def _count_out(order: _Order, number: int) -> None:
-        order.numbers[number] -= 1
-        if not order.numbers[number]:
-            del order.numbers[number]
+            self._raise(head, now)

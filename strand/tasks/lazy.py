@@ -9,7 +9,7 @@ __all__ = ["NOBODY", "Lazy"]
 
 
 class _Nobody:
-    """A condition of a future that is done: there is nothing to wait for."""
+    """The bell of a future that is done: there is nothing to wait for."""
 
     def acquire(self) -> bool:
         return True
@@ -28,15 +28,18 @@ class _Nobody:
         return predicate()
 
 
-#: The condition of every future that is done.
+#: The bell of every future that is done.
 NOBODY: Final = _Nobody()
 
 
 class Lazy:
-    """A list that a future gets on its first use."""
+    """A list that a future gets on its first use. ``kind``: what makes it."""
+
+    def __init__(self, kind: Callable[[], list[Any]] = list) -> None:
+        self._kind = kind
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
     def __get__(self, future: Any, owner: type) -> Any:
-        return future.__dict__.setdefault(self._name, [])
+        return future.__dict__.setdefault(self._name, self._kind())

@@ -11,6 +11,7 @@ from typing import Any
 from strand.errors import StrandError
 from strand.tasks.future import TaskFuture
 from strand.tasks.timers import Timer, Timers
+from strand.threads import mended
 
 __all__ = ["Periodic"]
 
@@ -43,10 +44,20 @@ class Periodic:
         self._timers = timers
         self._submit = submit
         self._lock = threading.RLock()
-        self._timer: Timer | None = timers.add(first_ns, self._turn)
+        self._timer: Timer | None = None
 
     def __repr__(self) -> str:
         return f"<Periodic, {self.turns} turns, {self.skipped} skipped{', cancelled' if self.cancelled() else ''}>"
+
+    def begin(self) -> None:
+        """Waits for the first turn from now on."""
+        with self._lock:
+            if self.next_due_ns is not None:
+                self._wait_until(self.next_due_ns)
+
+    def _wait_until(self, due_ns: int) -> None:
+        self._timer = Timer(due_ns, self._turn)
+        self._timers.add(self._timer)
 
     def cancel(self, running: bool = False) -> bool:
         """Ends the turns, and cancels a turn that waits to begin.
@@ -57,12 +68,15 @@ class Periodic:
         Returns:
             Whether there would have been another turn.
         """
+        return bool(mended(self._cancel, self._cancel, running))
+
+    def _cancel(self, running: bool) -> bool:
         with self._lock:
-            found, self._timer = self._timer, None
             self.next_due_ns = None
-            last = self.last
-        if found is not None:
-            self._timers.cancel(found)
+            found, last = self._timer, self.last
+            if found is not None:
+                self._timers.cancel(found)
+            self._timer = None
         if last is not None:
             last.cancel(running=running)
         return found is not None
@@ -79,7 +93,7 @@ class Periodic:
             missed = (self._timers.now() - due) // self.period_ns
             self.skipped += missed
             self.next_due_ns = due + (missed + 1) * self.period_ns
-            self._timer = self._timers.add(self.next_due_ns, self._turn)
+            self._wait_until(self.next_due_ns)
             if self.last is not None and not self.last.done():
                 self.skipped += 1
                 return

@@ -22,6 +22,7 @@ from strand.tasks.groups import CURRENT_GROUP, TaskGroup
 from strand.tasks.retrying import Retrying
 from strand.tasks.table import Table
 from strand.tasks.waiting import Waiting
+from strand.threads import interrupts, mended
 
 __all__ = ["Running"]
 
@@ -37,7 +38,6 @@ class Running:
         self._alive = table.alive
         self._waiting = waiting
         self._pool = waiting.pool
-        waiting.run = self.run
         self._now = waiting.now
         self._waits = counts.waits
         self._fold = counts.fold
@@ -49,17 +49,40 @@ class Running:
     def run(self, tag: int) -> None:
         """See ``Tasks.run``."""
         task = self._alive.get(tag)
-        mine = object()
-        if task is None or task.__dict__.setdefault("_claim", mine) is not mine:
+        if task is None or task._place != "waiting":
             return
-        if self._table.max_queue:
-            self._table.count(-1)
-        begun = visit_ns = self._now()
-        # When it returns, this frame holds no task: the traceback of an error holds the frame.
-        while (task := self._call(task, begun, visit_ns)) is not None:
-            begun = self._now()
+        visit = [tag]
+        try:
+            if task.__dict__.setdefault("_claim", visit) is not visit:
+                return
+            if self._table.max_queue:
+                self._table.queued.discard(tag)
+            begun = visit_ns = self._now()
+            # When it returns, this frame holds no task: the traceback of an error holds the frame.
+            while (task := self._call(task, begun, visit_ns, visit)) is not None:
+                begun = self._now()
+        except BaseException as error:
+            task = None
+            mended(self._mend, self._mend, visit, error)
+            if interrupts(error):
+                raise
 
-    def _call(self, task: TaskFuture, begun: int, visit_ns: int) -> TaskFuture | None:
+    def _mend(self, visit: list[int], error: BaseException) -> None:
+        """Ends the tasks of a visit that an exception outside of their functions has cut short: one raised in this
+        thread by a debugger or another thread, or by what the library calls. It can be repeated."""
+        for tag in visit:
+            task = self._alive.get(tag)
+            if task is None or task.__dict__.get("_claim") is not visit:
+                continue
+            if task._end is not None:
+                self._end(task, task._end, task._result, task._exception)
+            elif task._begun_ns is None and tag != visit[0]:
+                # The visit had taken the next task of the key, and had not begun it.
+                self._waiting.list_again(task, visit)
+            else:
+                self._end(task, "failed", None, error)
+
+    def _call(self, task: TaskFuture, begun: int, visit_ns: int, visit: list[int]) -> TaskFuture | None:
         """Runs a claimed task. Returns the next one of its key where that runs in the same visit, which began at
         ``visit_ns``."""
         if (task._options.is_checked or task._deadline_ns is not None) and not self._may_start(task, begun):
@@ -75,12 +98,12 @@ class Running:
         task._state = RUNNING
         group = task._group
         outer = (CURRENT_TASK.get(), CURRENT_GROUP.get())
-        CURRENT_TASK.set(task)
-        if group is not outer[1]:
-            CURRENT_GROUP.set(group)
         call = task._call
         assert call is not None
         try:
+            CURRENT_TASK.set(task)
+            if group is not outer[1]:
+                CURRENT_GROUP.set(group)
             value = call[0](*call[1], **call[2])
             if type(value) is CoroutineType:
                 self._hand_on(task, value, copy_context())
@@ -92,7 +115,7 @@ class Running:
                 self._leave(None, outer)
             else:
                 self._leave(task, outer)
-                return self._follow(task, value, self._now() - visit_ns)
+                return self._follow(task, value, self._now() - visit_ns, visit)
         finally:
             task = call = value = None  # type: ignore[assignment]  # the traceback of an error holds this frame
         return None
@@ -116,10 +139,13 @@ class Running:
 
     def _coroutine_ended(self, task: TaskFuture, value: Any, error: BaseException | None) -> None:
         task._ran_ns += self._now() - task._attempt_ns
-        if error is None:
-            self._end(task, "done", value, None)
+        if error is not None:
+            mended(self._failed, self._end_failed, task, error)
         else:
-            self._failed(task, error)
+            mended(self._end, self._end, task, "done", value, None)
+
+    def _end_failed(self, task: TaskFuture, error: BaseException) -> None:
+        self._end(task, "failed", None, error)
 
     def _may_start(self, task: TaskFuture, now: int) -> bool:
         """Looks at the deadline and asks ``expire_if``; ends or lists the task otherwise."""
@@ -130,8 +156,7 @@ class Running:
         if expire_if is None:
             return True
         try:
-            with on_behalf_of(task):
-                answer = expire_if()
+            answer = on_behalf_of(task, expire_if)
             if isinstance(answer, np.bool_):
                 answer = bool(answer)
             if answer is None or answer is False:
@@ -154,8 +179,7 @@ class Running:
             self._end(task, "cancelled", None, CancelledError())
             return
         try:
-            with on_behalf_of(task):
-                end = self._retrying.decide(task, error)
+            end = on_behalf_of(task, self._retrying.decide, task, error)
         except BaseException as raised:  # by classify
             raised.__context__ = error
             self._end(task, "failed", None, raised)

@@ -3,15 +3,18 @@
 A task is in ``alive`` from submit to its end. The right to begin or end it is the entry ``_claim`` in its dict: who
 sets it by ``setdefault``, which is one atomic step, has it. That is the worker that begins it, or whoever cancels or
 drops it. A worker gives the claim up before a retry, and then anybody may take it again.
+
+A claim is an object of its own: of a worker the list of the tasks that its visit has taken, else the end that the task
+has to come to, so that another thread can finish what an exception cuts short.
 """
 
 from __future__ import annotations
 
 import os
-import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import partial
 
 import numpy as np
 
@@ -19,7 +22,7 @@ from strand.binding.gate import NOT_STARTED
 from strand.brief import several
 from strand.errors import QueueFull
 from strand.tasks.future import TaskFuture
-from strand.threads import Inside
+from strand.threads import Bell, Inside
 
 __all__ = ["Table"]
 
@@ -35,6 +38,8 @@ class Table:
     def __init__(self, max_queue: int) -> None:
         self.max_queue = max_queue
         self.alive: dict[int, TaskFuture] = {}
+        #: With a bound: the tags of tasks that wait. One is taken out by a single step, twice if need be.
+        self.queued: set[int] = set()
         #: Threads that submit tasks in C, which are not in ``alive``. The end waits for them, so that what they submit
         #: is run. They enter before they look at ``refusal``.
         self.submitting = Inside()
@@ -43,18 +48,18 @@ class Table:
         self.is_fork = False
         #: Whether what does not run is to be cancelled.
         self.cancels_all = False
-        self.lock = threading.RLock()
-        self._changed = threading.Condition(self.lock)
-        self._queued = 0
+        self.lock = Bell()
         self._when_over: Callable[[], None] | None = None
         _all.add(self)
 
     def take_lock(self) -> None:
         """Takes ``lock``, for what each task with a key goes through. A thread that sleeps in the lock would have it
         before it has the GIL; whoever has the GIL would soon sleep in the lock in turn, and so on: two switches of
-        threads for each task. So it never sleeps there, but lets the one that has the lock have the GIL."""
-        acquire = self.lock.acquire
-        while not acquire(False):
+        threads for each task. So it never sleeps there, but lets the one that has the lock have the GIL.
+
+        The loop ends by the iterator in C that has taken the lock, so no interrupt comes between that and the return.
+        """
+        for _ in iter(partial(self.lock.acquire, False), True):
             time.sleep(0)
 
     @property
@@ -63,69 +68,50 @@ class Table:
         words = {None: "running", NOT_STARTED: "not started"}.get(self.refusal, "stopped")
         return f"{words}, {several(len(self.alive), 'task')} pending"
 
-    def take_room(self, n: int) -> None:
+    def take_room(self, tags: Collection[int]) -> None:
         """Makes room for tasks that will wait. Raises QueueFull."""
         if self.max_queue:
             with self.lock:
-                if self._queued + n > self.max_queue:
+                queued, n = len(self.queued), len(tags)
+                if queued + n > self.max_queue:
                     raise QueueFull(
-                        f"max_queue: {self._queued:,} of {self.max_queue:,} tasks wait, and {n:,} more were submitted: "
+                        f"max_queue: {queued:,} of {self.max_queue:,} tasks wait, and {n:,} more were submitted: "
                         "submit later, or fewer at once",
                         np.arange(n),
                     )
-                self._queued += n
-
-    def count(self, change: int) -> None:
-        """A task begins, ends before it began, or waits for a retry, which no bound refuses."""
-        if self.max_queue:
-            with self.lock:
-                self._queued += change
+                self.queued.update(tags)
 
     def submit_is_over(self) -> None:
         """By a thread that was among ``submitting``."""
         if self.refusal is not None:
             self._look()
 
-    @property
     def is_idle(self) -> bool:
         """Whether no task is left, as far as this table knows."""
         return not self.alive and not self.submitting.threads
 
-    def claim(self, task: TaskFuture) -> bool:
-        """Whether the caller may begin or end the task, which nobody else may then."""
-        mine = object()
-        if task.__dict__.setdefault("_claim", mine) is not mine:
-            return False
-        self.count(-1)
-        return True
-
     def remove(self, task: TaskFuture) -> None:
-        """A task has ended."""
+        """A task has ended: this is the last step of its end."""
         self.alive.pop(task.id, None)
         if self.refusal is not None:
             self._look()
 
     def refuse(self, reason: str, when_over: Callable[[], None]) -> None:
         """From here on nothing can be submitted. ``when_over``: what is called when no task is left, here or where the
-        last one ends."""
-        with self.lock:
-            self.refusal = self.refusal or reason
-            self._when_over = when_over
+        last one ends, and perhaps more than once."""
+        self.refusal = self.refusal or reason
+        self._when_over = when_over
         self._look()
 
     def _look(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
-            when_over = self._when_over if self.is_idle else None
-        if when_over is not None:
+        self.lock.ring()
+        when_over = self._when_over
+        if when_over is not None and self.is_idle():
             when_over()
 
     def wait_until_idle(self, wait_s: float | None) -> bool:
         """Waits so many seconds at most, None: without a limit; whether no task is left."""
-        with self._changed:
-            if not self.is_idle:
-                self._changed.wait(wait_s)
-            return self.is_idle
+        return self.lock.wait_for(self.is_idle, wait_s)
 
 
 def _stop_in_child() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from strand.clock import Clock
-from strand.threads import join
+from strand.threads import Bell, join, start
 
 __all__ = ["Timer", "Timers"]
 
@@ -26,15 +26,11 @@ _LONGEST_S: Final = 3600.0
 class Timer:
     """Something that is due. ``due_ns``: by the scheduler's clock."""
 
-    __slots__ = ("action", "due_ns", "turn")
+    __slots__ = ("action", "due_ns")
 
-    def __init__(self, due_ns: int, turn: int, action: Callable[[], None]) -> None:
+    def __init__(self, due_ns: int, action: Callable[[], None]) -> None:
         self.due_ns = due_ns
-        self.turn = turn  # those of one time are due in the order in which they were added
         self.action: Callable[[], None] | None = action
-
-    def __lt__(self, other: Timer) -> bool:
-        return (self.due_ns, self.turn) < (other.due_ns, other.turn)
 
 
 class Timers:
@@ -47,60 +43,69 @@ class Timers:
     def __init__(self, clock: Clock | None) -> None:
         self.now: Callable[[], int] = time.monotonic_ns if clock is None else clock.now_ns
         self._has_thread = clock is None
-        self._heap: list[Timer] = []
-        self._cancelled = 0
+        #: Those of one time are due in the order in which they were added. No comparison runs Python code, so that an
+        #: interrupt finds the heap in order.
+        self._heap: list[tuple[int, int, Timer]] = []
+        self._cancelled = 0  # about: where an interrupt came between, one more or less
         self._turns = itertools.count()
-        self._changed = threading.Condition(threading.RLock())
-        self._thread: threading.Thread | None = None
+        self._bell = Bell()
+        #: More than one where an interrupt came between the start of the first one and the note of it.
+        self._threads: list[threading.Thread] = []
+        self._is_started = False
         self._closed = False
 
     def __len__(self) -> int:
         """The number of actions that are due later."""
-        return len(self._heap) - self._cancelled
+        with self._bell:
+            return sum(timer.action is not None for _, _, timer in self._heap)
 
-    def add(self, due_ns: int, action: Callable[[], None]) -> Timer:
-        """Calls an action at a time, ns of the clock; never after ``end``. What it raises is logged."""
-        with self._changed:
-            if self._has_thread and self._thread is None and not self._closed:
+    def add(self, timer: Timer) -> None:
+        """Calls its action at its time; never after ``end``, and not if it is cancelled. What it raises is logged."""
+        with self._bell:
+            if self._has_thread and not self._is_started and not self._closed:
                 thread = threading.Thread(target=self._run, name="strand task timers", daemon=True)
-                thread.start()
-                self._thread = thread
-            timer = Timer(due_ns, next(self._turns), action)
+                self._threads.append(thread)
+                start(thread)
+                self._is_started = True
             if not self._closed:
-                heapq.heappush(self._heap, timer)
-                if self._heap[0] is timer:
-                    self._changed.notify()
-        return timer
+                heapq.heappush(self._heap, (timer.due_ns, next(self._turns), timer))
+                if self._heap[0][2] is timer:
+                    self._bell.ring()
 
     def cancel(self, timer: Timer) -> None:
         """The action will not be called, unless it is under way."""
-        with self._changed:
+        with self._bell:
             if timer.action is None:
                 return
             timer.action = None
             self._cancelled += 1
             if self._cancelled > max(_FEW, len(self._heap) // 2):
-                self._heap = [timer for timer in self._heap if timer.action is not None]
-                heapq.heapify(self._heap)
+                heap = [entry for entry in self._heap if entry[2].action is not None]
+                heapq.heapify(heap)
+                self._heap = heap
                 self._cancelled = 0
+
+    def wake(self) -> None:
+        """Has the thread look again at what is due."""
+        self._bell.ring()
 
     def next_due_ns(self) -> int | None:
         """When the next action is due, ns of the clock; None: there is none."""
-        with self._changed:
-            while self._heap and self._heap[0].action is None:
+        with self._bell:
+            while self._heap and self._heap[0][2].action is None:
                 heapq.heappop(self._heap)
                 self._cancelled -= 1
-            return self._heap[0].due_ns if self._heap else None
+            return self._heap[0][0] if self._heap else None
 
     def fire(self) -> int:
         """Calls the actions that are due, in their order. Returns how many."""
         called = 0
         while True:
-            with self._changed:
+            with self._bell:
                 due = self.next_due_ns()
                 if due is None or due > self.now():
                     return called
-                timer = heapq.heappop(self._heap)
+                timer = heapq.heappop(self._heap)[2]
                 action, timer.action = timer.action, None
             if action is not None:
                 try:
@@ -111,24 +116,21 @@ class Timers:
 
     def end(self) -> None:
         """Tells the thread to end. No action is called any more, but for one that is under way."""
-        with self._changed:
+        with self._bell:
             self._closed = True
             self._heap.clear()
             self._cancelled = 0
-            self._changed.notify()
+        self._bell.ring()
 
     def join(self) -> None:
         """Waits for the thread's end, unless this is the thread."""
-        if self._thread is not None and self._thread is not threading.current_thread():
-            join(self._thread)
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                join(thread)
 
     def _run(self) -> None:
-        while True:
+        while not self._closed:
             self.fire()
-            with self._changed:
-                if self._closed:
-                    return
-                due = self.next_due_ns()
-                wait_s = _LONGEST_S if due is None else min(_LONGEST_S, (due - self.now()) / 1e9)
-                if wait_s > 0:
-                    self._changed.wait(wait_s)
+            due = self.next_due_ns()
+            wait_s = _LONGEST_S if due is None else min(_LONGEST_S, (due - self.now()) / 1e9)
+            self._bell.wait_for(lambda due=due: self._closed or self.next_due_ns() != due, max(wait_s, 0))  # type: ignore[misc]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import CancelledError
 from concurrent.futures._base import PENDING
-from typing import Any
+from typing import Any, Final, TypeAlias
 
-from strand.errors import ConfigurationError, TaskDropped
+from strand.errors import ConfigurationError, StrandError, TaskDropped
 from strand.handlers.spans import SpanLike, span_ns
 from strand.tasks.counts import Counts
 from strand.tasks.future import TaskFuture
@@ -16,10 +15,16 @@ from strand.tasks.keys import Keys
 from strand.tasks.pool import Pool
 from strand.tasks.ranks import Ranks
 from strand.tasks.table import Table
-from strand.tasks.timers import Timers
+from strand.tasks.timers import Timer, Timers
 from strand.tasks.waits import Waiter, numbered
+from strand.threads import mended
 
-__all__ = ["Waiting", "dropped"]
+__all__ = ["WITHDRAWN", "Claim", "Waiting", "dropped"]
+
+#: The end of a task that its submit gives up: it counts as never submitted.
+WITHDRAWN: Final = "withdrawn"
+#: How a task is to end: the end, the value, and the error.
+Claim: TypeAlias = tuple[str, Any, BaseException | None]
 
 
 class Waiting:
@@ -32,8 +37,6 @@ class Waiting:
         self.now = timers.now
         self.lock = table.lock
         self.keys = Keys(self._give, self._raise, ranks.highest)
-        #: What the pool calls with a task's tag; ``Running`` sets it.
-        self.run: Callable[[int], None]
         #: Tasks and calls that wait while they hold a strand, by the strand.
         self.waits_on: dict[int, Waiter] = {}
         #: Of the scheduler or dispatcher.
@@ -41,6 +44,7 @@ class Waiting:
         self._table = table
         self.pool = pool
         self._ended = {end: count.numbers for end, count in counts.ended.items()}
+        self._ended[WITHDRAWN] = counts.refused.numbers
 
     @property
     def is_fork(self) -> bool:
@@ -61,17 +65,19 @@ class Waiting:
 
     def _set_timer(self, task: TaskFuture, place: str, due_ns: int) -> None:
         """The task waits until a time. ``lock`` is held."""
-        if task._timer is not None:
-            self.timers.cancel(task._timer)
+        before = task._timer
+        timer = Timer(due_ns, lambda: self._come_due(task, timer))
         task._place = place
-        task._timer = self.timers.add(due_ns, lambda: self._come_due(task, due_ns))
+        task._timer = timer
+        if before is not None:
+            self.timers.cancel(before)
+        self.timers.add(timer)
 
-    def _come_due(self, task: TaskFuture, due_ns: int) -> None:
+    def _come_due(self, task: TaskFuture, timer: Timer) -> None:
         """By a timer: the delay, hold or backoff of a task is over."""
         with self.lock:
-            if task._timer is None or task._timer.due_ns != due_ns:
+            if task._timer is not timer:
                 return  # another timer took the place of this one while it was about to come
-            self.timers.cancel(task._timer)
             task._timer = None
         self._list(task)
 
@@ -85,15 +91,22 @@ class Waiting:
                 return
             except Exception as error:
                 failure = error
-        self.drop(task, f"it could not be listed: {failure}", failure)
+        self.end_unbegun(task, "dropped", dropped(task, f"it could not be listed: {failure}", failure))
+
+    def list_again(self, task: TaskFuture, claim: object) -> None:
+        """Gives up the claim of a task that has not begun, and lists it, perhaps a second time: it runs once."""
+        with self.lock:
+            if task._order is not None and task.__dict__.get("_claim") is claim:
+                self.keys.give(task)
+                del task.__dict__["_claim"]
 
     def enter(self, task: TaskFuture) -> None:
         """Lists a task in its key's order, its strand, or the pool. ``lock`` is held."""
         task._place = "waiting"
-        if task._options.key is not None and not task._in_order:
-            self.keys.join(task)
-        elif task._in_order:
+        if task._order is not None:
             self.keys.give(task)
+        elif task._options.key is not None:
+            self.keys.join(task)
         else:
             self._give(task, task._number)
 
@@ -116,14 +129,15 @@ class Waiting:
         ``due_ns``: when it goes to the pool; 0: now."""
         with self.lock:
             task.priority = self.ranks.name_of(number, priority)
-            if task._in_order:
+            if task._order is not None:
                 task._entry = None
                 self.keys.change(task, number)
             task._number = number
             if due_ns:
                 self._set_timer(task, place, due_ns)
             task._state = PENDING
-            self._table.count(1)
+            if self._table.max_queue:
+                self._table.queued.add(task.id)
             del task.__dict__["_claim"]
         if not due_ns:
             self._list(task)
@@ -132,59 +146,97 @@ class Waiting:
 
     # -- ending
 
-    def end(self, task: TaskFuture, end: str, value: Any, error: BaseException | None) -> None:
-        """By who has the claim: the task has ended, and the next one of its key goes to the pool."""
-        try:
-            self._conclude(task, end, value, error)
-        finally:
-            if task._options.key is not None:
-                self._advance(task)
+    def end_unbegun(self, task: TaskFuture, end: str, error: BaseException) -> bool:
+        """Ends a task that nobody has begun or ended. Returns whether that was so."""
+        claim = end, None, error
+        return bool(mended(self._end_unbegun, self._end_claimed, task, claim))
 
-    def end_and_follow(self, task: TaskFuture, value: Any, elapsed_ns: int) -> TaskFuture | None:
+    def _end_unbegun(self, task: TaskFuture, claim: Claim) -> bool:
+        if task.__dict__.setdefault("_claim", claim) is not claim:
+            return False
+        self.end(task, *claim)
+        return True
+
+    def _end_claimed(self, task: TaskFuture, claim: Claim) -> None:
+        """Ends a task if the claim is the one that it has."""
+        if task.__dict__.get("_claim") is claim:
+            self.end(task, *claim)
+
+    def end(self, task: TaskFuture, end: str, value: Any, error: BaseException | None) -> None:
+        """By who has the claim: the task has ended, and the next one of its key goes to the pool. If an exception cuts
+        it short, it is called again, here or in another thread, and does what is left."""
+        self._conclude(task, end, value, error)
+        if task._options.key is not None:
+            self._advance(task)
+        self._table.remove(task)
+
+    def end_and_follow(self, task: TaskFuture, value: Any, elapsed_ns: int, visit: list[int]) -> TaskFuture | None:
         """``end`` for a task that is done, in the thread that ran it. Returns the next one of its key, claimed, where
         the thread may run it at once: with the same priority, as part of the visit that began ``elapsed_ns`` ago."""
-        if task._options.key is None:
-            self._conclude(task, "done", value, None)
-            return None
-        try:
-            self._conclude(task, "done", value, None)
-        except BaseException:  # Ctrl-C in a callback
+        self._conclude(task, "done", value, None)
+        if task._options.key is not None:
+            if self.pool.may_go_on(elapsed_ns):
+                self._table.take_lock()
+                try:
+                    following = self.keys.next_alike(task)
+                    if following is not None:
+                        visit.append(following.id)
+                        if following.__dict__.setdefault("_claim", visit) is visit:
+                            if self._table.max_queue:
+                                self._table.queued.discard(following.id)
+                            self.keys.leave(task)
+                            task._following = None
+                            self._table.remove(task)
+                            return following
+                finally:
+                    self.lock.release()
             self._advance(task)
-            raise
-        if self.pool.may_go_on(elapsed_ns):
-            self._table.take_lock()
-            try:
-                following = self.keys.next_alike(task)
-                if following is not None and self._table.claim(following):
-                    self.keys.leave(task)
-                    return following
-            finally:
-                self.lock.release()
-        self._advance(task)
+        self._table.remove(task)
         return None
 
     def _advance(self, task: TaskFuture) -> None:
-        """A loop: where the pool has stopped, all tasks behind are dropped, however many."""
-        while True:
-            following: TaskFuture | None = None
-            self._table.take_lock()
-            try:
-                following = self.keys.leave(task)
-                if following is None:
-                    return
-                self.keys.give(following)
-                return
-            except Exception as raised:
-                failure = raised
-            finally:
-                self.lock.release()
-            assert following is not None
-            if not self._table.claim(following):
-                return  # it ends elsewhere
+        """Lists the next task of a key. Where the pool has stopped, all tasks behind are dropped, however many."""
+        given_up: list[TaskFuture] = []
+        while (following := self._list_next(task)) is not None:
+            given_up.append(following)
             task = following
-            self._conclude(task, "dropped", None, dropped(task, f"it could not be listed: {failure}", failure))
+        for task in given_up:
+            self._table.remove(task)
+
+    def _list_next(self, task: TaskFuture) -> TaskFuture | None:
+        """Lists the next task of a key. Returns it if the pool does not take it: then it has been dropped."""
+        following: TaskFuture | None = None
+        self._table.take_lock()
+        try:
+            following = self.keys.leave(task)
+            if following is None:
+                return None
+            if following._end == "dropped":
+                return following  # before an exception cut this short
+            self.keys.give(following)
+            task._following = None
+            return None
+        except StrandError as raised:
+            failure = raised
+        finally:
+            self.lock.release()
+        assert following is not None
+        claim = "dropped", None, dropped(following, f"it could not be listed: {failure}", failure)
+        is_mine = mended(self._conclude_unbegun, self._conclude_claimed, following, claim)
+        return following if is_mine else None  # else it ends elsewhere
+
+    def _conclude_unbegun(self, task: TaskFuture, claim: Claim) -> bool:
+        if task.__dict__.setdefault("_claim", claim) is not claim:
+            return False
+        self._conclude(task, *claim)
+        return True
+
+    def _conclude_claimed(self, task: TaskFuture, claim: Claim) -> None:
+        if task.__dict__.get("_claim") is claim:
+            self._conclude(task, *claim)
 
     def _conclude(self, task: TaskFuture, end: str, value: Any, error: BaseException | None) -> None:
+        """All of an end but the next one of the key, and leaving the table, which is the last step."""
         task._call = None
         if task._begun_ns is None:
             task._ended_ns = self.now()
@@ -193,29 +245,28 @@ class Waiting:
                 if task._timer is not None:
                     self.timers.cancel(task._timer)
                     task._timer = None
-        next(self._ended[end])
-        try:
-            task.finish(end, value, error)
-        finally:  # a callback in the main thread may let Ctrl-C out
-            group = task._group
-            if group is not None:
-                group.remove(task, error if end in ("failed", "dropped", "dead") else None)
-            self._table.remove(task)
+        if self._table.max_queue:
+            self._table.queued.discard(task.id)
+        if task._end is None:
+            task._result = value
+            if error is not None:
+                task._exception = error
+            for _ in self._ended[end]:
+                task._end = "cancelled" if end == WITHDRAWN else end
+                break
+        task.finish()
+        group = task._group
+        if group is not None:
+            group.remove(task, error if end in ("failed", "dropped", "dead") else None)
 
-    def drop(self, task: TaskFuture, reason: str, cause: BaseException | None = None) -> bool:
+    def drop(self, task: TaskFuture, reason: str) -> bool:
         """Ends a task that the pool gives up. False: it has begun or ended."""
-        if not self._table.claim(task):
-            return False
-        self.end(task, "dropped", None, dropped(task, reason, cause))
-        return True
+        return self.end_unbegun(task, "dropped", dropped(task, reason))
 
     # -- what futures ask for
 
     def cancel(self, task: TaskFuture) -> bool:
-        if self.is_fork or not self._table.claim(task):
-            return False
-        self.end(task, "cancelled", None, CancelledError())
-        return True
+        return not self.is_fork and self.end_unbegun(task, "cancelled", CancelledError())
 
     def reprioritise(self, task: TaskFuture, priority: Any) -> bool:
         number = self.ranks.number_of("priority", priority)
@@ -223,6 +274,9 @@ class Waiting:
             raise ConfigurationError("priority: a symbol's strand has one priority; change that of the symbol")
         if self.is_fork:
             return False
+        return bool(mended(self._reprioritise, self._reprioritise_again, task, number, priority))
+
+    def _reprioritise(self, task: TaskFuture, number: int, priority: Any) -> bool:
         with self.lock:
             if "_claim" in task.__dict__:
                 return False
@@ -232,9 +286,16 @@ class Waiting:
             self._renumber(task, number)
         return True
 
+    def _reprioritise_again(self, task: TaskFuture, number: int, priority: Any) -> None:
+        """Where an exception came between the task's number and what the pool knows."""
+        self._reprioritise(task, number, priority)
+        with self.lock:
+            self.keys.raise_head_of(task)
+        self.timers.wake()
+
     def _renumber(self, task: TaskFuture, number: int) -> None:
         """Gives a task that waits another number, and tells the pool. ``lock`` is held."""
-        if task._in_order:
+        if task._order is not None:
             self.keys.change(task, number)
         else:
             task._number = number
@@ -265,8 +326,10 @@ class Waiting:
             raise ConfigurationError(f"group: {group!r} is not a strand.TaskGroup")
         if self.is_fork:
             return False
+        return bool(mended(self._set_group, self._leave_other_group, task, group, task._group))
+
+    def _set_group(self, task: TaskFuture, group: TaskGroup | None, before: TaskGroup | None) -> bool:
         with self.lock:
-            before = task._group
             if "_claim" in task.__dict__:
                 return False
             if group is before:
@@ -282,6 +345,17 @@ class Waiting:
             group.remove(task, None)  # it ended meanwhile, when it was in no group or in the one before
         return True
 
+    def _leave_other_group(self, task: TaskFuture, group: TaskGroup | None, before: TaskGroup | None) -> None:
+        """Where an exception cut ``_set_group`` short: the task is in one of the two groups, and not in the other."""
+        with self.lock:
+            now = task._group
+            if now is not None and "_claim" not in task.__dict__:
+                self._renumber(task, self.ranks.number_in(now, task._number))
+                self.keys.raise_head_of(task)
+        for other in (group, before):
+            if other is not None and (other is not now or task.done()):
+                other.remove(task, None)
+
     def ahead_of(self, task: TaskFuture) -> Waiter | None:
         """The task of its key that has to end first, or the task or call that waits while it holds its strand."""
         options = task._options
@@ -290,7 +364,7 @@ class Waiting:
             head = self.waits_on.get(options.strand)
         elif options.key is not None:
             with self.lock:
-                head = self.keys.head_of(options.key)
+                head = self.keys.head_of(task)
         return None if head is task else head
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -11,6 +12,8 @@ from strand.binding.engine import Engine
 from strand.binding.py_batches import TASK
 
 __all__ = ["Place", "Sitting", "TasksAlone", "ThreadCounts", "Work"]
+
+_log = logging.getLogger(__package__)
 
 
 class Place:
@@ -88,17 +91,26 @@ class TasksAlone:
         """The GIL is given up only where there is nothing to run: each time it is, other threads that run tasks wake up
         for it, and this one waits for it again."""
         run, take, batches = self._run, place.take, place.batches
+        tag = 0
         while True:
-            tag = take()
-            if tag:
-                run(tag)
-            else:
-                batches.more()
-                if batches.what != TASK:
-                    return batches.what
-                run(batches.task)
-            if seat.place is not place:
+            try:
+                if tag:  # an exception came between it and its run
+                    run(tag)
+                while seat.place is place:
+                    tag = take()
+                    if tag:
+                        run(tag)
+                    else:
+                        batches.more()
+                        if batches.what != TASK:
+                            return batches.what
+                        tag = batches.task
+                        run(tag)
                 return TASK
+            except BaseException:
+                # It is none of a task: a debugger's, one that another thread has raised here, or Strand's own fault.
+                _log.exception("an exception in a worker, outside of its tasks")
+                tag = batches.task if seat.place is place else 0
 
     def over(self) -> None:
         """Whoever ended the threads looks after what is left."""

@@ -36,7 +36,7 @@ def test_a_plain_task_takes_no_lock() -> None:
     here.pool.run_all()
     assert [future.result() for future in futures] == [0, 0]
     with pytest.raises(AssertionError, match="took a lock"):
-        here.tasks.options(key="k").submit(int)
+        core.table.take_lock()
 
 
 def test_a_shutdown_between_the_look_and_the_list_takes_the_task_back() -> None:
@@ -70,4 +70,4 @@ def test_a_submit_that_fails_halfway_cancels_what_was_listed() -> None:
     with contextlib.suppress(StoppedError):
         here.tasks.options(group=group, key=None, marks="io").submit_many(ran.append, range(5))
     here.pool.run_all()
-    assert (ran, len(group), here.tasks._core.table.alive, here.tasks._core.table._queued) == ([], 0, {}, 0)
+    assert (ran, len(group), here.tasks._core.table.alive, here.tasks._core.table.queued) == ([], 0, {}, set())

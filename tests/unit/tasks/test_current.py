@@ -15,11 +15,15 @@ from strand.tasks.current import CURRENT_TASK, on_behalf_of, wait_as, waiter_her
 pytestmark = pytest.mark.python
 
 
-def test_what_runs_in_a_block_is_on_behalf_of_the_task_and_nothing_after_it() -> None:
+def test_what_runs_on_behalf_of_a_task_is_a_part_of_it_and_nothing_after_it() -> None:
     task = Stepped().tasks.submit(int)
-    with pytest.raises(KeyError), on_behalf_of(task):
+
+    def part(error: BaseException) -> None:
         assert current_task() is CURRENT_TASK.get() is task
-        raise KeyError
+        raise error
+
+    with pytest.raises(KeyError):
+        on_behalf_of(task, part, KeyError())
     assert current_task() is None
     assert waiter_here() == (None, None)
 

@@ -314,7 +314,7 @@ class Machine(RuleBasedStateMachine):
                 counts[future.priority] += 1
         levels = LEVELS if isinstance(self.policy, Levels) else counts
         assert self.here.tasks.pending_count() == {level: counts[level] for level in levels}
-        assert self.here.tasks._core.table._queued == sum(counts.values())
+        assert len(self.here.tasks._core.table.queued) == sum(counts.values())
         self.check_statistics(sum(counts.values()))
 
     def check_statistics(self, pending: int) -> None:

@@ -73,7 +73,7 @@ def test_a_pool_that_refuses_leaves_nothing_behind() -> None:
         for submit in (lambda: executor.submit(int), lambda: executor.submit_many(int, ["1", "2"])):  # noqa: B023
             with pytest.raises(StoppedError, match="the pool has stopped"):
                 submit()
-    assert (here.tasks._core.table.alive, here.tasks._core.table._queued) == ({}, 0)
+    assert (here.tasks._core.table.alive, here.tasks._core.table.queued) == ({}, set())
     assert len(here.tasks._core.waiting.keys) == 0
     plain = Stepped()
     plain.pool.stopped = True
@@ -114,8 +114,8 @@ def test_shutdown_waits_for_delayed_tasks_and_retries() -> None:
         later = tasks.options(delay="50ms").submit(ran.append, "later")
         tasks.shutdown()
         assert (first.state, later.state) == ("done", "done")
-        assert tasks._core.timers._thread is not None
-        assert not tasks._core.timers._thread.is_alive()
+        [thread] = tasks._core.timers._threads
+        assert not thread.is_alive()
 
 
 def test_shutdown_may_cancel_what_has_not_begun_and_tasks_that_fail_then() -> None:

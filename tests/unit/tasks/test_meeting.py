@@ -13,23 +13,24 @@ from task_pools import Stepped, Threaded, raises
 
 from strand.tasks import TaskFuture
 from strand.tasks.lazy import NOBODY
+from strand.threads import Bell
 
 pytestmark = pytest.mark.python
 
 
-def has_condition(future: TaskFuture) -> bool:
-    return isinstance(future.__dict__.get("_meeting"), threading.Condition)
+def has_bell(future: TaskFuture) -> bool:
+    return isinstance(future.__dict__.get("_meeting"), Bell)
 
 
-def test_a_plain_task_makes_no_condition() -> None:
+def test_a_plain_task_makes_no_bell() -> None:
     here = Stepped()
     future = here.tasks.submit(pow, 2, 3)
-    assert not has_condition(future)
+    assert not has_bell(future)
     here.pool.run_all()
     assert future.result() == 8
     assert future.done()
     assert future.exception() is None
-    assert not has_condition(future)
+    assert not has_bell(future)
 
 
 def test_callbacks_are_called_once_in_their_order_before_or_after_the_end(caplog: pytest.LogCaptureFixture) -> None:
@@ -40,7 +41,7 @@ def test_callbacks_are_called_once_in_their_order_before_or_after_the_end(caplog
     for error in (ValueError("callback"), SystemExit(3)):
         future.add_done_callback(lambda _, error=error: raises(error)())  # type: ignore[misc]
     future.add_done_callback(lambda f: called.append(("last", f.done())))
-    assert has_condition(future)
+    assert has_bell(future)
     assert called == []
     with caplog.at_level(logging.ERROR, "concurrent.futures"):
         here.pool.run_all()

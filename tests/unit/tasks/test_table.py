@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from concurrent.futures import CancelledError
 
 import pytest
 from task_pools import Stepped
@@ -21,11 +22,12 @@ def test_of_many_threads_one_gets_the_claim() -> None:
         here = Stepped()
         tasks = [here.tasks.submit(int) for _ in range(500)]
         claims: list[int] = []
+        waiting = here.tasks._core.waiting
         barrier = threading.Barrier(4)
 
         def claim() -> None:
             barrier.wait(60)
-            claims.extend(task.id for task in tasks if here.tasks._core.table.claim(task))
+            claims.extend(task.id for task in tasks if waiting.end_unbegun(task, "cancelled", CancelledError()))
 
         threads = [threading.Thread(target=claim) for _ in range(4)]
         for thread in threads:

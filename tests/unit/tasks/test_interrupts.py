@@ -1,0 +1,301 @@
+"""Ctrl-C anywhere: each call of a scheduler leaves its state whole, and its end comes once running functions return."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
+from typing import Any, Final
+
+import pytest
+from interrupt_points import interrupter
+
+from strand import Scheduler, TaskGroup
+from strand.errors import StrandError
+from strand.tasks import TaskFuture
+
+pytestmark = [
+    pytest.mark.python,
+    pytest.mark.usefixtures("threads_come_back"),
+    # Python swallows an interrupt in a callback of a weak reference, and says so.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+class Case:
+    """A scheduler, the futures that a test knows, and what to do before they are looked at."""
+
+    def __init__(self) -> None:
+        self.scheduler = Scheduler(2, max_queue=10**6)
+        self.key = self.scheduler.options(key="key")
+        self.soon = self.scheduler.options(delay="1ms")
+        self.late = self.scheduler.options(delay="1h")
+        self.futures: list[TaskFuture] = []
+        self.after: Callable[[], Any] = lambda: None
+
+    def submit(self, executor: Any, fn: Any = int, *args: Any) -> TaskFuture:
+        future: TaskFuture = executor.submit(fn, *args)
+        self.futures.append(future)
+        return future
+
+    def busy(self) -> None:
+        """Both workers are, until what the test does is over."""
+        gate = threading.Event()
+        for _ in range(2):
+            self.submit(self.scheduler, gate.wait, 60)
+        self.after = gate.set
+
+    def check(self) -> None:
+        """Every future ends, no lock is held, and nothing is left anywhere."""
+        self.after()
+        core = self.scheduler._core
+        for future in [*core.table.alive.copy().values(), *self.futures]:
+            try:
+                future.exception(30)
+            except (concurrent.futures.CancelledError, StrandError):
+                assert future.done()
+        end = time.monotonic() + 30
+        while left := self._left():
+            assert time.monotonic() < end, left
+            time.sleep(0.001)
+
+    def _left(self) -> list[str]:
+        core, found = self.scheduler._core, self.scheduler.statistics()
+        held: list[str] = []
+        locks = {"table": core.table.lock, "timers": core.timers._bell, "counts": core.counts._lock}
+
+        def look() -> None:
+            for name, lock in locks.items():
+                if lock.acquire(blocking=False):
+                    lock.release()
+                else:
+                    held.append(f"the lock of the {name} is held")
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+        left = {
+            f"{found.pending} pending": found.pending,
+            "submitted is not the sum of the ends": found.submitted - sum(found.ended.values()),
+            "pending_count": sum(self.scheduler.pending_count().values()),
+            "keys": len(core.waiting.keys),
+            "alive": len(core.table.alive),
+            "queued": len(core.table.queued),
+            "timers": len(core.timers),
+        }
+        return [*held, *(name for name, n in left.items() if n)]
+
+
+def submit(case: Case) -> Callable[[], Any]:
+    return lambda: case.submit(case.scheduler)
+
+
+def submit_by_key(case: Case) -> Callable[[], Any]:
+    return lambda: [case.submit(case.key) for _ in range(3)]
+
+
+def submit_with_delay(case: Case) -> Callable[[], Any]:
+    return lambda: case.submit(case.soon)
+
+
+def submit_to_group(case: Case) -> Callable[[], Any]:
+    executor = case.scheduler.options(group=TaskGroup("group"))
+    return lambda: case.submit(executor)
+
+
+def submit_many(case: Case) -> Callable[[], Any]:
+    return lambda: case.futures.extend(case.scheduler.submit_many(abs, range(5)))
+
+
+def map_(case: Case) -> Callable[[], Any]:
+    return lambda: list(case.scheduler.map(abs, range(5)))
+
+
+def result(case: Case) -> Callable[[], Any]:
+    return lambda: case.submit(case.scheduler, time.sleep, 0.001).result()
+
+
+def wait(case: Case) -> Callable[[], Any]:
+    futures = [case.submit(case.soon) for _ in range(3)]
+    return lambda: (concurrent.futures.wait(futures), list(concurrent.futures.as_completed(futures)))
+
+
+def cancel(case: Case) -> Callable[[], Any]:
+    return lambda: case.submit(case.scheduler).cancel()
+
+
+def cancel_behind_a_key(case: Case) -> Callable[[], Any]:
+    case.busy()
+    futures = [case.submit(case.key) for _ in range(4)]
+    return lambda: [future.cancel() for future in (*futures[1:], futures[0])]
+
+
+def cancel_what_others_wait_for(case: Case) -> Callable[[], Any]:
+    future = case.submit(case.late)
+    threads = [
+        threading.Thread(target=concurrent.futures.wait, args=([future],)),
+        threading.Thread(target=future.exception),
+    ]
+    threads[1].run = lambda: future.add_done_callback(lambda _: None) or future.wait_for_end()  # type: ignore[method-assign]
+    for thread in threads:
+        thread.start()
+    while not future.__dict__.get("_waiters"):
+        time.sleep(0.001)
+
+    def after() -> None:
+        future.cancel()
+        for thread in threads:
+            thread.join(30)
+            assert not thread.is_alive()
+
+    case.after = after
+    return future.cancel
+
+
+def change(case: Case) -> Callable[[], Any]:
+    case.busy()
+    future, held, group = case.submit(case.scheduler), case.submit(case.soon), TaskGroup("group")
+    behind = [case.submit(case.key) for _ in range(2)][1]
+    return lambda: (
+        future.reprioritise("high"),
+        held.reprioritise("low"),
+        behind.reprioritise("immediate"),
+        future.set_deadline("1h"),
+        behind.set_group(group),
+        behind.set_group(None),
+    )
+
+
+def callback(case: Case) -> Callable[[], Any]:
+    future = case.submit(case.soon)
+    return lambda: future.add_done_callback(lambda _: None)
+
+
+def block_of_a_group(case: Case) -> Callable[[], Any]:
+    def block() -> None:
+        with TaskGroup("block"):
+            case.submit(case.scheduler, time.sleep, 0.001)
+            case.submit(case.key)
+
+    return block
+
+
+def cancel_a_group(case: Case) -> Callable[[], Any]:
+    case.busy()
+    group = TaskGroup("group")
+    for _ in range(3):
+        case.submit(case.scheduler.options(group=group))
+    return group.cancel
+
+
+def every(case: Case) -> Callable[[], Any]:
+    case.after = lambda: [periodic.cancel() for periodic in case.scheduler._periodics]
+    return lambda: case.scheduler.every("1h", int).cancel()
+
+
+CALLS: Final = {
+    fn.__name__: fn
+    for fn in (
+        submit, submit_by_key, submit_with_delay, submit_to_group, submit_many, map_, result, wait, cancel,
+        cancel_behind_a_key, cancel_what_others_wait_for, change, callback, block_of_a_group, cancel_a_group, every,
+    )
+}  # fmt: skip
+
+
+def shutdown(case: Case) -> Callable[[], Any]:
+    for executor in (case.scheduler, case.soon, case.key):
+        case.submit(executor, time.sleep, 0.001)
+    return case.scheduler.shutdown
+
+
+def shutdown_that_cancels(case: Case) -> Callable[[], Any]:
+    for executor in (case.scheduler, case.late, case.key):
+        case.submit(executor)
+    return lambda: case.scheduler.shutdown(cancel_futures=True)
+
+
+def block_of_a_scheduler(case: Case) -> Callable[[], Any]:
+    def block() -> None:
+        with case.scheduler:
+            for executor in (case.scheduler, case.late, case.key):
+                case.submit(executor)
+            case.submit(case.scheduler, time.sleep, 0.001).result()
+            raise KeyboardInterrupt
+
+    return block
+
+
+ENDS: Final = {fn.__name__: fn for fn in (shutdown, shutdown_that_cancels, block_of_a_scheduler)}
+#: How many points lie between an interrupt and the next one; 0: there is one alone.
+APART: Final = {"one": lambda _: 0, "two in a row": lambda _: 1, "two": lambda generator: generator.randrange(2, 30)}
+
+
+@pytest.mark.parametrize("apart", APART)
+@pytest.mark.parametrize("name", [*CALLS, *ENDS])
+def test_an_interrupt_at_each_point_of_a_call_leaves_all_whole(name: str, apart: str) -> None:
+    """These are all of the points at which Python raises KeyboardInterrupt, from the first one to the last one."""
+    generator = random.Random(7)
+    case: Case | None = None
+    n, hit = 0, True
+    with interrupter().installed():
+        while hit:
+            n += 1
+            if case is None or name in ENDS:
+                case = Case()
+            # In a context of its own: an interrupt at the first step of a group's end leaves that the current one.
+            operation = partial(copy_context().run, (CALLS.get(name) or ENDS[name])(case))
+            again = APART[apart](generator)
+            hit, points = interrupter().run(operation, n, n + again if again else 0)
+            if name in ENDS:
+                case.scheduler.shutdown(cancel_futures=True, timeout=30)
+            case.check()
+            case.futures.clear()
+            hit = hit and points >= n
+    assert case is not None
+    assert n > 5
+    case.scheduler.shutdown(timeout=30)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_hundreds_of_signals_at_random_leave_all_whole(name: str) -> None:
+    """Signals come while the call waits, too."""
+    generator, case = random.Random(8), Case()
+    main, over = threading.main_thread().ident, threading.Event()
+    assert main is not None
+    in_call, got = False, 0
+
+    def handle(*_: object) -> None:
+        nonlocal got
+        if in_call:
+            got += 1
+            raise KeyboardInterrupt
+
+    def send() -> None:
+        for _ in range(200):
+            time.sleep(generator.uniform(0, 0.003))
+            signal.pthread_kill(main, signal.SIGINT)
+        over.set()
+
+    operation = partial(copy_context().run, CALLS[name](case))
+    thread = threading.Thread(target=send)
+    before = signal.signal(signal.SIGINT, handle)
+    thread.start()
+    while not over.is_set():
+        try:
+            in_call = True
+            operation()
+        except KeyboardInterrupt:
+            in_call = False
+        finally:
+            in_call = False
+        del case.futures[:-100]
+    thread.join()
+    signal.signal(signal.SIGINT, before)
+    assert got > 20
+    case.check()
+    case.scheduler.shutdown(timeout=30)

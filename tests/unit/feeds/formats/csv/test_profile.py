@@ -319,7 +319,8 @@ def test_binance_book_tickers_are_quotes_with_both_sides(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("path", "rows", "profile", "fields"),
     [
-        ("crypto/gdax/tick/btcusd/20161007_trade.zip", "86400,232.40,93.1\n", "lean-crypto-trades", (b"T", 931 * 10**7)),
+        ("crypto/gdax/tick/btcusd/20161007_trade.zip", "86400,232.40,93.1\n", "lean-crypto-trades",
+         (b"T", 9_310_000_000)),
         ("crypto/gdax/tick/btcusd/20161007_quote.zip", "86400,232.40,20392.0,232.42,8059.5\n", "lean-crypto-quotes",
          (b"N", 2_039_200_000_000)),
         ("forex/oanda/tick/eurusd/20161007_quote.zip", "86400,232.40,93.1\n", "lean-fx", (b"N", 0)),

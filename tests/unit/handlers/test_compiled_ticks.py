@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,3 +71,20 @@ def test_a_sum_that_its_field_does_not_hold_is_an_error_and_never_wraps(handler:
     made[:1]["order_id"], made[:1]["ref_id"], made[:1]["size"] = 3, 1, 1
     with pytest.raises(strand.errors.HandlerError, match="coarser unit"), strand.Dispatcher(1, handler, workers=1) as d:
         d.publish(made)
+
+
+def test_an_id_plus_a_signed_number_is_signed_and_plus_an_unsigned_one_is_right(tmp_path: Path) -> None:
+    @strand.handler(state=[("signed", "i8"), ("unsigned", "u8"), ("below_0", "i8")])
+    def next_id(row, tick):  # type: ignore[no-untyped-def]
+        row.signed = tick.order_id + 1
+        row.unsigned = tick.order_id + np.uint64(1)
+        row.below_0 = tick.order_id + 1 < 0
+
+    for order, below_0 in ((2**53 + 1, 0), (2**63 + 1025, 1)):
+        ticks = strand.ticks.zeros(1)
+        ticks["kind"], ticks["action"], ticks["order_id"] = 1, b"A", order
+        np.save(tmp_path / "a.npy", ticks)
+        row = strand.replay(tmp_path / "a.npy", next_id).rows[0]
+        assert int(row["unsigned"]) == order + 1
+        assert int(row["signed"]) % 2**64 == order + 1
+        assert int(row["below_0"]) == below_0

@@ -12,6 +12,7 @@ import msgspec
 
 from strand.errors import ConfigurationError
 from strand.feeds.base import Flags, TicksAre, usual_flags
+from strand.feeds.mapping.clocks import Ambiguous, Pattern, TextTimes, pattern_of
 from strand.feeds.mapping.renamed import RENAMED
 from strand.feeds.mapping.scalars import (
     IDS,
@@ -29,10 +30,11 @@ from strand.feeds.mapping.scalars import (
     kind_of,
 )
 from strand.feeds.mapping.units import unit_power
+from strand.zones import ZoneInfoNotFoundError, zone_named
 
 __all__ = [
-    "FieldRule", "Plus", "SymbolKeys", "checked", "completed", "field_rule", "field_rules", "flags_of", "names_of",
-    "text_of", "told",
+    "FieldRule", "Plus", "SymbolKeys", "TimeKeys", "checked", "completed", "field_rule", "field_rules", "flags_of",
+    "names_of", "text_of", "told",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -50,6 +52,7 @@ class Keys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     constant: Any = None
     optional: bool = False
     empty: Literal["none"] | None = None
+    undefined: Names = []
 
 
 class _PlusKeys(msgspec.Struct, frozen=True):
@@ -61,7 +64,7 @@ class _TimeKeys(Keys, frozen=True):
     unit: Unit | list[Unit] = []
     since: Literal["epoch", "midnight"] = "epoch"
     digits: int = 0
-    undefined: str | None = None
+    format: str | None = None
     plus: dict[str, Any] | None = None
 
 
@@ -78,6 +81,8 @@ class _PriceKeys(Keys, frozen=True):
 
 class _SizeKeys(Keys, frozen=True):
     unit: Any = 1
+    signed: bool = False
+    running: bool = False
 
 
 class _MapKeys(Keys, frozen=True):
@@ -96,6 +101,35 @@ class SymbolKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     suffix: Names = []
     file_name: str | None = None
     constant: str | None = None
+
+
+class TimeKeys(msgspec.Struct, frozen=True):
+    """What a profile says of all times: the zone of those that do not say theirs, and where the dates of clocks are."""
+
+    zone: str | None = None
+    ambiguous: Ambiguous = "infer"
+    date_column: Names = []
+    date_format: str | None = None
+
+    def checked_zone(self, where: str) -> str | None:
+        """The zone. Raises ConfigurationError where nobody knows it."""
+        try:
+            if self.zone is not None:
+                zone_named(self.zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ConfigurationError(
+                f"{where}.zone: {self.zone!r} is not a time zone that this system knows: give one like America/New_York"
+            ) from None
+        return self.zone
+
+    def date_pattern(self, where: str) -> Pattern | None:
+        """The form of dates. Raises ConfigurationError where it is one of clocks, or there are no dates."""
+        if self.date_format is None:
+            return None
+        found = pattern_of(self.date_format, f"{where}.date_format")
+        if not self.date_column or not found.has_date or b"H" in found.text or b"I" in found.text:
+            raise ConfigurationError(f"{where}.date_format: is the form of a date alone, in date_column")
+        return found
 
 
 _KEYS: Final[Mapping[str, type[Keys]]] = {
@@ -121,7 +155,8 @@ class FieldRule:
     ``constant``, and the values in ``map`` and ``otherwise``, are values of the tick's field, letters as bytes. 1 in
     the file is worth ten to the ``power`` of currency or shares; ``whole_power``, if there is one, replaces ``power``
     where the file's first line has a whole number. ``unit``: the unit of a time, or the units that it may have.
-    ``undefined``: a text that stands for no time. ``pair``: the columns of two order numbers, the buyer's first.
+    ``format``: the pattern of a time that has one. ``undefined``: texts that stand for no value. ``signed``: a size
+    below 0 is a sell. ``running``: the size is what is more than in the row before. ``pair``: the columns of two order numbers, the buyer's first.
     """
 
     field: str
@@ -140,8 +175,11 @@ class FieldRule:
     pair: tuple[tuple[str, ...], ...] = ()
     earlier: bool = False
     whole_power: int | None = None
-    undefined: str | None = None
+    undefined: tuple[str, ...] = ()
     plus: Plus | None = None
+    format: Pattern | None = None
+    signed: bool = False
+    running: bool = False
 
 
 def names_of(value: Any) -> tuple[str, ...]:
@@ -227,6 +265,9 @@ def field_rules(given: Any, where: str, *, size_power: int = 0, but: Collection[
         raise ConfigurationError(
             f"{where}: a quote has bid_price and ask_price, both sizes or neither, and no price, size, side or ids"
         )
+    for rule in rules:
+        if rule.signed and (rule.field != "size" or "side" in given):
+            raise ConfigurationError(f"{where}.{rule.field}.signed: is for size, and only where no side is given")
     return rules
 
 
@@ -285,9 +326,17 @@ def field_rule(name: str, given: Any, where: str, size_power: int, but: Collecti
     if pair and (len(pair) != 2 or not all(pair)):
         raise ConfigurationError(f"{where}.later_of: give two columns, not {pair!r}")
     units: tuple[str, ...] = ()
-    power = whole_power = since = digits = None
+    power = whole_power = since = digits = pattern = None
     if isinstance(keys, _TimeKeys):
         units, since, digits = names_of(keys.unit), keys.since, keys.digits
+        if keys.format is not None:
+            if keys.digits:
+                raise ConfigurationError(f"{where}.digits: leave it out: format says all of the form")
+            pattern = pattern_of(keys.format, f"{where}.format")
+            form = "stamp" if pattern.has_date else "clock"
+            if units not in ((), (form,)):
+                raise ConfigurationError(f"{where}.unit: give {form!r} or leave it out: format says a {form}")
+            units = (form,)
         if columns and not units:
             raise ConfigurationError(f"{where}.unit: is needed: one of {', '.join(get_args(Unit))}")
         if not 0 <= digits <= 9:
@@ -298,8 +347,9 @@ def field_rule(name: str, given: Any, where: str, size_power: int, but: Collecti
     if columns and not map_ and name in _THEMSELVES:
         map_ = {text: text for text in _THEMSELVES[name]}
     unit = next((unit for unit in units if unit in ("s", "ms", "us", "ns", "stamp")), "ns")
+    texts = TextTimes("stamp", pattern, None) if pattern is not None and pattern.has_date else None
     scale = (power or 0) - (size_power if name in SIZES else 0)
-    convert = converter(name, Rounding(), power=scale, unit=unit)
+    convert = converter(name, Rounding(), power=scale, unit=unit, texts=texts)
 
     def value(given: Any, key: str) -> Any:
         if isinstance(given, float):
@@ -326,8 +376,11 @@ def field_rule(name: str, given: Any, where: str, size_power: int, but: Collecti
         tuple(map(names_of, pair)),
         bool(told["earlier_of"]),
         whole_power,
-        getattr(keys, "undefined", None),
+        names_of(keys.undefined),
         _plus(getattr(keys, "plus", None), f"{where}.plus"),
+        pattern,
+        getattr(keys, "signed", False),
+        getattr(keys, "running", False),
     )
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
+from strand.feeds.mapping.clocks import TextTimes
 from strand.feeds.mapping.units import PRICE_POWER, nearest
 from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TRADE, UNDEF_PRICE, limits
 
@@ -30,10 +29,8 @@ SMALL: Final = ("publisher_id", "flags", "depth")
 #: Where both sides of a quote are kept.
 PLACES: Final = {"bid_price": "price", "bid_size": "size", "ask_price": "order_id", "ask_size": "ref_id"}
 _POWERS: Final = {"s": 9, "ms": 6, "us": 3, "ns": 0}
-_ISO: Final = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)")
 #: Letters of a value in an error.
 _SHOWN: Final = 80
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class BadRecord(Exception):  # noqa: N818 - raised and caught inside strand.feeds
@@ -83,19 +80,31 @@ class Rounding:
         return units
 
 
-def converter(field: str, rounding: Rounding, *, power: int = 0, unit: str = "ns") -> Callable[[Any], Any]:
+def converter(
+    field: str,
+    rounding: Rounding,
+    *,
+    power: int = 0,
+    unit: str = "ns",
+    texts: TextTimes | None = None,
+    signed: bool = False,
+) -> Callable[[Any], Any]:
     """A function that turns a value into the field of a tick (bytes for letters, else int). It raises BadRecord for a
     value that the field cannot hold.
 
     ``power``: 1 in a price is worth ten to that power of currency, 1 in a size that many units of a tick's size.
-    ``unit``: of a time: s, ms, us, ns, or stamp (ISO 8601 with a zone).
+    ``unit``: of a time: s, ms, us, ns, or stamp (ISO 8601 with a zone); ``texts`` read times of other forms. ``signed``: a size may be below 0.
     """
+    if unit == "stamp" and texts is None:
+        texts = TextTimes("stamp", None, None)
+    if field in TIMES and texts is not None:
+        return lambda value: _text_time(value, texts)
     if field in TIMES:
-        return _stamp if unit == "stamp" else lambda value: _time(value, _POWERS[unit], rounding)
+        return lambda value: _time(value, _POWERS[unit], rounding)
     if field in PRICES:
         return lambda value: _price(value, PRICE_POWER + power, rounding)
     if field in SIZES:
-        return lambda value: _size(value, power, rounding)
+        return lambda value: _size(value, power, rounding, signed)
     if field in LETTERS:
         return lambda value: _letter(value, LETTERS[field])
     if field == "kind":
@@ -129,11 +138,18 @@ def _price(value: Any, power: int, rounding: Rounding) -> int:
     return units
 
 
-def _size(value: Any, power: int, rounding: Rounding) -> int:
-    if _decimal(value) < 0:
-        raise BadRecord(f"{shown(value)} is below 0, and a size cannot be")
-    units = rounding.units(value, power)
-    if units > limits("size")[1]:
+def _size(value: Any, power: int, rounding: Rounding, signed: bool) -> int:
+    number = _decimal(value)
+    if number < 0 and not signed:
+        raise BadRecord(f"{shown(value)} is below 0: give signed = true if such a size is a sell")
+    try:
+        units = rounding.units(value, power)
+    except BadRecord as error:
+        exponent = number.normalize().as_tuple().exponent
+        if not isinstance(exponent, int) or not -18 <= exponent < 0:
+            raise
+        raise BadRecord(f"give size_unit='{Decimal(1).scaleb(exponent):f}': {error}") from None
+    if abs(units) > limits("size")[1]:
         raise BadRecord(f"give a larger size_unit: {shown(value)} is more than 2^63 - 1 units of {_unit(power)}")
     if units == 0 and _decimal(value):
         raise BadRecord(f"{shown(value)} rounds to 0: give a finer size_unit")
@@ -147,15 +163,13 @@ def _time(value: Any, power: int, rounding: Rounding) -> int:
     return ns
 
 
-def _stamp(value: Any) -> int:
-    found = _ISO.fullmatch(value) if isinstance(value, str) else None
-    try:
-        moment = None if found is None else dt.datetime.fromisoformat(found[1] + found[3])
-    except ValueError:
-        moment = None
-    if found is None or moment is None or moment < _EPOCH:
+def _text_time(value: Any, texts: TextTimes) -> int:
+    if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
         raise BadRecord(f"{shown(value)} is not a time")
-    return (moment - _EPOCH) // dt.timedelta(seconds=1) * 10**9 + int((found[2] or "").ljust(9, "0"))
+    try:
+        return texts.ns(str(value))
+    except ValueError as error:
+        raise BadRecord(f"{shown(value)} {error}") from None
 
 
 def _letter(value: Any, letters: str) -> bytes:

@@ -19,14 +19,19 @@ __all__ = [
     "DATE",
     "DECIMAL",
     "EPOCH",
+    "FAULT_FALLS",
     "FAULT_PRECISION",
     "FAULT_RANGE",
+    "FAULT_SKIPPED",
+    "FAULT_TEXT",
+    "FAULT_TWICE",
     "FAULT_WORDS",
     "HEX",
     "ID",
     "LETTER_BYTES",
     "LETTER_TARGETS",
     "MAX_LETTERS",
+    "PATTERN",
     "STAMP",
     "ZONE_ALWAYS",
     "ZONE_MAY",
@@ -50,12 +55,13 @@ CLOCK: Final[int] = lib.SD_FORM_CLOCK
 STAMP: Final[int] = lib.SD_FORM_STAMP
 DATE: Final[int] = lib.SD_FORM_DATE
 HEX: Final[int] = lib.SD_FORM_HEX
+PATTERN: Final[int] = lib.SD_FORM_PATTERN
 ZONE_MAY: Final[int] = lib.SD_ZONE_MAY
 ZONE_NEVER: Final[int] = lib.SD_ZONE_NEVER
 ZONE_ALWAYS: Final[int] = lib.SD_ZONE_ALWAYS
 
 #: The longest text a table of letters may hold.
-LETTER_BYTES: Final = 8
+LETTER_BYTES: Final[int] = lib.SD_LETTER_BYTES
 #: The most texts in the tables of one column, and the most tables.
 MAX_LETTERS: Final[int] = lib.SD_LETTERS
 LETTER_TARGETS: Final[int] = lib.SD_LETTER_TARGETS
@@ -64,6 +70,10 @@ FAULT_PRECISION: Final[int] = lib.SD_FAULT_PRECISION
 FAULT_RANGE: Final[int] = lib.SD_FAULT_RANGE
 FAULT_NAME: Final[int] = lib.SD_FAULT_NAME
 FAULT_NAMES: Final[int] = lib.SD_FAULT_NAMES
+FAULT_TEXT: Final[int] = lib.SD_FAULT_TEXT
+FAULT_TWICE: Final[int] = lib.SD_FAULT_TWICE
+FAULT_SKIPPED: Final[int] = lib.SD_FAULT_SKIPPED
+FAULT_FALLS: Final[int] = lib.SD_FAULT_FALLS
 
 FAULT_WORDS: Final[Mapping[int, str]] = {
     lib.SD_FAULT_EMPTY: "empty",
@@ -73,6 +83,9 @@ FAULT_WORDS: Final[Mapping[int, str]] = {
     lib.SD_FAULT_UNKNOWN: "unknown value",
     lib.SD_FAULT_NAMES: "one name too many",
     lib.SD_FAULT_NAME: "no symbol's name",
+    lib.SD_FAULT_TWICE: "a local time that comes twice",
+    lib.SD_FAULT_SKIPPED: "a local time that does not exist",
+    lib.SD_FAULT_FALLS: "below the running total before it",
 }
 
 #: A word a row: the column's number in the high byte, a key of FAULT_WORDS in the low one; 0: all is well.
@@ -129,7 +142,8 @@ def _check(out: npt.NDArray[Any], cells: Any, faults: Faults) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """How a column's text is read as a number; ``form`` and ``scale`` as in csrc/codec/text/decimal.h."""
+    """How a column's text is read as a number; ``form``, ``scale``, ``pattern``, ``point`` and ``group`` as in
+    csrc/codec/text/decimal.h."""
 
     form: int
     scale: int = 0
@@ -139,12 +153,18 @@ class Numbers:
     zero: int = 0
     hash: bool = False
     zone: int = ZONE_MAY
+    pattern: bytes = b""
+    point: bytes = b""
+    group: bytes = b""
 
     def _rule(self) -> Any:
         rule = ffi.new("sd_number_rule *")
         rule.form, rule.scale, rule.lowest, rule.highest = self.form, self.scale, self.lowest, self.highest
         rule.empty, rule.allow_empty = self.empty or 0, self.empty is not None
         rule.zero, rule.hash, rule.zone = self.zero, self.hash, self.zone
+        rule.pattern, rule.pattern_bytes = ffi.from_buffer("uint8_t[]", self.pattern), len(self.pattern)
+        if self.point or self.group:
+            rule.point, rule.group = ord(self.point or b"."), ord(self.group or b"\0")
         return rule
 
     def read(
@@ -171,7 +191,7 @@ class Numbers:
 
 
 class Letters:
-    """Tables of texts (at most eight bytes each) that stand for small numbers, one table a field that is filled.
+    """Tables of texts (at most ``LETTER_BYTES`` each) that stand for small numbers, one table a field that is filled.
 
     Each comes with the number for all other texts, None: they are a fault.
     """
@@ -241,7 +261,7 @@ class Names:
 
 
 def holds(column: TextColumn, text: bytes, rows: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
-    """Which of the rows have this text (at most eight bytes) in the column."""
+    """Which of the rows have this text (at most ``LETTER_BYTES``) in the column."""
     found = np.zeros(len(rows), np.uint8)
     Letters(({text: 1}, 0)).read(column, 0, [found], np.zeros(len(rows), np.uint16), rows)
     return found.view(np.bool_)

@@ -6,16 +6,18 @@
 #include <string.h>
 
 enum {
-  SLOTS = 128, /* twice as many as there are texts, so that a search for an unknown text ends soon */
-  FREE = 255   /* as a length: no text */
+  SLOTS = 128 /* twice as many as there are texts, so that a search for an unknown text ends soon */
 };
+
+static const uint32_t FREE = UINT32_MAX; /* as a length: no text */
 
 _Static_assert(SD_LETTERS * 2 <= SLOTS, "a free slot is soon found");
 
-/* A text, as the number that its bytes form, and the numbers it stands for. It lies in the first free slot from where its hash points to.
+/* A text, its first eight bytes as a number, and the numbers it stands for. It lies in the first free slot from where its hash points to.
  * Free slots have the numbers of all other texts. */
 typedef struct slot {
   uint64_t key;
+  const uint8_t *text;
   uint32_t length;
   int32_t values[SD_LETTER_TARGETS];
 } slot;
@@ -28,9 +30,15 @@ typedef struct letters {
 
 static inline uint32_t slot_of(uint64_t key) { return (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 57); }
 
-static inline const slot *find(const letters *known, uint64_t key, uint64_t length) {
+static inline int is_text(const slot *s, uint64_t key, const uint8_t *text, uint64_t length) {
+  return s->key == key && s->length == length &&
+         (LIKELY(length <= 8) || memcmp(s->text + 8, text + 8, length - 8) == 0);
+}
+
+/* `key`: of the text's first eight bytes. */
+static inline const slot *find(const letters *known, uint64_t key, const uint8_t *text, uint64_t length) {
   const slot *s = &known->slots[slot_of(key)];
-  while (UNLIKELY((s->key != key || s->length != length) && s->length != FREE))
+  while (UNLIKELY(!is_text(s, key, text, length) && s->length != FREE))
     s = &known->slots[(s - known->slots + 1) % SLOTS];
   return s;
 }
@@ -43,13 +51,15 @@ static void fill(letters *known, const sd_letter *table, uint32_t entries, const
   for (uint32_t e = 0; e < entries && e < SD_LETTERS; e++) {
     uint64_t key;
     memcpy(&key, table[e].text, 8);
-    slot *s = &known->slots[find(known, key, table[e].length) - known->slots];
+    slot *s = &known->slots[find(known, key, table[e].text, table[e].length) - known->slots];
     s->key = key;
+    s->text = table[e].text;
     s->length = table[e].length;
     memcpy(s->values, table[e].values, sizeof s->values);
     if (s->length != 1) known->single = UINT64_MAX;
   }
-  for (uint64_t byte = 0; byte < 256; byte++) known->of_byte[byte] = (uint8_t)(find(known, byte, 1) - known->slots);
+  for (uint64_t byte = 0; byte < 256; byte++)
+    known->of_byte[byte] = (uint8_t)(find(known, byte, NULL, 1) - known->slots);
 }
 
 /* Compiled once per number of targets. */
@@ -65,7 +75,7 @@ static inline __attribute__((always_inline)) uint64_t read_letters(const sd_cell
     uint64_t length = (uint64_t)(f.end - f.at);
     const slot *s;
     if (length == known->single) s = &known->slots[known->of_byte[*f.at]];
-    else s = find(known, word_of(f, from.end), length);
+    else s = find(known, word_of(f, from.end), f.at, length);
     int32_t all = s->values[0];
     for (int t = 1; t < targets; t++) all |= s->values[t];
     for (int t = 0; t < targets; t++)

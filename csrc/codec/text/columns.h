@@ -15,12 +15,13 @@
 
 enum {
   SD_LETTERS = 64,       /* the most texts in a table */
+  SD_LETTER_BYTES = 64,  /* the most bytes of one */
   SD_LETTER_TARGETS = 4, /* the most numbers that one text stands for */
 };
 
-/* Text of at most eight bytes, and the number it stands for in each target; -1: none, which is a fault. */
+/* A text, and the number it stands for in each target; -1: none, which is a fault. */
 typedef struct sd_letter {
-  uint8_t text[8]; /* padded with zeros */
+  uint8_t text[SD_LETTER_BYTES]; /* padded with zeros */
   uint32_t length;
   int32_t values[SD_LETTER_TARGETS];
 } sd_letter;

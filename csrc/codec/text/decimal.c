@@ -128,6 +128,41 @@ static __attribute__((noinline)) int any_decimal(field f, int scale, int64_t *va
   return scaled(mantissa, scale - fraction + exponent, negative, value);
 }
 
+enum { MARKED_TEXT = 64 };
+
+/* A decimal with marks of its own: its text is made anew with the usual ones. Groups, if there are any, have three digits but for the
+ * first, which has one to three. */
+static __attribute__((noinline)) int marked_decimal(field f, const sd_number_rule *rule, int64_t *value) {
+  uint8_t text[MARKED_TEXT];
+  uint8_t *to = text;
+  int group = 0;   /* digits since the last mark, and before the first one */
+  int grouped = 0; /* whether there is such a mark */
+  int whole = 1;   /* before the point or the exponent */
+  if (f.end - f.at > MARKED_TEXT) return SD_FAULT_TEXT;
+  for (; f.at < f.end; f.at++) {
+    uint8_t c = *f.at;
+    if (whole && rule->group && c == rule->group) {
+      if (grouped ? group != 3 : group < 1 || group > 3) return SD_FAULT_TEXT;
+      grouped = 1;
+      group = 0;
+      continue;
+    }
+    if (is_digit(c)) {
+      group += whole;
+    } else if (c == rule->point || c == 'e' || c == 'E') {
+      if (whole && grouped && group != 3) return SD_FAULT_TEXT;
+      whole = 0;
+      if (c == rule->point) c = '.';
+    } else if (c != '-' && c != '+') {
+      return SD_FAULT_TEXT;
+    }
+    *to++ = c;
+  }
+  if (to == text || (whole && grouped && group != 3)) return SD_FAULT_TEXT;
+  field made = {text, to};
+  return any_decimal(made, rule->scale, value);
+}
+
 static inline int decimal(field f, const uint8_t *limit, int scale, int64_t *value) {
   uint64_t mantissa;
   int fraction;
@@ -210,20 +245,29 @@ static int of_day(int64_t hours, int64_t minutes, int64_t seconds, int64_t ns, i
   return 0;
 }
 
-/* [H]H:MM:SS[.digits], to the end of the field. */
+/* The digits of a fraction of a second, one at least: as many as there are. */
+static int fraction_of(field *f, int64_t *ns) {
+  int64_t unit = INT64_C(1000000000);
+  if (f->at == f->end || !is_digit(*f->at)) return SD_FAULT_TEXT;
+  for (*ns = 0; f->at < f->end && is_digit(*f->at); f->at++) {
+    unit /= 10;
+    if (unit == 0 && *f->at != '0') return SD_FAULT_PRECISION;
+    *ns += unit * (*f->at - '0');
+  }
+  return 0;
+}
+
+/* [H]H:MM[:SS[.digits]], to the end of the field; ISO 8601 has a comma before the digits, too. */
 static int colons(field f, int64_t *value) {
-  int64_t hours, minutes, seconds, ns = 0;
+  int64_t hours, minutes, seconds = 0, ns = 0;
   if (fixed(&f, f.end - f.at > 1 && f.at[1] == ':' ? 1 : 2, &hours)) return SD_FAULT_TEXT;
   if (f.at == f.end || *f.at++ != ':' || fixed(&f, 2, &minutes)) return SD_FAULT_TEXT;
-  if (f.at == f.end || *f.at++ != ':' || fixed(&f, 2, &seconds)) return SD_FAULT_TEXT;
   if (f.at < f.end) {
-    if (*f.at++ != '.' || f.at == f.end) return SD_FAULT_TEXT;
-    int64_t unit = INT64_C(1000000000);
-    for (; f.at < f.end; f.at++) {
-      if (!is_digit(*f.at)) return SD_FAULT_TEXT;
-      unit /= 10;
-      if (unit == 0 && *f.at != '0') return SD_FAULT_PRECISION;
-      ns += unit * (*f.at - '0');
+    if (*f.at++ != ':' || fixed(&f, 2, &seconds)) return SD_FAULT_TEXT;
+    if (f.at < f.end) {
+      uint8_t mark = *f.at++;
+      int fault = mark != '.' && mark != ',' ? SD_FAULT_TEXT : fraction_of(&f, &ns);
+      if (fault || f.at < f.end) return fault ? fault : SD_FAULT_TEXT;
     }
   }
   return of_day(hours, minutes, seconds, ns, value);
@@ -232,6 +276,7 @@ static int colons(field f, int64_t *value) {
 /* HHMMSS and a fraction of so many digits, without its leading zeros: 93000000 is half past nine. */
 static int packed(field f, int digits, int64_t *value) {
   if (f.end - f.at > 6 + digits || f.at == f.end) return SD_FAULT_TEXT;
+  if (digits == 0 && f.end - f.at < 5) return SD_FAULT_TEXT; /* 930 may be half past nine, or 0:09:30 */
   int64_t all;
   if (fixed(&f, (int)(f.end - f.at), &all)) return SD_FAULT_TEXT;
   int64_t unit = (int64_t)powers[digits];
@@ -244,20 +289,13 @@ static int time_of_day(field f, int digits, int64_t *value) {
   return has_colon ? colons(f, value) : packed(f, digits, value);
 }
 
-/* Takes the date off the front of the field; `dashed`: how it was written. */
-static int date(field *f, int64_t *value, int *dashed) {
+static int is_leap(int64_t year) { return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0; }
+
+/* Midnight of a date, as ns since 1970. */
+static int midnight(int64_t year, int64_t month, int64_t day, int64_t *value) {
   static const uint8_t lengths[12] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-  int64_t year, month, day;
-  if (fixed(f, 4, &year) || f->at == f->end) return SD_FAULT_TEXT;
-  uint8_t mark = *f->at;
-  *dashed = mark == '-' || mark == '/' || mark == '.';
-  f->at += *dashed;
-  if (fixed(f, 2, &month)) return SD_FAULT_TEXT;
-  if (*dashed && (f->at == f->end || *f->at++ != mark)) return SD_FAULT_TEXT;
-  if (fixed(f, 2, &day)) return SD_FAULT_TEXT;
-  int leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
   if (year < 1970 || year > 2261 || month < 1 || month > 12 || day < 1) return SD_FAULT_RANGE;
-  if (day > lengths[month - 1] + (month == 2 && leap)) return SD_FAULT_RANGE;
+  if (day > lengths[month - 1] + (month == 2 && is_leap(year))) return SD_FAULT_RANGE;
   /* Days since 1970. Years are counted from March, so that the leap day is the last of its year. */
   int64_t y = month > 2 ? year : year - 1;
   int64_t m = month > 2 ? month - 3 : month + 9;
@@ -266,16 +304,31 @@ static int date(field *f, int64_t *value, int *dashed) {
   return 0;
 }
 
+/* Takes the date off the front of the field; `dashed`: how it was written. */
+static int date(field *f, int64_t *value, int *dashed) {
+  int64_t year, month, day;
+  if (fixed(f, 4, &year) || f->at == f->end) return SD_FAULT_TEXT;
+  uint8_t mark = *f->at;
+  *dashed = mark == '-' || mark == '/' || mark == '.';
+  f->at += *dashed;
+  if (fixed(f, 2, &month)) return SD_FAULT_TEXT;
+  if (*dashed && (f->at == f->end || *f->at++ != mark)) return SD_FAULT_TEXT;
+  if (fixed(f, 2, &day)) return SD_FAULT_TEXT;
+  return midnight(year, month, day, value);
+}
+
 /* Takes the zone, and how far it is ahead of UTC, off the end of a clock's field; takes nothing if there is no zone. */
 static int zone(field *f, int *has_zone, int64_t *ahead) {
   const uint8_t *sign = f->at;
-  while (sign < f->end && *sign != '+' && *sign != '-' && *sign != 'Z') sign++;
+  while (sign < f->end && *sign != '+' && *sign != '-' && *sign != 'Z' && *sign != 'z' && *sign != 'U') sign++;
   *has_zone = sign < f->end;
   *ahead = 0;
   if (!*has_zone) return 0;
   field rest = {sign + 1, f->end};
   f->end = sign;
-  if (*sign == 'Z') return rest.at == rest.end ? 0 : SD_FAULT_TEXT;
+  while (f->end > f->at && f->end[-1] == ' ') f->end--;
+  if (*sign == 'Z' || *sign == 'z') return rest.at == rest.end ? 0 : SD_FAULT_TEXT;
+  if (*sign == 'U') return rest.end - rest.at == 2 && rest.at[0] == 'T' && rest.at[1] == 'C' ? 0 : SD_FAULT_TEXT;
   int64_t hours, minutes = 0;
   if (fixed(&rest, 2, &hours)) return SD_FAULT_TEXT;
   if (rest.at < rest.end && *rest.at == ':' && ++rest.at == rest.end) return SD_FAULT_TEXT;
@@ -291,7 +344,7 @@ static int stamp(field f, int digits, int zones, int64_t *value) {
   int64_t day, clock = 0, ahead = 0;
   int fault = date(&f, &day, &dashed);
   if (fault) return fault;
-  if (f.at < f.end && (*f.at == 'T' || *f.at == ' ')) {
+  if (f.at < f.end && (*f.at == 'T' || *f.at == 't' || *f.at == ' ' || *f.at == 'D')) {
     f.at++;
     fault = zone(&f, &has_zone, &ahead);
     if (!fault) fault = time_of_day(f, digits, &clock);
@@ -300,6 +353,165 @@ static int stamp(field f, int digits, int zones, int64_t *value) {
   }
   if (zones != SD_ZONE_MAY && has_zone != (zones == SD_ZONE_ALWAYS)) return SD_FAULT_TEXT;
   *value = day + clock - ahead;
+  return fault;
+}
+
+typedef struct moment {
+  int64_t year, month, day, of_year, hour, minute, second, ns, ahead;
+  int half; /* 1: AM, 2: PM */
+  int has_date;
+} moment;
+
+/* How many digits a directive has at most; 0: it is not one of digits. */
+static int width_of(uint8_t directive) {
+  switch (directive) {
+  case 'Y':
+    return 4;
+  case 'j':
+    return 3;
+  case 'y':
+  case 'm':
+  case 'd':
+  case 'H':
+  case 'I':
+  case 'M':
+  case 'S':
+    return 2;
+  default:
+    return 0;
+  }
+}
+
+/* Digits, `most` of them or, unless `exactly`, fewer. */
+static int counted(field *f, int most, int exactly, int64_t *value) {
+  int64_t number = 0;
+  int count = 0;
+  for (; count < most && f->at < f->end && is_digit(*f->at); count++) number = number * 10 + (*f->at++ - '0');
+  *value = number;
+  return count == 0 || (exactly && count < most) ? SD_FAULT_TEXT : 0;
+}
+
+/* Takes one of `count` names off the front, whole or the first three letters of it, in any case. Returns its number from 1; 0: none. */
+static int name_of(field *f, const char *const *names, int count, int whole) {
+  for (int i = 0; i < count; i++) {
+    size_t length = whole ? strlen(names[i]) : 3;
+    if ((size_t)(f->end - f->at) < length) continue;
+    size_t same = 0;
+    while (same < length && (f->at[same] | 0x20) == (names[i][same] | 0x20)) same++;
+    if (same < length) continue;
+    f->at += length;
+    return i + 1;
+  }
+  return 0;
+}
+
+static int zone(field *f, int *has_zone, int64_t *ahead);
+
+/* Reads what a directive stands for. `exactly`: another one of digits follows at once. */
+static int directive_of(field *f, uint8_t directive, int exactly, moment *m) {
+  static const char *const months[12] = {"January", "February", "March",     "April",   "May",      "June",
+                                         "July",    "August",   "September", "October", "November", "December"};
+  static const char *const days[7] = {"Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"};
+  int most = width_of(directive), has_zone;
+  field rest = *f;
+  switch (directive) {
+  case 'Y':
+    return counted(f, most, 1, &m->year);
+  case 'y':
+    if (counted(f, most, 1, &m->year)) return SD_FAULT_TEXT;
+    m->year += m->year < 69 ? 2000 : 1900; /* as POSIX has it */
+    return 0;
+  case 'm':
+    return counted(f, most, exactly, &m->month);
+  case 'd':
+    return counted(f, most, exactly, &m->day);
+  case 'j':
+    return counted(f, most, exactly, &m->of_year);
+  case 'H':
+    return counted(f, most, exactly, &m->hour);
+  case 'I':
+    if (counted(f, most, exactly, &m->hour)) return SD_FAULT_TEXT;
+    if (m->hour < 1 || m->hour > 12) return SD_FAULT_RANGE;
+    m->hour %= 12;
+    return 0;
+  case 'M':
+    return counted(f, most, exactly, &m->minute);
+  case 'S':
+    return counted(f, most, exactly, &m->second);
+  case 'f':
+    return fraction_of(f, &m->ns);
+  case 'b':
+  case 'B':
+    m->month = name_of(f, months, 12, directive == 'B');
+    return m->month ? 0 : SD_FAULT_TEXT;
+  case 'a':
+  case 'A':
+    return name_of(f, days, 7, directive == 'A') ? 0 : SD_FAULT_TEXT;
+  case 'p':
+    if (f->end - f->at < 2 || (f->at[1] | 0x20) != 'm') return SD_FAULT_TEXT;
+    m->half = (f->at[0] | 0x20) == 'a' ? 1 : (f->at[0] | 0x20) == 'p' ? 2 : 0;
+    f->at += 2;
+    return m->half ? 0 : SD_FAULT_TEXT;
+  case 'z': /* the last one */
+    if (zone(&rest, &has_zone, &m->ahead) || !has_zone || rest.end != f->at) return SD_FAULT_TEXT;
+    f->at = f->end;
+    return 0;
+  default:
+    return SD_FAULT_TEXT;
+  }
+}
+
+/* A field without its leading zeros as `to` with them, if all of the pattern is of digits. Returns the field that is to be read. */
+static field with_zeros(field f, const uint8_t *pattern, uint32_t bytes, uint8_t *to) {
+  ptrdiff_t width = 0;
+  for (uint32_t i = 0; i < bytes; i += 2) {
+    int most = pattern[i] == '%' && i + 1 < bytes ? width_of(pattern[i + 1]) : 0;
+    if (!most || width + most > MARKED_TEXT) return f;
+    width += most;
+  }
+  ptrdiff_t missing = width - (f.end - f.at);
+  if (missing <= 0) return f;
+  memset(to, '0', (size_t)missing);
+  memcpy(to + missing, f.at, (size_t)(f.end - f.at));
+  return (field){to, to + width};
+}
+
+static int by_pattern(field f, const sd_number_rule *rule, int64_t *value) {
+  const uint8_t *pattern = rule->pattern, *end = pattern + rule->pattern_bytes;
+  uint8_t padded_text[MARKED_TEXT];
+  moment m = {.month = 1, .day = 1};
+  f = with_zeros(f, pattern, rule->pattern_bytes, padded_text);
+  for (; pattern < end; pattern++) {
+    if (*pattern == ' ') {
+      if (f.at == f.end || *f.at != ' ') return SD_FAULT_TEXT;
+      while (f.at < f.end && *f.at == ' ') f.at++;
+      continue;
+    }
+    int is_directive = *pattern == '%' && end - pattern > 1 && pattern[1] != '%';
+    if (!is_directive) {
+      if (*pattern == '%') pattern++;
+      if (f.at < f.end && *f.at == *pattern) {
+        f.at++;
+        continue;
+      }
+      if (end - pattern < 3 || pattern[1] != '%' || pattern[2] != 'f') return SD_FAULT_TEXT;
+      pattern += 2; /* no mark, and so no fraction */
+      continue;
+    }
+    int exactly = end - pattern > 3 && pattern[2] == '%' && (width_of(pattern[3]) || pattern[3] == 'f');
+    m.has_date |= *++pattern == 'Y' || *pattern == 'y';
+    int fault = directive_of(&f, *pattern, exactly, &m);
+    if (fault) return fault;
+  }
+  if (f.at < f.end) return SD_FAULT_TEXT;
+  int64_t clock, day = 0;
+  int fault = of_day(m.hour + (m.half == 2 ? 12 : 0), m.minute, m.second, m.ns, &clock);
+  if (!fault && m.has_date) fault = midnight(m.year, m.month, m.day, &day);
+  if (!fault && m.of_year) {
+    if (m.of_year > 365 + is_leap(m.year)) return SD_FAULT_RANGE;
+    day += (m.of_year - 1) * DAY_NS;
+  }
+  *value = day + clock - m.ahead;
   return fault;
 }
 
@@ -325,7 +537,7 @@ static inline int taken(field f, const uint8_t *limit, const sd_number_rule *rul
   int dashed;
   switch (form) {
   case SD_FORM_DECIMAL:
-    fault = decimal(f, limit, rule->scale, value);
+    fault = UNLIKELY(rule->point) ? marked_decimal(f, rule, value) : decimal(f, limit, rule->scale, value);
     break;
   case SD_FORM_ID:
     return id(f, limit, rule->hash, value);
@@ -343,6 +555,9 @@ static inline int taken(field f, const uint8_t *limit, const sd_number_rule *rul
   case SD_FORM_DATE:
     fault = date(&f, value, &dashed);
     if (!fault && f.at != f.end) fault = SD_FAULT_TEXT;
+    break;
+  case SD_FORM_PATTERN:
+    fault = by_pattern(f, rule, value);
     break;
   default:
     return SD_FAULT_TEXT;

@@ -74,13 +74,21 @@ def _places(columns: tuple[str, ...]) -> dict[str, list[int]]:
 class _Head:
     """The first lines of a file, decoded and split once for all profiles that want them alike."""
 
-    def __init__(self, head: bytes) -> None:
-        self.lines = _first_lines(head, _SHAPE_LINES)
-        #: Bytes before the first line, and before the second.
+    def __init__(self, head: bytes, above: int = 0) -> None:
+        self._head = head
+        #: Bytes before the first line, and before the second. ``above``: lines that are passed over.
         self.skip = len(BOM) if head.startswith(BOM) else 0
+        for _ in range(above):
+            self.skip += _line_bytes(head[self.skip :])
+        self.above = above
+        self.lines = _first_lines(head[self.skip :], _SHAPE_LINES)
         self.second = self.skip + _line_bytes(head[self.skip :])
         self._texts: dict[tuple[str, ...], tuple[list[str], str]] = {}
         self._rows: dict[tuple[tuple[str, ...], str], list[list[str]]] = {}
+
+    def below(self, lines: int) -> _Head:
+        """The same without so many lines at its start."""
+        return _Head(self._head, lines) if lines else self
 
     def texts(self, encodings: tuple[str, ...]) -> tuple[list[str], str]:
         """The lines, each by the first encoding that it is in, and that of the first line; empty: it is in none."""
@@ -146,8 +154,9 @@ def match(profile: Profile, head: bytes, path: str | Path | None = None) -> Matc
 
 
 def _match(profile: Profile, head: _Head, path: str | Path | None = None) -> Match | FormatError:
+    head = head.below(profile.skip_lines)
     if not head.lines:
-        return FormatError("there is no line in it", path=path)
+        return FormatError("there is no line in it" + " below skip_lines" * bool(profile.skip_lines), path=path)
     problem = ""
     (text, *_), encoding = head.texts(profile.encodings)
     if not encoding:
@@ -161,21 +170,30 @@ def _match(profile: Profile, head: _Head, path: str | Path | None = None) -> Mat
                 for row in rows[: -1 if len(rows) > 1 else None]
             )
             if shaped and (layout.shape or not profile.header):
-                return Match(profile, layout.columns, delimiter, encoding, head.skip, 0)
+                return Match(profile, layout.columns, delimiter, encoding, head.skip, head.above)
         if profile.header:
             columns = tuple(rows[0])
             # Lines that end with a delimiter under a header that does not.
             if len(rows) > 1 and len(rows[1]) == len(columns) + 1 and rows[1][-1].strip() == "":
                 columns += ("",)
-            found = Match(profile, columns, delimiter, encoding, head.second, 1)
+            found = Match(profile, columns, delimiter, encoding, head.second, head.above + 1)
             here = _missing(found) or (_unlike(found, rows[1]) if len(rows) > 2 else "")
             if not here:
                 return found
-            problem = problem or here
+            problem = problem or here + _header_below(profile, rows)
         else:
             counts = " or ".join(str(len(layout.columns)) for layout in profile.layouts)
             problem = problem or f"its first line, {text[:200]!r}, does not have the {counts} columns of {profile.name}"
     return FormatError(problem, path=path, line=1)
+
+
+def _header_below(profile: Profile, rows: list[list[str]]) -> str:
+    """The cure where a line further down has all columns that the profile needs."""
+    for above, row in enumerate(rows[1:], 1):
+        places = _places(tuple(row)).keys()
+        if profile.needed and all(not compared.isdisjoint(places) for _, compared in profile.needed):
+            return f"; line {profile.skip_lines + above + 1} has them: give skip_lines = {profile.skip_lines + above}"
+    return ""
 
 
 def _missing(found: Match) -> str:

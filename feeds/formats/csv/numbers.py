@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.text import DECIMAL, FAULT_PRECISION, FAULT_RANGE, Faults, Numbers, TextColumn
+from strand.binding.text import DECIMAL, FAULT_PRECISION, FAULT_RANGE, FAULT_TEXT, Faults, Numbers, TextColumn
 from strand.feeds.mapping.units import nearest_units
 
 __all__ = ["Chosen", "NumberReader"]
@@ -35,6 +35,17 @@ class NumberReader:
         """The rows in which a number was rounded; some of them may not be selected."""
         return np.unique(np.concatenate(self._rounded)) if self._rounded else np.zeros(0, np.int64)
 
+    @staticmethod
+    def undefined(texts: frozenset[bytes], at: int, column: TextColumn, of: tuple[Faults, Chosen | None]) -> list[int]:
+        """The places of texts that stand for no value; their faults are taken back."""
+        faults, chosen = of
+        found = []
+        for place in np.flatnonzero((faults == (at << 8 | FAULT_RANGE)) | (faults == (at << 8 | FAULT_TEXT))).tolist():
+            if column.text(place if chosen is None else int(chosen[place])).strip() in texts:
+                faults[place] = 0
+                found.append(place)
+        return found
+
     def read(
         self, numbers: Numbers, at: int, column: TextColumn, out: npt.NDArray[Any], of: tuple[Faults, Chosen | None]
     ) -> None:
@@ -49,7 +60,10 @@ class NumberReader:
         places = np.flatnonzero(faults == (at << 8 | FAULT_PRECISION))
         rows = places if chosen is None else chosen[places].astype(np.int64)
         for place, row in zip(places.tolist(), rows.tolist(), strict=True):
-            units = nearest_units(column.text(row).strip(), numbers.scale)
+            text = column.text(row).strip()
+            if numbers.point:
+                text = text.replace(numbers.group or b" ", b"").replace(numbers.point, b".")
+            units = nearest_units(text, numbers.scale)
             if units is None or not numbers.lowest <= units <= numbers.highest:
                 faults[place] = at << 8 | FAULT_RANGE
                 continue

@@ -73,6 +73,12 @@ class PartsMaker:
     def can_round(self, column: int) -> bool:
         return any(maker.can_round(column) for maker in self._makers)
 
+    def cure(self, column: int, fault: int) -> str:
+        return self._head.cure(column, fault)
+
+    def unresolved(self) -> int | None:
+        return self._head.unresolved()
+
     def wanted(self) -> list[int]:
         tests = {self._found.read_column(part.where) for part in self._parts if part.where}
         return sorted({at for maker in self._makers for at in maker.wanted()} | tests)

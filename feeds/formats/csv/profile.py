@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final, Literal
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
@@ -18,7 +17,17 @@ from strand.binding.text import LETTER_BYTES
 from strand.errors import ConfigurationError
 from strand.feeds.base import Flags, TicksAre
 from strand.feeds.io.files import small_text
-from strand.feeds.mapping.rules import FieldRule, SymbolKeys, checked, completed, field_rules, flags_of, names_of
+from strand.feeds.mapping.clocks import Ambiguous, Pattern
+from strand.feeds.mapping.rules import (
+    FieldRule,
+    SymbolKeys,
+    TimeKeys,
+    checked,
+    completed,
+    field_rules,
+    flags_of,
+    names_of,
+)
 from strand.feeds.mapping.scalars import TIMES
 from strand.feeds.mapping.units import unit_power
 
@@ -38,6 +47,7 @@ Names = str | list[str]
 Encoding = Literal["utf-8", "gb18030", "latin-1"]
 #: Of a book in one row.
 _MAX_LEVELS: Final = 64
+_MAX_SKIPPED: Final = 100
 _QUOTE: Final = ("bid_price", "ask_price")
 
 
@@ -46,13 +56,9 @@ class _LayoutKeys(msgspec.Struct, frozen=True):
     shape: list[str] = []
 
 
-class _TimeKeys(msgspec.Struct, frozen=True):
-    zone: str = "UTC"
-    date_column: Names = []
-
-
 class _PartKeys(msgspec.Struct, frozen=True):
     levels: int | None = None
+    first_level: int = 0
     filled: bool = False
     where: dict[str, Any] | None = None
     fields: dict[str, Any] = {}
@@ -64,6 +70,9 @@ class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
     delimiter: Names = ","
     encoding: Encoding | list[Encoding] = "utf-8"
     header: bool = True
+    skip_lines: int = 0
+    decimal: Literal[".", ","] = "."
+    thousands: Literal[".", ",", "'", "_", " ", ""] = ""
     layouts: list[Any] = []
     requires: Names = []
     without: Names = []
@@ -143,7 +152,13 @@ class Profile:
     one_sided: bool
     """A quote without one side's price leaves that side as it was; else the side is empty."""
     zone: str
+    ambiguous: Ambiguous
     date_columns: tuple[str, ...]
+    date_format: Pattern | None
+    skip_lines: int
+    """Lines above the header, or above the first line of data where there is none."""
+    marks: tuple[bytes, bytes]
+    """What stands before a number's fraction, and between groups of three digits; both empty: a point, and nothing."""
     size_power: int
     parts: tuple[Part, ...]
     ticks: TicksAre | None
@@ -175,14 +190,7 @@ def read_profile(text: str, source: str) -> Profile:
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{where}: is not TOML: {error}") from None
     keys = checked(_ProfileKeys, given, where)
-    time = checked(_TimeKeys, keys.time, f"{where}.time")
-    try:
-        ZoneInfo(time.zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ConfigurationError(
-            f"{where}.time.zone: {time.zone!r} is not a time zone that this system knows: give one like "
-            "America/New_York"
-        ) from None
+    time = checked(TimeKeys, keys.time, f"{where}.time")
     size_power = unit_power(f"{where}.size_unit", keys.size_unit)
     fields = field_rules(keys.fields, f"{where}.fields", size_power=size_power)
     parts = tuple(
@@ -208,8 +216,12 @@ def read_profile(text: str, source: str) -> Profile:
         venue=keys.venue,
         one_sided=keys.one_sided,
         ids_rise=keys.ids_rise,
-        zone=time.zone,
+        zone=time.checked_zone(f"{where}.time") or "UTC",
+        ambiguous=time.ambiguous,
         date_columns=names_of(time.date_column),
+        date_format=time.date_pattern(f"{where}.time"),
+        skip_lines=keys.skip_lines,
+        marks=(b"", b"") if keys.decimal == "." and not keys.thousands else _marks(keys, where),
         size_power=size_power,
         parts=parts,
         ticks=keys.ticks,
@@ -217,6 +229,12 @@ def read_profile(text: str, source: str) -> Profile:
     )
     _check(profile, where)
     return profile
+
+
+def _marks(keys: _ProfileKeys, where: str) -> tuple[bytes, bytes]:
+    if keys.decimal == keys.thousands:
+        raise ConfigurationError(f"{where}.thousands: {keys.thousands!r} stands before a fraction already (decimal)")
+    return keys.decimal.encode(), keys.thousands.encode()
 
 
 def _parts(given: Any, where: str, size_power: int) -> list[Part]:
@@ -232,6 +250,10 @@ def _parts(given: Any, where: str, size_power: int) -> list[Part]:
             f"{where}.fields: give fields of the part alone; times and sequence belong to the whole row"
         )
     _check_map(fields, where)
+    if any(rule.running for rule in fields):
+        raise ConfigurationError(f"{where}.fields.size.running: is for a size of the whole row, in [fields]")
+    if not 0 <= keys.first_level <= 1:
+        raise ConfigurationError(f"{where}.first_level: give 0 or 1, not {keys.first_level}")
     if keys.levels is None:
         return [Part(fields, names, text, keys.filled)]
     if not 1 <= keys.levels <= _MAX_LEVELS:
@@ -239,7 +261,7 @@ def _parts(given: Any, where: str, size_power: int) -> list[Part]:
     return [
         Part(
             (
-                *(replace(rule, columns=_at_level(rule.columns, level)) for rule in fields),
+                *(replace(rule, columns=_at_level(rule.columns, level + keys.first_level)) for rule in fields),
                 FieldRule("depth", constant=level),
             ),
             names,
@@ -274,6 +296,10 @@ def _check_map(rules: tuple[FieldRule, ...], where: str) -> None:
 def _check(profile: Profile, where: str) -> None:
     if not any(rule.field in TIMES and rule.columns for rule in profile.fields):
         raise ConfigurationError(f"{where}.fields: has neither ts_event nor ts_recv: a tick needs a time")
+    if not 0 <= profile.skip_lines <= _MAX_SKIPPED:
+        raise ConfigurationError(f"{where}.skip_lines: give 0 to {_MAX_SKIPPED}, not {profile.skip_lines}")
+    if profile.marks[0] and profile.marks[0].decode() in profile.delimiters:
+        raise ConfigurationError(f"{where}.decimal: {profile.marks[0].decode()!r} is the delimiter, too")
     for delimiter in profile.delimiters:
         if len(delimiter) != 1 or not delimiter.isascii() or delimiter.isalnum() or delimiter in '"\r\n.+- ':
             raise ConfigurationError(f"{where}.delimiter: {delimiter!r} is not one character like , or |")

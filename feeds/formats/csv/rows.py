@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.text import FAULT_RANGE, FAULT_WORDS
+from strand.binding.text import FAULT_PRECISION, FAULT_RANGE, FAULT_TWICE, FAULT_WORDS
 from strand.errors import FeedError, FormatError
 from strand.feeds.base import TickBatch
 from strand.feeds.formats.csv.lines import Block, blocks
@@ -30,6 +32,9 @@ _COUNTS = (
 )  # fmt: skip
 
 
+_PLAIN: Final = re.compile(r"[+-]?[0-9]*\.([0-9]+)")
+#: Texts that programs write where there is no value.
+_NO_VALUES: Final = frozenset(("nan", "null", "none", "na", "n/a", "nil", "-", "--", "\\n", "#n/a"))
 _CUT: Final = "get the whole file, whose last line may be cut off; on_bad_record='skip' leaves that line out"
 
 
@@ -95,6 +100,9 @@ class CsvRows:
                     raise fault
                 position += block.lines - len(block.empty)
                 line += block.lines
+            if (column := self._maker.unresolved()) is not None:
+                problem = f"column {self._maker.columns[column]}: the file ends at {FAULT_WORDS[FAULT_TWICE]}"
+                raise FormatError(f"{problem}{self._maker.cure(column, FAULT_TWICE)}", path=self._path, line=line - 1)
         except FeedError as error:
             if error.path is None:
                 raise type(error)(str(error), path=self._path) from error.__cause__
@@ -144,6 +152,9 @@ class CsvRows:
         text = block.columns[number].text(row)[:80].decode(self._match.encoding, "backslashreplace")
         word = FAULT_WORDS[kind]
         cure = larger = ""
+        fine = kind == FAULT_PRECISION and self._rounds is not None and self._maker.is_size(number)
+        finer = _finer_unit(text) if fine else ""
+        timed = self._maker.cure(number, kind)
         if (
             kind == FAULT_RANGE
             and self._rounds is not None
@@ -157,8 +168,24 @@ class CsvRows:
             "one name too many": f", max_symbols is {self._max_symbols}",
             "no symbol's name": f", which is text of at most {NAME_BYTES} bytes as UTF-8 without control characters",
             "too precise": f", more decimals than fit{cure}",
+            "below the running total before it": ", on the same day; split the file where the total starts anew",
         }
-        return word, f"{larger}column {self._maker.columns[number]}: {word}{more.get(word, '')}", text
+        if self._rounds is not None and word == "out of range" and self._maker.is_size(number) and text.lstrip().startswith("-"):
+            more[word] = "; give signed = true if a size below 0 is a sell"
+        if word == "not of its form" and not timed:
+            more[word] = self._form_of(text)
+        problem = f"{larger}{finer}column {self._maker.columns[number]}: {word}{timed or more.get(word, '')}"
+        return word, problem, text
+
+    def _form_of(self, text: str) -> str:
+        """What a profile could say of a number that it does not read."""
+        if text.strip().lower() in _NO_VALUES:
+            return f'; give undefined = "{text.strip()}" if it stands for no value'
+        if self._match.profile.marks[0] == b"," and "." in text:
+            return '; give thousands = "." if its points stand between groups of digits'
+        if "," in text and any(letter.isdigit() for letter in text):
+            return '; give decimal = "," if a comma stands before its fraction, or thousands = "," between groups'
+        return ""
 
     def _count(self, block: Block, made: Made, ticks: TickBatch, last_ns: int, bytes_in: int) -> None:
         counts = self.counts
@@ -187,6 +214,15 @@ class CsvRows:
             repeated += int(np.count_nonzero(own <= highest[:-1]))
             self._highest_id[key] = int(highest[-1])
         return repeated
+
+
+def _finer_unit(text: str) -> str:
+    """The unit that holds all decimals of a size, as an option."""
+    found = _PLAIN.fullmatch(text.strip())
+    if found is None or len(found[1]) > 18:
+        return ""
+    unit = f"{Decimal(1).scaleb(-len(found[1])):f}"
+    return f"give size_unit='{unit}' (--feed size_unit={unit}): "
 
 
 def _has_last_line(block: Block, made: Made) -> bool:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from strand.binding.text import (
     DECIMAL,
+    FAULT_FALLS,
     FAULT_RANGE,
     HEX,
     ID,
@@ -72,6 +73,7 @@ class TickMaker:
         profile = found.profile
         self._profile = profile
         self._number_reader = NumberReader(rounds=rounds)
+        self._totals = _RunningTotals()
         self._size_power = size_power
         self.columns: dict[int, str] = {}  # by position: what it is called in errors
         self._rules = [self._settled(rule, sample) for rule in profile.fields if self._present(rule)]
@@ -89,7 +91,11 @@ class TickMaker:
         fields = {rule.field for rule in plain}
         self._last = "ask_size" if "ask_size" in fields else "ask_price"
         self._readers = sorted(plain, key=lambda rule: rule.field == self._last)
-        self._numbers = {rule.field: self._number_rule(rule) for rule in self._readers if not (rule.map or rule.pair)}
+        #: The rule of sizes that are differences of a running total, which are read apart.
+        self._running = next((rule for rule in self._readers if rule.running), None)
+        self._readers = [rule for rule in self._readers if not rule.running]
+        numbers = [*self._readers, *([] if self._running is None else [self._running])]
+        self._numbers = {rule.field: self._number_rule(rule) for rule in numbers if not (rule.map or rule.pair)}
         self._steps = [(rules, self._tables(rules)) for rules in self._together()]
 
     def _present(self, rule: FieldRule) -> bool:
@@ -164,6 +170,7 @@ class TickMaker:
         if block.rows == 0:
             return Made(zeros(0), np.zeros(0, np.int64), np.zeros(0, np.uint16), None)
         chosen: Chosen | None = None
+        totals: npt.NDArray[np.int64] | None = None
         self._number_reader.begin()
         ids, id_faults = self._symbols.read(block)
         if select is not None and select.symbols and ids is not None:
@@ -173,6 +180,11 @@ class TickMaker:
         count = block.rows if chosen is None else len(chosen)
         faults = id_faults if chosen is None else id_faults[chosen]
         times = self._times.read(block, faults, chosen)
+        if self._running is not None:
+            keys = ids if ids is None or chosen is None else ids[chosen]
+            of_day = times.get("ts_event", times.get("ts_recv"))
+            assert of_day is not None
+            totals = self._since_last(self._running, block, (faults, chosen), keys, of_day)
         if select is not None and (select.start_ns is not None or select.end_ns is not None):
             recv = times.get("ts_recv", times.get("ts_event"))
             assert recv is not None
@@ -187,6 +199,7 @@ class TickMaker:
                 places = np.flatnonzero(kept)
                 chosen = places.astype(np.uint32) if chosen is None else chosen[places]
                 faults, count = faults[places], len(places)
+                totals = None if totals is None else totals[places]
                 times = {name: values[places] for name, values in times.items()}
         event, recv = times.get("ts_event"), times.get("ts_recv")
         event, recv = recv if event is None else event, event if recv is None else recv
@@ -200,6 +213,8 @@ class TickMaker:
             places = block.places()
             ticks["sequence"] = (places if chosen is None else places[chosen]) + (first + 1)
         made = Made(ticks, recv, faults, chosen)
+        if totals is not None:
+            ticks["size"] = totals
         self._fill_all(block, made)
         if self._number_reader.has_rounded:
             inexact = self.rounded_rows()
@@ -249,24 +264,61 @@ class TickMaker:
     def _number_rule(self, rule: FieldRule) -> Numbers:
         if rule.field in PRICES:
             none = UNDEF_PRICE  # a price of the file only where its prices are in units of 1e-9
-            return Numbers(
-                DECIMAL, PRICE_POWER + rule.power, 1 - (1 << 63), UNDEF_PRICE - (rule.power != -PRICE_POWER),
+            return self._decimals(
+                PRICE_POWER + rule.power, 1 - (1 << 63), UNDEF_PRICE - (rule.power != -PRICE_POWER),
                 empty=none if rule.empty else None, zero=none if rule.zero else 0,
             )  # fmt: skip
         empty = 0 if rule.empty else None
         if rule.field in IDS:
             return Numbers(HEX if rule.text == "hex" else ID, empty=empty, hash=rule.text == "hash")
         if rule.field in SIZES:
-            return Numbers(DECIMAL, rule.power - self._size_power, 0, limits("size")[1], empty=empty)
-        return Numbers(DECIMAL, 0, *limits(rule.field), empty=empty)
+            highest = limits("size")[1]
+            lowest = -highest if rule.signed else 0
+            return self._decimals(rule.power - self._size_power, lowest, highest, empty=empty)
+        return self._decimals(0, *limits(rule.field), empty=empty)
+
+    def _decimals(self, power: int, lowest: int, highest: int, **more: Any) -> Numbers:
+        point, group = self._profile.marks
+        return Numbers(DECIMAL, power, lowest, highest, point=point, group=group, **more)
+
+    def _since_last(
+        self, rule: FieldRule, block: Block, of: tuple[Faults, Chosen | None], keys: Any, times: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """How much more than in its symbol's row before a running total is, of each row."""
+        faults, chosen = of
+        at = self._place(rule.columns)
+        totals = np.zeros(len(faults), np.int64)
+        self._number_reader.read(self._numbers[rule.field], at, block.columns[at], totals, of)
+        self._clear_undefined(rule, at, block, of, totals, 0)
+        sound = np.flatnonzero(faults == 0)
+        days = self._times.local_days(times[sound])
+        found, falls = self._totals.differences(totals[sound], None if keys is None else keys[sound], days)
+        totals[sound] = found
+        faults[sound[falls]] = at << 8 | FAULT_FALLS
+        return totals
+
+    def _clear_undefined(
+        self, rule: FieldRule, at: int, block: Block, of: tuple[Faults, Chosen | None], out: npt.NDArray[Any], none: int
+    ) -> None:
+        """Gives the texts that stand for no value that of an empty field."""
+        if rule.undefined:
+            texts = frozenset(text.encode(self.found.encoding) for text in rule.undefined)
+            out[self._number_reader.undefined(texts, at, block.columns[at], of)] = none
 
     def _number(self, rule: FieldRule, block: Block, made: Made, out: npt.NDArray[Any]) -> None:
         at = self._place(rule.columns)
-        self._number_reader.read(self._numbers[rule.field], at, block.columns[at], out, (made.faults, made.rows))
+        of = (made.faults, made.rows)
+        self._number_reader.read(self._numbers[rule.field], at, block.columns[at], out, of)
+        self._clear_undefined(rule, at, block, of, out, UNDEF_PRICE if rule.field in PRICES else 0)
+        if rule.signed:
+            letters = np.where(out < 0, ord("A"), np.where(out > 0, ord("B"), ord("N")))
+            made.ticks["side"].view(np.uint8)[:] = letters
+            np.abs(out, out=out)
 
     def is_size(self, column: int) -> bool:
         """Whether a column holds sizes."""
-        sizes = (rule for rule in self._readers if rule.field in SIZES and not (rule.map or rule.pair))
+        running = [] if self._running is None else [self._running]
+        sizes = (rule for rule in [*self._readers, *running] if rule.field in SIZES and not (rule.map or rule.pair))
         return any(self.found.column(rule.columns) == column for rule in sizes)
 
     def is_mapped(self, column: int) -> bool:
@@ -279,8 +331,16 @@ class TickMaker:
             rule.field in self._numbers
             and self._numbers[rule.field].form == DECIMAL
             and self.found.column(rule.columns) == column
-            for rule in self._readers
+            for rule in [*self._readers, *([] if self._running is None else [self._running])]
         )
+
+    def cure(self, column: int, fault: int) -> str:
+        """What to do about a fault in a column of times; empty: it is another one."""
+        return self._times.cure(column, fault)
+
+    def unresolved(self) -> int | None:
+        """See ``TimeReader``."""
+        return self._times.unresolved()
 
     def _fill_sequence(self, rule: FieldRule, block: Block, made: Made) -> None:
         numbers = np.zeros(len(made.ticks), np.uint64)
@@ -307,10 +367,59 @@ class TickMaker:
 
     def wanted(self) -> list[int]:
         """Positions of the columns that are read."""
-        for rule in self._readers:
+        for rule in [*self._readers, *([] if self._running is None else [self._running])]:
             for names in rule.pair or (rule.columns,):
                 self._place(names)
         return sorted(self.columns)
+
+
+class _RunningTotals:
+    """The latest total of each symbol, and its day."""
+
+    def __init__(self) -> None:
+        self._totals = np.zeros(1, np.int64)
+        self._days = np.full(1, -1, np.int64)
+
+    def differences(
+        self, totals: npt.NDArray[np.int64], keys: npt.NDArray[np.uint32] | None, days: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """How much more each row's total is than the one before of its symbol, and which ones fall within a day.
+
+        The first one, and one that has fallen by a later day, count from 0. One that falls within a day is no total.
+        """
+        keys = np.zeros(len(totals), np.uint32) if keys is None else keys
+        if len(keys) and (most := int(keys.max())) >= len(self._totals):
+            more = 2 * most + 1 - len(self._totals)
+            self._totals = np.concatenate([self._totals, np.zeros(more, np.int64)])
+            self._days = np.concatenate([self._days, np.full(more, -1, np.int64)])
+        order = np.argsort(keys, kind="stable")
+        key, total, day = keys[order], totals[order], days[order]
+        first = np.ones(len(key), np.bool_)
+        first[1:] = key[1:] != key[:-1]
+        before = np.where(first, self._totals[key], np.roll(total, 1))
+        day_before = np.where(first, self._days[key], np.roll(day, 1))
+        fallen = total < before
+        falls = fallen & (day <= day_before)
+        if falls.any():
+            slowly, wrong_rows = self._one_by_one(keys.tolist(), totals.tolist(), days.tolist())
+            return np.array(slowly, np.int64), np.array(wrong_rows, np.bool_)
+        last = np.ones(len(key), np.bool_)
+        last[:-1] = first[1:]
+        self._totals[key[last]], self._days[key[last]] = total[last], day[last]
+        found = np.empty_like(totals)
+        found[order] = np.where(fallen, total, total - before)
+        return found, np.zeros(len(totals), np.bool_)
+
+    def _one_by_one(self, keys: list[int], totals: list[int], days: list[int]) -> tuple[list[int], list[bool]]:
+        """The same of rows of which one falls: the next one is compared with the last one that is a total."""
+        found, falls = [], []
+        for key, total, day in zip(keys, totals, days, strict=True):
+            before, fallen = int(self._totals[key]), total < int(self._totals[key])
+            falls.append(fallen and day <= int(self._days[key]))
+            found.append(total if fallen else total - before)
+            if not falls[-1]:
+                self._totals[key], self._days[key] = total, day
+        return found, falls
 
 
 def _settle_sides(ticks: TickBatch) -> None:

@@ -6,7 +6,6 @@ import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,10 @@ from strand.binding.text import (
     DECIMAL,
     EPOCH,
     FAULT_RANGE,
+    FAULT_SKIPPED,
+    FAULT_TEXT,
+    FAULT_TWICE,
+    PATTERN,
     STAMP,
     ZONE_ALWAYS,
     ZONE_NEVER,
@@ -27,7 +30,9 @@ from strand.binding.text import (
 from strand.feeds.formats.csv.lines import Block
 from strand.feeds.formats.csv.match import Match
 from strand.feeds.formats.csv.numbers import Chosen, NumberReader
+from strand.feeds.mapping.clocks import CLOCKS, STAMPS, LocalTimes
 from strand.feeds.mapping.rules import FieldRule, Plus
+from strand.zones import zone_named
 
 __all__ = ["TimeReader"]
 
@@ -43,8 +48,9 @@ class _TimeColumn:
     numbers: Numbers
     local: bool
     of_day: bool
-    undefined: bytes | None
+    undefined: frozenset[bytes]
     plus: Plus | None
+    clocks: LocalTimes
 
 
 class TimeReader:
@@ -65,8 +71,6 @@ class TimeReader:
         self._date = date
         self._place = place
         self._numbers = numbers
-        self._zone = ZoneInfo(found.profile.zone)
-        self._offsets: dict[int, int] = {}
         self._columns = [self._column(rule, sample) for rule in rules]
         days = found.profile.date_columns
         self._day_column = place(days) if days else None
@@ -88,24 +92,33 @@ class TimeReader:
         for unit in rule.unit:
             of_day = unit == "clock" or rule.since == "midnight"
             highest = _DAY_NS - 1 if of_day else (1 << 63) - 1 - 2 * _DAY_NS
-            if unit == "auto":
+            pattern = b""
+            if rule.format is not None:
+                form, scale, pattern = PATTERN, 0, rule.format.text
+            elif unit == "auto":
                 form, scale = EPOCH, 0
             elif unit in _EPOCH_SCALE:
                 form, scale = DECIMAL, _EPOCH_SCALE[unit]
             else:
                 form, scale = (CLOCK if unit == "clock" else STAMP), rule.digits
             # An empty time becomes -1, which no time of day is.
-            numbers = Numbers(form, scale, 0, highest, empty=None if empty is None else -1)
-            if unit == "stamp" and self._found.profile.zone != "UTC":
+            point, group = self._found.profile.marks if form == DECIMAL else (b"", b"")
+            numbers = Numbers(
+                form, scale, 0, highest, empty=None if empty is None else -1, pattern=pattern, point=point, group=group
+            )
+            if rule.format is not None:
+                numbers = replace(numbers, zone=ZONE_ALWAYS if rule.format.has_zone else ZONE_NEVER)
+            elif unit == "stamp" and self._found.profile.zone != "UTC":
                 zoned = replace(numbers, zone=ZONE_ALWAYS)
                 says_zone = at in sample and _reads(zoned, sample[at])
                 numbers = zoned if says_zone else replace(numbers, zone=ZONE_NEVER)
             local = of_day or numbers.zone == ZONE_NEVER
-            undefined = None if rule.undefined is None else rule.undefined.encode()
+            undefined = frozenset(text.encode() for text in rule.undefined)
+            clocks = LocalTimes(self._found.profile.zone, self._found.profile.ambiguous)
             plus = rule.plus if rule.plus is not None and self._found.column(rule.plus.columns) is not None else None
             if plus is not None:
                 self._place(plus.columns)
-            found = _TimeColumn(rule.field, at, numbers, local, of_day, undefined, plus)
+            found = _TimeColumn(rule.field, at, numbers, local, of_day, undefined, plus, clocks)
             if unit == rule.unit[-1] or _reads(numbers, sample.get(at, "")):
                 return found
         raise AssertionError(rule)
@@ -113,18 +126,16 @@ class TimeReader:
     def _read(self, time: _TimeColumn, block: Block, faults: Faults, chosen: Chosen | None) -> npt.NDArray[np.int64]:
         values = np.zeros(len(faults), np.int64)
         self._numbers.read(time.numbers, time.column, block.columns[time.column], values, (faults, chosen))
-        if time.undefined is not None:
-            for place in np.flatnonzero(faults == (time.column << 8 | FAULT_RANGE)).tolist():
-                row = place if chosen is None else int(chosen[place])
-                if block.columns[time.column].text(row).strip() == time.undefined:
-                    values[place], faults[place] = -1, 0
-        missing = None if time.numbers.empty is None else values < 0
+        if time.undefined:
+            none = self._numbers.undefined(time.undefined, time.column, block.columns[time.column], (faults, chosen))
+            values[none] = -1
+        missing = None if time.numbers.empty is None and not time.undefined else values < 0
         if time.plus is not None:
             values += self._added(time.plus, block, faults, chosen)
         if time.local:
             if time.of_day:
                 values += self._days(block, faults, chosen)
-            values = self._to_utc(values)
+            values = self._to_utc(time, values, faults, missing)
         if missing is not None:
             values[missing] = 0
         if len(values) and values.min() < 0:  # in the first hours of 1970 somewhere east of Greenwich
@@ -149,36 +160,59 @@ class TimeReader:
     def _days(self, block: Block, faults: Faults, chosen: Chosen | None) -> Any:
         if self._day_column is not None:
             days = np.zeros(len(faults), np.int64)
-            Numbers(DATE).read(block.columns[self._day_column], self._day_column, days, faults, chosen)
+            form = self._found.profile.date_format
+            numbers = Numbers(DATE) if form is None else Numbers(PATTERN, pattern=form.text)
+            numbers.read(block.columns[self._day_column], self._day_column, days, faults, chosen)
             return days
         return 0 if self._date is None else (self._date - dt.date(1970, 1, 1)).days * _DAY_NS
 
-    def _to_utc(self, wall: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _to_utc(
+        self, time: _TimeColumn, wall: npt.NDArray[np.int64], faults: Faults, missing: npt.NDArray[np.bool_] | None
+    ) -> npt.NDArray[np.int64]:
         """Clock times of the profile's zone, as ns since 1970 as if they were UTC, to UTC."""
-        if self._found.profile.zone == "UTC" or not len(wall) or (self._date is None and self.needs_date):
+        if self._date is None and self.needs_date:
             return wall
-        low, high = int(wall.min()) // _HOUR_NS, int(wall.max()) // _HOUR_NS
-        if high - low < 4096:
-            # Zones change on whole hours, or at least within one: a table by the hour.
-            table = np.array([self._offset(hour) for hour in range(low, high + 1)], np.int64)
-            if (table == table[0]).all():
-                wall -= table[0]
-                return wall
-            shifted: npt.NDArray[np.int64] = wall - table[wall // _HOUR_NS - low]
-            return shifted
-        hours = wall // _HOUR_NS
-        distinct, places = np.unique(hours, return_inverse=True)
-        return wall - np.array([self._offset(hour) for hour in distinct.tolist()], np.int64)[places]
+        found, bad = time.clocks.to_utc(wall, faults if missing is None else np.where(missing, 1, faults))
+        if bad is not None:
+            wrong = (bad != 0) & (faults == 0)
+            faults[wrong] = (time.column << 8) | bad[wrong].astype(np.uint16)
+        return found
 
-    def _offset(self, hour: int) -> int:
-        """What the zone is ahead of UTC, in ns, at an hour of its own clock."""
-        if hour not in self._offsets:
-            if len(self._offsets) > 1 << 16:
-                self._offsets.clear()
-            moment = dt.datetime(1970, 1, 1) + dt.timedelta(hours=max(hour, 0))
-            ahead = moment.replace(tzinfo=self._zone).utcoffset() or dt.timedelta(0)
-            self._offsets[hour] = (ahead.days * 86_400 + ahead.seconds) * 1_000_000_000
-        return self._offsets[hour]
+    def local_days(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The days of times in UTC by the profile's zone, as numbers that rise with them."""
+        zone = zone_named(self._found.profile.zone)
+        hours, places = np.unique(times // _HOUR_NS, return_inverse=True)
+        days = [dt.datetime.fromtimestamp(hour * 3600, zone).date().toordinal() for hour in hours.tolist()]
+        return np.array(days, np.int64)[places]
+
+    def cure(self, column: int, fault: int) -> str:
+        """What to do about a fault in a column of times, in front of and behind what is wrong; empty: not one."""
+        time = next((time for time in self._columns if time.column == column), None)
+        if time is None and column == self._day_column and fault == FAULT_TEXT:
+            return "; a date is 20260928 or 2026-09-28; give date_format under [time] for any other form, as in \"%d.%m.%Y\""
+        if time is None:
+            return ""
+        if fault == FAULT_TEXT and time.numbers.form == PATTERN:
+            return f"; format is {time.numbers.pattern.decode()!r}"
+        if fault == FAULT_TEXT and time.numbers.form in (CLOCK, STAMP):
+            return f"; {CLOCKS if time.numbers.form == CLOCK else STAMPS}"
+        if fault == FAULT_TEXT:
+            return f"; for stamps and clocks give unit = \"stamp\" or \"clock\": {STAMPS}"
+        if fault == FAULT_RANGE and time.numbers.form in (CLOCK, STAMP, PATTERN):
+            return "; dates are from 1970 to 2261, clocks from 00:00:00 to 23:59:59: 24:00 and leap seconds are not read"
+        zone = self._found.profile.zone
+        if fault == FAULT_TWICE:
+            return (
+                f": the clocks of {zone} go back then, and the order of the lines does not show which of the two it is; "
+                'give ambiguous = "earliest" or "latest" under [time]'
+            )
+        if fault == FAULT_SKIPPED:
+            return f": the clocks of {zone} go forward over it; give the zone that the file has under [time]"
+        return ""
+
+    def unresolved(self) -> int | None:
+        """At the file's end: the column whose last rows lie in an hour that comes twice, with no second pass."""
+        return next((time.column for time in self._columns if time.local and time.clocks.is_open), None)
 
 
 def _reads(numbers: Numbers, text: str) -> bool:

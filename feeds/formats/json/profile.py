@@ -3,6 +3,8 @@
     name = "example"
     ticks = "plain"                 # what the ticks mean, as FeedInfo.ticks has it; of single orders "orders"
     size_unit = "0.001"             # what one of a tick's `size` is worth, a power of ten; by default 1
+    received = "us"                 # unit of the time before each message: s, ms, us, ns, stamp
+    document = true                 # the file is one JSON value, a list of messages or one; or the path of that list
     inexact = "round"               # numbers that are no whole units: "raise" (by default), or to the nearest
 
     [[message]]                     # one for each kind of message that makes ticks
@@ -14,7 +16,7 @@
     more = true                     # the rules behind this one are tried on the message too
 
     [message.fields]
-    ts_event = { column = "T", unit = "ms" }    # s, ms, us, ns, stamp
+    ts_event = { column = "T", unit = "ms" }    # s, ms, us, ns, auto, stamp, clock
     price = "p"                                 # or { column = "p", unit = "0.01" }: what 1 of it is worth
     size = "q"
     sequence = "t"
@@ -22,14 +24,14 @@
 
 The keys of a field are those of CSV profiles (docs/feeds/csv.md), and a text alone is its column. A column names a
 field, or one in another by a dot (``"order.price"``, ``"0.price"`` in a list); those in ``where`` begin at the message,
-the others at the record, and what is not there is looked for in the message.
+the others at the record, and what is not there is looked for in the message. ``"^id"`` begins at the message.
 """
 
 from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
@@ -41,8 +43,18 @@ import msgspec
 from strand.errors import ConfigurationError
 from strand.feeds.base import FeedInfo, Flags, TicksAre
 from strand.feeds.io.files import small_text
+from strand.feeds.mapping.clocks import TextTimes
 from strand.feeds.mapping.options import check_options
-from strand.feeds.mapping.rules import FieldRule, SymbolKeys, checked, field_rules, flags_of, names_of, text_of
+from strand.feeds.mapping.rules import (
+    FieldRule,
+    SymbolKeys,
+    TimeKeys,
+    checked,
+    field_rules,
+    flags_of,
+    names_of,
+    text_of,
+)
 from strand.feeds.mapping.scalars import (
     KINDS,
     PLACES,
@@ -59,13 +71,16 @@ from strand.feeds.mapping.units import unit_power
 from strand.symbols import name_problem
 from strand.ticks import UNDEF_PRICE
 
-__all__ = ["BadRecord", "JsonProfile", "MessageRule", "Record", "is_message_profile", "read_profile"]
+__all__ = ["BadRecord", "JsonProfile", "MessageRule", "Record", "at_path", "is_message_profile", "read_profile"]
 
 #: Keys of fields that only tables of text have, and units of times.
-_NOT_HERE: Final = ("since", "digits", "undefined", "plus", "text", "later_of", "earlier_of")
-_UNITS: Final = ("s", "ms", "us", "ns", "stamp")
+_NOT_HERE: Final = ("since", "digits", "plus", "text", "later_of", "earlier_of", "running")
+_NUMBERS: Final = ("s", "ms", "us", "ns")
+_UNITS: Final = (*_NUMBERS, "auto", "clock", "stamp")
 
 Path_ = tuple[str, ...]
+#: Before a path: it is of the message, though the record has a field of that name.
+_OUTER: Final = "^"
 
 
 class _MessageKeys(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,10 +99,13 @@ class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
     inexact: Literal["raise", "round"] = "raise"
     ticks: TicksAre | None = None
     flags: dict[str, Any] = {}
+    received: Literal["s", "ms", "us", "ns", "stamp"] | None = None
+    document: bool | str = False
+    time: dict[str, Any] = {}
     message: list[Any] = []
 
 
-def _at(value: Any, path: Path_) -> Any:
+def at_path(value: Any, path: Path_) -> Any:
     """What is at a path; None where there is nothing."""
     for name in path:
         if isinstance(value, Mapping):
@@ -101,10 +119,24 @@ def _at(value: Any, path: Path_) -> Any:
 
 def _holds(value: Any, path: Path_) -> bool:
     """Whether there is something at a path, be it null."""
-    parent, name = _at(value, path[:-1]), path[-1]
+    parent, name = at_path(value, path[:-1]), path[-1]
     if isinstance(parent, list):
         return name.isdecimal() and int(name) < len(parent)
     return isinstance(parent, Mapping) and name in parent
+
+
+def _places(path: Path_, record: Any, message: Any) -> list[tuple[Any, Path_]]:
+    """Where a field of a record may be: in it, then in the message; a path that begins with ^ is one of the message."""
+    if path[0].startswith(_OUTER):
+        return [(message, (path[0].removeprefix(_OUTER), *path[1:]))]
+    return [(record, path), (message, path)]
+
+
+def _first(paths: Iterable[Path_], record: Any, message: Any) -> Any:
+    """The first value that is there: in the record by any of the paths, then in the message."""
+    found = [_places(path, record, message) for path in paths]
+    ranked = chain((places[0] for places in found), (places[1] for places in found if len(places) > 1))
+    return next((value for place, own in ranked if (value := at_path(place, own)) is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +145,17 @@ class _Field:
     paths: tuple[Path_, ...]
     map: Mapping[str, Any]
     convert: Callable[[Any], Any]
+    clock: TextTimes | None = None
+    dates: tuple[Path_, ...] = ()
 
     def of(self, record: Any, message: Any) -> Any:
         """The field's value; None for an optional field without one. Raises BadRecord where a value is missing."""
         rule = self.rule
         if not self.paths:
             return rule.constant
-        places = ((place, path) for place in (record, message) for path in self.paths)
-        value = next((found for place, path in places if (found := _at(place, path)) is not None), None)
-        if (value is None and rule.optional) or (value == "" and rule.empty):
+        value = _first(self.paths, record, message)
+        none = (value == "" and rule.empty) or (isinstance(value, str) and value.strip() in rule.undefined)
+        if (value is None and rule.optional) or none:
             return UNDEF_PRICE if rule.field in PRICES else None
         if value is None:
             raise BadRecord(f"{rule.field}: {self._none_in(record, message)}")
@@ -131,14 +165,23 @@ class _Field:
                 raise BadRecord(f"{rule.field}: {shown(value)} is not one of {', '.join(self.map)}")
             return found
         try:
-            found = self.convert(value)
+            found = self._clock(value, record, message) if self.clock is not None else self.convert(value)
         except BadRecord as error:
             raise BadRecord(f"{rule.field}: {error}") from None
         return UNDEF_PRICE if rule.zero and found == 0 else found
 
+    def _clock(self, value: Any, record: Any, message: Any) -> int:
+        """A time of day, on the date that the message has."""
+        date = _first(self.dates, record, message)
+        assert self.clock is not None
+        try:
+            return self.clock.ns(str(value), None if date is None else str(date))
+        except ValueError as error:
+            raise BadRecord(f"{shown(value)} of {shown(date)} {error}") from None
+
     def _none_in(self, record: Any, message: Any) -> str:
         for path in self.paths:
-            if any(_holds(place, path) for place in (record, message)):
+            if any(_holds(place, own) for place, own in _places(path, record, message)):
                 return f"{'.'.join(path)} is null: if that means no value, give optional = true"
         return f"there is no field {' or '.join(map('.'.join, self.paths))}"
 
@@ -165,11 +208,11 @@ class MessageRule:
     fields: tuple[_Field, ...]
 
     def matches(self, message: Any) -> bool:
-        return all(text_of(_at(message, path)) == wanted for path, wanted in self.where)
+        return all(text_of(at_path(message, path)) == wanted for path, wanted in self.where)
 
     def records(self, message: Any) -> Iterator[Record | BadRecord]:
         """Each record, or in its place the BadRecord that says why it is none."""
-        items = [message] if self.each is None else _at(message, self.each)
+        items = [message] if self.each is None else at_path(message, self.each)
         if not isinstance(items, list):
             yield BadRecord(f"there is no list at {'.'.join(self.each or ())}")
             return
@@ -183,8 +226,7 @@ class MessageRule:
         symbol: Any = self.symbol
         if not isinstance(symbol, str):
             # In a list of records the name is often said once, beside the list.
-            found = _at(item, symbol)
-            symbol = found if found is not None else _at(message, symbol)
+            symbol = _first((symbol,), item, message)
         if not isinstance(symbol, str) or not symbol:
             raise BadRecord(f"symbol: {shown(symbol)} is not a name")
         if problem := name_problem(symbol):
@@ -193,6 +235,9 @@ class MessageRule:
         for field in self.fields:
             if (value := field.of(item, message)) is not None:
                 values[PLACES.get(field.rule.field, field.rule.field)] = value
+            if field.rule.signed and value is not None:
+                values["side"] = b"A" if value < 0 else b"B" if value else b"N"
+                values["size"] = abs(value)
         values["kind"] = values["kind"] or kind_of(values.get("action", b"N"))
         values.setdefault("action", action_of(values["kind"]))
         return Record(symbol, values, self.gapless)
@@ -203,7 +248,9 @@ class JsonProfile:
     """A profile that has been checked: ``read_profile`` makes one.
 
     ``size_unit``: what 1 in a tick's ``size`` is worth. ``rounding``: told of each record's rounded numbers.
-    ``ticks``: what the ticks mean; None: it does not say.
+    ``ticks``: what the ticks mean; None: it does not say. ``received``: the unit of the time before a message; None: it does not say.
+    ``zone``: of texts that do not say theirs. ``document``: where a file that is one JSON value has the list of its
+    messages, None: each line is a message.
     ``source``: what it was made of, as plain values that JSON has: ``read_profile`` makes the same of it again.
     """
 
@@ -214,9 +261,11 @@ class JsonProfile:
     rounding: Rounding
     ticks: TicksAre | None
     flags: Flags
+    received: Literal["s", "ms", "us", "ns", "stamp"] | None = None
+    zone: str | None = None
+    document: Path_ | None = None
 
     def info(self, name: str, path: str, details: dict[str, Any]) -> FeedInfo:
-        """What is known of a feed of such messages."""
         return FeedInfo(
             name,
             path,
@@ -225,6 +274,7 @@ class JsonProfile:
             ticks=self.ticks or "plain",
             ticks_assumed=self.ticks is None,
             flags=self.flags,
+            zone=None if self.zone == "UTC" else self.zone,
         )
 
     def records(self, message: Any) -> Iterator[Record | BadRecord] | None:
@@ -273,7 +323,14 @@ def read_profile(
     rounding = Rounding(check_options(inexact=keys.inexact if inexact is None else inexact).rounds)
     places = [(message, f"{said}.message[{at}]") for at, message in enumerate(keys.message, 1)]
     messages = [checked(_MessageKeys, message, place) for message, place in places]
-    rules = tuple(_rule(message, power, rounding, place) for message, (_, place) in zip(messages, places, strict=True))
+    time = checked(TimeKeys, keys.time, f"{said}.time")
+    zone, dates = time.checked_zone(f"{said}.time"), time.date_pattern(f"{said}.time")
+
+    def texts(rule: FieldRule) -> TextTimes:
+        return TextTimes(rule.unit[0], rule.format, zone, time.ambiguous, dates)
+
+    dated = tuple(_path(name, f"{said}.time.date_column") for name in names_of(time.date_column))
+    rules = tuple(_rule(message, power, rounding, place, (texts, dated)) for message, (_, place) in zip(messages, places, strict=True))
     # What is compared as text is written down as text.
     told = [
         {**source, **({"where": {name: text_of(value) for name, value in keys.where.items()}} if keys.where else {})}
@@ -281,7 +338,11 @@ def read_profile(
     ]
     plain: Any = _plain({**source, "size_unit": given, "message": told})
     flags = flags_of([field.rule for rule in rules for field in rule.fields], keys.ticks, keys.flags, f"{said}.")
-    return JsonProfile(keys.name, rules, Decimal(1).scaleb(power), plain, rounding, keys.ticks, flags)
+    within = keys.document if isinstance(keys.document, str) else None
+    document = None if keys.document is False else () if within is None else _path(within, f"{said}.document")
+    return JsonProfile(
+        keys.name, rules, Decimal(1).scaleb(power), plain, rounding, keys.ticks, flags, keys.received, zone, document
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -293,7 +354,11 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-def _rule(keys: _MessageKeys, size_power: int, rounding: Rounding, where: str) -> MessageRule:
+#: What makes readers of texts of times, and where the dates of clocks are.
+_Times = tuple[Callable[[FieldRule], TextTimes], tuple[Path_, ...]]
+
+
+def _rule(keys: _MessageKeys, size_power: int, rounding: Rounding, where: str, times: _Times) -> MessageRule:
     given = {"column": keys.symbol} if isinstance(keys.symbol, str) else keys.symbol or {}
     symbol = checked(SymbolKeys, given, f"{where}.symbol", but=("file_name", "suffix"))
     columns = names_of(symbol.column)
@@ -303,7 +368,7 @@ def _rule(keys: _MessageKeys, size_power: int, rounding: Rounding, where: str) -
     for rule in rules:
         if rule.whole_power is not None:
             raise ConfigurationError(f"{where}.fields.{rule.field}.unit: give one unit")
-    fields = tuple(_field(rule, size_power, rounding, f"{where}.fields.{rule.field}") for rule in rules)
+    fields = tuple(_field(rule, size_power, rounding, f"{where}.fields.{rule.field}", times) for rule in rules)
     if keys.gapless and not any(rule.field == "sequence" and not (rule.optional or rule.empty) for rule in rules):
         raise ConfigurationError(f"{where}.gapless: give the column of each record's sequence, or leave gapless out")
     return MessageRule(
@@ -317,17 +382,30 @@ def _rule(keys: _MessageKeys, size_power: int, rounding: Rounding, where: str) -
     )
 
 
-def _field(rule: FieldRule, size_power: int, rounding: Rounding, where: str) -> _Field:
+def _field(rule: FieldRule, size_power: int, rounding: Rounding, where: str, times: _Times) -> _Field:
     if rule.field == "ts_recv":
         raise ConfigurationError(f"{where}: leave it out: it is when the message was received")
     if len(rule.unit) > 1 or not set(rule.unit) <= set(_UNITS):
         raise ConfigurationError(f"{where}.unit: give one of {', '.join(_UNITS)}, not {', '.join(rule.unit)}")
     power = rule.power - (size_power if rule.field in SIZES else 0)
-    convert = converter(rule.field, rounding, power=power, unit=rule.unit[0] if rule.unit else "ns")
-    return _Field(rule, tuple(_path(name, f"{where}.column") for name in rule.columns), dict(rule.map), convert)
+    unit = rule.unit[0] if rule.unit else "ns"
+    texts = None if unit in _NUMBERS else times[0](rule)
+    if unit == "clock" and rule.columns and not times[1]:
+        raise ConfigurationError(f"{where}.unit: for a clock give date_column under [time], with its date")
+    convert = converter(
+        rule.field, rounding, power=power, unit=unit if texts is None else "ns", texts=texts, signed=rule.signed
+    )
+    return _Field(
+        rule,
+        tuple(_path(name, f"{where}.column") for name in rule.columns),
+        dict(rule.map),
+        convert,
+        texts if unit == "clock" else None,
+        times[1],
+    )
 
 
 def _path(text: str, where: str) -> Path_:
-    if not all(text.split(".")):
+    if not all(text.removeprefix(_OUTER).split(".")):
         raise ConfigurationError(f"{where}: {text!r} is not a path of names with dots between them")
     return tuple(text.split("."))

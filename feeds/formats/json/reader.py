@@ -9,31 +9,45 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from decimal import Decimal
+from collections.abc import Iterator, Mapping
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from strand.errors import ConfigurationError, FormatError
-from strand.feeds.base import FeedInfo
+from strand.binding.text import DECIMAL, Numbers
+from strand.errors import ConfigurationError, FeedError, FormatError
+from strand.feeds.base import FeedInfo, TickBatch
 from strand.feeds.formats.json.file import JsonFileFeed
-from strand.feeds.formats.json.profile import JsonProfile, read_profile
-from strand.feeds.formats.json.ticks import JsonTicks
+from strand.feeds.formats.json.profile import JsonProfile, at_path, read_profile
+from strand.feeds.formats.json.ticks import JsonTicks, parsed
 from strand.feeds.formats.websocket.lines import Line
 from strand.feeds.io.bytestream import InflateLimits
 from strand.feeds.io.streams import STANDARD_INPUT, open_stream
+from strand.feeds.mapping.clocks import TextTimes
 from strand.feeds.mapping.options import MEND, check_options
+from strand.feeds.mapping.values import ONLY_NS, said_unit
 from strand.validate import whole
 
 __all__ = ["JsonLinesFeed"]
 
 _LONGEST_LINE: Final = 1 << 20
-_RECEIVED: Final = re.compile(rb"([0-9]{1,19}) +")
+#: Bytes of a file that is one JSON value: as Python's objects it takes ten times that.
+_LONGEST_DOCUMENT: Final = 1 << 28
+_LIST: Final = re.compile(rb"\[\s*\{")
+_DOCUMENT: Final = (
+    "a file that is one JSON value, such as a list of messages, is read by document = true in its profile, or has to have "
+    "one message on each line"
+)
+_PIECE: Final = 1 << 20
+_BEGIN: Final = re.compile(rb"[{\[]")
+_POWERS: Final = {"s": 9, "ms": 6, "us": 3, "ns": 0}
 _LATEST_NS: Final = (1 << 63) - 1
 
 
 class JsonLinesFeed(JsonFileFeed):
     """Reads a file of JSON lines as batches of ticks, in the order of its lines.
+
+    With the key ``document`` in its profile, the file is one JSON value, read into memory: a list of messages, or one.
 
     ``ts_recv`` is the time that stands before the message in its line, or the time of its event if there is none.
     ``sequence`` is the record's place if the profile has no field for it.
@@ -72,6 +86,7 @@ class JsonLinesFeed(JsonFileFeed):
             raise ConfigurationError("profile: give a profile that says which messages to read (docs/feeds/json.md)")
         source = profile.source if isinstance(profile, JsonProfile) else profile
         self._profile = read_profile(source, size_unit=size_unit, inexact=inexact)
+        self._stamps = TextTimes("stamp", None, self._profile.zone)
         self._on_bad_record = on_bad_record
         named: str | Path = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path)
         with open_stream(named, limits=limits) as stream:
@@ -85,6 +100,68 @@ class JsonLinesFeed(JsonFileFeed):
             batch_ticks=whole("batch_ticks", batch_ticks, 1),
             limits=limits,
         )
+
+    def batches(self) -> Iterator[TickBatch]:
+        """The file from its start."""
+        return super().batches() if self._profile.document is None else self._of_document(self._profile.document)
+
+    def _of_document(self, path: tuple[str, ...]) -> Iterator[TickBatch]:
+        """The messages of a file that is one JSON value: of the list at a path, or the value itself."""
+        self._check_open()
+        self.skipped.clear()
+        self._ticks = self._none_yet()
+        value = self._whole()
+        found = at_path(value, path)
+        if path and not isinstance(found, list):
+            raise FormatError(f"there is no list at {'.'.join(path)}, which document names", path=self._path)
+        fault: FeedError | None = None
+        for message in found if isinstance(found, list) else [found]:
+            try:
+                self._ticks.take_message(message, None)
+            except FeedError as error:
+                fault = error
+            if self._ticks.pending >= self._batch_ticks or (fault is not None and self._ticks.pending):
+                self._check_open()
+                yield self._ticks.batch()
+            if fault is not None:
+                raise fault
+        if self._ticks.pending:
+            yield self._ticks.batch()
+
+    def _whole(self) -> Any:
+        data = bytearray()
+        with open_stream(self._path, limits=self._limits) as stream:
+            piece = memoryview(bytearray(_PIECE))
+            while (got := stream.readinto(piece)) > 0:
+                data += piece[:got]
+                if len(data) > _LONGEST_DOCUMENT:
+                    raise FormatError(
+                        f"is more than {_LONGEST_DOCUMENT:,} bytes in one JSON value: make a line of each message, as "
+                        "jq -c '.[]' does, and leave document out",
+                        path=self._path,
+                    )
+        try:
+            return parsed(bytes(data).removeprefix(b"\xef\xbb\xbf"))
+        except (InvalidOperation, ValueError, RecursionError) as error:
+            raise FormatError(f"is not one JSON value, as document says: {error}", path=self._path) from None
+
+    def _received(self, text: bytes) -> tuple[int | None, str | None]:
+        """The time before a message, and what is wrong with it."""
+        unit = self._profile.received
+        if unit == "stamp":
+            try:
+                return self._stamps.ns(text.decode("ascii", "replace")), None
+            except ValueError as error:
+                return None, f"begins with {text.decode('utf-8', 'replace')[:80]!r}, which {error}"
+        try:
+            time = Numbers(DECIMAL, _POWERS[unit or "ns"], 0, _LATEST_NS).one(text)
+        except ValueError:
+            cure = 'say another form by received = "us" or "stamp" in the profile'
+            return None, f"does not begin with a time in {unit or 'ns'}; {cure}"
+        if unit is None and time < ONLY_NS:
+            cure = said_unit(time, 'received = "UNIT" in the profile')
+            return None, f"does not begin with a time in ns: {cure}"
+        return time, None
 
     def _none_yet(self) -> JsonTicks:
         return JsonTicks(
@@ -112,16 +189,20 @@ class JsonLinesFeed(JsonFileFeed):
         text = None if line.text is None else line.text.strip().removeprefix(b"\xef\xbb\xbf")
         if text == b"":
             return True
-        found = None if text is None else _RECEIVED.match(text)
-        received = None if found is None else int(found[1])
-        message = b"" if text is None else text[found.end() if found is not None else 0 :]
-        why = None
+        found = None if text is None else _BEGIN.search(text)
+        message = b"" if text is None or found is None else text[found.start() :]
+        received, why = None, None
         if text is None:
-            why = f"is longer than {_LONGEST_LINE:,} bytes"
-        elif received is not None and received > _LATEST_NS:
-            why = "does not begin with a time in ns"
-        elif not message.startswith((b"{", b"[")):
-            why = "does not hold a JSON object or list; it may be cut off"
+            why = f"is longer than {_LONGEST_LINE:,} bytes; {_DOCUMENT}"
+        elif found is None:
+            why = f"does not hold a JSON object or list; it may be cut off; {_DOCUMENT}"
+        elif found.start():
+            received, why = self._received(text[: found.start()].strip())
+        elif line.number == 1 and text in (b"[", b"{"):
+            why = f"is the start of a JSON value of several lines: {_DOCUMENT}"
+        elif line.number == 1 and _LIST.match(text):
+            # A list of objects may be a message too; a profile that reads it says so by ``each``.
+            self._ticks.hint = f"; {_DOCUMENT}"
         if why is None:
             self._ticks.take(message, received, offset=line.offset, line=line.number)
         elif self._on_bad_record == "raise":

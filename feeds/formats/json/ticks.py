@@ -18,7 +18,7 @@ from strand.feeds.mapping.options import MEND
 from strand.feeds.skipped import Skipped
 from strand.ticks import FIELDS, UNDEF_PRICE, zeros
 
-__all__ = ["EVENTS", "FeedEvent", "JsonTicks"]
+__all__ = ["EVENTS", "FeedEvent", "JsonTicks", "parsed"]
 
 #: The newest events that a feed keeps.
 EVENTS: Final = 1_000
@@ -29,7 +29,7 @@ _COUNTS: Final = (
 )  # fmt: skip
 
 
-def _parsed(data: str | bytes) -> Any:
+def parsed(data: str | bytes) -> Any:
     """JSON, its decimals exact. Raises ValueError, RecursionError and InvalidOperation."""
     try:
         return json.loads(data, parse_float=Decimal)
@@ -82,6 +82,8 @@ class JsonTicks:
         self._index = {name: at for at, name in enumerate(self.names)}
         self._sequences: dict[str, int] = {}
         self._records: list[tuple[Record, int, int]] = []
+        #: What an error about the next messages ends with.
+        self.hint = ""
 
     @property
     def pending(self) -> int:
@@ -101,15 +103,23 @@ class JsonTicks:
         Raises FormatError for what the profile cannot read, and FeedError for a symbol too many; the records before
         are kept.
         """
-        self.counts["messages"] += 1
         try:
-            message = _parsed(data)
+            message = parsed(data)
         except InvalidOperation:
+            self.counts["messages"] += 1
             self._refuse("holds a number with an exponent of 10^18 or more", offset, line)
             return
         except (ValueError, RecursionError) as error:
+            self.counts["messages"] += 1
             self._refuse(f"is not JSON: {error}", offset, line)
             return
+        self.take_message(message, now_ns, offset=offset, line=line)
+
+    def take_message(
+        self, message: Any, now_ns: int | None, *, offset: int | None = None, line: int | None = None
+    ) -> None:
+        """The same of a message that has been parsed."""
+        self.counts["messages"] += 1
         found = self._profile.records(message)
         if found is None:
             self.counts["other_messages"] += 1
@@ -168,7 +178,7 @@ class JsonTicks:
     def _refuse(self, why: str, offset: int | None, line: int | None) -> None:
         number = self.counts["messages"]
         if self._on_bad_record == "raise":
-            raise FormatError(f"message {number}: {why}: {MEND}", path=self._where, offset=offset, line=line)
+            raise FormatError(f"message {number}: {why}: {MEND}{self.hint}", path=self._where, offset=offset, line=line)
         self._skipped.add("not as the profile has it", offset=offset, line=number if line is None else line, text=why)
 
     def _check_sequence(self, record: Record, now_ns: int) -> None:

@@ -113,10 +113,16 @@ def test_archives_of_several_days_follow_each_other_whatever_the_order_given(tmp
     assert feed.info.date is None
 
 
-@pytest.mark.parametrize(("hour", "utc"), [(0, 4), (1, 5), (3, 8), (23, 28)])
+@pytest.mark.parametrize(("hour", "utc"), [(0, 4), (2, 7), (3, 8), (23, 28)])
 def test_the_wall_clock_is_followed_through_the_end_of_summer_time(tmp_path: Path, hour: int, utc: int) -> None:
     ticks = ticks_of(LeanFeed(archive(tmp_path, f"{hour * 3_600_000},1,1,P,0,0\n".encode(), date="20131103")))
     assert ticks["ts_event"].astype("M8[ns]")[0] == np.datetime64("2013-11-03") + np.timedelta64(utc, "h")
+
+
+def test_an_hour_that_comes_twice_is_refused_where_the_order_does_not_show_which_one_it_is(tmp_path: Path) -> None:
+    feed = LeanFeed(archive(tmp_path, b"3600000,1,1,P,0,0\n", date="20131103"))
+    with pytest.raises(FormatError, match="comes twice: the clocks of America/New_York go back"):
+        ticks_of(feed)
 
 
 def test_a_time_that_goes_back_keeps_its_place_and_is_counted(tmp_path: Path) -> None:

@@ -1,0 +1,81 @@
+"""Time zones by name, from the newer of the system's database and that of the package tzdata."""
+
+from __future__ import annotations
+
+import functools
+import re
+import zoneinfo
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+__all__ = ["ZoneData", "ZoneInfo", "ZoneInfoNotFoundError", "zone_data", "zone_named"]
+
+_VERSION: Final = re.compile(r"(?:# version )?(\d{4}[a-z]+)\s*")
+
+
+class ZoneData(NamedTuple):
+    """The database that zones come from.
+
+    Attributes:
+        version: The release of the IANA database, such as ``"2026a"``; None if the system does not say it.
+        owner: ``"the system"`` or ``"the package tzdata"``.
+    """
+
+    version: str | None
+    owner: str
+
+    def __str__(self) -> str:
+        return f"{self.version or 'version unknown'}, of {self.owner}"
+
+
+def _version_in(folder: Path) -> str | None:
+    """The release that a folder of zones says, in either of the two files that systems have for it."""
+    for name in ("tzdata.zi", "+VERSION"):
+        try:
+            with (folder / name).open(encoding="ascii") as file:
+                found = _VERSION.fullmatch(file.readline(80))
+        except (OSError, UnicodeDecodeError):
+            continue
+        if found is not None:
+            return found[1]
+    return None
+
+
+def _package() -> Any:
+    try:
+        import tzdata
+    except ImportError:
+        return None
+    return tzdata
+
+
+@functools.cache
+def zone_data() -> ZoneData:
+    """The newer of the two databases. The package's, where the system does not say how old its own is."""
+    folder = next((Path(path) for path in zoneinfo.TZPATH if (Path(path) / "UTC").exists()), None)
+    system = None if folder is None else _version_in(folder)
+    package = getattr(_package(), "IANA_VERSION", None)
+    if package is not None and (folder is None or system is None or package > system):
+        return ZoneData(package, "the package tzdata")
+    return ZoneData(system, "the system")
+
+
+@functools.cache
+def zone_named(name: str) -> ZoneInfo:
+    """The zone of that name, from ``zone_data()``; from the other database if that one lacks it.
+
+    Raises:
+        ZoneInfoNotFoundError: If neither has it.
+        ValueError: If the name is not one that a zone can have.
+    """
+    found = ZoneInfo(name)  # which knows what a name may be, and the zones of a system
+    if zone_data().owner == "the system":
+        return found
+    from importlib import resources
+
+    try:
+        with resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).open("rb") as file:
+            return ZoneInfo.from_file(file, key=name)
+    except (OSError, ModuleNotFoundError, ValueError):
+        return found

@@ -44,7 +44,7 @@ def _version_in(folder: Path) -> str | None:
 
 def _package() -> Any:
     try:
-        import tzdata
+        import tzdata  # type: ignore[import-untyped]
     except ImportError:
         return None
     return tzdata

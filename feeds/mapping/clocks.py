@@ -9,8 +9,18 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.text import CLOCK, DATE, EPOCH, FAULT_SKIPPED, FAULT_TWICE, PATTERN, STAMP, ZONE_ALWAYS, ZONE_NEVER
-from strand.binding.text import Numbers
+from strand.binding.text import (
+    CLOCK,
+    DATE,
+    EPOCH,
+    FAULT_SKIPPED,
+    FAULT_TWICE,
+    PATTERN,
+    STAMP,
+    ZONE_ALWAYS,
+    ZONE_NEVER,
+    Numbers,
+)
 from strand.errors import ConfigurationError
 from strand.zones import zone_named
 
@@ -22,8 +32,8 @@ Ambiguous = Literal["infer", "earliest", "latest", "raise"]
 
 #: The forms that need no pattern, and patterns for others, as errors list them.
 STAMPS: Final = (
-    'a stamp is ISO 8601, as 2026-09-28T09:30:00.5+02:00, 2026-09-28 09:30 and 20260928T093000, or kdb\'s '
-    "2026.09.28D09:30:00; give format for any other form, as in format = \"%d.%m.%Y %H:%M:%S\" or \"%m/%d/%y %I:%M %p\""
+    "a stamp is ISO 8601, as 2026-09-28T09:30:00.5+02:00, 2026-09-28 09:30 and 20260928T093000, or kdb's "
+    '2026.09.28D09:30:00; give format for any other form, as in format = "%d.%m.%Y %H:%M:%S" or "%m/%d/%y %I:%M %p"'
 )
 CLOCKS: Final = (
     'a clock is 09:30:00.5, 09:30 or 093000; give format for any other form, as in format = "%H%M" for 930 (HHMM), '
@@ -71,10 +81,12 @@ def pattern_of(text: str, where: str) -> Pattern:
         problem = "has a date in part: a date is a year (%Y or %y), a month (%m, %b or %B) and a day (%d), or %Y and %j"
     elif not has_date and not found & {"H", "I"}:
         problem = "has neither a date nor hours (%H, or %I with %p)"
-    elif "H" in found and "I" in found or ("I" in found) != ("p" in found):
+    elif ("H" in found and "I" in found) or ("I" in found) != ("p" in found):
         problem = "needs either %H, or %I with %p"
-    elif ("M" in found and not found & {"H", "I"}) or ("S" in found and "M" not in found) or (
-        "f" in found and "S" not in found
+    elif (
+        ("M" in found and not found & {"H", "I"})
+        or ("S" in found and "M" not in found)
+        or ("f" in found and "S" not in found)
     ):
         problem = "has minutes without hours, seconds without minutes, or a fraction without seconds"
     elif "z" in found and (said[-1] != "z" or not whole.endswith("%z") or not has_date):
@@ -265,12 +277,11 @@ class TextTimes:
             raise ValueError('has no time zone: give zone = "UTC", or another one, under [time]')
         found, bad = self._local.to_utc(np.array([wall], np.int64))
         if bad is not None:
-            twice = int(bad[0]) == FAULT_TWICE
+            if int(bad[0]) == FAULT_SKIPPED:
+                raise ValueError(f"does not exist: the clocks of {self._zone} go forward over it")
             raise ValueError(
-                f"comes twice, as the clocks of {self._zone} go back, and the order does not show which one it is; give "
+                f"comes twice: the clocks of {self._zone} go back, and the order does not show which one it is; give "
                 'ambiguous = "earliest" or "latest" under [time]'
-                if twice
-                else f"does not exist: the clocks of {self._zone} go forward over it"
             )
         if found[0] < 0:
             raise ValueError("is before 1970")

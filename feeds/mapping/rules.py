@@ -156,7 +156,8 @@ class FieldRule:
     the file is worth ten to the ``power`` of currency or shares; ``whole_power``, if there is one, replaces ``power``
     where the file's first line has a whole number. ``unit``: the unit of a time, or the units that it may have.
     ``format``: the pattern of a time that has one. ``undefined``: texts that stand for no value. ``signed``: a size
-    below 0 is a sell. ``running``: the size is what is more than in the row before. ``pair``: the columns of two order numbers, the buyer's first.
+    below 0 is a sell. ``running``: the size is what is more than in the row before. ``pair``:
+    the columns of two order numbers, the buyer's first.
     """
 
     field: str

@@ -93,7 +93,8 @@ def converter(
     value that the field cannot hold.
 
     ``power``: 1 in a price is worth ten to that power of currency, 1 in a size that many units of a tick's size.
-    ``unit``: of a time: s, ms, us, ns, or stamp (ISO 8601 with a zone); ``texts`` read times of other forms. ``signed``: a size may be below 0.
+    ``unit``: of a time: s, ms, us, ns, or stamp (ISO 8601 with a zone); ``texts`` read times of other
+    forms. ``signed``: a size may be below 0.
     """
     if unit == "stamp" and texts is None:
         texts = TextTimes("stamp", None, None)

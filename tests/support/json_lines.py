@@ -12,6 +12,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "feeds" / "json.md"
 TRADE = {"e": "trade", "T": 1, "s": "ETHUSDT", "p": "2683.81", "q": "0.0001", "t": 7, "m": True}
 DEPTH = {"e": "depthUpdate", "E": 2, "s": "ETHUSDT", "b": [["1.5", "2"], ["1", "0"]], "a": [["3", "4"]]}
 BEST = {"u": 35_346_513_501, "s": "ETHUSDT", "b": "2", "B": "1000000", "a": "3", "A": "0.5"}
+FIRST_NS = 1_767_571_200_000_000_000
 LINES = [
     {"stream": "ethusdt@trade", "data": TRADE},
     {"stream": "ethusdt@depth", "data": DEPTH},
@@ -26,7 +27,7 @@ def profile(tmp_path: Path) -> Path:
     return tmp_path / "binance.toml"
 
 
-def write(path: Path, lines: list[Any], first_ns: int | None = 100) -> Path:
+def write(path: Path, lines: list[Any], first_ns: int | None = FIRST_NS) -> Path:
     texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
     if first_ns is not None:
         texts = [f"{first_ns + at} {text}" for at, text in enumerate(texts)]

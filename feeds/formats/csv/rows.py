@@ -170,7 +170,12 @@ class CsvRows:
             "too precise": f", more decimals than fit{cure}",
             "below the running total before it": ", on the same day; split the file where the total starts anew",
         }
-        if self._rounds is not None and word == "out of range" and self._maker.is_size(number) and text.lstrip().startswith("-"):
+        if (
+            self._rounds is not None
+            and word == "out of range"
+            and self._maker.is_size(number)
+            and text.lstrip().startswith("-")
+        ):
             more[word] = "; give signed = true if a size below 0 is a sell"
         if word == "not of its form" and not timed:
             more[word] = self._form_of(text)

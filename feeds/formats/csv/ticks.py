@@ -285,11 +285,11 @@ class TickMaker:
         self, rule: FieldRule, block: Block, of: tuple[Faults, Chosen | None], keys: Any, times: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
         """How much more than in its symbol's row before a running total is, of each row."""
-        faults, chosen = of
+        faults = of[0]
         at = self._place(rule.columns)
         totals = np.zeros(len(faults), np.int64)
         self._number_reader.read(self._numbers[rule.field], at, block.columns[at], totals, of)
-        self._clear_undefined(rule, at, block, of, totals, 0)
+        self._clear_undefined(rule, block, of, totals)
         sound = np.flatnonzero(faults == 0)
         days = self._times.local_days(times[sound])
         found, falls = self._totals.differences(totals[sound], None if keys is None else keys[sound], days)
@@ -298,18 +298,21 @@ class TickMaker:
         return totals
 
     def _clear_undefined(
-        self, rule: FieldRule, at: int, block: Block, of: tuple[Faults, Chosen | None], out: npt.NDArray[Any], none: int
+        self, rule: FieldRule, block: Block, of: tuple[Faults, Chosen | None], out: npt.NDArray[Any]
     ) -> None:
         """Gives the texts that stand for no value that of an empty field."""
+        at = self._place(rule.columns)
         if rule.undefined:
             texts = frozenset(text.encode(self.found.encoding) for text in rule.undefined)
-            out[self._number_reader.undefined(texts, at, block.columns[at], of)] = none
+            out[self._number_reader.undefined(texts, at, block.columns[at], of)] = (
+                UNDEF_PRICE if rule.field in PRICES else 0
+            )
 
     def _number(self, rule: FieldRule, block: Block, made: Made, out: npt.NDArray[Any]) -> None:
         at = self._place(rule.columns)
         of = (made.faults, made.rows)
         self._number_reader.read(self._numbers[rule.field], at, block.columns[at], out, of)
-        self._clear_undefined(rule, at, block, of, out, UNDEF_PRICE if rule.field in PRICES else 0)
+        self._clear_undefined(rule, block, of, out)
         if rule.signed:
             letters = np.where(out < 0, ord("A"), np.where(out > 0, ord("B"), ord("N")))
             made.ticks["side"].view(np.uint8)[:] = letters

@@ -186,29 +186,36 @@ class TimeReader:
         return np.array(days, np.int64)[places]
 
     def cure(self, column: int, fault: int) -> str:
-        """What to do about a fault in a column of times, in front of and behind what is wrong; empty: not one."""
+        """What to do about a fault in a column of times, to follow what is wrong; empty: there is nothing to say."""
         time = next((time for time in self._columns if time.column == column), None)
-        if time is None and column == self._day_column and fault == FAULT_TEXT:
-            return "; a date is 20260928 or 2026-09-28; give date_format under [time] for any other form, as in \"%d.%m.%Y\""
-        if time is None:
-            return ""
-        if fault == FAULT_TEXT and time.numbers.form == PATTERN:
-            return f"; format is {time.numbers.pattern.decode()!r}"
-        if fault == FAULT_TEXT and time.numbers.form in (CLOCK, STAMP):
-            return f"; {CLOCKS if time.numbers.form == CLOCK else STAMPS}"
         if fault == FAULT_TEXT:
-            return f"; for stamps and clocks give unit = \"stamp\" or \"clock\": {STAMPS}"
-        if fault == FAULT_RANGE and time.numbers.form in (CLOCK, STAMP, PATTERN):
-            return "; dates are from 1970 to 2261, clocks from 00:00:00 to 23:59:59: 24:00 and leap seconds are not read"
+            return self._forms(column, time)
         zone = self._found.profile.zone
+        if time is not None and fault == FAULT_RANGE and time.numbers.form in (CLOCK, STAMP, PATTERN):
+            return (
+                "; dates are from 1970 to 2261, clocks from 00:00:00 to 23:59:59: 24:00 and leap seconds are not read"
+            )
         if fault == FAULT_TWICE:
             return (
-                f": the clocks of {zone} go back then, and the order of the lines does not show which of the two it is; "
-                'give ambiguous = "earliest" or "latest" under [time]'
+                f": the clocks of {zone} go back then, and the order of the lines does not show which one it is; give "
+                'ambiguous = "earliest" or "latest" under [time]'
             )
         if fault == FAULT_SKIPPED:
             return f": the clocks of {zone} go forward over it; give the zone that the file has under [time]"
         return ""
+
+    def _forms(self, column: int, time: _TimeColumn | None) -> str:
+        """The forms that a column of times or dates could have."""
+        if time is None:
+            example = (
+                'a date is 20260928 or 2026-09-28; give date_format under [time] for other forms, as in "%d.%m.%Y"'
+            )
+            return f"; {example}" if column == self._day_column else ""
+        if time.numbers.form == PATTERN:
+            return f"; format is {time.numbers.pattern.decode()!r}"
+        if time.numbers.form in (CLOCK, STAMP):
+            return f"; {CLOCKS if time.numbers.form == CLOCK else STAMPS}"
+        return f'; for stamps and clocks give unit = "stamp" or "clock": {STAMPS}'
 
     def unresolved(self) -> int | None:
         """At the file's end: the column whose last rows lie in an hour that comes twice, with no second pass."""

@@ -248,7 +248,7 @@ class JsonProfile:
     """A profile that has been checked: ``read_profile`` makes one.
 
     ``size_unit``: what 1 in a tick's ``size`` is worth. ``rounding``: told of each record's rounded numbers.
-    ``ticks``: what the ticks mean; None: it does not say. ``received``: the unit of the time before a message; None: it does not say.
+    ``ticks``: what the ticks mean, ``received``: the unit of the time before a message; None: it does not say.
     ``zone``: of texts that do not say theirs. ``document``: where a file that is one JSON value has the list of its
     messages, None: each line is a message.
     ``source``: what it was made of, as plain values that JSON has: ``read_profile`` makes the same of it again.
@@ -330,7 +330,10 @@ def read_profile(
         return TextTimes(rule.unit[0], rule.format, zone, time.ambiguous, dates)
 
     dated = tuple(_path(name, f"{said}.time.date_column") for name in names_of(time.date_column))
-    rules = tuple(_rule(message, power, rounding, place, (texts, dated)) for message, (_, place) in zip(messages, places, strict=True))
+    rules = tuple(
+        _rule(message, power, rounding, place, (texts, dated))
+        for message, (_, place) in zip(messages, places, strict=True)
+    )
     # What is compared as text is written down as text.
     told = [
         {**source, **({"where": {name: text_of(value) for name, value in keys.where.items()}} if keys.where else {})}

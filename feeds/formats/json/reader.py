@@ -35,7 +35,7 @@ _LONGEST_LINE: Final = 1 << 20
 _LONGEST_DOCUMENT: Final = 1 << 28
 _LIST: Final = re.compile(rb"\[\s*\{")
 _DOCUMENT: Final = (
-    "a file that is one JSON value, such as a list of messages, is read by document = true in its profile, or has to have "
+    "a file that is one JSON value, as a list of messages, is read by document = true in its profile, or has to have "
     "one message on each line"
 )
 _PIECE: Final = 1 << 20

@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from json_lines import LINES, TRADE, profile, write
+from json_lines import FIRST_NS, LINES, TRADE, profile, write
 from reading import read
 
 from strand import UNDEF_PRICE, feeds
@@ -32,11 +32,11 @@ def test_messages_become_the_ticks_that_the_profile_says(tmp_path: Path, name: s
         for tick in ticks
     ]
     assert found == [
-        (100, 10**6, 2683_810_000_000, 10_000, b"A", 2),
-        (101, 2 * 10**6, 1_500_000_000, 2 * 10**8, b"B", 3),
-        (101, 2 * 10**6, 10**9, 0, b"B", 3),
-        (101, 2 * 10**6, 3 * 10**9, 4 * 10**8, b"A", 3),
-        (102, 102, 2 * 10**9, 10**14, b"N", 3),
+        (FIRST_NS, 10**6, 2683_810_000_000, 10_000, b"A", 2),
+        (FIRST_NS + 1, 2 * 10**6, 1_500_000_000, 2 * 10**8, b"B", 3),
+        (FIRST_NS + 1, 2 * 10**6, 10**9, 0, b"B", 3),
+        (FIRST_NS + 1, 2 * 10**6, 3 * 10**9, 4 * 10**8, b"A", 3),
+        (FIRST_NS + 2, FIRST_NS + 2, 2 * 10**9, 10**14, b"N", 3),
     ]
     assert (int(ticks["order_id"][4]), int(ticks["ref_id"][4])) == (3 * 10**9, 5 * 10**7)
     assert int(ticks.view(Ticks)["sequence"][4]) == 35_346_513_501
@@ -46,10 +46,10 @@ def test_messages_become_the_ticks_that_the_profile_says(tmp_path: Path, name: s
 @pytest.mark.parametrize(
     ("field", "text", "words"),
     [
-        ("q", "-1", "size: -1 is below 0, and a size cannot be"),
-        ("q", "-1e-20", "size: -1E-20 is below 0, and a size cannot be"),
+        ("q", "-1", "size: -1 is below 0: give signed = true if such a size is a sell"),
+        ("q", "-1e-20", "size: -1E-20 is below 0: give signed = true if such a size is a sell"),
         ("q", "1e11", "size: give a larger size_unit: 1E+11 is more than 2^63 - 1 units of 1e-8"),
-        ("q", "1e-9", "size: 1E-9 is not a whole number of units of 1e-8: inexact='round' rounds it"),
+        ("q", "1e-9", "size: give size_unit='0.000000001': 1E-9 is not a whole number of units of 1e-8: inexact='round' rounds it"),
         ("p", "null", "price: data.p is null: if that means no value, give optional = true"),
         ("p", "true", "price: true is not a number"),
         ("p", "9" * 5000, f"price: {'9' * 80}... is not a number that a tick can hold"),
@@ -79,10 +79,10 @@ def test_a_cut_or_damaged_line_is_told_with_its_place_and_can_be_left_out(tmp_pa
     ticks, error = read(feeds.open(path, profile=mine))
     assert len(ticks) == 1
     assert isinstance(error, FormatError)
-    assert (error.line, error.offset) == (2, whole.index(b"101 {no"))
+    assert (error.line, error.offset) == (2, whole.index(b"%d {no" % (FIRST_NS + 1)))
     feed = feeds.open(path, profile=mine, on_bad_record="skip")
     assert (len(read(feed)[0]), feed.skipped.total) == (2, 1)
-    sound = whole.replace(b"101 {no\n", b"")
+    sound = whole.replace(b"%d {no\n" % (FIRST_NS + 1), b"")
     for end in range(len(sound)):
         path.write_bytes(sound[:end] or b" ")
         ticks, error = read(feeds.open(path, profile=mine))

@@ -57,7 +57,8 @@ FORMS = {  # a pattern (empty: none is needed), and what the moment of 9:30:05 o
     "%a %b %d %H:%M:%S %Y": "Tue Sep  8 09:30:05 2026", "%Y-%m-%d %H:%M:%S%z": "2026-09-08 11:30:05+0200",
 }  # fmt: skip
 PLAIN = ("2026-09-08T09:30:05", "2026-09-08 09:30:05.000", "2026-09-08D09:30:05", "2026.09.08D09:30:05.000000000",
-         "20260908T093005", "2026-09-08T11:30:05+02:00", "2026-09-08 09:30:05 UTC", "2026-09-08 09:30:05,0")  # fmt: skip
+         "20260908T093005", "2026-09-08T11:30:05+02:00", "2026-09-08 09:30:05 UTC",
+         "2026-09-08 09:30:05,0")  # fmt: skip
 
 
 @pytest.mark.parametrize(("pattern", "text"), [*FORMS.items(), *(("", text) for text in PLAIN)])
@@ -79,10 +80,11 @@ def test_a_stamp_is_read_in_csv_and_json_alike(tmp_path: Path, pattern: str, tex
         ("%H.%M.%S", "09.30.05", 34_205), ("%H:%M", "09:30", 34_200),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize(("date_format", "date"), [("", "2026-09-08"), ("%d.%m.%Y", "8.9.2026")])
+@pytest.mark.parametrize("dates", [("", "2026-09-08"), ("%d.%m.%Y", "8.9.2026")])
 def test_a_clock_beside_a_date_is_read_in_csv_and_json_alike(
-    tmp_path: Path, pattern: str, text: str, seconds: float, date_format: str, date: str
+    tmp_path: Path, pattern: str, text: str, seconds: float, dates: tuple[str, str]
 ) -> None:
+    date_format, date = dates
     wanted = ns_of(dt.datetime(2026, 9, 8)) + int(seconds * 10**9)
     form, of_date = (
         f'{key} = "{each}"' * bool(each) for key, each in (("format", pattern), ("date_format", date_format))
@@ -193,7 +195,7 @@ def test_differences_of_a_running_total_are_those_of_each_symbol(tmp_path: Path)
     only = feeds.open(tmp_path / "a.csv", profile=tmp_path / "own.toml", symbols=["A"], start="2026-01-02T00:00:00Z")
     assert only.to_numpy()["size"].tolist() == [3]
     (tmp_path / "a.csv").write_text("t;p;q;s\n" + "\n".join([*lines[:3], lines[0], lines[3]]) + "\n")
-    with pytest.raises(FormatError, match="below the running total before it.*'5'") as caught:
+    with pytest.raises(FormatError, match=r"below the running total before it.*'5'") as caught:
         feeds.open(tmp_path / "a.csv", profile=tmp_path / "own.toml").to_numpy()
     assert caught.value.line == 5
     skipped = feeds.open(tmp_path / "a.csv", profile=tmp_path / "own.toml", on_bad_record="skip")
@@ -256,7 +258,7 @@ def test_the_hour_that_comes_twice_is_right_by_the_order(zone: str, first: dt.da
 def test_where_the_order_does_not_show_it_an_hour_that_comes_twice_is_refused(
     tmp_path: Path, clocks: list[str]
 ) -> None:
-    keys = '[time]\nzone = "America/New_York"\n{}[fields.ts_recv]\ncolumn = "t"\nunit = "stamp"\n[fields.price]\ncolumn = "p"'
+    keys = '[time]\nzone = "America/New_York"\n{}[fields.ts_recv]\ncolumn = "t"\nunit = "stamp"'
     rows = [f"2026-11-01 {clock};10;1" for clock in clocks]
     with pytest.raises(FormatError, match=r"(?s)comes twice.*ambiguous = \"earliest\""):
         csv(tmp_path, rows, keys.format(""))
@@ -266,7 +268,7 @@ def test_where_the_order_does_not_show_it_an_hour_that_comes_twice_is_refused(
 
 
 def test_a_local_time_that_clocks_pass_over_is_refused(tmp_path: Path) -> None:
-    keys = '[time]\nzone = "America/New_York"\n[fields.ts_recv]\ncolumn = "t"\nunit = "stamp"\n[fields.price]\ncolumn = "p"'
+    keys = '[time]\nzone = "America/New_York"\n[fields.ts_recv]\ncolumn = "t"\nunit = "stamp"'
     with pytest.raises(FormatError, match="does not exist: the clocks of America/New_York go forward") as caught:
         csv(tmp_path, ["2026-03-08 01:59:59;10;1", "2026-03-08 02:00:00;10;1", "2026-03-08 03:00:00;10;1"], keys)
     assert caught.value.line == 3

@@ -67,7 +67,10 @@ def test_a_profile_is_read_from_toml(tmp_path: Path) -> None:
         ({"message": [{"symbol_constant": "s"}]}, "symbol_constant: is called symbol.constant now"),
         ({"message": [{"symbol": "s", "fields": {"price": {"path": "p"}}}]}, "price.path: is called column now"),
         ({"message": [{"symbol": "s", "fields": {"ts_event": {"column": "t", "unit": "iso"}}}]}, "called stamp now"),
-        ({"message": [{"symbol": "s", "fields": {"ts_event": {"column": "t", "unit": "clock"}}}]}, "give date_column under"),
+        (
+            {"message": [{"symbol": "s", "fields": {"ts_event": {"column": "t", "unit": "clock"}}}]},
+            "give date_column under",
+        ),
         ({"message": [{"symbol": "s", "fields": {"ts_recv": {"column": "t", "unit": "s"}}}]}, "ts_recv: leave it out"),
         (
             {"message": [{"symbol": "s", "fields": {"order_id": {"later_of": ["a", "b"]}}}]},

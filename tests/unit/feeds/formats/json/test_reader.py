@@ -49,7 +49,11 @@ def test_messages_become_the_ticks_that_the_profile_says(tmp_path: Path, name: s
         ("q", "-1", "size: -1 is below 0: give signed = true if such a size is a sell"),
         ("q", "-1e-20", "size: -1E-20 is below 0: give signed = true if such a size is a sell"),
         ("q", "1e11", "size: give a larger size_unit: 1E+11 is more than 2^63 - 1 units of 1e-8"),
-        ("q", "1e-9", "size: give size_unit='0.000000001': 1E-9 is not a whole number of units of 1e-8: inexact='round' rounds it"),
+        (
+            "q",
+            "1e-9",
+            "size: give size_unit='0.000000001': 1E-9 is not a whole number of units of 1e-8: inexact='round'",
+        ),
         ("p", "null", "price: data.p is null: if that means no value, give optional = true"),
         ("p", "true", "price: true is not a number"),
         ("p", "9" * 5000, f"price: {'9' * 80}... is not a number that a tick can hold"),

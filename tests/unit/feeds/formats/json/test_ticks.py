@@ -31,7 +31,10 @@ def test_what_is_no_whole_number_of_units_is_refused_or_rounded_and_counted(tmp_
     path = write(tmp_path / "a.jsonl", lines)
     ticks, error = read(feeds.open(path, profile=profile(tmp_path)))
     assert ticks["size"].tolist() == [1]
-    assert "size: give size_unit='0.000000001': '0.000000015' is not a whole number of units of 1e-8: inexact='round'" in str(error)
+    assert (
+        "size: give size_unit='0.000000001': '0.000000015' is not a whole number of units of 1e-8: inexact='round'"
+        in str(error)
+    )
     feed = feeds.open(path, profile=profile(tmp_path), inexact="round")
     ticks, error = read(feed)
     assert error is None

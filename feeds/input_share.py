@@ -12,7 +12,7 @@ __all__ = ["InputShare"]
 
 
 class InputShare:
-    """A call with the number of ticks that a feed has given returns their share of the feed, from 0 to 1.
+    """A call with a number of ticks that are done returns their share of the feed, from 0 to 1.
 
     By ticks where the feed knows how many it has, else by bytes of its files; None where it tells neither, as a pipe's.
     """
@@ -22,11 +22,16 @@ class InputShare:
         self._ticks = feed.count() if isinstance(feed, BaseFeed) else None
         self._bytes = None if self._ticks is not None else _bytes_of(feed.info)
 
-    def __call__(self, ticks: int) -> float | None:
+    def __call__(self, ticks: int, given: int | None = None) -> float | None:
+        """Return the share of the feed that ``ticks`` are; ``given``: the ticks that came of the bytes read so far, as
+        many where nothing is said."""
         if self._ticks is not None:
             return min(ticks / self._ticks, 1.0) if self._ticks else None
         read = self._feed.statistics().get("bytes_in") if self._bytes else None
-        return None if read is None or not self._bytes else min(read / self._bytes, 1.0)
+        if read is None or not self._bytes:
+            return None
+        done = ticks / given if given else 1.0
+        return min(read / self._bytes * done, 1.0)
 
 
 def _bytes_of(info: FeedInfo) -> int | None:

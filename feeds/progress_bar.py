@@ -44,6 +44,7 @@ class ProgressBar:
         self._total = total
         self._input: InputShare | None = None
         self._feed_ns: Callable[[], int | None] = lambda: None
+        self._given: Callable[[], int] | None = None
         self._bar = Progress(
             TextColumn("{task.description}"), BarColumn(_BAR_LETTERS), TextColumn("{task.fields[said]}"),
             console=Console(stderr=True), transient=not stays,
@@ -63,6 +64,10 @@ class ProgressBar:
         called in the thread that calls this object."""
         self._feed_ns = feed_ns
 
+    def given(self, ticks: Callable[[], int]) -> None:
+        """``ticks`` gives the number of ticks that the feed has given so far, of which some are not done yet."""
+        self._given = ticks
+
     def __call__(self, done: int) -> None:
         now = time.monotonic()
         if not self._done:  # what came before, set-up and the opening of files, says nothing of the rate
@@ -75,7 +80,7 @@ class ProgressBar:
     def _share(self) -> float | None:
         if self._total is not None:
             return min(self._done / self._total, 1.0)
-        return None if self._input is None else self._input(self._done)
+        return None if self._input is None else self._input(self._done, None if self._given is None else self._given())
 
     def _show(self) -> None:
         share = self._share()

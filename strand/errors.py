@@ -23,7 +23,16 @@ class StrandError(Exception):
 
 
 class ConfigurationError(StrandError, ValueError):
-    """An argument or option cannot work; the message names the field and the values that can."""
+    """An argument or option cannot work; the message names the field and the values that can.
+
+    Attributes:
+        field: The path of the field, such as ``("timeouts", "low")``, if the error comes of a set of options that are
+            checked one by one; else empty. The message then begins with it: ``timeouts: low: ...``.
+        others: The errors of other fields of the same set, in their order.
+    """
+
+    field: tuple[str, ...] = ()
+    others: tuple[ConfigurationError, ...] = ()
 
 
 class UnknownOptionError(ConfigurationError, TypeError):

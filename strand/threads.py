@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import signal
 import sys
 import threading
 import time
 from _thread import RLock, allocate_lock, start_new_thread
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from strand.errors import StrandError
@@ -20,6 +21,7 @@ __all__ = [
     "has_gil",
     "in_main_thread",
     "interrupts",
+    "interrupts_later",
     "join",
     "mended",
     "sleep_exactly",
@@ -181,3 +183,24 @@ def sleep_exactly() -> None:
     """Lets the sleeps of the calling thread end when they are due. By default Linux ends them up to 50 us later, which
     is many times what a thread needs that only lets others have the GIL. Where the system refuses, nothing changes."""
     ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
+
+
+@contextmanager
+def interrupts_later() -> Iterator[None]:
+    """In the main thread, run handlers of signals after the block and not in it: nothing in it is done by half."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[int] = []
+    before: dict[int, Any] = {}
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if callable(handler := signal.getsignal(number)):
+                before[number] = handler
+                signal.signal(number, lambda which, _: held.append(which))
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if held:
+            before[held[0]](held[0], None)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, TypeGuard
 
 import numpy as np
@@ -44,6 +45,29 @@ def did_you_mean(name: object, names: Iterable[str], *, before: str = "", after:
     Returns an empty text if no name is near."""
     near = nearest(name, names) if isinstance(name, str) else None
     return f"{before}did you mean {near!r}?{after}" if near else ""
+
+
+class Faults:
+    """Checks of a set of options, one by one: the first fault is raised, and has those of the other fields."""
+
+    def __init__(self) -> None:
+        self._found: list[ConfigurationError] = []
+
+    @contextmanager
+    def of(self, *field: str) -> Iterator[None]:
+        """Check one field in the block, whose first ConfigurationError is kept."""
+        try:
+            yield
+        except ConfigurationError as error:
+            error.field = field
+            self._found.append(error)
+
+    def end(self) -> None:
+        """Raise the first fault, if there is one."""
+        if self._found:
+            first, *others = self._found
+            first.others = tuple(others)
+            raise first
 
 
 def is_whole(value: Any) -> TypeGuard[int]:

@@ -109,7 +109,7 @@ static int wake(sd_serial *s, uint32_t key, uint64_t time, sd_context *ctx) {
   return act(s, key, time, SD_TIMER, ctx);
 }
 
-int64_t sd_serial_run(sd_serial *s, const void *records, const sd_position *positions, int64_t n) {
+static int64_t run_all(sd_serial *s, const void *records, const sd_position *positions, int64_t n) {
   sd_context ctx;
   open_context(s, &ctx);
   if (!ctx.wake_at) return run(s, records, positions, n, &ctx);
@@ -122,6 +122,12 @@ int64_t sd_serial_run(sd_serial *s, const void *records, const sd_position *posi
     if (run(s, record, positions + i, 1, &ctx) != 1) return i;
   }
   return n;
+}
+
+int64_t sd_serial_run(sd_serial *s, const void *records, const sd_position *positions, int64_t n) {
+  const int64_t done = run_all(s, records, positions, n);
+  s->handled += (uint64_t)(s->tried_to_publish && n && done == n ? n - 1 : done);
+  return done;
 }
 
 int64_t sd_serial_track(sd_serial *s, const void *records, const sd_position *positions, int64_t n, uint64_t width,

@@ -30,6 +30,8 @@ typedef struct sd_serial {
   uint64_t
       *alarms; /* per symbol: when its timer is due; 0: never. NULL: the caller fires all timers by sd_serial_wake */
   /* out */
+  uint64_t
+      handled; /* records that all calls of sd_serial_run have handled; an interrupt may keep its caller from what one returns */
   uint32_t at_timer; /* the timer before the record failed, and not the record: of symbol `key` at `time` */
   uint32_t key;
   uint64_t time;

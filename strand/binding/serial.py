@@ -122,6 +122,11 @@ class SerialRun:
             return None
         return self._failure(min(done, len(records) - 1))
 
+    @property
+    def handled(self) -> int:
+        """Records that calls have handled so far."""
+        return int(self._run.handled)
+
     def track(
         self, records: npt.NDArray[Any], positions: npt.NDArray[Any], after: npt.NDArray[Any]
     ) -> tuple[int, Failure | None]:

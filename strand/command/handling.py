@@ -22,11 +22,11 @@ def handling(command: Callable[..., None]) -> Callable[..., None]:
 
     @click.option(
         "--handler",
-        "name",
-        default="count",
+        "names",
+        multiple=True,
         metavar=NAME,
         shell_complete=complete_handlers,
-        help="The handler to run on each symbol's ticks. `strand handlers` lists the built-in ones.",
+        help="The handler to run on each symbol's ticks. `strand handlers` lists the built-in ones. [default: count]",
     )
     @click.option(
         "--set",
@@ -37,8 +37,13 @@ def handling(command: Callable[..., None]) -> Callable[..., None]:
         help="Set an option of the handler. Repeatable. `strand handlers NAME` lists the options.",
     )
     @functools.wraps(command)
-    def with_handler(*, name: str, options: tuple[str, ...], **others: Any) -> None:
-        command(handler=load_handler(name, given_options("--set", options)), **others)
+    def with_handler(*, names: tuple[str, ...], options: tuple[str, ...], **others: Any) -> None:
+        if len(names) > 1:
+            raise click.UsageError(
+                f"--handler: it is given {len(names)} times, and a run has one handler: name a function of a module "
+                f"that returns strand.chain({', '.join(map(repr, names))}), as --handler MODULE:FUNCTION"
+            )
+        command(handler=load_handler(*(names or ("count",)), given_options("--set", options)), **others)
 
     return with_handler
 

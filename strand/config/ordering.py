@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, get_args, get_type_hints
 
 from strand.config.checking import SYMBOLS, check_span, shown, unknown
@@ -32,8 +31,6 @@ __all__ = [
 TIMEOUTS: Final = {f"{level}_timeout": level for level in LEVELS}
 _KEYS: Final = (*list(TIMEOUTS)[1:], SYMBOLS)  # there is no level above the first
 _NO_TIMEOUT: Final = next(iter(TIMEOUTS))
-#: How errors of policies name a timeout: ``timeouts: low: ...`` and ``timeouts: 'low' has ...``.
-_OF_TIMEOUT: Final = re.compile(rf"timeouts: '?({'|'.join(LEVELS)})'?:? ")
 
 
 def options(kind: type[Policy]) -> list[dataclasses.Field[Any]]:
@@ -83,36 +80,13 @@ def check_policy(given: Mapping[Key, Any], problems: list[str]) -> Policy | None
     ]
     found = None
     if needed <= arguments.keys():
-        every = arguments | ({"timeouts": timeouts} if timeouts else {})
-        found = _make(kind, every, wrong)
-        if found is None:
-            right = _try_each(kind, arguments, timeouts, needed, wrong)
-            # What priorities there are depends on the classes.
-            found = None if "classes" in arguments.keys() - right.keys() else _make(kind, right, [])
+        found, faulty = _make(kind, arguments | ({"timeouts": timeouts} if timeouts else {}), wrong)
+        # What priorities there are depends on the classes.
+        if found is None and not faulty & (needed | {"classes"}):
+            right = {option: value for option, value in arguments.items() if option not in faulty}
+            found, _ = _make(kind, right, [])
     problems += dict.fromkeys(wrong)
     return found
-
-
-def _try_each(
-    kind: type[Policy],
-    arguments: Mapping[str, Any],
-    timeouts: Mapping[str, str],
-    needed: Collection[str],
-    problems: list[str],
-) -> dict[str, Any]:
-    """A policy tells the first argument that is wrong, and all are to be told: so each is tried alone. What is then
-    said of another one, such as that it is missing, is not so. Returns the arguments that are right alone."""
-    always = {option: arguments[option] for option in needed}
-    right = dict(always)
-    for option in arguments.keys() - needed:
-        alone: list[str] = []
-        if _make(kind, always | {option: arguments[option]}, alone) is not None:
-            right[option] = arguments[option]
-        others = arguments.keys() - {option}
-        problems += [text for text in alone if not any(re.search(rf"\b{other}\b", text) for other in others)]
-    for level, span in timeouts.items():
-        _make(kind, always | {"timeouts": {level: span}}, problems)
-    return right
 
 
 def _is_needed(field: dataclasses.Field[Any]) -> bool:
@@ -177,12 +151,19 @@ def _timeouts(kind: type[Policy], name: str, given: Mapping[Key, Any], problems:
     return found
 
 
-def _make(kind: type[Policy], arguments: Mapping[str, Any], problems: list[str]) -> Policy | None:
+def _make(
+    kind: type[Policy], arguments: Mapping[str, Any], problems: list[str]
+) -> tuple[Policy | None, frozenset[str]]:
+    """The policy, or None and the options that are wrong; what is wrong with them is added to ``problems``."""
     try:
-        return kind(**arguments)
+        return kind(**arguments), frozenset()
     except ConfigurationError as error:
-        text = str(error)
-        of_timeout = _OF_TIMEOUT.match(text)
-        where = f"priorities.{of_timeout[1]}_timeout: " if of_timeout else "policy."
-        problems.append(where + text[of_timeout.end() if of_timeout else 0 :])
-        return None
+        every = (error, *error.others)
+        for each in every:
+            text = str(each)
+            if len(each.field) == 2 and each.field[0] == "timeouts" and each.field[1] in LEVELS:
+                level = each.field[1]
+                problems.append(f"priorities.{level}_timeout: {text.removeprefix(f'timeouts: {level}: ')}")
+            else:
+                problems.append(f"policy.{text}")
+        return None, frozenset(each.field[0] for each in every if each.field)

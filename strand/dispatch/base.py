@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -153,6 +153,10 @@ class RunBase:
 
     def _leave_ends_out(self) -> None:
         """The run stops in the middle of its feed: handlers' ends are not to be called."""
+        raise NotImplementedError
+
+    def _count_finished(self) -> Callable[[], int]:
+        """Return a function that gives the number of records that are handled or dropped by then."""
         raise NotImplementedError
 
     def _first_of(self, batch: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:

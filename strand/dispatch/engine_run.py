@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine import Engine
+from strand.binding.engine_words import COUNTERS
 from strand.binding.space import Space
 from strand.brief import brief, listed, several
 from strand.dispatch.base import RunBase
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EngineRun", "RunEnd"]
 
+#: What has become of a record, by counter.
+_FINISHED: Final = slice(COUNTERS.index("handled"), COUNTERS.index("lost") + 1)
 #: How often books that do not balance are read again, and after how long each time.
 _VERIFICATIONS: Final = 100
 _VERIFY_AGAIN_S: Final = 0.01
@@ -161,6 +164,10 @@ class EngineRun(RunBase):
 
     def _leave_ends_out(self) -> None:
         self._end.with_ends = False
+
+    def _count_finished(self) -> Callable[[], int]:
+        read = self._engine.counters_reader()
+        return lambda: int(read()[:, _FINISHED].sum())
 
     def __repr__(self) -> str:
         handlers, totals = listed(dict.fromkeys(h.name for h in self._handlers)), self._engine.totals()

@@ -16,7 +16,7 @@ from strand.errors import ConfigurationError
 from strand.handlers.spans import SpanLike, span_ns
 from strand.options import named_fields
 from strand.policies.policy import LEVELS, Policy
-from strand.validate import did_you_mean, is_between, is_whole, whole
+from strand.validate import Faults, did_you_mean, is_between, is_whole, whole
 
 __all__ = ["CLASSES", "CLASS_SHIFT", "RULES", "Aging"]
 
@@ -68,17 +68,25 @@ class Aging(Policy):
     max_wait: SpanLike | None = None  # kept in ns
 
     def __post_init__(self) -> None:
-        if self.classes is None:
-            given = 1.0 if self.coefficient is None else self.coefficient
-            object.__setattr__(self, "coefficient", _coefficient("coefficient", given))
-        elif self.coefficient is not None:
-            raise ConfigurationError("coefficient: classes has one for each class; give either coefficient or classes")
-        else:
-            object.__setattr__(self, "classes", MappingProxyType(_classes(self.classes)))
-        if self.low_every is not None:
-            self._check_low_every()
-        if self.max_wait is not None:
-            object.__setattr__(self, "max_wait", span_ns("max_wait", self.max_wait))
+        faults = Faults()
+        with faults.of("coefficient"):
+            if self.classes is None:
+                given = 1.0 if self.coefficient is None else self.coefficient
+                object.__setattr__(self, "coefficient", _coefficient("coefficient", given))
+            elif self.coefficient is not None:
+                raise ConfigurationError(
+                    "coefficient: classes has one for each class; give either coefficient or classes"
+                )
+        with faults.of("classes"):
+            if self.classes is not None:
+                object.__setattr__(self, "classes", MappingProxyType(_classes(self.classes)))
+        with faults.of("low_every"):
+            if self.low_every is not None:
+                self._check_low_every()
+        with faults.of("max_wait"):
+            if self.max_wait is not None:
+                object.__setattr__(self, "max_wait", span_ns("max_wait", self.max_wait))
+        faults.end()
 
     def _check_low_every(self) -> None:
         if self.classes is None:

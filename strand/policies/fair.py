@@ -15,7 +15,7 @@ from strand.errors import ConfigurationError
 from strand.options import named_fields
 from strand.policies.policy import Policy
 from strand.symbols import SymbolTable, check_name
-from strand.validate import is_between, nearest
+from strand.validate import Faults, is_between, nearest
 
 __all__ = ["Fair", "Groups", "groups_of"]
 
@@ -55,17 +55,23 @@ class Fair(Policy):
     weights: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        faults = Faults()
         for name in ("slice_ms", "burst_ms"):
-            object.__setattr__(self, name, _in_range(name, getattr(self, name), 0.001, _LONGEST_MS, " (ms)"))
-        if self.cpu_share is not None:
-            share = _in_range("cpu_share", self.cpu_share, 0.001, 1.0, ", or None for no cap")
-            object.__setattr__(self, "cpu_share", share)
-        if not isinstance(self.weights, Mapping):
-            raise ConfigurationError(f"weights: {type(self.weights).__name__} is not a dict of numbers by group")
-        weights = {
-            _group_name("weights", group): _in_range(f"weights: {group}", weight, _LOWEST, _HIGHEST, "")
-            for group, weight in self.weights.items()
-        }
+            with faults.of(name):
+                object.__setattr__(self, name, _in_range(name, getattr(self, name), 0.001, _LONGEST_MS, " (ms)"))
+        with faults.of("cpu_share"):
+            if self.cpu_share is not None:
+                share = _in_range("cpu_share", self.cpu_share, 0.001, 1.0, ", or None for no cap")
+                object.__setattr__(self, "cpu_share", share)
+        weights = {}
+        with faults.of("weights"):
+            if not isinstance(self.weights, Mapping):
+                raise ConfigurationError(f"weights: {type(self.weights).__name__} is not a dict of numbers by group")
+            for group, weight in self.weights.items():
+                with faults.of("weights", str(group)):
+                    weight = _in_range(f"weights: {group}", weight, _LOWEST, _HIGHEST, "")
+                    weights[_group_name("weights", group)] = weight
+        faults.end()
         object.__setattr__(self, "weights", MappingProxyType(weights))
 
     def __hash__(self) -> int:  # a mapping has none

@@ -15,7 +15,7 @@ from strand.brief import written
 from strand.errors import ConfigurationError
 from strand.handlers.spans import Nanoseconds, SpanLike, span_ns, span_text
 from strand.options import named_fields
-from strand.validate import did_you_mean, one_of
+from strand.validate import Faults, did_you_mean, one_of
 
 __all__ = ["LEVELS", "Fifo", "Levels", "Policy", "level_of"]
 
@@ -107,31 +107,42 @@ class Levels(Policy):
     hold: Mapping[str, SpanLike] = field(default_factory=dict)  # likewise
 
     def __post_init__(self) -> None:
-        for name in ("timeouts", "hold"):
-            if not isinstance(given := getattr(self, name), Mapping):
-                raise ConfigurationError(f"{name}: {type(given).__name__} is not a dict of spans by level")
-        one_of("since", self.since, ("entered", "created"))
-        for level in self.timeouts:
-            if level_of("timeouts", level) == 0:
+        faults = Faults()
+        given, held = (self._spans(name, faults) for name in ("timeouts", "hold"))
+        with faults.of("since"):
+            one_of("since", self.since, ("entered", "created"))
+        if LEVELS[0] in given:
+            with faults.of("timeouts", LEVELS[0]):
                 raise ConfigurationError(
-                    "timeouts: 'immediate' has no timeout, because no level is higher: leave it out"
+                    f"timeouts: {LEVELS[0]}: has no timeout, because no level is higher: leave it out"
                 )
-        given = {level: span_ns(f"timeouts: {level}", span) for level, span in self.timeouts.items()}
-        named = [level for level in LEVELS if level in given]
+        named = [level for level in LEVELS[1:] if level in given]
         for higher, lower in pairwise(named):
-            if given[lower] < given[higher]:
-                raise ConfigurationError(
-                    f"timeouts: {lower!r} has {given[lower]:,} ns, less than the {given[higher]:,} ns of the higher "
-                    f"level {higher!r}"
-                )
+            with faults.of("timeouts", lower):
+                if given[lower] < given[higher]:
+                    raise ConfigurationError(
+                        f"timeouts: {lower}: {given[lower]:,} ns is less than the {given[higher]:,} ns of the higher "
+                        f"level {higher!r}"
+                    )
+        faults.end()
         filled = {}
         for at, level in enumerate(LEVELS[1:], 1):
             minimum = max((given[name] for name in LEVELS[1:at] if name in given), default=0)
             maximum = min((given[name] for name in LEVELS[at + 1 :] if name in given), default=2**63 - 1)
             filled[level] = Nanoseconds(given.get(level, min(max(_TIMEOUTS[level], minimum), maximum)))
         object.__setattr__(self, "timeouts", MappingProxyType(filled))
-        held = {LEVELS[level_of("hold", level)]: span_ns(f"hold: {level}", span) for level, span in self.hold.items()}
         object.__setattr__(self, "hold", MappingProxyType(held))
+
+    def _spans(self, name: str, faults: Faults) -> dict[str, Nanoseconds]:
+        """The spans of an option in ns, by level; without those that are wrong."""
+        found = {}
+        with faults.of(name):
+            if not isinstance(by_level := getattr(self, name), Mapping):
+                raise ConfigurationError(f"{name}: {type(by_level).__name__} is not a dict of spans by level")
+            for level, span in by_level.items():
+                with faults.of(name, str(level)):
+                    found[LEVELS[level_of(name, level)]] = span_ns(f"{name}: {level}", span)
+        return found
 
     def __hash__(self) -> int:  # a mapping has none
         return hash((self.timeouts_ns, self.since, self.holds_ns))

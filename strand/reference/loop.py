@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
@@ -39,6 +39,7 @@ from strand.policies.policy import Fifo, Policy
 from strand.reference.emitted import AT_END, TIMER, SerialEmitted
 from strand.reference.python_handlers import SerialPython
 from strand.stats import Latency, Statistics, WorkerStatistics
+from strand.threads import interrupts_later
 from strand.ticks import TICK, named
 from strand.validate import yes_or_no
 
@@ -135,7 +136,8 @@ class SerialLoop(RunBase):
         self._handled_places: npt.NDArray[np.intp] | None = None
         self._closed = False
         self._ends = True
-        self._handled = self._accepted = self._busy_ns = 0
+        #: Records that handlers in Python have handled.
+        self._by_python = self._accepted = self._busy_ns = 0
 
     def _groups(self) -> npt.NDArray[np.unsignedinteger[Any]]:
         """By symbol: what goes to a handler in one call has the same number. For a handler that takes batches that is
@@ -178,12 +180,12 @@ class SerialLoop(RunBase):
         end = int(outside[0]) if len(outside) else len(array)
         accepted, handled, before = self._accepted, self._handled, self._time
         self._positions = self._position_of(array[:end])
-        self._accepted += end
         self._order = np.empty(0, np.intp)
         self._handled_places = None
         left: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
         begun = time.perf_counter_ns()
         try:
+            self._accepted += end
             self._loop(array[:end], keys[:end])
             if self._timed:
                 self._wake_due()
@@ -199,12 +201,21 @@ class SerialLoop(RunBase):
             raise
         finally:
             self._busy_ns += time.perf_counter_ns() - begun
-            self._emitted.sort(self._failed_at, self._failed_timers, left=left, timers_until=self._failed_ns)
-            self._emitted.outputs_below = self._accepted
-            self._outputs.merge()
+            try:
+                self._settle(left)
+            except KeyboardInterrupt:  # before or after it was settled
+                self._settle(left)
+                raise
         if end < len(array):
             raise key_error(array, end, key=self._reader.key, symbols=len(self._table))
         return len(array)
+
+    def _settle(self, left: npt.NDArray[np.uint64]) -> None:
+        """Put what was emitted in order, and merge it. ``left``: numbers of records that were not handled."""
+        with interrupts_later():
+            self._emitted.sort(self._failed_at, self._failed_timers, left=left, timers_until=self._failed_ns)
+            self._emitted.outputs_below = self._accepted
+            self._outputs.merge()
 
     def _position_of(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Where each record stands: its number from 0, and the feed's time, the greatest so far."""
@@ -248,9 +259,9 @@ class SerialLoop(RunBase):
             try:
                 failure = self._python.run(self._bound[number], self._output_numbers[number], records, positions, keys)
             except BaseException:
-                self._handled += self._python.handled
+                self._by_python += self._python.handled
                 raise
-        self._handled += len(records) if failure is None else failure.handled
+            self._by_python += len(records) if failure is None else failure.handled
         if failure is not None:
             self._failed_at, self._failed_ns = (int(each) for each in positions[failure.handled])
             self._wake_until = self._failed_ns
@@ -347,8 +358,16 @@ class SerialLoop(RunBase):
 
     # ---- looking on
 
+    @property
+    def _handled(self) -> int:
+        """Records that handlers have handled. C counts its own, since an interrupt may come right after a call."""
+        return self._by_python + sum(run.handled for run in self._runs if run is not None)
+
     def _leave_ends_out(self) -> None:
         self._ends = False
+
+    def _count_finished(self) -> Callable[[], int]:
+        return lambda: self._handled
 
     def _first_of(self, batch: npt.NDArray[Any], n: int) -> npt.NDArray[Any]:
         return batch[:n] if self._handled_places is None else batch[self._handled_places]

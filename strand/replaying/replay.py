@@ -99,8 +99,9 @@ def replay(
         allow_empty: Return a result where the source has no tick; without it that raises EmptyFeedError.
         progress: True shows a bar, on standard error if it is a terminal, or in a notebook. It has the rate and the
             feed's time; where the end is known, also the share done and the time left. A function is called with the
-            number of ticks published so far. If it has a method ``opened``, that is called first, with the feed. If it
-            has ``follow``, that is called with a function that returns the feed's time.
+            number of ticks handled so far, dropped ones included. If it has a method ``opened``, that is called first,
+            with the feed. If it has ``follow``, that is called with a function that returns the feed's time, and
+            ``given`` with one that returns the number of ticks published so far.
         date: The trading day of files that do not say it.
         feed_options: The other options of ``strand.feeds.open``, by name.
         pin_publisher: Pin the calling thread, for the length of the call, to a core that no worker has. None does so
@@ -241,7 +242,6 @@ def replay(
                 fed=batches if pacer is None and position == 0 and run.may_feed and not stop.cuts else None,
                 limit=limit,
                 progress=told.tell,
-                hold_interrupt=pacer is not None or bool(out) or watch is not None or save is not None,
             )
             wall_s = time.perf_counter() - begun
             run.end()

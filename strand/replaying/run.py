@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from strand.replaying.result import ReplayResult
 from strand.replaying.run_result import inflates
 from strand.replaying.sampler import NoSampler, Sampler
 from strand.replaying.snapshots import Snapshot, snapshots_for
+from strand.threads import interrupts_later
 from strand.ticks import empty, named
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 __all__ = ["Run", "Timed", "add_feed_column", "chain", "pinned"]
 
 _NOTHING = empty(0)
+#: Seconds between two calls of ``progress`` while nothing is published any more.
+_PROGRESS_S: Final = 0.1
 
 
 class Run:
@@ -66,6 +69,7 @@ class Run:
         self._uncounted: TickBatch = _NOTHING
         self._latest: TickBatch = _NOTHING
         self._feeder: Feeder | None = None
+        self._finished = dispatcher._count_finished()
         self.by_symbol = np.zeros(feed.max_symbols, dtype=np.int64)
         self.seen = Seen()
         self.unpriced = np.zeros(feed.max_symbols, dtype=np.int64)
@@ -108,45 +112,63 @@ class Run:
         fed: Timed | None,
         limit: int | None,
         progress: Callable[[int], None] | None,
-        hold_interrupt: bool,
     ) -> None:
-        """Publishes up to ``limit`` ticks, and has all of them handled. A feed's fault ends it, and with
-        ``hold_interrupt`` a KeyboardInterrupt: ``ended_by``. ``fed``: the feed's own batches, of which all after
-        the first are published as they are decoded."""
-        if (follow := getattr(progress, "follow", None)) is not None:
-            follow(self._feed_ns)
+        """Publishes up to ``limit`` ticks, and has all of them handled.
+
+        A feed's fault and a KeyboardInterrupt end the publishing (``ended_by``): what is published by then is handled.
+        Another interrupt meanwhile is raised.
+
+        Args:
+            pieces: What ``pieces`` gives.
+            fed: The feed's own batches, of which all after the first are published as they are decoded.
+            limit: The number of ticks to stop after.
+            progress: Called with the number of ticks that are handled or dropped.
+        """
+        for method, function in (("follow", self._feed_ns), ("given", lambda: self.ticks)):
+            if (hears := getattr(progress, method, None)) is not None:
+                hears(function)
         try:
             for batch in pieces:
                 self._uncounted = chosen = batch if limit is None else batch[: limit - self.ticks]
                 for part in self._sampler.parts(chosen, self.by_symbol, self._feed.symbols):
                     self._dispatcher.publish(part)
-                count_by_symbol(chosen, self.by_symbol, self.seen)
-                self._uncounted = _NOTHING
-                self._recorder.published(chosen, self.by_symbol)
-                self._snapshots.published(chosen)
+                with interrupts_later():
+                    count_by_symbol(chosen, self.by_symbol, self.seen)
+                    self._uncounted = _NOTHING
+                    self._recorder.published(chosen, self.by_symbol)
+                    self._snapshots.published(chosen)
                 if progress is not None:
                     self._latest = chosen
-                    progress(self.ticks)
+                    progress(self._finished())
                 if self.ticks == limit:
                     break
                 if fed is not None:
                     self._feed_from(fed, limit, progress)
                     break
+            self._drain(progress)
         except FeedError as error:
             self.ended_by = error
+            self._drain(progress)
         except KeyboardInterrupt as error:
-            if not hold_interrupt:
-                raise
             self.ended_by = error
-        self._dispatcher.drain()
-        if isinstance(self.ended_by, KeyboardInterrupt):
+            self._dispatcher.drain()
             self.count_the_rest()
+
+    def _drain(self, progress: Callable[[int], None] | None) -> None:
+        while not self._dispatcher.drain(None if progress is None else _PROGRESS_S):
+            assert progress is not None
+            progress(self._finished())
+        if progress is not None and self.ticks:
+            progress(self._finished())
 
     def count_the_rest(self) -> None:
         """What ended the run may have come when a batch was in, and not yet counted."""
         more = self._dispatcher.statistics().accepted - self.ticks
         if 0 < more <= len(self._uncounted):
-            count_by_symbol(self._dispatcher._first_of(self._uncounted, more), self.by_symbol, self.seen)
+            first = self._dispatcher._first_of(self._uncounted, more)
+            count_by_symbol(first, self.by_symbol, self.seen)
+            self._recorder.published(first, self.by_symbol)
+            self._snapshots.published(first)
 
     def _feed_from(self, batches: Timed, limit: int | None, progress: Callable[[int], None] | None) -> None:
         assert isinstance(self._dispatcher, Dispatcher)
@@ -158,7 +180,7 @@ class Run:
         try:
             for _ in batches.feed(feeder):
                 if progress is not None:
-                    progress(self.ticks)
+                    progress(self._finished())
                 if self.ticks == limit:
                     break
         finally:

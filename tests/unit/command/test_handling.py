@@ -57,3 +57,12 @@ def test_options_that_cannot_work_end_the_command_before_it_begins(
     done = CliRunner().invoke(cli, [*command, "--handler", "bars", *args])
     assert done.exit_code != 0
     assert words in f"{done.exception} {done.output}"
+
+
+@pytest.mark.parametrize("command", ["replay", "sweep", "policy plan", "listen"])
+def test_a_handler_that_is_given_twice_is_refused_by_every_command_with_the_way_to_a_chain(command: str) -> None:
+    needs = {"sweep": ["x", "--out", "y"], "policy plan": ["--from", "x", "--wait", "p99=5ms"], "replay": ["x"]}
+    done = CliRunner().invoke(cli, [*command.split(), *needs.get(command, []), "--handler", "vwap", "--handler", "bbo"])
+    assert done.exit_code == 2
+    assert "--handler: it is given 2 times" in done.output
+    assert "strand.chain('vwap', 'bbo')" in done.output

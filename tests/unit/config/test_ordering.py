@@ -16,6 +16,7 @@ from strand.errors import ConfigurationError
 from strand.handlers.spans import SpanLike, span_ns
 from strand.policies.every_policy import POLICIES
 from strand.policies.policy import Fifo, Levels, Policy
+from strand.validate import Faults, one_of
 
 pytestmark = pytest.mark.python
 
@@ -90,7 +91,7 @@ def test_a_policy_is_made_of_its_options_and_timeouts(values: dict[str, Any], po
         ),
         (
             {"policy.name": "levels", "priorities.low_timeout": "5ms", "priorities.high_timeout": "10ms"},
-            ["priorities.low_timeout: has 5,000,000 ns, less than the 10,000,000 ns of the higher level 'high'"],
+            ["priorities.low_timeout: 5,000,000 ns is less than the 10,000,000 ns of the higher level 'high'"],
         ),
     ],
 )
@@ -129,13 +130,18 @@ class Shares(Policy):
     usual_priority = 0
 
     def __post_init__(self) -> None:
-        if sum(self.weights.values()) <= 0:
-            raise ConfigurationError("weights: give some")
-        span_ns("slice", self.slice)
-        if self.mode not in ("strict", "loose"):
-            raise ConfigurationError(f"mode: {self.mode!r} is no mode")
-        if self.every is not None and not self.bounds:
-            raise ConfigurationError("every: without bounds it has no meaning")
+        faults = Faults()
+        with faults.of("weights"):
+            if sum(self.weights.values()) <= 0:
+                raise ConfigurationError("weights: give some")
+        with faults.of("slice"):
+            span_ns("slice", self.slice)
+        with faults.of("mode"):
+            one_of("mode", self.mode, ("strict", "loose"))
+        with faults.of("every"):
+            if self.every is not None and not self.bounds:
+                raise ConfigurationError("every: without bounds it has no meaning")
+        faults.end()
 
     def priority_of(self, name: str, priority: Any) -> int:
         if not isinstance(priority, tuple):
@@ -164,9 +170,38 @@ def test_a_new_policy_needs_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
     both = {"policy.bounds": {"a": "1s"}, "policy.every": 5}
     assert check_policy(given(values | both), problems) == Shares({"a": 1}, "2ms", bounds={"a": "1s"}, every=5)
     found = check_policy(given(values | both | {"policy.slice": "5 x", "policy.mode": "odd"}), problems)
-    assert found == Shares({"a": 1}, bounds={"a": "1s"}), "what is right by itself is left to check the rest by"
+    assert found == Shares({"a": 1}, bounds={"a": "1s"}, every=5), (
+        "what is right by itself is left to check the rest by"
+    )
     assert sorted(problem.split(":")[0] for problem in problems) == ["policy.mode", "policy.slice"]
     problems.clear()
     assert check_priorities(Shares({"a": 1}), given({"priorities.symbols.A": ["x", 3]}), problems) == {"A": ("x", 3)}
     check_priorities(Shares({"a": 1}), given({"priorities.symbols.A": 3}), problems)
     assert problems == ["priorities.symbols.A: 3 is no pair"]
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        (
+            {"policy.name": "aging", "policy.low_every": 0, "policy.classes": {"urgent": 1, "high": 2, "normal": 3}},
+            ["policy.classes: 'urgent' has 1", "policy.low_every: 0 is not"],
+        ),
+        (
+            {"policy.name": "fair", "policy.slice_ms": -1, "policy.burst_ms": 0,
+             "policy.weights": {"burst_ms": -1, "slice_ms": 0, "fine": 1, "*": 1}},
+            ["policy.slice_ms: -1", "policy.burst_ms: 0", "policy.weights: burst_ms: -1", "policy.weights: slice_ms: 0",
+             "policy.weights: no group"],
+        ),
+        (
+            {"policy.name": "levels", "policy.since": "now", "priorities.high_timeout": "2m",
+             "priorities.retry_timeout": "1m", "priorities.low_timeout": "30s"},
+            ["policy.since: 'now'", "priorities.retry_timeout: 60,", "priorities.low_timeout: 30,"],
+        ),
+    ],
+)  # fmt: skip
+def test_all_problems_of_a_policy_are_told_whatever_names_they_mention(values: dict[str, Any], says: list[str]) -> None:
+    problems: list[str] = []
+    check_policy(given(values), problems)
+    for problem, start in zip(problems, says, strict=True):
+        assert problem.startswith(start)

@@ -74,13 +74,13 @@ def test_equal_are_policies_that_were_given_the_same() -> None:
     [
         ({"timeouts": {"hgih": "1s"}}, r"timeouts: 'hgih' is not a level: did you mean 'high'\?"),
         ({"timeouts": {0: "1s"}}, "timeouts: 0 is not a level: give a name"),
-        ({"timeouts": {"immediate": "1s"}}, "'immediate' has no timeout"),
+        ({"timeouts": {"immediate": "1s"}}, "immediate: has no timeout"),
         ({"timeouts": {"low": "0s"}}, "timeouts: low: '0s' is not a span of time"),
         ({"timeouts": {"low": -1}}, "timeouts: low: -1 is not a span of time"),
         ({"timeouts": {"low": "1 fortnight"}}, "timeouts: low: '1 fortnight' is not a span of time"),
         (
             {"timeouts": {"high": "10m", "low": "1s"}},
-            "'low' has 1,000,000,000 ns, less than the 600,000,000,000 ns of the higher level 'high'",
+            "low: 1,000,000,000 ns is less than the 600,000,000,000 ns of the higher level 'high'",
         ),
         ({"timeouts": ["1s"]}, "timeouts: list is not a dict of spans by level"),
         ({"since": "listed"}, "since: 'listed'"),

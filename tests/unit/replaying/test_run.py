@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import os
+import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from warm_python import run_warm
 
 import strand
 from strand.errors import (
@@ -18,6 +20,7 @@ from strand.errors import (
 from strand.feeds import BaseFeed, FeedInfo
 from strand.feeds.io.prefetch import Prefetch
 from strand.feeds.sample import SAMPLE_DATE, sample_path
+from strand.feeds.synthetic.market import SyntheticFeed
 
 pytestmark = pytest.mark.python
 
@@ -95,3 +98,86 @@ def test_a_feed_that_gives_no_ticks_in_its_batches_is_told_so(batch: Any, worker
 
     with pytest.raises(RecordTypeError, match="batches: the feed gives"):
         strand.replay(Wrong(), "count", workers=workers)
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["book", "bars", "batches", "objects"])
+def test_an_interrupt_at_full_speed_gives_the_result_of_the_ticks_so_far(
+    tmp_path: Path, kind: str, workers: int
+) -> None:
+    """Real signals at random moments. What the interrupt has is what a replay of as many ticks gives."""
+    SyntheticFeed(30, 60_000, seed=5, date="2026-01-05").write_itch(tmp_path / "20260105.itch50")
+    code = f"""
+import os, random, signal, threading, time
+import strand
+
+@strand.batch_handler(state=[("n", "i8"), ("size", "i8")])
+def batches(symbol, ticks, row, ctx):
+    row["n"] += len(ticks)
+    row["size"] += int(ticks["size"].sum())
+
+@strand.object_handler(state=[("n", "i8")])
+class Objects:
+    def on_start(self, ctx):
+        self.ctx = ctx
+    def on_tick(self, tick):
+        self.ctx.row["n"] += tick.size % 7
+
+handler = {{"batches": batches, "objects": Objects, "bars": strand.bars("1m"), "book": "book"}}["{kind}"]
+
+def run(**options):
+    return strand.replay("20260105.itch50", handler, workers={workers}, **options)
+
+whole = run()
+random.seed({workers})
+seen = 0
+for turn in range(6):
+    # Half of the signals come at a batch's end, and half of them at any time.
+    progress = (lambda _: os.kill(os.getpid(), signal.SIGINT)) if turn % 2 else None
+    ended = threading.Event()
+    def interrupt(after=random.random() * whole.wall_s):
+        time.sleep(after)
+        if not ended.is_set():
+            os.kill(os.getpid(), signal.SIGINT)
+    thread = threading.Thread(target=interrupt if progress is None else int)
+    thread.start()
+    try:
+        run(progress=progress)
+        ended.set()
+        thread.join()
+        time.sleep(0.01)
+    except KeyboardInterrupt as error:
+        thread.join()
+        partial = getattr(error, "partial", None)
+        if partial is None or not partial.ticks:  # before the first tick, or after the last
+            continue
+        seen += 1
+        assert partial.ticks == partial.statistics.accepted == int(partial.ticks_by_symbol.sum())
+        again = strand.replay("20260105.itch50", handler, workers=0, limit=partial.ticks)
+        assert again.fingerprint == partial.fingerprint, (partial.ticks, again.ticks)
+print(seen)
+"""
+    done = run_warm("-c", code, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) >= 3
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_progress_counts_what_is_handled(workers: int) -> None:
+    """While a call of the handler is under way, its ticks are not counted; at the end all are."""
+    handled = 0
+    told: list[tuple[int, int]] = []
+
+    @strand.batch_handler(state=[("n", "i8")])
+    def slow(symbol: str, ticks: Any, row: Any, ctx: Any) -> None:
+        nonlocal handled
+        time.sleep(0.001)
+        handled += len(ticks)
+
+    def progress(n: int) -> None:
+        told.append((n, handled))
+
+    feed = SyntheticFeed(1, 30_000, seed=5, date="2026-01-05")
+    result = strand.replay(feed, slow, workers=workers, progress=progress)
+    assert all(n <= by_then for n, by_then in told)
+    assert told[-1][0] == result.ticks

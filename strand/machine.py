@@ -6,6 +6,7 @@ import os
 import platform
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,6 +82,7 @@ def _cpu_model() -> str:
     return platform.machine()
 
 
+@cache
 def strand_version() -> str:
     """The version of Strand that is installed."""
     from importlib.metadata import version  # of which no run needs what it imports, the package email among it

@@ -67,14 +67,18 @@ asked, ask = os.pipe()
 told, tell = os.pipe()
 if not (child := os.fork()):
     os.close(ask)
+    os.close(told)
     with dispatcher():
         for dumpable in (1, 0):
             make_dumpable(dumpable)
             os.write(tell, b"x")
             os.read(asked, 1)
     os._exit(0)
+# A child that ends early ends what this process reads.
+os.close(tell)
+os.close(asked)
 for turn in range(2):
-    os.read(told, 1)
+    assert os.read(told, 1), "the child has ended"
     print(look(child))
     os.write(ask, b"x")
 assert os.waitpid(child, 0)[1] == 0

@@ -194,10 +194,10 @@ def interrupts_later() -> Iterator[None]:
     held: list[int] = []
     before: dict[int, Any] = {}
     try:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if callable(handler := signal.getsignal(number)):
-                before[number] = handler
-                signal.signal(number, lambda which, _: held.append(which))
+        for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if callable(handler := signal.getsignal(kind)):
+                before[kind] = handler
+                signal.signal(kind, lambda which, _: held.append(which))
         yield
     finally:
         for number, handler in before.items():

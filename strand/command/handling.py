@@ -43,7 +43,8 @@ def handling(command: Callable[..., None]) -> Callable[..., None]:
                 f"--handler: it is given {len(names)} times, and a run has one handler: name a function of a module "
                 f"that returns strand.chain({', '.join(map(repr, names))}), as --handler MODULE:FUNCTION"
             )
-        command(handler=load_handler(*(names or ("count",)), given_options("--set", options)), **others)
+        name = names[0] if names else "count"
+        command(handler=load_handler(name, given_options("--set", options)), **others)
 
     return with_handler
 

@@ -13,7 +13,7 @@ from strand.ticks import KIND_NONE, KIND_ORDER, KIND_QUOTE, KIND_STATUS, KIND_TR
 
 __all__ = [
     "IDS", "KINDS", "LETTERS", "PLACES", "PRICES", "SIZES", "SMALL", "TIMES", "BadRecord", "Rounding", "action_of",
-    "converter", "kind_of", "shown",
+    "converter", "id_of", "kind_of", "shown",
 ]  # fmt: skip
 
 #: What a profile calls the kinds of ticks, and the letters that it may name.
@@ -111,6 +111,31 @@ def converter(
     if field == "kind":
         return _kind
     return lambda value: _whole(value, *limits(field))
+
+
+def id_of(text: str, value: Any) -> int:
+    """An id of 64 bits. Raises BadRecord.
+
+    ``text``: ``"hex"`` of hexadecimal ids; ``"hash"``: an id that is no whole number is hashed as in CSV (FNV-1a, with
+    the top bit set).
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
+        raise BadRecord(f"{shown(value)} is no id")
+    said = str(value).strip()
+    if text == "hex":
+        try:
+            number = int(said, 16)
+        except ValueError:
+            number = -1
+        if not 0 <= number < 1 << 64:
+            raise BadRecord(f"{shown(value)} is not a hexadecimal number of 64 bits")
+        return number
+    if said.isascii() and said.isdecimal() and int(said) < 1 << 64:
+        return int(said)
+    number = 0xCBF29CE484222325
+    for byte in said.encode():
+        number = ((number ^ byte) * 0x100000001B3) & 0xFFFF_FFFF_FFFF_FFFF
+    return number | 1 << 63
 
 
 def _decimal(value: Any) -> Decimal:

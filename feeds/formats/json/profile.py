@@ -34,6 +34,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -64,6 +65,7 @@ from strand.feeds.mapping.scalars import (
     Rounding,
     action_of,
     converter,
+    id_of,
     kind_of,
     shown,
 )
@@ -74,7 +76,7 @@ from strand.ticks import UNDEF_PRICE
 __all__ = ["BadRecord", "JsonProfile", "MessageRule", "Record", "at_path", "is_message_profile", "read_profile"]
 
 #: Keys of fields that only tables of text have, and units of times.
-_NOT_HERE: Final = ("since", "digits", "plus", "text", "later_of", "earlier_of", "running")
+_NOT_HERE: Final = ("since", "digits", "plus", "later_of", "earlier_of", "running")
 _NUMBERS: Final = ("s", "ms", "us", "ns")
 _UNITS: Final = (*_NUMBERS, "auto", "clock", "stamp")
 
@@ -90,6 +92,7 @@ class _MessageKeys(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["none", "order", "trade", "quote", "status"] = "none"
     gapless: bool = False
     more: bool = False
+    optional: bool = False
     fields: dict[str, Any] = {}
 
 
@@ -205,16 +208,21 @@ class MessageRule:
     kind: int
     gapless: bool
     more: bool
+    optional: bool
     fields: tuple[_Field, ...]
 
     def matches(self, message: Any) -> bool:
-        return all(text_of(at_path(message, path)) == wanted for path, wanted in self.where)
+        if not all(text_of(at_path(message, path)) == wanted for path, wanted in self.where):
+            return False
+        # An acknowledgement may name the same channel, and has no list.
+        return not self.optional or self.each is None or isinstance(at_path(message, self.each), list)
 
     def records(self, message: Any) -> Iterator[Record | BadRecord]:
         """Each record, or in its place the BadRecord that says why it is none."""
         items = [message] if self.each is None else at_path(message, self.each)
         if not isinstance(items, list):
-            yield BadRecord(f"there is no list at {'.'.join(self.each or ())}")
+            place = ".".join(self.each or ())
+            yield BadRecord(f"there is no list at {place}: if such messages have no data, give optional = true")
             return
         for item in items:
             try:
@@ -368,6 +376,8 @@ def _rule(keys: _MessageKeys, size_power: int, rounding: Rounding, where: str, t
     if (len(columns) == 1) == (symbol.constant is not None) or len(columns) > 1:
         raise ConfigurationError(f"{where}.symbol: give the column of the name, or {{ constant = NAME }}")
     rules = field_rules(keys.fields, f"{where}.fields", size_power=size_power, but=_NOT_HERE)
+    if keys.optional and keys.each is None:
+        raise ConfigurationError(f"{where}.optional: is for a rule with each, whose list a message may lack")
     for rule in rules:
         if rule.whole_power is not None:
             raise ConfigurationError(f"{where}.fields.{rule.field}.unit: give one unit")
@@ -381,6 +391,7 @@ def _rule(keys: _MessageKeys, size_power: int, rounding: Rounding, where: str, t
         kind=KINDS[keys.kind],
         gapless=keys.gapless,
         more=keys.more,
+        optional=keys.optional,
         fields=fields,
     )
 
@@ -398,6 +409,10 @@ def _field(rule: FieldRule, size_power: int, rounding: Rounding, where: str, tim
     convert = converter(
         rule.field, rounding, power=power, unit=unit if texts is None else "ns", texts=texts, signed=rule.signed
     )
+    if rule.text is not None:
+        if rule.field == "sequence":
+            raise ConfigurationError(f"{where}.text: a sequence is a number: give its column as it is")
+        convert = partial(id_of, rule.text)
     return _Field(
         rule,
         tuple(_path(name, f"{where}.column") for name in rule.columns),

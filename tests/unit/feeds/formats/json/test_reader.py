@@ -52,7 +52,7 @@ def test_messages_become_the_ticks_that_the_profile_says(tmp_path: Path, name: s
         (
             "q",
             "1e-9",
-            "size: give size_unit='0.000000001': 1E-9 is not a whole number of units of 1e-8: inexact='round'",
+            "size: give size_unit='0.000000001': 1E-9 is not a whole number of units of 1e-8: inexact='round' rounds it",
         ),
         ("p", "null", "price: data.p is null: if that means no value, give optional = true"),
         ("p", "true", "price: true is not a number"),
@@ -148,3 +148,55 @@ def test_a_recorded_hour_is_what_json_says(shared_data: Path, tmp_path: Path) ->
     assert max(size for _, _, _, size, _ in expected) >= 1 << 31
     assert UNDEF_PRICE not in ticks["price"]
     assert list(feed.symbols) == ["ETHUSDT"]
+
+
+RECORDS = """
+name = "records"
+[[message]]
+where = { channel = "trades" }
+each = "data"
+optional = true
+kind = "trade"
+symbol = "s"
+fields = { price = "p", ref_id = { column = "i", text = "TEXT" }, ts_event = { column = "t", unit = "s" } }
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("hash", ["d9cd8295-40dc-5dce-8deb-42882580a7ab", "7", str(2**64 - 1), str(2**64), "x", "\u00e4"]),
+        ("hex", ["ff", "FFFFFFFFFFFFFFFF", "0", "00Aa"]),
+    ],
+)  # fmt: skip
+def test_ids_that_are_texts_become_the_numbers_that_csv_makes_of_them(
+    tmp_path: Path, text: str, ids: list[str]
+) -> None:
+    lines = [{"channel": "trades", "data": [{"s": "A", "p": "1", "i": each, "t": 1767571200} for each in ids]}]
+    (tmp_path / "j.toml").write_text(RECORDS.replace("TEXT", text))
+    found = feeds.open(write(tmp_path / "a.jsonl", lines), profile=tmp_path / "j.toml").to_numpy()
+    (tmp_path / "c.toml").write_text(
+        'name = "c"\n[symbol]\nconstant = "A"\n[fields]\nprice = "p"\nts_recv = { column = "t", unit = "s" }\n'
+        f'ref_id = {{ column = "i", text = "{text}" }}\nkind = {{ constant = "trade" }}\n'
+    )
+    (tmp_path / "a.csv").write_text("i,p,t\n" + "".join(f"{each},1,1767571200\n" for each in ids))
+    same = feeds.open(tmp_path / "a.csv", profile=tmp_path / "c.toml").to_numpy()
+    assert found["ref_id"].tolist() == same["ref_id"].tolist()
+    assert len(set(found["ref_id"].tolist())) == len(ids)
+
+
+def test_an_acknowledgement_of_the_same_channel_is_passed_over_where_the_rule_says_so(tmp_path: Path) -> None:
+    trade = {"channel": "trades", "data": [{"s": "A", "p": "1", "i": "x", "t": 1767571200}]}
+    path = write(
+        tmp_path / "a.jsonl", [{"event": "subscribe", "channel": "trades"}, trade, {"channel": "trades", "data": None}]
+    )
+    (tmp_path / "j.toml").write_text(RECORDS.replace("TEXT", "hash"))
+    feed = feeds.open(path, profile=tmp_path / "j.toml")
+    assert len(feed.to_numpy()) == 1
+    assert feed.statistics()["other_messages"] == 2
+    (tmp_path / "j.toml").write_text(RECORDS.replace("TEXT", "hash").replace("optional = true\n", ""))
+    with pytest.raises(FormatError, match="no list at data: if such messages have no data, give optional = true"):
+        feeds.open(path, profile=tmp_path / "j.toml").to_numpy()
+    (tmp_path / "j.toml").write_text(RECORDS.replace("TEXT", "hash").replace('each = "data"\n', ""))
+    with pytest.raises(ConfigurationError, match="optional: is for a rule with each"):
+        feeds.open(path, profile=tmp_path / "j.toml")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,30 @@ if TYPE_CHECKING:
 
 
 class StrandError(Exception):
-    """Base of all errors raised by strand."""
+    """Base of all errors raised by strand. Each can be copied, and pickled for another process."""
+
+    #: Attributes that stay in the process of the error: what can be called, and the result of a run.
+    _stays: tuple[str, ...] = ("partial",)
+
+    def __reduce__(self) -> Any:
+        """Give pickle the text and the attributes, since an error's constructor takes other arguments than its text."""
+        return _rebuilt, (type(self), self.args), {k: v for k, v in self.__dict__.items() if k not in self._stays}
+
+    def __copy__(self) -> Any:
+        """Return another error with the same text, attributes and cause."""
+        other = _rebuilt(type(self), self.args)
+        other.__dict__.update(self.__dict__)
+        other.__cause__, other.__context__ = self.__cause__, self.__context__
+        other.__suppress_context__ = self.__suppress_context__
+        return other
+
+
+def _rebuilt(kind: type[StrandError], args: tuple[Any, ...]) -> StrandError:
+    """Make an error of a class without its constructor."""
+    error = kind.__new__(kind)
+    # The constructor of Python's own class sets the text: ImportError and OSError keep it in fields of their own.
+    next(base for base in kind.__mro__ if base.__module__ == "builtins").__init__(error, *args)  # type: ignore[misc]
+    return error
 
 
 class ConfigurationError(StrandError, ValueError):
@@ -283,6 +305,7 @@ class HandlerError(StrandError):
     _line: CodeLine | None = None
     #: The type of what a compiled handler raised when it was called again; machine code keeps none.
     _raised: str = ""
+    _stays = ("partial", "_again", "_line_in", "_place")
     _again: Callable[..., Any] | None = None
     _line_in: Callable[[BaseException], CodeLine | None] | None = None
     #: The number of its strand, and of the ticks that were before it there.
@@ -318,10 +341,9 @@ class HandlerError(StrandError):
         return text if line is None else f"{text}, at {line}"
 
     def __reduce__(self) -> Any:
-        """For another process: without what can be called, and without the run's result."""
-        told = {"row": self.row, "tick": self.tick, "number": self.number, "_line": self.line, "_raised": self._raised}
-        make = partial(type(self), set_number=self.set_number, params=self.params)
-        return make, (self.symbol, self.sequence, self.handler, self.code, self.reason), told
+        """For another process: with the line that failed, which only this one can find."""
+        _ = self.line
+        return super().__reduce__()
 
     def replay(self) -> Any:
         """Calls the handler once more, in Python, with copies of ``row`` and ``tick``.

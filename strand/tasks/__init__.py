@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from strand.tasks.executor import TaskExecutor
     from strand.tasks.future import TaskFuture, current_task
     from strand.tasks.groups import TaskGroup
+    from strand.tasks.joblib_backend import register_joblib
     from strand.tasks.periodic import Periodic
     from strand.tasks.pool import Pool
     from strand.tasks.ranks import Ranks
@@ -30,6 +31,7 @@ __all__ = [
     "TaskGroup",
     "Tasks",
     "current_task",
+    "register_joblib",
     "task",
 ]
 
@@ -45,6 +47,7 @@ _MODULES: Final = {
     "TaskGroup": "groups",
     "Tasks": "tasks",
     "current_task": "future",
+    "register_joblib": "joblib_backend",
     "task": "registry",
 }
 

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from strand.tasks.current import CURRENT_TASK
 from strand.tasks.waits import Waiter, begin_wait, end_wait
 
-__all__ = ["awaited", "noted_wait"]
+__all__ = ["InLoop", "awaited", "noted_wait"]
+
+
+class InLoop:
+    """A callback that asyncio adds as to a future of its own: it has to be called in the event loop's thread."""
+
+    def __init__(self, fn: Callable[[Any], object]) -> None:
+        self._fn = fn
+        self._loop = asyncio.get_running_loop()
+
+    def __call__(self, future: Future[Any]) -> None:
+        with suppress(RuntimeError):  # the loop was closed: nobody waits any more
+            self._loop.call_soon_threadsafe(self._fn, future)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other == self._fn
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def awaited(future: Future[Any]) -> Generator[Any, None, Any]:

@@ -80,8 +80,9 @@ class Core:
         self.counts = Counts(ranks)
         self.waiting = Waiting(self.table, pool, ranks, self.timers, self.counts)
         self.running = Running(self.table, self.waiting, self.dead_letters, seed, self.counts)
-        #: The threads of a pool that has some of its own.
+        #: The threads of a pool that has some of its own, and how many tasks run at a time.
         self.workers: Workers | None = None
+        self.n_workers = 1
         self._pool = pool
         self._ranks = ranks
         #: Whether a task without group and wait has nothing to be seen to but its key.

@@ -29,6 +29,7 @@ class EnginePool:
 
     def __init__(self, engine: Engine, policy: Policy) -> None:
         self._engine = engine
+        self.n_workers = engine.n_workers
         self._tasks = engine.tasks
         self._submit = engine.tasks.submit_one
         #: Under a policy without priorities all are the usual one.

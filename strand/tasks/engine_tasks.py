@@ -29,6 +29,7 @@ class EngineTasks(Tasks):
         self, pool: EnginePool, ranks: Ranks, *, key_of: Callable[[Any], int] | None = None, **options: Any
     ) -> None:
         super().__init__(pool, ranks, **options)
+        self._core.n_workers = pool.n_workers
         self._pool = pool
         self._key_of = key_of
 

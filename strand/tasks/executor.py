@@ -36,6 +36,11 @@ class TaskExecutor(Executor):
     def __repr__(self) -> str:
         return brief(self, self._core.table.stage, *self._options.figures)
 
+    @property
+    def _max_workers(self) -> int:
+        """How many tasks run at a time: dask asks an executor for it by this name."""
+        return self._core.n_workers
+
     def submit(self, fn: Callable[..., Any] | str, /, *args: Any, **kwargs: Any) -> TaskFuture:
         """Submits a call of ``fn(*args, **kwargs)``, which a worker runs.
 

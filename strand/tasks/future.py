@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, cast
 
 from strand.errors import StoppedError
 from strand.handlers.spans import SpanLike
-from strand.tasks.awaiting import awaited
+from strand.tasks.awaiting import InLoop, awaited
 from strand.tasks.current import CURRENT_TASK, wait_as, waiter_here
 from strand.tasks.groups import TaskGroup
 from strand.tasks.meeting import OVER, LazyFuture
@@ -230,14 +230,35 @@ class TaskFuture(LazyFuture):
     def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
         """Calls a function with this future when the task ends, in the thread that ends it; at once if it has ended.
 
+        A callback of asyncio, as ``asyncio.wait`` adds one, is called in its event loop.
+
         Args:
             fn: The function. What it raises is logged.
         """
+        if getattr(fn, "__module__", None) == "asyncio.tasks":
+            fn = InLoop(fn)
         with self._condition:
             if self._state not in OVER:
                 self._done_callbacks.append(fn)
                 return
         self._call_back([fn])
+
+    def remove_done_callback(self, fn: Callable[..., object]) -> int:
+        """Forgets a callback; ``asyncio.wait`` needs it.
+
+        Args:
+            fn: The function that ``add_done_callback`` got.
+
+        Returns:
+            How many callbacks were forgotten: 0 if the task has ended.
+        """
+        with self._condition:
+            if self._state in OVER:
+                return 0
+            kept = [each for each in self._done_callbacks if each != fn]
+            removed = len(self._done_callbacks) - len(kept)
+            self._done_callbacks[:] = kept
+            return removed
 
     # -- waiting for it
 

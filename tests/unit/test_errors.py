@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from strand import errors
@@ -46,3 +54,58 @@ def test_a_feed_error_says_where_first(where: dict[str, object], start: str) -> 
     assert str(error).startswith(start)
     assert str(error).endswith("no good")
     assert error.line == where.get("line")
+
+
+def made(cls: type[Exception]) -> Exception:
+    """An error of a class, each argument of its constructor filled in by its kind."""
+    by_name = {"path": "a.itch", "partial": SimpleNamespace(warnings=["late"]), "gaps": ((1, 3),), "sequence": 7}
+    by_kind = {"int": 5, "bool": True, "tuple[str, ...]": ("AAPL",), "npt.NDArray[np.int64] | None": np.arange(3)}
+    parameters = inspect.signature(cls.__init__).parameters.values()
+    given = {
+        p.name: by_name.get(p.name, by_kind.get(str(p.annotation).removesuffix(" | None"), "said"))
+        for p in parameters
+        if p.name not in ("self", "args", "kwargs", "params")
+    }
+    if not given:
+        return cls("what is wrong")
+    positional = [given.pop(p.name) for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.name in given]
+    error = cls(*positional, **given)
+    error.add_note("a note")
+    return error
+
+
+@pytest.mark.parametrize("again", [lambda e: pickle.loads(pickle.dumps(e)), copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("cls", ALL)
+def test_every_error_can_be_pickled_and_copied(cls: type[Exception], again: Callable[[Exception], Exception]) -> None:
+    """With its text and its attributes; the result of a run stays in its process."""
+    error = made(cls)
+    other = again(error)
+    assert type(other) is cls
+    assert str(other) == str(error)
+    assert other.args == error.args
+    stays = set() if again is copy.copy else {"partial"}
+    np.testing.assert_equal(vars(other), {k: v for k, v in vars(error).items() if k not in stays})
+
+
+POOL = """
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+import strand
+
+def expire():
+    with strand.Scheduler(1) as scheduler:
+        scheduler.options(expire_if=lambda: True).submit(int).result()
+
+if __name__ == "__main__":
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for _ in range(2):
+            error = pool.submit(expire).exception()
+            print(type(error).__name__, error.reason)
+"""
+
+
+def test_an_error_of_a_process_of_a_pool_comes_out_as_it_is(tmp_path: Path) -> None:
+    """An error that cannot be unpickled breaks the whole pool."""
+    (tmp_path / "pool.py").write_text(POOL)
+    done = subprocess.run([sys.executable, tmp_path / "pool.py"], capture_output=True, text=True, check=True)
+    assert done.stdout == "TaskExpired expire_if\n" * 2

@@ -87,7 +87,8 @@ void sd_dispatcher_view(sd_dispatcher *d) {
   const sd_policy *policy = d->policy;
   const uint32_t n = a->task_list.n;
   /* What the policy keeps of tasks lies at the end of its state. */
-  const uint64_t policy_bytes = policy ? policy->state_bytes(d->ready.n_lists, a->n_strands, a->n_strands + n) : 0;
+  const uint64_t policy_bytes =
+      policy ? policy->state_bytes(&a->config.policy, d->ready.n_lists, a->n_strands, a->n_strands + n) : 0;
   d->tasks = (sd_task_pool){.list = &a->task_list,
                             .stack = sd_space_at(space, a->task_stack),
                             .tasks = sd_space_at(space, a->tasks),

@@ -83,6 +83,14 @@ int sd_dispatcher_group_counts(sd_dispatcher *d, uint32_t n, sd_group_counts *gr
   return SD_OK;
 }
 
+uint32_t sd_groups_returned(sd_dispatcher *d, uint32_t n, int all, uint32_t *groups, sd_group_counts *counts) {
+  return d->policy->returned ? d->policy->returned(&d->ready, n, all, groups, counts) : 0;
+}
+
+int sd_group_close(sd_dispatcher *d, uint32_t group) {
+  return d->policy->close && d->policy->close(&d->ready, group) ? SD_OK : SD_E_ARGUMENT;
+}
+
 void sd_histogram_sum(sd_dispatcher *d, int which, uint64_t *counts) {
   memset(counts, 0, SD_BUCKETS * sizeof *counts);
   for (uint32_t i = 0; i < d->n_participants; i++) {

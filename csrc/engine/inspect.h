@@ -17,6 +17,9 @@ int sd_dispatcher_policy_counts(sd_dispatcher *d, sd_policy_counts *out);
 /* What is counted of each of the policy's first n groups, and of all groups. Takes a lock, so another process cannot call it.
  * SD_E_ARGUMENT: the policy has no groups. */
 int sd_dispatcher_group_counts(sd_dispatcher *d, uint32_t n, sd_group_counts *groups, sd_fair_counts *all);
+/* Groups of tasks that end: see `close` and `returned` of sd_policy. SD_E_ARGUMENT: there is no such group, or it was closed before. */
+int sd_group_close(sd_dispatcher *d, uint32_t group);
+uint32_t sd_groups_returned(sd_dispatcher *d, uint32_t n, int all, uint32_t *groups, sd_group_counts *counts);
 /* Writes a participant's counters to `out`: SD_COUNTER_FIELDS values, in the order of struct sd_counters; busy and waited in ns. */
 enum { SD_COUNTER_FIELDS = 17 };
 void sd_participant_counters(sd_dispatcher *d, uint32_t participant, uint64_t *out);

@@ -51,8 +51,9 @@ static int good_arena(const sd_space *space, const sd_arena *a) {
          within(space, a->lists, sd_lists_for(a->n_workers), sizeof(sd_list), SD_LINE) &&
          within(space, a->participants, participants, sizeof(sd_participant), 2 * SD_LINE) &&
          within(space, a->policy,
-                policy->state_bytes(sd_lists_for(a->n_workers), a->n_strands, a->n_strands + a->task_list.n), 1,
-                SD_LINE) &&
+                policy->state_bytes(&a->config.policy, sd_lists_for(a->n_workers), a->n_strands,
+                                    a->n_strands + a->task_list.n),
+                1, SD_LINE) &&
          within(space, a->map, a->n_symbols, sizeof(uint32_t), SD_LINE) &&
          within(space, a->rows, a->n_symbols, a->row_stride ? a->row_stride : 1, SD_LINE) &&
          within(space, a->stack, a->n_segments, sizeof(uint32_t), SD_LINE) &&

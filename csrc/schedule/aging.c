@@ -66,7 +66,9 @@ static inline sd_aging_strand *strands_of(const sd_ready *ready) {
   return (sd_aging_strand *)(void *)aging_list_of(ready, ready->n_lists);
 }
 
-static uint64_t aging_state_bytes(uint32_t n_lists, uint32_t n_strands, uint32_t n_entries) {
+static uint64_t aging_state_bytes(const sd_policy_config *config, uint32_t n_lists, uint32_t n_strands,
+                                  uint32_t n_entries) {
+  (void)config;
   (void)n_strands;
   return sizeof(aging_state) + (uint64_t)n_lists * sizeof(aging_list) + (uint64_t)n_entries * sizeof(sd_aging_strand);
 }
@@ -358,6 +360,24 @@ static int aging_prioritise(const sd_ready *ready, uint32_t strand, uint32_t pri
   return 1;
 }
 
+static int aging_leave(const sd_ready *ready, uint32_t strand) {
+  sd_aging_strand *s = &strands_of(ready)[strand];
+  for (uint32_t list = 0; list < ready->n_lists; list++) {
+    aging_list *l = aging_list_of(ready, list);
+    sd_lock(&ready->lists[list].lock);
+    const int here = sd_load(&s->list, relaxed, R1) == list + 1;
+    if (here) {
+      delist(ready, l, strand);
+      sd_store(&s->list, 0, relaxed, R1);
+      say_heads(ready, l);
+      sd_list_count_taken(&ready->lists[list], 1);
+    }
+    sd_unlock(&ready->lists[list].lock);
+    if (here) return 1;
+  }
+  return 0;
+}
+
 static void aging_counts(const sd_ready *ready, sd_policy_counts *counts) {
   counts->n_classes = aging_of(ready)->n_classes;
   for (uint32_t list = 0; list < ready->n_lists; list++) {
@@ -383,5 +403,6 @@ const sd_policy sd_policy_aging = {
     .prioritise = aging_prioritise,
     .accepts = aging_accepts,
     .renew = aging_renew,
+    .leave = aging_leave,
     .counts = aging_counts,
 };

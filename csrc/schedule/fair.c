@@ -40,6 +40,9 @@ typedef struct fair_group {
   sd_a32 first[SIDES], last[SIDES]; /* its ready strands, each one more than the index; 0: none */
   uint32_t place[SIDES];            /* in the side's heap, one more; 0: it has no ready strands there */
   uint32_t in_slice;                /* a strand was taken since its slice started */
+  uint32_t tasks;                   /* of the group, that are not over */
+  uint32_t closed;                  /* no task is submitted to it any more */
+  uint32_t next;                    /* behind it in the queue of those that are to be returned, one more; 0: none */
   sd_group_counts counts;
 } fair_group;
 
@@ -57,6 +60,7 @@ typedef struct fair_state {
   fair_time present;
   uint64_t slice_ns, turn;
   uint32_t n_groups, n_ready[SIDES]; /* n_ready: groups in the heaps */
+  uint32_t first_over, last_over;    /* the queue of groups that were closed and have no task, each one more; 0: none */
   sd_bucket bucket;
   uint64_t long_stretches;
   sd_long_stretch longest[SD_LONG_STRETCHES];
@@ -64,14 +68,16 @@ typedef struct fair_state {
 
 static inline fair_state *fair_of(const sd_ready *ready) { return (fair_state *)(void *)ready->state; }
 
-static inline uint32_t groups_for(uint32_t n_strands) { return n_strands + MORE_GROUPS; }
+static inline uint32_t groups_for(const sd_fair_config *fair, uint32_t n_strands) {
+  return fair->n_groups ? fair->n_groups : n_strands + MORE_GROUPS;
+}
 
 static inline fair_group *group_of(const sd_ready *ready, uint32_t group) {
   return (fair_group *)(void *)(fair_of(ready) + 1) + group;
 }
 
 static inline uint32_t *heap_of(const sd_ready *ready, int side) {
-  const uint32_t groups = groups_for(ready->n_strands);
+  const uint32_t groups = fair_of(ready)->n_groups;
   return (uint32_t *)(void *)group_of(ready, groups) + (uint64_t)side * groups;
 }
 
@@ -79,9 +85,11 @@ static inline fair_strand *fair_strand_of(const sd_ready *ready, uint32_t strand
   return (fair_strand *)(void *)heap_of(ready, SIDES) + strand;
 }
 
-static uint64_t fair_state_bytes(uint32_t n_lists, uint32_t n_strands, uint32_t n_entries) {
+static uint64_t fair_state_bytes(const sd_policy_config *config, uint32_t n_lists, uint32_t n_strands,
+                                 uint32_t n_entries) {
   (void)n_lists;
-  return sizeof(fair_state) + groups_for(n_strands) * (sizeof(fair_group) + SIDES * sizeof(uint32_t)) +
+  return sizeof(fair_state) +
+         groups_for(&config->fair, n_strands) * (sizeof(fair_group) + SIDES * sizeof(uint32_t)) +
          (uint64_t)n_entries * sizeof(fair_strand);
 }
 
@@ -89,7 +97,7 @@ static void fair_start(const sd_ready *ready, const sd_policy_config *config) {
   fair_state *state = fair_of(ready);
   const sd_fair_config *fair = &config->fair;
   state->slice_ns = fair->slice_ns ? fair->slice_ns : 1;
-  state->n_groups = groups_for(ready->n_strands);
+  state->n_groups = groups_for(fair, ready->n_strands);
   state->capped = fair->cpu_share > 0;
   sd_bucket_start(&state->bucket, fair->cpu_share * ready->n_workers, fair->burst_ns, state->slice_ns);
 }
@@ -300,10 +308,83 @@ static int fair_count(const sd_ready *ready, uint32_t list, uint32_t *times) {
 
 static int fair_accepts(const sd_ready *ready, uint32_t group) { return group < fair_of(ready)->n_groups; }
 
+/* ---- groups of tasks, which end
+
+ * A group that was closed is returned when its tasks are over, and so nothing is charged to it any more, and when its debt is past: where
+ * its clock stands is then not after the present, from which a new group starts too. */
+
+static void end_if_over(const sd_ready *ready, uint32_t group) {
+  fair_state *state = fair_of(ready);
+  fair_group *g = group_of(ready, group);
+  if (!g->closed || g->tasks) return;
+  g->next = 0;
+  if (state->last_over) group_of(ready, state->last_over - 1)->next = group + 1;
+  else state->first_over = group + 1;
+  state->last_over = group + 1;
+}
+
 static void fair_renew(const sd_ready *ready, uint32_t task, uint32_t group, uint32_t marks) {
   (void)marks;
   fair_strand *s = fair_strand_of(ready, task);
   s->group = group == UINT32_MAX ? 0 : group;
+  sd_lock(&ready->lists[0].lock);
+  group_of(ready, s->group)->tasks++;
+  sd_unlock(&ready->lists[0].lock);
+}
+
+static void leave_tasks(const sd_ready *ready, uint32_t group) {
+  group_of(ready, group)->tasks--;
+  end_if_over(ready, group);
+}
+
+static void fair_over(const sd_ready *ready, uint32_t task) {
+  sd_lock(&ready->lists[0].lock);
+  leave_tasks(ready, fair_strand_of(ready, task)->group);
+  sd_unlock(&ready->lists[0].lock);
+}
+
+static int fair_close(const sd_ready *ready, uint32_t group) {
+  if (group >= fair_of(ready)->n_groups || group_of(ready, group)->closed) return 0;
+  sd_lock(&ready->lists[0].lock);
+  group_of(ready, group)->closed = 1;
+  end_if_over(ready, group);
+  sd_unlock(&ready->lists[0].lock);
+  return 1;
+}
+
+/* Looks at twice as many groups as it may return, those that have waited longest first: one with a debt waits for another turn. */
+static uint32_t fair_returned(const sd_ready *ready, uint32_t n, int all, uint32_t *groups, sd_group_counts *counts) {
+  fair_state *state = fair_of(ready);
+  uint32_t found = 0;
+  sd_lock(&ready->lists[0].lock);
+  for (uint64_t looks = 2 * (uint64_t)n; state->first_over && found < n && looks; looks--) {
+    const uint32_t group = state->first_over - 1;
+    fair_group *g = group_of(ready, group);
+    state->first_over = g->next;
+    if (!g->next) state->last_over = 0;
+    if (!all && g->start + g->used > state->present) {
+      end_if_over(ready, group);
+      continue;
+    }
+    groups[found] = group;
+    counts[found++] = g->counts;
+    memset(g, 0, sizeof *g);
+  }
+  sd_unlock(&ready->lists[0].lock);
+  return found;
+}
+
+static int fair_leave(const sd_ready *ready, uint32_t strand) {
+  const fair_strand *s = fair_strand_of(ready, strand);
+  sd_lock(&ready->lists[0].lock);
+  const int side = (int)s->listed - 1;
+  if (side >= OPEN) {
+    leave_group(ready, strand);
+    say_hint(ready);
+    sd_list_count_taken(list_of(ready, side), 1);
+  }
+  sd_unlock(&ready->lists[0].lock);
+  return side >= OPEN;
 }
 
 /* Moves a strand into another group, at once if it is listed. What is charged for a visit under way stays with the old group. */
@@ -314,6 +395,10 @@ static int fair_prioritise(const sd_ready *ready, uint32_t strand, uint32_t grou
   sd_lock(&ready->lists[0].lock);
   const int moves = s->listed && s->group != group, side = (int)s->listed - 1;
   if (moves) leave_group(ready, strand);
+  if (strand >= ready->n_strands) {
+    group_of(ready, group)->tasks++;
+    leave_tasks(ready, s->group);
+  }
   s->group = group;
   if (moves) {
     enter_group(ready, side, strand, 0);
@@ -388,6 +473,10 @@ const sd_policy sd_policy_fair = {
     .prioritise = fair_prioritise,
     .accepts = fair_accepts,
     .renew = fair_renew,
+    .over = fair_over,
+    .leave = fair_leave,
+    .close = fair_close,
+    .returned = fair_returned,
     .weigh = fair_weigh,
     .group_counts = fair_group_counts,
     .charge = fair_charge,

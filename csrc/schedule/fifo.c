@@ -15,7 +15,9 @@ static uint32_t fifo_places(uint32_t n_strands) {
 }
 
 /* The rings, and then the links. */
-static uint64_t fifo_state_bytes(uint32_t n_lists, uint32_t n_strands, uint32_t n_entries) {
+static uint64_t fifo_state_bytes(const sd_policy_config *config, uint32_t n_lists, uint32_t n_strands,
+                                 uint32_t n_entries) {
+  (void)config;
   return ((uint64_t)n_lists * fifo_places(n_strands) + n_entries) * sizeof(uint32_t);
 }
 

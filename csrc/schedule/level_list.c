@@ -42,16 +42,40 @@ void sd_level_say_hints(const sd_ready *ready, sd_level_list *l) {
   sd_store(&l->entered, sd_level_strand_of(ready, first - 1)->entered, relaxed, R1);
 }
 
-/* A strand comes into a queue. The length counts it if it may be taken. */
-static void count_in(const sd_ready *ready, uint32_t list, uint32_t queue) {
+static void count_risen(sd_level_list *l, sd_level_strand *s) {
+  const uint32_t own = sd_load(&s->own, relaxed, R3);
+  if (!own || !sd_level_rose(s->queue)) return;
+  s->risen_from = own;
+  l->risen[s->queue / SD_QUEUES_OF_LEVEL]++;
+  l->risen[own - 1]--;
+}
+
+static void uncount_risen(sd_level_list *l, sd_level_strand *s) {
+  if (!s->risen_from) return;
+  l->risen[s->queue / SD_QUEUES_OF_LEVEL]--;
+  l->risen[s->risen_from - 1]++;
+  s->risen_from = 0;
+}
+
+void sd_level_recount(const sd_ready *ready, uint32_t list, uint32_t strand) {
+  uncount_risen(sd_level_list_of(ready, list), sd_level_strand_of(ready, strand));
+  count_risen(sd_level_list_of(ready, list), sd_level_strand_of(ready, strand));
+}
+
+/* A strand comes into its queue. The length counts it if it may be taken. */
+static void count_in(const sd_ready *ready, uint32_t list, sd_level_strand *s) {
   sd_level_list *l = sd_level_list_of(ready, list);
+  const uint32_t queue = s->queue;
+  count_risen(l, s);
   l->strands[queue]++;
   sd_store(&l->queues, sd_load(&l->queues, relaxed, R1) | UINT64_C(1) << queue, relaxed, R1);
   if (!(sd_load(&l->held, relaxed, R1) >> queue & 1)) sd_list_count_listed(&ready->lists[list], 1);
 }
 
-static void count_out(const sd_ready *ready, uint32_t list, uint32_t queue) {
+static void count_out(const sd_ready *ready, uint32_t list, sd_level_strand *s) {
   sd_level_list *l = sd_level_list_of(ready, list);
+  const uint32_t queue = s->queue;
+  uncount_risen(l, s);
   if (--l->strands[queue] == 0)
     sd_store(&l->queues, sd_load(&l->queues, relaxed, R1) & ~(UINT64_C(1) << queue), relaxed, R1);
   if (!(sd_load(&l->held, relaxed, R1) >> queue & 1)) sd_list_count_taken(&ready->lists[list], 1);
@@ -74,7 +98,7 @@ void sd_level_append(const sd_ready *ready, uint32_t list, uint32_t strand, uint
   } else {
     sd_store(&l->first[queue], strand + 1, relaxed, R1);
   }
-  count_in(ready, list, queue);
+  count_in(ready, list, s);
 }
 
 void sd_level_put_back(const sd_ready *ready, uint32_t list, uint32_t strand) {
@@ -104,7 +128,7 @@ void sd_level_put_back(const sd_ready *ready, uint32_t list, uint32_t strand) {
   sd_store(&sd_level_strand_of(ready, behind - 1)->previous, strand + 1, relaxed, R1);
   if (before) sd_store(&sd_level_strand_of(ready, before - 1)->next, strand + 1, relaxed, R1);
   else sd_store(&l->first[queue], strand + 1, relaxed, R1);
-  count_in(ready, list, queue);
+  count_in(ready, list, s);
 }
 
 void sd_level_remove(const sd_ready *ready, uint32_t list, uint32_t strand) {
@@ -115,7 +139,7 @@ void sd_level_remove(const sd_ready *ready, uint32_t list, uint32_t strand) {
   else sd_store(&l->last[s->queue], previous, relaxed, R1);
   if (previous) sd_store(&sd_level_strand_of(ready, previous - 1)->next, next, relaxed, R1);
   else sd_store(&l->first[s->queue], next, relaxed, R1);
-  count_out(ready, list, s->queue);
+  count_out(ready, list, s);
 }
 
 /* A look lets a strand rise by one level, because it goes through the levels from the highest to the lowest. It lets at most RISING strands

@@ -28,6 +28,8 @@ typedef struct sd_level_strand {
   sd_a32 next, previous; /* in its queue */
   uint32_t queue, began, counted; /* began: the level in which the wait began; counted: it is counted as starved */
   uint32_t marks;                 /* SD_MARK_IO and so on; set before it is listed */
+  sd_a32 own;                     /* of a task that is counted by its own level: one more than that; else 0 */
+  uint32_t risen_from;            /* `own`, where it is counted as risen */
   uint32_t was_last;              /* it was taken as the last of its queue, not as the first */
   uint64_t listed, entered,
       since; /* when it was listed, entered its level, and from when its wait in the level counts */
@@ -40,6 +42,7 @@ typedef struct sd_level_list {
   sd_a64 entered; /* when the first strand that may be taken entered its level, of those of the highest level */
   sd_a32 first[SD_QUEUES], last[SD_QUEUES];
   uint32_t strands[SD_QUEUES]; /* how many there are in each */
+  int64_t risen[SD_LEVEL_COUNT]; /* tasks that have risen to the level, less those that have risen from it: see `risen` of sd_policy */
   sd_a64 promoted[SD_LEVEL_COUNT], starved[SD_LEVEL_COUNT];
 } sd_level_list;
 
@@ -76,6 +79,10 @@ void sd_level_append(const sd_ready *ready, uint32_t list, uint32_t strand, uint
 /* Puts a strand back into its queue where it was: near the end that it was taken from. */
 void sd_level_put_back(const sd_ready *ready, uint32_t list, uint32_t strand);
 void sd_level_remove(const sd_ready *ready, uint32_t list, uint32_t strand);
+/* Whether the strands of a queue have risen into its level. */
+static inline int sd_level_rose(uint32_t queue) { return queue / SD_MARK_SETS % 2; }
+/* Counts a listed task anew, whose own level may have changed. */
+void sd_level_recount(const sd_ready *ready, uint32_t list, uint32_t strand);
 /* Lets strands rise that are due, and publishes the hints. */
 void sd_level_rise(const sd_ready *ready, uint32_t list, uint64_t now);
 /* Publishes what has changed, for those who look without the lock. */

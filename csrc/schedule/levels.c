@@ -16,7 +16,9 @@
 #include "base/clock.h"
 #include "schedule/level_list.h"
 
-static uint64_t levels_state_bytes(uint32_t n_lists, uint32_t n_strands, uint32_t n_entries) {
+static uint64_t levels_state_bytes(const sd_policy_config *config, uint32_t n_lists, uint32_t n_strands,
+                                   uint32_t n_entries) {
+  (void)config;
   (void)n_strands;
   return sizeof(sd_level_state) + (uint64_t)n_lists * sizeof(sd_level_list) +
          (uint64_t)n_entries * sizeof(sd_level_strand);
@@ -63,6 +65,7 @@ static void levels_ready(const sd_ready *ready, uint32_t list, const uint32_t *s
   for (uint32_t i = 0; i < n; i++) {
     sd_level_strand *s = sd_level_strand_of(ready, strands[i]);
     if (why == SD_WAS_EMPTY) end_raise(s, now);
+    if (why == SD_VISITED) sd_store(&s->own, 0, relaxed, R3); /* it has begun, and is none of those that wait */
     sd_store(&s->list, list + 1, relaxed, R1);
     const uint32_t level = level_of(s);
     /* Strands are deferred in about the order in which they entered the level. */
@@ -250,26 +253,33 @@ static int levels_count(const sd_ready *ready, uint32_t list, uint32_t *times) {
   return (int)good;
 }
 
-static int levels_accepts(const sd_ready *ready, uint32_t level) {
+/* The parts of a priority. */
+static inline uint32_t level_in(uint32_t priority) { return priority & ((1u << SD_OWN_LEVEL) - 1); }
+static inline uint32_t own_in(uint32_t priority) { return priority >> SD_OWN_LEVEL; }
+
+static int levels_accepts(const sd_ready *ready, uint32_t priority) {
   (void)ready;
-  return level < SD_LEVEL_COUNT;
+  return level_in(priority) < SD_LEVEL_COUNT && own_in(priority) <= SD_LEVEL_COUNT;
 }
 
-static void levels_renew(const sd_ready *ready, uint32_t task, uint32_t level, uint32_t marks) {
+static void levels_renew(const sd_ready *ready, uint32_t task, uint32_t priority, uint32_t marks) {
   sd_level_strand *s = sd_level_strand_of(ready, task);
+  const int usual = priority == UINT32_MAX;
   /* R3 */
-  sd_store(&s->level, level == UINT32_MAX ? 0 : level + 1, relaxed, R3);
+  sd_store(&s->level, usual ? 0 : level_in(priority) + 1, relaxed, R3);
+  sd_store(&s->own, usual ? 0 : own_in(priority), relaxed, R3);
   sd_store(&s->raised, 0, relaxed, R3);
   s->marks = marks;
 }
 
-static int levels_prioritise(const sd_ready *ready, uint32_t strand, uint32_t level, int for_backlog, uint64_t now) {
-  if (!levels_accepts(ready, level)) return 0;
+static int levels_prioritise(const sd_ready *ready, uint32_t strand, uint32_t priority, int for_backlog, uint64_t now) {
+  if (!levels_accepts(ready, priority)) return 0;
   sd_level_strand *s = sd_level_strand_of(ready, strand);
-  const uint32_t before = level_of(s);
+  const uint32_t level = level_in(priority), before = level_of(s);
   /* R3: relaxed; a list that is locked after this sees it, whoever lists the strand there. */
   if (for_backlog) sd_store(&s->raised, now << RAISED_BITS | (level + 1), relaxed, R3);
   else sd_store(&s->level, level + 1, relaxed, R3);
+  if (own_in(priority)) sd_store(&s->own, own_in(priority), relaxed, R3);
   /* Whoever lists the strand reads its level under the list's lock. So if it is not found on a list here, and is listed there afterwards,
    * its new level has been seen. */
   for (uint32_t list = 0; list < ready->n_lists; list++) {
@@ -283,11 +293,53 @@ static int levels_prioritise(const sd_ready *ready, uint32_t strand, uint32_t le
         s->entered = s->since = now;
         sd_level_append(ready, list, strand, queue_of(s, to));
         sd_level_say_hints(ready, l);
+      } else {
+        sd_level_recount(ready, list, strand);
       }
     }
     sd_unlock(&ready->lists[list].lock);
   }
   return 1;
+}
+
+static int levels_leave(const sd_ready *ready, uint32_t strand) {
+  sd_level_strand *s = sd_level_strand_of(ready, strand);
+  for (uint32_t list = 0; list < ready->n_lists; list++) {
+    sd_lock(&ready->lists[list].lock);
+    const int here = sd_load(&s->list, relaxed, R1) == list + 1;
+    if (here) {
+      sd_level_remove(ready, list, strand);
+      sd_store(&s->list, 0, relaxed, R1);
+      sd_level_say_hints(ready, sd_level_list_of(ready, list));
+    }
+    sd_unlock(&ready->lists[list].lock);
+    if (here) return 1;
+  }
+  return 0;
+}
+
+static uint32_t risen_to(const sd_level_strand *s) {
+  return sd_level_rose(s->queue) ? s->queue / SD_QUEUES_OF_LEVEL + 1 : 0;
+}
+
+static uint32_t levels_rose(const sd_ready *ready, uint32_t task, int taken) {
+  sd_level_strand *s = sd_level_strand_of(ready, task);
+  uint32_t level = 0;
+  if (taken) return risen_to(s);
+  for (uint32_t list = 0; !level && list < ready->n_lists; list++) {
+    sd_lock(&ready->lists[list].lock);
+    if (sd_load(&s->list, relaxed, R1) == list + 1) level = risen_to(s);
+    sd_unlock(&ready->lists[list].lock);
+  }
+  return level;
+}
+
+static void levels_risen(const sd_ready *ready, int64_t *more) {
+  for (uint32_t list = 0; list < ready->n_lists; list++) {
+    sd_lock(&ready->lists[list].lock);
+    for (uint32_t level = 0; level < SD_LEVEL_COUNT; level++) more[level] += sd_level_list_of(ready, list)->risen[level];
+    sd_unlock(&ready->lists[list].lock);
+  }
 }
 
 static void levels_counts(const sd_ready *ready, sd_policy_counts *counts) {
@@ -307,10 +359,10 @@ static void levels_mark(const sd_ready *ready, uint32_t strand, uint32_t marks) 
 
 /* Whether the strands of a queue wait while a resource is short. A marked strand that rose waits for SD_IO no longer. */
 static int waits_for(uint32_t queue, uint32_t resource) {
-  const uint32_t level = queue / SD_QUEUES_OF_LEVEL, marks = queue % SD_MARK_SETS, rose = queue / SD_MARK_SETS % 2;
+  const uint32_t level = queue / SD_QUEUES_OF_LEVEL, marks = queue % SD_MARK_SETS;
   if (resource == SD_CPU) return level == SD_LOW;
   if (resource == SD_MEMORY) return level >= SD_RETRY && !(marks & SD_MARK_FREES_MEMORY);
-  return (marks & SD_MARK_IO) && !rose;
+  return (marks & SD_MARK_IO) && !sd_level_rose(queue);
 }
 
 /* The queues that wait while a set of resources is short. While memory is, what frees it waits for nothing. */
@@ -367,6 +419,9 @@ const sd_policy sd_policy_levels = {
     .prioritise = levels_prioritise,
     .accepts = levels_accepts,
     .renew = levels_renew,
+    .leave = levels_leave,
+    .rose = levels_rose,
+    .risen = levels_risen,
     .level = levels_level,
     .take_last = levels_take_last,
     .counts = levels_counts,

@@ -20,8 +20,9 @@
 
 enum { SD_FIFO = 0, SD_LEVELS = 1, SD_AGING = 2, SD_FAIR = 3 };
 
-/* Levels, the highest first. */
-enum { SD_IMMEDIATE = 0, SD_HIGH, SD_RETRY, SD_NORMAL, SD_LOW, SD_LEVEL_COUNT };
+/* Levels, the highest first. A priority of SD_LEVELS has its level in the lowest byte. Above it a task of Python's has one more than its own
+ * level, by which it is counted while it waits: the head of an order stands in the highest level of its order. */
+enum { SD_IMMEDIATE = 0, SD_HIGH, SD_RETRY, SD_NORMAL, SD_LOW, SD_LEVEL_COUNT, SD_OWN_LEVEL = 8 };
 
 /* Classes of SD_AGING, of which 0 is the lowest. A priority has its class in the upper two bits, and its base plus SD_AGING_USUAL in the
  * others; a base is at most SD_AGING_MAX to either side. A strand has the lowest class and the base 0 unless it is given another one. */
@@ -58,6 +59,7 @@ typedef struct sd_fair_config {
   uint64_t slice_ns; /* on-CPU time after which a group of weight 1 waits its turn */
   uint64_t burst_ns; /* the bucket holds what so much time refills */
   double cpu_share;  /* of as many cores as there are workers; 0: no cap */
+  uint32_t n_groups; /* at a time; 0: one for each strand, and SD_FAIR_MORE_GROUPS */
 } sd_fair_config;
 
 /* Which policy, and its options: those of others are ignored. */
@@ -119,7 +121,7 @@ typedef struct sd_policy {
   /* Whether a publisher may run the handlers of idle strands itself. Such strands are never listed, so no policy orders them. */
   int runs_inline;
   int one_list; /* all strands stand on list 0, with whichever worker they are listed */
-  uint64_t (*state_bytes)(uint32_t n_lists, uint32_t n_strands, uint32_t n_entries);
+  uint64_t (*state_bytes)(const sd_policy_config *config, uint32_t n_lists, uint32_t n_strands, uint32_t n_entries);
   /* What the policy keeps of each entry, if that lies at the end of its state: memory for tasks then comes when they are first used. */
   uint32_t entry_bytes;
   /* Prepares state and lists, once. */
@@ -153,6 +155,17 @@ typedef struct sd_policy {
   /* Makes a task that is not listed as new: of this priority, or of the usual one if it is UINT32_MAX, and with these marks. By the one
    * thread that has the task. NULL: the policy keeps nothing of an entry. */
   void (*renew)(const sd_ready *ready, uint32_t task, uint32_t priority, uint32_t marks);
+  /* A task that `renew` made is over, and its entry will be used again. What it used was charged before. NULL: nothing is kept of it. */
+  void (*over)(const sd_ready *ready, uint32_t task);
+  /* Takes a strand off the list on which it is. Nonzero: nobody else takes it any more. Zero: it is on no list, as somebody has taken it.
+   * NULL: a strand leaves a list only by its turn. */
+  int (*leave)(const sd_ready *ready, uint32_t strand);
+  /* One more than the level to which a task has risen by its wait; 0: it has not risen. `taken`: by who has taken it off its list, and else
+   * by a thread for which its entry is not used again meanwhile. NULL: nothing rises. */
+  uint32_t (*rose)(const sd_ready *ready, uint32_t task, int taken);
+  /* Adds by level how many tasks more there are than were submitted with it: of those that wait, and whose priority says a level of their
+   * own (SD_OWN_LEVEL), those that have risen to it less those that have risen from it. Takes the lists' locks. NULL: nothing rises. */
+  void (*risen)(const sd_ready *ready, int64_t *more);
   /* The strand's level as it was set, whatever it has risen to, by itself or for its backlog. NULL: there are no levels. */
   uint32_t (*level)(const sd_ready *ready, uint32_t strand);
   /* Takes the strand that comes last of those on all lists, if its level is lower than `level`; else SD_NONE. NULL: there are no levels. */
@@ -170,6 +183,12 @@ typedef struct sd_policy {
   /* Gives a group a weight, before anything is charged to it. Zero: there is no such group or weight. NULL: there are no groups. A
    * strand's group is its priority. */
   int (*weigh)(const sd_ready *ready, uint32_t group, uint32_t weight);
+  /* No task is submitted to the group any more. It is returned when its tasks are over and its debt is past. Zero: there is no such group.
+   * NULL: there are no groups. */
+  int (*close)(const sd_ready *ready, uint32_t group);
+  /* Returns up to n groups that were closed, and what was counted of each: from here on each is as new. `all`: those too that have a debt.
+   * NULL: there are no groups. */
+  uint32_t (*returned)(const sd_ready *ready, uint32_t n, int all, uint32_t *groups, sd_group_counts *counts);
   /* What is counted of each of the first n groups, and of all, at one moment. It takes a lock: for the dispatcher's own process alone.
    * NULL: there are no groups. */
   void (*group_counts)(const sd_ready *ready, uint32_t n, sd_group_counts *groups, sd_fair_counts *all);

@@ -30,6 +30,8 @@ typedef struct sd_outputs sd_outputs;
 
 /* What a Python worker gets to do. */
 enum { SD_PY_RECORDS = 1, SD_PY_TASK = 2, SD_PY_WAKE = 3, SD_PY_OTHER = 4, SD_PY_RESUME = 5 };
+/* Bits of a task's tag are below this one. sd_py_task_next has `rose` of the batch above. */
+enum { SD_PY_ROSE_AT = 56 };
 
 /* A strand that a Python worker owns, or a free task: then `strand` is n_strands plus the task's index. */
 typedef struct sd_py_batch {
@@ -41,6 +43,7 @@ typedef struct sd_py_batch {
   uint64_t start;
   const sd_position *positions; /* the records' positions, if they have any */
   uint64_t task;                /* the tag of the task to run; such a batch has no records. 0: none */
+  uint32_t rose;                /* one more than the level to which the task had risen before its first turn; 0: it had not */
   uint32_t wake_key;            /* of a timer: its symbol, ... */
   uint64_t wake_time;           /* ... and its time */
 } sd_py_batch;

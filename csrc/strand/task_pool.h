@@ -177,6 +177,17 @@ static inline void sd_guest_gives(sd_task_pool *pool, uint32_t index, int kind, 
   sd_unlock(&list->lock);
 }
 
+/* By any thread: an entry whose task was given up before it began. */
+static inline void sd_guest_gives_up(sd_task_pool *pool, uint32_t index) {
+  sd_task_list *list = pool->list;
+  sd_lock(&list->lock);
+  pool->stack[list->free] = index;
+  list->free = list->free + 1;
+  sd_store(&list->counts.cancelled, sd_load(&list->counts.cancelled, relaxed, J4) + 1, relaxed, J4);
+  sd_tasks_count_ended(&list->counts, SD_FREE_TASKS);
+  sd_unlock(&list->lock);
+}
+
 /* From here on nobody gets entries from the pool. Returns how many were ever handed out; all that guests took are submitted. */
 static inline uint32_t sd_tasks_close(sd_task_pool *pool) {
   sd_task_list *list = pool->list;

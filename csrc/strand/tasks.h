@@ -9,7 +9,8 @@
  *
  *   free -- sd_task_fill --> waits -- sd_task_start --> runs -- sd_task_end --> free, one use later
  *                            waits -- sd_task_cancel --> given up -- sd_task_start --> runs, to be told
- *                            waits -- sd_task_seize --> changes -- sd_task_let_go --> waits
+ *                            waits -- sd_task_seize --> changes -- sd_task_let_go --> waits, or given up
+ *                                                       changes -- sd_task_end --> free: it was given up, and taken off its list
  *
  * A task that has begun may give its participant back before it is over. A function in C asks for another turn. A task of Python's keeps
  * its thread, which sleeps: it is suspended, and listed at once, or is away in a block, and listed when that ends. A task of a strand stays
@@ -175,9 +176,10 @@ static inline int sd_task_seize(sd_task *t, uint64_t handle) {
   return sd_task_leave_waiting(t, handle, SD_TASK_CHANGES);
 }
 
-static inline void sd_task_let_go(sd_task *t) {
+/* `to`: SD_TASK_WAITS, or SD_TASK_GIVEN_UP. */
+static inline void sd_task_let_go(sd_task *t, uint32_t to) {
   /* J3: release; pairs with J2. */
-  sd_store(&t->word, (sd_task_word(t) & ~(uint64_t)SD_TASK_STATES) | SD_TASK_WAITS, release, J3);
+  sd_store(&t->word, (sd_task_word(t) & ~(uint64_t)SD_TASK_STATES) | to, release, J3);
 }
 
 /* ---- the chain of a strand ------------------------------------------------------------------------------------- */

@@ -64,6 +64,7 @@ void sd_task_over(sd_dispatcher *d, uint32_t participant, uint32_t index, int ki
 }
 
 void sd_end_free_task(sd_dispatcher *d, uint32_t participant, uint32_t entry) {
+  if (SD_UNLIKELY(d->policy->over != NULL)) d->policy->over(&d->ready, entry);
   sd_task_over(d, participant, entry - d->ready.n_strands, SD_FREE_TASKS);
 }
 
@@ -92,6 +93,7 @@ int sd_run_free_task(sd_dispatcher *d, uint32_t participant, uint32_t entry, sd_
   } else if (why == SD_TASK_RUN) {
     *batch = (sd_py_batch){.strand = entry, .start = now, .task = t->call};
     if (state == SD_TASK_SUSPENDED) return SD_PY_RESUME;
+    if (d->policy->rose) batch->rose = d->policy->rose(&d->ready, entry, 1);
     sd_charge_begin(d, participant, now, 1);
     return SD_PY_TASK;
   }

@@ -200,9 +200,35 @@ static sd_task *task_named(sd_dispatcher *d, uint64_t handle) {
   return index < d->tasks.list->n ? &d->tasks.tasks[index] : NULL;
 }
 
+/* A seized task of Python's that is taken off its list is over: a worker that has taken it before sees another state, and ends it itself. */
 int sd_task_give_up(sd_dispatcher *d, uint64_t handle) {
+  const uint32_t index = (uint32_t)handle - 1, entry = d->ready.n_strands + index;
   sd_task *t = task_named(d, handle);
-  return t && sd_task_cancel(t, handle) ? SD_OK : SD_AGAIN;
+  if (!t) return SD_AGAIN;
+  if (!d->policy->leave || (sd_task_word(t) & (SD_TASK_ON_STRAND | SD_TASK_IN_C)))
+    return sd_task_cancel(t, handle) ? SD_OK : SD_AGAIN;
+  if (!sd_task_seize(t, handle)) return SD_AGAIN;
+  if (!d->policy->leave(&d->ready, entry)) {
+    sd_task_let_go(t, SD_TASK_GIVEN_UP);
+    return SD_OK;
+  }
+  if (d->policy->over) d->policy->over(&d->ready, entry);
+  sd_task_end(t);
+  sd_guest_gives_up(&d->tasks, index);
+  return SD_OK;
+}
+
+uint32_t sd_task_rose(sd_dispatcher *d, uint64_t handle) {
+  sd_task *t = task_named(d, handle);
+  if (!d->policy->rose || !t || !sd_task_seize(t, handle)) return 0;
+  const int free = !(sd_task_word(t) & SD_TASK_ON_STRAND);
+  const uint32_t level = free ? d->policy->rose(&d->ready, d->ready.n_strands + ((uint32_t)handle - 1), 0) : 0;
+  sd_task_let_go(t, SD_TASK_WAITS);
+  return level;
+}
+
+void sd_tasks_risen(sd_dispatcher *d, int64_t *more) {
+  if (d->policy->risen) d->policy->risen(&d->ready, more);
 }
 
 int sd_task_prioritise(sd_dispatcher *d, uint64_t handle, uint32_t priority) {
@@ -211,7 +237,7 @@ int sd_task_prioritise(sd_dispatcher *d, uint64_t handle, uint32_t priority) {
   if (!t || !sd_task_seize(t, handle)) return SD_AGAIN;
   const int on_strand = (sd_task_word(t) & SD_TASK_ON_STRAND) != 0;
   if (!on_strand) d->policy->prioritise(&d->ready, d->ready.n_strands + ((uint32_t)handle - 1), priority, 0, sd_now());
-  sd_task_let_go(t);
+  sd_task_let_go(t, SD_TASK_WAITS);
   /* It may have been held back: whoever listed it has woken a worker that did not find it. */
   if (!on_strand) sd_idle_wake_one(&d->arena->idle);
   return on_strand ? SD_E_ARGUMENT : SD_OK;

@@ -18,11 +18,15 @@ int sd_task_enqueue(sd_dispatcher *d, uint32_t strand, uint64_t tag, uint64_t *h
 /* The same for a turn of overdue alarms up to `time`. */
 int sd_enqueue_overdue(sd_dispatcher *d, uint32_t strand, uint64_t time);
 
-/* Gives up a task that waits. It keeps its place, and when it is reached a function in C is told. SD_AGAIN: it runs, is over, or was given
- * up before. */
+/* Gives up a task that waits. A free one of Python's leaves its list, and is over, if the policy can do that. Another one keeps its place,
+ * and when it is reached a function in C is told. SD_AGAIN: it runs, is over, or was given up before. */
 int sd_task_give_up(sd_dispatcher *d, uint64_t handle);
 /* Gives a free task that waits another priority of the policy. SD_AGAIN: as above. SD_E_ARGUMENT: there is no such priority, or the task is
  * on a strand. */
 int sd_task_prioritise(sd_dispatcher *d, uint64_t handle, uint32_t priority);
+/* One more than the level to which a free task that waits has risen. 0: it has not risen, or does not wait. */
+uint32_t sd_task_rose(sd_dispatcher *d, uint64_t handle);
+/* See `risen` of sd_policy. */
+void sd_tasks_risen(sd_dispatcher *d, int64_t *more);
 
 #endif

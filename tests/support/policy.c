@@ -16,7 +16,7 @@ trial *trial_new(const sd_policy_config *config, uint32_t n_workers, uint32_t n_
   const uint32_t n_lists = n_workers + 1;
   trial *t = calloc(1, sizeof *t);
   t->policy = sd_policy_of(config->number);
-  const uint64_t bytes = t->policy->state_bytes(n_lists, n_strands, n_strands);
+  const uint64_t bytes = t->policy->state_bytes(config, n_lists, n_strands, n_strands);
   t->ready = (sd_ready){.lists = aligned_alloc(2 * SD_LINE, n_lists * sizeof(sd_list)),
                         .n_lists = n_lists,
                         .n_workers = n_workers,

@@ -257,8 +257,9 @@ class TaskStatistics:
         wait: The time from submit to the first call of the function, with delay and hold, once per task that began.
         wait_by_priority: The same by what the policy orders tasks by: under ``Levels`` every level; under ``Aging`` the
             class; under ``Fair`` the name of the group, ``"(tasks)"`` for tasks in none. It is the level or group of
-            the task when it began. Where none began, ``count`` is 0 and ``percentile`` returns None. Empty under
-            ``Fifo``.
+            the task when it began, to which it may have risen. Where none began, ``count`` is 0 and ``percentile``
+            returns None. Empty under ``Fifo``.
+        wait_by_submitted: The same under ``Levels``, by the level that the task was submitted with. Empty otherwise.
         promoted: By level, how often a task rose out of it.
         starved: By level, waits that took more than twice its timeout.
         picked: By class, the tasks that were taken.
@@ -272,6 +273,7 @@ class TaskStatistics:
     retries: int
     wait: Latency
     wait_by_priority: Mapping[str, Latency]
+    wait_by_submitted: Mapping[str, Latency] = field(default_factory=FrozenDict)
     promoted: Mapping[str, int] = field(default_factory=FrozenDict)
     starved: Mapping[str, int] = field(default_factory=FrozenDict)
     picked: Mapping[str, int] = field(default_factory=FrozenDict)
@@ -290,5 +292,6 @@ class TaskStatistics:
             | {name: dict(getattr(self, name)) for name in names}
             | {"wait": percentiles_of(self.wait)}
             | {"wait_by_priority": {name: percentiles_of(found) for name, found in self.wait_by_priority.items()}}
+            | {"wait_by_submitted": {name: percentiles_of(found) for name, found in self.wait_by_submitted.items()}}
             | ({} if self.fair is None else {"fair": asdict(self.fair)})
         )

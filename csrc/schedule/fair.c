@@ -88,8 +88,7 @@ static inline fair_strand *fair_strand_of(const sd_ready *ready, uint32_t strand
 static uint64_t fair_state_bytes(const sd_policy_config *config, uint32_t n_lists, uint32_t n_strands,
                                  uint32_t n_entries) {
   (void)n_lists;
-  return sizeof(fair_state) +
-         groups_for(&config->fair, n_strands) * (sizeof(fair_group) + SIDES * sizeof(uint32_t)) +
+  return sizeof(fair_state) + groups_for(&config->fair, n_strands) * (sizeof(fair_group) + SIDES * sizeof(uint32_t)) +
          (uint64_t)n_entries * sizeof(fair_strand);
 }
 
@@ -311,7 +310,7 @@ static int fair_accepts(const sd_ready *ready, uint32_t group) { return group < 
 /* ---- groups of tasks, which end
 
  * A group that was closed is returned when its tasks are over, and so nothing is charged to it any more, and when its debt is past: where
- * its clock stands is then not after the present, from which a new group starts too. */
+ * its clock stands is then not after the present, from which a new group starts too; or no group waits, to which it could owe. */
 
 static void end_if_over(const sd_ready *ready, uint32_t group) {
   fair_state *state = fair_of(ready);
@@ -362,7 +361,8 @@ static uint32_t fair_returned(const sd_ready *ready, uint32_t n, int all, uint32
     fair_group *g = group_of(ready, group);
     state->first_over = g->next;
     if (!g->next) state->last_over = 0;
-    if (!all && g->start + g->used > state->present) {
+    const int nobody_waits = !state->n_ready[OPEN] && !state->n_ready[DEFERRED];
+    if (!all && !nobody_waits && g->start + g->used > state->present) {
       end_if_over(ready, group);
       continue;
     }

@@ -337,7 +337,8 @@ static uint32_t levels_rose(const sd_ready *ready, uint32_t task, int taken) {
 static void levels_risen(const sd_ready *ready, int64_t *more) {
   for (uint32_t list = 0; list < ready->n_lists; list++) {
     sd_lock(&ready->lists[list].lock);
-    for (uint32_t level = 0; level < SD_LEVEL_COUNT; level++) more[level] += sd_level_list_of(ready, list)->risen[level];
+    for (uint32_t level = 0; level < SD_LEVEL_COUNT; level++)
+      more[level] += sd_level_list_of(ready, list)->risen[level];
     sd_unlock(&ready->lists[list].lock);
   }
 }

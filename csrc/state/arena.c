@@ -56,7 +56,8 @@ static uint64_t lay_out(sd_arena *a, const sd_config *config, uint64_t *all) {
   a->rows = lay(&end, (uint64_t)z->n_symbols * a->row_stride, page);
   const sd_policy *policy = sd_policy_of(config->policy.number);
   const uint64_t tasks = tasks_for(z), entries = z->n_strands + tasks;
-  a->policy = lay(&end, policy->state_bytes(&config->policy, sd_lists_for(z->n_workers), z->n_strands, (uint32_t)entries), line);
+  a->policy = lay(
+      &end, policy->state_bytes(&config->policy, sd_lists_for(z->n_workers), z->n_strands, (uint32_t)entries), line);
   const uint64_t first = end - tasks * policy->entry_bytes;
   a->task_stack = lay(&end, tasks * sizeof(uint32_t), page);
   a->tasks = lay(&end, tasks * sizeof(sd_task), page);

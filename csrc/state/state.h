@@ -43,9 +43,9 @@ typedef struct sd_py_batch {
   uint64_t start;
   const sd_position *positions; /* the records' positions, if they have any */
   uint64_t task;                /* the tag of the task to run; such a batch has no records. 0: none */
-  uint32_t rose;                /* one more than the level to which the task had risen before its first turn; 0: it had not */
-  uint32_t wake_key;            /* of a timer: its symbol, ... */
-  uint64_t wake_time;           /* ... and its time */
+  uint32_t rose;      /* one more than the level to which the task had risen before its first turn; 0: it had not */
+  uint32_t wake_key;  /* of a timer: its symbol, ... */
+  uint64_t wake_time; /* ... and its time */
 } sd_py_batch;
 
 /* What an idle worker knows about a victim's list. */

@@ -23,6 +23,11 @@ from strand.binding.gate import text_of
 __all__ = ["Counters", "GroupCounts", "inspection"]
 
 
+def _group(g: Any) -> tuple[int, int, int, int]:
+    """An sd_group_counts."""
+    return int(g.on_cpu_ns), int(g.slice_ends), int(g.long_stretches), int(g.longest_ns)
+
+
 class GroupCounts(NamedTuple):
     """By group the on-CPU time in ns, how often it used up its slice, stretches beyond its slice, and the longest of
     these in ns; times that the cap held the pool; the stretches of all groups, and of some strands with such ones: the
@@ -96,8 +101,19 @@ class Counters:
         if self._lib.sd_dispatcher_group_counts(self._d, n, groups, fair) != lib.SD_OK:
             return None
         longest = [(int(s.strand), int(s.times), int(s.longest_ns)) for s in fair.longest if s.times]
-        by_group = [(int(g.on_cpu_ns), int(g.slice_ends), int(g.long_stretches), int(g.longest_ns)) for g in groups]
+        by_group = [_group(g) for g in groups]
         return GroupCounts(by_group, int(fair.holds), int(fair.long_stretches), longest)
+
+    def close_group(self, group: int) -> None:
+        """No task is submitted to a group under Fair any more."""
+        self._lib.sd_group_close(self._d, group)
+
+    def returned_groups(self, n: int, *, everything: bool) -> list[tuple[int, tuple[int, int, int, int]]]:
+        """Takes back up to ``n`` groups that were closed, whose tasks are over and whose debts are past; with
+        ``everything`` those too that have a debt. Returns the number of each, and what was counted of it."""
+        numbers, counts = self._ffi.new("uint32_t[]", n), self._ffi.new("sd_group_counts[]", n)
+        found = self._lib.sd_groups_returned(self._d, n, everything, numbers, counts)
+        return [(int(numbers[i]), _group(counts[i])) for i in range(found)]
 
     def counters(self, participant: int) -> dict[str, int]:
         """One participant's counters by name; a worker's participant is its number, publishers' participants follow."""

@@ -295,7 +295,7 @@ class Engine(Counters):
     @property
     def max_groups(self) -> int:
         """How many groups there may be under Fair."""
-        return self.config.n_strands + int(lib.SD_FAIR_MORE_GROUPS)
+        return self.config.n_groups
 
     def set_groups(self, n: int, weights: Mapping[int, int]) -> None:
         """Under Fair, before the start: how many groups there are, and the weights of some, in thousandths."""

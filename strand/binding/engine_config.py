@@ -96,6 +96,13 @@ class EngineConfig:
     python_workers: int = 0
     #: Tasks that may wait or run at once. Those never used take addresses and no memory.
     n_tasks: int = 65_536
+    #: Under Fair, groups that may live at a time beside one for each strand. Those never used take addresses alone.
+    n_task_groups: int = 4096
+
+    @property
+    def n_groups(self) -> int:
+        """How many groups there may be at a time under Fair."""
+        return self.n_strands + max(self.n_task_groups, int(lib.SD_FAIR_MORE_GROUPS))
 
     @property
     def is_bounded(self) -> bool:
@@ -121,7 +128,13 @@ def addresses(config: EngineConfig) -> int:
     """Bytes of addresses that segments, rows, and what handlers emit can take."""
     segments = int(config.n_segments) * segment_bytes(config.record_size, config.has_positions)
     emitted = min(int(lib.SD_OUTPUT_SLACK) * int(config.output_memory), 1 << 36)  # more than references can name
-    return segments + config.n_symbols * (config.row_bytes + 64) + emitted + config.n_tasks * TASK_ADDRESSES
+    return (
+        segments
+        + config.n_symbols * (config.row_bytes + 64)
+        + emitted
+        + config.n_tasks * TASK_ADDRESSES
+        + config.n_groups * 256
+    )
 
 
 def config_struct(config: EngineConfig, core: Core) -> Any:
@@ -136,6 +149,7 @@ def config_struct(config: EngineConfig, core: Core) -> Any:
     c.time_offset = lib.SD_NONE if config.time_offset is None else config.time_offset
     c.idle, c.on_error, c.on_full = IDLE[config.idle], ON_ERROR[config.on_error], ON_FULL[config.on_full]
     c.policy.number = POLICIES[config.policy.name]
+    c.policy.fair.n_groups = config.n_groups
     for name, value in config.policy.options.items():
         setattr(getattr(c.policy, config.policy.name), name, value)
     c.capacity, c.total_capacity = config.capacity_ticks, config.total_capacity_ticks

@@ -16,6 +16,7 @@ from strand.binding.engine_config import EngineConfig
 from strand.binding.engine_words import Failure
 from strand.binding.gate import Code, refusal, text_of
 from strand.binding.memory import bytes_of
+from strand.binding.tasks import ROSE_AT
 from strand.ticks import named
 
 __all__ = ["END", "FIRST", "RECORDS", "RESUME", "TASK", "WAKE", "EndBatch", "PyBatches"]
@@ -171,6 +172,11 @@ class PyBatches:
     def task(self) -> int:
         """The tag of the task whose turn it is."""
         return int(self._batch.task)
+
+    @property
+    def tag(self) -> int:
+        """``task``, with the level to which the task had risen (``ROSE_AT``)."""
+        return int(self._batch.task | self._batch.rose << ROSE_AT)
 
     def task_done(self) -> int:
         """It has run: the next strand, as ``more``."""

@@ -14,11 +14,15 @@ from strand.binding import Core, ffi, lib
 from strand.binding.gate import Code, checked
 from strand.errors import ConfigurationError, StoppedError
 
-__all__ = ["NO_KEY", "TASK_BYTES", "USUAL_PRIORITY", "TaskTotals", "Tasks"]
+__all__ = ["NO_KEY", "OWN_LEVEL", "ROSE_AT", "TASK_BYTES", "USUAL_PRIORITY", "TaskTotals", "Tasks"]
 
 #: Of a task to submit: no symbol, and the priority of a strand that was given none.
 NO_KEY: Final[int] = lib.SD_NO_KEY
 USUAL_PRIORITY: Final[int] = lib.SD_USUAL_PRIORITY
+#: In a tag that a worker takes, one more than the level to which the task has risen begins at this bit.
+ROSE_AT: Final[int] = lib.SD_PY_ROSE_AT
+#: In a priority of Levels, one more than the task's own level begins at this bit.
+OWN_LEVEL: Final[int] = lib.SD_OWN_LEVEL
 #: The most bytes that a task in C copies.
 TASK_BYTES: Final[int] = lib.SD_TASK_BYTES
 _FIELDS: Final = {
@@ -68,6 +72,9 @@ class Tasks:
         self.charge: Callable[[int, int], object] = partial(
             self._keeping_gil("sd_task_charge", None, ctypes.c_void_p, one, word), pointer
         )
+        self._give_up = partial(self._keeping_gil("sd_task_give_up", ctypes.c_int, ctypes.c_void_p, word), pointer)
+        self._rose = partial(self._keeping_gil("sd_task_rose", one, ctypes.c_void_p, word), pointer)
+        self._risen = partial(self._keeping_gil("sd_tasks_risen", None, ctypes.c_void_p, ctypes.c_void_p), pointer)
         self._submit_all = partial(
             self._keeping_gil("sd_py_tasks_submit", one, ctypes.c_void_p, ctypes.c_void_p, one, one), pointer
         )
@@ -132,8 +139,18 @@ class Tasks:
         return self.submit(self._ffi.cast("sd_task_spec *", specs.ctypes.data), len(specs))
 
     def give_up(self, handle: int) -> bool:
-        """Whether a task will not run any more. It is over when its turn comes."""
-        return bool(self._lib.sd_task_give_up(self._d, handle) == Code.OK)
+        """Whether a task will not run any more. A free one leaves its list at once, except under Fifo."""
+        return bool(self._give_up(handle) == Code.OK)
+
+    def rose(self, handle: int) -> int:
+        """One more than the level to which a task that waits has risen; 0: it has not risen, or waits no longer."""
+        return self._rose(handle)
+
+    def risen(self) -> list[int]:
+        """By level, how many tasks that wait have risen to it, less those that have risen from it."""
+        more = (ctypes.c_int64 * 5)()
+        self._risen(ctypes.addressof(more))
+        return list(more)
 
     def prioritise(self, handle: int, priority: int) -> bool:
         """Gives a free task another priority while it waits. False: it runs, or is over. Raises ConfigurationError for

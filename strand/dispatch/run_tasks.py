@@ -49,13 +49,15 @@ class RunTasks:
         with self._lock:
             if self._tasks is None:
                 # Only now: they import asyncio and more, which a replay without tasks does not need.
+                from strand.tasks.accounts import GroupAccounts
                 from strand.tasks.engine_pool import EnginePool
                 from strand.tasks.engine_tasks import EngineTasks
-                from strand.tasks.group_numbers import NumberedGroups
                 from strand.tasks.ranks import Ranks
 
                 engine, policy, groups = self._state.engine, self._priorities.policy, self._priorities.groups
-                ranks = Ranks(policy, None if groups is None else NumberedGroups(engine, groups))
+                if groups is not None:
+                    groups.accounts = GroupAccounts(engine, groups)
+                ranks = Ranks(policy, None if groups is None else groups.accounts)
                 self._tasks = EngineTasks(
                     EnginePool(engine, policy),
                     ranks,

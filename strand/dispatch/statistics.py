@@ -9,6 +9,7 @@ from typing import Protocol, TypedDict
 import numpy as np
 import numpy.typing as npt
 
+from strand.binding.counters import GroupCounts
 from strand.binding.engine import Engine
 from strand.dispatch.order_watch import OrderWatch
 from strand.dispatch.priorities import Priorities
@@ -91,7 +92,13 @@ class EngineStatistics:
 
     def _fair(self) -> FairStatistics | None:
         groups = self._priorities.groups
-        return None if groups is None else fair_statistics(self._engine, groups.names(), self._symbols_of)
+        if groups is None:
+            return None
+        if groups.accounts is not None:
+            return fair_statistics(self._engine, *groups.accounts.counted(), self._symbols_of)
+        counts = self._engine.group_counts(len(groups))
+        found = {} if counts is None else dict(zip(groups.names(), counts.groups, strict=True))
+        return fair_statistics(self._engine, counts, found, self._symbols_of)
 
     def _symbols_of(self, strand: int) -> tuple[str, ...]:
         symbols = np.flatnonzero(self._routing.by_counts(None) == strand)
@@ -99,17 +106,19 @@ class EngineStatistics:
 
 
 def fair_statistics(
-    engine: Engine, names: Sequence[str], symbols_of: Callable[[int], tuple[str, ...]]
+    engine: Engine,
+    counts: GroupCounts | None,
+    groups: Mapping[str, tuple[int, int, int, int]],
+    symbols_of: Callable[[int], tuple[str, ...]],
 ) -> FairStatistics | None:
-    """What Fair has counted; None: the policy is another one. ``names``: of the groups, in the order of their numbers.
+    """What Fair has counted; None: the policy is another one. ``groups``: of each name, as GroupCounts has it.
     ``symbols_of``: the symbols of a strand."""
-    counts = engine.group_counts(len(names))
     if counts is None:
         return None
-    total = sum(on_cpu_ns for on_cpu_ns, *_ in counts.groups)
+    total = sum(on_cpu_ns for on_cpu_ns, *_ in groups.values())
     by_group = {
         name: GroupStatistics(on_cpu_ns, on_cpu_ns / total if total else 0.0, ends, stretches, longest_ns or None)
-        for name, (on_cpu_ns, ends, stretches, longest_ns) in zip(names, counts.groups, strict=True)
+        for name, (on_cpu_ns, ends, stretches, longest_ns) in groups.items()
     }
     longest = tuple(
         LongStretch(symbols_of(strand), visits, longest_ns)

@@ -145,7 +145,7 @@ def work(
         else:
             what = batches.what
             if what == TASK:
-                asked.run(batches.task)
+                asked.run(batches.tag)
                 if not keeps_place():
                     return TASK
                 # Where the task goes on elsewhere there is nothing in hand.

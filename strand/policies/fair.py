@@ -124,6 +124,8 @@ class Groups:
         named = {symbol: _group_name(f"groups: {symbol}", group) for symbol, group in given.items()}
         others = named.pop("*", None)
         self._table = table
+        #: Those of tasks' groups, once there are tasks.
+        self.accounts: Any = None
         names = dict.fromkeys((*named.values(), *(() if others is None else (others,)), *policy.weights))
         self._number = {name: number for number, name in enumerate(names)}
         self.of_symbol = np.full(len(table), 0 if others is None else self._number[others], np.uint32)
@@ -137,34 +139,21 @@ class Groups:
                 self.of_symbol[index], alone[index] = number, False
         self._own = np.flatnonzero(alone)
         self.of_symbol[self._own] = len(self._number) + np.arange(len(self._own), dtype=np.uint32)
-        self._of_tasks: dict[str, int] = {}
         self.misspelt = _misspelt(policy.weights, self._number, set(self.of_symbol.tolist()))
         self.weights = {self._number[name]: round(weight * UNIT_WEIGHT) for name, weight in policy.weights.items()}
 
     def __len__(self) -> int:
-        return len(self._number) + len(self._own) + len(self._of_tasks)
+        return len(self._number) + len(self._own)
 
     def names(self) -> list[str]:
         """The names of all, in the order of their numbers."""
-        return [*self._number, *(self._table[int(index)] for index in self._own), *self._of_tasks]
-
-    def number_of_tasks(self, group: str, maximum: int) -> int:
-        """The number of a group that tasks are in; it is one of theirs alone where no symbol's has its name. Raises
-        ConfigurationError where there are ``maximum`` groups without it."""
-        try:
-            return self.number(group)
-        except ConfigurationError:
-            if len(self) >= maximum:
-                raise ConfigurationError(f"group: {group!r} is one group too many: there can be {maximum:,}") from None
-            return self._of_tasks.setdefault(group, len(self))
+        return [*self._number, *(self._table[int(index)] for index in self._own)]
 
     def number(self, group: str) -> int:
         """The number of a group. Raises ConfigurationError where there is none of that name."""
         if isinstance(group, str):
             if group in self._number:
                 return self._number[group]
-            if group in self._of_tasks:
-                return self._of_tasks[group]
             if group in self._table:
                 at = int(np.searchsorted(self._own, index := self._table.index(group)))
                 if at < len(self._own) and self._own[at] == index:

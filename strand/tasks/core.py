@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from _thread import start_new_thread
 from collections.abc import Iterable
 from concurrent.futures import CancelledError
@@ -14,12 +15,12 @@ from strand.tasks.current import CURRENT_TASK, ENDING_TASK, RunningTask
 from strand.tasks.dead_letters import DeadLetters
 from strand.tasks.future import TaskFuture
 from strand.tasks.groups import CURRENT_GROUP, TaskGroup
-from strand.tasks.options import TaskOptions
+from strand.tasks.options import TaskOptions, check_wait
 from strand.tasks.pool import Pool
 from strand.tasks.ranks import Ranks
 from strand.tasks.registry import task_named
 from strand.tasks.running import Running
-from strand.tasks.table import Table
+from strand.tasks.table import Bounds, Table
 from strand.tasks.timers import Timers
 from strand.tasks.waiting import WITHDRAWN, Waiting
 from strand.threads import in_main_thread, mended
@@ -69,11 +70,11 @@ class Core:
         ranks: Ranks,
         *,
         clock: Clock | None,
-        max_queue: int,
+        bounds: Bounds,
         max_dead_letters: int,
         seed: int | None,
     ) -> None:
-        self.table = Table(max_queue)
+        self.table = Table(ranks, bounds)
         self.timers = Timers(clock)
         self.now = self.timers.now
         self.dead_letters = DeadLetters(max_dead_letters, self.submit)
@@ -86,7 +87,8 @@ class Core:
         self._pool = pool
         self._ranks = ranks
         #: Whether a task without group and wait has nothing to be seen to but its key.
-        self._takes_plain = not max_queue and ranks.groups is None
+        self._takes_plain = not bounds and ranks.groups is None
+        self._queued = self.table.queued
         self._tags = self.counts.submitted.numbers
         self._told_to_end = False
 
@@ -102,11 +104,12 @@ class Core:
         group = CURRENT_GROUP.get() if options.group is None else options.group
         try:
             if group is None and options.goes_at_once and self._takes_plain:
-                if options.deadline_ns is not None:
-                    task._deadline_ns = task._submitted_ns + options.deadline_ns
                 for task.id in self._tags:
+                    self._queued[options.counted_at].add(task.id)
                     table.alive[task.id] = task
                     break
+                if options.deadline_ns is not None:
+                    self.waiting.deadlines.add(task, task._submitted_ns + options.deadline_ns)
                 if options.key is None:
                     task._entry = self._pool.submit(task.id, options.number)
                 else:
@@ -164,16 +167,18 @@ class Core:
 
     def _submit_with(self, tasks: list[TaskFuture], options: TaskOptions, group: TaskGroup | None) -> None:
         """All or none of them, with whatever is to be seen to: the caller withdraws them if it raises."""
+        deadline_ns = self.deadline_of(options, tasks[0]._submitted_ns)
         number = self._ranks.number_in(group, options.number)
         for task in tasks:
             task._number = number
-            if options.deadline_ns is not None:
-                task._deadline_ns = task._submitted_ns + options.deadline_ns
             for task.id in self._tags:
                 self.table.alive[task.id] = task
                 break
         tags = [task.id for task in tasks]
-        self.table.take_room(tags)
+        self.table.take_room(tasks, options)
+        if deadline_ns is not None:
+            for task in tasks:
+                self.waiting.deadlines.add(task, deadline_ns)
         if group is not None:
             for task in tasks:
                 task._group = group
@@ -186,6 +191,15 @@ class Core:
             return
         for task in tasks:
             self.waiting.begin_wait(task)
+
+    @staticmethod
+    def deadline_of(options: TaskOptions, now: int) -> int | None:
+        """When a task has to have begun, ns of the clock. Raises ConfigurationError where it waits until after it."""
+        if options.deadline_at is not None:
+            left = options.deadline_at - time.time_ns()
+            check_wait(options.delay_ns, options.hold_ns, left)
+            return now + left
+        return None if options.deadline_ns is None else now + options.deadline_ns
 
     def _withdraw(self, tasks: list[TaskFuture]) -> int:
         """Ends those that have not begun, as if nobody had submitted them. Returns how many. It can be repeated."""

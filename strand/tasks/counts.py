@@ -12,8 +12,10 @@ from __future__ import annotations
 import itertools
 import threading
 from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Mapping
 from math import inf
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -46,16 +48,17 @@ class Count:
         return next(self.numbers) - self._reads
 
 
-class _Waits(dict[int, list[int]]):
-    """Waits in ns by the number that they are counted under: that of the priority, without its lowest ``shift`` bits.
-    A list that is missing is made, or found by the number without these bits."""
+class _Waits(dict[Any, list[int]]):
+    """Waits in ns by the number that they are counted under: that of the priority, without its lowest ``shift`` bits;
+    or by that of the level at which a task began and that of the level with which it was submitted, if they differ. A
+    list that is missing is made, or found by the number without these bits."""
 
     def __init__(self, shift: int) -> None:
         super().__init__()
         self.shift = shift
 
-    def __missing__(self, number: int) -> list[int]:
-        return self.setdefault(number >> self.shift, [])
+    def __missing__(self, number: Any) -> list[int]:
+        return self.setdefault(number if isinstance(number, tuple) else number >> self.shift, [])
 
 
 class Counts:
@@ -65,17 +68,26 @@ class Counts:
         self.submitted = Count()
         self.retries = Count()
         self.ended = {end: Count() for end in ENDS}
-        self.waits: dict[int, list[int]] = _Waits(ranks.class_shift)
+        self.waits: dict[Any, list[int]] = _Waits(ranks.class_shift)
         #: Tasks that were numbered, and that nobody was given.
         self.refused = Count()
         self._ranks = ranks
         self._floors_ns = histogram_floors_ns()
         #: The upper edge of each bucket.
         self._edges_ns = [*self._floors_ns[1:].tolist(), inf]
-        self._histograms: dict[int, list[int]] = {}
+        self._histograms: dict[Any, Counter[int]] = {}
         # Reentrant: the garbage collector may run a __del__ that asks for statistics while it is held.
         self._lock = threading.RLock()
         self._folding = False
+        if ranks.groups is not None:
+            ranks.groups.take_waits = self.take_waits
+
+    def take_waits(self, number: int) -> Counter[int]:
+        """The waits of a number's tasks so far, by bucket, which are then forgotten: none of its tasks is left."""
+        with self._lock:
+            self.fold()
+            self.waits.pop(number, None)
+            return self._histograms.pop(number, Counter())
 
     def fold(self) -> None:
         """Puts all waits so far into the histograms."""
@@ -92,11 +104,9 @@ class Counts:
             finally:
                 self._folding = False
 
-    def _add(self, number: int, waits_ns: list[int]) -> None:
+    def _add(self, number: Any, waits_ns: list[int]) -> None:
         """``waits_ns``: in their order."""
-        histogram = self._histograms.get(number)
-        if histogram is None:
-            histogram = self._histograms[number] = [0] * len(self._edges_ns)
+        histogram = self._histograms.setdefault(number, Counter())
         begin = 0
         while begin < len(waits_ns):
             bucket = bisect_right(self._edges_ns, waits_ns[begin])
@@ -111,19 +121,38 @@ class Counts:
             ended = {end: count.read() for end, count in self.ended.items()}
             retries = self.retries.read()
             self.fold()
-            histograms = {number: np.array(counts, np.uint64) for number, counts in self._histograms.items()}
+            histograms = {number: Counter(counts) for number, counts in self._histograms.items()}
             submitted = self.submitted.read() - refused
-        none = np.zeros(len(self._floors_ns), np.uint64)
+        by_name, by_submitted = self._by_name(histograms, 0), self._by_name(histograms, 1)
+        ranks = self._ranks
+        if ranks.groups is not None:
+            by_name = ranks.groups.waits(histograms)
+        wait: Counter[int] = Counter()
+        for waits in histograms.values() if ranks.groups is None else by_name.values():
+            wait.update(waits)
         return TaskStatistics(
             submitted=submitted,
             ended=FrozenDict(ended),
             pending=submitted - sum(ended.values()),
             retries=retries,
-            wait=Latency.from_histogram(sum(histograms.values(), start=none), self._floors_ns),
-            wait_by_priority=FrozenDict(
-                {
-                    name: Latency.from_histogram(histograms.get(number, none), self._floors_ns)
-                    for number, name in self._ranks.counted_by().items()
-                }
+            wait=self._latency(wait),
+            wait_by_priority=FrozenDict({name: self._latency(waits) for name, waits in by_name.items()}),
+            wait_by_submitted=FrozenDict(
+                {name: self._latency(waits) for name, waits in by_submitted.items() if ranks.has_levels}
             ),
         )
+
+    def _by_name(self, histograms: Mapping[Any, Counter[int]], which: int) -> dict[str, Counter[int]]:
+        """Waits by the level or class of the tasks: when they began (0), or were submitted (1)."""
+        found: dict[str, Counter[int]] = {name: Counter() for name in self._ranks.names}
+        if found:
+            for number, waits in histograms.items():
+                at = number[which] if isinstance(number, tuple) else number
+                found[self._ranks.names[self._ranks.place_of(at << self._ranks.class_shift)]].update(waits)
+        return found
+
+    def _latency(self, waits: Counter[int]) -> Latency:
+        counts = np.zeros(len(self._floors_ns), np.uint64)
+        for bucket, n in waits.items():
+            counts[bucket] = n
+        return Latency.from_histogram(counts, self._floors_ns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
@@ -10,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.binding.engine import Engine
-from strand.binding.tasks import USUAL_PRIORITY
+from strand.binding.tasks import OWN_LEVEL, USUAL_PRIORITY
 from strand.errors import QueueFull, StoppedError
 from strand.policies.fair import Fair
-from strand.policies.policy import Fifo, Policy
+from strand.policies.policy import LEVELS, Fifo, Levels, Policy
 from strand.tasks.native import NativeTask
 from strand.tasks.places import seat_here
 from strand.tasks.turns import Turn
@@ -32,20 +33,33 @@ class EnginePool:
         self.n_workers = engine.n_workers
         self._tasks = engine.tasks
         self._submit = engine.tasks.submit_one
-        #: Under a policy without priorities all are the usual one.
-        self._only = USUAL_PRIORITY if isinstance(policy, Fifo) else None
+        #: The priorities of the engine, by those of tasks that stand in their own; None: they are the same. Under a
+        #: policy without priorities all are the usual one.
+        self._codes: tuple[int, ...] | defaultdict[int, int] | None = None
+        self._is_fifo = isinstance(policy, Fifo)
+        self._has_levels = isinstance(policy, Levels)
+        if self._has_levels:
+            self._codes = tuple(self._code(level, level) for level in range(len(LEVELS)))
+        elif self._is_fifo:
+            self._codes = defaultdict(lambda: USUAL_PRIORITY)
         self._charges = isinstance(policy, Fair)
         #: Tasks in C that workers may call, by their addresses, for as long as there is an engine.
         self._native: dict[int, NativeTask] = {}
 
-    def submit(self, tag: int, priority: int) -> int:
-        return self._submit(tag, priority if self._only is None else self._only, 0) or self._refuse(1)
+    def _code(self, priority: int, own: int) -> int:
+        if self._has_levels:
+            return priority | own + 1 << OWN_LEVEL
+        return priority if self._codes is None else self._codes[priority]
 
-    def submit_marked(self, tag: int, priority: int, marks: int) -> int:
-        return self._submit(tag, priority if self._only is None else self._only, marks) or self._refuse(1)
+    def submit(self, tag: int, priority: int) -> int:
+        codes = self._codes
+        return self._submit(tag, priority if codes is None else codes[priority], 0) or self._refuse(1)
+
+    def submit_as(self, tag: int, priority: int, own: int, marks: int) -> int:
+        return self._submit(tag, self._code(priority, own), marks) or self._refuse(1)
 
     def submit_many(self, tags: Sequence[int], priority: int) -> Sequence[int]:
-        handles = self._tasks.submit_all(tags, priority if self._only is None else self._only)
+        handles = self._tasks.submit_all(tags, self._code(priority, priority))
         if len(handles) == len(tags):
             return handles
         for handle in handles:
@@ -74,15 +88,25 @@ class EnginePool:
     ) -> int:
         """See ``EngineTasks.submit_native``: lists a task for each item."""
         self._native[task.address] = task
-        number = priority if self._only is None else self._only
+        number = USUAL_PRIORITY if self._is_fifo else priority
         done = self._tasks.submit_native(
             task.address, items, key=key, priority=number, marks=marks, within_ns=within_ns
         )
         return done if done == len(items) else self._refuse(len(items), done)
 
-    def prioritise(self, entry: int, priority: int) -> None:
-        if self._only is None:
-            self._tasks.prioritise(entry, priority)
+    def prioritise(self, entry: int, priority: int, own: int) -> None:
+        if not self._is_fifo:
+            self._tasks.prioritise(entry, self._code(priority, own))
+
+    def give_up(self, entry: int) -> None:
+        self._tasks.give_up(entry)
+
+    def rose(self, entry: int) -> int | None:
+        level = self._tasks.rose(entry) if self._has_levels else 0
+        return level - 1 if level else None
+
+    def risen(self) -> list[int]:
+        return self._tasks.risen()
 
     def _refuse(self, n: int, done: int = 0) -> int:
         """``done``: how many of n were taken all the same, the first ones."""

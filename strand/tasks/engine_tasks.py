@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ class EngineTasks(Tasks):
         *,
         priority: Any = None,
         symbol: str | int | None = None,
-        deadline: SpanLike | None = None,
+        deadline: SpanLike | datetime | None = None,
         marks: str | Iterable[str] | None = None,
     ) -> int:
         """Submits tasks in C, which workers run without the GIL.
@@ -85,8 +86,10 @@ class EngineTasks(Tasks):
                 raise StoppedError(table.refusal)
             if self._core.workers is not None:
                 self._core.workers.expect_native()
+            left = self._core.deadline_of(options, 0)
+            within_ns = 0 if left is None else max(left, 1)  # 0 is none; of one that is over 1 ns is left
             return self._pool.submit_native(
-                task, items, key=key, priority=number, marks=options.marks, within_ns=options.deadline_ns or 0
+                task, items, key=key, priority=number, marks=options.marks, within_ns=within_ns
             )
         finally:
             table.submitting.threads.remove(me)

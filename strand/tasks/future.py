@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import CancelledError, Future
 from concurrent.futures._base import CANCELLED_AND_NOTIFIED, PENDING, RUNNING
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, Final, Protocol, cast
 
 from strand.errors import StoppedError
@@ -42,8 +43,9 @@ class Keeper(Protocol):
     def is_fork(self) -> bool: ...
     def now(self) -> int: ...
     def cancel(self, task: TaskFuture) -> bool: ...
+    def priority_of(self, task: TaskFuture) -> Any: ...
     def reprioritise(self, task: TaskFuture, priority: Any) -> bool: ...
-    def set_deadline(self, task: TaskFuture, deadline: SpanLike | None) -> bool: ...
+    def set_deadline(self, task: TaskFuture, deadline: SpanLike | datetime | None) -> bool: ...
     def set_group(self, task: TaskFuture, group: TaskGroup | None) -> bool: ...
     def ahead_of(self, task: TaskFuture) -> Waiter | None: ...
 
@@ -56,7 +58,6 @@ class TaskFuture(LazyFuture):
 
     Attributes:
         id: The number of the task, which rises with each submit.
-        priority: The level or number that the task has now.
         cancel_requested: Whether the task was asked to end while it runs.
         attempts: How often the function was called.
     """
@@ -73,9 +74,10 @@ class TaskFuture(LazyFuture):
         "_options",
         "_ran_ns",
         "_submitted_ns",
+        "_priority",
+        "_queued_at",
         "attempts",
         "id",
-        "priority",
     )
     _deadline_ns: int | None = None
     _ended_ns = 0  # where it did not begin
@@ -85,6 +87,7 @@ class TaskFuture(LazyFuture):
     _runner: asyncio.Task[Any] | None = None  # of a coroutine that runs
     _charge: Callable[[int], object] | None = None  # likewise: where its steps are charged
     _place = "waiting"
+    _rose: int | None = None  # the level to which it had risen when it began
     _timer: Any = None
     waits_for: Waiter | None = None
     cancel_requested = False
@@ -104,7 +107,8 @@ class TaskFuture(LazyFuture):
         self._state = PENDING
         self._result = None
         self.id = 0  # until it is numbered
-        self.priority = options.priority
+        self._priority = options.priority
+        self._queued_at = options.counted_at
 
     def __repr__(self) -> str:
         return f"<TaskFuture {self.id} {self.state}>"
@@ -122,6 +126,16 @@ class TaskFuture(LazyFuture):
         if self.done() and self._end is not None:
             return self._end
         return "running" if self._state == RUNNING else self._place
+
+    @property
+    def priority(self) -> Any:
+        """The level or number that the task has now: under ``Levels`` the level to which it has risen by its wait."""
+        return self._keeper.priority_of(self)
+
+    @property
+    def submitted_priority(self) -> Any:
+        """The level or number that the task was submitted with."""
+        return self._options.priority
 
     @property
     def deadline_ns(self) -> int | None:
@@ -198,17 +212,18 @@ class TaskFuture(LazyFuture):
         """
         return self._keeper.reprioritise(self, priority)
 
-    def set_deadline(self, deadline: SpanLike | None) -> bool:
+    def set_deadline(self, deadline: SpanLike | datetime | None) -> bool:
         """Gives a task that waits a new deadline to begin.
 
         Args:
-            deadline: The time from now, as ``"30s"`` or float seconds; None: any time.
+            deadline: The time from now, as ``"30s"`` or float seconds; a moment as a datetime with a time zone; None:
+                any time. If it is over already, the task expires at once.
 
         Returns:
             False if the task has begun or ended, and in a child of a fork; nothing changes then.
 
         Raises:
-            ConfigurationError: If the deadline is no span of time, or if a delay, a hold or a backoff ends later.
+            ConfigurationError: If the deadline is neither, or if a delay, a hold or a backoff ends later.
         """
         return self._keeper.set_deadline(self, deadline)
 

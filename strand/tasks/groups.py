@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -52,6 +53,8 @@ class TaskGroup:
         if name is not None and (not isinstance(name, str) or not name):
             raise ConfigurationError(f"name: {name!r} is not the name of a group: give text")
         self.name = name
+        #: By the schedulers' accounts, the number of the group's own one; None: it has none yet.
+        self.accounts: weakref.WeakKeyDictionary[Any, int] | None = None
         # Reentrant: the garbage collector may run a __del__ that submits while the lock is held.
         self._lock = Bell()
         self._members: dict[int, Future[Any]] = {}
@@ -142,6 +145,7 @@ class TaskGroup:
         except BaseException:
             self.cancel()
             raise
+        self._close_accounts()
         self._raise(error)
 
     async def __aenter__(self) -> Self:
@@ -160,7 +164,12 @@ class TaskGroup:
         except BaseException:
             self.cancel()
             raise
+        self._close_accounts()
         self._raise(error)
+
+    def _close_accounts(self) -> None:
+        for accounts in list(self.accounts or ()):
+            accounts.close(self)
 
     def _raise(self, error: BaseException | None) -> None:
         """What the block and its tasks have raised. ``error``: of the block."""

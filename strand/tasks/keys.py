@@ -137,7 +137,10 @@ class Keys:
             numbers[number] = known + 1
             task._number = number
         # --
-        self._raise_head(order, before)
+        if order.head is task:  # the pool counts it by its own priority
+            self._raise(task, self._highest(number, numbers))
+        else:
+            self._raise_head(order, before)
 
     def raise_head_of(self, task: TaskFuture) -> None:
         """Tells the pool which priority the head of a task's order has."""

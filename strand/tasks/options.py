@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from strand.brief import brief
 from strand.errors import ConfigurationError
@@ -14,7 +17,7 @@ from strand.tasks.groups import TaskGroup
 from strand.tasks.ranks import Ranks
 from strand.tasks.retry import RetryPolicy
 
-__all__ = ["TaskOptions", "check_retry", "options_of"]
+__all__ = ["TaskOptions", "check_retry", "check_wait", "deadline_of", "options_of"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -26,6 +29,8 @@ class TaskOptions:
     key: Hashable | None = None
     strand: int | None = None
     deadline_ns: int | None = None
+    #: A deadline that is a moment, in ns since 1970.
+    deadline_at: int | None = None
     delay_ns: int = 0
     hold_ns: int = 0
     #: The longer one of its delay and the hold of its level, and the place where it is meanwhile.
@@ -35,6 +40,8 @@ class TaskOptions:
     group: TaskGroup | None = None
     expire_if: Callable[[], Any] | None = None
     marks: int = 0
+    #: The place of ``Table.queued`` where such a task is counted.
+    counted_at: int = 0
     #: Whether such a task goes to the pool or its key's order at once, with nothing else to see to.
     goes_at_once: bool = True
     #: Whether something is to be looked at before the function is called.
@@ -48,6 +55,7 @@ class TaskOptions:
             "" if self.key is None else "with a key",
             "" if self.strand is None else f"strand {self.strand}",
             "" if self.deadline_ns is None else f"deadline {span_text(self.deadline_ns)}",
+            "" if self.deadline_at is None else f"deadline {np.datetime64(self.deadline_at, 'ns')} UTC",
             f"delay {span_text(self.delay_ns)}" if self.delay_ns else "",
             "" if self.retry is None else repr(self.retry),
             "" if self.group is None else repr(self.group),
@@ -64,7 +72,7 @@ def options_of(
     priority: Any = None,
     key: Hashable | None = None,
     symbol: Any = None,
-    deadline: SpanLike | None = None,
+    deadline: SpanLike | dt.datetime | None = None,
     delay: SpanLike | None = None,
     retry: RetryPolicy | None = None,
     group: TaskGroup | None = None,
@@ -74,8 +82,8 @@ def options_of(
     """The options of ``Tasks.options``, which says what they are. Raises ConfigurationError, and for an unknown symbol
     what ``strand_of`` raises."""
     number = ranks.usual if priority is None else ranks.number_of("priority", priority)
-    deadline_ns = None if deadline is None else span_ns("deadline", deadline)
-    delay_ns = 0 if delay is None else span_ns("delay", delay, least=0)
+    deadline_ns, deadline_at = deadline_of(deadline)
+    delay_ns = 0 if delay is None else max(0, span_ns("delay", delay, least=None))
     _check_kinds(retry, group, expire_if)
     try:
         hash(key)
@@ -94,11 +102,7 @@ def options_of(
         strand = strand_of(symbol)
     hold_ns = 0 if strand is not None else ranks.hold_ns(number)
     waits_ns = max(delay_ns, hold_ns)
-    if deadline_ns is not None and waits_ns >= deadline_ns:
-        what = "delay" if delay_ns >= hold_ns else "hold"
-        raise ConfigurationError(
-            f"{what}: after {span_text(waits_ns)} the deadline of {span_text(deadline_ns)} is over"
-        )
+    check_wait(delay_ns, hold_ns, deadline_ns)
     bits = 0 if marks is None else mark_bits("marks", marks)
     return TaskOptions(
         number=number,
@@ -106,17 +110,44 @@ def options_of(
         key=key,
         strand=strand,
         deadline_ns=deadline_ns,
+        deadline_at=deadline_at,
         delay_ns=delay_ns,
         hold_ns=hold_ns,
         waits_ns=waits_ns,
         place="waiting" if not waits_ns else "delayed" if delay_ns >= hold_ns else "held",
+        counted_at=ranks.place_of(number) + (ranks.n_places if waits_ns else 0),
         retry=retry,
         group=group,
         expire_if=expire_if,
         marks=bits,
-        goes_at_once=strand is None and not waits_ns and group is None and not bits,
+        goes_at_once=strand is None and not waits_ns and group is None and not bits and deadline_at is None,
         is_checked=deadline_ns is not None or expire_if is not None,
     )
+
+
+def deadline_of(deadline: SpanLike | dt.datetime | None) -> tuple[int | None, int | None]:
+    """A deadline as a span in ns, or as a moment in ns since 1970. Raises ConfigurationError."""
+    if deadline is None:
+        return None, None
+    if not isinstance(deadline, dt.datetime):
+        return span_ns("deadline", deadline, least=None), None
+    if deadline.tzinfo is None:
+        raise ConfigurationError(
+            f"deadline: {deadline} has no time zone: give one, as in datetime.now(UTC) + timedelta(seconds=30)"
+        )
+    since = deadline - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    return None, (since // dt.timedelta(microseconds=1)) * 1000
+
+
+def check_wait(delay_ns: int, hold_ns: int, deadline_ns: int | None) -> None:
+    """Raises ConfigurationError where a delay or hold ends after the deadline. One that is over already is none of
+    the caller's mistakes: the task expires."""
+    waits_ns = max(delay_ns, hold_ns)
+    if deadline_ns is not None and 0 < deadline_ns <= waits_ns:
+        what = "delay" if delay_ns >= hold_ns else "hold"
+        raise ConfigurationError(
+            f"{what}: after {span_text(waits_ns)} the deadline of {span_text(deadline_ns)} is over"
+        )
 
 
 def check_retry(retry: Any) -> None:

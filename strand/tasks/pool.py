@@ -32,8 +32,9 @@ class Pool(Protocol):
         """Queues a task on a symbol's strand, behind the ticks that are there."""
         ...
 
-    def submit_marked(self, tag: int, priority: int, marks: int) -> int:
-        """``submit`` for a task that the guard may hold back by its marks, a set of bits."""
+    def submit_as(self, tag: int, priority: int, own: int, marks: int) -> int:
+        """``submit`` for a task whose own priority may be another one, as the head of an order has the highest of its
+        order; and that the guard may hold back by its marks, a set of bits."""
         ...
 
     def may_go_on(self, elapsed_ns: int) -> bool:
@@ -46,6 +47,19 @@ class Pool(Protocol):
         The thread may run other tasks when ``run`` has returned."""
         ...
 
-    def prioritise(self, entry: int, priority: int) -> None:
+    def prioritise(self, entry: int, priority: int, own: int) -> None:
         """Gives a task that waits another priority. Does nothing where it has begun, or the entry is old."""
+        ...
+
+    def give_up(self, entry: int) -> None:
+        """Lets go of a listed task that has ended: ``run`` need not be called for it."""
+        ...
+
+    def rose(self, entry: int) -> int | None:
+        """The level to which a listed task has risen by its wait; None: it has not, or is not listed any more."""
+        ...
+
+    def risen(self) -> Sequence[int]:
+        """By level, how many listed tasks have risen to it, less those whose own level it is and that have risen from
+        it."""
         ...

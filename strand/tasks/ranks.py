@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,21 +13,21 @@ from strand.policies.aging import CLASS_SHIFT, CLASSES, Aging
 from strand.policies.policy import LEVELS, Levels, Policy
 from strand.tasks.groups import TaskGroup
 
-__all__ = ["IN_NO_GROUP", "GroupNumbers", "Ranks"]
-
-#: Under a policy that shares time among groups, that of tasks that are in none, or in one without a name.
-IN_NO_GROUP: Final = "(tasks)"
+__all__ = ["GroupNumbers", "Ranks"]
 
 
 class GroupNumbers(Protocol):
     """Groups as a pool knows them, under a policy that shares time among groups."""
 
-    def number_of(self, name: str, /) -> int:
-        """The number of a group, which is the priority of its tasks. Raises ConfigurationError for one too many."""
+    #: The waits of a number's tasks so far, by bucket, which are then forgotten; ``Counts`` sets it.
+    take_waits: Callable[[int], Counter[int]]
+
+    def number_of(self, group: TaskGroup | None, /) -> int:
+        """The number of a group, which is the priority of its tasks. Raises QueueFull for one too many."""
         ...
 
-    def names(self) -> list[str]:
-        """The names of all, in the order of their numbers."""
+    def waits(self, by_number: dict[int, Counter[int]], /) -> dict[str, Counter[int]]:
+        """Waits by the name of the group, from those by number."""
         ...
 
 
@@ -45,10 +45,22 @@ class Ranks:
         self.groups = groups
         #: Tasks whose numbers differ only in so many of the lowest bits are counted together.
         self.class_shift = CLASS_SHIFT if isinstance(policy, Aging) else 0
-        self._levels = isinstance(policy, Levels)
+        #: Whether priorities are levels, out of which tasks rise.
+        self.has_levels = isinstance(policy, Levels)
+        #: What tasks are counted by, the highest first; nothing under a policy that has neither levels nor classes.
+        self.names: tuple[str, ...] = ()
+        if self.has_levels:
+            self.names = LEVELS
+        elif isinstance(policy, Aging):
+            self.names = CLASSES[-1:] if policy.classes is None else tuple(c for c in CLASSES if c in policy.classes)
         self._holds_ns = policy.holds_ns if isinstance(policy, Levels) else ()
         #: The number of a task to which no priority was given.
         self.usual: int = policy.usual_priority or 0
+
+    @property
+    def n_places(self) -> int:
+        """By how many places tasks are counted."""
+        return max(1, len(self.names))
 
     def number_of(self, name: str, priority: Any) -> int:
         """A priority that the option ``name`` was given, as the pool has it. Raises ConfigurationError."""
@@ -56,7 +68,7 @@ class Ranks:
 
     def name_of(self, number: int, given: Any) -> Any:
         """What people call a number: the level, or what was given."""
-        return LEVELS[number] if self._levels else given
+        return LEVELS[number] if self.has_levels else given
 
     def hold_ns(self, number: int) -> int:
         """How long a task of this priority is held, ns; 0: not at all."""
@@ -73,27 +85,22 @@ class Ranks:
         """The number of a task in a group: the group's, where the policy has groups; else its own."""
         if self.groups is None:
             return number
-        return self.groups.number_of(IN_NO_GROUP if group is None or group.name is None else group.name)
+        return self.groups.number_of(group)
 
-    def counted_by(self) -> dict[int, str]:
-        """What tasks are counted by, by their numbers without the lowest bits: levels and classes, the highest first,
-        or groups; nothing under a policy that knows none of these."""
-        if self._levels:
-            return dict(enumerate(LEVELS))
-        if isinstance(self.policy, Aging):
-            classes = CLASSES[-1:] if self.policy.classes is None else [c for c in CLASSES if c in self.policy.classes]
-            return {len(CLASSES) - 1 - CLASSES.index(name): name for name in classes}
-        return {} if self.groups is None else dict(enumerate(self.groups.names()))
+    def place_of(self, number: int) -> int:
+        """The place in ``names`` of what a task of this priority is counted by; 0 where there are none."""
+        if self.has_levels:
+            return number
+        return len(self.names) - 1 - (number >> self.class_shift) if self.names else 0
 
     def for_retry(self, number: int) -> int:
         """The priority of a task that failed for a transient reason: level ``retry``; without levels its own."""
-        return LEVELS.index("retry") if self._levels else number
+        return LEVELS.index("retry") if self.has_levels else number
 
     def raised(self, number: int) -> int:
         """The priority of a task that the system failed: one level up; without levels its own."""
-        return max(number - 1, 0) if self._levels else number
+        return max(number - 1, 0) if self.has_levels else number
 
-    def count(self, priorities: Iterable[Hashable]) -> dict[Any, int]:
-        """How many there are of each; under Levels of every level, the highest first."""
-        found = Counter(priorities)
-        return {level: found[level] for level in LEVELS} if self._levels else dict(found)
+    def by_name(self, counts: Sequence[int]) -> dict[str, int]:
+        """Counts by place as counts by name."""
+        return dict(zip(self.names, counts, strict=False))

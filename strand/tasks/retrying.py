@@ -55,7 +55,7 @@ class Retrying:
         ranks = self._core.ranks
         number = ranks.raised(task._number) if kind == SYSTEM else ranks.for_retry(task._number)
         next(self._core.counts.retries.numbers)
-        self._core.wait_again(task, "retrying", number, task.priority, due_ns)
+        self._core.wait_again(task, "retrying", number, task._priority, due_ns)
         return None
 
 

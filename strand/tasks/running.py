@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from strand.binding.tasks import ROSE_AT
 from strand.errors import TaskExpired
 from strand.tasks.coroutines import Coroutines
 from strand.tasks.counts import MOST_WAITS, Counts
@@ -36,6 +37,8 @@ class Running:
         self.coroutines = Coroutines()
         self._table = table
         self._alive = table.alive
+        self._queued = table.queued
+        self._has_levels = waiting.ranks.has_levels
         self._waiting = waiting
         self._pool = waiting.pool
         self._now = waiting.now
@@ -49,14 +52,18 @@ class Running:
     def run(self, tag: int) -> None:
         """See ``Tasks.run``."""
         task = self._alive.get(tag)
+        if task is None and tag >> ROSE_AT:
+            rose, tag = divmod(tag, 1 << ROSE_AT)
+            task = self._alive.get(tag)
+            if task is not None:
+                task._rose = rose - 1
         if task is None or task._place != "waiting":
             return
         visit = [tag]
         try:
             if task.__dict__.setdefault("_claim", visit) is not visit:
                 return
-            if self._table.max_queue:
-                self._table.queued.discard(tag)
+            self._queued[task._queued_at].discard(tag)
             begun = visit_ns = self._now()
             # When it returns, this frame holds no task: the traceback of an error holds the frame.
             while (task := self._call(task, begun, visit_ns, visit)) is not None:
@@ -89,7 +96,8 @@ class Running:
             return None
         if task._begun_ns is None:
             task._begun_ns = begun
-            waits = self._waits[task._number]
+            number, submitted = task._number if task._rose is None else task._rose, task._options.number
+            waits = self._waits[number if number == submitted or not self._has_levels else (number, submitted)]
             waits.append(begun - task._submitted_ns)
             if len(waits) >= MOST_WAITS:
                 self._fold()

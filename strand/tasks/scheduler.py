@@ -25,13 +25,13 @@ from strand.policies.fair import Fair, Groups
 from strand.policies.policy import Levels, Policy
 from strand.stats import GuardStatistics, TaskStatistics
 from strand.symbols import SymbolTable
+from strand.tasks.accounts import IN_NO_GROUP, GroupAccounts
 from strand.tasks.core import Core
 from strand.tasks.ending import Ending
 from strand.tasks.engine_pool import EnginePool
 from strand.tasks.engine_tasks import EngineTasks
-from strand.tasks.group_numbers import NumberedGroups
 from strand.tasks.places import MAX_THREADS, Places
-from strand.tasks.ranks import IN_NO_GROUP, Ranks
+from strand.tasks.ranks import Ranks
 from strand.tasks.retry import RetryPolicy
 from strand.tasks.work import TasksAlone, ThreadCounts
 from strand.threads import Inside
@@ -42,8 +42,8 @@ __all__ = ["Scheduler", "SchedulerOptions", "config_of"]
 
 #: Tasks that may be there at once. Places that were never used take addresses and no memory.
 _MOST_TASKS: Final = 1 << 24
-#: Strands of an engine without ticks, each of which allows for a group.
-_GROUPS: Final = 4096
+#: Groups that may live at a time under Fair. Accounts that were never used take addresses alone, too.
+_MOST_GROUPS: Final = 1 << 20
 
 _live: weakref.WeakSet[Core] = weakref.WeakSet()
 
@@ -53,6 +53,8 @@ class SchedulerOptions(TypedDict, total=False):
 
     workers: int | None
     max_queue: int | None
+    max_queue_by_level: Mapping[str, int] | None
+    max_held: int | None
     policy: Policy | None
     retry: RetryPolicy | None
     guard: Guard | None
@@ -71,8 +73,11 @@ class Scheduler(EngineTasks):
     Args:
         workers: How many tasks run at a time. None or 0: as many as this process may use cores. (In ``strand.replay`` 0
             is the plain loop.)
-        max_queue: How many tasks may wait that have not begun; beyond it ``submit`` raises QueueFull. None or 0: any
+        max_queue: How many tasks may wait that could start now or wait for a turn; beyond it ``submit`` raises
+            QueueFull. A retry is never refused, and neither is a task whose delay or hold has ended. None or 0: any
             number, as far as memory goes, up to 16,777,216.
+        max_queue_by_level: Under ``Levels``, how many tasks of a level may wait so, as ``{"low": 1000}``.
+        max_held: How many tasks may be delayed or held; beyond it ``submit`` raises QueueFull. None or 0: any number.
         policy: ``Levels()``, ``Fifo()``, ``Aging()`` or ``Fair()``; None: ``Levels()``.
         retry: The retry policy of tasks that are given none of their own; None: they fail at once.
         guard: Holds tasks back while CPU, memory or I/O is short, by their levels and ``marks``, as docs/guard.md says
@@ -95,6 +100,8 @@ class Scheduler(EngineTasks):
         workers: int | None = None,
         max_queue: int | None = None,
         *,
+        max_queue_by_level: Mapping[str, int] | None = None,
+        max_held: int | None = None,
         policy: Policy | None = None,
         retry: RetryPolicy | None = None,
         guard: Guard | None = None,
@@ -117,6 +124,8 @@ class Scheduler(EngineTasks):
             EnginePool(engine, policy),
             Ranks(policy, groups),
             max_queue=_chosen(said, "max_queue", max_queue) or 0,
+            max_queue_by_level=_chosen(said, "max_queue_by_level", max_queue_by_level),
+            max_held=max_held or 0,
             max_dead_letters=max_dead_letters,
             seed=seed,
             retry=_chosen(said, "retry", retry),
@@ -145,7 +154,9 @@ class Scheduler(EngineTasks):
 
     def statistics(self) -> TaskStatistics:
         """Totals since the start, with the counters of the policy; see TaskStatistics."""
-        fair = None if self._groups is None else fair_statistics(self._engine, self._groups.names(), _no_symbols)
+        fair = None
+        if self._groups is not None:
+            fair = fair_statistics(self._engine, *self._groups.counted(), _no_symbols)
         return replace(super().statistics(), fair=fair, **counted_by_policy(self._engine))
 
     def guard_statistics(self) -> Mapping[str, GuardStatistics] | None:
@@ -183,7 +194,7 @@ def _config(workers: int, policy: Policy) -> EngineConfig:
     """Of an engine that has tasks, and no ticks."""
     return EngineConfig(
         n_symbols=1,
-        n_strands=_GROUPS if isinstance(policy, Fair) else 1,
+        n_strands=1,
         n_workers=workers,
         n_publishers=1,
         record_size=TICK.itemsize,
@@ -204,6 +215,7 @@ def _config(workers: int, policy: Policy) -> EngineConfig:
         one_core=len(os.sched_getaffinity(0)) == 1,
         policy=policy_config(policy),
         n_tasks=_MOST_TASKS,
+        n_task_groups=_MOST_GROUPS if isinstance(policy, Fair) else 0,
     )
 
 
@@ -213,11 +225,11 @@ def _no_symbols(strand: int) -> tuple[str, ...]:
     return ()
 
 
-def _groups(engine: Engine, policy: Fair) -> NumberedGroups:
+def _groups(engine: Engine, policy: Fair) -> GroupAccounts:
     """Tasks in no group, then the groups that have a weight, then others as they come."""
     groups = Groups(policy, SymbolTable(1), {"*": IN_NO_GROUP})
     engine.set_groups(len(groups), groups.weights)
-    return NumberedGroups(engine, groups)
+    return GroupAccounts(engine, groups)
 
 
 def _end_all() -> None:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -22,24 +23,45 @@ from strand.binding.gate import NOT_STARTED
 from strand.brief import several
 from strand.errors import QueueFull
 from strand.tasks.future import TaskFuture
+from strand.tasks.options import TaskOptions
+from strand.tasks.ranks import Ranks
 from strand.threads import Bell, Inside
 
-__all__ = ["Table"]
+__all__ = ["Bounds", "Table"]
 
+#: Parts of ``queued`` other than that of tasks that wait for a time.
+_PARTS = {"waiting": 0, "retrying": 2}
 _FORKED = "this process is a fork of the one that runs the scheduler: make a scheduler of its own here"
 #: All of this process, which a fork's child has to stop.
 _all: weakref.WeakSet[Table] = weakref.WeakSet()
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How many tasks may wait; 0: any number. ``queue``: tasks that could start now or wait for a turn, ``by_level`` of
+    these those of a level. ``held``: tasks that are delayed or held."""
+
+    queue: int = 0
+    by_level: Mapping[str, int] = field(default_factory=dict)
+    held: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.queue or self.by_level or self.held)
 
 
 class Table:
     """``lock`` guards the orders of keys, and changes of tasks that wait: priority, timer, group. It is reentrant, as
     the garbage collector may run a ``__del__`` that submits or cancels while it is held."""
 
-    def __init__(self, max_queue: int) -> None:
-        self.max_queue = max_queue
+    def __init__(self, ranks: Ranks, bounds: Bounds) -> None:
+        self._ranks = ranks
+        self._bounds = bounds
+        self._n = ranks.n_places
         self.alive: dict[int, TaskFuture] = {}
-        #: With a bound: the tags of tasks that wait. One is taken out by a single step, twice if need be.
-        self.queued: set[int] = set()
+        #: The tags of tasks that wait, by place: what their priority is counted by. First come places of those that
+        #: could start now or wait for a turn, then of those that are delayed or held, then of those that wait for a
+        #: retry. One is taken out by a single step, twice if need be.
+        self.queued: list[set[int]] = [set() for _ in range(3 * self._n)]
         #: Threads that submit tasks in C, which are not in ``alive``. The end waits for them, so that what they submit
         #: is run. They enter before they look at ``refusal``.
         self.submitting = Inside()
@@ -68,18 +90,52 @@ class Table:
         words = {None: "running", NOT_STARTED: "not started"}.get(self.refusal, "stopped")
         return f"{words}, {several(len(self.alive), 'task')} pending"
 
-    def take_room(self, tags: Collection[int]) -> None:
-        """Makes room for tasks that will wait. Raises QueueFull."""
-        if self.max_queue:
-            with self.lock:
-                queued, n = len(self.queued), len(tags)
-                if queued + n > self.max_queue:
-                    raise QueueFull(
-                        f"max_queue: {queued:,} of {self.max_queue:,} tasks wait, and {n:,} more were submitted: "
-                        "submit later, or fewer at once",
-                        np.arange(n),
-                    )
-                self.queued.update(tags)
+    def take_room(self, tasks: Collection[TaskFuture], options: TaskOptions) -> None:
+        """Queues tasks that will wait, all or none. Raises QueueFull."""
+        place, n = options.counted_at, len(tasks)
+        queued = self.queued[place]
+        with self.lock:
+            if self._bounds and place >= self._n:
+                timed = self.queued[self._n : 2 * self._n]
+                self._check_room("max_held", self._bounds.held, timed, n, "are delayed or held")
+            elif self._bounds:
+                self._check_room("max_queue", self._bounds.queue, self.queued[: self._n], n, "wait")
+                level = self._ranks.names[place] if self._bounds.by_level else ""
+                bound = self._bounds.by_level.get(level, 0)
+                self._check_room("max_queue_by_level", bound, [queued], n, f"of level {level!r} wait")
+            queued.update([task.id for task in tasks])
+        for task in tasks:
+            if "_claim" in task.__dict__:  # meanwhile, by a shutdown
+                queued.discard(task.id)
+
+    @staticmethod
+    def _check_room(name: str, bound: int, queued: Collection[set[int]], n: int, what: str) -> None:
+        there = sum(map(len, queued))
+        if bound and there + n > bound:
+            raise QueueFull(
+                f"{name}: {there:,} of {bound:,} tasks {what}, and {n:,} more were submitted: submit later, or fewer "
+                "at once",
+                np.arange(n),
+            )
+
+    def unqueue(self, task: TaskFuture) -> None:
+        """By who has claimed a task: it waits no longer. Again and again does no harm."""
+        self.queued[task._queued_at].discard(task.id)
+
+    def requeue(self, task: TaskFuture) -> None:
+        """A task waits elsewhere now, or once more, which no bound refuses. ``lock`` is held. It can be repeated."""
+        before, part = task._queued_at, _PARTS.get(task._place, 1)
+        after = self._ranks.place_of(task._number) + part * self._n
+        self.queued[after].add(task.id)
+        task._queued_at = after
+        if after != before:
+            self.queued[before].discard(task.id)
+        if "_claim" in task.__dict__:  # meanwhile, by one that may have looked at the place before
+            self.queued[after].discard(task.id)
+
+    def waiting(self) -> list[int]:
+        """How many tasks wait, by what their priority is counted by."""
+        return [sum(map(len, self.queued[at :: self._n])) for at in range(self._n)]
 
     def submit_is_over(self) -> None:
         """By a thread that was among ``submitting``."""

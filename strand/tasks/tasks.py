@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from strand.brief import brief
 from strand.clock import Clock
+from strand.errors import ConfigurationError
 from strand.handlers.spans import SpanLike
+from strand.policies.policy import LEVELS, level_of
 from strand.stats import TaskStatistics
 from strand.tasks.core import Core
 from strand.tasks.dead_letters import DeadLetters
@@ -18,6 +21,7 @@ from strand.tasks.options import options_of
 from strand.tasks.pool import Pool
 from strand.tasks.ranks import Ranks
 from strand.tasks.retry import RetryPolicy
+from strand.tasks.table import Bounds
 from strand.validate import whole
 
 __all__ = ["Tasks"]
@@ -34,8 +38,9 @@ class Tasks(TaskExecutor):
         ranks: What the pool's policy makes of priorities.
         clock: The clock of delays, deadlines and times. None: the system's, with a thread for what is due later. With
             another clock, ``fire`` does what is due.
-        max_queue: How many tasks may wait that have not begun; 0: any number. A task that waits for a retry counts, and
-            is never refused.
+        max_queue: How many tasks may wait that could start now or wait for a turn; 0: any number. No retry is refused.
+        max_queue_by_level: By level, how many of these may wait, under ``Levels``.
+        max_held: How many tasks may be delayed or held; 0: any number.
         max_dead_letters: How many dead letters are kept.
         seed: The seed of the random part of backoffs; None: another one each time.
         retry: The retry policy of tasks that are given none; None: they fail at once.
@@ -52,6 +57,8 @@ class Tasks(TaskExecutor):
         *,
         clock: Clock | None = None,
         max_queue: int = 0,
+        max_queue_by_level: Mapping[str, int] | None = None,
+        max_held: int = 0,
         max_dead_letters: int = 1000,
         seed: int | None = None,
         retry: RetryPolicy | None = None,
@@ -61,7 +68,7 @@ class Tasks(TaskExecutor):
             pool,
             ranks,
             clock=clock,
-            max_queue=whole("max_queue", max_queue, 0),
+            bounds=_bounds(ranks, max_queue, max_queue_by_level, max_held),
             max_dead_letters=whole("max_dead_letters", max_dead_letters, 0),
             seed=None if seed is None else whole("seed", seed, 0),
         )
@@ -76,7 +83,7 @@ class Tasks(TaskExecutor):
         priority: Any = None,
         key: Hashable | None = None,
         symbol: str | int | None = None,
-        deadline: SpanLike | None = None,
+        deadline: SpanLike | datetime | None = None,
         delay: SpanLike | None = None,
         retry: RetryPolicy | None = None,
         group: TaskGroup | None = None,
@@ -93,9 +100,10 @@ class Tasks(TaskExecutor):
                 hold is over, and keeps its place while it waits for a retry. The next task has the highest priority of
                 all that wait behind it.
             symbol: The task runs in order with that symbol's ticks; a retry comes behind the ticks that wait then.
-            deadline: A task that has not begun so long after its submit is not started, nor tried again. None: no
-                deadline.
-            delay: The task waits at least so long.
+            deadline: A task that has not begun so long after its submit expires then, and is neither started nor tried
+                again. A datetime with a time zone is a moment instead. A deadline of 0 or less, or in the past, is
+                over: the task expires at once. None: no deadline.
+            delay: The task waits at least so long; 0 or less: not at all.
             retry: When the task is tried again; None: as the scheduler says.
             group: The group that the task belongs to; None: that of the block or task that submits it.
             expire_if: Called without arguments in the worker before each start. True: the task expires. A priority: it
@@ -132,13 +140,20 @@ class Tasks(TaskExecutor):
         """Tasks that failed after their last retry."""
         return self._core.dead_letters
 
-    def pending_count(self) -> dict[Any, int]:
-        """How many tasks wait, by priority, and under ``Levels`` for every level.
+    def pending_count(self) -> dict[str, int]:
+        """How many tasks wait, by level under ``Levels``, by class under ``Aging``; empty under other policies.
 
-        It counts those that have not begun, and those that wait for a retry. It looks at each of them.
+        It counts those that have not begun, delayed and held ones too, and those that wait for a retry. A task that has
+        risen by its wait counts in the level to which it has risen. It takes about a microsecond, however many wait.
         """
-        tasks = self._core.table.alive.copy().values()
-        return self._ranks.count(task.priority for task in tasks if "_claim" not in task.__dict__)
+        waiting = self._core.table.waiting()
+        if self._ranks.has_levels:
+            waiting = [a + b for a, b in zip(waiting, self._core.waiting.pool.risen(), strict=True)]
+        return self._ranks.by_name(waiting)
+
+    def pending_total(self) -> int:
+        """How many tasks wait, under any policy: the sum that ``pending_count`` has by level."""
+        return sum(self._core.table.waiting())
 
     def statistics(self) -> TaskStatistics:
         """Totals since the start, of tasks alone; see TaskStatistics. It stops nothing, and takes microseconds."""
@@ -173,3 +188,18 @@ class Tasks(TaskExecutor):
         """
         self._core.timers.fire()
         return self._core.timers.next_due_ns()
+
+
+def _bounds(ranks: Ranks, queue: int, by_level: Mapping[str, int] | None, held: int) -> Bounds:
+    """Raises ConfigurationError."""
+    if by_level is not None and not isinstance(by_level, Mapping):
+        raise ConfigurationError(f"max_queue_by_level: {type(by_level).__name__} is not a dict of numbers by level")
+    if by_level and not ranks.has_levels:
+        raise ConfigurationError(
+            f"max_queue_by_level: {type(ranks.policy).__name__} has no levels; give policy=Levels()"
+        )
+    found = {
+        LEVELS[level_of("max_queue_by_level", level)]: whole(f"max_queue_by_level: {level}", n, 1)
+        for level, n in (by_level or {}).items()
+    }
+    return Bounds(whole("max_queue", queue, 0), found, whole("max_held", held, 0))

@@ -7,18 +7,23 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
 
 from strand.clock import Clock
 from strand.threads import Bell, join, start
 
-__all__ = ["Timer", "Timers"]
+if TYPE_CHECKING:
+    from strand.tasks.future import TaskFuture
+
+__all__ = ["Deadlines", "Timer", "Timers"]
 
 _log = logging.getLogger(__package__)
 
 #: Cancelled entries of the heap are cleared out when they are more than half of it, and more than so many.
 _FEW: Final = 64
+#: Deadlines that are kept before those of tasks that have begun are cleared out.
+_MANY: Final = 1024
 #: The longest wait at one go, s: longer ones overflow in some systems.
 _LONGEST_S: Final = 3600.0
 
@@ -134,3 +139,62 @@ class Timers:
             due = self.next_due_ns()
             wait_s = _LONGEST_S if due is None else min(_LONGEST_S, (due - self.now()) / 1e9)
             self._bell.wait_for(lambda due=due: self._closed or self.next_due_ns() != due, max(wait_s, 0))  # type: ignore[misc]
+
+
+class Deadlines:
+    """Lets tasks expire that wait when their deadlines are over.
+
+    A task with a deadline costs an entry of a heap, and no timer: there is one, for the first entry. What has begun or
+    ended before stays in the heap until that is twice as large as the tasks that wait may need.
+    """
+
+    def __init__(self, timers: Timers, alive: Mapping[int, TaskFuture], expire: Callable[[int, int], None]) -> None:
+        self._timers = timers
+        self._alive = alive
+        self._expire = expire
+        self._heap: list[tuple[int, int]] = []
+        self._most = _MANY
+        self._timer: Timer | None = None
+        self._lock = Bell()
+
+    def add(self, task: TaskFuture, due_ns: int) -> None:
+        """Gives a task its deadline, ns of the clock."""
+        task._deadline_ns = due_ns
+        entry = due_ns, task.id
+        with self._lock:
+            heapq.heappush(self._heap, entry)
+            if len(self._heap) > self._most:
+                self._clear_out()
+            if self._timer is None or due_ns < self._timer.due_ns:
+                self._set_timer()
+
+    def _clear_out(self) -> None:
+        alive = self._alive
+        left = []
+        for entry in self._heap:
+            task = alive.get(entry[1])
+            if task is not None and "_claim" not in task.__dict__:
+                left.append(entry)
+        heapq.heapify(left)
+        self._heap = left
+        self._most = max(_MANY, 2 * len(left))
+
+    def _set_timer(self) -> None:
+        """For the first entry. The lock is held."""
+        before, timer = self._timer, None
+        if self._heap:
+            timer = Timer(self._heap[0][0], self._fire)
+            self._timers.add(timer)
+        self._timer = timer
+        if before is not None:
+            self._timers.cancel(before)
+
+    def _fire(self) -> None:
+        now = self._timers.now()
+        due = []
+        with self._lock:
+            while self._heap and self._heap[0][0] <= now:
+                due.append(heapq.heappop(self._heap))
+            self._set_timer()
+        for due_ns, tag in due:
+            self._expire(tag, due_ns)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import CancelledError
 from concurrent.futures._base import PENDING
+from datetime import datetime
 from typing import Any, Final, TypeAlias
 
-from strand.errors import ConfigurationError, StrandError, TaskDropped
-from strand.handlers.spans import SpanLike, span_ns
+from strand.errors import ConfigurationError, StrandError, TaskDropped, TaskExpired
+from strand.handlers.spans import SpanLike
 from strand.tasks.counts import Counts
 from strand.tasks.future import TaskFuture
 from strand.tasks.groups import TaskGroup
 from strand.tasks.keys import Keys
+from strand.tasks.options import deadline_of
 from strand.tasks.pool import Pool
 from strand.tasks.ranks import Ranks
 from strand.tasks.table import Table
-from strand.tasks.timers import Timer, Timers
+from strand.tasks.timers import Deadlines, Timer, Timers
 from strand.tasks.waits import Waiter, numbered
 from strand.threads import mended
 
@@ -43,6 +46,7 @@ class Waiting:
         self.name = numbered("scheduler")
         self._table = table
         self.pool = pool
+        self.deadlines = Deadlines(timers, table.alive, self.expire)
         self._ended = {end: count.numbers for end, count in counts.ended.items()}
         self._ended[WITHDRAWN] = counts.refused.numbers
 
@@ -102,7 +106,9 @@ class Waiting:
 
     def enter(self, task: TaskFuture) -> None:
         """Lists a task in its key's order, its strand, or the pool. ``lock`` is held."""
-        task._place = "waiting"
+        if task._place != "waiting":
+            task._place = "waiting"
+            self._table.requeue(task)
         if task._order is not None:
             self.keys.give(task)
         elif task._options.key is not None:
@@ -114,21 +120,22 @@ class Waiting:
         options = task._options
         if options.strand is not None:
             self.pool.submit_on(options.strand, task.id)
-        elif options.marks:
-            task._entry = self.pool.submit_marked(task.id, number, options.marks)
+        elif options.marks or number != task._number:
+            task._entry = self.pool.submit_as(task.id, number, task._number, options.marks)
         else:
             task._entry = self.pool.submit(task.id, number)
 
     def _raise(self, task: TaskFuture, number: int) -> None:
         """The priority of a task that is in the pool, or will be given with it. ``lock`` is held."""
         if task._entry is not None and task._place == "waiting" and "_claim" not in task.__dict__:
-            self.pool.prioritise(task._entry, number)
+            self.pool.prioritise(task._entry, number, task._number)
 
     def wait_again(self, task: TaskFuture, place: str, number: int, priority: Any, due_ns: int) -> None:
         """By the worker that has the claim: the task waits, with another priority, and anybody may cancel it.
         ``due_ns``: when it goes to the pool; 0: now."""
         with self.lock:
-            task.priority = self.ranks.name_of(number, priority)
+            task._priority = self.ranks.name_of(number, priority)
+            task._rose = None
             if task._order is not None:
                 task._entry = None
                 self.keys.change(task, number)
@@ -136,9 +143,8 @@ class Waiting:
             if due_ns:
                 self._set_timer(task, place, due_ns)
             task._state = PENDING
-            if self._table.max_queue:
-                self._table.queued.add(task.id)
             del task.__dict__["_claim"]
+            self._table.requeue(task)
         if not due_ns:
             self._list(task)
         if self._table.cancels_all or task.cancel_requested:
@@ -154,13 +160,19 @@ class Waiting:
     def _end_unbegun(self, task: TaskFuture, claim: Claim) -> bool:
         if task.__dict__.setdefault("_claim", claim) is not claim:
             return False
-        self.end(task, *claim)
+        self._end_and_unlist(task, claim)
         return True
 
     def _end_claimed(self, task: TaskFuture, claim: Claim) -> None:
         """Ends a task if the claim is the one that it has."""
         if task.__dict__.get("_claim") is claim:
-            self.end(task, *claim)
+            self._end_and_unlist(task, claim)
+
+    def _end_and_unlist(self, task: TaskFuture, claim: Claim) -> None:
+        """Ends a task before its turn, and lets the pool have its entry back."""
+        self.end(task, *claim)
+        if task._entry is not None:
+            self.pool.give_up(task._entry)
 
     def end(self, task: TaskFuture, end: str, value: Any, error: BaseException | None) -> None:
         """By who has the claim: the task has ended, and the next one of its key goes to the pool. If an exception cuts
@@ -182,8 +194,7 @@ class Waiting:
                     if following is not None:
                         visit.append(following.id)
                         if following.__dict__.setdefault("_claim", visit) is visit:
-                            if self._table.max_queue:
-                                self._table.queued.discard(following.id)
+                            self._table.unqueue(following)
                             self.keys.leave(task)
                             task._following = None
                             self._table.remove(task)
@@ -245,8 +256,7 @@ class Waiting:
                 if task._timer is not None:
                     self.timers.cancel(task._timer)
                     task._timer = None
-        if self._table.max_queue:
-            self._table.queued.discard(task.id)
+        self._table.unqueue(task)
         if task._end is None:
             task._result = value
             if error is not None:
@@ -265,6 +275,21 @@ class Waiting:
 
     # -- what futures ask for
 
+    def expire(self, tag: int, due_ns: int) -> None:
+        """By a timer: a deadline is over, and the task expires if it waits and has no other one by now."""
+        task = self._table.alive.get(tag)
+        if task is not None and task._deadline_ns == due_ns:
+            over = TaskExpired(f"the deadline of task {task.id} is over", "deadline")
+            self.end_unbegun(task, "expired", over)
+
+    def priority_of(self, task: TaskFuture) -> Any:
+        """The level to which a task has risen, or else the priority that it was given."""
+        rose = task._rose
+        entry = task._entry
+        if entry is not None and task._state == PENDING and task._place == "waiting" and not self.is_fork:
+            rose = self.pool.rose(entry)
+        return task._priority if rose is None else self.ranks.name_of(rose, None)
+
     def cancel(self, task: TaskFuture) -> bool:
         return not self.is_fork and self.end_unbegun(task, "cancelled", CancelledError())
 
@@ -282,8 +307,9 @@ class Waiting:
                 return False
             if task._place in ("delayed", "held"):
                 self._hold_by(task, number)
-            task.priority = self.ranks.name_of(number, priority)
+            task._priority = self.ranks.name_of(number, priority)
             self._renumber(task, number)
+            self._table.requeue(task)
         return True
 
     def _reprioritise_again(self, task: TaskFuture, number: int, priority: Any) -> None:
@@ -309,16 +335,22 @@ class Waiting:
             raise ConfigurationError(f"priority: the hold of its level ends after the deadline of task {task.id}")
         self._set_timer(task, "delayed" if delay_ns >= hold_ns else "held", due_ns)
 
-    def set_deadline(self, task: TaskFuture, deadline: SpanLike | None) -> bool:
-        until = None if deadline is None else self.now() + span_ns("deadline", deadline)
+    def set_deadline(self, task: TaskFuture, deadline: SpanLike | datetime | None) -> bool:
+        span, moment = deadline_of(deadline)
+        if moment is not None:
+            span = moment - time.time_ns()
+        until = None if span is None else self.now() + span
         if self.is_fork:
             return False
         with self.lock:
             if "_claim" in task.__dict__:
                 return False
-            if until is not None and task._timer is not None and task._timer.due_ns >= until:
+            over = span is not None and span <= 0
+            if until is not None and not over and task._timer is not None and task._timer.due_ns >= until:
                 raise ConfigurationError(f"deadline: task {task.id} is {task._place} until after it: give a longer one")
             task._deadline_ns = until
+            if until is not None:
+                self.deadlines.add(task, until)
         return True
 
     def set_group(self, task: TaskFuture, group: TaskGroup | None) -> bool:

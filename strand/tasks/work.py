@@ -104,7 +104,7 @@ class TasksAlone:
                         batches.more()
                         if batches.what != TASK:
                             return batches.what
-                        tag = batches.task
+                        tag = batches.tag
                         run(tag)
                 return TASK
             except BaseException:

@@ -38,7 +38,12 @@ class AgingConfig(ctypes.Structure):
 
 
 class FairConfig(ctypes.Structure):
-    _fields_ = (("slice_ns", ctypes.c_uint64), ("burst_ns", ctypes.c_uint64), ("cpu_share", ctypes.c_double))
+    _fields_ = (
+        ("slice_ns", ctypes.c_uint64),
+        ("burst_ns", ctypes.c_uint64),
+        ("cpu_share", ctypes.c_double),
+        ("n_groups", ctypes.c_uint32),
+    )
 
 
 class Config(ctypes.Structure):
@@ -110,10 +115,10 @@ def build(folder: Path, *, changed: tuple[str, str] | None = None, file: str = "
 class Trial:
     """A policy that runs, with lists of workers, and the deferred one behind them. Times are in ns."""
 
-    def __init__(self, built: ctypes.CDLL, config: Config, lists: int, strands: int) -> None:
-        self.lists, self.strands = lists, strands
+    def __init__(self, built: ctypes.CDLL, config: Config, lists: int, strands: int, tasks: int = 0) -> None:
+        self.lists, self.strands = lists, strands + tasks
         self._c = built
-        self._t = ctypes.c_void_p(built.trial_new(ctypes.byref(config), lists, strands))
+        self._t = ctypes.c_void_p(built.trial_new(ctypes.byref(config), lists, strands, tasks))
 
     def close(self) -> None:
         self._c.trial_free(self._t)
@@ -125,6 +130,35 @@ class Trial:
     def next(self, own: int, now: int, deferred: int = NONE_DEFERRED) -> int | None:
         strand = self._c.trial_next(self._t, own, deferred, ctypes.c_uint64(now))
         return None if strand == NONE else int(strand)
+
+    def renew(self, task: int, priority: int) -> None:
+        self._c.trial_renew(self._t, task, priority)
+
+    def over(self, task: int) -> None:
+        self._c.trial_over(self._t, task)
+
+    def leave(self, strand: int) -> bool:
+        """Whether it was on a list."""
+        return bool(self._c.trial_leave(self._t, strand))
+
+    def rose(self, task: int, *, taken: bool = False) -> int | None:
+        """The level to which a task has risen."""
+        level = int(self._c.trial_rose(self._t, task, int(taken)))
+        return level - 1 if level else None
+
+    def risen(self) -> list[int]:
+        more = (ctypes.c_int64 * 5)()
+        self._c.trial_risen(self._t, more)
+        return list(more)
+
+    def close_group(self, group: int) -> bool:
+        return bool(self._c.trial_close_group(self._t, group))
+
+    def returned(self, *, everything: bool = False) -> list[tuple[int, tuple[int, ...]]]:
+        """The groups that are taken back, and what was counted of each."""
+        numbers, counts = (ctypes.c_uint32 * 8)(), (GroupCounts * 8)()
+        n = self._c.trial_returned(self._t, 8, int(everything), numbers, counts)
+        return [(numbers[i], tuple(getattr(counts[i], name) for name, _ in GroupCounts._fields_)) for i in range(n)]
 
     def prioritise(self, strand: int, priority: int, for_backlog: bool, now: int) -> bool:
         """Whether the policy has such a priority."""

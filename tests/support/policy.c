@@ -12,16 +12,16 @@ typedef struct trial {
 } trial;
 
 /* Behind the lists of n_workers stands the deferred one. */
-trial *trial_new(const sd_policy_config *config, uint32_t n_workers, uint32_t n_strands) {
+trial *trial_new(const sd_policy_config *config, uint32_t n_workers, uint32_t n_strands, uint32_t n_tasks) {
   const uint32_t n_lists = n_workers + 1;
   trial *t = calloc(1, sizeof *t);
   t->policy = sd_policy_of(config->number);
-  const uint64_t bytes = t->policy->state_bytes(config, n_lists, n_strands, n_strands);
+  const uint64_t bytes = t->policy->state_bytes(config, n_lists, n_strands, n_strands + n_tasks);
   t->ready = (sd_ready){.lists = aligned_alloc(2 * SD_LINE, n_lists * sizeof(sd_list)),
                         .n_lists = n_lists,
                         .n_workers = n_workers,
                         .n_strands = n_strands,
-                        .n_entries = n_strands,
+                        .n_entries = n_strands + n_tasks,
                         .state = aligned_alloc(2 * SD_LINE, (bytes + 2 * SD_LINE - 1) / (2 * SD_LINE) * (2 * SD_LINE))};
   for (uint64_t i = 0; i < bytes; i++) t->ready.state[i] = 0;
   for (uint32_t i = 0; i < n_lists; i++) t->ready.lists[i] = (sd_list){0};
@@ -72,4 +72,14 @@ void trial_charge(trial *t, uint32_t strand, uint64_t ns) { t->policy->charge(&t
 uint64_t trial_due(trial *t, uint64_t now) { return t->policy->due(&t->ready, now); }
 void trial_group_counts(trial *t, uint32_t n, sd_group_counts *groups, sd_fair_counts *all) {
   t->policy->group_counts(&t->ready, n, groups, all);
+}
+
+void trial_renew(trial *t, uint32_t task, uint32_t priority) { t->policy->renew(&t->ready, task, priority, 0); }
+void trial_over(trial *t, uint32_t task) { t->policy->over(&t->ready, task); }
+int trial_leave(trial *t, uint32_t strand) { return t->policy->leave(&t->ready, strand); }
+uint32_t trial_rose(trial *t, uint32_t task, int taken) { return t->policy->rose(&t->ready, task, taken); }
+void trial_risen(trial *t, int64_t *more) { t->policy->risen(&t->ready, more); }
+int trial_close_group(trial *t, uint32_t group) { return t->policy->close(&t->ready, group); }
+uint32_t trial_returned(trial *t, uint32_t n, int all, uint32_t *groups, sd_group_counts *counts) {
+  return t->policy->returned(&t->ready, n, all, groups, counts);
 }

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from strand.errors import StoppedError
 from strand.policies.policy import Levels
-from strand.tasks import Ranks, Tasks
+from strand.tasks import Ranks, TaskGroup, Tasks
 from strand.tasks.ranks import GroupNumbers
 from strand.testing import Clock
+
+
+class RisesNot:
+    """A pool in which no task rises by its wait."""
+
+    def rose(self, entry: int) -> int | None:
+        return None
+
+    def risen(self) -> list[int]:
+        return [0] * 5
 
 
 class NoTurn:
@@ -23,7 +34,7 @@ class NoTurn:
         """Nobody waits for it."""
 
 
-class SteppedPool:
+class SteppedPool(RisesNot):
     """Runs a task when the test says so: of the highest level that waits, one that the seed picks; of all that wait
     where there are no levels, and whatever a policy might do is right."""
 
@@ -51,8 +62,9 @@ class SteppedPool:
     def submit_on(self, strand: int, tag: int) -> None:
         self.on_strands.append((strand, tag))
 
-    def submit_marked(self, tag: int, priority: int, marks: int) -> int:
-        self.marks[tag] = marks
+    def submit_as(self, tag: int, priority: int, own: int, marks: int) -> int:
+        if marks:
+            self.marks[tag] = marks
         return self.submit(tag, priority)
 
     def may_go_on(self, elapsed_ns: int) -> bool:
@@ -62,9 +74,12 @@ class SteppedPool:
     def hold(self) -> NoTurn:
         return NoTurn()
 
-    def prioritise(self, entry: int, priority: int) -> None:
+    def prioritise(self, entry: int, priority: int, own: int) -> None:
         if entry in self.listed:
             self.listed[entry] = (self.listed[entry][0], priority)
+
+    def give_up(self, entry: int) -> None:
+        self.listed.pop(entry, None)
 
     def priority_of(self, tag: int) -> int | None:
         """With which priority a task is listed; None: it is not."""
@@ -93,14 +108,16 @@ class SteppedPool:
 class KnownGroups:
     """Groups of a policy that shares time, all of which are known from the start."""
 
+    take_waits: Callable[[int], Counter[int]]
+
     def __init__(self, *names: str) -> None:
         self._names = list(names)
 
-    def number_of(self, name: str, /) -> int:
-        return self._names.index(name)
+    def number_of(self, group: TaskGroup | None, /) -> int:
+        return self._names.index("(tasks)" if group is None or group.name is None else group.name)
 
-    def names(self) -> list[str]:
-        return self._names
+    def waits(self, by_number: dict[int, Counter[int]], /) -> dict[str, Counter[int]]:
+        return {name: by_number.get(number, Counter()) for number, name in enumerate(self._names)}
 
 
 class Stepped:
@@ -135,7 +152,7 @@ class Stepped:
         self.clock.wait_until(until)
 
 
-class ThreadPool:
+class ThreadPool(RisesNot):
     """Plain threads that run tasks, the highest level first. ``close`` ends them."""
 
     def __init__(self, threads: int = 2) -> None:
@@ -162,7 +179,7 @@ class ThreadPool:
     def submit_on(self, strand: int, tag: int) -> None:
         raise NotImplementedError
 
-    def submit_marked(self, tag: int, priority: int, marks: int) -> int:
+    def submit_as(self, tag: int, priority: int, own: int, marks: int) -> int:
         return self.submit(tag, priority)
 
     def may_go_on(self, elapsed_ns: int) -> bool:
@@ -171,7 +188,13 @@ class ThreadPool:
     def hold(self) -> NoTurn:
         return NoTurn()
 
-    def prioritise(self, entry: int, priority: int) -> None:
+    def give_up(self, entry: int) -> None:
+        with self._condition:
+            for tags in self._lists:
+                if entry in tags:
+                    tags.remove(entry)
+
+    def prioritise(self, entry: int, priority: int, own: int) -> None:
         with self._condition:
             for tags in self._lists:
                 if entry in tags:

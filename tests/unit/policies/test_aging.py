@@ -235,6 +235,20 @@ def test_priorities_grow_by_the_coefficient_of_their_class(start: Start) -> None
     assert trial.next(0, 2 * POINT_NS + 1) == 2
 
 
+@pytest.mark.parametrize("first", [NORMAL, URGENT])
+def test_of_two_classes_that_tie_the_one_that_was_listed_first_comes_first(start: Start, first: int) -> None:
+    """Whichever class that is; the coefficients are exact, so that the priorities are the same."""
+    trial = start(aging(COEFFICIENTS))
+    second = URGENT + NORMAL - first
+    waits = {first: 2 * POINT_NS, second: POINT_NS}
+    now = 10 * POINT_NS
+    base = {number: 100 - RATES[number] * wait // POINT_NS for number, wait in waits.items()}
+    for strand, number in ((7, first), (3, second)):
+        trial.prioritise(strand, priority(number, base[number]), False, 0)
+        trial.ready(0, [strand], WAS_EMPTY, now - waits[number])
+    assert [trial.next(0, now), trial.next(0, now)] == [7, 3]
+
+
 def test_a_new_priority_holds_at_once_and_the_wait_goes_on(start: Start) -> None:
     trial = start(aging(COEFFICIENTS))
     trial.ready(0, [1], WAS_EMPTY, 0)

@@ -149,23 +149,57 @@ def test_a_wrong_variant_is_caught(tmp_path: Path, name: str) -> None:
 
 
 def test_a_group_that_comes_back_keeps_what_it_used_ahead(built: ctypes.CDLL) -> None:
+    """Behind one whose slice starts between the present and where its own clock stands."""
     trial = Trial(built, fair(SLICE), 1, 3)
     for strand in range(3):
         trial.prioritise(strand, strand, False, 0)
-    trial.ready(0, [0, 1], WAS_EMPTY, 0)
-    for strand, took in ((0, 25), (1, 27), (0, 15), (1, 1)):
-        assert trial.next(0, 0) == strand, "by the starts 0, 0, 25 and, while 0 is away, 27"
+    trial.ready(0, [0, 1, 2], WAS_EMPTY, 0)
+    for strand, took in ((0, 20), (1, 25), (2, 30)):  # so their next slices start at 20, 25 and 30
+        assert trial.next(0, 0) == strand
         trial.charge(strand, took)
-        if (strand, took) != (0, 15):
-            trial.ready(0, [strand], VISITED, 0)
-    trial.ready(0, [2], WAS_EMPTY, 0)  # at the present, which is 27
-    trial.ready(0, [0], WAS_EMPTY, 0)  # where it stands, which is 40
-    order = []
-    for _ in range(3):
-        order.append(trial.next(0, 0))
-        trial.charge(order[-1], 20)
-        trial.ready(0, [order[-1]], VISITED, 0)
-    assert order == [1, 2, 0]
+        trial.ready(0, [strand], VISITED, 0)
+    assert trial.next(0, 0) == 0
+    trial.charge(0, 15)  # its clock stands at 35, and it is idle
+    assert trial.next(0, 0) == 1  # the present is 25
+    trial.ready(0, [0], WAS_EMPTY, 0)
+    assert [trial.next(0, 0), trial.next(0, 0)] == [2, 0]
+    trial.close()
+
+
+def test_a_group_that_ended_is_returned_when_its_tasks_are_over_and_its_debt_is_past(built: ctypes.CDLL) -> None:
+    """And is as new then: what was counted of it is given back."""
+    trial = Trial(built, fair(SLICE), 1, 2, tasks=3)
+    first, second, other = 2, 3, 4  # entries of tasks, behind those of strands
+    for task, group in ((first, 0), (second, 0), (other, 1)):
+        trial.renew(task, group)
+    trial.ready(0, [first, second, other], WAS_EMPTY, 0)
+    assert trial.close_group(0)
+    assert not trial.close_group(0)
+    assert trial.next(0, 0) == first
+    trial.charge(first, 5)
+    trial.over(first)
+    assert trial.returned() == []  # it has a task
+    assert trial.leave(second)
+    assert not trial.leave(second)
+    trial.over(second)
+    assert trial.returned() == []  # its clock stands at 5, and another group waits at 0
+    assert trial.returned(everything=True) == [(0, (5, 0, 0, 0))]
+    assert trial.groups(2)[0] == (0, 0, 0, 0)
+    assert trial.close_group(0), "it is a new one"
+    assert trial.returned() == [(0, (0, 0, 0, 0))]
+    assert trial.next(0, 0) == other
+    trial.close()
+
+
+def test_without_a_group_that_waits_there_is_no_debt(built: ctypes.CDLL) -> None:
+    trial = Trial(built, fair(SLICE), 1, 1, tasks=1)
+    trial.renew(1, 0)
+    trial.ready(0, [1], WAS_EMPTY, 0)
+    assert trial.next(0, 0) == 1
+    trial.charge(1, 50)
+    trial.close_group(0)
+    trial.over(1)
+    assert trial.returned() == [(0, (50, 1, 1, 50))]
     trial.close()
 
 

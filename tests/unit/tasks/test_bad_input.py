@@ -29,15 +29,14 @@ from strand.tasks.engine_tasks import EngineTasks
 
 WORKERS = 2
 #: What is no span of time.
-NO_DELAYS = [-1, 60, "-1s", "", "soon", "1", nan, inf, True, dt.timedelta(seconds=-1), [], 1e-12]
-NO_DELAYS += [2**63, np.int64(-1), np.int64(60), np.timedelta64(60), np.bool_(True), dt.datetime(2030, 1, 1)]
-NO_SPANS = [*NO_DELAYS, 0, "0s", dt.timedelta(0)]
+NO_SPANS = [60, "", "soon", "1", nan, inf, True, [], 1e-12]
+NO_SPANS += [2**63, np.int64(60), np.timedelta64(60), np.bool_(True), dt.datetime(2030, 1, 1)]  # without a time zone
 NO_LEVELS = ["lowest", "", "LOW", b"low", 0, -1, True, nan, inf, [], ("low",)]
 NO_FUNCTIONS = [None, 3, True, nan, b"int", [int]]
 OPTIONS: dict[str, list[Any]] = {
     "priority": NO_LEVELS,
     "deadline": NO_SPANS,
-    "delay": NO_DELAYS,
+    "delay": [*NO_SPANS, dt.datetime(2030, 1, 1, tzinfo=dt.UTC)],
     "key": [[], {}, {1}, np.zeros(2)],
     "retry": [3, True, "never", RetryPolicy],
     "group": ["mail", 0, True, TaskGroup],
@@ -154,6 +153,8 @@ def test_a_change_that_cannot_work_is_refused_and_changes_nothing(tasks: EngineT
 SCHEDULERS: dict[str, list[Any]] = {
     "workers": [-1, 1025, 1.0, nan, inf, True, "2"],
     "max_queue": [-1, 2**63, 1.0, nan, inf, True, "2"],
+    "max_queue_by_level": [3, {"lowest": 1}, {"low": 0}, {"low": 1.0}, {1: 1}],
+    "max_held": [-1, 2**63, 1.0, nan, inf, True, "2"],
     "max_threads": [0, -1, 1.0, nan, True, "2"],
     "max_dead_letters": [-1, 1.0, nan, inf, True],
     "seed": [-1, 1.0, nan, True, "x"],

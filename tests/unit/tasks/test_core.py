@@ -70,4 +70,4 @@ def test_a_submit_that_fails_halfway_cancels_what_was_listed() -> None:
     with contextlib.suppress(StoppedError):
         here.tasks.options(group=group, key=None, marks="io").submit_many(ran.append, range(5))
     here.pool.run_all()
-    assert (ran, len(group), here.tasks._core.table.alive, here.tasks._core.table.queued) == ([], 0, {}, set())
+    assert (ran, len(group), here.tasks._core.table.alive, here.tasks.pending_total()) == ([], 0, {}, 0)

@@ -36,14 +36,14 @@ def test_tasks_come_by_priority_and_each_has_a_handle_of_its_own() -> None:
     engine, pool = pool_of()
     low, normal = pool.submit(11, 4), pool.submit(12, 3)
     many = pool.submit_many(range(13, 113), 4)
-    marked = pool.submit_marked(200, 3, 1)
+    marked = pool.submit_as(200, 3, 3, 1)
     assert len({low, normal, marked, *many}) == 103
-    pool.prioritise(many[-1], 0)
+    pool.prioritise(many[-1], 0, 0)
     assert taken(engine, 103) == [112, 12, 200, 11, *range(13, 112)]
     # Their handles name nothing any more.
     again = pool.submit(300, 4)
-    pool.prioritise(low, 0)
-    pool.prioritise(again, 4)
+    pool.prioritise(low, 0, 0)
+    pool.prioritise(again, 4, 4)
     assert taken(engine, 1) == [300]
 
 
@@ -51,7 +51,7 @@ def test_a_policy_without_priorities_takes_them_in_order() -> None:
     engine, pool = pool_of(Fifo())
     for tag, number in ((1, 0), (2, 5), (3, 0)):
         pool.submit(tag, number)
-    pool.prioritise(1, 7)
+    pool.prioritise(1, 7, 7)
     assert taken(engine, 3) == [1, 2, 3]
 
 

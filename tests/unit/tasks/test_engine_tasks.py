@@ -327,7 +327,7 @@ def test_what_cannot_work_is_refused(c_tasks: Path) -> None:
             ({"priority": "urgent"}, "priority: 'urgent'"),
             ({"priority": "low"}, "priority: 'low' has a hold"),
             ({"symbol": "A"}, "symbol: this scheduler has no ticks"),
-            ({"deadline": 1.0}, "deadline: 1.0 is not a span"),
+            ({"deadline": 60}, "deadline: 60 has no unit"),
             ({"marks": "loud"}, "marks: 'loud'"),
         ):
             with pytest.raises(ConfigurationError, match=says):

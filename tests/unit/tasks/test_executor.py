@@ -58,9 +58,9 @@ def test_a_full_queue_refuses_and_takes_none_of_many() -> None:
     assert first.cancel()
     here.tasks.submit(int)
     here.pool.run_all()
-    here.tasks.options(retry=RetryPolicy()).submit(raises(ValueError()))
+    here.tasks.options(retry=RetryPolicy()).submit(raises(ConnectionError()))
     here.pool.run_all()
-    here.tasks.submit_many(int, ["1", "2"])  # the one that waits for its retry counts
+    here.tasks.submit_many(int, ["1", "2", "3"])  # the one that waits for its retry could not start
     with pytest.raises(QueueFull):
         here.tasks.submit(int)
 
@@ -73,7 +73,7 @@ def test_a_pool_that_refuses_leaves_nothing_behind() -> None:
         for submit in (lambda: executor.submit(int), lambda: executor.submit_many(int, ["1", "2"])):  # noqa: B023
             with pytest.raises(StoppedError, match="the pool has stopped"):
                 submit()
-    assert (here.tasks._core.table.alive, here.tasks._core.table.queued) == ({}, set())
+    assert (here.tasks._core.table.alive, here.tasks.pending_total()) == ({}, 0)
     assert len(here.tasks._core.waiting.keys) == 0
     plain = Stepped()
     plain.pool.stopped = True

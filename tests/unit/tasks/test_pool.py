@@ -27,7 +27,7 @@ def test_each_kind_of_task_is_listed_by_its_own_method() -> None:
 def test_the_pools_of_tests_are_pools() -> None:
     pools: list[Pool] = [SteppedPool()]
     names = {name for name in vars(Pool) if not name.startswith("_")}
-    lists = {"submit", "submit_many", "submit_on", "submit_marked", "prioritise"}
+    lists = {"submit", "submit_many", "submit_on", "submit_as", "prioritise", "give_up", "rose", "risen"}
     assert names == lists | {"may_go_on", "hold"}
     for pool in (*pools, ThreadPool):
         assert names <= set(dir(pool))

@@ -25,8 +25,8 @@ def test_levels_have_names_and_the_smaller_number_is_higher() -> None:
     assert (ranks.for_retry(0), ranks.for_retry(4)) == (2, 2)
     assert (ranks.raised(4), ranks.raised(0)) == (3, 0)
     assert (ranks.hold_ns(4), ranks.hold_ns(3)) == (30 * 10**9, 0)
-    assert list(ranks.count(["low", "low"]).items())[-1] == ("low", 2)
-    assert len(ranks.count([])) == 5
+    assert ranks.by_name([0, 0, 1, 0, 2]) == {"immediate": 0, "high": 0, "retry": 1, "normal": 0, "low": 2}
+    assert [ranks.place_of(level) for level in range(5)] == [0, 1, 2, 3, 4]
 
 
 def test_aging_has_numbers_and_the_bigger_one_is_higher() -> None:
@@ -35,7 +35,7 @@ def test_aging_has_numbers_and_the_bigger_one_is_higher() -> None:
     assert ranks.highest(small, [small, big]) == big
     assert ranks.for_retry(big) == ranks.raised(big) == big
     assert ranks.name_of(big, 5) == 5
-    assert ranks.count([5, 5, None]) == {5: 2, None: 1}
+    assert (ranks.place_of(big), ranks.by_name([2])) == (0, {"normal": 2})
 
 
 @pytest.mark.parametrize("policy", [Fifo(), Fair()])

@@ -74,7 +74,7 @@ def test_a_file_gives_what_is_not_given_beside_it(tmp_path: Path) -> None:
             assert low.result(60) == 0
             assert low.waited_ns >= 20_000_000
             with pytest.raises(QueueFull):
-                scheduler.options(delay="1h").submit_many(int, "123")
+                scheduler.submit_many(int, "123")
     never = strand.RetryPolicy(max_retries=0)
     with Scheduler(0, 0, policy=Fifo(), retry=never, config=file) as scheduler:
         assert scheduler.workers == len(os.sched_getaffinity(0))

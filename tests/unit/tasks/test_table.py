@@ -10,7 +10,9 @@ from concurrent.futures import CancelledError
 import pytest
 from task_pools import Stepped
 
-from strand.tasks.table import Table
+from strand.policies.policy import Levels
+from strand.tasks.ranks import Ranks
+from strand.tasks.table import Bounds, Table
 
 pytestmark = pytest.mark.python
 
@@ -66,7 +68,7 @@ def test_waiting_until_idle_returns_when_the_last_task_ends() -> None:
 
 
 def test_whoever_takes_the_lock_waits_for_the_one_that_has_it_and_may_have_it_twice() -> None:
-    table, order = Table(0), list[str]()
+    table, order = Table(Ranks(Levels()), Bounds()), list[str]()
     begun = threading.Event()
 
     def second() -> None:

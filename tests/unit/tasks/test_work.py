@@ -20,6 +20,10 @@ class Batches:
     def more(self) -> None:
         self.what, self.task = self.comes.pop(0)
 
+    @property
+    def tag(self) -> int:
+        return self.task
+
 
 class Seat:
     place: Place | None = None

@@ -95,9 +95,10 @@ class EngineStatistics:
         if groups is None:
             return None
         if groups.accounts is not None:
-            return fair_statistics(self._engine, *groups.accounts.counted(), self._symbols_of)
-        counts = self._engine.group_counts(len(groups))
-        found = {} if counts is None else dict(zip(groups.names(), counts.groups, strict=True))
+            counts, found = groups.accounts.counted()
+        else:
+            counts = self._engine.group_counts(len(groups))
+            found = {} if counts is None else dict(zip(groups.names(), counts.groups, strict=True))
         return fair_statistics(self._engine, counts, found, self._symbols_of)
 
     def _symbols_of(self, strand: int) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from strand.binding.counters import GroupCounts
@@ -95,16 +96,19 @@ class GroupAccounts:
                 self._past.pop(name, None)
                 self._rows.setdefault(name, _Row()).live += 1
                 self._names[number] = name
-                self._refs[number] = weakref.ref(group, lambda ref, at=number: self._ending.append((at, ref)))
+                self._refs[number] = weakref.ref(group, partial(self._ended, number))
             group.accounts[self] = number
             return number
+
+    def _ended(self, number: int, ref: weakref.ref[TaskGroup]) -> None:
+        self._ending.append((number, ref))
 
     def close(self, group: TaskGroup) -> None:
         """A group takes no more tasks, and none of its tasks is left."""
         number = None if group.accounts is None else group.accounts.get(self)
         ref = None if number is None else self._refs.get(number)
         if number is not None and ref is not None:
-            self._ending.append((number, ref))
+            self._ended(number, ref)
 
     def _unused(self) -> int:
         if not self._free:

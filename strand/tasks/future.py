@@ -72,10 +72,10 @@ class TaskFuture(LazyFuture):
         "_keeper",
         "_number",
         "_options",
-        "_ran_ns",
-        "_submitted_ns",
         "_priority",
         "_queued_at",
+        "_ran_ns",
+        "_submitted_ns",
         "attempts",
         "id",
     )

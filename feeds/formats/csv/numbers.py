@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from strand.binding.text import DECIMAL, FAULT_PRECISION, FAULT_RANGE, FAULT_TEXT, Faults, Numbers, TextColumn
+from strand.binding.text import (
+    DECIMAL,
+    FAULT_PRECISION,
+    FAULT_RANGE,
+    FAULT_TEXT,
+    LETTER_BYTES,
+    Faults,
+    Numbers,
+    TextColumn,
+    holds,
+)  # fmt: skip
 from strand.feeds.mapping.units import nearest_units
 
 __all__ = ["Chosen", "NumberReader"]
 
+_DIGIT: Final = re.compile(rb"\d")
 #: The rows of a block that are read.
 Chosen = npt.NDArray[np.uint32]
 
@@ -39,7 +51,12 @@ class NumberReader:
     def undefined(texts: frozenset[bytes], at: int, column: TextColumn, of: tuple[Faults, Chosen | None]) -> list[int]:
         """The places of texts that stand for no value; their faults are taken back."""
         faults, chosen = of
-        found = []
+        rows = np.arange(len(faults), dtype=np.uint32) if chosen is None else chosen
+        # A text that is a number, such as -1 or -999.99, was read as that number: no fault shows it.
+        numbers = [text for text in texts if _DIGIT.search(text) and len(text) <= LETTER_BYTES]
+        same = np.logical_or.reduce([holds(column, text, rows) for text in numbers]) if numbers else ()
+        found = np.flatnonzero(same).tolist()
+        faults[found] = np.where(faults[found] >> 8 == at, 0, faults[found])
         for place in np.flatnonzero((faults == (at << 8 | FAULT_RANGE)) | (faults == (at << 8 | FAULT_TEXT))).tolist():
             if column.text(place if chosen is None else int(chosen[place])).strip() in texts:
                 faults[place] = 0

@@ -157,7 +157,9 @@ class _Field:
         if not self.paths:
             return rule.constant
         value = _first(self.paths, record, message)
-        none = (value == "" and rule.empty) or (isinstance(value, str) and value.strip() in rule.undefined)
+        none = (value == "" and rule.empty) or (
+            bool(rule.undefined) and value is not None and text_of(value).strip() in rule.undefined
+        )
         if (value is None and rule.optional) or none:
             return UNDEF_PRICE if rule.field in PRICES else None
         if value is None:

@@ -16,6 +16,7 @@ from csv_reference import reference, text_of
 from csv_tables import MINE, PROFILE, as_dicts
 from reading import ticks_of
 
+import strand
 import strand.feeds
 from strand.errors import ConfigurationError, FormatError, MissingExtraError, UnknownFormatError
 from strand.feeds.formats.csv.reader import CsvFeed, profiles, recognise
@@ -343,3 +344,41 @@ def test_leans_archives_of_three_columns_are_told_apart_by_the_names_in_them(
     )
     assert (bytes(tick["action"]), int(tick["size"])) == fields
     assert int(tick["price"]) == 232_400_000_000
+
+
+def test_leans_quotes_of_minus_1_while_a_venue_is_down_are_empty_sides(tmp_path: Path) -> None:
+    path = tmp_path / "20190411_btcusd_tick_quote.csv"
+    path.write_text("1000,5000.1,0.5,5000.2,0.4\n2000,-1,-1,-1,-1\n3000,5000.3,0.5,5000.4,0.4\n")
+    ticks = strand.feeds.open(path).to_numpy()
+    sides = [(int(t["bid_price"]), int(t["bid_size"]), int(t["ask_price"]), int(t["ask_size"])) for t in ticks]
+    assert sides == [
+        (5000_100_000_000, 50_000_000, 5000_200_000_000, 40_000_000),
+        (strand.UNDEF_PRICE, 0, strand.UNDEF_PRICE, 0),
+        (5000_300_000_000, 50_000_000, 5000_400_000_000, 40_000_000),
+    ]
+
+
+@pytest.mark.parametrize("sentinel", ["-1", "-999.99", "0", "NaN", "99999999999999"])
+def test_a_number_may_stand_for_no_value_in_csv_and_json(sentinel: str, tmp_path: Path) -> None:
+    fields = (
+        f'price = {{ column = "p", undefined = "{sentinel}" }}\nsize = {{ column = "q", undefined = "{sentinel}" }}\n'
+    )
+    (tmp_path / "c.toml").write_text(
+        f'name = "c"\n[symbol]\nconstant = "A"\n[fields]\nts_recv = {{ column = "t", unit = "s" }}\n{fields}'
+        'kind = { constant = "trade" }\n'
+    )
+    (tmp_path / "a.csv").write_text(f"t,p,q\n1767571200,1.5,3\n1767571201,{sentinel},{sentinel}\n1767571202,-2,4\n")
+    (tmp_path / "j.toml").write_text(
+        f'name = "j"\n[[message]]\nkind = "trade"\nsymbol = {{ constant = "A" }}\n[message.fields]\n'
+        f'ts_event = {{ column = "t", unit = "s" }}\n{fields}'
+    )
+    in_json = f'"{sentinel}"' if sentinel == "NaN" else sentinel
+    (tmp_path / "a.jsonl").write_text(
+        '{"t": 1767571200, "p": 1.5, "q": 3}\n'
+        f'{{"t": 1767571201, "p": {in_json}, "q": {in_json}}}\n'
+        '{"t": 1767571202, "p": -2, "q": 4}\n'
+    )
+    for name, profile in (("a.csv", "c.toml"), ("a.jsonl", "j.toml")):
+        ticks = strand.feeds.open(tmp_path / name, profile=tmp_path / profile).to_numpy()
+        assert ticks["price"].tolist() == [1_500_000_000, strand.UNDEF_PRICE, -2_000_000_000]
+        assert ticks["size"].tolist() == [3, 0, 4]

@@ -51,7 +51,7 @@ def open(  # noqa: A001
     end: str | int | None = None,
     date: dt.date | str | None = None,
     reorder_ns: int = 0,
-    on_disorder: str = "raise",
+    on_disorder: str | None = None,
     venue_in_name: bool = False,
     new_day: str | None = None,
     carry_over: bool = False,
@@ -73,7 +73,8 @@ def open(  # noqa: A001
         date: The trading day of files that do not say it, a date or ``"2026-01-05"``.
         reorder_ns: How far a tick may be behind to be put in order, in ns, among several files or in one; see
             ``merge_feeds``.
-        on_disorder: What to do with ticks further behind; see ``merge_feeds``.
+        on_disorder: What to do with ticks further behind; see ``merge_feeds``. None: ``"raise"`` among several files,
+            while one file is read as it is.
         venue_in_name: Whether symbols are ``NAME.VENUE``; see ``merge_feeds``.
         new_day: Where a day ends in files that do not say it. ``"file"``: with each of several files; ``"date"``: where
             the date of the receive time changes in UTC, or ``"date America/New_York"`` there.
@@ -136,7 +137,7 @@ def open(  # noqa: A001
     known = chosen[0][1]
     if known.takes_list and all(other is known for _, other in chosen):
         parts = [(paths if len(paths) > 1 else paths[0], known, paths[0])]
-    if len(parts) == 1 and not (reorder_ns or on_disorder != "raise" or venue_in_name):
+    if len(parts) == 1 and not (reorder_ns or on_disorder is not None or venue_in_name):
         return dated(opened(*parts[0]))
     merge = importlib.import_module("strand.feeds.merge.feeds")  # only where it is needed: it builds on this package
     feeds: list[BaseFeed] = []
@@ -145,7 +146,7 @@ def open(  # noqa: A001
         merged: BaseFeed = merge.merge_feeds(
             feeds,
             reorder_ns=reorder_ns,
-            on_disorder=on_disorder,
+            on_disorder="raise" if on_disorder is None else on_disorder,
             venue_in_name=venue_in_name,
             new_day=None if zone is not None else new_day,
             carry_over=carry_over or zone is not None,

@@ -46,7 +46,7 @@ class FeedOptions(ReaderOptions, total=False):
     format: str | None
     date: dt.date | str | None
     reorder_ns: int
-    on_disorder: str
+    on_disorder: str | None
     venue_in_name: bool
     new_day: str | None
     carry_over: bool

@@ -296,13 +296,14 @@ class Columns:
         if field in TIMES:
             self._check_unit(field, column, found)
         if found.inexact is not None:
-            # A size above 0 may not be rounded to 0, which has a meaning of its own.
+            # A size or price that is not 0 may not be rounded to 0, which has a meaning of its own.
             lost = found.inexact
             finer = "a finer size_unit holds it, " if field in _SIZES else ""
             cure = f"{finer}inexact='round' rounds it to the nearest"
             if reading.rounds:
-                lost = lost & (found.values == 0) if field in _SIZES else np.zeros(len(lost), np.bool_)
-                cure = "it rounds to 0, so give a finer size_unit"
+                lost = lost & (found.values == 0) & (field in _SIZES or field in _PRICES)
+                cure = "give a finer size_unit" if field in _SIZES else "no price of 9 decimals holds it"
+                cure = f"it rounds to 0: {cure}"
             wrong.rounded(found.inexact & ~lost)
             found = found.losing(lost, cure)
         undefined = reading.undefined_nulls or (rule is not None and rule.empty)

@@ -161,6 +161,8 @@ def _price(value: Any, power: int, rounding: Rounding) -> int:
     units = rounding.units(value, power)
     if not -UNDEF_PRICE <= units < UNDEF_PRICE:
         raise BadRecord(f"{shown(value)} is not a price that a tick can hold")
+    if units == 0 and _decimal(value):
+        raise BadRecord(f"{shown(value)} rounds to 0: no price of 9 decimals holds it")
     return units
 
 

@@ -86,9 +86,8 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--on-disorder",
         type=click.Choice(["raise", "keep", "skip"]),
-        default="raise",
-        help="At a tick that is further behind: end the run, keep the tick, or skip it. A single file is "
-        "checked only with --reorder-ns, keep or skip.",
+        help="At a tick that is further behind: end the run (usual among several files), keep the tick, or skip it. "
+        "A single file is checked only with this option or --reorder-ns.",
     )
     @click.option("--venue-in-name", is_flag=True, help="Name the symbols NAME.VENUE.")
     @click.option(
@@ -104,7 +103,7 @@ def reading(command: Callable[..., None]) -> Callable[..., None]:
     def with_reads(
         *, symbols: str | None, start: str | None, end: str | None, limit: int | None, allow_empty: bool,
         date: str | None, profile: str | None, given: tuple[str, ...], on_bad_record: str, reorder_ns: int,
-        on_disorder: str, venue_in_name: bool, new_day: str | None, carry_over: bool, **others: Any,
+        on_disorder: str | None, venue_in_name: bool, new_day: str | None, carry_over: bool, **others: Any,
     ) -> None:  # fmt: skip
         # Only what was given, so that a reader without an option says so.
         said = {

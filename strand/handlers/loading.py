@@ -41,21 +41,19 @@ def load_handler(name: str, options: Mapping[str, str] | None = None) -> Handler
     handler = configured(found, options or {}, name)
     if name in BUILTIN:
         return handler
-    return dataclasses.replace(handler, origin=Origin(name, dict(options or {})))
+    call = None if handler.origin is None else handler.origin.call
+    return dataclasses.replace(handler, origin=Origin(name, dict(options or {}), call))
 
 
-def _by_name(handler: NativeHandler) -> tuple[Callable[..., Handler], tuple[str, dict[str, str]]]:
+def _by_name(handler: NativeHandler) -> tuple[Any, ...]:
     """For another process, which has functions in C elsewhere. Raises ConfigurationError where nobody can say how the
     handler was made."""
     if handler.origin is None or handler.origin.load is None:
-        raise ConfigurationError(
-            f"handler {handler.name!r} has functions in C, whose addresses differ in another process: give it by its "
-            "name, 'module:attribute'"
-        )
+        return handler.__reduce__()
     return load_handler, (handler.origin.load, dict(handler.origin.options))
 
 
-copyreg.pickle(NativeHandler, _by_name)  # type: ignore[arg-type]
+copyreg.pickle(NativeHandler, _by_name)
 
 # ---- what a name stands for
 

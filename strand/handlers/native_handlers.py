@@ -11,6 +11,7 @@ import numpy as np
 
 from strand.binding.native import NativeFunction, finish_pointer, pointer_from_address, wake_pointer
 from strand.binding.space import Space
+from strand.errors import ConfigurationError
 from strand.handlers.base import Handler, TradesHandler
 from strand.handlers.bound import BindContext, BoundNative
 from strand.handlers.emitted import output_dtypes
@@ -55,6 +56,16 @@ class NativeHandler(TradesHandler):
     def is_native(self) -> bool:
         return True
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For another process, which has functions in C elsewhere, and makes the handler again. Raises
+        ConfigurationError where nobody can say how it was made."""
+        if self.origin is not None and self.origin.call is not None:
+            return _called, self.origin.call
+        raise ConfigurationError(
+            f"handler {self.name!r} has functions in C, whose addresses differ in another process: give it by its "
+            "name, 'module:attribute', or make it there by the same call of strand.native"
+        )
+
     def known(self, info: FeedInfo) -> Handler:
         if self.for_feed is None:
             said: NativeHandler = self if self.trades is None else replace(self, takes_ticks_as_plain=False)
@@ -70,6 +81,11 @@ class NativeHandler(TradesHandler):
             function = function._replace(params=self.params.records(self.name, context.table).tobytes())
         maker = context.maker_for(self.trades)
         return BoundNative(function=function if maker is None else maker.around(function))
+
+
+def _called(make: Callable[..., Handler], args: tuple[Any, ...], options: Mapping[str, Any]) -> Handler:
+    """Makes a built-in handler by the call that made it."""
+    return make(*args, **options)
 
 
 @named_options("native()")

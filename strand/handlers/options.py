@@ -26,10 +26,12 @@ __all__ = ["Option", "Origin", "options_of_function", "options_of_record"]
 
 class Origin(NamedTuple):
     """What makes a handler again: ``load``, a built-in one's name or ``module:attribute``, with ``options`` as text;
-    those that have their default are left out. ``load`` is None where an option has no text that says all of it."""
+    those that have their default are left out. ``load`` is None where an option has no text that says all of it.
+    ``call``: of a built-in one, the function that made it and what it was called with."""
 
     load: str | None
     options: Mapping[str, str]
+    call: tuple[Callable[..., Any], tuple[Any, ...], Mapping[str, Any]] | None = None
 
 
 # ---- what options take

@@ -6,6 +6,7 @@ and a cure.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -118,6 +119,12 @@ _CROSSED_QUOTES: Final = _Counter(
     "use the quotes of one venue: these have a bid at or above the ask, and no spread includes them",
 )
 
+#: Symbols of COIN-margined futures: perpetual, and of a date.
+_OF_USD: Final = re.compile(r"USD_(PERP|\d{6})$")
+_COINS: Final = (
+    "read the venue's files of trades, whose base_qty is in coins: here a size counts inverse contracts (100 USD of "
+    "BTC, 10 USD of other coins), so notional and vwap mean nothing"
+)
 _SAY_TICKS: Final = (
     "say by ticks=, or the key ticks of a profile, what they mean: 'orders' if fills reduce their orders, "
     "'dbn-orders' for Databento, 'plain' if trades are complete; 'plain' was assumed"
@@ -278,7 +285,7 @@ def warnings_of(result: RunFacts) -> tuple[RunWarning, ...]:
     """The warnings of a run: of what its handlers could not use, of their rows, over all its days, of its feed, its
     times, its symbols, its baskets and its pace."""
     parts = [*_of_meaning(result), *_of_unused(result), *_of_rows(result), *_of_feed(result)]
-    parts += [*_of_units(result), *_of_times(result), *_of_symbols(result)]
+    parts += [*_of_units(result), *_of_contracts(result), *_of_times(result), *_of_symbols(result)]
     return (*parts, *_of_baskets(result), *_of_pace(result))
 
 
@@ -385,6 +392,19 @@ def _of_units(result: RunFacts) -> Iterator[RunWarning]:
         yield RunWarning("whole-number prices", result.ticks, f"in {result.info.path}", _SAY_PRICES)
     if result.info.size_unit is None and result.ticks:
         yield RunWarning("mixed size units", result.ticks, f"in {result.info.path}", NO_SIZE_UNIT)
+
+
+def _of_contracts(result: RunFacts) -> Iterator[RunWarning]:
+    """Binance's COIN-margined futures in files that say contracts alone."""
+    details = result.info.details
+    in_contracts = details.get("profile") in ("binance-trades", "binance-aggtrades")
+    if not in_contracts and not any("-aggTrades-" in str(part["path"]) for part in details.get("feeds", ())):
+        return
+    ticks = {result.symbols[i]: int(result.ticks_by_symbol[i]) for i in np.flatnonzero(result.ticks_by_symbol).tolist()}
+    found = {name: n for name, n in ticks.items() if _OF_USD.search(name)}
+    if found:
+        symbol = max(found, key=lambda name: found[name])
+        yield RunWarning("contracts of USD", sum(found.values()), f"{found[symbol]:,} of {symbol}", _COINS)
 
 
 def _of_times(result: RunFacts) -> Iterator[RunWarning]:

@@ -256,6 +256,13 @@ KINDS: dict[str, Kind] = {
         ref.binance_trade,
         symbol="ETHUSDT",
     ),
+    "binance-coin-trades": Kind(
+        "BTCUSD_PERP-trades-2026-01-05.csv",
+        _BINANCE.replace("quote_qty", "base_qty"),
+        lambda rng, at: _binance_line(rng, at, False, False),
+        ref.binance_coin_trade,
+        symbol="BTCUSD_PERP",
+    ),
     "binance-aggtrades": Kind(
         "BTCUSDT-aggTrades-2024-01-01.csv",
         f"{_AGG},is_best_match",

@@ -143,6 +143,10 @@ def binance_trade(row: Row) -> Tick:
     return _binance(row, "id", "qty", "time")
 
 
+def binance_coin_trade(row: Row) -> Tick:
+    return _binance(row, "id", "base_qty", "time")
+
+
 def binance_agg(row: Row) -> Tick:
     tick = _binance(row, "agg_trade_id", "quantity", "transact_time")
     return tick | {"sequence": int(row["first_trade_id"])}

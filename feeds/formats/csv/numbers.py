@@ -84,8 +84,8 @@ class NumberReader:
             if units is None or not numbers.lowest <= units <= numbers.highest:
                 faults[place] = at << 8 | FAULT_RANGE
                 continue
-            if units == 0 and numbers.lowest == 0:
-                continue  # a size above 0 may not become 0, which means something else: the fault stays
-            out[place] = units or numbers.zero
+            if units == 0:
+                continue  # a size or price may not become 0, which means something else: the fault stays
+            out[place] = units
             faults[place] = 0
         self._rounded.append(rows)

@@ -63,7 +63,7 @@ def built_in(make: Callable[P, H]) -> Callable[P, H]:
                 load, text = None, str(value)
             if text is not None and text != option.default:
                 said[name] = text
-        return dataclasses.replace(handler, origin=Origin(load, said))
+        return dataclasses.replace(handler, origin=Origin(load, said, (made, args, kwargs)))
 
     return made
 

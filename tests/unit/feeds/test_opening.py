@@ -21,7 +21,14 @@ from feed_samples import SAMPLES, Sample, itch_seconds, some_ticks
 from reading import ticks_of
 
 from strand import feeds
-from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
+from strand.errors import (
+    ConfigurationError,
+    DisorderError,
+    FeedError,
+    FormatError,
+    TruncatedFeedError,
+    UnknownFormatError,
+)
 from strand.feeds.formats.lean.reader import LeanFeed
 from strand.feeds.formats.registry import Format, formats
 from strand.feeds.merge.selected import batches_from
@@ -374,3 +381,21 @@ def test_an_old_name_is_answered_with_a_new_one_only_where_the_reader_has_that()
 def test_every_reader_refuses_on_error_by_its_new_name(known: Format) -> None:
     with pytest.raises(ConfigurationError, match="on_error: is called on_bad_record now"):
         known.feed_class()("a-file", on_error="skip")
+
+
+@pytest.mark.parametrize("on_disorder", [None, "raise", "keep", "skip"])
+def test_disorder_of_one_file_is_looked_at_where_it_is_asked_for(on_disorder: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "trades.csv"
+    at = 1_767_571_200
+    path.write_text("t,p,q\n" + "".join(f"{at + s},10,1\n" for s in (0, 1, 2, 1, 3)))
+    (tmp_path / "own.toml").write_text(
+        'name = "own"\n[symbol]\nconstant = "A"\n[fields]\nprice = "p"\nsize = "q"\nkind = { constant = "trade" }\n'
+        'ts_recv = { column = "t", unit = "s" }\n'
+    )
+    given: dict[str, Any] = {} if on_disorder is None else {"on_disorder": on_disorder}
+    with feeds.open(path, profile=str(tmp_path / "own.toml"), **given) as feed:
+        if on_disorder == "raise":
+            with pytest.raises(DisorderError, match=r"tick 3 is 1000000000 ns before an earlier one's"):
+                feed.to_numpy()
+            return
+        assert len(feed.to_numpy()) == (4 if on_disorder == "skip" else 5)

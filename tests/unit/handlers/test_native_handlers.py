@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import pickle
 import subprocess
 import weakref
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from engine_support import COUNT_ROW, PAIR_ROW
 from market_ticks import market, run
 
+import strand
 from strand import Dispatcher, native
 from strand.errors import ConfigurationError
 
@@ -108,3 +110,26 @@ def test_a_shared_object_built_for_another_layout_is_refused(tmp_path: Path, sou
         pytest.skip("there is no C compiler")
     with pytest.raises(ConfigurationError, match=f"{words}.*strand include"):
         native(library, "on_ticks", state=COUNT_ROW)
+
+
+BUILT_IN = [
+    strand.bars("1m"), strand.bars(volume=2, partial=False), strand.book(crosses=False), strand.depth(top=3),
+    strand.vwap(30.0, sessions=strand.Sessions.parse("09:30-16:00 America/New_York")), strand.trades(), strand.bbo(),
+    strand.handlers.BUILTIN["count"](), strand.handlers.spin(3), strand.spread(), strand.imbalance("1m"),
+    strand.volatility("1m"), strand.trade_stats(), strand.chain(strand.book(), strand.bars("1m")),
+    strand.handlers.resolve("bars"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("handler", BUILT_IN, ids=lambda handler: handler.described)
+def test_a_built_in_handler_is_pickled_and_gives_the_same_rows(handler: Any) -> None:
+    loaded = pickle.loads(pickle.dumps(handler))
+    assert repr(loaded) == repr(handler)
+    ticks = market(2_000, 3)
+    assert repr(run(ticks, 3, loaded).tolist()) == repr(run(ticks, 3, handler).tolist())
+
+
+def test_a_c_handler_of_ones_own_says_that_it_cannot_be_pickled(c_handlers: Path) -> None:
+    own = native(c_handlers, "on_sum", state=PAIR_ROW)
+    with pytest.raises(ConfigurationError, match=r"handler 'on_sum' has functions in C, .* call of strand\.native"):
+        pickle.dumps(own)

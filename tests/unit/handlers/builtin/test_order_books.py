@@ -144,6 +144,8 @@ def test_ids_that_all_fall_into_one_bucket_are_told_apart(n: int) -> None:
 def test_an_order_keeps_its_place_only_at_its_price_and_with_no_more_size() -> None:
     queue = [tick("A", i, 100, 10, side="B") for i in (1, 2, 3)]
     assert place(run(*queue, tick("M", 1, 100, 5)), 1) == (0, 0)
+    assert place(run(*queue, tick("M", 1, 100, 10)), 1) == (0, 0), "to the same size it keeps its place"
+    assert place(run(*queue, tick("M", 2, 100, 10)), 2) == (1, 10)
     assert place(run(*queue, tick("M", 1, 100, 11)), 1) == (2, 20)
     assert place(run(*queue, tick("M", 1, 101, 5)), 1) == (0, 0)
     assert place(run(*queue, tick("M", 1, 100, 5, ref_id=9)), 9) == (2, 20)

@@ -1,0 +1,47 @@
+"""COIN-margined futures, whose contracts are worth a fixed sum, are read in coins or with a word."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import strand
+
+T = 1_767_571_200_000
+ROWS = [(1000, "50000.0"), (1000, "40000.0"), (17, "43219.7")]
+
+
+def trades(path: Path, header: str, face: int) -> Path:
+    lines = [f"{i},{p},{n},{n * face / float(p):.8f},{T + i},true" for i, (n, p) in enumerate(ROWS)]
+    path.write_text("\n".join([header, *lines][not header :]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(("symbol", "face"), [("BTCUSD_PERP", 100), ("ETHUSD_260327", 10)])
+def test_their_notional_is_that_of_the_contracts_in_usd(symbol: str, face: int, tmp_path: Path) -> None:
+    header = "id,price,qty,base_qty,time,is_buyer_maker"
+    path = trades(tmp_path / f"{symbol}-trades-2026-01-05.csv", header, face)
+    result = strand.replay(path, strand.bars("1m"))
+    (notional,) = result.outputs["bars"].to_polars()["notional"]
+    coins = sum(Fraction(n * face) / Fraction(p) for n, p in ROWS)
+    worth = sum(n * face for n, _ in ROWS)
+    assert notional == pytest.approx(worth, abs=len(ROWS) * 50_000 * 0.5e-8)
+    vwap = strand.replay(path, "vwap").rows.to_polars()
+    assert vwap["volume"][0] == pytest.approx(float(coins), abs=len(ROWS) * 0.5e-8)
+    assert vwap["vwap"][0] == pytest.approx(float(worth / coins), rel=1e-8)
+    assert not result.warnings
+
+
+@pytest.mark.parametrize("symbol", ["BTCUSD_PERP", "BTCUSDT"])
+def test_a_run_over_contracts_alone_warns_and_one_over_coins_does_not(symbol: str, tmp_path: Path) -> None:
+    agg = tmp_path / f"{symbol}-aggTrades-2026-01-05.csv"
+    head = "agg_trade_id,price,quantity,first_trade_id,last_trade_id,transact_time,is_buyer_maker"
+    agg.write_text(head + "\n" + "".join(f"{i},{p},{n},{i},{i},{T + i},true\n" for i, (n, p) in enumerate(ROWS)))
+    bare = trades(tmp_path / f"{symbol}-trades-2026-01-05.csv", "", 100)
+    other = tmp_path / "ABCUSDT-aggTrades-2026-01-05.csv"
+    other.write_bytes(agg.read_bytes())
+    for path in (agg, bare, [agg, other]):
+        found = [(w.kind, w.count) for w in strand.replay(path, "vwap").warnings]
+        assert found == ([("contracts of USD", 3)] if symbol == "BTCUSD_PERP" else [])

@@ -11,19 +11,20 @@ from pathlib import Path
 from typing import Any, Final, Unpack
 
 from strand.brief import listed
-from strand.errors import ConfigurationError, TruncatedFeedError, UnknownFormatError
+from strand.errors import ConfigurationError, FeedError, FormatError, TruncatedFeedError, UnknownFormatError
 from strand.feeds.base import RENAMED, BaseFeed
 from strand.feeds.formats.registry import Format, format_named, recognised
 from strand.feeds.io.files import small_text
 from strand.feeds.io.paths import Paths, files_in, named_paths
 from strand.feeds.io.sources import forget_pipe, is_pipe
+from strand.feeds.io.streams import open_stream
 from strand.feeds.merge.dated import DatedFeed, zone_of
 from strand.feeds.merge.days import check_new_day
-from strand.feeds.merge.selected import CarriedFeed, SelectedFeed
+from strand.feeds.merge.selected import CarriedFeed, SelectedFeed, ZonedFeed
 from strand.feeds.reader_options import FeedOptions, ReaderOptions
 from strand.feeds.selection import Selection
 from strand.feeds.times import Moment
-from strand.feeds.trading_day import as_date, date_in_name
+from strand.feeds.trading_day import NEW_YORK, as_date, date_in_name, day_of_ns
 from strand.options import check_apart, named_options, options_of, refuse_unknown
 
 __all__ = ["expand", "open", "options_with_date", "read_symbols", "takes_option"]
@@ -39,6 +40,7 @@ _COMMENT: Final = re.compile(r"(?:^|\s)#")
 # Times of our days in s, ms or us, read as ns. Below may be small numbers that mean "from the beginning".
 _MISREAD_NS: Final = range(1_000_000, 3_000_000_000_000_000)
 _OUR_DAYS: Final = 1990
+_HEAD_BYTES: Final = 1 << 15
 
 
 @named_options(None, more=ReaderOptions)
@@ -68,9 +70,10 @@ def open(  # noqa: A001
         format: The format to read them as (``"itch"``, ``"csv"``); None: it is recognised.
         symbols: Names or globs of the symbols wanted, and ``@FILE`` for a file with one per line. Empty: all.
         start: The first receive time wanted: ns since the epoch, ISO 8601 with a zone, or a time of day (``"09:30"``)
-            in New York on each file's own date. None: no bound.
+            on each file's own date, or that of its first tick. Times of day are in the zone of the files, or in New
+            York if they have none; ``info.zone`` says which. None: no bound.
         end: The first receive time no longer wanted, in the same forms as ``start``. None: no bound.
-        date: The trading day of files that do not say it, a date or ``"2026-01-05"``.
+        date: The trading day of files that do not say it, a date or ``"2026-01-05"``: one day, for all of the files.
         reorder_ns: How far a tick may be behind to be put in order, in ns, among several files or in one; see
             ``merge_feeds``.
         on_disorder: What to do with ticks further behind; see ``merge_feeds``. None: ``"raise"`` among several files,
@@ -104,20 +107,22 @@ def open(  # noqa: A001
     paths = expand(path_or_paths, options)
     _check_once(paths)
     chosen = [(path, _format_of(path, format, options)) for path in paths]
-    of_day = any(moment is not None and moment.needs_date for moment in moments)
+    of_day = [
+        name for name, moment in zip(("start", "end"), moments, strict=True) if moment is not None and moment.needs_date
+    ]
     own: dict[str, Any] = {**options} if date is None else {**options, "date": date}
+    if date is not None:
+        _check_one_day(paths)
     # A time of day needs a date, also of files whose readers do not.
     _check_options({known for _, known in chosen}, {name for name in own if not (of_day and name == "date")})
 
     def opened(path: Any, known: Format, day_of: str | Path) -> BaseFeed:
         reader = known.feed_class()
         taken = {name: value for name, value in own.items() if name in options_of(reader)}
-        day = as_date(date) if date is not None else date_in_name(day_of)
+        day = as_date(date) if date is not None else None if of_day else date_in_name(day_of)
         if day is None and of_day:
-            with_date = reader(path, **taken)
-            day = as_date(with_date.info.date) if with_date.info.date is not None else None
-            with_date.close()
-        start_ns, end_ns = (None if moment is None else moment.ns(day, day_of) for moment in moments)
+            day = _first_day(reader, path, taken, shown_zone)
+        start_ns, end_ns = (None if moment is None else moment.ns(day, day_of, shown_zone) for moment in moments)
         if day is not None:
             _check_unit(day, start=start_ns, end=end_ns)
         select = Selection(wanted, start_ns, end_ns)
@@ -127,6 +132,8 @@ def open(  # noqa: A001
             feed = reader(path, select=select, **taken)
         else:
             feed = SelectedFeed(reader(path, **taken), select)
+        if of_day and feed.info.zone is None and not feed.info.undated:
+            feed = ZonedFeed(feed, shown_zone)
         # These readers make clear records of their own, or files of ticks hold them.
         return CarriedFeed(feed) if carry_over and known.name in _WITH_DAYS else feed
 
@@ -135,6 +142,7 @@ def open(  # noqa: A001
 
     parts: list[tuple[Any, Format, str | Path]] = [(path, known, path) for path, known in chosen]
     known = chosen[0][1]
+    shown_zone = _zone_of_day(of_day[0], chosen, own) if of_day else NEW_YORK
     if known.takes_list and all(other is known for _, other in chosen):
         parts = [(paths if len(paths) > 1 else paths[0], known, paths[0])]
     if len(parts) == 1 and not (reorder_ns or on_disorder is not None or venue_in_name):
@@ -229,13 +237,24 @@ def _check_once(paths: Sequence[str | Path]) -> None:
 
 def _in_folder(folder: Path, options: Mapping[str, Any]) -> list[Path]:
     """The files in a folder that can be read, by name; others are passed over."""
-    found = []
+    found, others = [], dict[Path, FeedError]()
     for path in files_in(folder):
         try:
-            recognised(path, options.get("limits"))
-        except UnknownFormatError:
+            if options.get("profile") is None:
+                recognised(path, options.get("limits"))
+            else:
+                _check_fits(path, options)
+        except (UnknownFormatError, FormatError) as error:
+            others[path] = error
             continue
         found.append(path)
+    if options.get("profile") is not None:
+        # A file that looks like those that the profile reads is not passed over in silence.
+        alike = [path for path in others if path.suffix in {each.suffix for each in found}]
+        if alike:
+            raise FormatError(f"{others[alike[0]]}: name the files, or move this one out of the folder", path=alike[0])
+        if not found and len(others) == 1:
+            raise next(iter(others.values()))
     if not found:
         inner = sorted(each.name for each in folder.iterdir() if each.is_dir())
         also = f"; it holds folders: name one of {listed(inner)}" if inner else ""
@@ -251,10 +270,74 @@ def _in_folder(folder: Path, options: Mapping[str, Any]) -> list[Path]:
     return found
 
 
+def _check_fits(path: Path, options: Mapping[str, Any]) -> None:
+    """Raises FormatError for a file that the profile cannot be for."""
+    from strand.feeds.formats.csv.match import match
+    from strand.feeds.formats.csv.profile import named_profile
+    from strand.feeds.formats.json.profile import is_message_profile
+
+    with open_stream(path, limits=options.get("limits")) as stream:
+        head = stream.head(_HEAD_BYTES)
+    if is_message_profile(options["profile"]):
+        first = head.lstrip().partition(b"\n")[0]
+        found = None if b"{" in first or b"[" in first else FormatError("does not begin with JSON", path=path)
+    else:
+        made = match(named_profile(options["profile"]), head, path)
+        found = made if isinstance(made, FormatError) else None
+    if found is not None:
+        raise found
+
+
 def _format_of(path: str | Path, format: str | None, options: Mapping[str, Any]) -> Format:  # noqa: A002
     if is_pipe(path):
         forget_pipe(path)
     return format_named(format) if format is not None else recognised(path, options.get("limits"))
+
+
+def _check_one_day(paths: Sequence[str | Path]) -> None:
+    """Refuses one ``date`` for files whose names, or folders' names, are of several days."""
+    days: dict[dt.date, str | Path] = {}
+    for path in paths:
+        day = date_in_name(path) or date_in_name(Path(path).parent)
+        if day is not None:
+            days.setdefault(day, path)
+    if len(days) > 1:
+        (one, first), (other, second) = list(days.items())[:2]
+        raise ConfigurationError(
+            f"date: leave it out, as the names say the days, or give the files of one day: {first} is of {one} and "
+            f"{second} of {other}"
+        )
+
+
+def _zone_of_day(option: str, chosen: Sequence[tuple[str | Path, Format]], options: Mapping[str, Any]) -> str:
+    """The zone of times of day: the one of the files, New York if they have none. Raises ConfigurationError where they
+    are of several."""
+    zones: dict[str, str | Path] = {}
+    for path, known in chosen:
+        reader = known.feed_class()
+        if is_pipe(path):
+            continue
+        with reader(path, **{name: value for name, value in options.items() if name in options_of(reader)}) as feed:
+            if feed.info.zone is not None:
+                zones.setdefault(feed.info.zone, path)
+    if len(zones) > 1:
+        (one, first), (other, second) = list(zones.items())[:2]
+        raise ConfigurationError(
+            f"{option}: give a time with its date and zone, as 2026-01-05T09:30-05:00: {first} has times of {one} and "
+            f"{second} of {other}, so a time of day could be of either"
+        )
+    return next(iter(zones), NEW_YORK)
+
+
+def _first_day(reader: Any, path: Any, options: Mapping[str, Any], zone: str) -> dt.date | None:
+    """The day that a file itself says, or that of its first tick in a zone; None if it says neither."""
+    with reader(path, **options) as feed:
+        if feed.info.date is not None:
+            return as_date(feed.info.date)
+        if feed.info.undated or is_pipe(path):
+            return None
+        first = next((batch for batch in feed.batches() if len(batch)), None)
+        return None if first is None else day_of_ns(int(first["ts_recv"][0]), zone)
 
 
 def _check_unit(day: dt.date, **moments: int | None) -> None:

@@ -6,11 +6,11 @@ import datetime as dt
 import re
 from pathlib import Path
 from typing import Final, NamedTuple, Self
-from zoneinfo import ZoneInfo
 
 from strand.errors import ConfigurationError
 from strand.feeds.trading_day import NEW_YORK, midnight_ns
 from strand.validate import is_whole
+from strand.zones import zone_named
 
 __all__ = ["Moment"]
 
@@ -56,15 +56,15 @@ class Moment(NamedTuple):
             raise ConfigurationError(f"{name}: {text!r} is not a time: {error}") from None
         raise ConfigurationError(
             f"{name}: {text!r} is not a time: give ns since the epoch, ISO 8601 with a zone (2026-01-05T09:30-05:00) "
-            "or a time of day in New York (09:30, 09:30:00.5)"
+            "or a time of day in the files' zone, New York if they have none (09:30, 09:30:00.5)"
         )
 
     @property
     def needs_date(self) -> bool:
         return self.absolute_ns is None
 
-    def ns(self, date: dt.date | None, path: str | Path) -> int:
-        """The moment in ns since the epoch, a time of day being one of ``date`` in New York."""
+    def ns(self, date: dt.date | None, path: str | Path, zone: str | None = None) -> int:
+        """The moment in ns since the epoch, a time of day being one of ``date`` in ``zone``; None: New York."""
         if self.absolute_ns is not None:
             return self.absolute_ns
         assert self.of_day is not None
@@ -72,9 +72,9 @@ class Moment(NamedTuple):
             raise ConfigurationError(
                 f"{path} does not say its date, which a time of day needs: give date=, or a time with its date"
             )
-        midnight_ns(date)  # refuses a date before the epoch, and a system without time zones
+        midnight_ns(date, zone or NEW_YORK)  # refuses a date before the epoch, and a system without time zones
         hour, minute, second, fraction = self.of_day
-        moment = dt.datetime.combine(date, dt.time(hour, minute, second), ZoneInfo(NEW_YORK))
+        moment = dt.datetime.combine(date, dt.time(hour, minute, second), zone_named(zone or NEW_YORK))
         return int(moment.timestamp()) * _SECOND + fraction
 
 

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from strand.errors import ConfigurationError
+from strand.zones import ZoneInfoNotFoundError, zone_named
 
-__all__ = ["NEW_YORK", "as_date", "date_in_name", "date_in_names", "midnight_ns"]
+__all__ = ["NEW_YORK", "as_date", "date_in_name", "date_in_names", "day_of_ns", "midnight_ns"]
 
 NEW_YORK: Final = "America/New_York"
 
@@ -74,12 +74,17 @@ def _beyond(date: dt.date) -> ConfigurationError:
     return ConfigurationError(f"date: {date} is not from 1970 to {_LAST_YEAR}, the years that ticks can express")
 
 
+def day_of_ns(time: int, zone: str = NEW_YORK) -> dt.date:
+    """The date in ``zone`` at a time in ns since the UNIX epoch."""
+    return dt.datetime.fromtimestamp(time // 1_000_000_000, zone_named(zone)).date()
+
+
 def midnight_ns(date: dt.date, zone: str = NEW_YORK) -> int:
     """The first instant of ``date`` in ``zone``, ns since the UNIX epoch. Raises ConfigurationError."""
     if not 1970 <= date.year <= _LAST_YEAR:
         raise _beyond(date)
     try:
-        midnight = dt.datetime.combine(date, dt.time(), ZoneInfo(zone))
+        midnight = dt.datetime.combine(date, dt.time(), zone_named(zone))
     except ZoneInfoNotFoundError:
         raise ConfigurationError(
             f"the time zone {zone} is not known on this system: install its time zone database, or  pip install tzdata"

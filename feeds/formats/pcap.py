@@ -11,7 +11,6 @@ import datetime as dt
 import os
 from collections.abc import Collection
 from typing import Any, Final, Literal
-from zoneinfo import ZoneInfo
 
 from strand.binding import pcap as _pcap
 from strand.binding.itch import FLAGS, ItchDecoder
@@ -23,6 +22,7 @@ from strand.feeds.io.streams import InflateLimits
 from strand.feeds.selection import Selection
 from strand.ticks import aligned_ticks
 from strand.validate import whole, yes_or_no
+from strand.zones import zone_named
 
 __all__ = ["PcapFeed", "recognise"]
 
@@ -138,7 +138,7 @@ def _captured_on(head: bytes) -> dt.date | None:
     probe.decode(memoryview(head), last=False, out=aligned_ticks(1))
     if not probe.first_ns:
         return None
-    return dt.datetime.fromtimestamp(probe.first_ns // 1_000_000_000, ZoneInfo("America/New_York")).date()
+    return dt.datetime.fromtimestamp(probe.first_ns // 1_000_000_000, zone_named("America/New_York")).date()
 
 
 def _ports(port: int | Collection[int] | None) -> tuple[int, ...]:

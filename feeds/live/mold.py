@@ -13,7 +13,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Literal
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from strand.feeds.live.udp import receiving_socket, replies_socket
 from strand.feeds.trading_day import NEW_YORK, as_date, midnight_ns
 from strand.feeds.write.destinations import check_outputs
 from strand.ticks import MAX_SEQUENCE, empty
+from strand.zones import zone_named
 
 __all__ = ["MoldFeed"]
 
@@ -137,7 +137,7 @@ class MoldFeed(BaseFeed):
         self._record = record
         self._max_seconds, self._idle_timeout_s = max_seconds, idle_timeout_s
         self._closed = self._started = self._running = self._stopped = False
-        self._day = as_date(date) if date is not None else dt.datetime.now(ZoneInfo(NEW_YORK)).date()
+        self._day = as_date(date) if date is not None else dt.datetime.now(zone_named(NEW_YORK)).date()
         # The decoder does not skip bad messages: ``_decoded`` does, because a message's block gives the exact start of
         # the next one.
         self._decoder = ItchDecoder(midnight_ns=midnight_ns(self._day), skip=False)

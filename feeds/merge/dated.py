@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ from strand.feeds.base import Feed, FeedInfo, TickBatch
 from strand.feeds.merge.days import clear_records
 from strand.feeds.merge.selected import SelectedFeed
 from strand.feeds.selection import Selection
+from strand.zones import ZoneInfo, ZoneInfoNotFoundError, zone_named
 
 __all__ = ["DatedFeed", "zone_of"]
 
@@ -27,7 +27,7 @@ def zone_of(new_day: str | None) -> ZoneInfo | None:
     if word != "date":
         return None
     try:
-        return ZoneInfo(name.strip() or "UTC")
+        return zone_named(name.strip() or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise ConfigurationError(
             f"new_day: {name!r} is not a time zone that this system knows: give one like 'date America/New_York'"

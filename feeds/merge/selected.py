@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +21,7 @@ from strand.ticks import TICK, named
 __all__ = [
     "CarriedFeed",
     "SelectedFeed",
+    "ZonedFeed",
     "are_wanted",
     "batches_from",
     "empty_feed",
@@ -222,6 +224,32 @@ class SelectedFeed(BaseFeed):
         named = self._select.keys(self._feed.symbols)
         keys[: len(named)] = named[: len(keys)]
         return keys
+
+
+class ZonedFeed(SelectedFeed):
+    """The ticks of another feed that knows no zone, with the zone in which they were selected. Closing it closes the
+    other."""
+
+    def __init__(self, feed: Feed, zone: str) -> None:
+        super().__init__(feed, Selection())
+        self._zone = zone
+
+    @property
+    def info(self) -> FeedInfo:
+        return replace(super().info, zone=self._zone)
+
+    def count(self) -> int | None:
+        found: int | None = getattr(self._feed, "count", lambda: None)()
+        return found
+
+    def batches(self) -> Iterator[TickBatch]:
+        """As the other feed gives them."""
+        for batch in self._feed.batches():
+            self._given, self._chosen = len(batch), slice(0, len(batch))
+            yield batch
+
+    def statistics(self) -> dict[str, int]:
+        return dict(self._feed.statistics())
 
 
 class CarriedFeed(SelectedFeed):

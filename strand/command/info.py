@@ -18,6 +18,7 @@ from strand.feeds import FeedInfo
 from strand.feeds.merge.selected import empty_feed, skipped_of, unknown_symbol
 from strand.report.tables import print_info
 from strand.report.to_json import skipped_as_dict
+from strand.zones import zone_data
 
 __all__ = ["info"]
 
@@ -88,6 +89,8 @@ def _found(
         "format": told.format,
         "date": told.date,
         "undated": told.undated,
+        "zone": told.zone,
+        "time_zones": f"IANA {zone_data()}",
         "size_unit": told.size_unit,
         "ticks": total,
         "symbols": sum(1 for name in names if name),

@@ -14,6 +14,7 @@ from strand.feeds import Feed
 from strand.handlers import Handler
 from strand.replaying.result import ReplayResult
 from strand.report.closing import closing_lines
+from strand.report.feed_time import feed_clock
 from strand.report.printing import printable
 from strand.report.result_rows import TOP, check_sort, result_rows, sort_fields
 
@@ -58,7 +59,7 @@ class Shows(NamedTuple):
     def _print_rows(self, result: ReplayResult, symbols: Sequence[str] | None) -> None:
         top = self.top or (TOP if symbols is None else max(TOP, len(symbols)))
         try:
-            rows = result_rows(result, top=top, sort=self.sort)
+            rows = result_rows(result, top=top, sort=self.sort, clock=feed_clock(result.info))
         except ConfigurationError as error:
             _line("rows:", f" {error}")
             return

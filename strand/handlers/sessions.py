@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final, Self
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ from strand.brief import brief
 from strand.errors import ConfigurationError
 from strand.handlers.spans import SpanLike, span_ns
 from strand.options import named_fields
+from strand.zones import ZoneInfoNotFoundError, zone_named
 
 __all__ = ["Sessions", "SessionsLike", "session_table"]
 
@@ -166,7 +166,7 @@ def _date(name: str, day: dt.date | str) -> dt.date:
 
 def _zone(name: str) -> str:
     try:
-        return str(ZoneInfo(name))
+        return str(zone_named(name))
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise ConfigurationError(
             f"sessions: there is no time zone {name!r} here; names are like America/New_York, and a system without any "
@@ -204,7 +204,7 @@ def _utc(wall: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
 @lru_cache(maxsize=16)
 def _offsets(zone: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """When a zone's offset from UTC changed, and to what: found by looking once a week, then by halving."""
-    info = ZoneInfo(zone)
+    info = zone_named(zone)
 
     def offset(second: int) -> int:
         found = info.utcoffset(dt.datetime.fromtimestamp(second, dt.UTC).astimezone(info))

@@ -351,7 +351,9 @@ def _feed(
         raise ConfigurationError(f"feed_options: {', '.join(options)} are for files; this feed is open already")
     day = as_date(source.info.date) if source.info.date is not None else None
     moments = Moment.parse("start", start), Moment.parse("end", end)
-    start_ns, end_ns = (None if moment is None else moment.ns(day, source.info.path) for moment in moments)
+    start_ns, end_ns = (
+        None if moment is None else moment.ns(day, source.info.path, source.info.zone) for moment in moments
+    )
     select = Selection(tuple(wanted), start_ns, end_ns)
     return SelectedFeed(source, select) if select else source
 

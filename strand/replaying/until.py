@@ -15,7 +15,7 @@ from strand.dispatch.base import RunBase
 from strand.errors import ConfigurationError, UnknownSymbolError
 from strand.feeds import Feed, TickBatch
 from strand.feeds.times import Moment
-from strand.feeds.trading_day import as_date
+from strand.feeds.trading_day import NEW_YORK, as_date, day_of_ns
 from strand.handlers.called_again import codes_of
 from strand.replaying.failed import Rereading
 from strand.symbols import near_symbol
@@ -132,15 +132,25 @@ class Until:
 
     def _by_time(self, batches: Iterator[TickBatch], feed: Feed, run: RunBase) -> Iterator[TickBatch]:
         assert self.moment is not None
-        day = as_date(feed.info.date) if feed.info.date is not None else None
-        until_ns = np.int64(self.moment.ns(day, feed.info.path))
+        until_ns: np.int64 | None = None
         for batch in batches:
+            if until_ns is None:
+                until_ns = self._ns(feed, batch)
             late = np.flatnonzero(batch["ts_recv"] > until_ns)
             if len(late):
                 run._leave_ends_out()
                 yield batch[: int(late[0])]
                 return
             yield batch
+
+    def _ns(self, feed: Feed, first: TickBatch) -> np.int64:
+        """The moment, a time of day being one of the feed's date, or else of its first tick's, in the feed's zone."""
+        assert self.moment is not None
+        info = feed.info
+        day = as_date(info.date) if info.date is not None else None
+        if day is None and not info.undated and len(first):
+            day = day_of_ns(int(first["ts_recv"][0]), info.zone or NEW_YORK)
+        return np.int64(self.moment.ns(day, info.path, info.zone))
 
 
 class Prompt:

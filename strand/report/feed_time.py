@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from zoneinfo import ZoneInfo
 
 from strand.report.canvas import matplotlib
+from strand.zones import zone_named
 
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo
 
-__all__ = ["UTC_CLOCK", "FeedClock", "feed_clock", "feed_time_axis"]
+__all__ = ["UTC_CLOCK", "FeedClock", "clock_of", "feed_clock", "feed_time_axis"]
 
 
 class FeedClock(NamedTuple):
@@ -30,12 +30,17 @@ UTC_CLOCK: Final = FeedClock(dt.UTC, "UTC")
 
 
 def feed_clock(info: FeedInfo) -> FeedClock:
-    """That of the market's sessions; UTC, where nobody knows their zone, or this system does not. Where nobody knows of
-    which day times are, they are times of day at the market, and count from 1970-01-01."""
-    if info.undated:
-        return FeedClock(dt.UTC, f"{info.zone or 'the market'}, date unknown")
+    """The clock of the market's sessions; UTC, where nobody knows their zone, or this system does not. Where nobody
+    knows of which day times are, they are times of day at the market, and count from 1970-01-01."""
+    return clock_of(info.zone, undated=info.undated)
+
+
+def clock_of(zone: str | None, *, undated: bool = False) -> FeedClock:
+    """The clock of ``FeedInfo.zone`` and ``FeedInfo.undated``: see ``feed_clock``."""
+    if undated:
+        return FeedClock(dt.UTC, f"{zone or 'the market'}, date unknown")
     try:
-        return UTC_CLOCK if info.zone is None else FeedClock(ZoneInfo(info.zone), info.zone)
+        return UTC_CLOCK if zone is None else FeedClock(zone_named(zone), zone)
     except (ValueError, OSError, KeyError):  # a file may name any
         return UTC_CLOCK
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from rich.table import Table
 from strand.brief import several
 from strand.replaying.run_result import RunResult
 from strand.report.closing import dropped_ticks, left_ticks
+from strand.report.feed_time import clock_of, feed_clock
 from strand.report.latencies import LATENCY_HEADS, latency_rows, queue_depth, shown_latency
 from strand.report.policy_counts import policy_tables
 from strand.report.quantities import duration, rate
@@ -162,11 +163,12 @@ def print_policy(console: Console, s: Statistics, **options: Any) -> None:
 
 def _print_parts(console: Console, result: RunResult) -> None:
     """The fingerprints of days, and of what was handled up to each interval."""
+    clock = feed_clock(result.info)
     for number, day in enumerate(result.days, 1):
-        begun = datetime.fromtimestamp(day.start_ns / 1e9, UTC)
+        begun = datetime.fromtimestamp(day.start_ns / 1e9, clock.zone)
         console.print(
-            f"day {number}, from {begun:%Y-%m-%d %H:%M:%S} UTC: {day.ticks:,} ticks of {len(day.symbols):,} symbols, "
-            f"fingerprint {day.fingerprint}",
+            f"day {number}, from {begun:%Y-%m-%d %H:%M:%S} {clock.name}: {day.ticks:,} ticks of "
+            f"{len(day.symbols):,} symbols, fingerprint {day.fingerprint}",
             highlight=False,
         )
     for at in result.intervals:
@@ -187,13 +189,14 @@ def print_info(console: Console, found: dict[str, Any], *, verbose: bool = False
     table.add_column()
     table.add_column(overflow="fold")
     span, date = "none", found["date"] or "not known"
+    clock = clock_of(found["zone"], undated=found["undated"])
     if found["first_ns"] is not None:
-        first, last = (datetime.fromtimestamp(found[k] / 1e9, UTC) for k in ("first_ns", "last_ns"))
+        first, last = (datetime.fromtimestamp(found[k] / 1e9, clock.zone) for k in ("first_ns", "last_ns"))
         day = "" if last.date() == first.date() else "%Y-%m-%d "
         if found["undated"]:
             date += "; give --date"
         span = (
-            f"{first:%Y-%m-%d %H:%M:%S.%f} to {last:{day}%H:%M:%S.%f} UTC "
+            f"{first:%Y-%m-%d %H:%M:%S.%f} to {last:{day}%H:%M:%S.%f} {clock.name} "
             f"({duration(found['last_ns'] - found['first_ns'])})"
         )
     rows = {
@@ -203,6 +206,7 @@ def print_info(console: Console, found: dict[str, Any], *, verbose: bool = False
         "ticks": f"{found['ticks']:,}",
         "symbols": f"{found['symbols']:,}, {found['symbols_with_ticks']:,} of them with ticks",
         "span": span,
+        "time zones": found["time_zones"] if verbose and found["zone"] is not None else "",
         "share of ticks": ", ".join(
             f"{k.replace('_', ' ')} {v:.1%}"
             for k, v in found["share_of_ticks"].items()

@@ -126,6 +126,8 @@ class CsvFeed(BaseFeed):
         self._sample = _sample(self._match, head)
         own = self._match.profile.size_power
         self._size_power = own if size_unit is None else unit_power("size_unit", size_unit)
+        # A date in a name is that of lines without one, and never beats the dates of lines that have theirs.
+        self._is_dated = date is not None
         self._date = as_date(date) if date is not None else _date_of(names)
         self._symbol = self._one_symbol(symbol, names)
         self._names: list[str] = [] if self._symbol is None else [self._symbol]
@@ -138,7 +140,6 @@ class CsvFeed(BaseFeed):
     def info(self) -> FeedInfo:
         found = self._match
         power = self._maker.price_power
-        day = self._date if self._maker.needs_date else None
         details = {
             "profile": found.profile.name,
             "columns": list(found.columns),
@@ -149,7 +150,7 @@ class CsvFeed(BaseFeed):
         return FeedInfo(
             "csv",
             str(self._path),
-            None if (day or self._date) is None else str(day or self._date),
+            str(self._date) if self._date is not None and (self._is_dated or self._maker.needs_date) else None,
             found.profile.venue,
             None if power is None else float(f"1e{power}"),
             details=details,

@@ -85,7 +85,9 @@ def test_times_of_day_of_files_of_several_zones_are_refused(tmp_path: Path) -> N
     first.close()
     convert(csv, tmp_path / "tokyo.parquet", feed_options={"profile": tmp_path / "own.toml"})
     with pytest.raises(ConfigurationError, match="start: give a time with its date and zone") as caught:
-        feeds.open([tmp_path / "tokyo.parquet", tmp_path / "a.parquet"], time_zone="Europe/Berlin", symbol="X", start="9:00")
+        feeds.open(
+            [tmp_path / "tokyo.parquet", tmp_path / "a.parquet"], time_zone="Europe/Berlin", symbol="X", start="9:00"
+        )
     assert "Asia/Tokyo" in str(caught.value)
 
 
@@ -96,7 +98,7 @@ def test_one_date_over_files_of_several_days_is_refused_with_their_names(tmp_pat
     three = trades(tmp_path / "2026-01-06", "rows.csv", "2026-01-06T10:00:00Z")
     options: dict[str, Any] = {"profile": tmp_path / "own.toml", "date": "2026-01-05"}
     for paths in ([one, two], [one, three]):
-        with pytest.raises(ConfigurationError, match="2026-01-05.csv is of 2026-01-05 and .* of 2026-01-06"):
+        with pytest.raises(ConfigurationError, match=r"2026-01-05\.csv is of 2026-01-05 and .* of 2026-01-06"):
             feeds.open(paths, **options)
     with feeds.open([two, three], **options) as feed:
         assert len(feed.to_numpy()) == 2

@@ -14,7 +14,8 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from strand.command.parameters import show
-from strand.config.configuration import Config, check_file
+from strand.config.checking import NOT_EVALUATED
+from strand.config.configuration import Config, check_file, has_monitoring
 from strand.config.reading import format_of
 from strand.config.template import template
 from strand.errors import ConfigurationError
@@ -65,6 +66,8 @@ def check(file: Path, as_json: bool) -> None:
         sys.exit(_WRONG)
     if not as_json:
         click.echo(printable(f"{file}: no problems"))
+        if has_monitoring(file):
+            click.echo(printable(f"{file}: {NOT_EVALUATED}"))
 
 
 @config.command("show")

@@ -134,7 +134,7 @@ def _configured(path: str, policy: str | None, given: Mapping[str, Any], pool: M
     if config.retry_policy != Config().retry_policy:
         click.echo("config: retry_policy is for tasks: this command retries nothing", err=True)
     found = config.dispatcher_options()
-    del found["retry"]
+    found.pop("retry", None)
     return found
 
 

@@ -12,7 +12,7 @@ from strand.config.reading import Key, key_text
 from strand.config.tables import TABLES, RetryPolicy, Span
 from strand.errors import ConfigurationError
 from strand.handlers.spans import span_ns
-from strand.validate import nearest
+from strand.validate import is_between, is_whole, nearest
 
 __all__ = ["SYMBOLS", "check_span", "check_table", "keys_of", "shown", "unknown"]
 
@@ -33,15 +33,125 @@ def shown(value: Any) -> str:
     return _BRIEF.repr(value)
 
 
+#: A table that holds those of a scheduler, and one beside them that says when to alert.
+WRAPPER: Final = "napoleon_scheduler"
+MONITORING: Final = "monitoring"
+#: What is said of that one.
+NOT_EVALUATED: Final = "monitoring: its values are checked, but nothing evaluates them: there are no alerts yet"
+_LEVELS_OF_ALERT: Final = ("warning", "critical")
+#: Its tables: of shares from 0 to 1, or of counts. Those of resources have ``collection_interval``, too.
+_MONITORED: Final = {
+    ("cpu_usage",): float,
+    ("memory_usage",): float,
+    ("queue_metrics", "promotion_rate"): float,
+    ("queue_metrics", "starvation_count"): int,
+}
+#: Keys of retry_policy by the names that RetryPolicy has for them.
+_RETRIES: Final = {"base_delay": "initial_backoff", "max_delay": "max_backoff"}
+
+
 def keys_of(tables: Mapping[Any, Any], problems: list[str]) -> dict[Key, Any]:
     """A file's values by key. What is no table, and no key, is added to ``problems``."""
     found: dict[Key, Any] = {}
+    tables = _unwrapped(tables, problems)
     for name, table in tables.items():
+        if name == MONITORING:
+            _check_monitoring(table, problems)
+            continue
+        if name == "retry_policy" and isinstance(table, Mapping):
+            table = _one_vocabulary(table, problems)
         if name not in _TABLE_NAMES:
             problems.append(f"{_shown_name(name)}: {unknown(name, 'table', _TABLE_NAMES)}")
             continue
         found.update(_entries((name,), table, problems))
     return found
+
+
+def _unwrapped(tables: Mapping[Any, Any], problems: list[str]) -> Mapping[Any, Any]:
+    """The tables of a file in which those of a scheduler may stand in one table."""
+    inner = tables.get(WRAPPER)
+    if WRAPPER not in tables:
+        return tables
+    outer = {name: table for name, table in tables.items() if name != WRAPPER}
+    if not isinstance(inner, Mapping):
+        problems.append(f"{WRAPPER}: {shown(inner)} is not a table of tables")
+        return outer
+    for name in [name for name in outer if name != MONITORING]:
+        problems.append(f"{_shown_name(name)}: stands beside {WRAPPER}: put it in that table")
+        del outer[name]
+    for name in [name for name in inner if name in (*_BY_SYMBOL, MONITORING)]:
+        cure = "put it beside that table" if name == MONITORING else "a scheduler has no symbols: leave it out"
+        problems.append(f"{WRAPPER}.{_shown_name(name)}: {cure}")
+    return {name: table for name, table in inner.items() if name not in (*_BY_SYMBOL, MONITORING)} | outer
+
+
+def _one_vocabulary(table: Mapping[Any, Any], problems: list[str]) -> dict[Any, Any]:
+    """``retry_policy`` with the keys of one vocabulary. ``max_retries`` is one less than ``max_attempts``."""
+    found = dict(table)
+    if "max_retries" in found:
+        retries = found.pop("max_retries")
+        if "max_attempts" in table:
+            problems.append("retry_policy.max_retries: give either it or max_attempts, which is one more")
+        elif not is_whole(retries) or not 0 <= retries < 1000:
+            problems.append(f"retry_policy.max_retries: {shown(retries)} is not a whole number from 0 to 999")
+        else:
+            found["max_attempts"] = retries + 1
+    for theirs, ours in _RETRIES.items():
+        if theirs in found:
+            value = found.pop(theirs)
+            if ours in table:
+                problems.append(f"retry_policy.{theirs}: give either it or {ours}, which is the same")
+            else:
+                found[ours] = value
+    return found
+
+
+def _check_monitoring(table: Any, problems: list[str]) -> None:
+    """Adds what cannot be to ``problems``: an unknown table or key, a threshold out of its range."""
+    if not isinstance(table, Mapping):
+        problems.append(f"{MONITORING}: {shown(table)} is not a table of keys")
+        return
+    known = {at[0] for at in _MONITORED}
+    for name, part in table.items():
+        where = f"{MONITORING}.{_shown_name(name)}"
+        if name not in known:
+            problems.append(f"{where}: {unknown(name, f'table of {MONITORING}', sorted(known))}")
+        elif (name,) in _MONITORED:
+            _check_alert(where, part, _MONITORED[(name,)], True, problems)
+        elif not isinstance(part, Mapping):
+            problems.append(f"{where}: {shown(part)} is not a table of keys")
+        else:
+            inner = sorted(at[1] for at in _MONITORED if at[0] == name and len(at) > 1)
+            for key, value in part.items():
+                if key in inner:
+                    _check_alert(f"{where}.{key}", value, _MONITORED[(name, key)], False, problems)
+                else:
+                    problems.append(f"{where}.{_shown_name(key)}: {unknown(key, f'table of {where}', inner)}")
+
+
+def _check_alert(where: str, table: Any, kind: type, has_interval: bool, problems: list[str]) -> None:
+    if not isinstance(table, Mapping):
+        problems.append(f"{where}: {shown(table)} is not a table of keys")
+        return
+    keys = (*_LEVELS_OF_ALERT, *(("collection_interval",) if has_interval else ()))
+    right = {}
+    for key, value in table.items():
+        at = f"{where}.{_shown_name(key)}"
+        if key not in keys:
+            problems.append(f"{at}: {unknown(key, f'key of {where}', keys)}")
+        elif key == "collection_interval":
+            try:
+                check_span(value)
+            except ConfigurationError as error:
+                problems.append(f"{at}: {error}")
+        elif kind is float and not is_between(value, 0, 1):
+            problems.append(f"{at}: {shown(value)} is not a share from 0 to 1")
+        elif kind is int and not (is_whole(value) and value >= 0):
+            problems.append(f"{at}: {shown(value)} is not a whole number >= 0")
+        else:
+            right[key] = value
+    if len(right) == 2 and right["critical"] < right["warning"]:
+        problems.append(f"{where}.critical: {right['critical']} is below warning, which is {right['warning']}")
 
 
 def _entries(at: Key, table: Any, problems: list[str]) -> Iterator[tuple[Key, Any]]:

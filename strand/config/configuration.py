@@ -12,7 +12,7 @@ import msgspec
 
 from strand.brief import written
 from strand.config.by_symbol import check_groups, check_marks, check_priorities
-from strand.config.checking import SYMBOLS, check_table, keys_of
+from strand.config.checking import MONITORING, SYMBOLS, check_table, keys_of
 from strand.config.limits import guard_options
 from strand.config.ordering import (
     TIMEOUTS,
@@ -34,7 +34,7 @@ from strand.options import named_fields
 from strand.policies.every_policy import POLICIES
 from strand.policies.policy import Fifo, Policy
 
-__all__ = ["DEFAULT", "FOLLOWS", "Config", "Entry", "check_file", "plain"]
+__all__ = ["DEFAULT", "FOLLOWS", "Config", "Entry", "check_file", "has_monitoring", "plain"]
 
 #: Where a value comes from that nobody has given.
 DEFAULT: Final = "default"
@@ -122,7 +122,8 @@ class Config:
     def dispatcher_options(self) -> dict[str, Any]:
         """Returns what the file says as options of ``strand.Dispatcher`` and ``strand.replay``, for ``**``."""
         found = {"policy": self.policy, "priorities": dict(self.priorities), **pool_options(self.worker_pool)}
-        found["retry"] = retry_of(self.retry_policy)
+        if self._says("retry_policy"):
+            found["retry"] = retry_of(self.retry_policy)
         if self.groups:
             found["groups"] = dict(self.groups)
         if options := self.guard_options():
@@ -132,13 +133,25 @@ class Config:
     def scheduler_options(self) -> dict[str, Any]:
         """Returns what the file says as options of ``strand.Scheduler``, which takes it as ``config=`` too.
 
-        They are the policy and ``retry_policy``. If they are given, also the workers, the guard, and
-        ``total_capacity_ticks`` as ``max_queue``. Values by symbol are for dispatchers alone, and so are the other keys
-        of ``worker_pool``.
+        They are those alone that the file gives: the policy, ``retry_policy``, the guard, the workers, and as
+        ``max_queue`` ``total_capacity_ticks``, or else ``queue_capacity``. ``level_capacity_ticks`` is
+        ``max_queue_by_level``. Values by symbol are for dispatchers alone, and so are the other keys of
+        ``worker_pool``.
         """
         pool = self.worker_pool
-        found = {"policy": self.policy, "retry": retry_of(self.retry_policy)}
-        given = {"workers": pool.max_workers, "max_queue": pool.total_capacity_ticks}
+        found: dict[str, Any] = {}
+        if self.names_policy:
+            found["policy"] = self.policy
+        if self._says("retry_policy"):
+            found["retry"] = retry_of(self.retry_policy)
+        capacity = pool.queue_capacity if pool.queue_capacity != WorkerPool().queue_capacity else None
+        if ("worker_pool", "queue_capacity") in self._given:
+            capacity = pool.queue_capacity
+        given = {
+            "workers": pool.max_workers,
+            "max_queue": capacity if pool.total_capacity_ticks is None else pool.total_capacity_ticks,
+            "max_queue_by_level": pool.level_capacity_ticks,
+        }
         found |= {name: value for name, value in given.items() if value is not None}
         if options := self.guard_options():
             found["guard"] = Guard(**options)
@@ -150,6 +163,10 @@ class Config:
         Without any limit it is empty: there is no guard.
         """
         return guard_options(self.resource_limits)
+
+    def _says(self, table: str) -> bool:
+        """Whether the file has keys of a table, or the table another value than the usual one."""
+        return any(key[0] == table for key in self._given) or getattr(self, table) != getattr(Config(), table)
 
     @property
     def names_policy(self) -> bool:
@@ -202,6 +219,11 @@ def check_file(path: str | os.PathLike[str]) -> tuple[Config | None, list[str]]:
     problems: list[str] = []
     keys = keys_of(read_file(path), problems)
     return _checked({key: (value, str(path)) for key, value in keys.items()}, problems)
+
+
+def has_monitoring(path: str | os.PathLike[str]) -> bool:
+    """Whether a file has the table ``monitoring``, which nothing evaluates."""
+    return MONITORING in read_file(path)
 
 
 def _checked(given: Mapping[Key, tuple[Any, str]], problems: list[str]) -> tuple[Config | None, list[str]]:

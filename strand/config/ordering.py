@@ -23,6 +23,7 @@ __all__ = [
     "options",
     "takes_spans",
     "timeouts_of",
+    "usual_policy",
     "usual_timeouts",
 ]
 
@@ -63,10 +64,18 @@ def _mentions(hint: Any, kind: type) -> bool:
     return hint is kind or any(_mentions(part, kind) for part in get_args(hint))
 
 
+def usual_policy(given: Mapping[Key, Any]) -> str:
+    """The policy of a file that names none: ``levels`` if it has timeouts of levels, or limits for a guard."""
+    for key in given:
+        if key[0] == "resource_limits" or (key[0] == "priorities" and key[1] in TIMEOUTS):
+            return "levels"
+    return "fifo"
+
+
 def check_policy(given: Mapping[Key, Any], problems: list[str]) -> Policy | None:
     """The policy with its options and timeouts. What cannot be is added to ``problems``, and left out of the policy, so
     that more can be checked against it. None where too little of it is left for that."""
-    name = given.get(("policy", "name"), "fifo")
+    name = given.get(("policy", "name"), usual_policy(given))
     if not isinstance(name, str) or name not in POLICIES:
         problems.append(f"policy.name: {shown(name)}: {unknown(name, 'policy', POLICIES)}")
         return None

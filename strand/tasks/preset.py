@@ -42,7 +42,7 @@ def napoleon(config: Config | str | os.PathLike[str] | None = None, **more: Unpa
     found: dict[str, Any] = {"policy": Levels(), "retry": RetryPolicy(), "guard": Guard()}
     if config is not None:
         said = config_of(config)
-        found |= said.scheduler_options() | ({} if said.names_policy else {"policy": Levels()})
+        found |= said.scheduler_options()
     given = more.pop("policy", None)
     policy = found["policy"] if given is None else given
     if not isinstance(policy, Levels):

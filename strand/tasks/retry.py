@@ -21,7 +21,7 @@ BUSINESS: Final = "business"
 SYSTEM: Final = "system"
 _USUAL: Final[dict[str, tuple[type[BaseException], ...]]] = {
     TRANSIENT: (Exception, ConnectionError, TimeoutError),
-    BUSINESS: (),
+    BUSINESS: (ValueError, TypeError, LookupError, PermissionError),
     SYSTEM: (MemoryError, OSError),
 }
 
@@ -35,11 +35,12 @@ class RetryPolicy:
 
     A *transient* error may be over soon: the task goes to level ``retry`` after its backoff. A *system* error is one of
     the surroundings: an alert goes out at once, and the task goes one level up after its backoff. A *business* error
-    would come again: the task fails. A task that raised after its last retry becomes a dead letter. An error that is no
-    ``Exception``, like SystemExit, is never tried again.
+    would come again: the task fails, and a warning of the logger ``strand.tasks`` says so. A task that raised after its
+    last retry becomes a dead letter. An error that is no ``Exception``, like SystemExit, is never tried again.
 
-    Of all types listed, the nearest one among an error's classes decides. Without a listed type, MemoryError and
-    OSError are system errors. All other Exceptions are transient, ConnectionError and TimeoutError too.
+    Of all types listed, the nearest one among an error's classes decides. Unless they are listed otherwise, ValueError,
+    TypeError, LookupError and PermissionError are business errors, and MemoryError and OSError system errors. All other
+    Exceptions are transient, ConnectionError and TimeoutError too.
 
     Args:
         max_retries: The number of retries, 0 to 1,000,000.
@@ -50,7 +51,7 @@ class RetryPolicy:
         multiplier: The wait grows by this factor, 1 to 1,000.
         jitter: The greatest random part of a wait, 0 to 1.
         transient: An exception type or a tuple of them, kept as a tuple: transient errors.
-        business: An exception type or a tuple of them, kept as a tuple: business errors.
+        business: An exception type or a tuple of them, kept as a tuple with the usual ones: business errors.
         system: An exception type or a tuple of them, kept as a tuple: system errors.
         classify: Called with the error in place of the lists; returns one of the three words. A task whose ``classify``
             raises fails with that error.
@@ -93,14 +94,16 @@ class RetryPolicy:
         return written(self, span_text)
 
     def _list_types(self) -> None:
-        """What is listed for one kind is not what another kind has where nothing is said."""
+        """What is listed for one kind is not what another kind has where nothing is said. A list of business errors
+        adds to the usual ones."""
         given = {name: _types(name, getattr(self, name)) for name in _USUAL if getattr(self, name) is not None}
         listed = [kind for types in given.values() for kind in types]
         if again := [kind for kind in listed if listed.count(kind) > 1]:
             raise ConfigurationError(f"RetryPolicy: {again[0].__name__} is listed twice")
         for name, usual in _USUAL.items():
             kept = tuple(kind for kind in usual if kind not in listed)
-            object.__setattr__(self, name, given.get(name, kept))
+            mine = given.get(name, kept)
+            object.__setattr__(self, name, (*mine, *kept) if name == BUSINESS and name in given else mine)
 
     @property
     def base_delay_ns(self) -> int:

@@ -43,6 +43,8 @@ class Retrying:
         kind = policy.kind_of(error)
         if kind == SYSTEM:
             _alert(policy, task, error)
+        if kind == BUSINESS and isinstance(error, Exception) and task.attempts <= policy.max_retries:
+            _log.warning("task %d is not tried again, because it met a business error: %r", task.id, error)
         if kind == BUSINESS or task.cancel_requested:
             return "failed"
         if task.attempts > policy.max_retries:

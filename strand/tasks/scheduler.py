@@ -36,7 +36,7 @@ from strand.tasks.retry import RetryPolicy
 from strand.tasks.work import TasksAlone, ThreadCounts
 from strand.threads import Inside
 from strand.ticks import TICK
-from strand.validate import whole
+from strand.validate import whole, yes_or_no
 
 __all__ = ["Scheduler", "SchedulerOptions", "config_of"]
 
@@ -52,6 +52,7 @@ class SchedulerOptions(TypedDict, total=False):
     """What ``Scheduler`` takes, but for ``config``."""
 
     workers: int | None
+    io_bound: bool
     max_queue: int | None
     max_queue_by_level: Mapping[str, int] | None
     max_held: int | None
@@ -76,6 +77,7 @@ class Scheduler(EngineTasks):
         max_queue: How many tasks may wait that could start now or wait for a turn; beyond it ``submit`` raises
             QueueFull. A retry is never refused, and neither is a task whose delay or hold has ended. None or 0: any
             number, as far as memory goes, up to 16,777,216.
+        io_bound: Whether tasks mostly sleep or wait for replies: ``workers=None`` is then twice the cores.
         max_queue_by_level: Under ``Levels``, how many tasks of a level may wait so, as ``{"low": 1000}``.
         max_held: How many tasks may be delayed or held; beyond it ``submit`` raises QueueFull. None or 0: any number.
         policy: ``Levels()``, ``Fifo()``, ``Aging()`` or ``Fair()``; None: ``Levels()``.
@@ -100,6 +102,7 @@ class Scheduler(EngineTasks):
         workers: int | None = None,
         max_queue: int | None = None,
         *,
+        io_bound: bool = False,
         max_queue_by_level: Mapping[str, int] | None = None,
         max_held: int | None = None,
         policy: Policy | None = None,
@@ -117,7 +120,8 @@ class Scheduler(EngineTasks):
         check_guard(guard, policy)
         most = whole("max_threads", max_threads, 1)
         allowed = sorted(os.sched_getaffinity(0))
-        engine = Engine(_config(whole("workers", workers or len(allowed), 1, 1024), policy))
+        usual = len(allowed) * (2 if yes_or_no("io_bound", io_bound) else 1)
+        engine = Engine(_config(whole("workers", workers or min(usual, 1024), 1, 1024), policy))
         engine.set_handlers([RunByPython()], [()])
         groups = _groups(engine, policy) if isinstance(policy, Fair) else None
         super().__init__(

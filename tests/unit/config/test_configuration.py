@@ -61,6 +61,7 @@ def test_a_file_says_what_the_dispatcher_is_given(file: Path) -> None:
         "policy": strand.Levels({"low": "5ms"}, since="created"),
         "retry": strand.RetryPolicy(max_retries=2, base_delay="100ms", max_delay="30s", jitter=0.1),
         "workers": 1,
+        "max_queue": 1000,
         "guard": strand.Guard(cpu=0.5, memory=None, io_queue=7),
     }
 
@@ -112,12 +113,11 @@ def test_a_config_is_frozen_and_has_the_defaults() -> None:
         "policy": strand.Fifo(),
         "priorities": {},
         "capacity_ticks": 65_536,
-        "retry": config.scheduler_options()["retry"],
     }
     assert config.guard_options() == {}
     only = Config(resource_limits=ResourceLimits(memory_threshold=0.5))
     assert only.guard_options() == {"cpu": None, "memory": 0.5, "io_pressure": None}
-    assert set(config.scheduler_options()) == {"policy", "retry"}
+    assert config.scheduler_options() == {}, "a file that says nothing changes nothing"
     assert Config(worker_pool=WorkerPool(total_capacity_ticks=7)).scheduler_options()["max_queue"] == 7
 
 
@@ -196,3 +196,63 @@ def test_an_option_is_shown_as_a_file_has_it() -> None:
     assert plain(strand.Levels, "since", "entered") == "entered"
     assert plain(strand.Levels, "timeouts", {"low": 5_000_000}) == {"low": "5ms"}
     assert plain(strand.Levels, "timeouts", (5_000, True)) == ["5us", True]
+
+
+OPERATORS = """
+worker_pool: {max_workers: 16, queue_capacity: 10000}
+priorities: {immediate_timeout: 0s, high_timeout: 30s, retry_timeout: 60s, normal_timeout: 300s, low_timeout: 1800s}
+retry_policy: {max_retries: 3, base_delay: 1s, max_delay: 60s, multiplier: 2.0}
+resource_limits: {cpu_threshold: 0.8, memory_threshold: 0.75, io_queue_threshold: 100}
+"""
+MONITORING = """
+monitoring:
+  cpu_usage: {warning: 0.75, critical: 0.90, collection_interval: 10s}
+  queue_metrics:
+    promotion_rate: {warning: 0.10, critical: 0.25}
+    starvation_count: {warning: 5, critical: 20}
+"""
+
+
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_the_file_of_an_operator_does_what_each_key_says(tmp_path: Path, wrapped: bool) -> None:
+    pytest.importorskip("yaml")
+    text = "napoleon_scheduler:\n" + "".join(f"  {line}\n" for line in OPERATORS.split("\n")) if wrapped else OPERATORS
+    (tmp_path / "a.yaml").write_text(text + MONITORING)
+    found = Config.load(tmp_path / "a.yaml").scheduler_options()
+    assert found.pop("retry") == strand.RetryPolicy(max_retries=3, base_delay="1s", max_delay="60s", jitter=0.1)
+    assert found.pop("policy").timeouts_ns == tuple(s * 10**9 for s in (0, 30, 60, 300, 1800))
+    assert found == {"workers": 16, "max_queue": 10_000, "guard": strand.Guard(cpu=0.8, memory=0.75, io_queue=100)}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("retry_policy: {max_retries: 3, max_attempts: 4}", "retry_policy.max_retries: give either it or max_attempts"),
+        ("retry_policy: {max_retries: -1}", "retry_policy.max_retries: -1 is not a whole number from 0 to 999"),
+        ("retry_policy: {base_delay: 1s, initial_backoff: 1s}", "retry_policy.base_delay: give either it or"),
+        ("retry_policy: {max_retrys: 1}", "retry_policy.max_retrys: "),
+        ("napoleon_scheduler: 3", "napoleon_scheduler: 3 is not a table"),
+        ("napoleon_scheduler: {}\nworker_pool: {max_workers: 1}", "worker_pool: stands beside napoleon_scheduler"),
+        ("napoleon_scheduler: {monitoring: {}}", "napoleon_scheduler.monitoring: put it beside that table"),
+        ("napoleon_scheduler: {marks: {A: io}}", "napoleon_scheduler.marks: a scheduler has no symbols"),
+        ("monitoring: {cpu_usag: {}}", "monitoring.cpu_usag: did you mean cpu_usage"),
+        ("monitoring: {cpu_usage: {warning: 75}}", "monitoring.cpu_usage.warning: 75 is not a share from 0 to 1"),
+        (
+            "monitoring: {cpu_usage: {warning: 0.9, critical: 0.8}}",
+            "critical: 0.8 is below warning",
+        ),
+        ("monitoring: {memory_usage: {collection_interval: 10}}", "monitoring.memory_usage.collection_interval: 10"),
+        ("monitoring: {queue_metrics: {rate: {}}}", "monitoring.queue_metrics.rate: "),
+        (
+            "monitoring: {queue_metrics: {starvation_count: {warning: 0.5}}}",
+            "0.5 is not a whole number >= 0",
+        ),
+    ],
+)
+def test_a_key_that_cannot_have_an_effect_where_it_stands_is_an_error(tmp_path: Path, text: str, says: str) -> None:
+    pytest.importorskip("yaml")
+    (tmp_path / "a.yaml").write_text(text)
+    found, problems = check_file(tmp_path / "a.yaml")
+    assert found is None
+    assert len(problems) == 1
+    assert says in problems[0]

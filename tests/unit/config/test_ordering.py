@@ -70,7 +70,7 @@ def test_a_policy_is_made_of_its_options_and_timeouts(values: dict[str, Any], po
         ),
         ({"policy.timeouts": {}}, ["policy.timeouts: it is no option of the policy fifo"]),
         (
-            {"priorities.low_timeout": "1s"},
+            {"policy.name": "fifo", "priorities.low_timeout": "1s"},
             ["priorities.low_timeout: the policy fifo has no timeouts: give policy.name = "],
         ),
         ({"priorities.lwo_timeout": "1s"}, ["priorities.lwo_timeout: did you mean low_timeout? It is no key of "]),

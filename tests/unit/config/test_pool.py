@@ -38,7 +38,6 @@ def test_a_dispatcher_has_the_bounds_and_the_least_workers_of_a_file(tmp_path: P
     )
     options = Config.load(file).dispatcher_options()
     assert options == {
-        "retry": options["retry"],
         "policy": Levels(), "priorities": {}, "pool": strand.Pool(workers=2, min_workers=1, python_workers=1),
         "limits": strand.Limits(
             capacity_ticks=100, total_capacity_ticks=50, level_capacity_ticks={"low": 20}, on_full="shed"

@@ -15,7 +15,7 @@ ONCE = RetryPolicy(max_retries=0)
 
 def test_the_oldest_go_where_there_are_too_many() -> None:
     here = Stepped(max_dead_letters=3)
-    futures = [here.tasks.options(retry=ONCE, key="k").submit(raises(ValueError(n))) for n in range(5)]
+    futures = [here.tasks.options(retry=ONCE, key="k").submit(raises(ArithmeticError(n))) for n in range(5)]
     here.pool.run_all()
     assert [letter.task_id for letter in here.tasks.dead_letters] == [future.id for future in futures[2:]]
     assert (len(here.tasks.dead_letters), here.tasks.dead_letters.dropped) == (3, 2)
@@ -29,7 +29,7 @@ def test_one_that_is_put_back_is_a_new_task_with_its_options() -> None:
 
     def work(a: int, *, b: int) -> int:
         if broken:
-            raise ValueError
+            raise ArithmeticError
         return a + b
 
     with pytest.raises(ExceptionGroup), TaskGroup():
@@ -51,7 +51,7 @@ def test_one_that_is_put_back_is_a_new_task_with_its_options() -> None:
 
 def test_one_that_is_refused_is_kept() -> None:
     here = Stepped()
-    here.tasks.options(retry=ONCE).submit(raises(ValueError()))
+    here.tasks.options(retry=ONCE).submit(raises(ArithmeticError()))
     here.pool.run_all()
     here.tasks.shutdown()
     (letter,) = here.tasks.dead_letters
@@ -63,7 +63,7 @@ def test_one_that_is_refused_is_kept() -> None:
 def test_what_is_no_letter_of_this_scheduler_is_refused() -> None:
     here, other = Stepped(), Stepped()
     for tasks in (here, other):
-        tasks.tasks.options(retry=ONCE).submit(raises(ValueError()))
+        tasks.tasks.options(retry=ONCE).submit(raises(ArithmeticError()))
         tasks.pool.run_all()
     (own,), (foreign,) = here.tasks.dead_letters, other.tasks.dead_letters
     assert own.task_id == foreign.task_id

@@ -35,8 +35,8 @@ RETRY = RetryPolicy(
 #: What attempt n, from 1, of a task does, by the name of what it is.
 ERRORS: dict[str, tuple[Any, ...]] = {
     "value": (),
-    "fails": (ValueError,) * 9,
-    "recovers": (ValueError, OSError),
+    "fails": (ArithmeticError,) * 9,
+    "recovers": (ArithmeticError, OSError),
     "system": (OSError,) * 9,
     "business": (LookupError,) * 9,
     "exits": (SystemExit,) * 9,
@@ -346,7 +346,7 @@ class Machine(RuleBasedStateMachine):
         if future.state == "failed" and seen.starts:
             by_expire_if = (KeyError, ConfigurationError)
             assert isinstance(error, (*seen.errors[len(seen.starts) - 1 : len(seen.starts)], *by_expire_if))
-            if seen.options["retries"] and isinstance(error, (ValueError, OSError)):
+            if seen.options["retries"] and isinstance(error, (ArithmeticError, OSError)):
                 assert future.cancel_requested or isinstance(error, ConfigurationError)
         if seen.errors == (LookupError,) * 9 or not seen.options["retries"]:
             assert len(seen.starts) <= 1

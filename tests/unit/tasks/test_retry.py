@@ -52,7 +52,12 @@ def test_jitter_spreads_over_its_whole_range() -> None:
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (ValueError(), "transient"),
+        (ValueError(), "business"),
+        (UnicodeDecodeError("utf-8", b"", 0, 1, ""), "business"),
+        (TypeError(), "business"),
+        (KeyError(), "business"),
+        (PermissionError(), "business"),
+        (ArithmeticError(), "transient"),
         (ConnectionResetError(), "transient"),
         (TimeoutError(), "transient"),
         (OSError(), "system"),
@@ -72,6 +77,9 @@ def test_the_nearest_class_that_is_listed_decides() -> None:
     assert policy.kind_of(KeyError()) == "transient"
     assert policy.kind_of(TimeoutError()) == "business"
     assert policy.kind_of(ValueError()) == "business"  # transient are those given alone
+    assert RetryPolicy(business=ArithmeticError).kind_of(ValueError()) == "business"  # it adds to the usual ones
+    assert RetryPolicy(business=ArithmeticError).kind_of(ZeroDivisionError()) == "business"
+    assert RetryPolicy(transient=ValueError).kind_of(ValueError()) == "transient"
     assert RetryPolicy(transient=OSError).kind_of(FileNotFoundError()) == "transient"
 
 

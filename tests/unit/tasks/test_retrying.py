@@ -16,7 +16,7 @@ pytestmark = pytest.mark.python
 
 def test_a_transient_error_goes_to_retry_after_its_backoff_and_is_dead_at_last() -> None:
     here = Stepped()
-    error = ValueError("again")
+    error = ArithmeticError("again")
     policy = RetryPolicy(max_retries=2, jitter=0)
     future = here.tasks.options(priority="low", retry=policy).submit(raises(error))
     here.pool.run_all()
@@ -66,17 +66,17 @@ def test_a_business_error_and_an_exit_are_not_tried_again(error: BaseException) 
 def test_a_classify_that_raises_fails_the_task() -> None:
     here = Stepped()
     policy = RetryPolicy(classify=lambda error: "sometimes")
-    future = here.tasks.options(retry=policy).submit(raises(ValueError("first")))
+    future = here.tasks.options(retry=policy).submit(raises(ArithmeticError("first")))
     here.pool.run_all()
     assert future.state == "failed"
     with pytest.raises(ConfigurationError, match="'sometimes'") as caught:
         future.result()
-    assert isinstance(caught.value.__context__, ValueError)
+    assert isinstance(caught.value.__context__, ArithmeticError)
 
 
 def test_a_retry_past_the_deadline_expires_at_once_with_its_last_error() -> None:
     here = Stepped()
-    error = ValueError("x")
+    error = ArithmeticError("x")
     future = here.tasks.options(deadline="1s", retry=RetryPolicy(jitter=0)).submit(raises(error))
     here.pool.run_all()
     assert future.state == "expired"
@@ -89,7 +89,7 @@ def test_the_start_checks_come_before_each_retry() -> None:
     here = Stepped()
     answers = [False, True]
     future = here.tasks.options(retry=RetryPolicy(jitter=0), expire_if=lambda: answers.pop(0)).submit(
-        raises(ValueError())
+        raises(ArithmeticError())
     )
     here.advance(2)
     assert (future.state, future.attempts, answers) == ("expired", 1, [])
@@ -97,7 +97,7 @@ def test_the_start_checks_come_before_each_retry() -> None:
 
 def test_a_task_that_waits_for_its_retry_can_be_cancelled() -> None:
     here = Stepped()
-    future = here.tasks.options(retry=RetryPolicy()).submit(raises(ValueError()))
+    future = here.tasks.options(retry=RetryPolicy()).submit(raises(ArithmeticError()))
     here.pool.run_all()
     assert future.cancel()
     here.advance(5)
@@ -110,7 +110,7 @@ def test_a_task_that_was_asked_to_end_is_not_tried_again() -> None:
 
     def work() -> None:
         future.cancel(running=True)
-        raise ValueError
+        raise ArithmeticError
 
     future = here.tasks.options(retry=RetryPolicy()).submit(work)
     here.advance(5)
@@ -120,8 +120,20 @@ def test_a_task_that_was_asked_to_end_is_not_tried_again() -> None:
 def test_one_seed_gives_the_same_backoffs() -> None:
     def dues(seed: int) -> list[int]:
         here = Stepped(seed=seed)
-        futures = [here.tasks.options(retry=RetryPolicy()).submit(raises(ValueError())) for _ in range(5)]
+        futures = [here.tasks.options(retry=RetryPolicy()).submit(raises(ArithmeticError())) for _ in range(5)]
         here.pool.run_all()
         return sorted(future._timer.due_ns for future in futures)
 
     assert dues(1) == dues(1) != dues(2)
+
+
+def test_a_business_error_is_logged_where_it_would_have_been_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    here = Stepped()
+    with caplog.at_level(logging.WARNING, "strand.tasks"):
+        future = here.tasks.options(retry=RetryPolicy()).submit(raises(KeyError("no such account")))
+        once = here.tasks.options(retry=RetryPolicy(max_retries=0)).submit(raises(KeyError("none")))
+        here.pool.run_all()
+    assert (future.state, future.attempts, once.state) == ("failed", 1, "failed")
+    assert [record.message for record in caplog.records] == [
+        f"task {future.id} is not tried again, because it met a business error: KeyError('no such account')"
+    ]

@@ -299,3 +299,13 @@ ran = scheduler.submit_many(lambda i: time.sleep(0.01) or print(f'{i} ', end='',
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert sorted(done.stdout.split()) == sorted(["cancelled", *map(str, range(20))])
+
+
+@pytest.mark.parametrize(("io_bound", "per_core"), [(False, 1), (True, 2)])
+def test_tasks_that_mostly_sleep_have_twice_as_many_workers_where_nobody_says_how_many(
+    io_bound: bool, per_core: int
+) -> None:
+    with Scheduler(io_bound=io_bound) as scheduler:
+        assert scheduler.workers == per_core * len(os.sched_getaffinity(0))
+    with Scheduler(3, io_bound=io_bound) as scheduler:
+        assert scheduler.workers == 3

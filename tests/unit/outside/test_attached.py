@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from engine_support import ticks_for
 from outside_ticks import SYMBOLS, some_ticks
 
 import strand
@@ -170,3 +171,20 @@ def test_what_was_seen_stays_when_the_dispatcher_is_gone() -> None:
         strand.attach(os.getpid())
     del dispatcher
     assert attached.statistics().handled == 1000
+
+
+def test_a_look_before_the_first_tick_does_not_settle_which_symbols_share_a_strand() -> None:
+    """The first batch says which symbols are busy: they get other strands than before it."""
+    names = [f"S{i}" for i in range(500)]
+    ticks = ticks_for(np.random.default_rng(3).geometric(0.02, 20_000).clip(1, 499))
+    with Dispatcher(names, "count", workers=1, cores=None, attachable=True) as dispatcher:
+        attached = strand.attach(os.getpid())
+        before = [attached.look(number).symbols for number in range(attached.n_strands)]
+        dispatcher.publish(ticks)
+        dispatcher.drain()
+        after = [attached.look(number) for number in range(attached.n_strands)]
+        assert [look.symbols for look in after] != before, "the first ticks change nothing: the test shows nothing"
+        assert sorted(name for look in after for name in look.symbols) == sorted(names)
+        for look in after:
+            assert [attached.symbol(name).strand for name in look.symbols] == [look.strand] * len(look.symbols)
+            assert int(look.rows["ticks"].sum()) == look.counts.handled

@@ -63,6 +63,17 @@ def test_the_digest_covers_what_calls_a_handler_in_python_and_when() -> None:
     assert len({digest(), digest(other), digest(on="trade"), digest(on_finish=lambda symbol, row: None)}) == 4
 
 
+def test_the_digest_covers_the_timers_of_handlers_in_c_before(c_handlers: Path) -> None:
+    """The library is the same, and so is the function for ticks: but one of the handlers is called at its timers."""
+
+    def digest(**options: Any) -> str:
+        before = strand.native(c_handlers, "on_bomb", state=[("n", "<u8"), ("size", "<u8")], **options)
+        return code_digest(strand.chain(before, _handler()), {})
+
+    assert digest() == digest()
+    assert digest() != digest(wake="wake_bomb")
+
+
 def test_the_digest_of_a_file_goes_by_its_bytes(tmp_path: Path) -> None:
     a, b = tmp_path / "a", tmp_path / "b"
     a.write_bytes(np.arange(1_000_000).tobytes())

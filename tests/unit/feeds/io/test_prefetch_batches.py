@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import pytest
+from engine_support import wait_until
 
 from strand.feeds.io.prefetch_batches import PrefetchedBatches
 
@@ -14,6 +15,17 @@ pytestmark = pytest.mark.python
 
 def readers() -> list[str]:
     return sorted(t.name for t in threading.enumerate() if t.name.startswith(("strand read", "strand make")))
+
+
+def test_two_batches_are_made_ahead_and_a_third_waits_until_one_is_taken() -> None:
+    begun: list[int] = []
+    ahead = PrefetchedBatches((begun.append(i) or i for i in range(9)), "strand read x")
+    for taken in range(3):
+        wait_until(lambda: len(begun) >= taken + 2)  # noqa: B023 - it is called here
+        threading.Event().wait(0.2)  # in which one batch too many would be made
+        assert begun == list(range(taken + 2))
+        assert next(ahead) == taken
+    ahead.close()
 
 
 def test_what_is_read_ahead_is_bounded() -> None:

@@ -63,7 +63,7 @@ class TickColumns:
         for field in self.schema:
             if field.name == "symbol":
                 keys = np.ascontiguousarray(ticks["instrument_id"]).astype(np.int32)
-                columns.append(pa.DictionaryArray.from_arrays(pa.array(keys), names))
+                columns.append(pa.DictionaryArray.from_arrays(pa.array(keys), names).cast(pa.string()))
                 continue
             values = np.ascontiguousarray(named(ticks)[field.name]).astype(FIELDS[field.name], copy=False)
             if field.name in ("action", "side"):
@@ -147,4 +147,4 @@ def write_arrow(file: BinaryIO, columns: TickColumns, batches: Iterable[TickBatc
 
 
 def _symbol_field(pa: Any) -> Any:
-    return pa.field("symbol", pa.dictionary(pa.int32(), pa.string()), nullable=False)
+    return pa.field("symbol", pa.string(), nullable=False)

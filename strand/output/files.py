@@ -20,8 +20,8 @@ from strand.errors import ConfigurationError, FeedError, MissingExtraError
 from strand.feeds.io.atomic_write import atomic_write
 from strand.feeds.io.paths import check_folder
 from strand.output.sink import Sink
-from strand.tables.arrow import arrow_array, taken_texts, text_array
-from strand.tables.columns import FORMULA_STARTS, Shown, Table
+from strand.tables.arrow import arrow_array, taken_texts
+from strand.tables.columns import FORMULA_STARTS, Table
 
 if TYPE_CHECKING:
     from strand.symbols import SymbolTable
@@ -183,14 +183,12 @@ class _Arrow:
         table: Table,
         names: SymbolTable,
         make: Callable[[Any, BinaryIO, Any], Any],
-        *,
-        as_text: bool = True,
     ) -> None:
         self._pa = import_module("pyarrow")
         self._table = table
         fields = table.plain
         self._columns = {name: np.empty(GROUP_ROWS, fields[name].newbyteorder("=")) for name in fields.names or ()}
-        self._symbols = _Symbols(self._pa, names, as_text=as_text)
+        self._symbols = _Symbols(self._pa, names)
         self._n = 0
         self._writer = make(self._pa, file, self._group().schema)
 
@@ -236,10 +234,9 @@ class _Symbols:
     pyarrow's own ways from one to the other import its functions for computing, which takes longer than the rest of it.
     """
 
-    def __init__(self, pa: Any, table: SymbolTable, *, as_text: bool) -> None:
+    def __init__(self, pa: Any, table: SymbolTable) -> None:
         self._pa = pa
         self._table = table
-        self._as_text = as_text
         #: By key: of those that have a name. Others may have one in the next batch.
         self._named: dict[int, str] = {}
 
@@ -250,11 +247,7 @@ class _Symbols:
         known = self._named
         words = [known.get(key) or self._name(key) for key in np.flatnonzero(is_here).tolist()] if len(keys) else []
         places = (np.cumsum(is_here, dtype=np.int32) - 1)[keys]
-        if self._as_text:
-            return taken_texts(self._pa, words, places)
-        return self._pa.DictionaryArray.from_arrays(
-            arrow_array(self._pa, Shown(places, None)), text_array(self._pa, words)
-        )
+        return taken_texts(self._pa, words, places)
 
     def _name(self, key: int) -> str:
         name = self._table.name(key)
@@ -264,13 +257,13 @@ class _Symbols:
 
 
 def _parquet(file: BinaryIO, table: Table, names: SymbolTable) -> Sink:
-    return _Arrow(file, table, names, _parquet_writer, as_text=False)
+    return _Arrow(file, table, names, _parquet_writer)
 
 
 def _parquet_writer(pa: Any, to: BinaryIO, schema: Any) -> Any:
     # A market's numbers repeat too seldom for dictionaries, which take a third of the time, and more space.
     # Neighbouring numbers are close: to write differences takes less time and less space.
-    texts = [f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_dictionary(f.type)]
+    texts = [f.name for f in schema if pa.types.is_string(f.type)]
     whole = (pa.types.is_integer, pa.types.is_timestamp)
     near = {field.name: "DELTA_BINARY_PACKED" for field in schema if any(kind(field.type) for kind in whole)}
     return pa.parquet.ParquetWriter(to, schema, compression="zstd", use_dictionary=texts, column_encoding=near)

@@ -4,8 +4,7 @@
 |---|---|
 | moment | timestamp[ns, UTC] |
 | price | double, decimal128(19, 9) or int64, as ``prices`` says |
-| symbol | dictionary<int32, string> |
-| letters and other text | string |
+| symbol, letters and other text | string |
 | sub-array | list of fixed size |
 | any other number | its own |
 
@@ -56,7 +55,8 @@ def arrow_array(arrow: Any, column: ShownColumn) -> Any:
     """A column as an Arrow array; what is undefined is null. ``arrow``: the package pyarrow."""
     if isinstance(column, SymbolNames):
         codes, words = column.coded()
-        return arrow.DictionaryArray.from_arrays(_numbers(arrow, codes, None), text_array(arrow, words))
+        coded = arrow.DictionaryArray.from_arrays(_numbers(arrow, codes, None), text_array(arrow, words))
+        return coded.cast(arrow.string())  # polars joins a category with no column of text
     values, none, is_decimal = column
     flat = values.reshape(-1)
     valid = None if none is None else arrow.py_buffer(np.packbits(~none.reshape(-1), bitorder="little"))

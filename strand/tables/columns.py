@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from strand.errors import ConfigurationError
-from strand.symbols import SymbolTable
 from strand.units import NO_SIZE_UNIT, Unit, meaning_of, undeclared, unit_of
 
 #: A spreadsheet runs a text cell that begins with one of these, or with what follows one of the last two.
@@ -82,13 +81,9 @@ class SymbolNames(NamedTuple):
         return found
 
     def coded(self) -> tuple[npt.NDArray[np.int32], list[str]]:
-        """A place for each record, shape (n,), and the names that have these places.
-
-        All names that are known are there, in the order of their keys, so that tables of one run have the same.
-        """
-        named = self.names.named if isinstance(self.names, SymbolTable) else range(len(self.names))
-        every = np.union1d(np.array(named, np.int64), self.keys)
-        return np.searchsorted(every, self.keys).astype(np.int32), [self.names[key] for key in every.tolist()]
+        """A place for each record, shape (n,), and the names that have these places."""
+        keys, places = np.unique(self.keys, return_inverse=True)
+        return places.astype(np.int32), [self.names[key] for key in keys.tolist()]
 
 
 #: What a table is made of.

@@ -19,7 +19,7 @@ __all__ = ["Tabular", "pandas_frame", "polars_frame"]
 class Tabular(ABC):
     """Makes tables in natural units of what ``to_arrow`` returns.
 
-    Times are timestamps in UTC to the ns, symbols are categories, and undefined values are null. polars, pyarrow and
+    Times are timestamps in UTC to the ns, symbols are text, and undefined values are null. polars, pyarrow and
     others take the object itself, by ``__arrow_c_stream__``; its prices are floats.
     """
 

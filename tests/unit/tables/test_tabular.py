@@ -159,18 +159,34 @@ def plain_join(result: Any) -> list[tuple[str, int, int, int]]:
 def test_rows_and_an_output_join_in_polars(bars: Any) -> None:
     polars = pytest.importorskip("polars")
     output, rows = bars.outputs["bars"].to_polars(), bars.rows.to_polars()
-    assert output.schema["symbol"] == rows.schema["symbol"] == polars.Categorical
+    assert output.schema["symbol"] == rows.schema["symbol"] == polars.String
     joined = output.join(rows.select("symbol", "bars"), on="symbol", maintain_order="left")
     found = joined.select("symbol", polars.col("start").dt.epoch("ns"), "volume", "bars").rows()
     assert found == plain_join(bars)
     assert len(found) > 100
-    assert joined.schema["symbol"] == polars.Categorical
+    assert joined.schema["symbol"] == polars.String
+
+
+def test_tables_join_a_users_own_text_without_a_cast(bars: Any) -> None:
+    polars, pandas, pa = (pytest.importorskip(name) for name in ("polars", "pandas", "pyarrow"))
+    taken = strand.replay(sample_path(), "bbo", date=SAMPLE_DATE, snapshot=strand.snapshot(every="1h", fields=["bid"]))
+    tables = (bars.rows, bars.outputs["bars"], taken.snapshots, open_feed(sample_path(), date=SAMPLE_DATE))
+    names = list(bars.rows)[::7]
+    own = {"symbol": names, "sector": [name[-1] for name in names]}
+    for table in tables:
+        expected = table.to_polars()["symbol"].is_in(names).sum()
+        assert expected > 0
+        for frame in (table.to_polars(), polars.DataFrame(table)):
+            assert len(frame.join(polars.DataFrame(own), on="symbol")) == expected
+            assert len(polars.DataFrame(own).join(frame, on="symbol")) == expected
+        assert len(table.to_pandas().merge(pandas.DataFrame(own), on="symbol")) == expected
+        assert table.to_arrow().join(pa.table(own), "symbol", join_type="inner").num_rows == expected
 
 
 def test_rows_and_an_output_join_in_pandas(bars: Any) -> None:
     pytest.importorskip("pandas")
     output, rows = bars.outputs["bars"].to_pandas(), bars.rows.to_pandas()
-    assert output["symbol"].dtype == rows.index.dtype == "category"
+    assert output["symbol"].dtype == rows.index.dtype == "string"
     for joined in (output.join(rows[["bars"]], on="symbol"), output.merge(rows[["bars"]], on="symbol")):
         starts = joined["start"].astype("int64").tolist()
         found = list(zip(joined["symbol"], starts, joined["volume"].tolist(), joined["bars"].tolist(), strict=True))
@@ -187,7 +203,7 @@ def test_rows_outputs_and_feeds_have_the_same_types_of_the_same_quantities(bars:
         assert output.schema.field("bid").type == rows.schema.field("bid").type == price
         assert feed.schema.field("price").type == price
         for table in (feed, output, rows):
-            assert table.schema.field("symbol").type == pa.dictionary(pa.int32(), pa.string())
+            assert table.schema.field("symbol").type == pa.string()
         for name in ("number", "sequence", "ts_event", "instrument_id"):
             assert feed.schema.field(name) == output.schema.field(name)
 
@@ -203,7 +219,7 @@ def test_dtypes_of_pandas_follow_from_the_declaration(rows: Rows, prices: Any) -
     assert frame.iloc[:0].dtypes.equals(frame.dtypes)
     frame.loc["AA", "n"] = 7  # a frame is the user's own
     assert (frame.loc["AA", "n"], rows["AA"]["n"]) == (7, 2)
-    assert isinstance(frame.index, pandas.CategoricalIndex)
+    assert isinstance(frame.index.dtype, pandas.StringDtype)
 
 
 def test_an_output_without_records_has_the_types_of_one_with_records(bars: Any) -> None:

@@ -130,13 +130,6 @@ def test_polars_and_pandas_take_names_that_are_learnt_on_the_way() -> None:
     assert polars.DataFrame(Made(ticks, 10))["symbol"].to_list() == names
 
 
-def test_a_whole_feed_has_one_dictionary_of_symbols() -> None:
-    """A file of Arrow's takes no second one."""
-    chunks = Made(some(120), 10).to_arrow()["symbol"].chunks
-    assert len(chunks) == 12
-    assert {tuple(chunk.dictionary.to_pylist()) for chunk in chunks} == {tuple(f"S{i}" for i in range(40))}
-
-
 def test_a_feed_without_ticks_has_the_same_types() -> None:
     empty, full = Made(zeros(0), 5), Made(some(20), 5)
     assert empty.to_arrow().schema == full.to_arrow().schema
@@ -176,7 +169,7 @@ def test_an_outputs_records_find_their_ticks_by_number() -> None:
     joined = trades.join(ticks, on=["number", "symbol", "sequence", "ts_event"], how="inner")
     assert len(joined) == len(trades) > 1000
     assert joined["size"].to_list() == joined["size_right"].to_list()
-    assert joined.schema["symbol"] == polars.Categorical
+    assert joined.schema["symbol"] == polars.String
 
 
 def test_every_column_that_may_be_undefined_says_so() -> None:

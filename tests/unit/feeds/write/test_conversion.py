@@ -231,7 +231,7 @@ def test_a_converted_day_an_output_s_file_and_rows_join_in_polars(tmp_path: Path
     ticks = convert(day, tmp_path / "day.parquet").to_polars()
     result = strand.replay(day, "bbo", out={"bbo": tmp_path / "bbo.parquet"}, workers=1)
     quotes, rows = polars.read_parquet(tmp_path / "bbo.parquet"), result.rows.to_polars()
-    assert ticks.schema["symbol"] == quotes.schema["symbol"] == rows.schema["symbol"] == polars.Categorical
+    assert ticks.schema["symbol"] == quotes.schema["symbol"] == rows.schema["symbol"] == polars.String
     joined = quotes.join(ticks.select("number", "symbol", "ts_recv"), on=["number", "symbol"])
     assert len(joined) == len(quotes) == result.written["bbo"][1] > 1000
     last = joined.group_by("symbol").len().join(rows, on="symbol")

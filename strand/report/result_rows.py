@@ -101,6 +101,15 @@ def check_sort(sort: str | None, columns: Sequence[str]) -> None:
         raise ConfigurationError(f"sort: the rows have no field {sort!r}; there are {there}")
 
 
+def _ticks_of_rows(result: RunResult) -> npt.NDArray[np.int64]:
+    """Ticks by symbol of what the rows show: of the last day, where the rows of each day are apart."""
+    if not result.days:
+        return result.ticks_by_symbol
+    last = result.days[-1]
+    of_day = dict(zip(last.symbols, last.ticks_by_symbol.tolist(), strict=False))
+    return np.array([of_day.get(name, 0) for name in result.symbols], np.int64)
+
+
 def result_rows(
     result: RunResult, *, top: int | None = TOP, sort: str | None = None, clock: FeedClock = UTC_CLOCK
 ) -> ResultRows | None:
@@ -110,8 +119,9 @@ def result_rows(
     ``sort``: ``"ticks"`` or a field, greatest first and undefined last, or ``"symbol"``. Raises ConfigurationError for
     a field that the rows do not have, and for sizes whose unit nobody knows.
     """
-    busiest = np.argsort(-result.ticks_by_symbol, kind="stable")
-    busiest = busiest[: np.count_nonzero(result.ticks_by_symbol)]
+    counts = _ticks_of_rows(result)
+    busiest = np.argsort(-counts, kind="stable")
+    busiest = busiest[: np.count_nonzero(counts)]
     if not len(busiest):
         return None
     rows: Rows = result.rows.alike(busiest)
@@ -119,7 +129,7 @@ def result_rows(
     columns = {name: column for name, column in table.items() if column.ndim == 1 and name not in ("symbol", "ticks")}
     check_sort(sort, list(columns))
     names = table["symbol"].tolist()
-    by_name = dict(zip(result.symbols, result.ticks_by_symbol.tolist(), strict=False))
+    by_name = dict(zip(result.symbols, counts.tolist(), strict=False))
     ticks = np.array([by_name[name] for name in names])
     order = _order(sort, {"symbol": table["symbol"], "ticks": ticks, **columns})[:top]
     fields = [

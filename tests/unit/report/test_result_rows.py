@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -180,3 +182,17 @@ def test_a_field_without_news_gives_way_to_others() -> None:
 def test_a_run_without_ticks_has_no_rows(tmp_path: Any) -> None:
     write_npy(tmp_path / "none.npz", zeros(0), ["A"])
     assert result_rows(strand.replay(tmp_path / "none.npz", "count", workers=0, allow_empty=True)) is None
+
+
+def test_with_rows_per_day_the_ticks_are_those_of_the_day_that_is_shown(tmp_path: Path) -> None:
+    whole = gzip.decompress(sample_path().read_bytes())
+    days = [tmp_path / name for name in ("20260105.itch50", "20260106.itch50")]
+    for day, length in zip(days, (400_000, 250_000), strict=True):
+        day.write_bytes(whole[:length])
+    result = strand.replay(days, "vwap", per_day=True, feed_options={"on_bad_record": "skip"})
+    last = result.days[-1]
+    counts = dict(zip(last.symbols, last.ticks_by_symbol.tolist(), strict=True))
+    rows = found(result, top=None)
+    assert rows.symbols.cells
+    assert rows.ticks.cells == [f"{counts[name]:,}" for name in rows.symbols.cells]
+    assert sum(counts.values()) == last.ticks < result.ticks

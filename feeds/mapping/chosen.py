@@ -20,7 +20,9 @@ __all__ = ["NOT_HERE", "Reading", "chosen_columns", "constant_rules"]
 _BID: Final = {"bid_price": "price", "bid_size": "size"}
 _EXTRA: Final = ("symbol", *_BID, "ask_price", "ask_size")
 #: Keys of a profile that are for columns of text alone.
-NOT_HERE: Final = ("since", "digits", "undefined", "plus", "text", "later_of", "earlier_of")
+NOT_HERE: Final = (
+    "since", "digits", "format", "undefined", "plus", "text", "later_of", "earlier_of", "signed", "running",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

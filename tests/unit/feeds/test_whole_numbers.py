@@ -175,3 +175,17 @@ def test_a_constant_time_has_a_unit_too(tmp_path: Path) -> None:
         ticks_of(tmp_path, "parquet", rows(times), constants={"ts_recv": SECONDS[0]})
     ticks = ticks_of(tmp_path, "parquet", rows(times), constants={"ts_recv": SECONDS[0]}, time_unit="s")
     assert set(ticks["ts_recv"].tolist()) == {SECONDS[0] * 10**9}
+
+
+@pytest.mark.parametrize(
+    ("field", "keys"),
+    [
+        ("size", {"running": True}), ("size", {"signed": True}), ("ts_recv", {"format": "%H%M"}),
+        ("price", {"undefined": "x"}),
+    ],
+)  # fmt: skip
+def test_a_key_of_text_alone_is_refused_in_tables(tmp_path: Path, field: str, keys: dict[str, Any]) -> None:
+    times = (np.array(SECONDS) * 10**9).astype("M8[ns]")
+    column = {"size": "size", "ts_recv": "timestamp", "price": "price"}[field]
+    with pytest.raises(ConfigurationError, match="is not a key here"):
+        ticks_of(tmp_path, "parquet", rows(times), columns={field: {"column": column, **keys}})

@@ -57,7 +57,7 @@ def test_options_as_text_make_the_handler_that_the_function_makes(name: str, opt
 def test_books_and_levels_have_options_too() -> None:
     assert load_handler("depth", {"top": "3"}).state == strand.handlers.depth_row(3)
     assert load_handler("book").for_feed is not None
-    assert load_handler("book", {"fills": "report"}).for_feed is None
+    assert load_handler("book", {"fills": "report"}).described == "book (fills=report)"
 
 
 @pytest.mark.parametrize("name", BUILTIN)

@@ -95,5 +95,5 @@ def test_bars_of_itch_come_from_books_and_add_up_to_their_volume() -> None:
     volumes = np.zeros(len(result.symbols), np.uint64)
     np.add.at(volumes, np.asarray(bars["instrument_id"]), np.asarray(bars["volume"]))
     assert volumes.sum() > 0
-    assert (volumes[: len(books.rows.array)] == books.rows.array["volume"]).all()
+    assert (volumes == books.rows.array["volume"][: len(volumes)]).all()
     assert result.rows.array["unpriced"].sum() == 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from strand.feeds.base import TicksAre
 from strand.feeds.mapping.chosen import Reading
 from strand.feeds.mapping.columns import Columns
 from strand.feeds.mapping.records import BadRecordError, numpy_column
@@ -25,6 +27,8 @@ _BUY_EVENT: Final = 1 << 29
 _SELL_EVENT: Final = 1 << 28
 _NUMBER: Final = 0xFF
 _DEPTH: Final = 1
+_TRADE: Final = 2
+_FIRST_ORDER: Final = 10
 # By the event's number: action and kind.
 _EVENTS: Final = {
     1: (b"M", KIND_QUOTE),  # depth: the quantity at a price; 0 takes the price away, action C
@@ -81,6 +85,23 @@ class HftEvents:
         self._kinds = np.zeros(256, np.uint16)
         for number, (action, kind) in _EVENTS.items():
             self._actions[number], self._kinds[number] = ord(action), kind
+
+    @staticmethod
+    def meaning(pieces: Iterable[Array]) -> TicksAre:
+        """What the ticks of a file mean, by as few of its records as tell it.
+
+        Fills of single orders count where no trade reports them: in files with both, as those made of Databento's
+        orders, a fill repeats what a trade said, and a cancel or a modify follows it.
+        """
+        orders = False
+        for records in pieces:
+            numbers = records["ev"] & _NUMBER
+            orders = orders or bool((numbers >= _FIRST_ORDER).any())
+            if not orders:
+                return "plain"
+            if (numbers == _TRADE).any():
+                return "dbn-orders"
+        return "plain"
 
     def ticks(self, records: Array, position: int) -> Array:
         """Ticks of ``records``, whose first one is number ``position`` of the file, from 0.

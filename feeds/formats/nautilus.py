@@ -7,17 +7,22 @@ Their prices and sizes are little-endian whole numbers: of 8 bytes in units of 1
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from strand.errors import FormatError
-from strand.feeds.formats.parquet.source import ArrowSource, KeepsGroup
+from strand.feeds.formats.parquet.source import ArrowSource, Dialect, KeepsGroup
 from strand.ticks import KIND_QUOTE, KIND_TRADE, Flags
 
 __all__ = ["NautilusSource", "is_nautilus"]
 
+#: The lengths of bars of time, by their aggregation.
+_BAR_NS: Final = {
+    "MILLISECOND": 10**6, "SECOND": 10**9, "MINUTE": 60 * 10**9, "HOUR": 3600 * 10**9, "DAY": 86400 * 10**9,
+}  # fmt: skip
 #: By the bytes of a number: its decimals.
 _SCALES: Final = {8: 9, 16: 16}
 _CORNERS: Final = ("open", "high", "low", "close")
@@ -51,7 +56,7 @@ class _BadRowError(Exception):
         self.index = index
 
 
-class NautilusSource(ArrowSource):
+class NautilusSource(Dialect):
     """Reads another source and gives its rows in columns of ticks. ``symbol``: the instrument. ``size_power``: the
     power of ten of its size unit, 0 or below."""
 
@@ -72,6 +77,7 @@ class NautilusSource(ArrowSource):
         self.metadata, self.row_groups = inner.metadata, inner.row_groups
         self.rows = None if inner.rows is None else inner.rows * self._ticks_per_row()
         self.symbol = self._said(b"instrument_id")
+        self.venue = self.symbol.rpartition(".")[2]
         precision = self._said(b"size_precision")
         if not precision.isdecimal() or int(precision) > max(_SCALES.values()):
             raise FormatError(f"has the size_precision {precision!r} in its metadata, not 0 to 16", path=path)
@@ -105,6 +111,15 @@ class NautilusSource(ArrowSource):
     def flags(self) -> Flags:
         """Deltas keep their flags, of which 16 says that they are of price levels; other rows have none."""
         return Flags(snapshot=32, last=128, top=64, other=16) if self._of == 2 else Flags()
+
+    @property
+    def bars(self) -> int | None:
+        """The length of a bar of time in ns, as the metadata says it (``EURUSD.SIM-1-MINUTE-BID-EXTERNAL``)."""
+        text = self.metadata.get(b"bar_type", b"").decode("utf-8", "replace").removeprefix(self._said(b"instrument_id"))
+        found = re.match(r"-(\d{1,6})-([A-Z]+)-", text)
+        if self._of != 3 or found is None or found[2] not in _BAR_NS:
+            return None
+        return int(found[1]) * _BAR_NS[found[2]]
 
     def _ticks_per_row(self) -> int:
         return len(_CORNERS) if self._of == 3 else 1

@@ -177,6 +177,11 @@ class Columns:
                     f"columns.{key}: say which one it is, {' or '.join(map(repr, alike))}, by columns={{{key!r}: NAME}}"
                 )
 
+    @property
+    def has_sizes(self) -> bool:
+        """Whether a column or a constant gives a size."""
+        return any(field in self.of or field in self.constants for field in _SIZES)
+
     def flags_of(self, ticks: TicksAre | None) -> Flags:
         """The flags of ticks that mean ``ticks``, as far as the columns tell."""
         rule = self._rules.get("flags")

@@ -93,6 +93,11 @@ class RecordColumns:
         """Whether prices are whole numbers of which nothing says what 1 is worth."""
         return self._columns.assumes_prices(lambda name: self._dtype[name].kind in "iu")
 
+    @property
+    def has_sizes(self) -> bool:
+        """As ``Columns.has_sizes``."""
+        return self._columns.has_sizes
+
     def flags_of(self, ticks: TicksAre | None) -> Flags:
         """As ``Columns.flags_of``."""
         return self._columns.flags_of(ticks)

@@ -83,6 +83,7 @@ class _ProfileKeys(msgspec.Struct, frozen=True, kw_only=True):
     size_unit: Any = 1
     ticks: TicksAre | None = None
     flags: dict[str, Any] = {}
+    bars: bool = False
     parts: list[Any] = []
     like: dict[str, str] = {}
     symbol: dict[str, Any] = {}
@@ -164,6 +165,8 @@ class Profile:
     ticks: TicksAre | None
     """None: it does not say."""
     flags: Flags
+    bars: bool
+    """Rows are bars. Their length is what ``plus`` adds to the time of the first one."""
 
     @functools.cached_property
     def needed(self) -> list[tuple[str, frozenset[str]]]:
@@ -196,7 +199,7 @@ def read_profile(text: str, source: str) -> Profile:
     parts = tuple(
         part
         for at, given_part in enumerate(keys.parts, 1)
-        for part in _parts(given_part, f"{where}.parts[{at}]", size_power)
+        for part in _parts(given_part, f"{where}.parts[{at}]", size_power, fields)
     )
     all_rules = [*fields, *(rule for part in parts for rule in part.fields)]
     profile = Profile(
@@ -225,6 +228,7 @@ def read_profile(text: str, source: str) -> Profile:
         size_power=size_power,
         parts=parts,
         ticks=keys.ticks,
+        bars=keys.bars,
         flags=flags_of(all_rules, keys.ticks, keys.flags, f"{where}."),
     )
     _check(profile, where)
@@ -237,8 +241,8 @@ def _marks(keys: _ProfileKeys, where: str) -> tuple[bytes, bytes]:
     return keys.decimal.encode(), keys.thousands.encode()
 
 
-def _parts(given: Any, where: str, size_power: int) -> list[Part]:
-    """One part, or one for each level where it has ``levels``."""
+def _parts(given: Any, where: str, size_power: int, of_all: tuple[FieldRule, ...]) -> list[Part]:
+    """One part, or one for each level where it has ``levels``. ``of_all``: the fields that all parts have."""
     keys = checked(_PartKeys, given, where)
     names: tuple[str, ...] = ()
     text = ""
@@ -254,6 +258,8 @@ def _parts(given: Any, where: str, size_power: int) -> list[Part]:
         raise ConfigurationError(f"{where}.fields.size.running: is for a size of the whole row, in [fields]")
     if not 0 <= keys.first_level <= 1:
         raise ConfigurationError(f"{where}.first_level: give 0 or 1, not {keys.first_level}")
+    known = {rule.field for rule in (*of_all, *fields)}
+    fields += tuple(rule for rule in completed((*of_all, *fields)) if rule.field not in known)
     if keys.levels is None:
         return [Part(fields, names, text, keys.filled)]
     if not 1 <= keys.levels <= _MAX_LEVELS:
@@ -310,6 +316,8 @@ def _check(profile: Profile, where: str) -> None:
     if not profile.header and not profile.layouts:
         raise ConfigurationError(f"{where}.layouts: is needed where header is false: what the columns are called")
     _check_map(profile.fields, where)
+    if profile.bars and not any(rule.field == "ts_recv" and rule.plus and rule.plus.ns for rule in profile.fields):
+        raise ConfigurationError(f"{where}.bars: give fields.ts_recv.plus.seconds too: the length of a bar")
     if profile.one_sided and not any(rule.field in _QUOTE for rule in profile.fields):
         raise ConfigurationError(f"{where}.one_sided: is for quotes, which have bid_price and ask_price")
     if profile.ids_rise and (profile.parts or not any(rule.field == "ref_id" for rule in profile.fields)):

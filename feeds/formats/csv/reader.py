@@ -29,6 +29,7 @@ from strand.feeds.io.prefetch import Chunks, read_chunks
 from strand.feeds.io.streams import STANDARD_INPUT, InflateLimits, names_of, open_stream
 from strand.feeds.io.zip import split_member
 from strand.feeds.mapping.options import check_options
+from strand.feeds.mapping.scalars import SIZES
 from strand.feeds.mapping.units import unit_power
 from strand.feeds.selection import Selection
 from strand.feeds.skipped import Skipped
@@ -159,9 +160,27 @@ class CsvFeed(BaseFeed):
             ticks=found.profile.ticks or "plain",
             ticks_assumed=found.profile.ticks is None,
             flags=found.profile.flags,
+            has_sizes=self._has_sizes(),
+            bars=self._bars(),
             # A market that never closes has its clock in UTC, and files of any other may be in UTC, too.
             zone=None if found.profile.zone == "UTC" else found.profile.zone,
         )
+
+    def _has_sizes(self) -> bool:
+        profile = self._match.profile
+        rules = [*profile.fields, *(rule for part in profile.parts for rule in part.fields)]
+        sizes = [rule for rule in rules if rule.field in SIZES]
+        return any(not rule.columns or self._match.column(rule.columns) is not None for rule in sizes)
+
+    def _bars(self) -> int | None:
+        """The length of the first row's bar, where rows are bars."""
+        profile = self._match.profile
+        if not profile.bars:
+            return None
+        plus = next(rule.plus for rule in profile.fields if rule.field == "ts_recv" and rule.plus is not None)
+        at = self._match.column(plus.columns)
+        text = "" if at is None else self._sample.get(at, "").strip()
+        return dict(plus.ns).get(text)
 
     @property
     def symbols(self) -> Sequence[str]:

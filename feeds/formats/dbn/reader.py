@@ -52,6 +52,9 @@ _SPARE_ALONE: Final = 65536
 _RECORDS: Final = {"mbo": (56, 1), "trades": (48, 1), "bbo-1s": (80, 1), "bbo-1m": (80, 1), "cbbo-1s": (80, 1),
                    "cbbo-1m": (80, 1), "ohlcv-1s": (56, 4), "ohlcv-1m": (56, 4), "ohlcv-1h": (56, 4),
                    "ohlcv-1d": (56, 4)}  # fmt: skip
+#: The length of a bar by schema, in ns.
+_BAR_NS: Final = {"ohlcv-1s": 10**9, "ohlcv-1m": 60 * 10**9, "ohlcv-1h": 3600 * 10**9, "ohlcv-1d": 86400 * 10**9,
+                  "ohlcv-eod": 86400 * 10**9}  # fmt: skip
 
 
 def recognise(head: bytes) -> bool:
@@ -127,6 +130,7 @@ class DbnFeed(DecodedFeed):
             venue=metadata.decoded.dataset,
             price_unit=1e-9,
             ticks="dbn-orders" if metadata.details()["schema"] == "mbo" else "dbn",
+            bars=_BAR_NS.get(str(metadata.details()["schema"])),
             details=metadata.details() | details,
             zone=metadata.zone,
         )

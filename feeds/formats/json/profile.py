@@ -285,7 +285,13 @@ class JsonProfile:
             ticks_assumed=self.ticks is None,
             flags=self.flags,
             zone=None if self.zone == "UTC" else self.zone,
+            has_sizes=self._has_sizes,
         )
+
+    @property
+    def _has_sizes(self) -> bool:
+        trades = [rule for rule in self.rules if rule.kind == KINDS["trade"]]
+        return all(any(field.rule.field in SIZES for field in rule.fields) for rule in trades)
 
     def records(self, message: Any) -> Iterator[Record | BadRecord] | None:
         """The records of a message, BadRecord in place of bad ones; None where no rule matches it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -142,6 +143,10 @@ class NpyFeed(BaseFeed):
         self._source = None if own is None else own.info
         #: What the source said of each stock, by name, where strand wrote the file and the source did.
         self.directory = {} if own is None else own.directory
+        self._meaning = said.ticks
+        if self._meaning is None and isinstance(self._map, HftEvents):
+            with suppress(FeedError):  # raised when the feed is read, after the ticks before it
+                self._meaning = HftEvents.meaning(records for records, _ in self._records())
         self._counts = dict.fromkeys(("records", "ticks", "rows_rounded", "bytes_in", "bytes_out"), 0)
 
         names = _given_names(symbol, symbols)
@@ -190,7 +195,8 @@ class NpyFeed(BaseFeed):
         if self._source is None:
             return FeedInfo(
                 name, str(self._path), details=details, size_unit=float(f"1e{self._size_power}"),
-                ticks=self._said.ticks or "plain", ticks_assumed=self._said.ticks is None, flags=self._flags(),
+                ticks=self._meaning or "plain", ticks_assumed=self._meaning is None, flags=self._flags(),
+                has_sizes=not isinstance(self._map, RecordColumns) or self._map.has_sizes,
                 prices_assumed=isinstance(self._map, RecordColumns) and self._map.assumes_prices,
             )  # fmt: skip
         return self._source.info(name, str(self._path), details, self._source.size_unit, self._said)

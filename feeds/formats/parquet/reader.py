@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from strand.errors import ConfigurationError, FeedError, FormatError
 from strand.feeds.base import BaseFeed, FeedInfo, TickBatch, TicksAre
+from strand.feeds.formats.dbn.parquet import DatabentoSource, is_databento
 from strand.feeds.formats.nautilus import NautilusSource, is_nautilus
 from strand.feeds.formats.own_metadata import OWN_KEY, Own, own_from
 from strand.feeds.formats.parquet.arrays import mask_of
@@ -28,6 +29,7 @@ from strand.feeds.formats.parquet.keys import Keys
 from strand.feeds.formats.parquet.opening import open_arrow
 from strand.feeds.formats.parquet.parquet_source import PARQUET_MAGIC
 from strand.feeds.formats.parquet.row_groups import group_filter
+from strand.feeds.formats.parquet.source import Dialect
 from strand.feeds.io.bytestream import InflateLimits
 from strand.feeds.io.prefetch_batches import PrefetchedBatches, may_prefetch
 from strand.feeds.mapping.chosen import Reading
@@ -145,10 +147,11 @@ class ParquetFeed(BaseFeed):
         self._counts = dict.fromkeys(names, 0)
 
         self._source = open_arrow(self._path, limits)
-        catalogue = NautilusSource(self._source, self._path) if is_nautilus(self._source) else None
-        if catalogue is not None:
-            self._source = catalogue
-            size_unit = f"1e{catalogue.size_power}" if size_unit is None else size_unit
+        dialect = self._dialect(said)
+        if dialect is not None:
+            self._source = dialect
+            size_unit = f"1e{dialect.size_power}" if size_unit is None else size_unit
+            price_unit = f"1e{dialect.price_power}" if dialect.price_power is not None else price_unit
         self._is_file = isinstance(self._path, Path) and self._path.is_file()
         text = self._source.metadata.get(OWN_KEY)
         own = None if text is None else own_from(text, self._path)
@@ -158,10 +161,10 @@ class ParquetFeed(BaseFeed):
         self._reading = Reading(
             None if price_unit is None else unit_power("price_unit", price_unit),
             _size_power(size_unit, own_unit),
-            said.time_unit if own is None else "ns",
+            said.time_unit if own is None and dialect is None else "ns",
             said.time_zone,
             rounds=said.rounds,
-            undefined_nulls=said.nulls == "undefined" or catalogue is not None,
+            undefined_nulls=said.nulls == "undefined" or dialect is not None,
             own=own is not None,
         )
         self._columns = Columns(self._source.names, said.columns, said.constants, self._reading)
@@ -174,7 +177,7 @@ class ParquetFeed(BaseFeed):
         self._keys = Keys(
             self._columns,
             names=None if own is None else own.symbols,
-            one=catalogue.symbol if symbol is None and catalogue is not None else symbol,
+            one=dialect.symbol if symbol is None and dialect is not None else symbol,
             keeps=self._select.keeps,
             max_symbols=_SPARE if max_symbols is None else whole("max_symbols", max_symbols, 1, 1 << 24),
             path=self._path,
@@ -187,11 +190,15 @@ class ParquetFeed(BaseFeed):
         if self._keys.text is not None:
             self._texts.append(self._keys.text)
         unit = own_unit if size_unit is None else float(Decimal(str(size_unit)))
-        self._info = self._info_of(own, catalogue, unit, said)
+        self._info = self._info_of(own, dialect, unit, said)
 
-    def _info_of(
-        self, own: Own | None, catalogue: NautilusSource | None, unit: float | None, said: Options
-    ) -> FeedInfo:
+    def _dialect(self, said: Options) -> Dialect | None:
+        """The source as one of a program that writes such columns. Who names columns knows them."""
+        if is_nautilus(self._source):
+            return NautilusSource(self._source, self._path)
+        return DatabentoSource(self._source, self._path) if is_databento(self._source) and not said.columns else None
+
+    def _info_of(self, own: Own | None, dialect: Dialect | None, unit: float | None, said: Options) -> FeedInfo:
         details = {
             "rows": self._source.rows,
             "row_groups": self._source.row_groups,
@@ -200,17 +207,19 @@ class ParquetFeed(BaseFeed):
         name = "parquet" if self._source.row_groups is not None else "arrow"
         if own is not None:
             return own.info.info(name, str(self._path), details, unit, said)
-        flags = self._columns.flags_of(said.ticks) if catalogue is None else catalogue.flags
+        flags = self._columns.flags_of(said.ticks) if dialect is None else dialect.flags
         return FeedInfo(
             name,
             str(self._path),
-            venue=None if catalogue is None else catalogue.symbol.rpartition(".")[2],
+            venue=None if dialect is None else dialect.venue,
             details=details,
             size_unit=unit,
-            ticks=said.ticks or "plain",
-            ticks_assumed=said.ticks is None and catalogue is None,
-            prices_assumed=catalogue is None and self._columns.assumes_prices(self._is_whole),
+            ticks=said.ticks or ("plain" if dialect is None else dialect.ticks),
+            ticks_assumed=said.ticks is None and dialect is None,
+            prices_assumed=dialect is None and self._columns.assumes_prices(self._is_whole),
             flags=said.masks or flags,
+            has_sizes=self._columns.has_sizes,
+            bars=None if dialect is None else dialect.bars,
             zone=self._reading.time_zone,
         )
 

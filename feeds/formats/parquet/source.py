@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from strand.errors import FeedError, FormatError
+from strand.feeds.base import Flags, TicksAre, usual_flags
 from strand.feeds.io.bytestream import InputStream
 
-__all__ = ["ArrowSource", "KeepsGroup", "first_line", "names_of", "needs_its_end"]
+__all__ = ["ArrowSource", "Dialect", "KeepsGroup", "first_line", "names_of", "needs_its_end"]
 
 KeepsGroup = Callable[[Any, Any], bool]
 
@@ -33,6 +34,34 @@ class ArrowSource:
         dictionaries, where that costs less.
         """
         raise NotImplementedError
+
+
+class Dialect(ArrowSource):
+    """A file of a program whose columns are known: it gives columns of ticks.
+
+    Attributes:
+        symbol: The one symbol of all rows; None: a column has it.
+        size_power: The power of ten of the unit of sizes.
+        price_power: The power of ten of prices that are whole numbers; None: no price is one.
+        ticks: What the ticks mean.
+        flags: Which bits of the ticks' flags mean what.
+        bars: The length of a bar in ns, where rows are bars of time.
+        venue: The market's name, where it is known.
+    """
+
+    symbol: str | None
+    size_power: int
+    price_power: int | None = None
+    ticks: TicksAre = "plain"
+    venue: str | None = None
+
+    @property
+    def flags(self) -> Flags:
+        return usual_flags(self.ticks, "never")
+
+    @property
+    def bars(self) -> int | None:
+        return None
 
 
 def needs_its_end(what: str, stream: InputStream, path: Path | str, note: str = "") -> FeedError:

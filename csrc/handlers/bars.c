@@ -105,7 +105,7 @@ static int turn(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, int6
 /* Without timers, bars close at the symbol's next trade. */
 static void alarm(const sd_bars_row *row, uint32_t key, sd_context *ctx) {
   int64_t next = row->end ? row->end : row->start;
-  if (ctx->wake_at && next && next != INT64_MAX) ctx->wake_at(ctx, key, next);
+  if (ctx->wake_at && next && next != INT64_MAX) ctx->wake_at(ctx, key, sd_alarm_for(next, ctx));
 }
 
 INLINE int is_full(const sd_bars_row *row, const sd_bars_params *p, uint32_t kind) {
@@ -149,7 +149,7 @@ INLINE int add(sd_bars_row *row, const sd_bars_params *p, sd_context *ctx, uint3
   if (price < row->low) row->low = price;
   row->close = price;
   if (SD_UNLIKELY(sd_add_volume(&row->volume, size, ctx))) return -1;
-  row->trades += size != 0;
+  row->trades += size != 0 || p->source.rules.sizeless;
   if (SD_UNLIKELY(row->trades > INT32_MAX)) {
     snprintf(ctx->message, sizeof ctx->message, "a bar has more than 2**31 - 1 trades: make its bars shorter");
     return -1;
@@ -189,13 +189,14 @@ static SD_NOINLINE int begin_day(sd_bars_row *row, const sd_bars_params *p, sd_c
 INLINE int64_t over_ticks(void *rows, const sd_tick *ticks, int64_t n, sd_context *ctx, const sd_bars_params *p,
                           uint32_t kind) {
   const uint64_t stride = ctx->row_stride;
-  const sd_trade_rules rules = p->source.rules;
+  sd_trade_rules rules = p->source.rules;
+  rules.sizeless |= p->zero_sizes != 0;
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = &ticks[i];
     if (i + ROWS_AHEAD < n) sd_prefetch_write((unsigned char *)rows + ticks[i + ROWS_AHEAD].instrument_id * stride);
     sd_bars_row *row = (sd_bars_row *)((unsigned char *)rows + t->instrument_id * stride);
-    if (!sd_is_trade(t, &rules) || (t->size <= 0 && !(p->zero_sizes && t->size == 0))) {
-      if (SD_UNLIKELY(sd_is_day(t)) && begin_day(row, p, ctx, i, t->instrument_id, sd_time_of(t))) return i;
+    if (!sd_is_trade(t, &rules)) {
+      if (SD_UNLIKELY(sd_is_day(t)) && begin_day(row, p, ctx, i, t->instrument_id, sd_moment_of(t, &rules))) return i;
       continue;
     }
     if (SD_UNLIKELY(t->price == SD_UNDEF_PRICE || t->price == INT64_MIN)) {
@@ -203,7 +204,8 @@ INLINE int64_t over_ticks(void *rows, const sd_tick *ticks, int64_t n, sd_contex
       continue;
     }
     const int cross = (t->flags & rules.flags.cross) != 0;
-    if (SD_UNLIKELY(add(row, p, ctx, kind, i, t->instrument_id, sd_time_of(t), t->price, t->size, cross))) return i;
+    const int64_t time = sd_moment_of(t, &rules);
+    if (SD_UNLIKELY(add(row, p, ctx, kind, i, t->instrument_id, time, t->price, t->size, cross))) return i;
     if (SD_UNLIKELY(ctx->yield)) return i + 1;
   }
   return n;
@@ -214,10 +216,10 @@ static int64_t over_books(void *rows, const sd_tick *ticks, int64_t n, sd_contex
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = &ticks[i];
     if (sd_read_event(&p->source, ticks, i, n, ctx, &e)) return i;
-    if (e.trade.size == 0 && !e.clear) continue;
+    if (e.trade.size < 0 && !e.clear) continue;
     sd_bars_row *row = row_of(rows, t->instrument_id, ctx);
     if (e.clear == SD_CLEAR_DAY && begin_day(row, p, ctx, i, t->instrument_id, e.time)) return i;
-    if (e.trade.size == 0) continue;
+    if (e.trade.size < 0) continue;
     if (e.trade.price == SD_UNDEF_PRICE) row->unpriced++;
     else if (add(row, p, ctx, p->kind, i, t->instrument_id, e.time, e.trade.price, e.trade.size, e.trade.cross))
       return i;
@@ -244,7 +246,7 @@ int64_t sd_handle_bars(void *rows, const sd_tick *ticks, int64_t n, sd_context *
 int sd_wake_bars(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   const sd_bars_params *p = ctx->params;
   sd_bars_row *row = row_of(rows, key, ctx);
-  if (turn(row, p, ctx, -1, time)) return -1;
+  if (turn(row, p, ctx, -1, sd_due_at(time, ctx))) return -1;
   /* The day may be over, between sessions or without any: empty bars wait for the next trade. */
   if (row->empty_left && row->end && sd_in_session(&row->stretch, &p->calendar)) alarm(row, key, ctx);
   return 0;

@@ -20,7 +20,7 @@ typedef struct sd_change {
 static int trade(sd_book_row *row, const sd_tick *t, const sd_trade_rules *rules, int64_t resting) {
   const int64_t price = sd_trade_price(t, resting);
   int64_t volume;
-  if (!sd_is_trade(t, rules) || t->size <= 0) return 0;
+  if (!sd_is_trade(t, rules)) return 0;
   if (SD_UNLIKELY(price == SD_UNDEF_PRICE)) {
     row->unusable += t->action == 'T';
     return 0;

@@ -159,7 +159,7 @@ int64_t sd_handle_imbalance(void *rows, const sd_tick *ticks, int64_t n, sd_cont
 
 int sd_wake_imbalance(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   sd_imbalance_row *row = (sd_imbalance_row *)((unsigned char *)rows + key * ctx->row_stride);
-  return end_interval(row, ctx, -1, time);
+  return end_interval(row, ctx, -1, sd_due_at(time, ctx));
 }
 
 int sd_finish_imbalance(void *rows, uint32_t key, sd_context *ctx) {

@@ -39,7 +39,7 @@ static inline int sd_count_empty(int64_t *left, sd_context *ctx) {
 static inline void sd_interval_begin(sd_interval *v, const sd_stretch *s, int64_t every, int64_t time, sd_context *ctx,
                                      uint32_t key) {
   sd_grid(s, every, time, &v->start, &v->end);
-  if (ctx->wake_at && v->end != INT64_MAX) ctx->wake_at(ctx, key, v->end);
+  if (ctx->wake_at && v->end != INT64_MAX) ctx->wake_at(ctx, key, sd_alarm_for(v->end, ctx));
 }
 
 /* A new day at `time`: the interval under way ends there at the latest. Its timer is over. */

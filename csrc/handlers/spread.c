@@ -15,7 +15,8 @@ static void average_time(sd_spread_totals *t) {
 }
 
 static void average_trades(sd_spread_totals *t) {
-  t->of.effective = (double)sd_wide_of(t->effective_low, t->effective_high) / (double)t->of.volume * 1e-9;
+  const double sum = (double)sd_wide_of(t->effective_low, t->effective_high);
+  t->of.effective = t->of.volume ? sum / (double)t->of.volume * 1e-9 : (double)NAN;
   t->of.effective_mean = (double)sd_wide_of(t->mean_low, t->mean_high) / (double)t->of.trades * 1e-9;
 }
 
@@ -195,7 +196,7 @@ static int take_event(sd_spread_row *row, const sd_spread_params *p, sd_context 
     if (p->fill && row->accounted) row->empty_left = SD_MAX_EMPTY;
   }
   /* The trade comes first: it met the top that its own fill then changes. */
-  if (e->trade.size && trade(row, p, ctx, e)) return -1;
+  if (e->trade.size >= 0 && trade(row, p, ctx, e)) return -1;
   if (e->bid || e->ask) quote(row, p, e);
   return 0;
 }
@@ -207,14 +208,14 @@ int64_t sd_handle_spread(void *rows, const sd_tick *ticks, int64_t n, sd_context
     const uint32_t key = ticks[i].instrument_id;
     if (sd_read_event(&p->source, ticks, i, n, ctx, &e)) return i;
     if (e.clear && clear(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
-    if ((e.trade.size || e.bid || e.ask) && take_event(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
+    if ((e.trade.size >= 0 || e.bid || e.ask) && take_event(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
     if (ctx->yield) return i + 1;
   }
   return n;
 }
 
 int sd_wake_spread(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
-  return advance(row_of(rows, key, ctx), ctx->params, ctx, -1, key, time);
+  return advance(row_of(rows, key, ctx), ctx->params, ctx, -1, key, sd_due_at(time, ctx));
 }
 
 int sd_finish_spread(void *rows, uint32_t key, sd_context *ctx) {

@@ -79,7 +79,7 @@ int sd_tape_event(const sd_source *source, const sd_tick *t, sd_context *ctx, sd
     memcpy(ctx->message, inner.message, sizeof ctx->message);
     return -1;
   }
-  e->time = sd_time_of(t);
+  e->time = sd_moment_of(t, &source->rules);
   if (SD_UNLIKELY(by_event)) {
     if (sd_books_of_publishers(books_of(tape))[t->instrument_id].renewed) e->clear = SD_CLEAR_BOOK;
     emit_event(&tape->rows[t->instrument_id], t, source->rules.flags.last, &before, e);

@@ -31,7 +31,7 @@ typedef struct sd_source {
 /* What one tick means. */
 typedef struct sd_event {
   uint64_t clear; /* SD_CLEAR_*; applies before everything else */
-  int64_t time;   /* ts_recv */
+  int64_t time;   /* sd_moment_of */
   sd_trade trade;
   uint8_t bid, ask;
   sd_top top; /* valid if `bid` and `ask` say so */
@@ -58,6 +58,25 @@ static inline uint64_t sd_clear_of(const sd_tick *t) {
 /* Times stay below INT64_MAX, which stands for never. A time below 0, before the epoch, counts as none: no feed has one. */
 static inline int64_t sd_time_of(const sd_tick *t) {
   return t->ts_recv < 0 ? 0 : t->ts_recv - (t->ts_recv == INT64_MAX);
+}
+
+/* The moment that a tick counts at. Ready-made bars come when they end, and belong to the interval that ends there. */
+static inline int64_t sd_moment_of(const sd_tick *t, const sd_trade_rules *rules) {
+  const int64_t time = sd_time_of(t);
+  return time - (rules->at_end & (time > 0));
+}
+
+/* The alarm for the end of an interval: bars that end with it come before the alarm. `ctx` has the handler's params, which begin with
+ * its source. */
+static inline int64_t sd_alarm_for(int64_t end, const sd_context *ctx) {
+  const sd_source *source = ctx->params;
+  return end + source->rules.at_end;
+}
+
+/* The moment for which an alarm was set. */
+static inline int64_t sd_due_at(int64_t time, const sd_context *ctx) {
+  const sd_source *source = ctx->params;
+  return time - source->rules.at_end;
 }
 
 /* Nonzero: a tick of one side changes a price level, which may be any level. */
@@ -96,7 +115,7 @@ static inline int sd_read_event(const sd_source *source, const sd_tick *ticks, i
     if (i % SD_TAPE_AHEAD == 0 && n > 1) sd_tape_ahead(source, t, n - i < SD_TAPE_AHEAD ? n - i : SD_TAPE_AHEAD);
     return sd_tape_event(source, t, ctx, e);
   }
-  e->time = sd_time_of(t);
+  e->time = sd_moment_of(t, &source->rules);
   e->trade = sd_trade_of(t, &source->rules, (sd_resting){SD_UNDEF_PRICE, 'N'}, &no_quote);
   sd_quote_of(t, &source->rules.flags, e);
   return 0;

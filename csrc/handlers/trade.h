@@ -2,7 +2,7 @@
  *
  * A tick is a trade if four things hold. Its action is T, or F in feeds whose fills reduce their orders. It is no quote, which may keep the
  * action of the record that it came with. No flag excludes it (ITCH's not printable, which a cross reports again; TAQ's cancelled;
- * crosses, if the handler's options say so). And it has a size.
+ * crosses, if the handler's options say so). And it has a size above 0; where a feed has no sizes, its trades have the size 0.
  *
  *   price      the tick's own; for a fill without one, that of its order, as the book knows it. SD_UNDEF_PRICE: no price is known
  *              (a fill of an order that the book does not have). Handlers count such a trade separately, and in no volume
@@ -37,13 +37,15 @@ typedef struct sd_trade_rules {
   uint8_t hidden;       /* a T is an execution of what was hidden, or a cross; its side says nothing */
   uint8_t resting;      /* the side of a T is the resting order's */
   uint8_t left_out;     /* flags of what does not count */
-  uint8_t unused[4];
+  uint8_t sizeless;     /* trades have no sizes: those of size 0 count */
+  uint8_t at_end;       /* 1: a tick's time is the end of the bar that it is of, which it belongs to (tape.h); else 0 */
+  uint8_t unused[2];
   sd_flags flags;
 } sd_trade_rules;
 
 typedef struct sd_trade {
   int64_t price; /* 1e-9; SD_UNDEF_PRICE: not known */
-  int64_t size;  /* 0: no trade */
+  int64_t size;  /* -1: no trade */
   uint64_t order_id, match_id;
   char aggressor; /* A seller, B buyer, N nobody can tell */
   uint8_t hidden, cross;
@@ -63,7 +65,7 @@ typedef struct sd_top {
 
 static inline int sd_is_trade(const sd_tick *t, const sd_trade_rules *rules) {
   return (t->action == 'T' || (t->action == 'F' && !rules->fills_report)) && t->kind != SD_KIND_QUOTE &&
-         !(t->flags & rules->left_out);
+         !(t->flags & rules->left_out) && (t->size > 0 || (t->size == 0 && rules->sizeless));
 }
 
 static inline int64_t sd_price_or_none(int64_t price) { return price == INT64_MIN ? SD_UNDEF_PRICE : price; }
@@ -77,8 +79,8 @@ static inline int64_t sd_trade_price(const sd_tick *t, int64_t resting) {
 /* The trade that a tick is. `met`: the order that the fill is of; `before`: the quote before it. */
 static inline sd_trade sd_trade_of(const sd_tick *t, const sd_trade_rules *rules, sd_resting met,
                                    const sd_top *before) {
-  sd_trade trade = {.price = SD_UNDEF_PRICE, .aggressor = 'N'};
-  if (!sd_is_trade(t, rules) || t->size <= 0) return trade;
+  sd_trade trade = {.price = SD_UNDEF_PRICE, .size = -1, .aggressor = 'N'};
+  if (!sd_is_trade(t, rules)) return trade;
   const int is_fill = t->action == 'F';
   trade.price = sd_trade_price(t, met.price);
   trade.size = t->size;

@@ -110,14 +110,14 @@ int64_t sd_handle_trade_stats(void *rows, const sd_tick *ticks, int64_t n, sd_co
     const uint32_t key = ticks[i].instrument_id;
     if (sd_read_event(&p->source, ticks, i, n, ctx, &e)) return i;
     if (e.clear == SD_CLEAR_DAY && begin_day(row_of(rows, key, ctx), p, ctx, i, key, e.time)) return i;
-    if (e.trade.size && take_event(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
+    if (e.trade.size >= 0 && take_event(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
     if (ctx->yield) return i + 1;
   }
   return n;
 }
 
 int sd_wake_trade_stats(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
-  return pass_time(row_of(rows, key, ctx), ctx, -1, time);
+  return pass_time(row_of(rows, key, ctx), ctx, -1, sd_due_at(time, ctx));
 }
 
 int sd_finish_trade_stats(void *rows, uint32_t key, sd_context *ctx) {

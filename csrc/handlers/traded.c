@@ -2,7 +2,7 @@
 
 /* Nonzero: *made is a trade, and the handler is called with it. */
 static int traded_of(const sd_traded_params *p, const sd_tick *t, const sd_trade *trade, sd_traded *made) {
-  if (trade->size == 0) return 0;
+  if (trade->size < 0) return 0;
   if (trade->price == SD_UNDEF_PRICE) {
     p->unpriced[t->instrument_id]++;
     return 0;
@@ -73,7 +73,7 @@ int64_t sd_trades_of(const sd_traded_params *p, const sd_tick *ticks, int64_t n,
   sd_event e;
   for (int64_t i = 0; i < n; i++) {
     if (sd_read_event(&p->source, ticks, i, n, ctx, &e)) return i;
-    if (!traded_of(p, &ticks[i], &e.trade, &made[i])) made[i] = (sd_traded){0};
+    if (!traded_of(p, &ticks[i], &e.trade, &made[i])) made[i] = (sd_traded){.size = -1};
   }
   return n;
 }

@@ -19,7 +19,7 @@ int64_t sd_handle_traded(void *rows, const sd_tick *ticks, int64_t n, sd_context
 int sd_wake_traded(void *rows, uint32_t key, int64_t time, sd_context *ctx);
 int sd_finish_traded(void *rows, uint32_t key, sd_context *ctx);
 
-/* For Python's handlers: sets the trade of each tick; its size is 0 if no handler is called with it. Returns n, or the index of a tick on
+/* For Python's handlers: sets the trade of each tick; its size is -1 if no handler is called with it. Returns n, or the index of a tick on
  * which its book failed: then ctx says why. */
 int64_t sd_trades_of(const sd_traded_params *p, const sd_tick *ticks, int64_t n, sd_traded *made, sd_context *ctx);
 

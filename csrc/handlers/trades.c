@@ -28,7 +28,7 @@ int64_t sd_handle_trades(void *rows, const sd_tick *ticks, int64_t n, sd_context
   sd_event e;
   for (int64_t i = 0; i < n; i++) {
     if (sd_read_event(source, ticks, i, n, ctx, &e)) return i;
-    if (!e.trade.size) continue;
+    if (e.trade.size < 0) continue;
     sd_trades_row *row = (sd_trades_row *)((unsigned char *)rows + ticks[i].instrument_id * ctx->row_stride);
     if (take(row, &e.trade, ctx, i, ticks[i].ts_event)) return i;
   }

@@ -117,7 +117,7 @@ static void alarm(const sd_volatility_row *row, const sd_volatility_params *p, u
   int64_t next = INT64_MAX;
   if (p->by_time && row->next && (row->sampled == 0 || row->price != row->sampled)) next = row->next;
   if (row->end && row->end < next) next = row->end;
-  if (ctx->wake_at && next != INT64_MAX) ctx->wake_at(ctx, key, next);
+  if (ctx->wake_at && next != INT64_MAX) ctx->wake_at(ctx, key, sd_alarm_for(next, ctx));
 }
 
 /* Nonzero: no memory. */
@@ -173,7 +173,7 @@ static int clear(sd_volatility_row *row, const sd_volatility_params *p, sd_conte
 
 static int take_event(sd_volatility_row *row, const sd_volatility_params *p, sd_context *ctx, int64_t i, uint32_t key,
                       const sd_event *e) {
-  if (!p->mid) return e->trade.size ? take_price(row, p, ctx, i, key, e->time, e->trade.price) : 0;
+  if (!p->mid) return e->trade.size >= 0 ? take_price(row, p, ctx, i, key, e->time, e->trade.price) : 0;
   if (!e->bid && !e->ask) return 0;
   if (!row->quoted) row->top = SD_NO_TOP;
   row->quoted = 1;
@@ -199,6 +199,7 @@ int64_t sd_handle_volatility(void *rows, const sd_tick *ticks, int64_t n, sd_con
 
 int sd_wake_volatility(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
   const sd_volatility_params *p = ctx->params;
+  time = sd_due_at(time, ctx);
   sd_volatility_row *row = row_of(rows, key, ctx);
   /* An alarm for a time in the past comes late, perhaps after the window's end. */
   sample_new(row, p, row->end && row->end < time ? row->end : time);

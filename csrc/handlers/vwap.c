@@ -1,5 +1,7 @@
 #include "handlers/vwap.h"
 
+#include <math.h>
+
 /* Nonzero: the sum does not fit into a volume. */
 static inline int add(sd_vwap_row *row, int64_t price, int64_t size, sd_context *ctx) {
   if (__builtin_expect(price == SD_UNDEF_PRICE, 0)) {
@@ -9,7 +11,7 @@ static inline int add(sd_vwap_row *row, int64_t price, int64_t size, sd_context 
   if (sd_add_volume(&row->volume, size, ctx)) return -1;
   row->trades++;
   row->notional += (double)price * 1e-9 * (double)size;
-  row->vwap = row->notional / (double)row->volume;
+  row->vwap = row->volume ? row->notional / (double)row->volume : (double)NAN;
   return 0;
 }
 
@@ -22,7 +24,7 @@ static int64_t over_books(void *rows, const sd_tick *ticks, int64_t n, sd_contex
   sd_event e;
   for (int64_t i = 0; i < n; i++) {
     if (sd_read_event(source, ticks, i, n, ctx, &e)) return i;
-    if (e.trade.size && take(rows, ticks[i].instrument_id, ctx, e.trade.price, e.trade.size)) return i;
+    if (e.trade.size >= 0 && take(rows, ticks[i].instrument_id, ctx, e.trade.price, e.trade.size)) return i;
   }
   return n;
 }
@@ -32,7 +34,7 @@ int64_t sd_handle_vwap(void *rows, const sd_tick *ticks, int64_t n, sd_context *
   if (source->tape) return over_books(rows, ticks, n, ctx, source);
   for (int64_t i = 0; i < n; i++) {
     const sd_tick *t = &ticks[i];
-    if (!sd_is_trade(t, &source->rules) || t->size <= 0) continue;
+    if (!sd_is_trade(t, &source->rules)) continue;
     if (take(rows, t->instrument_id, ctx, sd_price_or_none(t->price), t->size)) return i;
   }
   return n;
@@ -91,14 +93,14 @@ int64_t sd_handle_vwap_every(void *rows, const sd_tick *ticks, int64_t n, sd_con
     const uint32_t key = ticks[i].instrument_id;
     if (sd_read_event(&p->source, ticks, i, n, ctx, &e)) return i;
     if (e.clear == SD_CLEAR_DAY && begin_day(row_of(rows, key, ctx), ctx, i, key, e.time)) return i;
-    if (e.trade.size && take_trade(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
+    if (e.trade.size >= 0 && take_trade(row_of(rows, key, ctx), p, ctx, i, key, &e)) return i;
     if (ctx->yield) return i + 1;
   }
   return n;
 }
 
 int sd_wake_vwap_every(void *rows, uint32_t key, int64_t time, sd_context *ctx) {
-  return pass_time(row_of(rows, key, ctx), ctx, -1, time);
+  return pass_time(row_of(rows, key, ctx), ctx, -1, sd_due_at(time, ctx));
 }
 
 int sd_finish_vwap_every(void *rows, uint32_t key, sd_context *ctx) {

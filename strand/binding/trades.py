@@ -28,7 +28,8 @@ class TradeRules(NamedTuple):
 
     ``orders``: ticks are single orders, of which books are made. ``fills_report``: fills repeat what trades said,
     and books are Databento's. ``crosses``: they count. ``resting``: a trade's side is that of the order that rested.
-    ``flags``: which bits of a tick's flags mean what.
+    ``flags``: which bits of a tick's flags mean what. ``sizeless``: trades have no sizes, and count with size 0.
+    ``at_end``: ticks are of ready-made bars, and their times the ends of these.
     """
 
     orders: bool = False
@@ -36,12 +37,15 @@ class TradeRules(NamedTuple):
     crosses: bool = True
     resting: bool = False
     flags: Flags = Flags()
+    sizeless: bool = False
+    at_end: bool = False
 
     @property
     def packed(self) -> bytes:
         left_out = self.flags.unprinted | (0 if self.crosses else self.flags.cross)
         hidden = self.orders and not self.fills_report
-        return struct.pack("=BBBB4x", self.fills_report, hidden, self.resting, left_out) + flags_bytes(self.flags)
+        said = (self.fills_report, hidden, self.resting, left_out, self.sizeless, self.at_end)
+        return struct.pack("=6B2x", *said) + flags_bytes(self.flags)
 
 
 class TradeSource(NamedTuple):
@@ -96,7 +100,7 @@ class TradeMaker:
         return traded._replace(yields=function.yields)
 
     def make(self, ticks: npt.NDArray[Any], participant: int) -> tuple[npt.NDArray[Any], Failure | None]:
-        """The trade that each tick is, records of TRADE, shape (n,), of size 0 where it is none. Fewer than there are
+        """The trade that each tick is, records of TRADE, shape (n,), of size -1 where it is none. Fewer than there are
         ticks: the next one failed. ``ticks``: contiguous; ``participant``: the worker that holds them."""
         made = np.empty(len(ticks), TRADE)
         context = ffi.new("sd_context *", {"participant": participant})

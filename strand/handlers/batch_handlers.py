@@ -194,7 +194,7 @@ def _with_trades(on_trades: Call, context: Context) -> Call:
     """Calls with those ticks alone that are trades, and tells of ticks what it says of trades."""
 
     def call(ticks: npt.NDArray[Any]) -> Any:
-        places = np.flatnonzero(context.trades["size"])
+        places = np.flatnonzero(context.trades["size"] >= 0)
         if not len(places):
             return None
         trades, after = context.trades[places], context.after

@@ -171,7 +171,7 @@ class PlainClock:
 
 
 def trade_of(source: TradeSource, call: FailedCall) -> npt.NDArray[Any]:
-    """The trade that a tick reports, shape (1,); its size is 0 where the tick is no trade. Raises ConfigurationError
+    """The trade that a tick reports, shape (1,); its size is -1 where the tick is no trade. Raises ConfigurationError
     where the trade depends on ticks before it that cannot be read again."""
     maker, ticks = TradeMaker(Space(), call.key + 1, source), iter([call.tick])
     if source.books:

@@ -132,7 +132,7 @@ class CompiledHandler(TradesHandler):
         if not self.has_lines:
             super().call_again(call)
         given, params = self._called_with(call), call.params_of(self.name, self.params)
-        if self.trades is not None and not given["size"][0]:
+        if self.trades is not None and given["size"][0] < 0:
             return  # a tick that is no trade
         further = {
             "params": None if params is None else PlainFields(params),

@@ -118,7 +118,7 @@ class Context:
         self.after: Mapping[str, npt.NDArray[Any]] = {}
         #: What the tick that an object failed on had it told of the others in its chain: methods, and their argument.
         self.told: Sequence[tuple[Callable[[Any], None], Any]] = ()
-        #: Of a handler that asks for trades: the one that each tick in hand is, of size 0 where it is none.
+        #: Of a handler that asks for trades: the one that each tick in hand is, of size -1 where it is none.
         self.trades: npt.NDArray[Any] = _NO_TRADES
         #: Of a handler that is called with trades alone: the places of their ticks among those in hand.
         self.places: npt.NDArray[np.intp] | None = None

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Literal
 
 from strand.binding.trades import TradeRules, TradeSource
 from strand.errors import ConfigurationError
+from strand.handlers.spans import span_text
 from strand.validate import one_of
 
 if TYPE_CHECKING:
     from strand.feeds import FeedInfo, Flags
     from strand.feeds.base import TicksAre
 
-__all__ = ["Fills", "On", "fills_of", "flags_of", "source_for", "ticks_of", "trades_of", "usual_for"]
+__all__ = ["Fills", "On", "check_intervals", "fills_of", "flags_of", "source_for", "ticks_of", "trades_of", "usual_for"]
 
 #: What a handler is called with.
 On = Literal["tick", "trade"]
@@ -45,6 +46,19 @@ def flags_of(info: FeedInfo) -> Flags:
     return info.flags
 
 
+def check_intervals(every: int, bars: int) -> None:
+    """Raises ConfigurationError where ready-made bars of ``bars`` ns cannot fill intervals of ``every`` ns."""
+    if not bars:
+        raise ConfigurationError(
+            "the merged files differ: only some have ready-made bars, or bars of one length: replay them apart"
+        )
+    if every % bars:
+        raise ConfigurationError(
+            f"every: the feed has ready-made bars of {span_text(bars)}, which do not fill intervals of "
+            f"{span_text(every)}: give a multiple of {span_text(bars)}"
+        )
+
+
 def usual_for(fills: Fills | None) -> Flags:
     """Flags of ticks of which no feed is known."""
     from strand.feeds.base import usual_flags
@@ -63,6 +77,9 @@ def trades_of(info: FeedInfo) -> TradeSource:
     """Where a feed's trades are to be had. Raises ConfigurationError where its files do not agree."""
     ticks = ticks_of(info)
     rules = TradeRules(
-        orders=ticks in ("orders", "dbn-orders"), fills_report=fills_of(info) == "report", flags=flags_of(info)
+        orders=ticks in ("orders", "dbn-orders"),
+        fills_report=fills_of(info) == "report",
+        flags=flags_of(info),
+        sizeless=not info.has_sizes,
     )
     return TradeSource(rules, books=ticks == "orders")

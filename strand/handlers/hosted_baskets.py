@@ -117,7 +117,7 @@ def _counting(call: Call, context: Context, *, trades: bool) -> Call:
         finally:
             keys = ticks[context.record_key][:handled]
             if trades:
-                keys = keys[context.trades["size"][:handled] > 0]
+                keys = keys[context.trades["size"][:handled] >= 0]
             for key, n in zip(*np.unique(keys, return_counts=True), strict=True):
                 context.row_of(int(key))["ticks"] += n
 
@@ -196,7 +196,7 @@ class BasketBatchHandler(_HostedBasketHandler):
 
         def call(ticks: npt.NDArray[Any]) -> None:
             context = strand.context
-            places = np.flatnonzero(context.trades["size"]) if of_trades else np.arange(len(ticks))
+            places = np.flatnonzero(context.trades["size"] >= 0) if of_trades else np.arange(len(ticks))
             records = context.trades[places] if of_trades else ticks
             records.flags.writeable = False
             for index, piece, members in strand.pieces(ticks[key][places]):
@@ -261,7 +261,7 @@ class BasketObjectHandler(_HostedBasketHandler):
                         row = basket.rows[member]
                         if on_tick is not None:
                             on_tick(tick, row, basket.row, member)
-                        if on_trade is not None and size is not None and size[i]:
+                        if on_trade is not None and size is not None and size[i] >= 0:
                             on_trade(next(as_trades(context.trades[i : i + 1])), row, basket.row, member)
             except BaseException as error:
                 raise FailedOnTick(i) from error

@@ -96,7 +96,7 @@ def bars(
     sessions: SessionsLike | None = None,
     auctions: SpanLike | None = None,
     outside: Literal["skip", "bars"] = "skip",
-    zero_sizes: Literal["skip", "price"] = "skip",
+    zero_sizes: Literal["skip", "price"] | None = None,
     crosses: bool = True,
     book: bool | None = None,
     fills: Fills | None = None,
@@ -121,8 +121,8 @@ def bars(
             later. They make bars of their own, with the flag ``BAR_AUCTION``. None: they are outside.
         outside: What to do with trades outside of sessions: ``"skip"`` leaves them out and counts them, ``"bars"``
             makes bars of their own.
-        zero_sizes: What to do with trades of size 0: ``"skip"`` leaves them out; ``"price"`` counts their price, as in
-            feeds of ready-made bars.
+        zero_sizes: What to do with trades of size 0: ``"skip"`` leaves them out; ``"price"`` counts their price. None:
+            ``"price"`` for a feed of ready-made bars, else ``"skip"``. In a feed without sizes all trades count.
         crosses: Whether crosses (auctions) count.
         book: True: order books say what trades are, for feeds of single orders, whose fills have no price of their own.
             None: a replay goes by its feed, and a dispatcher without ``feed=`` takes ticks as they are.
@@ -145,25 +145,27 @@ def bars(
         amount, price = _amount("notional", notional), Decimal(1) / PRICE_SCALE
     fixed = span_ns("every", every) if every is not None else whole("ticks", ticks, 1) if ticks is not None else 0
     flags = (bool(fill), one_of("outside", outside, ("skip", "bars")), bool(partial))
-    zero = one_of("zero_sizes", zero_sizes, ("skip", "price"))
+    zero = None if zero_sizes is None else one_of("zero_sizes", zero_sizes, ("skip", "price"))
     hours = session_table(sessions, auctions)
     if auctions is not None and flags[1]:
         raise ConfigurationError("auctions: outside='bars' makes bars of all trades: leave one of the two out")
     acts: dict[str, Any] = {"outputs": {"bars": BAR}, "timers": True, "ends": True}
 
-    def of(size_unit: float | None) -> NativeHandler:
+    def of(size_unit: float | None, info: FeedInfo | None = None) -> NativeHandler:
         limit = fixed if amount is None else _limit(name, amount, size_unit, price)
         step, minimum = (0, limit) if kind == _NOTIONAL else (limit, 0)
-        params = struct.pack("=IIIIQQQq", kind, *flags, zero, step, minimum % 2**64, minimum >> 64) + hours
-        return tape_handler(
-            "bars", BARS_ROW, params, crosses=crosses, auctions=auctions is not None, book=book, fills=fills, **acts
-        )
-
-    if amount is None:
-        return of(1.0)
+        prices = bool(info is not None and info.bars) if zero is None else zero
+        params = struct.pack("=IIIIQQQq", kind, *flags, prices, step, minimum % 2**64, minimum >> 64) + hours
+        feed: dict[str, Any] = {"every": step if kind == _TIME else 0, "info": info, "book": book, "fills": fills}
+        return tape_handler("bars", BARS_ROW, params, crosses=crosses, auctions=auctions is not None, **feed, **acts)
 
     def for_feed(info: FeedInfo) -> Handler:
-        return of(info.size_unit).known(info)
+        if amount is not None and not info.has_sizes:
+            raise ConfigurationError(f"{name}: the feed's trades have no sizes: give every= or ticks=")
+        return of(info.size_unit, info)
+
+    if amount is None:
+        return replace(of(1.0), for_feed=for_feed)
 
     try:
         return replace(of(1.0), for_feed=for_feed)

@@ -65,7 +65,7 @@ _SPREADS: Final = [
     ("trades", COUNT),
     ("volume", SIZE),
     ("unmatched", COUNT),
-    ("effective", declare(PRICE, "<f8", given=_TRADED)),
+    ("effective", declare(PRICE, "<f8", given={"volume": 1})),
     ("effective_mean", declare(PRICE, "<f8", given=_TRADED)),
 ]
 _SPREAD_SUMS: Final = [
@@ -200,7 +200,7 @@ VWAP_ROW: Final = np.dtype(
         ("trades", COUNT),
         ("volume", SIZE),
         ("notional", NOTIONAL),
-        ("vwap", declare(PRICE, "<f8", given=_TRADED)),
+        ("vwap", declare(PRICE, "<f8", given={"volume": 1})),
         ("unpriced", COUNT),
     ]
 )

@@ -80,6 +80,7 @@ def vwap(
         book=book,
         fills=fills,
         outputs={"vwap": VWAP} if step else None,
+        every=step,
         timers=step > 0,
         ends=step > 0,
         shown="vwap",
@@ -129,6 +130,7 @@ def spread(
         fills=fills,
         quotes=True,
         outputs={"spread": SPREAD} if step else None,
+        every=step,
         timers=step > 0,
         ends=step > 0,
     )
@@ -170,6 +172,7 @@ def imbalance(
         fills=fills,
         quotes=True,
         outputs={"imbalance": IMBALANCE} if step else None,
+        every=step,
         timers=step > 0,
         ends=step > 0,
     )
@@ -224,6 +227,7 @@ def volatility(
         book=book,
         fills=fills,
         quotes=mid == 1,
+        every=window,
         outputs={"volatility": VOLATILITY} if window else None,
         timers=True,
         ends=window > 0,
@@ -278,6 +282,7 @@ def trade_stats(
         book=book,
         fills=fills,
         outputs={"trade_stats": TRADE_STATS} if step else None,
+        every=step,
         timers=step > 0,
         ends=step > 0,
     )

@@ -12,7 +12,7 @@ from strand.binding.tape import TapeMemory, source_bytes
 from strand.binding.trades import TradeRules
 from strand.errors import ConfigurationError
 from strand.handlers.base import Handler
-from strand.handlers.feed_trades import Fills, fills_of, flags_of, ticks_of, usual_for
+from strand.handlers.feed_trades import Fills, check_intervals, fills_of, flags_of, ticks_of, usual_for
 from strand.handlers.native_handlers import NativeHandler
 from strand.units import INNER, PRICE, SIZE, declare
 from strand.validate import one_of
@@ -45,6 +45,7 @@ def tape_handler(
     timers: bool = False,
     ends: bool = False,
     shown: str | None = None,
+    every: int = 0,
     info: FeedInfo | None = None,
 ) -> NativeHandler:
     """The handler of the C functions ``sd_handle_NAME``, ``sd_wake_NAME`` and ``sd_finish_NAME``.
@@ -53,14 +54,15 @@ def tape_handler(
     what a fill does; where they are None its feed says so, and without one it takes ticks as they are, and
     ``"reduce"``. ``quotes``: it needs quotes, and not trades alone. ``crosses``: they count. ``auctions``: those after
     a session count too, so that the feed has to mark them. ``resting``: the side of a trade is the resting order's.
-    ``info``: the feed, once it is known.
+    ``every``: the length of its intervals in ns, which ready-made bars have to fill; 0: it has none. ``info``: the
+    feed, once it is known.
     """
     if auctions and not crosses:
         raise ConfigurationError("auctions: crosses=False leaves all crosses out: leave one of the two out")
     acts = {"timers": timers, "ends": ends}
     options: dict[str, Any] = {
         "quotes": quotes, "crosses": crosses, "auctions": auctions, "resting": resting, "outputs": outputs,
-        "shown": shown, **acts,
+        "shown": shown, "every": every, **acts,
     }  # fmt: skip
 
     def for_feed(info: FeedInfo) -> Handler:
@@ -68,6 +70,8 @@ def tape_handler(
 
     if fills is not None:
         one_of("fills", fills, FILLS)
+    if info is not None and info.bars is not None and every:
+        check_intervals(every, info.bars)
     books = orders = bool(book)
     its_fills = fills
     if info is not None and (book is None or fills is None):
@@ -82,6 +86,8 @@ def tape_handler(
         crosses=bool(crosses),
         resting=resting,
         flags=usual_for(its_fills) if info is None else flags_of(info),
+        sizeless=info is not None and not info.has_sizes,
+        at_end=info is not None and bool(info.bars),
     )
     if auctions and info is not None and not rules.flags.cross:
         raise ConfigurationError(

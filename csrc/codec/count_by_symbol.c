@@ -20,14 +20,17 @@ static SD_NOINLINE void behind(sd_seen *seen, const sd_tick *t, int64_t latest, 
 static void stretch(const sd_tick *ticks, uint64_t n, int64_t *counts, uint64_t n_counts, sd_seen *seen) {
   int64_t latest = seen->latest;
   uint64_t kinds = 0;
+  int64_t zero_sizes = 0;
   for (uint64_t i = 0; i < n; i++) {
     const sd_tick *t = &ticks[i];
     if (SD_LIKELY(t->instrument_id < n_counts)) counts[t->instrument_id]++;
     kinds += count_of_kind[t->kind];
+    zero_sizes += t->size == 0 && t->kind == SD_KIND_TRADE;
     if (SD_LIKELY(t->ts_recv >= latest)) latest = t->ts_recv;
     else behind(seen, t, latest, i);
   }
   seen->latest = latest;
+  seen->zero_sizes += zero_sizes;
   seen->orders += (int64_t)(kinds & STRETCH);
   seen->trades += (int64_t)(kinds >> BITS & STRETCH);
   seen->quotes += (int64_t)(kinds >> 2 * BITS & STRETCH);

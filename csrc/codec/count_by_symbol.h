@@ -9,6 +9,7 @@
 typedef struct sd_seen {
   int64_t ticks;
   int64_t orders, trades, quotes; /* of these kinds */
+  int64_t zero_sizes;             /* ticks of kind trade without a size */
   int64_t latest;                 /* the greatest ts_recv, ns; negative: none */
   int64_t behind;                 /* ticks with a ts_recv before the greatest of those before them */
   int64_t furthest_ns;            /* the furthest that one of them was behind */

@@ -13,7 +13,7 @@ __all__ = ["Seen", "TickCounts", "count_by_symbol"]
 
 
 class TickCounts(NamedTuple):
-    """The ticks that a run has published: of kind order, trade and quote.
+    """The ticks that a run has published: of kind order, trade and quote, and trades of size 0.
 
     ``behind``: those whose receive time is before that of an earlier tick (one below 0 is none). One of them was
     ``furthest_ns`` behind, the most of all: the tick at ``furthest_at``, counted from 0, of the symbol with the index
@@ -23,6 +23,7 @@ class TickCounts(NamedTuple):
     orders: int
     trades: int
     quotes: int
+    zero_sizes: int
     behind: int
     furthest_ns: int
     furthest_at: int

@@ -77,6 +77,11 @@ class Rows(TableByName, Tabular):
         self._names = [h.name for h in handlers]
         #: Whether a handler of the user's own is called with trades: its rows do not show it.
         self.asks_for_trades = any(h.asks_for_trades for h in handlers)
+        self._asking = [h.asks_for_trades for h in handlers]
+        #: Whether prices of trades of size 0 count for some handler, as its options say.
+        self.takes_zero_sizes = any(
+            h.origin is not None and h.origin.options.get("zero_sizes") == "price" for h in handlers
+        )
         #: By index: whether tables have a symbol for its name alone. None: they have all that have a name.
         self._chosen: npt.NDArray[np.bool_] | None = None
 
@@ -124,6 +129,11 @@ class Rows(TableByName, Tabular):
     @property
     def _n_shown(self) -> int:
         return self._table.n_shown if self._chosen is None else len(self._named)
+
+    @property
+    def asking(self) -> npt.NDArray[np.bool_]:
+        """Which symbols have a handler of the user's own that is called with trades, shape (n_symbols,)."""
+        return np.array(self._asking, np.bool_)[self._handler_of_symbol]
 
     @property
     def handlers(self) -> tuple[str, ...]:

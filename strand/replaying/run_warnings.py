@@ -255,6 +255,11 @@ class _Need(NamedTuple):
     cure: str
 
 
+_SAY_TRADES: Final = ", or constants.kind=trade if its ticks are trades"
+_ZERO_SIZES: Final = (
+    "correct the source: these are no trades; if they are prices without sizes, read no column for size, or give bars "
+    "zero_sizes=price"
+)
 _TOPS: Final = "a feed of quotes or single orders; changes of price levels are for depth"
 _NEEDS: Final = (
     _Need(_BOOK, "single order", (), "give book a feed of single orders, or use depth or spread for this feed"),
@@ -262,15 +267,25 @@ _NEEDS: Final = (
     _Need(_SPREAD, "quote of the top or order", ("quotes",), f"give spread {_TOPS}"),
     _Need(_IMBALANCE, "quote of the top or order", ("quotes",), f"give imbalance {_TOPS}"),
     _Need(_BBO, "quote of the top or order", ("changes",), f"give bbo {_TOPS}"),
-    _Need(_VWAP, "trade or order", ("trades", "unpriced", "outside"), "give vwap a feed that has trades"),
-    _Need(_TRADE_STATS, "trade or order", ("trades", "unpriced", "outside"), "give trade_stats a feed that has trades"),
-    _Need(_TRADES, "trade or order", ("trades", "unpriced"), "give trades a feed that has trades"),
-    _Need(_BARS, "trade or order", ("trades", "bars", "outside", "unpriced"), "give bars a feed that has trades"),
+    _Need(_VWAP, "trade or order", ("trades", "unpriced", "outside"), f"give vwap a feed that has trades{_SAY_TRADES}"),
+    _Need(
+        _TRADE_STATS,
+        "trade or order",
+        ("trades", "unpriced", "outside"),
+        f"give trade_stats a feed that has trades{_SAY_TRADES}",
+    ),
+    _Need(_TRADES, "trade or order", ("trades", "unpriced"), f"give trades a feed that has trades{_SAY_TRADES}"),
+    _Need(
+        _BARS,
+        "trade or order",
+        ("trades", "bars", "outside", "unpriced"),
+        f"give bars a feed that has trades{_SAY_TRADES}",
+    ),
     _Need(
         _VOLATILITY,
         "trade or order",
         ("prices", "left_out", "outside"),
-        "give volatility a feed of trades, or price='mid'",
+        f"give volatility a feed of trades{_SAY_TRADES}, or price='mid'",
     ),
     _Need(
         _VOLATILITY,
@@ -284,7 +299,7 @@ _NEEDS: Final = (
 def warnings_of(result: RunFacts) -> tuple[RunWarning, ...]:
     """The warnings of a run: of what its handlers could not use, of their rows, over all its days, of its feed, its
     times, its symbols, its baskets and its pace."""
-    parts = [*_of_meaning(result), *_of_unused(result), *_of_rows(result), *_of_feed(result)]
+    parts = [*_of_meaning(result), *_of_unused(result), *_of_trades(result), *_of_rows(result), *_of_feed(result)]
     parts += [*_of_units(result), *_of_contracts(result), *_of_times(result), *_of_symbols(result)]
     return (*parts, *_of_baskets(result), *_of_pace(result))
 
@@ -336,6 +351,27 @@ def _of_unused(result: RunFacts) -> Iterator[RunWarning]:
             most = int(counts.argmax())
             example = f"none of the {int(counts[most]):,} of {result.symbols[most]} is a {need.kind}"
             yield RunWarning("unusable ticks", total, example, need.cure)
+
+
+def _of_trades(result: RunFacts) -> Iterator[RunWarning]:
+    """What handlers of trades had no use for, and those of the user's own that had no trade to be called with."""
+    kind = "trade or order"
+    if result.rows.asks_for_trades and _lacks(result, kind):
+        counts = np.where(result.rows.asking, result.ticks_by_symbol, 0)
+        if total := int(counts.sum()):
+            most = int(counts.argmax())
+            example = f"none of the {int(counts[most]):,} of {result.symbols[most]} is a {kind}"
+            yield RunWarning("unusable ticks", total, example, f"give the handler a feed that has trades{_SAY_TRADES}")
+    info = result.info
+    plain = info.ticks in ("plain", "dbn") and info.has_sizes and info.bars is None
+    if result.seen.zero_sizes and plain and _counts_trades(result) and not result.rows.takes_zero_sizes:
+        yield RunWarning("trades of size 0", result.seen.zero_sizes, f"in {info.path}", _ZERO_SIZES)
+
+
+def _counts_trades(result: RunFacts) -> bool:
+    parts = [part for _, table in result.rows.by_handler() for part in _parts(table)]
+    ours = [need.row for need in _NEEDS if need.kind == "trade or order"]
+    return result.rows.asks_for_trades or any(_is(part, row) for part in parts for row in ours)
 
 
 def _of_rows(result: RunFacts) -> Iterator[RunWarning]:

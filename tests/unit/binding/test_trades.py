@@ -38,7 +38,7 @@ def test_a_trade_is_itself_and_an_add_is_none() -> None:
     assert failure is None
     assert (made["price"].tolist(), made["size"].tolist()) == ([500], [3])
     made, _ = maker.make(tick(b"A", KIND_ORDER, 1, 500, 3), 0)
-    assert made["size"].tolist() == [0]
+    assert made["size"].tolist() == [-1]
 
 
 @pytest.mark.parametrize(("order", "price", "unpriced"), [(1, 500, 0), (2, UNDEF_PRICE, 1)])

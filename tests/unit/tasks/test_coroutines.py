@@ -68,7 +68,7 @@ def test_a_coroutine_is_tried_again_and_its_exit_ends_neither_loop_nor_worker() 
             tries.append(1)
             await asyncio.sleep(0)
             if len(tries) == 1:
-                raise ValueError
+                raise ArithmeticError
             return "done"
 
         async def exits() -> None:

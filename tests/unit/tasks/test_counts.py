@@ -116,7 +116,7 @@ def assert_are(found: Latency, waits_ns: list[int]) -> None:
 def test_a_task_that_is_tried_again_waited_once() -> None:
     here = Stepped()
     retry = RetryPolicy(max_retries=3, base_delay="1s", max_delay="1s")
-    future = here.tasks.options(priority="high", retry=retry).submit(raises(ValueError()))
+    future = here.tasks.options(priority="high", retry=retry).submit(raises(ArithmeticError()))
     here.advance(10)
     found = here.tasks.statistics()
     assert future.attempts == 4

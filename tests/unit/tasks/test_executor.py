@@ -108,7 +108,7 @@ def test_shutdown_waits_for_delayed_tasks_and_retries() -> None:
         def fails_once() -> None:
             ran.append("try")
             if len(ran) == 1:
-                raise ValueError
+                raise ArithmeticError
 
         first = tasks.options(retry=RetryPolicy(base_delay="10ms")).submit(fails_once)
         later = tasks.options(delay="50ms").submit(ran.append, "later")
@@ -125,7 +125,7 @@ def test_shutdown_may_cancel_what_has_not_begun_and_tasks_that_fail_then() -> No
         def fails() -> None:
             begun.set()
             gate.wait(60)
-            raise ValueError
+            raise ArithmeticError
 
         running = tasks.options(retry=RetryPolicy()).submit(fails)
         begun.wait(60)

@@ -54,7 +54,7 @@ def test_a_key_waits_for_the_retry_of_its_head() -> None:
     def fails_once() -> None:
         ran.append("first")
         if ran.count("first") == 1:
-            raise ValueError
+            raise ArithmeticError
 
     retry = RetryPolicy(base_delay="2s", jitter=0)
     first = here.tasks.options(key="k", retry=retry).submit(fails_once)
@@ -68,7 +68,7 @@ def test_a_key_waits_for_the_retry_of_its_head() -> None:
 
 def test_a_head_that_is_tried_again_has_the_priority_of_those_that_came_meanwhile() -> None:
     here = Stepped()
-    head = here.tasks.options(key="k", retry=RetryPolicy(max_retries=1)).submit(raises(ValueError()))
+    head = here.tasks.options(key="k", retry=RetryPolicy(max_retries=1)).submit(raises(ArithmeticError()))
     here.pool.run_all()
     behind = here.tasks.options(key="k", priority="immediate").submit(int)
     here.clock.advance(1)
@@ -182,7 +182,7 @@ def test_a_task_of_a_visit_that_fails_or_is_over_its_deadline_ends_as_it_would_b
     here.pool.may_go_on = lambda elapsed_ns: elapsed_ns < 10**9  # type: ignore[method-assign]
     first = here.tasks.options(key="k").submit(lambda: here.clock.wait_until(here.clock.now_ns() + 2_000_000_000))
     late = here.tasks.options(key="k", deadline="1s").submit(int)
-    failing = here.tasks.options(key="k").submit(raises(ValueError()))
+    failing = here.tasks.options(key="k").submit(raises(ArithmeticError()))
     last = here.tasks.options(key="k").submit(int)
     here.pool.step()
     assert (first.state, late.state) == ("done", "waiting"), "the visit is over its time"

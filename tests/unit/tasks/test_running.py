@@ -94,6 +94,6 @@ def test_what_is_asked_about_a_task_runs_as_a_part_of_it() -> None:
         return "system"
 
     retry = RetryPolicy(max_retries=0, classify=asks, on_alert=asks)
-    future = here.tasks.options(expire_if=lambda: asks() == "", retry=retry).submit(raises(ValueError()))
+    future = here.tasks.options(expire_if=lambda: asks() == "", retry=retry).submit(raises(ArithmeticError()))
     here.pool.run_all()
     assert (future.state, len(told), current_task()) == ("dead", 3, None)

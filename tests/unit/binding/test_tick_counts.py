@@ -52,7 +52,7 @@ def test_kinds_and_times_that_run_backwards_are_counted_over_several_calls() -> 
         count_by_symbol(ticks[:cut], np.zeros(3, np.int64), seen)
         count_by_symbol(ticks[cut:], np.zeros(3, np.int64), seen)
         assert seen.counts() == TickCounts(
-            orders=1, trades=1, quotes=3, behind=3, furthest_ns=9, furthest_at=6, furthest_symbol=0
+            orders=1, trades=1, quotes=3, zero_sizes=1, behind=3, furthest_ns=9, furthest_at=6, furthest_symbol=0
         )
 
 

@@ -277,6 +277,19 @@ class Calls:
         if found is None:
             return
         future, index, function, arguments = found
+        try:
+            self._run(future, index, function, arguments)
+        except BaseException as error:  # from outside of the function
+            if not future.done():
+                _answer(future.set_exception, error)
+            elif interrupts(error):
+                raise
+        finally:
+            found = future = function = arguments = None  # type: ignore[assignment]  # the error's traceback holds them
+
+    def _run(
+        self, future: CallFuture[Any], index: int, function: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> None:
         if not future.set_running_or_notify_cancel():
             return
         if self._state.dropped:
@@ -294,7 +307,8 @@ class Calls:
         finally:
             if seat is not None:
                 seat.call = None
-            found = future = function = arguments = None  # type: ignore[assignment]  # the error's traceback holds them
+            function = arguments = None  # type: ignore[assignment]  # the error's traceback holds them
+            del future
 
     def forget(self, tag: int) -> None:
         """A call that was cancelled."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from itertools import chain
@@ -20,6 +21,8 @@ from strand.tasks.places import Places, Seat
 from strand.tasks.work import Place, Sitting, ThreadCounts
 
 __all__ = ["Workers", "work"]
+
+_log = logging.getLogger(__package__)
 
 
 class Workers:
@@ -113,13 +116,21 @@ class _Work:
             pin_here(self._state, place, self._allowed)
 
     def serve(self, seat: Sitting, place: Place) -> int:
-        try:
-            return work(self._python, self._calls, place.batches, lambda: seat.place is place)
-        except BaseException as error:
-            # Nothing may wait for what it was to do.
-            self._state.broken = self._state.broken or error
-            self._state.engine.stop()
-            return TASK
+        tag = 0
+        while True:
+            try:
+                if tag:
+                    # An exception came between it and its run; if it has run, this does nothing.
+                    self._calls.run(tag)
+                return work(self._python, self._calls, place.batches, lambda: seat.place is place)
+            except BaseException as error:
+                tag = place.batches.task if seat.place is place else 0
+                if not tag:
+                    # It may have been in the middle of ticks: nothing may wait for what it was to do.
+                    self._state.broken = self._state.broken or error
+                    self._state.engine.stop()
+                    return TASK
+                _log.exception("an exception in a worker, outside of its tasks and calls")
 
     def over(self) -> None:
         # Whoever waits for an answer has to hear that there will be none.

@@ -17,6 +17,7 @@ can know of it, so a place that it is given is never overwritten.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -43,6 +44,7 @@ _ASK_NS: Final = 100_000
 _GIL_NS: Final = 1_000_000
 
 _here = threading.local()
+_log = logging.getLogger(__package__)
 
 
 class Guarding(Protocol):
@@ -57,13 +59,15 @@ class Seat:
     """A thread that runs tasks, and its place while it has one. ``call``: what runs here of ``submit_call``, if
     something does."""
 
-    __slots__ = ("_ask_ns", "_gil_ns", "_places", "_wake", "call", "depth", "place")
+    __slots__ = ("_ask_ns", "_gil_ns", "_places", "_wake", "call", "depth", "has_begun", "place")
 
     def __init__(self, places: Places, place: Place | None) -> None:
         self.place = place
         self.call: Waiter | None = None
         #: How many blocks the thread is in, one within another.
         self.depth = 0
+        #: Whether it has taken its lock for the first time.
+        self.has_begun = False
         self._places = places
         self._wake = threading.Lock()
         if place is None:
@@ -78,6 +82,10 @@ class Seat:
     def sleep(self) -> None:
         """Until a place is given, or the end has come."""
         self._wake.acquire()
+
+    def forget_wake(self) -> None:
+        """By the thread, which has a place: takes the lock if an exception came before the sleep that takes it."""
+        self._wake.acquire(False)
 
     def live(self) -> None:
         """See ``Sitting``."""
@@ -226,19 +234,33 @@ class Places:
 
     def live(self, me: Seat) -> None:
         """See ``Seat.live``."""
-        work = self._work
         try:
-            me.sleep()
-            while (place := me.place) is not None:
-                work.moved(place)
-                if work.serve(me, place) == RESUME:
-                    if not self._hand_over(me, place):
+            while True:
+                try:
+                    if self._live(me):
                         return
-                elif me.place is place:
-                    return
+                except BaseException:
+                    # It is none of a task: one that a debugger or another thread has raised here.
+                    if self.stopping:
+                        raise
+                    _log.exception("an exception in a worker, outside of its tasks")
         finally:
             if me.place is not None:
                 self._give_up()
+
+    def _live(self, me: Seat) -> bool:
+        """What a thread does with one place. Returns whether that was all. An exception may end it anywhere, and then
+        it goes on with the place that the thread has, or waits for one."""
+        if me.place is None or not me.has_begun:
+            me.sleep()
+            me.has_begun = True
+        place = me.place
+        if place is None:
+            return True
+        self._work.moved(place)
+        if self._work.serve(me, place) == RESUME:
+            return not self._hand_over(me, place)
+        return me.place is place or me.place is None
 
     def suspend(self, me: Seat, place: Place) -> None:
         """The task in hand waits until a worker takes it, and another thread has the place. Does nothing where there is
@@ -325,6 +347,7 @@ class Places:
         with self._lock:
             sleeper = self._suspended.pop(place.batches.task, None)
             if sleeper is not None:
+                me.forget_wake()
                 me.place = None
                 self._spares.append(me)
         if sleeper is None:
@@ -332,7 +355,6 @@ class Places:
             place.batches.task_done()
             return False
         sleeper.give(place)
-        me.sleep()
         return True
 
     def _spare(self) -> Seat | None:

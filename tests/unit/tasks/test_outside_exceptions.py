@@ -1,0 +1,116 @@
+"""Exceptions in a worker outside of a task's function: they fail the task at most, and the pool goes on."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import random
+import sys
+import threading
+import time
+from bdb import BdbQuit
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from strand import Scheduler
+from strand.tasks.running import Running
+
+pytestmark = [pytest.mark.python, pytest.mark.usefixtures("threads_come_back")]
+
+
+@pytest.mark.parametrize("n", range(1, 12))
+def test_a_debugger_that_quits_in_the_library_fails_that_task_and_the_pool_goes_on(n: int) -> None:
+    """As ``breakpoint()`` does after ``next`` past the function's end: it raises at line n of what called it."""
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        if lines == n:
+            raise BdbQuit
+        return trace
+
+    def task() -> int:
+        frame: FrameType | None = sys._getframe()
+        while frame is not None:
+            frame.f_trace = trace
+            frame = frame.f_back
+        sys.settrace(trace)
+        return 1
+
+    lines = 0
+    with Scheduler(1) as scheduler:
+        future = scheduler.submit(task)
+        assert future.exception(30) is None or isinstance(future.exception(), BdbQuit)
+        assert scheduler.submit(pow, 2, 3).result(30) == 8
+        assert scheduler.options(key="key").submit(pow, 2, 3).result(30) == 8
+    assert scheduler.statistics().pending == 0
+
+
+def test_what_other_threads_raise_in_workers_ends_no_worker(caplog: pytest.LogCaptureFixture) -> None:
+    class HitError(Exception):
+        pass
+
+    caplog.set_level(logging.CRITICAL)
+    raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
+    generator, running, over = random.Random(3), set[int](), threading.Event()
+
+    def task() -> None:
+        running.add(threading.get_ident())
+        for _ in range(generator.randrange(2000)):
+            pass
+        running.discard(threading.get_ident())
+
+    def shoot() -> None:
+        while not over.is_set():
+            time.sleep(generator.uniform(0, 0.001))
+            for thread in list(running):
+                raise_in(thread, HitError)
+
+    shooter = threading.Thread(target=shoot)
+    with Scheduler(2) as scheduler:
+        executors = scheduler, scheduler.options(key="key"), scheduler.options(delay="1ms")
+        shooter.start()
+        futures = [executor.submit(task) for _ in range(1000) for executor in executors]
+        ends = {type(future.exception(60)) for future in futures}
+        over.set()
+        shooter.join()
+    assert ends == {type(None), HitError}
+    assert scheduler.statistics().pending == 0
+
+
+def test_an_error_of_the_library_fails_the_task_and_not_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise RecursionError("in the library")
+
+    with Scheduler(1) as scheduler:
+        with monkeypatch.context() as patch:
+            patch.setattr(Running, "_leave", fails)
+            assert isinstance(scheduler.submit(int).exception(30), RecursionError)
+        assert scheduler.submit(int).result(30) == 0
+
+
+def test_a_key_whose_hash_changes_or_raises_holds_nothing_up() -> None:
+    class Key:
+        code: int | None = 1
+
+        def __hash__(self) -> int:
+            if self.code is None:
+                raise ValueError("no hash")
+            return self.code
+
+    for changed in (2, None):
+        key = Key()
+        with Scheduler(1) as scheduler:
+            gate = threading.Event()
+            executor = scheduler.options(key=key)
+            futures = [executor.submit(gate.wait, 60), *(executor.submit(int) for _ in range(3))]
+            key.code = changed
+            gate.set()
+            assert [future.result(30) for future in futures] == [True, 0, 0, 0]
+            if changed is None:
+                with pytest.raises(ValueError, match="no hash"):
+                    executor.submit(int)
+        assert scheduler.statistics().pending == 0
